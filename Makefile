@@ -87,10 +87,10 @@ bench-customserver: ## custom API servers: the library beside k8s.io/sample-apis
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o bin/customserver/ ./bench/customserver/ours ./bench/customserver/sample
 	$(GO) run ./test/against -- $(GO) run ./bench/customserver
 
-operator-kube-apiserver: ## the operator library's tests of webhooks and of the adapter on kube-apiserver; builds the server first
+operator-kube-apiserver: ## the operator library and its adapter on kube-apiserver; builds the server first
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
-	$(GO) run ./test/against -- $(GO) test -count=1 -run 'Story|Injected' ./operator/... ./operator/adapter/...
+	$(GO) run ./test/against -- $(GO) test -count=1 -run 'Story|Injected|RolledBack|FieldSelectors|ReconcilerOf' ./operator/... ./operator/adapter/...
 
 test: build ## the tests of all modules but bench and test/conformance; CONTRIBUTING.md lists what is skipped when
 	KELSON=$(abspath $(KELSON)) $(GO) test $(TESTED)
@@ -158,7 +158,8 @@ bench-operator: release ## the operator library against client-go and controller
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o bin/bench/ ./bench/operator/ours ./bench/operator/theirs
 	$(GO) run ./bench/operator -kelson $(KELSON) -peers bin/peers -sides bin/bench -docs docs/internals/benchmarks.md
 
-soak-operator: ## the operator library's informer under ten minutes of random faults
+soak-operator: ## the operator library on a faulty server: two replicas and its informers, ten minutes each
+	KELSON_SOAK=10m $(GO) test -timeout 20m -v -run Soak ./operator/internal/soak
 	KELSON_SOAK=10m $(GO) test -timeout 20m -v -run Soak ./operator/informer
 
 bench-store: ## compare storage engines with group commit: about three minutes

@@ -17,8 +17,8 @@ var (
 	anchor  = regexp.MustCompile(`<a (?:id|name)="([^"]+)">`)
 )
 
-// TestLinks checks that every relative link in Markdown files leads to a file or folder of the repository,
-// and that every fragment names a heading of the page.
+// TestLinks checks that every relative link in Markdown files leads to a file or folder of the
+// repository, and that every fragment names a heading of the page.
 func TestLinks(t *testing.T) {
 	var pages []string
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
@@ -27,7 +27,8 @@ func TestLinks(t *testing.T) {
 		}
 		if d.IsDir() {
 			base := d.Name()
-			// Templates of projects (_former and the like) link to files of the project that they become.
+			// Templates of projects (_former and the like) link to files of the project that they
+			// become.
 			if base == "testdata" || base == "bin" || base == "node_modules" || strings.HasPrefix(base, "_") ||
 				strings.HasPrefix(base, ".") && name != "." {
 				return filepath.SkipDir
@@ -92,7 +93,8 @@ func prose(t *testing.T, page string) []string {
 	return lines
 }
 
-// fragments returns the fragments that a page has: GitHub's names of its headings, and explicit anchors.
+// fragments returns the fragments that a page has: GitHub's names of its headings, and explicit
+// anchors.
 func fragments(t *testing.T, page string) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}

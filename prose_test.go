@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// worn matches phrases that plain modern technical English does not use. CONTRIBUTING.md explains how
-// to write instead.
+// worn matches phrases that plain modern technical English does not use. CONTRIBUTING.md explains
+// how to write instead.
 var worn = regexp.MustCompile(`(?i)\b(anew|whoever|whomever|whom|nobody|goes on|go on|is told|are told|was told|hears of|hear of|` +
 	`the way of an?|is no (object|number|list|name|kind|string|file|field|map|value)|as it were|lest|thereby|likewise|` +
 	`what there is|stands? in the way|in the place of|for itself alone|be it|may serve|such as are)\b`)
@@ -23,8 +23,8 @@ var exempt = map[string]string{
 	"toolchain/scaffold/_former":     "files of former templates, by which upgrades recognize what users changed",
 }
 
-// unrevised lists folders and files whose prose still needs the rewrite. Remove an entry when its text
-// passes; do not add one.
+// unrevised lists folders and files whose prose still needs the rewrite. Remove an entry when its
+// text passes; do not add one.
 var unrevised = []string{}
 
 // TestProse rejects worn phrases in comments and string literals of Go files, and in documentation.

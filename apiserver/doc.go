@@ -31,5 +31,5 @@
 //	store/        the ordered log and its view; disk/, etcd/ and encrypted/ are its backends
 //
 // The module must stay free of k8s.io/kubernetes, so that other modules can require it without
-// listing Kubernetes' staging modules; TestDependencies and TestOutsideModule hold it to that.
+// listing Kubernetes' staging modules. TestDependencies and TestOutsideModule check that.
 package apiserver

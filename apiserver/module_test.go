@@ -30,7 +30,7 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// AGG-05: a module outside this repository requires the engine alone and serves a custom resource in
+// AGG-05: a module outside this repository requires only the engine and serves a custom resource in
 // forty lines.
 func TestOutsideModule(t *testing.T) {
 	if testing.Short() {
@@ -72,7 +72,8 @@ func outsideModule(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The replacements stand for published versions of the engine and of the module that it requires.
+	// The replacements stand for published versions of the engine and of the module that it
+	// requires.
 	write(t, filepath.Join(dir, "go.mod"), fmt.Appendf(nil, `module example.com/outside
 
 go 1.26.0

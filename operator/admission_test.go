@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -37,6 +38,51 @@ func (r reviewer) Handle(ctx context.Context, req webhook.Request) webhook.Respo
 		return webhook.Errored(http.StatusInternalServerError, err)
 	}
 	return webhook.Response{Allowed: true, Patch: patch}
+}
+
+// doorman validates only what is created.
+type doorman struct{}
+
+func newDoorman(operator.Client) doorman { return doorman{} }
+
+func (doorman) ValidateCreate(_ context.Context, cm *corev1.ConfigMap) (webhook.Warnings, error) {
+	return nil, errors.New("no " + cm.Name)
+}
+
+// RUN-05: a validator has only the methods that it needs, at a path of its own.
+func TestPartialValidator(t *testing.T) {
+	s := apitest.New(apitest.ConfigMaps, apitest.Events)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended, managers := make(chan error, 1), make(chan *manager.Manager, 1)
+	go func() {
+		ended <- operator.Run(ctx, operator.Config{REST: s.REST(), Log: slog.New(slog.DiscardHandler), Webhooks: manager.WebhookConfig{Address: "127.0.0.1:0"}},
+			operator.Webhook[corev1.ConfigMap](newDoorman, operator.ValidationPath("/hooks/door")),
+			operator.Setup(func(deps operator.Deps) error { managers <- deps.Manager; return nil }))
+	}()
+	m := <-managers
+	select {
+	case <-m.Elected():
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer transport.CloseIdleConnections()
+	c := &http.Client{Transport: transport, Timeout: time.Minute}
+	for operation, want := range map[string]string{"CREATE": `"allowed":false`, "UPDATE": `"allowed":true`, "DELETE": `"allowed":true`} {
+		review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"` + operation +
+			`","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"guest"}}}}`
+		resp, err := c.Post("https://"+m.WebhookServer().Address()+"/hooks/door", "application/json", strings.NewReader(review))
+		must(t, err)
+		data, err := io.ReadAll(resp.Body)
+		must(t, err)
+		must(t, resp.Body.Close())
+		if !strings.Contains(string(data), want) {
+			t.Errorf("%s: %s", operation, data)
+		}
+	}
+	cancel()
+	must(t, <-ended)
 }
 
 // RUN-05: generic admission, with a client that reads from the cache.

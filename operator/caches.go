@@ -15,12 +15,16 @@ func Namespaces(names ...string) Part {
 }
 
 // Cache restricts which objects of kind T the operator caches, and sets the form in which it keeps
-// them. The default is all objects, or those in Namespaces. The client does not find objects
+// them. The default is all objects, or those in Namespaces, which also apply to a scope without
+// namespaces; metav1.NamespaceAll in a scope means all namespaces. The client does not find objects
 // outside of scope, except that it reads objects in other namespaces than the scope's from the API
 // server.
 func Cache[T any, P client.Pointer[T]](scope informer.Scope, form ...informer.Form) Part {
+	return cacheOf(P(new(T)), scope, form)
+}
+
+func cacheOf(obj Object, scope informer.Scope, form []informer.Form) Part {
 	return partFunc(func(p *parts) error {
-		obj := P(new(T))
 		if p.caches.Scopes == nil {
 			p.caches.Scopes = map[client.Object]informer.Scope{}
 		}
@@ -36,18 +40,27 @@ func Cache[T any, P client.Pointer[T]](scope informer.Scope, form ...informer.Fo
 }
 
 // Transform changes each object of kind T before the cache keeps it, to save memory. change may
-// modify and return its argument. It must not change the name or the resourceVersion.
+// modify and return its argument. It must not change the name or the resourceVersion. Several
+// transforms of a kind are called in order. Other kinds are not affected; for T, an Apply is sent
+// each time, because the cache can't tell whether it would change anything.
 func Transform[T any, P client.Pointer[T]](change func(*T) *T) Part {
 	return partFunc(func(p *parts) error {
-		before := p.caches.Transform
-		p.caches.Transform = func(obj client.Object) client.Object {
-			if before != nil {
-				obj = before(obj)
+		if p.caches.Transforms == nil {
+			p.caches.Transforms = map[client.Object]func(client.Object) client.Object{}
+		}
+		var key client.Object = P(new(T))
+		before := func(obj client.Object) client.Object { return obj }
+		for other, transform := range p.caches.Transforms {
+			if _, same := other.(P); same {
+				key, before = other, transform
 			}
+		}
+		p.caches.Transforms[key] = func(obj client.Object) client.Object {
+			obj = before(obj)
 			if typed, ok := obj.(P); ok {
 				return P(change((*T)(typed)))
 			}
-			return obj
+			return obj // metadata or unstructured
 		}
 		return nil
 	})

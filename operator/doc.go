@@ -55,6 +55,11 @@
 //	manager     the composition: lifecycle, clusters, probes, metrics
 //	adapter     runs controller-runtime reconcilers; its own module
 //
+// Some packages are parts of the others that are of use by themselves: reflector, delta, store,
+// discovery and tree. Their documentation is their contract, as with the packages above. footprint
+// and client/clienttest serve this repository, and may change at any time. The file api.txt lists
+// what the module exports; a test compares it with the code, so that reviews show every change.
+//
 // # Testing
 //
 // [Run] takes the same parts as Main and a rest.Config. It opens no ports by default, leaves

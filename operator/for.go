@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"kelson.dev/operator/client"
@@ -23,9 +24,11 @@ import (
 // operator.Client or operator.Deps.
 func For[D, T any, R reconcile.Typed[T], P client.Pointer[T]](construct func(D) R, opts ...Option) Part {
 	return build[D, T, R, P](construct, opts, func(r R, deps Deps, s *settings) (reconcile.Reconciler, error) {
-		return reconcile.For[T, P](r, reconcile.TypedConfig{
-			Client: deps.Client, Finalizer: s.finalizer, Recorder: deps.recorder, Prototype: s.prototype,
-		})
+		cfg := reconcile.TypedConfig{Client: deps.Client, Finalizer: s.finalizer, Recorder: deps.recorder, Deleted: deps.deleted}
+		if !s.kind.Empty() {
+			cfg.Prototype = ofKind[T, P](s.kind)
+		}
+		return reconcile.For[T, P](r, cfg)
 	})
 }
 
@@ -55,8 +58,8 @@ func build[D, T, R any, P client.Pointer[T]](construct func(D) R, opts []Option,
 
 func buildIn[D, R any](h *host, s *settings, object Object, construct func(D) R,
 	adapt func(R, Deps, *settings) (reconcile.Reconciler, error)) error {
-	if s.prototype != nil {
-		object = s.prototype
+	if !s.kind.Empty() {
+		object.GetObjectKind().SetGroupVersionKind(s.kind)
 	}
 	kind, err := client.KindOf(object, h.Client().Scheme())
 	if err != nil {
@@ -76,11 +79,19 @@ func buildIn[D, R any](h *host, s *settings, object Object, construct func(D) R,
 		}
 		return c.Watch(source)
 	}
+	live := &liveWatches{manager: h.Manager, name: s.name, watching: watching{owner: kind, settings: s}}
+	deps.WatchFor = live.set
+	deps.deleted = func(ctx context.Context, req Request) {
+		if cluster, err := h.ClusterFrom(ctx); err == nil {
+			live.deleted(cluster, req.NamespacedName)
+		}
+	}
 	d, err := pick[D](deps)
 	if err != nil {
 		return err
 	}
 	reconciler := construct(d)
+	live.watching.reconciler = reconciler
 	adapted, err := adapt(reconciler, deps, s)
 	if err != nil {
 		return err
@@ -97,16 +108,18 @@ func buildIn[D, R any](h *host, s *settings, object Object, construct func(D) R,
 	if c, err = h.NewController(cfg); err != nil {
 		return err
 	}
+	live.controller = c
 	// Each cluster has its own sources.
 	return h.OnCluster(func(cluster *manager.Cluster) error {
-		own := &controller.Kind{
-			Informers: cluster.Informers(), Cluster: cluster.Name(), Object: object, Predicates: s.predicates, Resync: s.resync,
-		}
+		in := watching{cluster: cluster, owner: kind, reconciler: reconciler, settings: s}
+		own := in.on(object, nil, s.predicates)
+		own.Resync = s.resync
+		own.Predicates = slices.Insert(own.Predicates, 0, live.noteDeletions(cluster, object))
 		if _, err := c.Watch(own); err != nil {
 			return err
 		}
 		for _, watch := range s.watches {
-			source, err := watch(watching{cluster: cluster, owner: kind, reconciler: reconciler})
+			source, err := watch.source(in)
 			if err != nil {
 				return err
 			}
@@ -177,8 +190,13 @@ func (h *host) shards() (*leader.Shards, error) {
 }
 
 func (h *host) deps(name string) Deps {
+	onlyInReconcile := func(method string) error {
+		return fmt.Errorf("%s can only be called by a reconciler that operator.For or operator.ForRequests constructed", method)
+	}
 	return Deps{
-		Client: h.Client(), Live: h.LiveClient(), Events: h.Recorder(name), recorder: recorder{h.Recorder(name), h.Manager, name},
+		Watch:    func(controller.Source) (func(), error) { return nil, onlyInReconcile("Deps.Watch") },
+		WatchFor: func(context.Context, ...Option) error { return onlyInReconcile("Deps.WatchFor") },
+		Client:   h.Client(), Live: h.LiveClient(), Events: h.Recorder(name), recorder: recorder{h.Recorder(name), h.Manager, name},
 		Log: h.Manager.Log().With("controller", name), Informers: h.Informers(), Manager: h.Manager,
 	}
 }

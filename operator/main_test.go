@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +22,13 @@ contexts: [{name: a, context: {cluster: a, user: u}}, {name: b, context: {cluste
 users: [{name: u, user: {}}]
 current-context: a
 `
+
+// command returns a program with its command line.
+func command(out io.Writer, getenv func(string) string, args ...string) program {
+	set := flag.NewFlagSet("", flag.ContinueOnError)
+	set.SetOutput(out)
+	return program{args: append([]string{"test"}, args...), getenv: getenv, flags: set}
+}
 
 // RUN-01
 func TestCommandLine(t *testing.T) {
@@ -38,7 +47,7 @@ func TestCommandLine(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.args, func(t *testing.T) {
 			var out bytes.Buffer
-			code := run(t.Context(), append([]string{"test"}, strings.Fields(tt.args)...), func(string) string { return "" }, &out, nil)
+			code := command(&out, func(string) string { return "" }, strings.Fields(tt.args)...).run(t.Context(), nil)
 			if code != tt.code || !strings.Contains(out.String(), tt.want) {
 				t.Errorf("%d, %s", code, out.String())
 			}
@@ -83,7 +92,7 @@ func TestProgram(t *testing.T) {
 		return nil
 	})
 	var out bytes.Buffer
-	if code := run(ctx, []string{"test", "--kubeconfig", path}, getenv, &out, []Part{work, Name("test")}); code != 0 {
+	if code := command(&out, getenv, "--kubeconfig", path).run(ctx, []Part{work, Name("test")}); code != 0 {
 		t.Errorf("it exits with %d: %s", code, out.String())
 	}
 	for _, want := range []string{"starting operator", "server=http://a.example", "at work", "operator stopped"} {
@@ -96,7 +105,7 @@ func TestProgram(t *testing.T) {
 	}
 	out.Reset()
 	broken := func(string) string { return "nowhere" }
-	if code := run(ctx, []string{"test", "--kubeconfig", path}, broken, &out, nil); code != 1 || !strings.Contains(out.String(), "want fd:N or file:PATH") {
+	if code := command(&out, broken, "--kubeconfig", path).run(ctx, nil); code != 1 || !strings.Contains(out.String(), "want fd:N or file:PATH") {
 		t.Errorf("%d, %s", code, out.String())
 	}
 }
@@ -111,8 +120,8 @@ func TestDefaultName(t *testing.T) {
 func TestFlagsOfKubebuilder(t *testing.T) {
 	parse := func(env map[string]string, args string) Config {
 		t.Helper()
-		f, err := parseFlags(append([]string{"test"}, strings.Fields(args)...), os.Stderr)
-		if err != nil {
+		f := &flags{}
+		if err := f.parse(flag.NewFlagSet("", flag.ContinueOnError), append([]string{"test"}, strings.Fields(args)...), nil); err != nil {
 			t.Fatal(err)
 		}
 		cfg, err := f.config(func(name string) string { return env[name] })
@@ -139,8 +148,8 @@ func TestFlagsOfKubebuilder(t *testing.T) {
 	if cfg = parse(map[string]string{"KELSON_LOCAL_WEBHOOKS": "true"}, ""); !cfg.Webhooks.Local || cfg.Webhooks.Address != "127.0.0.1:0" || cfg.NoWebhooks {
 		t.Errorf("got %+v", cfg.Webhooks)
 	}
-	f, err := parseFlags([]string{"test", "--metrics-bind-address=:1", "--metrics-cert-path=/does/not/exist"}, os.Stderr)
-	if err != nil {
+	f := &flags{}
+	if err := f.parse(flag.NewFlagSet("", flag.ContinueOnError), []string{"test", "--metrics-bind-address=:1", "--metrics-cert-path=/does/not/exist"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.config(os.Getenv); err == nil {

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"time"
@@ -39,7 +40,8 @@ type (
 type Deps struct {
 	// Client reads from the cache and writes to the API server.
 	Client Client
-	// Live reads from the API server, for reads that must not come from the cache.
+	// Live reads from the API server, for reads that must not come from the cache. Its writes are like
+	// those of Client: in the trace, and seen by the reads of Client.
 	Live Client
 	// Events records Events about objects, in the cluster of the object. Events.In(ctx) records all
 	// Events in the cluster of the reconcile.
@@ -51,10 +53,29 @@ type Deps struct {
 	// Watch adds a source to the controller while it runs, for kinds that are not known earlier.
 	// stop removes it.
 	Watch func(controller.Source) (stop func(), err error)
+	// WatchFor makes the watches in opts (Owns, OwnsKind, Watches and WatchesKind) those of the object
+	// of the reconcile, in addition to the controller's own. It replaces those of the object's earlier
+	// calls; without opts, it removes them. A watch runs while at least one object needs it, and then
+	// ends, with its cache. An object that is deleted needs none. The objects that exist when a
+	// watch begins are events, too.
+	//
+	// Two watches are the same if they are of the same function (Owns or Watches), kind and Go type;
+	// the predicates and the mapping function are then those of the first.
+	//
+	// ctx is that of the reconcile.
+	WatchFor func(ctx context.Context, opts ...Option) error
 	// Manager gives access to the rest: additional clusters, checks, metrics.
 	Manager *manager.Manager
 
 	recorder reconcile.Recorder
+	deleted  func(context.Context, Request) // drops what is recorded about a deleted object
+}
+
+// Cluster returns the cluster of a context; in a reconcile, that of the reconciled object. It has
+// what a Client does not do: the rest.Config for exec, attach and port-forward, and an HTTP client
+// for logs.
+func (d Deps) Cluster(ctx context.Context) (*manager.Cluster, error) {
+	return d.Manager.ClusterFrom(ctx)
 }
 
 // After returns the Result that reconciles the object again after d, unless something else causes a
@@ -71,6 +92,12 @@ func Invalid(path string, err error) (Result, error) {
 
 // Terminal wraps an error that the controller must not retry until something changes.
 func Terminal(err error) error { return reconcile.Terminal(err) }
+
+// SaveStatus writes the status of obj, the object that a reconciler was called with, in the middle
+// of a reconcile. When it returns nil, all later reconciles see the status, also after a crash. Use
+// it for what must not be lost, such as the id of a resource that was created outside of the
+// cluster. It survives conflicts and failed requests; see reconcile.SaveStatus.
+func SaveStatus(ctx context.Context, obj Object) error { return reconcile.SaveStatus(ctx, obj) }
 
 // Log returns the logger of the current reconcile. It adds the controller and the object to each
 // record.
@@ -91,7 +118,12 @@ type parts struct {
 	scheme *runtime.Scheme
 	caches informer.Config
 	spans  oteltrace.TracerProvider
-	start  []func(*host) error // each adds something to the manager
+	flags  []func(*flag.FlagSet)
+	before []func(*Config) error // of Configure and Parts, in order
+	start  []func(*host) error   // each adds something to the manager
+	ready  []func(context.Context, Deps) error
+
+	running bool // the command line is parsed
 }
 
 type partFunc func(*parts) error
@@ -116,6 +148,42 @@ func AddToScheme(add ...func(*runtime.Scheme) error) Part {
 func Name(name string) Part {
 	return partFunc(func(p *parts) error {
 		p.name = name
+		return nil
+	})
+}
+
+// Configure changes the configuration of the operator before it starts: what the flags of Main say,
+// or the Config passed to Run. Functions are called in the order of the parts, after the command
+// line was parsed. An error ends the operator.
+//
+//	operator.Configure(func(cfg *operator.Config) error {
+//		cfg.REST.Impersonate.UserName = "system:serviceaccount:apps:brewer"
+//		return nil
+//	})
+func Configure(change func(cfg *Config) error) Part {
+	return partFunc(func(p *parts) error {
+		p.before = append(p.before, change)
+		return nil
+	})
+}
+
+// Parts adds the parts that list returns. Main calls list after it has parsed the command line, so
+// that parts can depend on flags and on the configuration:
+//
+//	operator.Parts(func(*operator.Config) ([]operator.Part, error) {
+//		return []operator.Part{operator.For(NewTeaReconciler, operator.Concurrency(workers))}, nil
+//	})
+//
+// Functions of Configure among them are called, too. An error ends the operator.
+func Parts(list func(cfg *Config) ([]Part, error)) Part {
+	return partFunc(func(p *parts) error {
+		p.before = append(p.before, func(cfg *Config) error {
+			of, err := list(cfg)
+			if err != nil {
+				return err
+			}
+			return p.install(of)
+		})
 		return nil
 	})
 }

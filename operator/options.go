@@ -2,11 +2,10 @@ package operator
 
 import (
 	"context"
-	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kelson.dev/operator/client"
@@ -21,15 +20,18 @@ type Option func(*settings)
 type settings struct {
 	name        string
 	finalizer   string
-	prototype   Object
+	kind        schema.GroupVersionKind // empty: that of the Go type
 	concurrency int
 	timeout     time.Duration
 	resync      time.Duration
 	limiter     workqueue.Limiter[Request]
-	predicates  []Predicate
+	predicates  []Predicate // for the controller's own kind
+	all         []Predicate // for all kinds
+	priority    func(Event) int
+	everyOwner  bool
 	every       bool
 	sharded     bool
-	watches     []func(watching) (controller.Source, error)
+	watches     []watch
 }
 
 func (s *settings) clone() *settings {
@@ -37,23 +39,38 @@ func (s *settings) clone() *settings {
 	return &c
 }
 
+// watch is a source of events in addition to the controller's own kind.
+type watch struct {
+	id     watchID // zero for a custom source
+	source func(watching) (controller.Source, error)
+}
+
+// watchID identifies a watch within a controller and cluster.
+type watchID struct {
+	relation string // owns, watches
+	kind     schema.GroupVersionKind
+	form     reflect.Type
+}
+
 // watching has the inputs for the construction of a watch.
 type watching struct {
 	cluster    *manager.Cluster
 	owner      schema.GroupVersionKind
 	reconciler any
+	settings   *settings
+}
+
+// on returns the source of events about objects like obj.
+func (w watching) on(obj Object, handler controller.EventHandler, predicates []Predicate) *controller.Kind {
+	return &controller.Kind{
+		Informers: w.cluster.Informers(), Cluster: w.cluster.Name(), Object: obj, Handler: handler,
+		Predicates: slices.Concat(w.settings.all, predicates), Priority: w.settings.priority,
+	}
 }
 
 // Owns watches kind T. A change to such an object reconciles its controller owner.
 func Owns[T any, P client.Pointer[T]](predicates ...Predicate) Option {
-	return func(s *settings) {
-		s.watches = append(s.watches, func(w watching) (controller.Source, error) {
-			return &controller.Kind{
-				Informers: w.cluster.Informers(), Cluster: w.cluster.Name(), Object: P(new(T)), Predicates: predicates,
-				Handler: controller.EnqueueOwner(w.owner, w.cluster.Client().Mapper()),
-			}, nil
-		})
-	}
+	return OwnsKind[T, P](schema.GroupVersionKind{}, predicates...)
 }
 
 // Watches watches kind T. A change to such an object reconciles the requests that which returns. R
@@ -65,30 +82,18 @@ func Owns[T any, P client.Pointer[T]](predicates ...Predicate) Option {
 //
 // For an update, which is called with the old and with the new object. It must not modify them.
 func Watches[R, T any, P client.Pointer[T]](which func(r R, ctx context.Context, obj *T) []Request, predicates ...Predicate) Option {
-	return func(s *settings) {
-		s.watches = append(s.watches, func(w watching) (controller.Source, error) {
-			r, ok := w.reconciler.(R)
-			if !ok {
-				return nil, fmt.Errorf("watch %v: the mapping function is a method of %v, but the reconciler is a %T", reflect.TypeFor[T](), reflect.TypeFor[R](), w.reconciler)
-			}
-			ctx := w.cluster.Context() // the client's reads go to the cluster of the object
-			return &controller.Kind{
-				Informers: w.cluster.Informers(), Cluster: w.cluster.Name(), Object: P(new(T)), Predicates: predicates,
-				Handler: controller.EnqueueMapped(func(obj client.Object) []Request { return which(r, ctx, (*T)(obj.(P))) }),
-			}, nil
-		})
-	}
+	return WatchesKind[R, T, P](schema.GroupVersionKind{}, which, predicates...)
 }
 
 // From adds a custom source of requests.
 func From(source controller.Source) Option {
 	return func(s *settings) {
-		s.watches = append(s.watches, func(w watching) (controller.Source, error) {
+		s.watches = append(s.watches, watch{source: func(w watching) (controller.Source, error) {
 			if w.cluster.Name() != "" {
 				return nil, nil // added only once, for the manager's own cluster
 			}
 			return source, nil
-		})
+		}})
 	}
 }
 
@@ -105,6 +110,21 @@ func Sharded() Option { return func(s *settings) { s.every, s.sharded = true, tr
 func Filter(predicates ...Predicate) Option {
 	return func(s *settings) { s.predicates = append(s.predicates, predicates...) }
 }
+
+// FilterAll drops events that a predicate rejects: those of the controller's own kind, and those of
+// Owns and Watches.
+func FilterAll(predicates ...Predicate) Option {
+	return func(s *settings) { s.all = append(s.all, predicates...) }
+}
+
+// MatchEveryOwner makes Owns reconcile all owners of an object that have the controller's kind, not
+// only the one that is its controller.
+func MatchEveryOwner() Option { return func(s *settings) { s.everyOwner = true } }
+
+// Priority sets the priority of the requests that an event causes: higher ones are reconciled
+// first. The default is 0, and -100 for objects that existed at the start and for those of Resync.
+// A request waits at most one second longer per 100 that its priority is lower.
+func Priority(of func(Event) int) Option { return func(s *settings) { s.priority = of } }
 
 // Concurrency sets how many objects are reconciled at the same time; the default is 1. An object is
 // never reconciled twice at the same time. With more than one worker, the next object starts while
@@ -129,11 +149,9 @@ func Named(name string) Option { return func(s *settings) { s.name = name } }
 // <group>/<name of the controller>.
 func FinalizerName(name string) Option { return func(s *settings) { s.finalizer = name } }
 
-// Kind sets the kind of a controller for *unstructured.Unstructured.
+// Kind sets the kind of a controller whose reconciler takes a Go type that does not determine it:
+// *unstructured.Unstructured, or *metav1.PartialObjectMetadata, for which only the metadata of the
+// objects is watched and kept.
 func Kind(kind schema.GroupVersionKind) Option {
-	return func(s *settings) {
-		u := &unstructured.Unstructured{}
-		u.SetGroupVersionKind(kind)
-		s.prototype = u
-	}
+	return func(s *settings) { s.kind = kind }
 }

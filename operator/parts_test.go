@@ -149,16 +149,17 @@ func TestSharded(t *testing.T) {
 
 type half struct{}
 
-func (half) ValidateCreate(context.Context, *corev1.ConfigMap) (webhook.Warnings, error) {
-	return nil, nil
-}
+func (half) ValidateCreate(context.Context, *corev1.ConfigMap) error { return nil }
 
 // RUN-05: errors in webhooks are reported at the start.
 func TestWrongWebhooks(t *testing.T) {
 	for want, part := range map[string]operator.Part{
-		"operator_test.half implements neither webhook.Defaulter nor webhook.Validator": operator.Webhook[corev1.ConfigMap](func(operator.Client) half { return half{} }),
-		"is its AddToScheme among the parts?":                                           operator.Webhook[Boat](newBoatWebhook),
-		"it must take an operator.Client or operator.Deps":                              operator.Admission("/mutate-x", func(int) webhook.Handler { return nil }),
+		"method ValidateCreate of operator_test.half has the type": operator.Webhook[corev1.ConfigMap](func(operator.Client) half { return half{} }),
+		"operator_test.reviewer has none of the methods":           operator.Webhook[corev1.ConfigMap](func(operator.Client) reviewer { return reviewer{} }),
+		"option DefaultingPath is set":                             operator.Webhook[corev1.ConfigMap](newDoorman, operator.DefaultingPath("/x")),
+		"a path begins with a slash":                               operator.Webhook[corev1.ConfigMap](newDoorman, operator.ValidationPath("x")),
+		"is its AddToScheme among the parts?":                      operator.Webhook[Boat](newBoatWebhook),
+		"it must take an operator.Client or operator.Deps":         operator.Admission("/mutate-x", func(int) webhook.Handler { return nil }),
 	} {
 		cfg := operator.Config{REST: apitest.New().REST(), Log: slog.New(slog.DiscardHandler)}
 		if err := operator.Run(t.Context(), cfg, part); err == nil || !strings.Contains(err.Error(), want) {

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"flag"
 	"log/slog"
 	"maps"
 	"path"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	oteltrace "go.opentelemetry.io/otel/trace"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/operator/client"
 	"kelson.dev/operator/footprint"
 	"kelson.dev/operator/leader"
 	"kelson.dev/operator/manager"
@@ -49,6 +52,8 @@ type Config struct {
 	NoWebhooks bool
 	// NetHTTP sends all requests through net/http, including small writes: see client.Config.
 	NetHTTP bool
+	// Plain turns off optimizations that leave traces on the server.
+	Plain client.Plain
 	// Clusters are additional clusters that the controllers work on, by the names that requests
 	// carry. For clusters that come and go at run time, use a Provider.
 	Clusters map[string]*rest.Config
@@ -57,13 +62,48 @@ type Config struct {
 // Run runs an operator until ctx ends, and returns when all of it has stopped. It returns nil after
 // a clean shutdown.
 func Run(ctx context.Context, cfg Config, of ...Part) error {
+	p, err := newParts(of)
+	if err != nil {
+		return err
+	}
+	for _, register := range p.flags { // sets the default values
+		register(flag.NewFlagSet(p.name, flag.ContinueOnError))
+	}
+	if err := p.configure(&cfg); err != nil {
+		return err
+	}
+	return p.run(ctx, cfg)
+}
+
+// newParts installs the parts of an operator.
+func newParts(of []Part) (*parts, error) {
 	p := &parts{name: defaultName(), scheme: runtime.NewScheme()}
 	metav1.AddToGroupVersion(p.scheme, schema.GroupVersion{Version: "v1"})
+	return p, p.install(of)
+}
+
+func (p *parts) install(of []Part) error {
 	for _, part := range of {
 		if err := part.install(p); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// configure calls the functions of Configure and Parts. Parts may add further ones.
+func (p *parts) configure(cfg *Config) error {
+	p.running = true
+	for i := 0; i < len(p.before); i++ {
+		if err := p.before[i](cfg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run runs the operator until ctx ends.
+func (p *parts) run(ctx context.Context, cfg Config) error {
 	if cfg.TracerProvider == nil {
 		cfg.TracerProvider = p.spans
 	}
@@ -77,7 +117,7 @@ func Run(ctx context.Context, cfg Config, of ...Part) error {
 	m, err := manager.New(manager.Config{
 		REST: cfg.REST, Scheme: p.scheme, Name: p.name, Log: cfg.Log, Trace: cfg.Trace, TracerProvider: cfg.TracerProvider,
 		MetricsAddress: cfg.MetricsAddress, HealthAddress: cfg.HealthAddress, TraceAddress: cfg.TraceAddress,
-		SecureMetrics: cfg.SecureMetrics, GracePeriod: cfg.GracePeriod, Election: cfg.Election, Webhooks: cfg.Webhooks, NetHTTP: cfg.NetHTTP, Informers: p.caches,
+		SecureMetrics: cfg.SecureMetrics, GracePeriod: cfg.GracePeriod, Election: cfg.Election, Webhooks: cfg.Webhooks, NetHTTP: cfg.NetHTTP, Plain: cfg.Plain, Informers: p.caches,
 	})
 	if err != nil {
 		return err
@@ -90,6 +130,13 @@ func Run(ctx context.Context, cfg Config, of ...Part) error {
 	h := &host{Manager: m, name: p.name, election: cfg.Election, noWebhooks: cfg.NoWebhooks}
 	for _, start := range p.start {
 		if err := start(h); err != nil {
+			return err
+		}
+	}
+	deps := h.deps("")
+	deps.Log = m.Log()
+	for _, do := range p.ready {
+		if err := do(ctx, deps); err != nil {
 			return err
 		}
 	}
@@ -106,8 +153,22 @@ const (
 	maxFilePages = 8 << 20
 )
 
-// releaseOnce runs for the first operator of a process only: tests start many.
-var releaseOnce = sync.OnceFunc(func() { footprint.Release(maxFilePages) })
+// releaseOnce releases memory that the start needed, if the process is the operator's own.
+func releaseOnce() {
+	if ownsProcess.Load() {
+		releaseMemory()
+	}
+}
+
+var (
+	// ownsProcess is set by Main. Run may be called by a program that does other things too, whose
+	// memory is none of the operator's business.
+	ownsProcess   atomic.Bool
+	releaseMemory = sync.OnceFunc(func() { footprint.Release(maxFilePages) })
+)
+
+// keepMemory is an environment variable. If it is "true", Main does not release memory.
+const keepMemory = "KELSON_KEEP_MEMORY"
 
 // defaultName returns the last element of the main package's path. It is the same in the package's
 // tests.

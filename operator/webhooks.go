@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"strings"
@@ -16,7 +17,7 @@ import (
 //
 //	Default(ctx context.Context, obj *T) error
 //
-// and to validate if W is a webhook.Validator[T],
+// and to validate with those of these methods that W has, and nothing if it has none:
 //
 //	ValidateCreate(ctx context.Context, obj *T) (webhook.Warnings, error)
 //	ValidateUpdate(ctx context.Context, old, obj *T) (webhook.Warnings, error)
@@ -28,41 +29,79 @@ import (
 //
 // The operator issues and renews the serving certificate, and writes its CA bundle into the webhook
 // configurations; see Config.Webhooks.
-func Webhook[T, D, W any, P client.Pointer[T]](construct func(D) W) Part {
+func Webhook[T, D, W any, P client.Pointer[T]](construct func(D) W, opts ...WebhookOption) Part {
+	var s webhookSettings
+	for _, opt := range opts {
+		opt(&s)
+	}
 	return hook(func(h *host) error {
+		wrap := func(err error) error { return fmt.Errorf("webhook for %v: %w", reflect.TypeFor[T](), err) }
 		kind, err := client.KindOf(P(new(T)), h.Client().Scheme())
 		if err != nil {
-			return fmt.Errorf("webhook for %v: %w (is its AddToScheme among the parts?)", reflect.TypeFor[T](), err)
+			return wrap(fmt.Errorf("%w (is its AddToScheme among the parts?)", err))
 		}
 		d, err := pick[D](h.deps("webhook"))
 		if err != nil {
-			return fmt.Errorf("webhook for %v: %w", reflect.TypeFor[T](), err)
+			return wrap(err)
 		}
-		w := any(construct(d))
-		defaulter, defaults := w.(webhook.Defaulter[T])
-		validator, validates := w.(webhook.Validator[T])
-		if !defaults && !validates {
-			return fmt.Errorf("webhook for %v: %T implements neither webhook.Defaulter nor webhook.Validator for this kind", reflect.TypeFor[T](), w)
+		mutating, validating, err := webhook.Handlers[T, P](construct(d))
+		if err != nil {
+			return wrap(err)
 		}
-		if defaults {
-			err = h.AddWebhook(webhook.Hook{Kind: kind, Mutating: true}, webhook.Default[T, P](defaulter))
+		for _, one := range []struct {
+			handler  webhook.Handler
+			path     string
+			mutating bool
+			option   string
+		}{{mutating, s.defaulting, true, "DefaultingPath"}, {validating, s.validation, false, "ValidationPath"}} {
+			if one.handler == nil && one.path != "" {
+				return wrap(fmt.Errorf("the option %s is set, and there is no method that is served there", one.option))
+			}
+			if one.handler != nil {
+				if err := h.AddWebhook(webhook.Hook{Kind: kind, Path: one.path, Mutating: one.mutating}, one.handler); err != nil {
+					return wrap(err)
+				}
+			}
 		}
-		if err == nil && validates {
-			err = h.AddWebhook(webhook.Hook{Kind: kind}, webhook.Validate[T, P](validator))
-		}
-		return err
+		return nil
 	})
 }
 
+// WebhookOption configures a Webhook.
+type WebhookOption func(*webhookSettings)
+
+type webhookSettings struct{ defaulting, validation string }
+
+// DefaultingPath sets the path at which defaults are set; by default it is that of
+// controller-runtime, webhook.MutatePath. The webhook configuration must have the same path.
+func DefaultingPath(path string) WebhookOption {
+	return func(s *webhookSettings) { s.defaulting = path }
+}
+
+// ValidationPath sets the path at which objects are validated; by default it is that of
+// controller-runtime, webhook.ValidatePath. The webhook configuration must have the same path.
+func ValidationPath(path string) WebhookOption {
+	return func(s *webhookSettings) { s.validation = path }
+}
+
 // Admission serves an admission webhook at a path. The path of a mutating webhook begins with
-// /mutate.
+// /mutate; for others, use MutatingAdmission.
 func Admission[D any](path string, construct func(D) webhook.Handler) Part {
+	return admission(path, strings.HasPrefix(path, "/mutate"), construct)
+}
+
+// MutatingAdmission serves a mutating admission webhook at any path.
+func MutatingAdmission[D any](path string, construct func(D) webhook.Handler) Part {
+	return admission(path, true, construct)
+}
+
+func admission[D any](path string, mutating bool, construct func(D) webhook.Handler) Part {
 	return hook(func(h *host) error {
 		d, err := pick[D](h.deps("webhook"))
 		if err != nil {
 			return fmt.Errorf("webhook %s: %w", path, err)
 		}
-		return h.AddWebhook(webhook.Hook{Path: path, Mutating: strings.HasPrefix(path, "/mutate")}, construct(d))
+		return h.AddWebhook(webhook.Hook{Path: path, Mutating: mutating}, construct(d))
 	})
 }
 
@@ -95,10 +134,25 @@ func hook(add func(*host) error) Part {
 	})
 }
 
-// Setup calls do before the manager runs. The manager is deps.Manager.
+// Setup calls do before the manager runs, to add things to it: it is deps.Manager. Main has then
+// parsed the command line. deps.Client does not read yet; see BeforeStart.
 func Setup(do func(deps Deps) error) Part {
 	return partFunc(func(p *parts) error {
 		p.start = append(p.start, func(h *host) error { return do(h.deps("")) })
+		return nil
+	})
+}
+
+// BeforeStart calls do when all parts are set up and before anything starts, on every replica. The
+// operator starts if do returns nil, and otherwise ends with the error. ctx ends with the operator.
+// do can read with deps.Live and write; reads of deps.Client fail, because the cache does not run.
+//
+//	operator.BeforeStart(func(ctx context.Context, deps operator.Deps) error {
+//		return migrate(ctx, deps.Live)
+//	})
+func BeforeStart(do func(ctx context.Context, deps Deps) error) Part {
+	return partFunc(func(p *parts) error {
+		p.ready = append(p.ready, do)
 		return nil
 	})
 }

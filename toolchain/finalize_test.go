@@ -37,7 +37,8 @@ type Cup struct {
 }
 `
 
-// finalizeProject writes a project that requires the operator library, with one package of controllers.
+// finalizeProject writes a project that requires the operator library, with one package of
+// controllers.
 func finalizeProject(t *testing.T, markers, controller string) string {
 	t.Helper()
 	dir, _ := writeProject(t, txtar.Parse([]byte(finalizeTypes)))

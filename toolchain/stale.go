@@ -16,7 +16,8 @@ import (
 func (r *run) removeStale(crds *crd.Generator, dir string) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	r.fail(err)
-	kustomization, _ := os.ReadFile(filepath.Join(r.dir, "config", "crd", "kustomization.yaml")) // optional
+	// optional
+	kustomization, _ := os.ReadFile(filepath.Join(r.dir, "config", "crd", "kustomization.yaml"))
 	for _, name := range files {
 		data, err := os.ReadFile(name)
 		if err != nil {

@@ -11,14 +11,15 @@ import (
 
 // Config selects and configures the plugins of a table.
 type Config struct {
-	// Enable names plugins to run in addition to those that are on by default. Disable names plugins that are
-	// on by default and must not run.
+	// Enable names plugins to run in addition to those that are on by default. Disable names
+	// plugins that are on by default and must not run.
 	Enable, Disable []string
 	// Plugins is the configuration of each plugin that has one, by name; see [ReadConfiguration].
 	Plugins map[string][]byte
 }
 
-// Chain runs plugins in order. It implements admission.MutationInterface and admission.ValidationInterface.
+// Chain runs plugins in order. It implements admission.MutationInterface and
+// admission.ValidationInterface.
 type Chain struct {
 	steps map[admission.Operation][]step
 	stops []func()
@@ -31,9 +32,9 @@ type step struct {
 	idle     Idler                         // may be nil
 }
 
-// Idler is a plugin that is inactive until an object configures it. The chain calls Handles once and Idle for
-// every request, so Idle must be as cheap as reading an integer. If all plugins are idle for an operation,
-// the verbs prepare nothing for admission.
+// Idler is a plugin that is inactive until an object configures it. The chain calls Handles once
+// and Idle for every request, so Idle must be as cheap as reading an integer. If all plugins are
+// idle for an operation, the verbs prepare nothing for admission.
 type Idler interface {
 	Idle(admission.Operation) bool
 }
@@ -104,8 +105,8 @@ func (c *Chain) Handles(op admission.Operation) bool {
 	return false
 }
 
-// Admit runs the mutating plugins until one rejects the request. If a plugin requested reinvocation, it runs
-// all of them a second time.
+// Admit runs the mutating plugins until one rejects the request. If a plugin requested
+// reinvocation, it runs all of them a second time.
 func (c *Chain) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if err := c.admit(ctx, a, o); err != nil {
 		return err

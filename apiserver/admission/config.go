@@ -49,13 +49,13 @@ func (c Config) on(row Plugin) bool {
 	return row.On && !slices.Contains(c.Disable, row.Name)
 }
 
-// legacy lists the plugins whose own configuration is also accepted instead of an AdmissionConfiguration, with
-// a key that identifies it.
+// legacy lists the plugins whose own configuration is also accepted instead of an
+// AdmissionConfiguration, with a key that identifies it.
 var legacy = map[string]string{"ImagePolicyWebhook": "imagePolicy", "PodNodeSelector": "podNodeSelectorPluginConfig"}
 
-// ReadConfiguration reads an AdmissionConfiguration file and the files that it names, relative to its folder.
-// It returns the configuration of each plugin by name. If a plugin appears several times, the first
-// configuration is used.
+// ReadConfiguration reads an AdmissionConfiguration file and the files that it names, relative to
+// its folder. It returns the configuration of each plugin by name. If a plugin appears several
+// times, the first configuration is used.
 func ReadConfiguration(file string) (map[string][]byte, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 type Deps struct {
 	Store    *store.Store
 	Registry *resource.Registry
-	// Objects returns the verbs on stored objects. The verbs are built after the plugins, so call it
-	// while serving a request, not in a constructor.
+	// Objects returns the verbs on stored objects. The verbs are built after the plugins, so call
+	// it while serving a request, not in a constructor.
 	Objects func() resource.Objects
 	// Transport sends requests to the control plane in process, as an administrator. It works only
 	// after the control plane has started.
@@ -50,7 +50,8 @@ type Plugin struct {
 	Name string
 	// On says that the plugin runs unless it is disabled.
 	On bool
-	// New builds the plugin. nil means that Kubernetes has a plugin of this name and this server does not.
+	// New builds the plugin. nil means that Kubernetes has a plugin of this name and this server
+	// does not.
 	New func(Deps) (admission.Interface, error)
 }
 
@@ -58,8 +59,9 @@ type Plugin struct {
 type Table []Plugin
 
 // Generic returns the plugins that depend on no built-in kind, in Kubernetes' order: AlwaysAdmit,
-// NamespaceLifecycle, the policies and webhooks that clients configure through the API, and AlwaysDeny.
-// A server with more plugins builds its own table and takes these rows from here; see [Table.Find].
+// NamespaceLifecycle, the policies and webhooks that clients configure through the API, and
+// AlwaysDeny. A server with more plugins builds its own table and takes these rows from here; see
+// [Table.Find].
 func Generic() Table {
 	return Table{
 		{Name: "AlwaysAdmit", New: func(Deps) (admission.Interface, error) { return always.Admit{}, nil }},

@@ -1,13 +1,15 @@
 // Package audit records the requests to a server and their results.
 //
-// A policy file selects which requests to record and at which level. Two backends store the events: a log in
-// a file with rotation, and a webhook that receives batches. Policy, events, formats and the webhook are
-// Kubernetes' own. Each setting has the meaning of the kube-apiserver flag named in its comment.
+// A policy file selects which requests to record and at which level. Two backends store the events:
+// a log in a file with rotation, and a webhook that receives batches. Policy, events, formats and
+// the webhook are Kubernetes' own. Each setting has the meaning of the kube-apiserver flag named in
+// its comment.
 //
 //	request ─ policy ─▶ event ─┬─ log: blocking, or batch ──▶ file.Write, rotation
 //	                           └─ webhook: batch ───────────▶ POST EventList
 //
-// [Open] returns a [Trail]. Its Close sends the buffered events. The policy is reloaded when its file changes.
+// [Open] returns a [Trail]. Its Close sends the buffered events. The policy is reloaded when its
+// file changes.
 //
 //	trail, err := audit.Open(audit.Config{PolicyFile: "policy.yaml", Log: audit.Log{Path: "audit.log"}})
 //	filters.New(filters.Config{AuditPolicy: trail, AuditSink: trail, …})
@@ -34,8 +36,8 @@ import (
 	"kelson.dev/apiserver/internal/filewatch"
 )
 
-// Trail is the audit trail of a server: a policy, and the backends that receive events. It is safe for
-// concurrent use.
+// Trail is the audit trail of a server: a policy, and the backends that receive events. It is safe
+// for concurrent use.
 type Trail struct {
 	policy  *filewatch.File[audit.PolicyRuleEvaluator]
 	backend audit.Backend
@@ -151,8 +153,8 @@ func (t *Trail) EvaluatePolicyRule(attributes authorizer.Attributes) audit.Reque
 	return t.policy.Get().EvaluatePolicyRule(attributes)
 }
 
-// ProcessEvents passes events to the backends. It returns false if they could not be stored and the mode is
-// ModeBlockingStrict. It implements audit.Sink.
+// ProcessEvents passes events to the backends. It returns false if they could not be stored and the
+// mode is ModeBlockingStrict. It implements audit.Sink.
 func (t *Trail) ProcessEvents(events ...*auditinternal.Event) bool {
 	return t.backend.ProcessEvents(events...)
 }

@@ -22,8 +22,8 @@ type Config struct {
 	Webhook    Webhook
 	// Stdout is the destination of a log with path "-".
 	Stdout io.Writer
-	// Logger receives errors while the trail is in use: a changed policy that is invalid, or a log that
-	// cannot be written. nil discards them.
+	// Logger receives errors while the trail is in use: a changed policy that is invalid, or a log
+	// that cannot be written. nil discards them.
 	Logger *slog.Logger
 }
 
@@ -33,9 +33,9 @@ type Log struct {
 	Path string
 	// Format is json, or legacy for lines of text.
 	Format string
-	// MaxSize is the size in megabytes at which a file is rotated; 0 means no limit. MaxBackups and MaxAge (in
-	// days) limit the number and age of rotated files; 0 means no limit. Compress compresses rotated files
-	// with gzip.
+	// MaxSize is the size in megabytes at which a file is rotated; 0 means no limit. MaxBackups and
+	// MaxAge (in days) limit the number and age of rotated files; 0 means no limit. Compress
+	// compresses rotated files with gzip.
 	MaxSize, MaxBackups, MaxAge int
 	Compress                    bool
 	Delivery                    Delivery
@@ -75,7 +75,8 @@ func Modes() []string { return []string{ModeBatch, ModeBlocking, ModeBlockingStr
 // Formats returns the supported formats of logs.
 func Formats() []string { return slices.Clone(auditlog.AllowedFormats) }
 
-// Defaults returns the defaults of kube-apiserver: the log is blocking, the webhook receives batches.
+// Defaults returns the defaults of kube-apiserver: the log is blocking, the webhook receives
+// batches.
 func Defaults() Config {
 	const buffer = 10_000
 	limits := truncate.Config{MaxBatchSize: 10 << 20, MaxEventSize: 100 << 10}

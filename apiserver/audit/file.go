@@ -20,7 +20,8 @@ import (
 //	audit-2026-01-02T15-04-05.000.log        rotated files, with the time of their rotation (UTC)
 //	audit-2026-01-02T15-04-05.000.log.gz
 //
-// An event is never split between files. A background goroutine compresses and deletes rotated files.
+// An event is never split between files. A background goroutine compresses and deletes rotated
+// files.
 type file struct {
 	cfg  Log
 	warn func(error)
@@ -79,11 +80,12 @@ func (f *file) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// rotate renames the current file and opens a new one. If that fails, the current file stays in use.
+// rotate renames the current file and opens a new one. If that fails, the current file stays in
+// use.
 func (f *file) rotate() error {
 	now := time.Now().UTC()
-	// The clock can go backwards. Names must still sort by the order of rotation, because tidyUp deletes
-	// the oldest files first.
+	// The clock can go backwards. Names must still sort by the order of rotation, because tidyUp
+	// deletes the oldest files first.
 	if names, err := f.old(); err == nil && len(names) > 0 {
 		if newest, _ := f.stamp(names[0]); !now.After(newest) {
 			now = newest.Add(time.Millisecond)
@@ -208,8 +210,8 @@ func (f *file) Close() error {
 	return out.Close()
 }
 
-// serialWriter writes one event at a time, so that events of concurrent requests do not mix. It logs when
-// writing starts to fail and when it succeeds again.
+// serialWriter writes one event at a time, so that events of concurrent requests do not mix. It
+// logs when writing starts to fail and when it succeeds again.
 type serialWriter struct {
 	mu   sync.Mutex
 	out  io.Writer

@@ -20,8 +20,9 @@ import (
 	"kelson.dev/apiserver/audit"
 )
 
-// API-03: while the disk of the log is full, requests continue except in mode blocking-strict. No event is split,
-// and recording continues when there is space again. The server logs both transitions.
+// API-03: while the disk of the log is full, requests continue except in mode blocking-strict. No
+// event is split, and recording continues when there is space again. The server logs both
+// transitions.
 func TestFullDisk(t *testing.T) {
 	for _, mode := range audit.Modes() {
 		t.Run(mode, func(t *testing.T) {
@@ -69,7 +70,9 @@ func TestFullDisk(t *testing.T) {
 			if strict := mode == audit.ModeBlockingStrict; strict != (refused > 0) {
 				t.Errorf("%d requests are refused", refused)
 			}
-			if mode == audit.ModeBatch { // the buffer is written beside the requests; its end is known only after Close
+			// The buffer is written concurrently with requests; the result is known only after
+			// Close.
+			if mode == audit.ModeBatch {
 				if err := trail.Close(); err != nil {
 					t.Error(err)
 				}
@@ -111,7 +114,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// errorsCounted is the value of apiserver_audit_error_total, of all plugins.
+// errorsCounted returns the value of apiserver_audit_error_total of all plugins.
 func errorsCounted(t *testing.T) (n float64) {
 	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()

@@ -20,12 +20,14 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	kjson "sigs.k8s.io/json"
 
+	"kelson.dev/apiserver/fastpath/validity"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/operator/tree"
 )
 
-// codec converts custom objects between bodies, hubs and the stored form, which is JSON in the storage version.
+// codec converts custom objects between bodies, hubs and the stored form, which is JSON in the
+// storage version.
 type codec struct {
 	*compiled
 	hub string // the version of hubs
@@ -98,7 +100,8 @@ func (c *codec) MergePatch(object, patch []byte, version string) (hub runtime.Ob
 	return u, err == nil && len(unknown) == 0
 }
 
-// complete prunes and defaults a parsed body by the schema of the version that its apiVersion names. unknown lists the pruned fields.
+// complete prunes and defaults a parsed body by the schema of the version that its apiVersion
+// names. unknown lists the pruned fields.
 func (c *codec) complete(u *unstructured.Unstructured, report bool) (unknown []error, err error) {
 	paths, err := c.coerce(u, coercion{report: report})
 	if err != nil {
@@ -110,7 +113,8 @@ func (c *codec) complete(u *unstructured.Unstructured, report bool) (unknown []e
 	return unknown, c.applyDefaults(u)
 }
 
-// parse reads a body without a schema. strict lists duplicate fields. On error, u may still hold the kind.
+// parse reads a body without a schema. strict lists duplicate fields. On error, u may still hold
+// the kind.
 func (c *codec) parse(body []byte, mediaType string) (u *unstructured.Unstructured, strict []error, err error) {
 	u = &unstructured.Unstructured{}
 	switch mediaType {
@@ -169,8 +173,9 @@ func (c *codec) Load(stored []byte) (runtime.Object, error) {
 	if c.current(u) {
 		return c.convert(u, c.hub)
 	}
-	// An object in another version than the current storage version was stored under an older spec. The schema of its version
-	// still exists, because versions with stored objects cannot be removed.
+	// An object in another version than the current storage version was stored under an older spec.
+	// The schema of its version still exists, because versions with stored objects cannot be
+	// removed.
 	if _, err := c.version(u.GroupVersionKind().Version); err != nil {
 		return nil, fmt.Errorf("load %s: %w", c.name, err)
 	}
@@ -189,11 +194,12 @@ func (c *codec) current(u *unstructured.Unstructured) bool {
 	return err == nil && revision > c.since && u.GroupVersionKind().Version == c.storage
 }
 
-// Verbatim implements [resource.Verbatim]: objects stored under an older spec need pruning and defaulting when they are read.
+// Verbatim implements [resource.Verbatim]: objects stored under an older spec need pruning and
+// defaulting when they are read.
 func (c *codec) Verbatim(obj *store.Object) bool { return obj.Revision > c.since }
 
-// Store prunes and defaults the hub again before it encodes it: appliers and webhooks may have added unknown fields and removed
-// defaults.
+// Store prunes and defaults the hub again before it encodes it: appliers and webhooks may have
+// added unknown fields and removed defaults.
 func (c *codec) Store(hub runtime.Object) ([]byte, error) {
 	u := hub.(*unstructured.Unstructured)
 	if c.hub != c.storage {
@@ -248,7 +254,8 @@ func (c *codec) Interfaces() resource.Interfaces {
 	}
 }
 
-// applyDefaults applies the defaults of the object's version. It leaves objects of other kinds unchanged.
+// applyDefaults applies the defaults of the object's version. It leaves objects of other kinds
+// unchanged.
 func (c *compiled) applyDefaults(u *unstructured.Unstructured) error {
 	s, err := c.schemaOf(u)
 	if err != nil || s == nil || u.GroupVersionKind().Kind != c.name || c.normalized(u) {
@@ -258,11 +265,12 @@ func (c *compiled) applyDefaults(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// normalized reports whether pruning, defaulting and coercion by the schema of its version would certainly not change an object.
+// normalized reports whether pruning, defaulting and coercion by the schema of its version would
+// certainly not change an object.
 func (c *compiled) normalized(u *unstructured.Unstructured) bool {
 	kind := u.GroupVersionKind()
 	v, ok := c.versions[kind.Version]
-	return ok && kind.Group == c.group && v.shape().Unchanged(u.Object)
+	return ok && kind.Group == c.group && validity.Unchanged(v.shape(), u.Object)
 }
 
 // schemaOf returns the schema of an object's version; nil if the kind has no such version.

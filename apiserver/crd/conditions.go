@@ -13,9 +13,11 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 )
 
-// The reasons and messages are those of the controllers of k8s.io/apiextensions-apiserver that set the same conditions.
+// The reasons and messages are those of the controllers of k8s.io/apiextensions-apiserver that set
+// the same conditions.
 
-// setStatus sets the accepted names and the conditions of a definition, and claims the names. undo releases them if the write fails.
+// setStatus sets the accepted names and the conditions of a definition, and claims the names. undo
+// releases them if the write fails.
 func (d *Definitions) setStatus(crd *apiextensions.CustomResourceDefinition) (undo func()) {
 	crd.Status.Conditions = slices.Clone(crd.Status.Conditions) // the strategy shares them with the old object
 	refusal, release := d.names.accept(crd)
@@ -42,7 +44,8 @@ func setNamesAccepted(crd *apiextensions.CustomResourceDefinition, refusal *name
 	apiextensions.SetCRDCondition(crd, c)
 }
 
-// setEstablished sets the Established condition, unless it is already true: a later name conflict does not revoke it.
+// setEstablished sets the Established condition, unless it is already true: a later name conflict
+// does not revoke it.
 func setEstablished(crd *apiextensions.CustomResourceDefinition) {
 	if apiextensions.IsCRDConditionTrue(crd, apiextensions.Established) {
 		return
@@ -68,7 +71,8 @@ func caBundle(crd *apiextensions.CustomResourceDefinition) []byte {
 }
 
 // nonStructural returns the NonStructuralSchema condition, or nil. Validation refuses new
-// definitions that are not structural. Definitions that were stored before that rule keep the condition until they are fixed.
+// definitions that are not structural. Definitions that were stored before that rule keep the
+// condition until they are fixed.
 func nonStructural(crd *apiextensions.CustomResourceDefinition) *apiextensions.CustomResourceDefinitionCondition {
 	var errs field.ErrorList
 	if crd.Spec.PreserveUnknownFields != nil && *crd.Spec.PreserveUnknownFields {
@@ -96,7 +100,8 @@ func nonStructural(crd *apiextensions.CustomResourceDefinition) *apiextensions.C
 	return c
 }
 
-// approval returns the KubernetesAPIApprovalPolicyConformant condition for a group of the Kubernetes community, else nil.
+// approval returns the KubernetesAPIApprovalPolicyConformant condition for a group of the
+// Kubernetes community, else nil.
 func approval(crd *apiextensions.CustomResourceDefinition) *apiextensions.CustomResourceDefinitionCondition {
 	if !apihelpers.IsProtectedCommunityGroup(crd.Spec.Group) {
 		return nil

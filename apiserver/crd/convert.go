@@ -12,8 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// convert converts an object to a version and prunes it by that version's schema. It may change and return its argument. On conversion
-// to the storage version it applies defaults, so that stored objects are complete.
+// convert converts an object to a version and prunes it by that version's schema. It may change and
+// return its argument. On conversion to the storage version it applies defaults, so that stored
+// objects are complete.
 func (c *compiled) convert(u *unstructured.Unstructured, version string) (*unstructured.Unstructured, error) {
 	from := u.GroupVersionKind()
 	to := schema.GroupVersion{Group: c.group, Version: version}
@@ -63,7 +64,8 @@ func (c *compiled) callWebhook(u *unstructured.Unstructured, to schema.GroupVers
 	return converted, nil
 }
 
-// convertor implements the interface of admission and field managers with convert. It never changes its argument.
+// convertor implements the interface of admission and field managers with convert. It never changes
+// its argument.
 type convertor struct{ *compiled }
 
 func (c convertor) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {

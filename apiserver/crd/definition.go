@@ -14,8 +14,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// sharedScheme returns a scheme with only the types of apiextensions.k8s.io. It never changes, so all control planes of a process share
-// it.
+// sharedScheme returns a scheme with only the types of apiextensions.k8s.io. It never changes, so
+// all control planes of a process share it.
 var sharedScheme = sync.OnceValue(func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)

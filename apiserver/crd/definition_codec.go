@@ -164,7 +164,8 @@ func unreadable(want string, got *schema.GroupVersionKind, body []byte, err erro
 	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want, err, excerpt(body)))
 }
 
-// excerpt returns the first bytes of a body: verbatim if it looks like JSON, otherwise in hexadecimal.
+// excerpt returns the first bytes of a body: verbatim if it looks like JSON, otherwise in
+// hexadecimal.
 func excerpt(body []byte) string {
 	const most = 30
 	more := ""

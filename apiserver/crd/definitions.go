@@ -22,10 +22,11 @@ const Owner = "crd"
 type Config struct {
 	Store    *store.Store
 	Registry *resource.Registry
-	// Objects returns the verbs with which Run changes instances and definitions. It is a function because the verbs are
-	// created after the kinds. Only Run calls it.
+	// Objects returns the verbs with which Run changes instances and definitions. It is a function
+	// because the verbs are created after the kinds. Only Run calls it.
 	Objects func() resource.Objects
-	// Services resolves the service of a conversion webhook to an address; nil resolves to <service>.<namespace>.svc.
+	// Services resolves the service of a conversion webhook to an address; nil resolves to
+	// <service>.<namespace>.svc.
 	Services webhook.ServiceResolver
 	// Authentication returns the client configuration for conversion webhooks; nil means none.
 	Authentication webhook.AuthenticationInfoResolverWrapper
@@ -33,7 +34,8 @@ type Config struct {
 	NoFastPaths bool
 }
 
-// Definitions manages the custom kinds of one control plane. All methods are safe for concurrent use.
+// Definitions manages the custom kinds of one control plane. All methods are safe for concurrent
+// use.
 type Definitions struct {
 	store      *store.Store
 	registry   *resource.Registry
@@ -52,7 +54,8 @@ type Definitions struct {
 	refused map[string]bool
 }
 
-// New returns a Definitions that has registered no kind yet. Put Resource in the registry, then call Load.
+// New returns a Definitions that has registered no kind yet. Put Resource in the registry, then
+// call Load.
 func New(cfg Config) (*Definitions, error) {
 	services := cfg.Services
 	if services == nil {
@@ -120,7 +123,8 @@ func (d *Definitions) observe(obj *store.Object) error {
 	return nil
 }
 
-// apply updates the registry to one revision of a definition. It ignores revisions older than the newest applied one.
+// apply updates the registry to one revision of a definition. It ignores revisions older than the
+// newest applied one.
 func (d *Definitions) apply(r *revised) {
 	hub, definition, revision := r.hub, r.definition, r.revision
 	d.mu.Lock()
@@ -148,7 +152,8 @@ func (d *Definitions) apply(r *revised) {
 	d.registry.Put(k.resource)
 }
 
-// takenByOthers reports whether a kind that is not custom serves the paths of a definition. Such a kind takes precedence.
+// takenByOthers reports whether a kind that is not custom serves the paths of a definition. Such a
+// kind takes precedence.
 func (d *Definitions) takenByOthers(definition *apiextensionsv1.CustomResourceDefinition) bool {
 	res, ok := d.registry.Current().ByName(groupResource(definition))
 	return ok && res.Owner != Owner
@@ -170,7 +175,8 @@ func (d *Definitions) forget(name string, revision uint64) {
 	}
 }
 
-// hooks sets names and conditions within the write of a definition, and serves its paths after the commit.
+// hooks sets names and conditions within the write of a definition, and serves its paths after the
+// commit.
 func (d *Definitions) hooks() *resource.Hooks {
 	return &resource.Hooks{
 		OnCreate: func(_ context.Context, hub runtime.Object, _ bool) ([]store.Op, func(), error) {

@@ -14,8 +14,9 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// empty starts a goroutine that deletes a definition's instances and then the definition, unless one is running. It reports errors in
-// the Terminating condition and retries, first after 10 ms, then with doubled waits of up to 10 s.
+// empty starts a goroutine that deletes a definition's instances and then the definition, unless
+// one is running. It reports errors in the Terminating condition and retries, first after 10 ms,
+// then with doubled waits of up to 10 s.
 func (r *runner) empty(ctx context.Context, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +85,8 @@ func (r *runner) terminating(ctx context.Context, name, reason, message string) 
 	})
 }
 
-// removeInstances deletes every instance and returns when none is left. Finalizers of instances can delay it without bound.
+// removeInstances deletes every instance and returns when none is left. Finalizers of instances can
+// delay it without bound.
 func (r *runner) removeInstances(ctx context.Context, res *resource.Resource) error {
 	for {
 		snapshot := r.store.Snapshot()

@@ -14,9 +14,10 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Run follows the stored definitions until ctx ends. It deletes the instances of definitions that are being deleted and then the
-// definitions, offers names that became free to definitions that wait for them, and registers what other servers write to the same
-// store. It returns after everything that it started has ended, with nil if ctx ended or the store was closed.
+// Run follows the stored definitions until ctx ends. It deletes the instances of definitions that
+// are being deleted and then the definitions, offers names that became free to definitions that
+// wait for them, and registers what other servers write to the same store. It returns after
+// everything that it started has ended, with nil if ctx ended or the store was closed.
 func (d *Definitions) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &runner{Definitions: d, emptying: map[string]bool{}, stop: cancel}
@@ -70,8 +71,8 @@ func (r *runner) changed(ctx context.Context, obj *store.Object) {
 	}
 }
 
-// offerNames retries the names of every definition that was refused one. The store drops writes that change nothing, so this does
-// not trigger itself forever.
+// offerNames retries the names of every definition that was refused one. The store drops writes
+// that change nothing, so this does not trigger itself forever.
 func (r *runner) offerNames(ctx context.Context) {
 	for _, name := range r.waiting() {
 		// After an error the definition waits for the next change.
@@ -92,7 +93,8 @@ func (d *Definitions) waiting() []string {
 	return out
 }
 
-// updateStatus changes a definition's status and finalizers. It returns nil if the definition no longer exists.
+// updateStatus changes a definition's status and finalizers. It returns nil if the definition no
+// longer exists.
 func (d *Definitions) updateStatus(ctx context.Context, name string, change func(*apiextensions.CustomResourceDefinition)) error {
 	_, err := d.objects().Update(ctx, d.resource, "", name, strategies.NewStatusStrategy(d.scheme), false,
 		func(hub runtime.Object) error {

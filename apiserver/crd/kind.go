@@ -12,11 +12,12 @@ import (
 	utilversion "k8s.io/apimachinery/pkg/version"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
 
-	"kelson.dev/apiserver/crd/managedfields"
+	"kelson.dev/apiserver/fastpath/managedfields"
 	"kelson.dev/apiserver/resource"
 )
 
-// kind is one served definition. It is immutable. Lazily compiled parts are in compiled, which successive kinds of the same spec share.
+// kind is one served definition. It is immutable. Lazily compiled parts are in compiled, which
+// successive kinds of the same spec share.
 type kind struct {
 	*compiled
 	definition *apiextensionsv1.CustomResourceDefinition
@@ -44,7 +45,8 @@ type compiled struct {
 	fields *managedfields.Cache
 }
 
-// newKind returns the kind of a definition at a revision. It reuses the compiled part of old if the spec is the same.
+// newKind returns the kind of a definition at a revision. It reuses the compiled part of old if the
+// spec is the same.
 func newKind(d *Definitions, r *revised, old *kind) *kind {
 	k := &kind{definition: r.definition}
 	if old != nil && sameSpec(old.definition, r.definition) {
@@ -61,8 +63,8 @@ func sameSpec(a, b *apiextensionsv1.CustomResourceDefinition) bool {
 		equality.Semantic.DeepEqual(a.Status.AcceptedNames, b.Status.AcceptedNames)
 }
 
-// compile returns what follows from the spec of a definition that was stored at revision. It takes only the clients of conversion
-// webhooks and noFastPaths from d. A nil d has neither.
+// compile returns what follows from the spec of a definition that was stored at revision. It takes
+// only the clients of conversion webhooks and noFastPaths from d. A nil d has neither.
 func compile(d *Definitions, definition *apiextensionsv1.CustomResourceDefinition, revision uint64) *compiled {
 	c := &compiled{
 		definition:  definition,
@@ -99,7 +101,8 @@ func (c *compiled) gvk(version string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: c.group, Version: version, Kind: c.name}
 }
 
-// preserves reports whether unknown fields are kept everywhere, as definitions of v1beta1 could request.
+// preserves reports whether unknown fields are kept everywhere, as definitions of v1beta1 could
+// request.
 func (c *compiled) preserves() bool { return c.definition.Spec.PreserveUnknownFields }
 
 // version returns a version, served or not.
@@ -110,7 +113,8 @@ func (c *compiled) version(name string) (*version, error) {
 	return nil, fmt.Errorf("%s in version %q: %w", c.name, name, ErrNoVersion)
 }
 
-// newResource returns the Resource of the kind. Its field In has one more for each version, because hubs are in the version of the request.
+// newResource returns the Resource of the kind. Its field In has one more for each version, because
+// hubs are in the version of the request.
 func (k *kind) newResource() *resource.Resource {
 	res := k.resourceIn(k.storage)
 	if len(k.versions) == 1 {
@@ -125,7 +129,8 @@ func (k *kind) newResource() *resource.Resource {
 	return res
 }
 
-// customVerbs are the verbs of all custom kinds, in the order in which kube-apiserver lists them. They must not be changed.
+// customVerbs are the verbs of all custom kinds, in the order in which kube-apiserver lists them.
+// They must not be changed.
 var customVerbs = []string{
 	resource.Delete, resource.DeleteCollection, resource.Get, resource.List, resource.Patch, resource.Create, resource.Update, resource.Watch,
 }

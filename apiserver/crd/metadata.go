@@ -1,9 +1,9 @@
 package crd
 
-import "kelson.dev/apiserver/crd/managedfields"
+import "kelson.dev/apiserver/fastpath/managedfields"
 
-// exactMetadata reports whether a conversion of metadata to ObjectMeta and back would certainly not change it. coerce then skips the
-// conversion.
+// exactMetadata reports whether a conversion of metadata to ObjectMeta and back would certainly not
+// change it. coerce then skips the conversion.
 func (c *compiled) exactMetadata(metadata map[string]any) bool {
 	if c.noFastPaths {
 		return false

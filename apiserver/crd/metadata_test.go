@@ -7,12 +7,12 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"kelson.dev/apiserver/crd/managedfields"
+	"kelson.dev/apiserver/fastpath/managedfields"
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// TestExactMetadataMatchesLibrary checks that metadata which exactMetadata accepts passes through the library's conversion to
-// ObjectMeta and back unchanged. // CRD-01
+// TestExactMetadataMatchesLibrary checks that metadata which exactMetadata accepts passes through
+// the library's conversion to ObjectMeta and back unchanged. // CRD-01
 func TestExactMetadataMatchesLibrary(t *testing.T) {
 	seed := storetest.Seed(t)
 	a := newGenerator(seed, 11)

@@ -17,11 +17,12 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	fastfields "kelson.dev/apiserver/crd/managedfields"
+	fastfields "kelson.dev/apiserver/fastpath/managedfields"
 	"kelson.dev/apiserver/resource"
 )
 
-// models creates the field managers of a kind. The first one builds the type models of all versions.
+// models creates the field managers of a kind. The first one builds the type models of all
+// versions.
 type models struct {
 	*compiled
 	types    func() (managedfields.TypeConverter, error)
@@ -75,8 +76,8 @@ func metadataModels(scheme *runtime.Scheme) (map[string]*spec.Schema, error) {
 	return models, nil
 }
 
-// modelOf returns the model of one version of a kind with what managedFields need: the structure and the list types. The documents of
-// /openapi contain it too, but cost ten times as much.
+// modelOf returns the model of one version of a kind with what managedFields need: the structure
+// and the list types. The documents of /openapi contain it too, but cost ten times as much.
 func modelOf(s *structuralschema.Structural, gvk schema.GroupVersionKind) *spec.Schema {
 	model := &spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}}}
 	if s != nil {
@@ -147,15 +148,15 @@ func (m *models) manager(version, subresource string) (resource.FieldManager, er
 	return made, nil
 }
 
-// tracked returns the fast path in front of library, or library itself where the fast path does not apply.
+// tracked returns the fast path in front of library, or library itself where the fast path does not
+// apply.
 func (m *models) tracked(library resource.FieldManager, types managedfields.TypeConverter, version, subresource string,
 	reset map[fieldpath.APIVersion]*fieldpath.Set,
 ) (resource.FieldManager, error) {
 	if subresource != "" && subresource != "status" || m.preserves() || m.noFastPaths {
 		return library, nil
 	}
-	s, err := m.versions[version].structural()
-	if err != nil {
+	if _, err := m.versions[version].structural(); err != nil {
 		return nil, err
 	}
 	var names []string
@@ -165,7 +166,7 @@ func (m *models) tracked(library resource.FieldManager, types managedfields.Type
 		}
 	}
 	return fastfields.New(fastfields.Config{
-		Library: library, Types: types, Cache: m.fields, Kind: m.gvk(version), Subresource: subresource, Reset: names, Schema: s,
+		Library: library, Types: types, Cache: m.fields, Kind: m.gvk(version), Subresource: subresource, Reset: names, Shape: m.versions[version].shape(),
 		Default: func(u *unstructured.Unstructured) { _ = m.applyDefaults(u) }, // without a usable schema there are none
 	}), nil
 }

@@ -9,8 +9,8 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// nameTable records which names the definitions of each group hold. A write claims names before its commit, so that of two
-// definitions that are created at the same time only one gets a name.
+// nameTable records which names the definitions of each group hold. A write claims names before its
+// commit, so that of two definitions that are created at the same time only one gets a name.
 type nameTable struct {
 	mu     sync.Mutex
 	groups map[string]map[string]claim // group → definition → names
@@ -55,8 +55,9 @@ func (t *nameTable) set(group, definition string, c claim) {
 	t.groups[group][definition] = c
 }
 
-// accept claims those names of a definition's spec that no other definition of the group holds, writes them to status.acceptedNames,
-// and returns why it refused the others, or nil. release undoes the claim if the write fails.
+// accept claims those names of a definition's spec that no other definition of the group holds,
+// writes them to status.acceptedNames, and returns why it refused the others, or nil. release
+// undoes the claim if the write fails.
 func (t *nameTable) accept(crd *apiextensions.CustomResourceDefinition) (refusal *nameRefusal, release func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,8 +89,8 @@ func (t *nameTable) accept(crd *apiextensions.CustomResourceDefinition) (refusal
 // nameRefusal is the reason and message of a NamesAccepted condition that is False.
 type nameRefusal struct{ reason, message string }
 
-// acceptNames copies each wanted name to accepted unless it is taken. It returns the last of several refusals, as
-// Kubernetes' naming controller does.
+// acceptNames copies each wanted name to accepted unless it is taken. It returns the last of
+// several refusals, as Kubernetes' naming controller does.
 func acceptNames(accepted, wanted *apiextensions.CustomResourceDefinitionNames, resourceTaken, kindTaken func(string) bool) *nameRefusal {
 	var refusal *nameRefusal
 	one := func(reason string, have *string, want string, taken func(string) bool) {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// API-08: objects share the memory of equal field sets. Concurrent writers with all verbs do not affect each other's managedFields.
+// API-08: objects share the memory of equal field sets. Concurrent writers with all verbs do not
+// affect each other's managedFields.
 func TestWritersAtOnceOwnWhatTheyWrote(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)

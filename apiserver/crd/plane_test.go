@@ -90,8 +90,8 @@ func planeOver(t testing.TB, s *store.Store, change ...func(*crd.Config)) *plane
 	return p
 }
 
-// packedDocuments returns Kubernetes' own OpenAPI documents. The product holds them; the engine must not
-// import the product, so the test reads the file.
+// packedDocuments returns Kubernetes' own OpenAPI documents. The product holds them; the engine
+// must not import the product, so the test reads the file.
 func packedDocuments(t testing.TB) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "kubernetes", "openapispec", "kubernetes.zip"))
@@ -205,7 +205,8 @@ const (
 	widgetsPath     = "/apis/example.com/v1/namespaces/default/widgets"
 )
 
-// widgets returns a definition that uses most features of schemas. mods replace pieces of it: old, new, old, new …
+// widgets returns a definition that uses most features of schemas. mods replace pieces of it: old,
+// new, old, new …
 func widgets(mods ...string) string {
 	return strings.NewReplacer(mods...).Replace(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
 "metadata":{"name":"widgets.example.com"},

@@ -31,7 +31,8 @@ func revise(hub *apiextensions.CustomResourceDefinition, revision uint64) (*revi
 
 type revisedKey struct{}
 
-// read returns a stored definition. The object memoizes it, so that only one of all forks of a store decodes and compiles it.
+// read returns a stored definition. The object memoizes it, so that only one of all forks of a
+// store decodes and compiles it.
 func read(obj *store.Object) (*revised, error) {
 	r, err := obj.Memo(revisedKey{}, func() (any, error) {
 		hub, err := sharedCodec().Load(obj.Data)
@@ -46,8 +47,8 @@ func read(obj *store.Object) (*revised, error) {
 	return r.(*revised), nil
 }
 
-// compile returns what follows from the spec. All control planes with fast paths share the result, except where a webhook
-// converts: connections belong to one control plane.
+// compile returns what follows from the spec. All control planes with fast paths share the result,
+// except where a webhook converts: connections belong to one control plane.
 func (r *revised) compile(d *Definitions) *compiled {
 	if d.noFastPaths {
 		return compile(d, r.definition, r.revision)

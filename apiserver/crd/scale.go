@@ -16,8 +16,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// scaleSubresource shows the replica counts of a kind as an autoscaling/v1 Scale. The view uses the paths of
-// the hub's version. Clients cannot request a scale in a version without one.
+// scaleSubresource shows the replica counts of a kind as an autoscaling/v1 Scale. The view uses the
+// paths of the hub's version. Clients cannot request a scale in a version without one.
 func (k *kind) scaleSubresource(hub string, versions []string) resource.Subresource {
 	paths := k.versions[hub].scale()
 	if paths == nil {
@@ -71,7 +71,8 @@ func split(path string) []string { return strings.Split(strings.TrimPrefix(path,
 
 func (v *scaleView) get(u *unstructured.Unstructured) (*autoscalingv1.Scale, error) {
 	paths := v.paths
-	// An object without the field shows 0 replicas, so that clients can scale it: they read a scale before they write it.
+	// An object without the field shows 0 replicas, so that clients can scale it: they read a scale
+	// before they write it.
 	wanted, _, err := unstructured.NestedInt64(u.Object, split(paths.SpecReplicasPath)...)
 	if err != nil {
 		return nil, err

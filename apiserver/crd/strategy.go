@@ -16,7 +16,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// strategy runs the library's rules of one version on hubs in that version, so that errors name fields of the client's version.
+// strategy runs the library's rules of one version on hubs in that version, so that errors name
+// fields of the client's version.
 type strategy struct {
 	*compiled
 	hub    string
@@ -105,7 +106,8 @@ func (s *strategy) WarningsOnUpdate(ctx context.Context, hub, old runtime.Object
 	}
 }
 
-// GetResetFields returns the fields that a write cannot own: status for the main resource, everything else for status.
+// GetResetFields returns the fields that a write cannot own: status for the main resource,
+// everything else for status.
 func (s *strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	reset := map[fieldpath.APIVersion]*fieldpath.Set{}
 	for name, v := range s.versions {

@@ -61,7 +61,8 @@ func (v *version) selectableNames() []string {
 	return out
 }
 
-// selectable returns a function for the values of the fields that the version declares selectable; nil if it declares none.
+// selectable returns a function for the values of the fields that the version declares selectable;
+// nil if it declares none.
 func (v *version) selectable() func(runtime.Object) fields.Set {
 	paths := map[string]*jsonpath.JSONPath{}
 	for i, name := range v.selectableNames() {

@@ -8,8 +8,8 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// parseTree reads a JSON object with the parser of package tree. After an error the caller must use the library's parser, which
-// accepts more and explains what it refuses.
+// parseTree reads a JSON object with the parser of package tree. After an error the caller must use
+// the library's parser, which accepts more and explains what it refuses.
 func (c *compiled) parseTree(data []byte) (map[string]any, error) {
 	if c.noFastPaths {
 		return nil, tree.ErrUnusual

@@ -5,13 +5,13 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/kube-openapi/pkg/validation/validate"
 
-	"kelson.dev/apiserver/crd/certain"
+	"kelson.dev/apiserver/fastpath/validity"
 )
 
 // certainly is a validator that calls the library only for objects that are not certainly valid.
 type certainly struct {
 	validation.SchemaValidator
-	schema   *certain.Schema
+	schema   *validity.Schema
 	patterns *patterns
 }
 
@@ -28,7 +28,7 @@ func newValidator(props *apiextensions.JSONSchemaProps, noFastPaths bool) (valid
 	if noFastPaths {
 		return library, nil
 	}
-	return certainly{SchemaValidator: library, schema: certain.Compile(schema), patterns: patterns}, nil
+	return certainly{SchemaValidator: library, schema: validity.Compile(schema), patterns: patterns}, nil
 }
 
 // valid reports whether an object is certainly valid and its patterns take little time.
@@ -48,8 +48,9 @@ func (v certainly) Validate(object any, options ...validation.ValidationOption) 
 	return v.SchemaValidator.Validate(object, options...)
 }
 
-// maxDoubts bounds the elements and members that are not certainly valid in the first part of an object that the library validates.
-// If the library finds errors in that part, it does not validate the rest.
+// maxDoubts bounds the elements and members that are not certainly valid in the first part of an
+// object that the library validates. If the library finds errors in that part, it does not validate
+// the rest.
 const maxDoubts = 500
 
 // ValidateUpdate ignores errors in parts that did not change, as the library does.

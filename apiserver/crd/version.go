@@ -15,11 +15,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
 
-	"kelson.dev/apiserver/crd/certain"
+	"kelson.dev/apiserver/fastpath/shape"
+	"kelson.dev/apiserver/fastpath/validity"
 	"kelson.dev/apiserver/resource"
 )
 
-// version is one version of a kind. Its functions compile on the first call and return the same result afterwards.
+// version is one version of a kind. Its functions compile on the first call and return the same
+// result afterwards.
 type version struct {
 	spec *apiextensionsv1.CustomResourceDefinitionVersion
 	// internal is the schema in the library's internal type; nil when the version has none.
@@ -27,7 +29,7 @@ type version struct {
 	// structural is the schema for pruning, defaulting and CEL; nil when the version has no schema.
 	structural func() (*structuralschema.Structural, error)
 	// shape decides which objects need neither pruning nor defaulting; nil without fast paths.
-	shape func() *certain.Shape
+	shape func() *shape.Shape
 	// rules validates. It compiles the CEL programs.
 	rules func() (*rules, error)
 	table func() upstream.TableConvertor
@@ -39,27 +41,28 @@ type rules struct {
 	status upstream.RESTUpdateStrategy
 
 	structural *structuralschema.Structural
-	// schema and statusSchema decide which objects and statuses are certainly valid; nil if only the library can. statusChecked says
-	// that the version validates statuses.
-	schema, statusSchema *certain.Schema
+	// schema and statusSchema decide which objects and statuses are certainly valid; nil if only
+	// the library can. statusChecked says that the version validates statuses.
+	schema, statusSchema *validity.Schema
 	statusChecked        bool
 	// patterns and statusPatterns limit the work on patterns before these decide.
 	patterns, statusPatterns *patterns
-	// plain says that the version has no CEL rules, embedded objects or scale, which the two schemas do not cover.
+	// plain says that the version has no CEL rules, embedded objects or scale, which the two
+	// schemas do not cover.
 	plain bool
-	lists *certain.Lists
+	lists *validity.Lists
 }
 
 func newVersion(c *compiled, spec *apiextensionsv1.CustomResourceDefinitionVersion) *version {
 	v := &version{spec: spec}
 	v.internal = sync.OnceValues(func() (*apiextensions.JSONSchemaProps, error) { return internalSchema(spec) })
 	v.structural = sync.OnceValues(func() (*structuralschema.Structural, error) { return v.newStructural(c) })
-	v.shape = sync.OnceValue(func() *certain.Shape {
+	v.shape = sync.OnceValue(func() *shape.Shape {
 		if c.noFastPaths {
 			return nil
 		}
 		s, _ := v.structural()
-		return certain.CompileShape(s)
+		return shape.FromStructural(s)
 	})
 	v.rules = sync.OnceValues(func() (*rules, error) { return v.newRules(c) })
 	v.table = sync.OnceValue(func() upstream.TableConvertor { return newTable(spec) })
@@ -142,7 +145,7 @@ func (v *version) newRules(c *compiled) (*rules, error) {
 	main := strategies.NewStrategy(crdserverscheme.NewUnstructuredObjectTyper(), c.namespaced, c.gvk(v.spec.Name),
 		validator, statusValidator, structural, status, scale, v.spec.SelectableFields)
 	r := &rules{main: main, status: strategies.NewStatusStrategy(main), structural: structural, plain: scale == nil && plainSchema(structural)}
-	r.lists = certain.CompileLists(structural)
+	r.lists = validity.CompileLists(structural)
 	if v, ok := validator.(certainly); ok {
 		r.schema, r.patterns = v.schema, v.patterns
 	}
@@ -178,7 +181,8 @@ func visit(s *structuralschema.Structural, each func(*structuralschema.Structura
 	visit(s.Items, each)
 }
 
-// newTable returns the printer columns. Like Kubernetes, it drops a column that it cannot parse and all that follow.
+// newTable returns the printer columns. Like Kubernetes, it drops a column that it cannot parse and
+// all that follow.
 func newTable(spec *apiextensionsv1.CustomResourceDefinitionVersion) upstream.TableConvertor {
 	columns := spec.AdditionalPrinterColumns
 	if len(columns) == 0 {

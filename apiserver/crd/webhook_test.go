@@ -49,7 +49,8 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// serveWebhook answers conversion reviews with convert, over TLS. It returns its CA bundle and a dial function.
+// serveWebhook answers conversion reviews with convert, over TLS. It returns its CA bundle and a
+// dial function.
 func serveWebhook(t *testing.T, convert func(obj map[string]any, version string) string) (caBundle []byte, dial func(context.Context, string, string) (net.Conn, error)) {
 	t.Helper()
 	authority, err := pki.NewAuthority("test")
@@ -169,7 +170,8 @@ func TestConversionWebhook(t *testing.T) {
 	}
 }
 
-// No manager owns fields that a webhook adds in a conversion: ownership is computed in the version of the request. CRD-06
+// No manager owns fields that a webhook adds in a conversion: ownership is computed in the version
+// of the request. CRD-06
 func TestConversionWebhookOwnsNothing(t *testing.T) {
 	ca, dial := serveWebhook(t, func(obj map[string]any, version string) string {
 		metadata, spec := obj["metadata"].(map[string]any), obj["spec"].(map[string]any)

@@ -18,9 +18,10 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// The library prepares and validates a write on the Go type of metadata, to which it converts the maps several times, and on copies of
-// the other parts. The metadata of most writes is certainly valid. This file prepares those writes on the maps. All other writes, and
-// all errors, are left to the library.
+// The library prepares and validates a write on the Go type of metadata, to which it converts the
+// maps several times, and on copies of the other parts. The metadata of most writes is certainly
+// valid. This file prepares those writes on the maps. All other writes, and all errors, are left to
+// the library.
 
 var _ resource.Shortcut = (*strategy)(nil)
 
@@ -90,7 +91,8 @@ func (s *strategy) named(u *unstructured.Unstructured) bool {
 	return kind == gvk.Kind && version == gvk.GroupVersion().String()
 }
 
-// placed reports whether an object is in the namespace of the request, or in none if the kind is cluster-scoped.
+// placed reports whether an object is in the namespace of the request, or in none if the kind is
+// cluster-scoped.
 func (s *strategy) placed(ctx context.Context, metadata map[string]any) bool {
 	namespace, set := metadata["namespace"]
 	if !s.namespaced {
@@ -281,7 +283,8 @@ func fewer(next, was any) bool {
 	return true
 }
 
-// sameContent reports whether two objects are equal except for metadata, as the library compares them.
+// sameContent reports whether two objects are equal except for metadata, as the library compares
+// them.
 func sameContent(next, was map[string]any) bool {
 	same, differ := len(next) == len(was), len(next) != len(was)
 	for name, value := range next {

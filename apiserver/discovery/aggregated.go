@@ -63,8 +63,8 @@ func aggregatedVersion(g group, v groupVersion) apidiscoveryv2.APIVersionDiscove
 	return out
 }
 
-// ownKind returns the kind of a resource, with group and version only outside of Kubernetes' own groups, as kube-apiserver
-// does.
+// ownKind returns the kind of a resource, with group and version only outside of Kubernetes' own
+// groups, as kube-apiserver does.
 func ownKind(res *resource.Resource, gv schema.GroupVersion) *metav1.GroupVersionKind {
 	if slices.Contains(builtin(), gv.Group) {
 		return &metav1.GroupVersionKind{Kind: res.Kind}

@@ -40,7 +40,8 @@ func newDocuments(set *resource.Set) *documents {
 	return &documents{set: set, groups: groupsOf(set), encoded: map[documentKey]*encoded{}}
 }
 
-// get returns a document, or nil if the path has none. It encodes a document at the first call and caches it.
+// get returns a document, or nil if the path has none. It encodes a document at the first call and
+// caches it.
 func (d *documents) get(h *Handler, key documentKey, s runtime.Serializer) (*encoded, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// A kind that is put into the registry appears with the next request.
+// A kind that is added to the registry appears at the next request.
 func Example() {
 	registry := resource.NewRegistry()
 	handler := discovery.New(registry)

@@ -21,8 +21,9 @@ type groupVersion struct {
 	resources []*resource.Resource // by plural
 }
 
-// builtin lists Kubernetes' own groups in kube-apiserver's order. The order matters to clients: if two kinds share a short
-// name, kubectl uses the kind of the earlier group. Source: the group priorities of k8s.io/kubernetes/pkg/controlplane.
+// builtin lists Kubernetes' own groups in kube-apiserver's order. The order matters to clients: if
+// two kinds share a short name, kubectl uses the kind of the earlier group. Source: the group
+// priorities of k8s.io/kubernetes/pkg/controlplane.
 func builtin() []string {
 	return []string{
 		"", "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch",
@@ -33,8 +34,8 @@ func builtin() []string {
 	}
 }
 
-// groupsOf sorts the groups of a set: Kubernetes' groups in their order, then the others by name. The versions of each group
-// are in Kubernetes' order (v2 before v1 before v1beta1).
+// groupsOf sorts the groups of a set: Kubernetes' groups in their order, then the others by name.
+// The versions of each group are in Kubernetes' order (v2 before v1 before v1beta1).
 func groupsOf(set *resource.Set) []group {
 	byName := map[string]map[string][]*resource.Resource{}
 	for _, res := range set.All() {

@@ -33,7 +33,8 @@ type Handler struct {
 	current  atomic.Pointer[documents]
 }
 
-// shared returns the scheme and codecs of the documents. They are immutable, so all control planes of a process share them.
+// shared returns the scheme and codecs of the documents. They are immutable, so all control planes
+// of a process share them.
 var shared = sync.OnceValues(func() (*runtime.Scheme, serializer.CodecFactory) {
 	scheme := runtime.NewScheme()
 	v1 := schema.GroupVersion{Version: "v1"}
@@ -43,7 +44,8 @@ var shared = sync.OnceValues(func() (*runtime.Scheme, serializer.CodecFactory) {
 	return scheme, serializer.NewCodecFactory(scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
 })
 
-// sharedCustom returns the codecs for documents of custom kinds, which kube-apiserver does not encode as CBOR.
+// sharedCustom returns the codecs for documents of custom kinds, which kube-apiserver does not
+// encode as CBOR.
 var sharedCustom = sync.OnceValue(func() serializer.CodecFactory {
 	scheme, _ := shared()
 	return serializer.NewCodecFactory(scheme)
@@ -59,14 +61,16 @@ func New(registry *resource.Registry) *Handler {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	path := strings.TrimSuffix(req.URL.Path, "/")
 	root := path == "/api" || path == "/apis"
-	// kube-apiserver's routes accept GET alone; its handlers of /apis and of the groups below accept any method.
+	// kube-apiserver's routes accept only GET. Its handlers of /apis and of the groups below accept
+	// any method.
 	routed := path == "/api" || path == "/apis/apiregistration.k8s.io" || h.builtin(path)
 	if routed && req.Method != http.MethodGet {
 		h.fail(h.codecs, w, req, wire.RouteError(http.StatusMethodNotAllowed, "405: Method Not Allowed"))
 		return
 	}
 	codecs := h.codecs
-	if !root && !routed && strings.Count(path, "/") == 3 { // the document of a version of custom kinds
+	// the document of a version of custom kinds
+	if !root && !routed && strings.Count(path, "/") == 3 {
 		codecs = h.custom
 	}
 	restrictions := negotiation.EndpointRestrictions(negotiation.DefaultEndpointRestrictions)
@@ -97,7 +101,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	var doc *encoded
 	if path == "/api" && key.aggregate == "" {
 		if versions := coreVersions(h.documents(), req); len(versions.Versions) > 0 {
-			doc, err = encode(versions, info.Serializer) // not cached: it contains the request's host
+			// not cached: it contains the request's host
+			doc, err = encode(versions, info.Serializer)
 		}
 	} else {
 		doc, err = h.documents().get(h, key, info.Serializer)
@@ -112,8 +117,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// missing responds that a path has no document: with a Status below /api and the built-in groups, where kube-apiserver has a
-// router, and with plain text elsewhere.
+// missing responds that a path has no document: with a Status below /api and the built-in groups,
+// where kube-apiserver has a router, and with plain text elsewhere.
 func (h *Handler) missing(w http.ResponseWriter, req *http.Request) {
 	group, _, below := strings.Cut(strings.TrimPrefix(req.URL.Path, "/apis/"), "/")
 	inRouter := below && slices.ContainsFunc(h.registry.Current().All(), func(res *resource.Resource) bool { return res.Group == group && routed(res) })
@@ -196,7 +201,8 @@ func (h *Handler) fail(codecs serializer.CodecFactory, w http.ResponseWriter, re
 	responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{}, w, req)
 }
 
-// coreVersions returns the legacy document at /api. It has no apiVersion because it predates versions of this document.
+// coreVersions returns the legacy document at /api. It has no apiVersion because it predates
+// versions of this document.
 func coreVersions(d *documents, req *http.Request) *metav1.APIVersions {
 	out := &metav1.APIVersions{
 		TypeMeta:                   metav1.TypeMeta{Kind: "APIVersions"},

@@ -72,7 +72,8 @@ func resourceList(set *resource.Set, g group, v groupVersion) *metav1.APIResourc
 	return list
 }
 
-// sortResources sorts by name. In a version with custom kinds alone, subresources keep their order: status, then scale.
+// sortResources sorts by name. In a version with custom kinds alone, subresources keep their order:
+// status, then scale.
 func sortResources(list []metav1.APIResource, custom bool) {
 	name := func(r *metav1.APIResource) string {
 		if parent, _, ok := strings.Cut(r.Name, "/"); ok && custom {
@@ -83,8 +84,8 @@ func sortResources(list []metav1.APIResource, custom bool) {
 	slices.SortStableFunc(list, func(a, b metav1.APIResource) int { return strings.Compare(name(&a), name(&b)) })
 }
 
-// subKind returns the kind of a subresource, or nil if it is the resource's own. Group and version are empty if they are
-// those of the document.
+// subKind returns the kind of a subresource, or nil if it is the resource's own. Group and version
+// are empty if they are those of the document.
 func subKind(sub *resource.Subresource, gv schema.GroupVersion) *schema.GroupVersionKind {
 	if sub.GVK.Empty() {
 		return nil
@@ -128,8 +129,8 @@ func subVerbs(sub *resource.Subresource) metav1.Verbs {
 	return slices.Compact(out)
 }
 
-// storageHash returns the hash of the kind and version in which objects are stored. It is empty for kinds that are not
-// stored, or stored in a version that is not served.
+// storageHash returns the hash of the kind and version in which objects are stored. It is empty for
+// kinds that are not stored, or stored in a version that is not served.
 func storageHash(set *resource.Set, res *resource.Resource) string {
 	if res.StoredAs != "" {
 		stored, ok := set.ByPrefix(res.StoredAs)

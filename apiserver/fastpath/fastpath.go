@@ -1,12 +1,16 @@
 // Package fastpath has the switch that support uses to turn the fast paths off.
 //
-// A fast path computes what a Kubernetes library would compute, at a fraction of the cost. It answers
-// only when it is certain of the library's answer; otherwise the caller asks the library, whose errors
-// clients see. docs/design/fastpaths.md lists all fast paths, what each gains, and its differential test.
+// A fast path computes what a Kubernetes library would compute, at a fraction of the cost. It
+// answers only when it is certain of the library's answer; otherwise the caller asks the library,
+// whose errors clients see. docs/design/fastpaths.md lists all fast paths, what each gains, and its
+// differential test.
 //
-// Every Config that leads to a fast path has a field NoFastPaths. It is an ordinary field: two control
-// planes of one process can differ in it. The engine never reads the environment. Programs and test
-// helpers do, with [DisabledByEnvironment], and pass the result on:
+// The packages below this folder are fast paths, named by what they decide: validity, and
+// managedfields for field ownership. Packages shape and fieldset are what they share.
+//
+// Every Config that leads to a fast path has a field NoFastPaths. It is an ordinary field: two
+// control planes of one process can differ in it. The engine never reads the environment. Programs
+// and test helpers do, with [DisabledByEnvironment], and pass the result on:
 //
 //	plane, err := controlplane.Start(ctx, controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
 package fastpath
@@ -19,8 +23,8 @@ import (
 // Variable is the environment variable that turns all fast paths off.
 const Variable = "KELSON_NO_FAST_PATHS"
 
-// DisabledByEnvironment reports whether [Variable] is set to a true value as strconv.ParseBool reads it
-// ("1", "true"). Any other value leaves the fast paths on.
+// DisabledByEnvironment reports whether [Variable] is set to a true value as strconv.ParseBool
+// reads it ("1", "true"). Any other value leaves the fast paths on.
 func DisabledByEnvironment() bool {
 	disabled, err := strconv.ParseBool(os.Getenv(Variable))
 	return err == nil && disabled

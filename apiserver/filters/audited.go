@@ -18,8 +18,8 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// noted starts the audit record of a request. The response shows its ID, and later stages may annotate it. How much of it
-// is kept depends on the user, who is not known yet.
+// noted starts the audit record of a request. The response shows its ID, and later stages may
+// annotate it. The audit policy decides later, when the user is known, how much of it is recorded.
 func (c *Chain) noted(next http.Handler) http.Handler {
 	if !c.audits() {
 		return next
@@ -34,7 +34,7 @@ func (c *Chain) noted(next http.Handler) http.Handler {
 	})
 }
 
-// within is a context that hides the audit record of the request it belongs to.
+// within is a context that hides the audit record of the enclosing request.
 type within struct{ context.Context }
 
 func (w within) Value(key any) any {
@@ -55,8 +55,8 @@ func (c *Chain) refused(answer http.Handler) http.Handler {
 	return filters.WithFailedAuthenticationAudit(answer, c.cfg.AuditSink, c.cfg.AuditPolicy)
 }
 
-// audited records a request by the policy, once in each stage: RequestReceived, ResponseStarted (long-running requests
-// only), and ResponseComplete or Panic.
+// audited records a request by the policy, once in each stage: RequestReceived, ResponseStarted
+// (long-running requests only), and ResponseComplete or Panic.
 func (c *Chain) audited(next http.Handler) http.Handler {
 	if !c.audits() {
 		return next

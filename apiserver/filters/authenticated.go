@@ -35,8 +35,8 @@ func unauthorized(w http.ResponseWriter, req *http.Request) {
 	wire.Error(w, req, apierrors.NewUnauthorized("Unauthorized"))
 }
 
-// closeHTTP2 ends an unauthenticated client's HTTP/2 connection after this request, as kube-apiserver does: streams are cheap
-// for clients but not for servers (CVE-2023-44487).
+// closeHTTP2 ends an unauthenticated client's HTTP/2 connection after this request, as
+// kube-apiserver does: streams are cheap for clients but not for servers (CVE-2023-44487).
 func closeHTTP2(w http.ResponseWriter, req *http.Request) {
 	if req.ProtoMajor == 2 {
 		w.Header().Set("Connection", "close")

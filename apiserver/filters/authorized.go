@@ -34,7 +34,8 @@ func (c *Chain) authorized(next http.Handler) http.Handler {
 		decision, reason, err := c.cfg.Authorizer.Authorize(req.Context(), attributes)
 		c.metrics.authorized(outcome(decision, err), start)
 		switch {
-		case decision == authorizer.DecisionAllow: // even with an error: one of several authorizers may have failed
+		case decision == authorizer.DecisionAllow:
+			// Also if err is set: another one of several authorizers may have failed.
 			audit.AddAuditAnnotations(req.Context(), decisionAnnotation, "allow", reasonAnnotation, reason)
 			next.ServeHTTP(w, req)
 		case err != nil:

@@ -16,7 +16,8 @@ import (
 	"kelson.dev/apiserver/filters"
 )
 
-// API-03: what the pipeline costs before the handler of a small GET; and a whole small GET over HTTPS, whose handler does nothing.
+// API-03: the cost of the pipeline before the handler of a small GET, and of a whole small GET over
+// HTTPS with an empty handler.
 func BenchmarkBeforeDispatch(b *testing.B) {
 	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	all := func(*request.RequestInfo) bool { return true }
@@ -61,7 +62,7 @@ func BenchmarkBeforeDispatch(b *testing.B) {
 	b.Run("HTTPS without", overHTTPS(answer))
 }
 
-// discard is a ResponseWriter that keeps nothing.
+// discard is a ResponseWriter that discards everything.
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header         { return d.header }

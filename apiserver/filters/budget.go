@@ -6,13 +6,15 @@ import (
 	"time"
 )
 
-// Bodies bounds the memory that request bodies need, as estimated by wire.Need: their bytes and the memory that decoding
-// them allocates. All values are in bytes; 0 means the default, a negative value no limit.
+// Bodies bounds the memory that request bodies need, as estimated by wire.Need: their bytes and the
+// memory that decoding them allocates. All values are in bytes; 0 means the default, a negative
+// value no limit.
 type Bodies struct {
-	// Total is for all requests together; the default is 512 MiB. One request may need up to half of it.
+	// Total is for all requests together; the default is 512 MiB. One request may need up to half
+	// of it.
 	Total int64
-	// PerUser is for all requests of a user; the default is a quarter of Total. A request that needs more is served while the
-	// user has no other.
+	// PerUser is for all requests of a user; the default is a quarter of Total. A request that
+	// needs more is served while the user has no other.
 	PerUser int64
 }
 
@@ -76,8 +78,8 @@ func (b *budget) force(user string, need int64) {
 
 // take waits for a share, at most for patience and until ctx ends. It reports whether it got one.
 //
-// Requests get shares in the order of arrival, with two exceptions: requests that wait for their user's limit do not block
-// those of other users, and small requests do not wait for large ones.
+// Requests get shares in the order of arrival, with two exceptions: requests that wait for their
+// user's limit do not block those of other users, and small requests do not wait for large ones.
 func (b *budget) take(ctx context.Context, user string, need int64, patience time.Duration) bool {
 	b.mu.Lock()
 	if (len(b.queued) == 0 || need <= small) && b.fitsUser(user, need) && b.fits(need) {
@@ -150,7 +152,8 @@ func (b *budget) fits(need int64) bool {
 	return b.total < 0 || need == 0 || b.used+need <= b.total
 }
 
-// fitsUser reports whether need is within the user's limit. A user's only request may exceed the limit.
+// fitsUser reports whether need is within the user's limit. A user's only request may exceed the
+// limit.
 func (b *budget) fitsUser(user string, need int64) bool {
 	if b.total < 0 || b.perUser < 0 {
 		return true

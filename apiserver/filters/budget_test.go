@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// API-03: who waits gets a share in order; a user's own share holds up that user alone, and small requests pass large ones.
+// API-03: waiting requests get shares in order. The limit of a user delays only that user's
+// requests, and small requests pass large ones.
 func TestBudgetOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const unit = 2 * small
@@ -26,7 +27,7 @@ func TestBudgetOrder(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		take("a", 6*unit) // alone it may have more
+		take("a", 6*unit) // its only request may exceed the limit
 		take("a", unit)   // waits for the first
 		take("b", 4*unit)
 		take("b", small) // waits for its user

@@ -16,20 +16,20 @@ import (
 	"kelson.dev/apiserver/flowcontrol"
 )
 
-// call is the context of a request. It holds the results of all stages under Kubernetes' own keys, because a context for
-// each result would copy the request each time.
+// call is the context of a request. It holds the results of all stages under Kubernetes' own keys,
+// because a context for each result would copy the request each time.
 //
 // Each stage writes to it before it calls the next one; handlers only read.
 type call struct {
-	deadline // bounds the context that the request came with
+	deadline // limits the context of the incoming request
 	warnings
 
 	answer      recorder
 	received    time.Time
-	info        *request.RequestInfo // nil: not known yet
-	longRunning bool                 // it takes as long as its client wants
-	allowed     bool                 // every stage let it through
-	user        user.Info            // nil: not known yet
+	info        *request.RequestInfo // nil before stage informed
+	longRunning bool                 // its duration is up to the client
+	allowed     bool                 // all stages before the handler have passed
+	user        user.Info            // nil before stage authenticated
 	audiences   authenticator.Audiences
 	ticket      flowcontrol.Ticket                      // of flow control
 	seat        seat                                    // of a short request
@@ -137,7 +137,8 @@ func (s *warnings) to(w http.ResponseWriter) warning.Recorder {
 	return s.kept
 }
 
-// deadline bounds a context in time. It starts the timer when Done is first called, which few short requests do.
+// deadline bounds a context in time. It starts the timer when Done is first called, which few short
+// requests do.
 type deadline struct {
 	parent context.Context
 
@@ -162,8 +163,8 @@ func (d *deadline) end() {
 	}
 }
 
-// within returns the context that holds all other values. Once the timer exists, that is the timer's context, so that
-// derived contexts are cancelled by it.
+// within returns the context that holds all other values. Once the timer exists, that is the
+// timer's context, so that derived contexts are cancelled by it.
 func (d *deadline) within() context.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -15,10 +15,10 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 )
 
-// API-03: what the stages find out is where Kubernetes' libraries look for it.
+// API-03: the libraries of Kubernetes find the results of the stages in the request's context.
 type outerKey struct{}
 
-func TestWhatLibrariesFindInARequest(t *testing.T) {
+func TestLibrariesFindResultsInContext(t *testing.T) {
 	served := false
 	ann := &user.DefaultInfo{Name: "ann", Groups: []string{user.AllAuthenticated}}
 	known := authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
@@ -55,9 +55,10 @@ func TestWhatLibrariesFindInARequest(t *testing.T) {
 	}
 }
 
-// API-03: the timer of a request is made by who waits; all the same every context ends as one with a timer does.
+// API-03: a request without waiters creates no timer. Its context nevertheless ends like one with a
+// timer.
 func TestDeadlineOfARequest(t *testing.T) {
-	// serve runs a short request whose handler is given its context.
+	// serve runs a short request whose handler calls handler with its context.
 	serve := func(ctx context.Context, handler func(context.Context)) context.Context {
 		var kept context.Context
 		c := New(Config{Timeout: time.Minute, Resources: http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
@@ -69,7 +70,7 @@ func TestDeadlineOfARequest(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		serve(t.Context(), func(ctx context.Context) { // waited for
+		serve(t.Context(), func(ctx context.Context) { // the handler waits for the context
 			if at, ok := ctx.Deadline(); !ok || !at.Equal(start.Add(time.Minute)) || ctx.Err() != nil {
 				t.Errorf("deadline: %v %v, %v", at, ok, ctx.Err())
 			}
@@ -78,7 +79,7 @@ func TestDeadlineOfARequest(t *testing.T) {
 				t.Errorf("after %v: %v", time.Since(start), ctx.Err())
 			}
 		})
-		after := serve(t.Context(), func(ctx context.Context) { // looked at alone
+		after := serve(t.Context(), func(ctx context.Context) { // the handler only reads Err
 			time.Sleep(time.Minute)
 			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				t.Errorf("not over: %v", ctx.Err())
@@ -87,7 +88,7 @@ func TestDeadlineOfARequest(t *testing.T) {
 		if !errors.Is(after.Err(), context.DeadlineExceeded) {
 			t.Errorf("changed its mind: %v", after.Err())
 		}
-		serve(t.Context(), func(ctx context.Context) { // through a context made of it
+		serve(t.Context(), func(ctx context.Context) { // the handler waits for a derived context
 			child, cancel := context.WithCancel(context.WithValue(ctx, callKey{}, nil))
 			defer cancel()
 			<-child.Done()
@@ -96,7 +97,8 @@ func TestDeadlineOfARequest(t *testing.T) {
 			}
 		})
 		ended := make(chan error, 2)
-		serve(t.Context(), func(ctx context.Context) { // who waits longer than the request
+		// goroutines that wait longer than the request
+		serve(t.Context(), func(ctx context.Context) {
 			go func() { <-ctx.Done(); ended <- ctx.Err() }()
 			child, cancel := context.WithCancel(ctx)
 			_ = cancel
@@ -107,12 +109,13 @@ func TestDeadlineOfARequest(t *testing.T) {
 				t.Errorf("after its end: %v", err)
 			}
 		}
-		if after = serve(t.Context(), func(context.Context) {}); !errors.Is(after.Err(), context.Canceled) { // who comes later
+		// first used after the request
+		if after = serve(t.Context(), func(context.Context) {}); !errors.Is(after.Err(), context.Canceled) {
 			t.Errorf("after its end: %v", after.Err())
 		}
 		<-after.Done()
 
-		outer, cancel := context.WithCancel(t.Context()) // the client goes
+		outer, cancel := context.WithCancel(t.Context()) // the client closes the connection
 		serve(outer, func(ctx context.Context) {
 			cancel()
 			if !errors.Is(ctx.Err(), context.Canceled) {

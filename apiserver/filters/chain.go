@@ -20,20 +20,22 @@ import (
 type Config struct {
 	// Resources serves requests on resources.
 	Resources http.Handler
-	// Paths serves all other requests. A key that ends in a slash matches every path below it, and the longest match wins;
-	// any other key matches only that path. The chain adds /, /healthz, /livez, /readyz, /version, and /metrics if Metrics is
-	// set, unless a key replaces them.
+	// Paths serves all other requests. A key that ends in a slash matches every path below it, and
+	// the longest match wins; any other key matches only that path. The chain adds /, /healthz,
+	// /livez, /readyz, /version, and /metrics if Metrics is set, unless a key replaces them.
 	Paths map[string]http.Handler
 	// Below returns the paths that / lists for keys that end in a slash; nil: none.
 	Below func() []string
 
-	// Authenticator identifies users of requests without a user set by WithUser. Requests that neither identifies get 401;
-	// the authenticator must accept anonymous requests itself. nil: all other requests are anonymous.
+	// Authenticator identifies users of requests without a user set by WithUser. Requests that
+	// neither identifies get 401; the authenticator must accept anonymous requests itself. nil: all
+	// other requests are anonymous.
 	Authenticator authenticator.Request
-	// Audiences are the names of this server; credentials must be valid for one of them. None: any audience is accepted.
+	// Audiences are the names of this server; credentials must be valid for one of them. None: any
+	// audience is accepted.
 	Audiences authenticator.Audiences
-	// AuditPolicy decides how much of a request is recorded, and AuditSink receives the record. If either is nil, there is
-	// no audit.
+	// AuditPolicy decides how much of a request is recorded, and AuditSink receives the record. If
+	// either is nil, there is no audit.
 	AuditPolicy audit.PolicyRuleEvaluator
 	AuditSink   audit.Sink
 	// Authorizer decides what users may do; nil: everything.
@@ -45,32 +47,33 @@ type Config struct {
 	Checks Checks
 	// Metrics is served at /metrics, and the request metrics are registered with it; nil: neither.
 	Metrics *prometheus.Registry
-	// Serves reports whether the resource, and the subresource if there is one, of a request is served. Only names of served
-	// resources become labels in Metrics. It must be cheap and safe for concurrent use. nil: no request metric has the labels
-	// of a resource.
+	// Serves reports whether the resource, and the subresource if there is one, of a request is
+	// served. Only names of served resources become labels in Metrics. It must be cheap and safe
+	// for concurrent use. nil: no request metric has the labels of a resource.
 	Serves func(*request.RequestInfo) bool
 
 	// LongRunning reports whether a request other than those that Kubernetes has (watches, exec, …)
 	// takes as long as its client wants, such as a stream of a custom subresource. nil: no other.
 	LongRunning func(*request.RequestInfo) bool
 
-	// FlowControl decides when short requests and watches may execute; nil: MaxInFlight and MaxMutatingInFlight do.
+	// FlowControl decides when short requests and watches may execute; nil: MaxInFlight and
+	// MaxMutatingInFlight do.
 	FlowControl *flowcontrol.Controller
-	// MaxInFlight and MaxMutatingInFlight are how many short requests that read, and that write, are served at once without
-	// FlowControl; others get 429, except those of system:masters. 0 means 400 and 200, as in kube-apiserver; negative: no
-	// limit.
+	// MaxInFlight and MaxMutatingInFlight are how many short requests that read, and that write,
+	// are served at once without FlowControl; others get 429, except those of system:masters. 0
+	// means 400 and 200, as in kube-apiserver; negative: no limit.
 	MaxInFlight, MaxMutatingInFlight int
-	// MaxLongRunningPerUser is how many long-running requests, such as watches, a user may have at once. The service
-	// accounts of a namespace count as one user. Others get 429, except those of system:masters. 0 means 10,000; negative: no
-	// limit.
+	// MaxLongRunningPerUser is how many long-running requests, such as watches, a user may have at
+	// once. The service accounts of a namespace count as one user. Others get 429, except those of
+	// system:masters. 0 means 10,000; negative: no limit.
 	MaxLongRunningPerUser int
 	// Timeout is how long a short request may take; 0 means a minute.
 	Timeout time.Duration
-	// Stall bounds how long the transfer of a short request's body, or of its response, may make no progress; see received
-	// and recorder for the rates. 0 means ten seconds.
+	// Stall bounds how long the transfer of a short request's body, or of its response, may make no
+	// progress; see received and recorder for the rates. 0 means ten seconds.
 	Stall time.Duration
-	// MaxBody is how many bytes of a body are buffered before the request takes a seat; handlers read the rest from the
-	// client. 0 means 3 MiB, as in kube-apiserver.
+	// MaxBody is how many bytes of a body are buffered before the request takes a seat; handlers
+	// read the rest from the client. 0 means 3 MiB, as in kube-apiserver.
 	MaxBody int64
 	// Bodies bounds the memory, in bytes, that the bodies of all requests and of each user need.
 	Bodies Bodies
@@ -87,9 +90,9 @@ type Chain struct {
 
 	reading, mutating seats
 	longRunning       seatsByUser
-	unread            unread // responses without seats
-	arriving          budget // of bytes that have come, of bodies that are not whole or wait for decoding
-	decoding          budget // of what decoding bodies takes
+	unread            unread // responses whose requests have released their seats
+	arriving          budget // memory of bodies that are incomplete or wait for decoding
+	decoding          budget // memory that decoding needs
 
 	paths map[string]http.Handler
 }
@@ -130,7 +133,7 @@ func New(cfg Config) *Chain {
 		c.impersonated,  // replaces the user by the impersonated one
 		c.received,      // reads the bodies of short requests
 		c.limited,       // bounds how many execute at once
-		c.authorized,    // asks whether the user may
+		c.authorized,    // checks the user's permission
 	)
 	return c
 }

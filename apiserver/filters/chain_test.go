@@ -74,7 +74,7 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// API-03: short requests are waited for, new ones refused, and a watch ends as at its timeout.
+// API-03: Shutdown waits for short requests, refuses new ones, and ends watches as a timeout does.
 func TestShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := make(chan struct{})
@@ -144,7 +144,8 @@ func TestHealth(t *testing.T) {
 		}
 	}
 	sick = false
-	for path, want := range map[string]string{"/readyz": "nosniff", "/readyz/store": ""} { // as kube-apiserver's
+	// as in kube-apiserver
+	for path, want := range map[string]string{"/readyz": "nosniff", "/readyz/store": ""} {
 		if got := get(c, path).Header().Get("X-Content-Type-Options"); got != want {
 			t.Errorf("%s: X-Content-Type-Options %q, want %q", path, got, want)
 		}
@@ -184,7 +185,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// members lets the group system:masters do everything, and others look at /healthz.
+// members allows the group system:masters everything, and other users /healthz.
 func members(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if a.GetPath() == "/healthz" {
 		return authorizer.DecisionAllow, "", nil

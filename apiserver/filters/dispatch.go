@@ -29,12 +29,13 @@ func (c *Chain) dispatch(w http.ResponseWriter, req *http.Request) {
 	c.route(req.URL.Path).ServeHTTP(w, req)
 }
 
-// unbounded lifts the server's write deadline until the handler has returned. The client must then accept the rest within
-// Config.Timeout. Servers in process have no write deadline.
+// unbounded lifts the server's write deadline until the handler has returned. The client must then
+// accept the rest within Config.Timeout. Servers in process have no write deadline.
 func (c *Chain) unbounded(call *call) (over func()) {
 	_ = call.answer.SetWriteDeadline(time.Time{})
 	return func() {
-		if call.answer.code != http.StatusSwitchingProtocols { // another protocol may own the connection
+		// another protocol may own the connection
+		if call.answer.code != http.StatusSwitchingProtocols {
 			_ = call.answer.SetWriteDeadline(time.Now().Add(c.cfg.Timeout))
 		}
 	}

@@ -1,5 +1,5 @@
-// Package filters implements the request pipeline of the control plane, from the first byte of a request to the
-// handler that answers it.
+// Package filters implements the request pipeline of the control plane, from the first byte of a
+// request to the handler that answers it.
 //
 // [New] holds the whole pipeline as one list in the order in which a request passes it:
 //
@@ -8,12 +8,14 @@
 //	                                           resources (package rest) ◀── /api/v1/pods …                                           ◀┤
 //	                     discovery, OpenAPI, health, version, metrics   ◀── every other path, by longest prefix                      ◀┘
 //
-// Stages store their results in the request's context under Kubernetes' own keys (RequestInfo, user, warning recorder),
-// where Kubernetes' libraries look for them. All stages share one context; the pipeline costs a small GET about 1.5 µs.
+// Stages store their results in the request's context under Kubernetes' own keys (RequestInfo,
+// user, warning recorder), where Kubernetes' libraries look for them. All stages share one context;
+// the pipeline costs a small GET about 1.5 µs.
 //
-// A request is short or long-running. Short requests have a deadline; [Chain.Shutdown] waits for them. Long-running
-// requests (watch, log, exec and similar) have no deadline; Shutdown ends them. The pipeline reads the body of a short
-// request before the request takes a seat. It ends the stream of a client that does not read its response.
+// A request is short or long-running. Short requests have a deadline; [Chain.Shutdown] waits for
+// them. Long-running requests (watch, log, exec and similar) have no deadline; Shutdown ends them.
+// The pipeline reads the body of a short request before the request takes a seat. It ends the
+// stream of a client that does not read its response.
 //
 // A Chain is safe for concurrent use and starts no goroutine.
 //

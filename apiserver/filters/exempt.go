@@ -6,8 +6,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// exempt reports whether a request needs no seat: health checks, as in Kubernetes' FlowSchema "probes", and the single
-// checks below them. Their work and their responses are bounded.
+// exempt reports whether a request needs no seat: health checks, as in Kubernetes' FlowSchema
+// "probes", and the single checks below them. Their work and their responses are bounded.
 func exempt(info *request.RequestInfo) bool {
 	if info.IsResourceRequest || info.Verb != "get" && info.Verb != "head" {
 		return false

@@ -11,7 +11,8 @@ import (
 	"kelson.dev/apiserver/flowcontrol"
 )
 
-// The response headers that name the FlowSchema and the priority level of a request, in net/http's canonical form.
+// The response headers that name the FlowSchema and the priority level of a request, in net/http's
+// canonical form.
 const (
 	flowSchemaHeader    = "X-Kubernetes-Pf-Flowschema-Uid"
 	priorityLevelHeader = "X-Kubernetes-Pf-Prioritylevel-Uid"
@@ -30,8 +31,8 @@ func (c *Chain) flowControlled(next http.Handler) http.Handler {
 	})
 }
 
-// watching delays a watch until flow control admits it. The watch returns its seats when it has sent its initial events,
-// through Kubernetes' initialization signal.
+// watching delays a watch until flow control admits it. The watch returns its seats when it has
+// sent its initial events, through Kubernetes' initialization signal.
 func (c *Chain) watching(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		call := callOf(req)
@@ -44,7 +45,8 @@ func (c *Chain) watching(next http.Handler) http.Handler {
 	})
 }
 
-// begin waits until a request may execute. If flow control rejects it, begin sends the response and returns false.
+// begin waits until a request may execute. If flow control rejects it, begin sends the response and
+// returns false.
 func (c *Chain) begin(w http.ResponseWriter, req *http.Request, call *call) bool {
 	u, _ := request.UserFrom(req.Context())
 	err := c.cfg.FlowControl.Begin(&call.ticket, req, call.info, u)
@@ -57,7 +59,8 @@ func (c *Chain) begin(w http.ResponseWriter, req *http.Request, call *call) bool
 	return true
 }
 
-// classified names the FlowSchema and the priority level of a request that needs no permission to execute.
+// classified names the FlowSchema and the priority level of a request that needs no permission to
+// execute.
 func (c *Chain) classified(w http.ResponseWriter, req *http.Request) {
 	if u, ok := request.UserFrom(req.Context()); ok && c.cfg.FlowControl != nil {
 		call := callOf(req)

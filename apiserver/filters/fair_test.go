@@ -23,7 +23,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// tenants is a chain whose requests take 10 ms, of virtual time.
+// tenants returns a chain whose requests take 10 ms of virtual time.
 func tenants(t *testing.T, cfg filters.Config, seats int) (c *filters.Chain, serve func(name, method, path string) *httptest.ResponseRecorder) {
 	st, err := store.Open(store.Config{})
 	if err != nil {
@@ -39,7 +39,7 @@ func tenants(t *testing.T, cfg filters.Config, seats int) (c *filters.Chain, ser
 			t.Fatal(err)
 		}
 		if seats == 1 {
-			continue // all users share the catch-all's level, which has no queues
+			continue // all users share the level catch-all, which has no queues
 		}
 		if _, err := st.Commit(t.Context(), store.Op{Key: key, Data: data}); err != nil {
 			t.Fatal(err)
@@ -60,9 +60,10 @@ func tenants(t *testing.T, cfg filters.Config, seats int) (c *filters.Chain, ser
 	}
 }
 
-// API-14: a flood of one tenant, of all the requests that it can have open, keeps the 99th percentile of another one's requests within three
-// times what it is alone, and none of them fails. The second run shows that this is flow control's doing.
-func TestAFloodOfOneTenant(t *testing.T) {
+// API-14: while one tenant sends as many requests at a time as it can, the 99th percentile of
+// another tenant's requests stays within three times its usual value, and none of them fails. The
+// second run shows that flow control is the reason.
+func TestFloodOfOneTenant(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		fair bool
@@ -113,7 +114,8 @@ func TestAFloodOfOneTenant(t *testing.T) {
 	}
 }
 
-// A watch has its seat until it has sent its initial events; administrators and probes need none; every answer names its FlowSchema and level.
+// A watch holds its seats until it has sent its initial events. Administrators and probes need
+// none. Every response names its FlowSchema and level.
 func TestSeatsOfWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		initialized, end := make(chan struct{}), make(chan struct{})
@@ -158,7 +160,8 @@ func TestSeatsOfWatches(t *testing.T) {
 	})
 }
 
-// Service accounts of one namespace share the seats of long-running requests: who may create them could have any number.
+// Service accounts of a namespace share the seats of long-running requests: a user who may create
+// service accounts could otherwise have any number of seats.
 func TestLongRunningRequestsOfServiceAccounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})

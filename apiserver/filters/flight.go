@@ -12,8 +12,9 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// timed gives short requests a deadline. Handlers stop when their context ends, and the response is then 504. The transfer of
-// the body and of the response is bounded as well: a client that does not accept its response loses the stream.
+// timed gives short requests a deadline. Handlers stop when their context ends, and the response is
+// then 504. The transfer of the body and of the response is bounded as well: a client that does not
+// accept its response loses the stream.
 func (c *Chain) timed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		call := callOf(req)
@@ -26,7 +27,8 @@ func (c *Chain) timed(next http.Handler) http.Handler {
 		defer call.answer.done()
 		defer call.end()
 		if req.ProtoMajor == 1 && req.ContentLength != 0 {
-			// net/http reads the rest of a body before it sends a response. In-process transports have no such deadline.
+			// net/http reads the rest of a body before it sends a response. In-process transports
+			// have no such deadline.
 			_ = http.NewResponseController(call.answer.ResponseWriter).SetReadDeadline(call.at)
 		}
 		next.ServeHTTP(w, req)
@@ -39,7 +41,8 @@ type flight struct {
 	draining bool
 	short    int
 	long     map[*http.Request]context.CancelFunc
-	landed   chan struct{} // closed when the last request ends while draining; nil: Shutdown does not wait
+	// closed when the last request ends while draining; nil: Shutdown does not wait
+	landed chan struct{}
 }
 
 // drained rejects requests after Shutdown was called.
@@ -103,8 +106,9 @@ func (f *flight) land() {
 	}
 }
 
-// Shutdown rejects new requests with 503 and a Retry-After header, ends watches and other long-running requests, and waits
-// for the short ones. It returns when no request is left, or the context's error. Kubernetes allows 60 seconds.
+// Shutdown rejects new requests with 503 and a Retry-After header, ends watches and other
+// long-running requests, and waits for the short ones. It returns when no request is left, or the
+// context's error. Kubernetes allows 60 seconds.
 func (c *Chain) Shutdown(ctx context.Context) error {
 	f := &c.flight
 	f.mu.Lock()

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Check is one health check. Func returns nil if the check passes. The combined endpoints do not show its error; the
-// check's own path does.
+// Check is one health check. Func returns nil if the check passes. The combined endpoints do not
+// show its error; the check's own path does.
 type Check struct {
 	Name string
 	Func func(context.Context) error
@@ -30,8 +30,8 @@ func withPing(checks []Check) []Check {
 	return append([]Check{{Name: "ping", Func: func(context.Context) error { return nil }}}, checks...)
 }
 
-// newHealth returns the handler of a health endpoint as kube-apiserver has it: "ok" or 500. ?verbose lists all checks,
-// ?exclude=name skips one, and each check also has its own path.
+// newHealth returns the handler of a health endpoint as kube-apiserver has it: "ok" or 500.
+// ?verbose lists all checks, ?exclude=name skips one, and each check also has its own path.
 func newHealth(name string, checks []Check) http.Handler {
 	checks = withPing(checks)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -89,7 +89,8 @@ func allChecks(w http.ResponseWriter, req *http.Request, name string, checks []C
 	}
 }
 
-// The limits on unknown names of ?exclude that a response shows: their number, and the bytes of each.
+// The limits on unknown names of ?exclude that a response shows: their number, and the bytes of
+// each.
 const (
 	maxUnmatched     = 16
 	maxUnmatchedName = 64

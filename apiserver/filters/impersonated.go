@@ -10,7 +10,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// impersonated replaces the user by the one that the Impersonate- headers name, if the authorizer allows it.
+// impersonated replaces the user by the one that the Impersonate- headers name, if the authorizer
+// allows it.
 func (c *Chain) impersonated(next http.Handler) http.Handler {
 	var may authorizer.UnconditionalAuthorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	if c.cfg.Authorizer != nil {
@@ -21,8 +22,8 @@ func (c *Chain) impersonated(next http.Handler) http.Handler {
 			next.ServeHTTP(w, req)
 			return
 		}
-		// Kubernetes' filter caches its decisions for some seconds. A new filter for each of these rare requests makes a
-		// revoked right ineffective at once.
+		// Kubernetes' filter caches its decisions for several seconds. A new filter for each of
+		// these rare requests applies a revoked permission at once.
 		impersonation.WithConstrainedImpersonation(next, may, scheme.Codecs).ServeHTTP(w, req)
 	})
 }

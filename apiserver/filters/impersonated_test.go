@@ -16,7 +16,7 @@ import (
 	"kelson.dev/apiserver/filters"
 )
 
-// whoami answers with the user that a request has at last, and that no header is left.
+// whoami responds with the user of the request, and checks that no impersonation header remains.
 var whoami = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 	u, _ := request.UserFrom(req.Context())
 	json.NewEncoder(w).Encode([]any{u.GetName(), u.GetUID(), u.GetGroups(), u.GetExtra()})
@@ -27,7 +27,8 @@ var whoami = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 	}
 })
 
-// rights allows what it lists as "verb group/resource[/subresource] [namespace/]name", and every plain request.
+// rights allows the listed requests, "verb group/resource[/subresource] [namespace/]name", and
+// every request without impersonation.
 type rights map[string]bool
 
 func (r rights) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -104,11 +105,11 @@ func TestImpersonation(t *testing.T) {
 			t.Errorf("%s: %d %s", want.name, code, body)
 		}
 	}
-	// What is allowed on one thing is not allowed on another.
+	// A permission on one object does not extend to another.
 	if code, body := get("/api/v1/namespaces/y/pods", "Impersonate-User", "eve"); code != 403 {
 		t.Errorf("%d %s", code, body)
 	}
-	// A right that is taken away is gone at once.
+	// A revoked permission is ineffective at once.
 	delete(may, "impersonate:user-info authentication.k8s.io/users eve")
 	if code, body := get(pods, "Impersonate-User", "eve"); code != 403 {
 		t.Errorf("%d %s", code, body)

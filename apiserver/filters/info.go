@@ -25,7 +25,8 @@ func (c *Chain) informed(next http.Handler) http.Handler {
 			wire.Error(w, req, apierrors.NewBadRequest(err.Error()))
 			return
 		}
-		// Caches must not store responses that another user may not see or that soon are stale. Handlers may override this.
+		// Caches must not store responses that other users may not see or that soon are out of
+		// date. Handlers may override this.
 		w.Header().Set("Cache-Control", "no-cache, private")
 		call := callOf(req)
 		call.info, call.longRunning = info, longRunning(info) || c.cfg.LongRunning != nil && c.cfg.LongRunning(info)
@@ -33,8 +34,8 @@ func (c *Chain) informed(next http.Handler) http.Handler {
 	})
 }
 
-// Info parses a request's method, path and query. The result equals that of Kubernetes' RequestInfoFactory for the prefixes
-// api and apis; its documentation lists the forms of paths.
+// Info parses a request's method, path and query. The result equals that of Kubernetes'
+// RequestInfoFactory for the prefixes api and apis; its documentation lists the forms of paths.
 func Info(req *http.Request) (*request.RequestInfo, error) {
 	info := &request.RequestInfo{Path: req.URL.Path, Verb: lower(req.Method)}
 	parts := segments(req.URL.Path)
@@ -56,7 +57,8 @@ func Info(req *http.Request) (*request.RequestInfo, error) {
 	info.IsResourceRequest = true
 	info.APIVersion, parts = parts[0], parts[1:]
 
-	inPath := parts[0] == resource.Watch || parts[0] == resource.Proxy // deprecated: the verb precedes the resource
+	// deprecated: the verb precedes the resource
+	inPath := parts[0] == resource.Watch || parts[0] == resource.Proxy
 	if inPath {
 		if len(parts) < 2 {
 			return info, fmt.Errorf("unable to determine kind and namespace from url, %v", req.URL)
@@ -117,7 +119,8 @@ func listOrWatch(info *request.RequestInfo, query url.Values) {
 	}
 	var opts metainternalversion.ListOptions
 	if err := metainternal.ParameterCodec.DecodeParameters(query, metav1.SchemeGroupVersion, &opts); err != nil {
-		// The operation reports the error. Until then the request counts as the verb that the client meant.
+		// The operation reports the error. Until then the request counts as the verb that the
+		// client meant.
 		opts = metainternalversion.ListOptions{}
 		if values := query["watch"]; len(values) > 0 {
 			meant := strings.ToLower(values[0])

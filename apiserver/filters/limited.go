@@ -19,9 +19,10 @@ const (
 	defaultMaxMutating = 200
 )
 
-// defaultMaxLongRunning is how many long-running requests a user may have. kube-apiserver has no such limit. It exceeds the
-// needs of the largest controllers (a watch for each of a few thousand kinds). A user who reads none of so many watches holds
-// less than half a GiB: see TestUnreadWatches.
+// defaultMaxLongRunning is how many long-running requests a user may have. kube-apiserver has no
+// such limit. It exceeds the needs of the largest controllers (a watch for each of a few thousand
+// kinds). A user who reads none of so many watches holds less than half a GiB: see
+// TestUnreadWatches.
 const defaultMaxLongRunning = 10_000
 
 // seats counts and bounds the short requests that read, or those that write.
@@ -95,8 +96,9 @@ func (s *seatsByUser) leave(owner string) {
 	}
 }
 
-// owner returns the owner whose seats a user's long-running requests take. The service accounts of a namespace share one
-// owner, because users who may create service accounts can create any number of them.
+// owner returns the owner whose seats a user's long-running requests take. The service accounts of
+// a namespace share one owner, because users who may create service accounts can create any number
+// of them.
 func owner(name string) string {
 	if namespace, _, err := serviceaccount.SplitUsername(name); err == nil {
 		return serviceaccount.MakeNamespaceGroupName(namespace)
@@ -104,9 +106,9 @@ func owner(name string) string {
 	return name
 }
 
-// limited bounds how many requests execute at once. Flow control decides about short requests, and about watches until they
-// have sent their initial events. Without flow control, short requests beyond a fixed number get 429. Long-running requests
-// are limited by user as well.
+// limited bounds how many requests execute at once. Flow control decides about short requests, and
+// about watches until they have sent their initial events. Without flow control, short requests
+// beyond a fixed number get 429. Long-running requests are limited by user as well.
 func (c *Chain) limited(next http.Handler) http.Handler {
 	short, watch := c.inFlight(next), next
 	if c.cfg.FlowControl != nil {
@@ -138,8 +140,8 @@ func (c *Chain) limited(next http.Handler) http.Handler {
 	})
 }
 
-// inFlight rejects short requests beyond MaxInFlight and MaxMutatingInFlight, except those of administrators, who may need
-// them to stop the others.
+// inFlight rejects short requests beyond MaxInFlight and MaxMutatingInFlight, except those of
+// administrators, who may need them to stop the others.
 func (c *Chain) inFlight(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		kind := c.kindOf(callOf(req).info)

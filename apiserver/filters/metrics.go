@@ -58,7 +58,8 @@ func (c *Chain) measured(next http.Handler) http.Handler {
 	})
 }
 
-// longRunning counts a long-running request until the caller calls done. It must be called after authorization.
+// longRunning counts a long-running request until the caller calls done. It must be called after
+// authorization.
 func (m *metrics) longRunning(req *http.Request, info *request.RequestInfo) (done func()) {
 	s := series{verb: metricVerb(req, info)}
 	if m.known(info) {
@@ -89,7 +90,8 @@ func (m *metrics) observe(req *http.Request, c *call) {
 	if strings.Contains(req.URL.RawQuery, "dryRun") {
 		s.dryRun = metricDryRun(req.URL.Query().Get("dryRun"))
 	}
-	// Clients choose names: they become labels only if the client was authorized and the resource is served.
+	// Clients choose names: they become labels only if the client was authorized and the resource
+	// is served.
 	noPath := code == http.StatusNotFound && strings.HasPrefix(c.answer.Header().Get("Content-Type"), "text/plain")
 	if c.allowed && info.IsResourceRequest && !noPath {
 		s.name(info)
@@ -122,8 +124,8 @@ func (m *metrics) known(info *request.RequestInfo) bool {
 // maxLabel bounds labels, in bytes. Groups, the longest names, are DNS subdomains.
 const maxLabel = 253
 
-// metricCode returns the label of a status code. Proxied servers choose codes, so unassigned ones count as the first code
-// of their class.
+// metricCode returns the label of a status code. Proxied servers choose codes, so unassigned ones
+// count as the first code of their class.
 func metricCode(code int) int {
 	switch {
 	case code == 0: // nothing was sent

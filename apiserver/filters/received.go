@@ -19,17 +19,19 @@ const (
 	defaultMaxBody = 3 << 20
 	// uploadRate is the minimum rate of a body after Config.Stall, in bytes per second.
 	uploadRate = 4 << 10
-	// firstRead is the size of the first buffer of a body, whatever Content-Length the client sends.
+	// firstRead is the size of the first buffer of a body, whatever Content-Length the client
+	// sends.
 	firstRead = 16 << 10
 )
 
-// received reads the body of a short request before the request takes a seat, so that clients that stop sending hold no
-// seat. A body must arrive at uploadRate and before the request's deadline; otherwise the response is 504. A complete body
-// waits for its share of the memory that decoding takes, at most for a quarter of Config.Timeout. The response is 429 after
-// that, and when the arriving bodies of a user take too much memory.
+// received reads the body of a short request before the request takes a seat, so that clients that
+// stop sending hold no seat. A body must arrive at uploadRate and before the request's deadline;
+// otherwise the response is 504. A complete body waits for its share of the memory that decoding
+// takes, at most for a quarter of Config.Timeout. The response is 429 after that, and when the
+// arriving bodies of a user take too much memory.
 //
-// The handler reports other errors when it reads the body, because the request may be forbidden or the path unknown. The
-// handler reads the part of a body beyond Config.MaxBody from the client.
+// The handler reports other errors when it reads the body, because the request may be forbidden or
+// the path unknown. The handler reads the part of a body beyond Config.MaxBody from the client.
 func (c *Chain) received(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		call := callOf(req)
@@ -62,7 +64,7 @@ func (c *Chain) received(next http.Handler) http.Handler {
 			}
 		}
 		if err != nil {
-			a.data = nil // the handler gets the error alone
+			a.data = nil // the handler gets only the error
 		}
 		switch {
 		case always:
@@ -129,8 +131,9 @@ func (a *arrival) read(req *http.Request, w *recorder, start, at time.Time) erro
 	}
 }
 
-// grow enlarges the buffer: to the whole of a small body of known length, otherwise to twice its size. It reserves one byte
-// more than the body, to detect its end or that it is too large. It returns false if the budget has no share left.
+// grow enlarges the buffer: to the whole of a small body of known length, otherwise to twice its
+// size. It reserves one byte more than the body, to detect its end or that it is too large. It
+// returns false if the budget has no share left.
 func (a *arrival) grow(length, most int64) bool {
 	size := max(2*int64(cap(a.data)), firstRead)
 	if length >= 0 && length < most {
@@ -183,7 +186,8 @@ func (b *body) Read(p []byte) (int, error) {
 
 func (b *body) Close() error { return nil } // the server closes the original body
 
-// Rest returns the unread bytes if they are the rest of the whole body. The caller owns them; later reads return io.EOF.
+// Rest returns the unread bytes if they are the rest of the whole body. The caller owns them; later
+// reads return io.EOF.
 func (b *body) Rest() (data []byte, ok bool) {
 	if b.err != nil || b.rest != nil {
 		return nil, false

@@ -21,7 +21,7 @@ import (
 
 const configMaps = "http://kelson/api/v1/namespaces/x/configmaps"
 
-// echo answers with the length of the body, or with what reading it ended with.
+// echo responds with the length of the body, or with the error of reading it.
 var echo = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 	data, err := io.ReadAll(req.Body)
 	if err != nil {
@@ -70,7 +70,7 @@ func TestProbesTakeNoSeat(t *testing.T) {
 	})
 }
 
-// API-03: what health checks answer is bounded, whatever is asked for.
+// API-03: the responses of health checks are bounded for all requests.
 func TestHealthIsBounded(t *testing.T) {
 	c := filters.New(filters.Config{})
 	w := get(c, "/healthz?verbose"+strings.Repeat("&exclude="+strings.Repeat("n", 500), 1000))
@@ -82,8 +82,8 @@ func TestHealthIsBounded(t *testing.T) {
 	}
 }
 
-// API-03: a client that does not read an answer loses it, and its seat.
-func TestUnreadAnswer(t *testing.T) {
+// API-03: if a client does not read its response, the response ends and its seat becomes free.
+func TestUnreadResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := filters.New(filters.Config{MaxInFlight: 1, Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			if req.URL.Query().Has("large") {
@@ -109,7 +109,7 @@ func TestUnreadAnswer(t *testing.T) {
 	})
 }
 
-// API-03: a client that reads slowly, and steadily, gets the whole answer, up to the deadline.
+// API-03: a client that reads slowly but steadily gets the whole response, up to the deadline.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := filters.New(filters.Config{Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { w.Write(make([]byte, 2<<20)) })})
@@ -138,8 +138,9 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// API-03: a body that does not arrive takes no seat; it gets 504 when it makes no progress, when it is too slow, and at the deadline. One that
-// makes progress is read whole, and requests that last read theirs themselves.
+// API-03: a body that does not arrive takes no seat. The response is 504 if the body makes no
+// progress, is too slow, or exceeds the deadline. A body that makes progress is read completely.
+// Long-running requests read their bodies themselves.
 func TestSlowBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := filters.New(filters.Config{MaxInFlight: 1, MaxMutatingInFlight: 1, Resources: echo})
@@ -192,11 +193,11 @@ func TestSlowBodies(t *testing.T) {
 		if answer, took := upload("POST", configMaps+"/p/exec", 100, 1, time.Second); answer != "200 100" || took != 100*time.Second {
 			t.Errorf("exec: %s after %s", answer, took)
 		}
-		time.Sleep(3 * time.Hour) // the first one ends
+		time.Sleep(3 * time.Hour) // until the first one ends
 	})
 }
 
-// API-03: handlers read what is left of a body that is too large, and errors of its transfer, themselves.
+// API-03: handlers read the rest of a body that is too large, and get errors of its transfer.
 func TestLargeAndBrokenBodies(t *testing.T) {
 	var mutating string
 	c := filters.New(filters.Config{MaxBody: 1000, Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -232,8 +233,8 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("broken") }
 
-// API-03: bodies of a user take so much memory at once, and of all users. Others wait for it, and those that wait too long get 429.
-// Administrators don't wait.
+// API-03: the bodies of a user, and of all users, share a limited amount of memory. Other bodies
+// wait for it, and get 429 if they wait too long. Bodies of administrators do not wait.
 func TestBudgetOfBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})
@@ -263,7 +264,7 @@ func TestBudgetOfBodies(t *testing.T) {
 		b1, d1 := post("bob", 5000), post("dan", 5000)
 		root := post("root", 5000, user.SystemPrivilegedGroup)
 		e1 := post("eve", 5000)
-		big := post("cem", 10_000) // more than half of all: the handler finds out
+		big := post("cem", 10_000) // more than half of the total: the handler returns the error
 		time.Sleep(15 * time.Second)
 		if got := <-a2; !strings.HasPrefix(got, "429 1 after 15s") {
 			t.Errorf("a user's second body: %s", got)

@@ -13,30 +13,32 @@ import (
 const defaultStall = 10 * time.Second
 
 const (
-	// buffered is how many bytes of a response net/http's servers accept without waiting for the client.
-	// http.Server.WriteTimeout bounds what is sent after the handler has returned.
+	// buffered is how many bytes of a response net/http's servers accept without waiting for the
+	// client. http.Server.WriteTimeout bounds what is sent after the handler has returned.
 	buffered = 4 << 10
 	// piece is how many bytes of a response the client must accept within Config.Stall.
 	piece = 128 << 10
 )
 
-// recorder remembers the status code of a response. It ends the stream of a short request when the client does not accept a
-// piece of the response in time, or the whole response before the deadline.
+// recorder remembers the status code of a response. It ends the stream of a short request when the
+// client does not accept a piece of the response in time, or the whole response before the
+// deadline.
 type recorder struct {
 	http.ResponseWriter
-	code int // 0: nothing was sent yet
+	code int // 0: nothing was sent
 
-	sent  int                // bytes written without watching
-	stall time.Duration      // 0: the answer is not bounded
-	last  time.Time          // when it must be over
-	seat  *seat              // given up while the client does not take the answer; nil: there is none
-	watch *watchdog.Watchdog // nil until the answer is larger than what is buffered
+	sent  int                // bytes written without a time limit
+	stall time.Duration      // 0: the response has no time limit
+	last  time.Time          // deadline of the whole response
+	seat  *seat              // released while the client does not read the response; nil: none
+	watch *watchdog.Watchdog // nil until the response exceeds the buffers
 }
 
 // bound sets the limits. It is called before the response begins.
 func (r *recorder) bound(stall time.Duration, last time.Time) { r.stall, r.last = stall, last }
 
-// done must be called before the handler returns, because the ResponseWriter must not be used later.
+// done must be called before the handler returns, because the ResponseWriter must not be used
+// later.
 func (r *recorder) done() {
 	if r.watch != nil {
 		r.watch.Stop()
@@ -97,7 +99,8 @@ func (r *recorder) begin() {
 // aLongTimeAgo is a deadline that ends a transfer at once.
 var aLongTimeAgo = time.Unix(1, 0)
 
-// SetWriteDeadline lets handlers extend the deadline of their response. A zero time lifts all bounds.
+// SetWriteDeadline lets handlers extend the deadline of their response. A zero time lifts all
+// bounds.
 func (r *recorder) SetWriteDeadline(at time.Time) error {
 	if at.IsZero() {
 		r.done()

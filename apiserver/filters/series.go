@@ -84,7 +84,8 @@ func (s series) clone() series {
 	return s
 }
 
-// counts is what is counted per series. Series that differ only in their code share their histograms.
+// counts is what is counted per series. Series that differ only in their code share their
+// histograms.
 type counts struct {
 	total    atomic.Uint64
 	duration *histogram.Histogram // nil for long-running requests
@@ -170,7 +171,8 @@ func (r *requests) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// requestScale has the bounds of kube-apiserver's buckets. Its SLI metric has all but the first two.
+// requestScale has the bounds of kube-apiserver's buckets. Its SLI metric has all but the first
+// two.
 var requestScale = histogram.NewScale(
 	5*time.Millisecond, 25*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond, 200*time.Millisecond, 400*time.Millisecond,
 	600*time.Millisecond, 800*time.Millisecond, time.Second, 1250*time.Millisecond, 1500*time.Millisecond, 2*time.Second, 3*time.Second,

@@ -16,7 +16,8 @@ import (
 	"kelson.dev/apiserver/filters"
 )
 
-// API-02, issue 28: the labels of a request. Those of a resource need an authorized client and a resource that is served.
+// API-02, issue 28: the labels of a request. Those of a resource need an authorized client and a
+// resource that is served.
 func TestLabels(t *testing.T) {
 	long := strings.Repeat("x", 254)
 	c := filters.New(filters.Config{
@@ -50,7 +51,7 @@ func TestLabels(t *testing.T) {
 		{"ann", "INVENTED", "/api/v1/pods?code=405", `code="405" dry_run="" group="" resource="pods" scope="cluster" subresource="" verb="other" version="v1"`},
 		{"ann", "GET", "/api/v1/namespaces/x/pods/p?code=299", `code="200" dry_run="" group="" resource="pods" scope="resource" subresource="" verb="GET" version="v1"`},
 		{"ann", "GET", "/api/v1/namespaces/x/pods/p?code=999", `code="500" dry_run="" group="" resource="pods" scope="resource" subresource="" verb="GET" version="v1"`},
-		// Resources that the server does not serve, and requests that are not authorized.
+		// Resources that are not served, and requests that are not authorized.
 		{"ann", "GET", "/api/v1/namespaces/x/invented?code=404", `code="404" dry_run="" group="" resource="" scope="" subresource="" verb="LIST" version=""`},
 		{"ann", "PATCH", "/apis/invented/v1/invented/x/invented?code=415", `code="415" dry_run="" group="" resource="" scope="" subresource="" verb="PATCH" version=""`},
 		{"ann", "PUT", "/api/v1/" + long + "/x?code=406", `code="406" dry_run="" group="" resource="" scope="" subresource="" verb="PUT" version=""`},

@@ -7,11 +7,13 @@ import (
 	"kelson.dev/apiserver/flowcontrol"
 )
 
-// mostUnread is how many responses without seats a user may have. It bounds the memory of responses that clients do not read: while a user
-// has as many, its other requests get 429. Those that are executing by then may add theirs.
+// mostUnread is the maximum number of responses without seats of a user. It limits the memory of
+// responses that clients do not read: when a user has reached it, the user's other requests get
+// 429. Requests that already execute can exceed it.
 const mostUnread = 50
 
-// unread counts the responses of each user that wait for their clients and have given up their seats.
+// unread counts, for each user, the responses that wait for their clients and have released their
+// seats.
 type unread struct {
 	total  atomic.Int64
 	byUser seatsByUser
@@ -32,17 +34,18 @@ func (u *unread) remove(name string) {
 	u.byUser.leave(owner(name))
 }
 
-// seat is what a short request takes while it executes: a place in flight, and flow control's seats, if there is any. A request whose client
-// does not read the response gives them up: it waits for the client and needs no processor.
+// seat is what a short request holds while it executes: a place in flight and the seats of flow
+// control, if any. A request whose client does not read the response releases them, because it only
+// waits for the client.
 type seat struct {
 	unread *unread
 	user   string
 	kind   *seats
 	ticket *flowcontrol.Ticket
-	given  bool // up, before the end
+	given  bool // released before the end
 }
 
-// seated serves a request that has its seats, and gives them back.
+// seated serves a request that holds its seats, and releases them.
 func (c *Chain) seated(w http.ResponseWriter, req *http.Request, kind *seats, next http.Handler) {
 	call := callOf(req)
 	call.seat = seat{unread: &c.unread, user: userName(req), kind: kind, ticket: &call.ticket}
@@ -52,11 +55,11 @@ func (c *Chain) seated(w http.ResponseWriter, req *http.Request, kind *seats, ne
 		return
 	}
 	call.answer.seat = &call.seat
-	defer call.answer.done() // then the seats are not given up any more
+	defer call.answer.done() // from here on, giveUp is not called
 	next.ServeHTTP(w, req)
 }
 
-// giveUp is called at most once, and not after recorder.done.
+// giveUp releases the seats before the end. It is called at most once, and not after recorder.done.
 func (s *seat) giveUp() {
 	s.given = true
 	s.unread.add(s.user)

@@ -30,8 +30,9 @@ func (u unreadResponse) Write(p []byte) (int, error) {
 
 func (u unreadResponse) SetWriteDeadline(time.Time) error { return nil }
 
-// Clients that do not read their responses do not hold the seats of others: with 500 such requests of one user, another user's request takes a
-// fraction of a second. The first user gets 429 once it has many responses unread, so that their memory is bounded.
+// Clients that do not read their responses do not hold the seats of others: with 500 such requests
+// of one user, another user's request takes a fraction of a second. The first user gets 429 after
+// many unread responses, so that their memory is bounded.
 func TestUnreadResponsesHoldNoSeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		document := []byte(strings.Repeat("x", 1<<20))

@@ -9,8 +9,8 @@ import (
 
 type userKey struct{}
 
-// WithUser sets the user of requests made with the returned context, for callers in the same process. A client on the
-// network cannot set it.
+// WithUser sets the user of requests made with the returned context, for callers in the same
+// process. A client on the network cannot set it.
 func WithUser(ctx context.Context, u user.Info) context.Context {
 	return context.WithValue(ctx, userKey{}, u)
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Seats are divided in the proportion of the targets, within bounds.
+// Seats are divided in proportion to the targets, within bounds.
 func TestAllocate(t *testing.T) {
 	for _, test := range []struct {
 		name   string

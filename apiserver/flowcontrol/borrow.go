@@ -8,25 +8,27 @@ import (
 	fq "k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing"
 )
 
-// Busy levels borrow seats from idle ones. Kubernetes divides the seats again every ten seconds, for ever. Here that begins when a level
-// is busy (some of its requests wait, or more than half of its seats are taken) and ends when none was busy for a whole period: what the division
-// remembers of the time in between is known without counting, because nothing is demanded then.
+// Busy levels borrow seats from idle ones. Kubernetes divides the seats again every ten seconds,
+// permanently. This package starts to do so when a level is busy (requests wait, or more than half
+// of its seats are taken) and stops when no level was busy for a whole period. The demand between
+// these times is zero, so it can be accounted for without counting.
 
 const (
 	// adjustEvery is Kubernetes' borrowing adjustment period.
 	adjustEvery = 10 * time.Second
-	// smoothing is how much of the smoothed demand remains after a period: half of it after five minutes.
+	// smoothing is the factor by which the smoothed demand decays in a period: to half in five
+	// minutes.
 	smoothing = 0.977
 )
 
-// stats describe the demand for a level's seats.
+// stats describes the demand for a level's seats.
 type stats struct {
 	average, deviation float64
 	highest            int     // in the last period
 	smoothed           float64 // falls slowly after a peak
 }
 
-// update takes in what was observed during a period.
+// update adds the observations of a period.
 func (s *stats) update(seen fq.IntegratorResults) {
 	s.highest = int(math.Round(seen.Max))
 	if seen.Duration <= 0 {
@@ -40,7 +42,7 @@ func (s *stats) update(seen fq.IntegratorResults) {
 	s.smoothed = max(envelope, smoothing*s.smoothed+(1-smoothing)*envelope)
 }
 
-// beginAdjusting makes the division of seats follow the demand, if it does not already.
+// beginAdjusting starts the periodic division of seats, unless it runs already.
 func (c *Controller) beginAdjusting() {
 	if c.adjusting.Load() {
 		return
@@ -66,7 +68,7 @@ func (c *Controller) beginAdjusting() {
 	}
 }
 
-// resume begins to observe a level's demand, after a time without any.
+// resume starts to observe a level's demand after a period without observation.
 func (l *level) resume(idle time.Duration) {
 	now := l.inDirect.Load() + l.inQueues.Load()
 	l.demand.Set(float64(now))
@@ -75,7 +77,7 @@ func (l *level) resume(idle time.Duration) {
 	l.smoothed.smoothed *= math.Pow(smoothing, idle.Seconds()/adjustEvery.Seconds())
 }
 
-// adjust divides the seats after a period.
+// adjust divides the seats at the end of a period.
 func (c *Controller) adjust() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +86,7 @@ func (c *Controller) adjust() {
 	}
 	now := c.current.Load()
 	for name := range now.draining {
-		if now.levels[name].idle() { // a level that was deleted has served its last request
+		if now.levels[name].idle() { // a deleted level whose last request has ended
 			now = c.read(now.changed)
 			break
 		}
@@ -98,8 +100,8 @@ func (c *Controller) adjust() {
 	c.adjusting.Store(false)
 }
 
-// divide gives each level its limit: its share, corrected by what it and the others need. It reports whether some level is busy. The caller
-// holds mu.
+// divide sets the limit of each level: its share, corrected by the demand of all levels. It reports
+// whether a level is busy. The caller holds mu.
 func (c *Controller) divide(now *config, observed bool) (busy bool) {
 	c.adjusted = time.Now()
 	var items []wish
@@ -124,7 +126,7 @@ func (c *Controller) divide(now *config, observed bool) (busy bool) {
 	for i, l := range levels {
 		limit := int(math.Round(limits[i]))
 		switch {
-		case rest <= mins: // what is exempt leaves no more than the minimum
+		case rest <= mins: // the exempt level leaves only the minimum
 			limit = l.bounds.min
 		case rest <= leasts:
 			share := float64(rest-mins) / float64(leasts-mins)
@@ -135,13 +137,13 @@ func (c *Controller) divide(now *config, observed bool) (busy bool) {
 	return busy
 }
 
-// wish is what one level asks for: target seats, or in the same proportion as the others more or fewer of them, within bounds.
+// wish is the demand of a level: target seats, within bounds.
 type wish struct{ low, high, target float64 }
 
-// allocate divides a number of seats. Each gets its target times the same factor, within its bounds. Where the bounds make the sum impossible,
-// all get their lower or their upper bound.
+// allocate divides sum seats. Each wish gets its target times a common factor, within its bounds.
+// If the bounds exclude the sum, all get their lower or all their upper bound.
 func allocate(sum float64, wishes []wish) []float64 {
-	const least = 0.001 // a target of nothing would never grow
+	const least = 0.001 // a target of zero would not grow
 	at := func(factor float64) (all []float64, total float64) {
 		for _, w := range wishes {
 			seats := min(max(factor*max(w.target, least), w.low), w.high)
@@ -149,7 +151,7 @@ func allocate(sum float64, wishes []wish) []float64 {
 		}
 		return all, total
 	}
-	factors := []float64{0} // between two of them the total is linear
+	factors := []float64{0} // total is linear between adjacent factors
 	for _, w := range wishes {
 		factors = append(factors, w.low/max(w.target, least), w.high/max(w.target, least))
 	}

@@ -21,16 +21,16 @@ const (
 	priorityLevels = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io"
 )
 
-// config is the configuration of one state of the store. It is immutable; the levels in it are not.
+// config is the configuration at one state of the store. It is immutable, except for its levels.
 type config struct {
 	changed  uint64
-	schemas  []*schema // in the order in which they are tried; the last one matches every request
+	schemas  []*schema // in the order of matching; the last one matches every request
 	levels   map[string]*level
-	draining map[string]bool // levels that do not exist any more, and have requests
+	draining map[string]bool // deleted levels that still have requests
 	nominals int             // the sum of the nominal seats of all levels
 }
 
-// classify finds the FlowSchema of a request.
+// classify returns the FlowSchema of a request.
 func (c *config) classify(info *request.RequestInfo, u user.Info) *schema {
 	last := len(c.schemas) - 1
 	for _, s := range c.schemas[:last] {
@@ -41,8 +41,9 @@ func (c *config) classify(info *request.RequestInfo, u user.Info) *schema {
 	return c.schemas[last]
 }
 
-// read makes the configuration of the newest state. Levels are taken over from the one before by name; those that are gone stay as long as they
-// have requests, which still need their share of the seats. The caller holds mu.
+// read returns the configuration of the newest state. It takes over existing levels by name.
+// Deleted levels remain while they have requests, which still need a share of the seats. The caller
+// holds mu.
 func (c *Controller) read(changed uint64) *config {
 	sn, before := c.store.Snapshot(), c.current.Load()
 	next := &config{changed: changed, levels: map[string]*level{}, draining: map[string]bool{}}
@@ -83,7 +84,8 @@ func (c *Controller) read(changed uint64) *config {
 		l.bounds = bounds{nominal: nominal, min: nominal - lendable, max: nominal + of.borrowable(nominal, c.seats)}
 		next.nominals += nominal
 		if q := l.queuing(); q != nil {
-			// Kubernetes' rule: a request is not wider than 15 % of its level, nor than what leaves seats for a whole hand of queues.
+			// Kubernetes' rule: the width of a request is at most 15 % of its level's seats, and
+			// leaves a seat for each queue of a hand.
 			c.maxSeats.SetMaxSeats(name, uint64(max(1, min(math.Ceil(float64(nominal)*0.15), float64(int32(nominal)/q.HandSize)))))
 		} else {
 			c.maxSeats.ForgetPriorityLevel(name)
@@ -92,7 +94,8 @@ func (c *Controller) read(changed uint64) *config {
 	return next
 }
 
-// forget drops the counts of FlowSchemas that are not in force any more and have no requests. The caller holds mu.
+// forget removes the counts of FlowSchemas that no longer apply and have no requests. The caller
+// holds mu.
 func (c *Controller) forget(next *config) {
 	used := map[*counts]bool{c.counted[countsKey{exemptName, exemptName}]: true}
 	for _, s := range next.schemas {
@@ -105,7 +108,7 @@ func (c *Controller) forget(next *config) {
 	}
 }
 
-// level returns the level of a name, a new one if there is none.
+// level returns the existing level of a name, or a new one.
 func (c *Controller) level(before *config, name string) *level {
 	switch {
 	case name == exemptName:
@@ -116,7 +119,8 @@ func (c *Controller) level(before *config, name string) *level {
 	return newLevel(name, c)
 }
 
-// schemas returns the FlowSchemas whose level exists in the order of their precedence, with the mandatory ones.
+// schemas returns the FlowSchemas whose level exists, in order of precedence, with the mandatory
+// ones.
 func (c *Controller) schemas(sn *store.Snapshot, next *config, uids map[string]string) []*schema {
 	var all apihelpers.FlowSchemaSequence
 	have := map[string]bool{}
@@ -140,7 +144,7 @@ func (c *Controller) schemas(sn *store.Snapshot, next *config, uids map[string]s
 			fs: fs, level: next.levels[level], uid: []string{string(fs.UID)}, levelUID: []string{uids[level]}, counts: c.countsOf(fs.Name, level),
 		})
 	}
-	// A request that matches nothing is the catch-all's, wherever that stands in the order.
+	// Requests that match no FlowSchema use catch-all, at any position in the order.
 	for _, s := range schemas {
 		if s.fs.Name == flowcontrolv1.FlowSchemaNameCatchAll {
 			return append(schemas, s)
@@ -149,7 +153,7 @@ func (c *Controller) schemas(sn *store.Snapshot, next *config, uids map[string]s
 	return schemas
 }
 
-// usable reports whether a level is one that this package can put in force. Validation lets no other through.
+// usable reports whether this package supports a level. Validation accepts no other.
 func usable(pl *flowcontrolv1.PriorityLevelConfiguration) bool {
 	exempt := pl.Spec.Type == flowcontrolv1.PriorityLevelEnablementExempt
 	switch {
@@ -170,7 +174,8 @@ func usable(pl *flowcontrolv1.PriorityLevelConfiguration) bool {
 	return err == nil && response.Queuing.HandSize > 0
 }
 
-// shares are a level's shares of all seats, and the percentages of its own that it lends and borrows.
+// shares are a level's share of all seats, and the percentages of it that the level lends and
+// borrows.
 type shares struct {
 	nominal, lendable int32
 	borrowing         *int32 // nil: no limit
@@ -189,7 +194,7 @@ func sharesOf(pl *flowcontrolv1.PriorityLevelConfiguration) shares {
 	return shares{value(pl.Spec.Exempt.NominalConcurrencyShares), value(pl.Spec.Exempt.LendablePercent), nil}
 }
 
-// borrowable is how many seats a level may have beyond its nominal ones.
+// borrowable returns how many seats a level may have beyond its nominal ones.
 func (s shares) borrowable(nominal, all int) int {
 	if s.borrowing == nil {
 		return all

@@ -21,11 +21,14 @@ import (
 
 // Config configures a Controller.
 type Config struct {
-	// Store has the FlowSchemas and PriorityLevelConfigurations, and the objects whose number is part of a list's work.
+	// Store has the FlowSchemas and PriorityLevelConfigurations, and the objects by whose number
+	// the work of a list is estimated.
 	Store *store.Store
-	// Seats are divided between the priority levels: Kubernetes' server concurrency limit. It must be positive.
+	// Seats are divided between the priority levels: Kubernetes' server concurrency limit. It must
+	// be positive.
 	Seats int
-	// REST configures an administrator's client, by which [Controller.Run] writes the status of FlowSchemas. It is called when needed.
+	// REST configures an administrator's client, by which [Controller.Run] writes the status of
+	// FlowSchemas. It is called when needed.
 	REST func() *rest.Config
 }
 
@@ -44,7 +47,7 @@ type Controller struct {
 	exempt   *level
 	needed   chan struct{} // closed when the configuration is first read
 
-	mu       sync.Mutex // held to change current, and what follows
+	mu       sync.Mutex // protects changes of current, and the fields below
 	counted  map[countsKey]*counts
 	adjuster *time.Timer // nil: not needed yet
 	adjusted time.Time   // when limits were last adjusted
@@ -78,10 +81,11 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("request rejected by flow control: %s", e.Reason)
 }
 
-// Begin returns nil when a request may execute, or a [RejectedError] if it must be rejected. It blocks while the request waits
-// in a queue, at most a quarter of the time until the deadline of its context. The context must have the request's
-// RequestInfo and user under Kubernetes' keys. The ticket has the values of the response headers in both cases; after nil the
-// caller must release it.
+// Begin returns nil when a request may execute, or a [RejectedError] if it must be rejected. It
+// blocks while the request waits in a queue, at most a quarter of the time until the deadline of
+// its context. The context must have the request's RequestInfo and user under Kubernetes' keys. The
+// ticket has the values of the response headers in both cases; after nil the caller must release
+// it.
 func (c *Controller) Begin(t *Ticket, req *http.Request, info *request.RequestInfo, u user.Info) error {
 	c.Classify(t, info, u)
 	t.level, t.info, t.user = t.schema.level, info, u.GetName()
@@ -118,7 +122,8 @@ func arrival(ctx context.Context) time.Time {
 	return time.Now()
 }
 
-// RegisterWatch counts a watch among those that make the writes they see more expensive, until the function that it returns is called.
+// RegisterWatch counts a watch until the returned function is called. Writes whose events a watch
+// receives cost more seats.
 func (c *Controller) RegisterWatch(req *http.Request) (forget func()) {
 	if forget := c.watches.RegisterWatch(req); forget != nil {
 		return forget
@@ -126,7 +131,8 @@ func (c *Controller) RegisterWatch(req *http.Request) (forget func()) {
 	return func() {}
 }
 
-// configuration is that of the newest state: it reflects every write that was acknowledged before the call.
+// configuration returns the configuration of the newest state. It reflects every write that was
+// acknowledged before the call.
 func (c *Controller) configuration() *config {
 	changed := c.store.Changed(flowSchemas, priorityLevels)
 	if now := c.current.Load(); now != nil && now.changed >= changed {
@@ -163,8 +169,9 @@ type exempted struct {
 	schema  *schema
 }
 
-// exemptSchema returns the FlowSchema of system:masters for their requests, and nil for others. It is the first in the order of precedence and
-// no client can change it, so that the configuration need not be read: a control plane which only administrators use never reads it.
+// exemptSchema returns the FlowSchema of system:masters for their requests, and nil for others. It
+// comes first in the order of precedence, and clients cannot change it. Its requests therefore need
+// no configuration: a control plane that only administrators use never reads it.
 func (c *Controller) exemptSchema(u user.Info) *schema {
 	if !slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup) {
 		return nil

@@ -48,7 +48,7 @@ func put(t testing.TB, st *store.Store, resource string, obj metav1.Object, dele
 	}
 }
 
-// furnished is a store with the objects that exist from the start.
+// furnished returns a store with the objects that exist from the start.
 func furnished(t testing.TB) *store.Store {
 	t.Helper()
 	st, err := store.Open(store.Config{})
@@ -70,7 +70,7 @@ func furnished(t testing.TB) *store.Store {
 	return st
 }
 
-// ask is a request of a user.
+// ask returns a request of a user.
 func ask(ctx context.Context, name, verb string, groups ...string) (*http.Request, *request.RequestInfo, user.Info) {
 	info := &request.RequestInfo{
 		IsResourceRequest: true, Path: "/api/v1/namespaces/x/configmaps/c", Verb: verb, APIPrefix: "api", APIVersion: "v1", Namespace: "x", Resource: "configmaps", Name: "c",
@@ -80,7 +80,7 @@ func ask(ctx context.Context, name, verb string, groups ...string) (*http.Reques
 	return httptest.NewRequest("GET", "/api/v1/namespaces/x/configmaps/c", nil).WithContext(ctx), info, u
 }
 
-// begin asks for a ticket.
+// begin requests a ticket.
 func begin(t testing.TB, c *flowcontrol.Controller, name string, groups ...string) (*flowcontrol.Ticket, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -89,7 +89,7 @@ func begin(t testing.TB, c *flowcontrol.Controller, name string, groups ...strin
 	return ticket, c.Begin(ticket, req, info, u)
 }
 
-// reason is why a request was rejected.
+// reason returns why a request was rejected.
 func reason(err error) string {
 	var rejected *flowcontrol.RejectedError
 	if errors.As(err, &rejected) {
@@ -98,9 +98,10 @@ func reason(err error) string {
 	return fmt.Sprint(err)
 }
 
-// API-14: a user who floods the server waits in the user's own queues: another user's requests are next. What waits too long, and what finds
-// its queue full, is rejected. Exempt requests pass.
-func TestAFloodWaits(t *testing.T) {
+// API-14: requests of a user who floods the server wait in the user's own queues, and requests of
+// other users execute next. A request is rejected if it waits too long or its queue is full. Exempt
+// requests do not wait.
+func TestFloodWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := furnished(t)
 		defer st.Close()
@@ -168,7 +169,7 @@ apiserver_flowcontrol_dispatched_requests_total{flow_schema="system-nodes",prior
 	})
 }
 
-// seatsOf is the limit of a level now.
+// seatsOf returns the current limit of a level.
 func seatsOf(t *testing.T, c *flowcontrol.Controller, metric, level string) float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -188,7 +189,8 @@ func seatsOf(t *testing.T, c *flowcontrol.Controller, metric, level string) floa
 	return 0
 }
 
-// API-14: a busy level borrows from idle ones after ten seconds. When nothing happens, nothing ticks: a year passes at once.
+// API-14: a busy level borrows from idle ones after ten seconds. Without requests, no timer runs: a
+// year passes at once.
 func TestBorrowing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := furnished(t)
@@ -242,8 +244,9 @@ func TestBorrowing(t *testing.T) {
 	})
 }
 
-// API-14: the configuration is in force for the next request, also for those that wait; a deleted level serves the requests it has.
-func TestConfigurationIsInForceAtOnce(t *testing.T) {
+// API-14: a new configuration applies to the next request, and to waiting ones. A deleted level
+// serves its remaining requests.
+func TestConfigurationAppliesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := furnished(t)
 		defer st.Close()
@@ -275,7 +278,7 @@ func TestConfigurationIsInForceAtOnce(t *testing.T) {
 		}()
 		synctest.Wait()
 		put(t, st, levels, one, true)
-		other, err := begin(t, c, "ann") // the level is gone: the global default's
+		other, err := begin(t, c, "ann") // the level is deleted: global-default applies
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -288,7 +291,7 @@ func TestConfigurationIsInForceAtOnce(t *testing.T) {
 			t.Errorf("a request of a deleted level: %v", err)
 		}
 		second.Release()
-		second.Release() // a second time changes nothing
+		second.Release() // a second call has no effect
 
 		put(t, st, levels, one, false)
 		first, err = begin(t, c, "ann")
@@ -308,7 +311,7 @@ func TestConfigurationIsInForceAtOnce(t *testing.T) {
 	})
 }
 
-// What a request costs when none waits.
+// BenchmarkBegin measures a request when no request waits.
 func BenchmarkBegin(b *testing.B) {
 	st := furnished(b)
 	defer st.Close()

@@ -1,23 +1,26 @@
 // Package flowcontrol decides when a request may execute: Kubernetes' API Priority and Fairness.
 //
-// FlowSchemas classify each request into a flow and a priority level. A priority level owns a number of seats. A request
-// takes as many seats as its estimated work needs. It waits in one of the level's queues while too few seats are free, and is
-// rejected if its queue is full or it has waited too long. Flows share the seats of their level fairly, and idle levels lend
-// seats to busy ones.
+// FlowSchemas classify each request into a flow and a priority level. A priority level owns a
+// number of seats. A request takes as many seats as its estimated work needs. It waits in one of
+// the level's queues while too few seats are free, and is rejected if its queue is full or it has
+// waited too long. Flows share the seats of their level fairly, and idle levels lend seats to busy
+// ones.
 //
 //	request ─ config.classify ─▶ level ─┬─ seats are free and no request waits ──▶ executes
 //	                                    └─ otherwise ─▶ Kubernetes' fair queues ──▶ executes, or 429
 //
-// Kubernetes' library provides the fair queues (fairqueuing/queueset), the work estimator, the tracking of watches and of
-// dropped requests, and the mandatory and suggested objects. This package replaces Kubernetes' configuration controller, for
-// three reasons:
+// Kubernetes' library provides the fair queues (fairqueuing/queueset), the work estimator, the
+// tracking of watches and of dropped requests, and the mandatory and suggested objects. This
+// package replaces Kubernetes' configuration controller, for three reasons:
 //
-//   - The controller reads the configuration from the store when it has changed. It applies to the first request after the
-//     write, without informers.
-//   - Nothing ticks while no level is busy, so that months of virtual time cost nothing: see [Controller.Run] and borrow.go.
+//   - The controller reads the configuration from the store when it has changed. It applies to the
+//     first request after the write, without informers.
+//   - Nothing ticks while no level is busy, so that months of virtual time cost nothing: see
+//     [Controller.Run] and borrow.go.
 //   - Metrics belong to one control plane instead of to the process.
 //
-// While no request of a level waits, a request costs a lookup and two short critical sections: see level.go.
+// While no request of a level waits, a request costs a lookup and two short critical sections: see
+// level.go.
 //
 //	controller := flowcontrol.New(flowcontrol.Config{Store: st, Seats: 600})
 //	…

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol/debug"
 )
 
-// Pages shows the state of the queues at the paths, and in the format, of Kubernetes' pages for debugging.
+// Pages returns the state of the queues at the paths and in the format of Kubernetes' debug pages.
 func (c *Controller) Pages() map[string]http.Handler {
 	const below = "/debug/api_priority_and_fairness/"
 	page := func(write func(io.Writer, *http.Request)) http.Handler {
@@ -22,7 +22,7 @@ func (c *Controller) Pages() map[string]http.Handler {
 			w.Header().Set("X-Content-Type-Options", "nosniff")
 			table := tabwriter.NewWriter(w, 8, 0, 1, ' ', 0)
 			write(table, req)
-			_ = table.Flush() // the client is gone
+			_ = table.Flush() // the client has closed the connection
 		})
 	}
 	return map[string]http.Handler{
@@ -32,7 +32,7 @@ func (c *Controller) Pages() map[string]http.Handler {
 	}
 }
 
-// each calls show for each level, in the order of their names.
+// each calls show for each level, in the order of names.
 func (c *Controller) each(show func(name string, draining bool, d debug.QueueSetDump)) {
 	now := c.configuration()
 	for _, name := range slices.Sorted(maps.Keys(now.levels)) {
@@ -79,7 +79,7 @@ func (c *Controller) dumpQueues(w io.Writer, _ *http.Request) {
 func (c *Controller) dumpRequests(w io.Writer, req *http.Request) {
 	details := req.URL.Query().Get("includeRequestDetails") != ""
 	columns := []any{"PriorityLevelName", "FlowSchemaName", "QueueIndex", "RequestIndexInQueue", "FlowDistingsher", "ArriveTime", "InitialSeats", "FinalSeats",
-		"AdditionalLatency", "StartTime"} // one of them is misspelled in Kubernetes too
+		"AdditionalLatency", "StartTime"} // Kubernetes misspells one of them, too
 	if details {
 		columns = append(columns, "UserName", "Verb", "APIPath", "Namespace", "Name", "APIVersion", "Resource", "SubResource")
 	}

@@ -14,13 +14,15 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol/metrics"
 )
 
-// level is the state of one priority level. Its limit is divided between requests that execute directly and Kubernetes' queue set:
+// level is the state of a priority level. Its limit is divided between requests that execute
+// directly and Kubernetes' queue set:
 //
 //	limit ─┬─ direct: seats of requests that found enough free seats and no request before them
-//	       └─ the rest: the queue set's limit, as long as requests are queued or execute after they were queued
+//	       └─ the rest: the queue set's limit, while requests are queued or execute after they were queued
 //
-// While the queue set has requests, all others go through it too, and what direct ones give back becomes the queue set's. So the queue set, which
-// costs microseconds and allocations, exists only for levels that are busy, and decides alone as soon as there is something to decide.
+// While the queue set has requests, all others go through it too, and seats that direct requests
+// release become the queue set's. The queue set, which costs microseconds and allocations,
+// therefore exists only for busy levels, and decides alone while requests compete.
 type level struct {
 	name  string
 	owner *Controller
@@ -28,21 +30,22 @@ type level struct {
 	mu        sync.Mutex
 	spec      *flowcontrolv1.PriorityLevelConfiguration
 	bounds    bounds
-	limit     int    // seats that may be taken now
+	limit     int    // seats that may be taken
 	direct    int    // seats taken without the queue set
-	executing Ticket // the ring of those that took them
-	running   int    // number of them
+	executing Ticket // the ring of the tickets that took them
+	running   int    // the length of the ring
 	queued    int    // requests in the queue set: waiting or executing
 	queues    fq.QueueSet
 
-	// demand is how many seats are taken or waited for, over time; it is fed while the controller adjusts limits.
+	// demand integrates the number of seats that are taken or waited for. It is updated while the
+	// controller adjusts limits.
 	demand   fq.Integrator
 	inDirect atomic.Int64 // = direct, readable without mu
 	inQueues atomic.Int64 // seats that the queue set's requests take or wait for
 	smoothed stats
 }
 
-// bounds are what the configuration says of a level's seats.
+// bounds are the configured bounds of a level's seats.
 type bounds struct{ nominal, min, max int }
 
 func newLevel(name string, owner *Controller) *level {
@@ -56,7 +59,8 @@ func (l *level) exempt() bool {
 	return l.spec == nil || l.spec.Spec.Type == flowcontrolv1.PriorityLevelEnablementExempt
 }
 
-// queuing returns the configuration of the queues; nil if requests are rejected instead. The caller holds mu.
+// queuing returns the configuration of the queues; nil if requests are rejected instead. The caller
+// holds mu.
 func (l *level) queuing() *flowcontrolv1.QueuingConfiguration {
 	if l.spec.Spec.Limited == nil {
 		return nil
@@ -64,14 +68,15 @@ func (l *level) queuing() *flowcontrolv1.QueuingConfiguration {
 	return l.spec.Spec.Limited.LimitResponse.Queuing
 }
 
-// Why a request is rejected, as Kubernetes' metric names it.
+// The reasons of rejections, as in Kubernetes' metrics.
 const (
 	queueFull        = "queue-full"
 	concurrencyLimit = "concurrency-limit"
 	timeOut          = "time-out"
 )
 
-// start returns when the request may execute, or must be rejected for a reason. ctx bounds the wait.
+// start returns when the request may execute, or returns the reason of its rejection. ctx limits
+// the wait.
 func (l *level) start(ctx context.Context, t *Ticket) (rejected string) {
 	rejected, queues, busy := l.enter(t)
 	if busy {
@@ -83,13 +88,14 @@ func (l *level) start(ctx context.Context, t *Ticket) (rejected string) {
 	return rejected
 }
 
-// enter lets a request execute directly, rejects it, or returns the queues by which it must go, and why it is rejected if they do not take it.
+// enter lets a request execute directly, rejects it, or returns the queues through which it must
+// go, with the reason of a rejection if they are full.
 func (l *level) enter(t *Ticket) (rejected string, queues fq.QueueSet, busy bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	seats, exempt := t.work.MaxSeats(), l.exempt()
 	busy = !exempt && (l.queued > 0 || 2*(l.direct+seats) > l.limit)
-	// A request wider than the whole level executes alone.
+	// A request that is wider than the whole level executes alone.
 	free := l.direct+seats <= l.limit || seats > l.limit && l.direct == 0
 	switch {
 	case exempt, l.queued == 0 && free:
@@ -113,7 +119,8 @@ func (l *level) enter(t *Ticket) (rejected string, queues fq.QueueSet, busy bool
 	return rejected, l.queues, busy
 }
 
-// wait takes the request through the queues. The request is rejected for the reason full when they do not take it.
+// wait takes the request through the queues. If they are full, it rejects the request for the
+// reason full.
 func (l *level) wait(ctx context.Context, t *Ticket, queues fq.QueueSet, full string) (rejected string) {
 	t.arrived = arrival(ctx)
 	ctx, cancel := waitContext(ctx, t.arrived)
@@ -151,8 +158,9 @@ func (l *level) wait(ctx context.Context, t *Ticket, queues fq.QueueSet, full st
 	return ""
 }
 
-// waitContext bounds how long a request waits, as Kubernetes does: a quarter of the time it has, at most a minute. Requests without a
-// deadline, such as watches, wait as long as those with the default deadline of a minute.
+// waitContext limits the wait of a request as Kubernetes does: to a quarter of the time until its
+// deadline, at most a minute. Requests without a deadline, such as watches, wait like those with
+// the default deadline of a minute.
 func waitContext(ctx context.Context, arrived time.Time) (context.Context, context.CancelFunc) {
 	limit := defaultWait
 	if deadline, ok := ctx.Deadline(); ok {
@@ -163,20 +171,21 @@ func waitContext(ctx context.Context, arrived time.Time) (context.Context, conte
 
 const defaultWait = 15 * time.Second
 
-// leave notes that the queue set has one request less.
+// leave decrements the number of requests in the queue set.
 func (l *level) leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queued--
 }
 
-// finish gives the seats of a request back, after the time for which its events occupy the server.
+// finish releases the seats of a request, after the additional latency that its events cause.
 func (l *level) finish(t *Ticket) {
 	t.schema.executing.Add(-1)
 	t.schema.executingSeats.Add(-int64(t.work.MaxSeats()))
 	if t.released != nil {
 		close(t.released)
-		<-t.finished // the seats are free now, or after the additional latency, which the queue set adds
+		// closed when the queue set has released the seats, after the additional latency
+		<-t.finished
 		return
 	}
 	if t.work.AdditionalLatency > 0 {
@@ -198,7 +207,7 @@ func (l *level) giveBack(t *Ticket) {
 	}
 }
 
-// setLimit changes how many seats there are. Waiting requests get those that became free.
+// setLimit changes the number of seats. Waiting requests get seats that become free.
 func (l *level) setLimit(limit int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -207,7 +216,8 @@ func (l *level) setLimit(limit int) {
 	}
 }
 
-// configure gives the queue set the seats that direct requests do not have, and makes it if it does not exist. The caller holds mu.
+// configure sets the limit of the queue set to the seats that direct requests do not hold. It
+// creates the queue set if it does not exist. The caller holds mu.
 func (l *level) configure() {
 	cfg := fq.QueuingConfig{Name: l.name}
 	if q := l.queuing(); q != nil {
@@ -228,14 +238,14 @@ func (l *level) configure() {
 	l.queues = completer.Complete(fq.DispatchingConfig{ConcurrencyLimit: seats, ConcurrencyDenominator: max(seats, 1)})
 }
 
-// idle reports whether no request of the level exists.
+// idle reports whether the level has no request.
 func (l *level) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.running == 0 && l.queued == 0
 }
 
-// observeDirect notes the demand of direct requests. The caller holds mu.
+// observeDirect records the demand of direct requests. The caller holds mu.
 func (l *level) observeDirect() {
 	l.inDirect.Store(int64(l.direct))
 	l.observe()
@@ -247,7 +257,8 @@ func (l *level) observe() {
 	}
 }
 
-// snapshot describes the level for dumps: what the queue set says, and the direct requests as if they had no queue.
+// snapshot describes the level for dumps: the queue set's dump, and direct requests as requests
+// without a queue.
 func (l *level) snapshot() (d debug.QueueSetDump) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -262,7 +273,7 @@ func (l *level) snapshot() (d debug.QueueSetDump) {
 	return d
 }
 
-// queueDemand is the gauge by which the queue set tells its demand. It is called with the queue set locked.
+// queueDemand is the gauge to which the queue set reports its demand, while it is locked.
 type queueDemand struct{ *level }
 
 func (d queueDemand) Set(x float64) {
@@ -274,7 +285,7 @@ func (d queueDemand) Inc()              { d.Add(1) }
 func (d queueDemand) Dec()              { d.Add(-1) }
 func (d queueDemand) SetToCurrentTime() {}
 
-// unseen is a gauge that nothing reads: [Controller.Collect] reads the state itself.
+// unseen is a gauge that is never read: [Controller.Collect] reads the state itself.
 type unseen struct{}
 
 func (unseen) Set(float64)            {}

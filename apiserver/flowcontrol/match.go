@@ -52,7 +52,8 @@ func matchesSubject(s *flowcontrolv1.Subject, u user.Info) bool {
 	return false
 }
 
-// serviceAccountNamespace returns the namespace of the service account that a user name stands for, or "".
+// serviceAccountNamespace returns the namespace of the service account that a user name stands for,
+// or "".
 func serviceAccountNamespace(name string) string {
 	rest, ok := strings.CutPrefix(name, serviceaccount.ServiceAccountUsernamePrefix)
 	if !ok {
@@ -82,13 +83,15 @@ func matchesPath(rule *flowcontrolv1.NonResourcePolicyRule, info *request.Reques
 		if pattern == flowcontrolv1.NonResourceAll || pattern == info.Path {
 			return true
 		}
-		prefix := strings.TrimSuffix(strings.TrimSuffix(pattern, "*"), "/") // "/x", "/x/" and "/x/*" all cover what is below /x/
+		// "/x", "/x/" and "/x/*" all cover what is below /x/
+		prefix := strings.TrimSuffix(strings.TrimSuffix(pattern, "*"), "/")
 		rest, ok := strings.CutPrefix(info.Path, prefix)
 		return ok && strings.HasPrefix(rest, "/")
 	})
 }
 
-// contains reports whether a list has a value. Validation allows the wildcard only as the one element of a list.
+// contains reports whether a list has a value. Validation allows the wildcard only as the one
+// element of a list.
 func contains(list []string, value, wildcard string) bool {
 	return len(list) == 1 && list[0] == wildcard || slices.Contains(list, value)
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The metrics have the names and labels of Kubernetes'. Labels are names of FlowSchemas and priority levels only.
+// The metrics have the names and labels of Kubernetes'. Labels are only names of FlowSchemas and
+// priority levels.
 var (
 	flowLabels  = []string{"priority_level", "flow_schema"}
 	levelLabels = flowLabels[:1]
@@ -32,7 +33,8 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("apiserver_flowcontrol_"+name, help, labels, nil)
 }
 
-// Describe implements [prometheus.Collector]: the metrics there are depend on the configuration.
+// Describe implements [prometheus.Collector]. It describes no metric, because they depend on the
+// configuration.
 func (c *Controller) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].
@@ -80,7 +82,7 @@ func (c *counts) collect(to chan<- prometheus.Metric, labels []string) {
 	if labels[0] == exemptName {
 		return
 	}
-	// Requests that did not go through a queue waited for no time.
+	// Requests that did not go through a queue have a wait of zero.
 	queued, _, _ := c.waitedAndExecuted.read(0)
 	for execute, waits := range map[string]*waits{"true": &c.waitedAndExecuted, "false": &c.waitedAndRejected} {
 		zeros := uint64(0)

@@ -15,7 +15,8 @@ func (c *Controller) objects(resource string) (storage.Stats, error) {
 	sn := c.store.Snapshot()
 	n := sn.Count(resource, "")
 	if n == 0 {
-		return storage.Stats{}, fcrequest.ObjectCountNotFoundErr // not served here: estimate the least work
+		// not served here: estimate the least work
+		return storage.Stats{}, fcrequest.ObjectCountNotFoundErr
 	}
 	looked, bytes := 0, 0
 	for obj := range sn.Scan(resource, "", store.Key{}) {

@@ -39,7 +39,8 @@ func (s *schema) hash(flow string) uint64 {
 	return binary.LittleEndian.Uint64(sum[:8])
 }
 
-// counts is what metrics show of a FlowSchema at its priority level. They outlive a change of the configuration.
+// counts is what metrics show of a FlowSchema at its priority level. They outlive a change of the
+// configuration.
 type counts struct {
 	dispatched                           atomic.Uint64
 	full, limited, timedOut              atomic.Uint64 // rejected
@@ -85,7 +86,8 @@ func (w *waits) observe(d time.Duration) {
 	w.buckets[i].Add(1)
 }
 
-// read returns count, sum in seconds, and cumulative buckets, with so many observations of zero added.
+// read returns count, sum in seconds, and cumulative buckets, with so many observations of zero
+// added.
 func (w *waits) read(zeros uint64) (count uint64, sum float64, cumulative map[float64]uint64) {
 	count, cumulative = zeros, make(map[float64]uint64, len(waitBuckets))
 	for i, bound := range waitBuckets {

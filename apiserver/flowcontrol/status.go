@@ -18,9 +18,10 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// Run writes into the status of each FlowSchema whether its priority level exists, as Kubernetes does, until ctx ends. It begins when one of
-// these objects changes, or when the configuration is first needed: to read it costs more than the rest of a start. After Run no limits are
-// adjusted any more.
+// Run writes into the status of each FlowSchema whether its priority level exists, as Kubernetes
+// does, until ctx ends. It starts when one of these objects changes or the configuration is first
+// needed, because reading the configuration costs more than the rest of a start. After Run has
+// returned, limits are not adjusted.
 func (c *Controller) Run(ctx context.Context) error {
 	defer c.stop()
 	cursors, err := c.follow(c.store.Snapshot())
@@ -47,12 +48,13 @@ func (c *Controller) Run(ctx context.Context) error {
 			return err
 		}
 		if pending {
-			again = time.After(adjustEvery) // other servers of the same store may have been faster
+			// another server of the same store may have written first
+			again = time.After(adjustEvery)
 		}
 	}
 }
 
-// follow returns cursors that are ready when something has changed since a state.
+// follow returns cursors that are ready when an object has changed since a state.
 func (c *Controller) follow(sn *store.Snapshot) (cursors [2]*store.Cursor, err error) {
 	for i, resource := range []string{flowSchemas, priorityLevels} {
 		if cursors[i], err = c.store.Watch(resource, sn.Revision()); err != nil {
@@ -71,7 +73,7 @@ func (c *Controller) stop() {
 	}
 }
 
-// writeStatuses brings the statuses of a state up to date, and reports whether some could not be written.
+// writeStatuses updates the statuses of a state, and reports whether a write failed.
 func (c *Controller) writeStatuses(ctx context.Context, sn *store.Snapshot) (pending bool, err error) {
 	for fs, err := range derived.List[flowcontrolv1.FlowSchema](sn, flowSchemas, "") {
 		if err != nil {
@@ -96,7 +98,8 @@ func (c *Controller) writeStatuses(ctx context.Context, sn *store.Snapshot) (pen
 	return pending, nil
 }
 
-// dangling is the condition that says whether a FlowSchema's level is missing, in Kubernetes' words.
+// dangling returns the condition that reports whether a FlowSchema's level is missing, with
+// Kubernetes' messages.
 func dangling(fs *flowcontrolv1.FlowSchema, missing bool) flowcontrolv1.FlowSchemaCondition {
 	level := fs.Spec.PriorityLevelConfiguration.Name
 	condition := flowcontrolv1.FlowSchemaCondition{
@@ -113,7 +116,7 @@ func dangling(fs *flowcontrolv1.FlowSchema, missing bool) flowcontrolv1.FlowSche
 func (c *Controller) writeStatus(ctx context.Context, name string, condition flowcontrolv1.FlowSchemaCondition) error {
 	flows, err := client.NewForConfig(c.rest())
 	if err != nil {
-		return fmt.Errorf("make a client: %w", err)
+		return fmt.Errorf("create client: %w", err)
 	}
 	status := apply.FlowSchemaStatus().WithConditions(apply.FlowSchemaCondition().WithType(condition.Type).WithStatus(condition.Status).
 		WithLastTransitionTime(condition.LastTransitionTime).WithReason(condition.Reason).WithMessage(condition.Message))

@@ -9,7 +9,8 @@ import (
 	fcrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
 )
 
-// Ticket is the permission of one request to execute. The zero value is ready for [Controller.Begin].
+// Ticket is the permission of one request to execute. The zero value is ready for
+// [Controller.Begin].
 type Ticket struct {
 	schema *schema
 	level  *level
@@ -19,16 +20,17 @@ type Ticket struct {
 	user    string
 	flow    string
 	arrived time.Time // of a request that went through the queues
-	started time.Time // of one that did not: that is when it arrived
+	started time.Time // of one that did not: also when it arrived
 
-	// released ends the execution of a request that went through the queues, and finished says that the queues have seen it; nil for a request
-	// that did not go through them.
+	// released ends the execution of a request that went through the queues, and finished is closed
+	// when the queues have processed that. Both are nil for other requests.
 	released, finished chan struct{}
 	done               atomic.Bool
-	prev, next         *Ticket // among those that execute without having gone through the queues
+	prev, next         *Ticket // neighbors in the ring of requests that execute directly
 }
 
-// Release returns the seats. Only the first call has an effect. Releasing a rejected or unused ticket does nothing.
+// Release returns the seats. Only the first call has an effect. Releasing a rejected or unused
+// ticket does nothing.
 func (t *Ticket) Release() {
 	if t.level == nil || t.done.Swap(true) {
 		return
@@ -36,14 +38,15 @@ func (t *Ticket) Release() {
 	t.level.finish(t)
 }
 
-// Signal implements Kubernetes' InitializationSignal: a watch needs its seats only until it has sent its initial events.
+// Signal implements Kubernetes' InitializationSignal: a watch needs its seats only until it has
+// sent its initial events.
 func (t *Ticket) Signal() { t.Release() }
 
 // Wait implements Kubernetes' InitializationSignal. Nothing waits for a ticket.
 func (t *Ticket) Wait() {}
 
-// Headers are the values of the response headers that name the FlowSchema and the priority level by their UIDs. They are shared: the caller
-// must not change them.
+// Headers returns the values of the response headers with the UIDs of the FlowSchema and the
+// priority level. They are shared: the caller must not change them.
 func (t *Ticket) Headers() (flowSchema, priorityLevel []string) {
 	if t.schema == nil {
 		return noUID, noUID
@@ -51,7 +54,7 @@ func (t *Ticket) Headers() (flowSchema, priorityLevel []string) {
 	return t.schema.uid, t.schema.levelUID
 }
 
-// noUID stands for an object that does not exist (yet).
+// noUID is the UID of an object that does not exist.
 var noUID = []string{""}
 
 func (t *Ticket) dump() debug.RequestDump {

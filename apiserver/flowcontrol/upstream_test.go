@@ -24,7 +24,7 @@ import (
 
 // kubernetes is Kubernetes' own controller with the objects that exist from the start, and others.
 func kubernetes(t testing.TB, more ...runtime.Object) upstream.Interface {
-	klog.LogToStderr(false) // it logs each request that matches nothing
+	klog.LogToStderr(false) // it logs each request that matches no FlowSchema
 	klog.SetOutput(io.Discard)
 	var objects []runtime.Object
 	for _, list := range [][]*flowcontrolv1.PriorityLevelConfiguration{bootstrap.MandatoryPriorityLevelConfigurations, bootstrap.SuggestedPriorityLevelConfigurations} {
@@ -49,7 +49,7 @@ func kubernetes(t testing.TB, more ...runtime.Object) upstream.Interface {
 	return controller
 }
 
-// classified returns the names by which Kubernetes classifies a request.
+// classified returns the FlowSchema and the level by which Kubernetes classifies a request.
 func classified(c upstream.Interface, info *request.RequestInfo, u user.Info) (schema string) {
 	c.Handle(context.Background(), upstream.RequestDigest{RequestInfo: info, User: u},
 		func(fs *flowcontrolv1.FlowSchema, _ *flowcontrolv1.PriorityLevelConfiguration, _ string) {
@@ -59,7 +59,7 @@ func classified(c upstream.Interface, info *request.RequestInfo, u user.Info) (s
 	return schema
 }
 
-// API-14: requests are classified as Kubernetes classifies them.
+// API-14: requests are classified as in Kubernetes.
 func TestClassifiesAsKubernetes(t *testing.T) {
 	const seed = 1
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -129,7 +129,7 @@ func TestClassifiesAsKubernetes(t *testing.T) {
 	}
 }
 
-// What Kubernetes' own controller costs a request when none waits.
+// BenchmarkKubernetes measures a request with Kubernetes' own controller when no request waits.
 func BenchmarkKubernetes(b *testing.B) {
 	c := kubernetes(b)
 	_, info, u := ask(context.Background(), "ann", "get", "developers")

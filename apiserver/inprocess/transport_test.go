@@ -20,7 +20,7 @@ func client(h http.HandlerFunc) *http.Client {
 	return &http.Client{Transport: &inprocess.Transport{Handler: h}}
 }
 
-func TestAnswersWithStatusHeaderAndBody(t *testing.T) {
+func TestResponse(t *testing.T) {
 	c := client(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("X-Path", r.URL.Path)
@@ -40,7 +40,7 @@ func TestAnswersWithStatusHeaderAndBody(t *testing.T) {
 }
 
 // LAB-02
-func TestStreamsAndCancelsInVirtualTime(t *testing.T) {
+func TestStreamAndCancelInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan struct{})
 		c := client(func(w http.ResponseWriter, r *http.Request) {
@@ -70,7 +70,7 @@ func TestStreamsAndCancelsInVirtualTime(t *testing.T) {
 	})
 }
 
-func TestContextEndsAStreamWithItsError(t *testing.T) {
+func TestContextErrorEndsStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := client(func(w http.ResponseWriter, r *http.Request) {
 			w.(http.Flusher).Flush()
@@ -90,7 +90,7 @@ func TestContextEndsAStreamWithItsError(t *testing.T) {
 	})
 }
 
-func TestAWriterWaitsForASlowReader(t *testing.T) {
+func TestWriterWaitsForSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wrote := 0
 		chunk := bytes.Repeat([]byte("x"), 100<<10)
@@ -116,7 +116,7 @@ func TestAWriterWaitsForASlowReader(t *testing.T) {
 	})
 }
 
-func TestAnAbortedHandlerIsAnUnexpectedEOF(t *testing.T) {
+func TestAbortedHandlerIsUnexpectedEOF(t *testing.T) {
 	c := client(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "half")
 		panic(http.ErrAbortHandler)

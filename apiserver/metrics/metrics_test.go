@@ -99,7 +99,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// plugin is an admission chain that refuses what it validates.
+// plugin is an admission chain that rejects objects in validation.
 type plugin struct{ *admission.Handler }
 
 var errNo = errors.New("no")

@@ -29,7 +29,8 @@ var upstreamPrefixes = []string{
 func (upstream) Describe(chan<- *prometheus.Desc) {}
 
 func (upstream) Collect(to chan<- prometheus.Metric) {
-	families, _ := legacyregistry.DefaultGatherer.Gather() // export the families that could be gathered
+	// export the families that could be gathered
+	families, _ := legacyregistry.DefaultGatherer.Gather()
 	for _, f := range families {
 		for _, prefix := range upstreamPrefixes {
 			if strings.HasPrefix(f.GetName(), prefix) {

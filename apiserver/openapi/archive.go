@@ -50,8 +50,8 @@ func (a *archive) plain(name string) ([]byte, error) {
 	return data, nil
 }
 
-// gzip returns the content of an entry as a gzip file. Both formats hold the same deflate stream; only
-// head and tail differ (RFC 1952).
+// gzip returns the content of an entry as a gzip file. Both formats hold the same deflate stream;
+// only head and tail differ (RFC 1952).
 func (a *archive) gzip(name string) ([]byte, error) {
 	f, ok := a.entries[name]
 	if !ok {
@@ -68,7 +68,8 @@ func (a *archive) gzip(name string) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(out, uint32(f.UncompressedSize64)), nil
 }
 
-// paths lists the entries of a folder with a suffix, without both: "api/v1", "apis/apps/v1", "version".
+// paths lists the entries of a folder with a suffix, without both: "api/v1", "apis/apps/v1",
+// "version".
 func (a *archive) paths(folder, suffix string) map[string]*zip.File {
 	out := map[string]*zip.File{}
 	for name, f := range a.entries {

@@ -34,7 +34,8 @@ func (things) OpenAPIV2(schema.GroupVersion) (*spec.Swagger, error) {
 	}}, nil
 }
 
-// A server without ready-made documents describes its custom kinds, with its own title, in all encodings.
+// A server without packed documents describes its custom kinds, under its own title, in all
+// encodings.
 func TestWithoutPackedDocuments(t *testing.T) {
 	registry := resource.NewRegistry(&resource.Resource{Group: "example.com", Plural: "things", Kind: "Thing", Versions: []resource.Version{{Name: "v1"}}})
 	handler := openapi.New(openapi.Config{Registry: registry, Custom: things{}, Title: "Things", Version: "1.2"})

@@ -11,11 +11,12 @@ import (
 // base is the part of the v2 document that does not depend on custom kinds.
 type base struct {
 	head                    []byte // JSON up to the first path
-	definitions, parameters []byte // members of JSON objects
-	proto                   []byte // all but the paths
+	definitions, parameters []byte // without the braces of the JSON objects
+	proto                   []byte // all fields except paths
 }
 
-// newBase reads the base from the packed documents. Without them it holds only the title and version.
+// newBase reads the base from the packed documents. Without them it holds only the title and
+// version.
 func (h *Handler) newBase(a *archive) (*base, error) {
 	if a.packed == "" {
 		return bareBase(h.title, h.version)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// part is what a group version of custom kinds adds. Everything is built at the first call.
+// part holds the documents of a group version of custom kinds. Each is built on first use.
 type part struct {
 	hash    string
 	v3JSON  func() (*document, error)
@@ -56,7 +56,7 @@ func (h *Handler) newPart(gv schema.GroupVersion, hash string) *part {
 		}
 		return data, nil
 	})
-	// The hash in the index is the ETag too: it is known before the document is.
+	// The hash in the index is also the ETag: it exists before the document is built.
 	as := func(data []byte) *document {
 		doc := newDocument(data)
 		doc.etag = hash
@@ -93,9 +93,10 @@ func (h *Handler) newFragment(gv schema.GroupVersion) (*fragment, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What custom kinds share with Kubernetes' own (ObjectMeta, query parameters) is in the packed parts already.
+	// The packed parts already contain what custom kinds share with Kubernetes' own (ObjectMeta,
+	// query parameters).
 	add := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
-		// The parser demands a title; it is taken out again below.
+		// The parser requires a title, which is removed below.
 		Swagger: "2.0", Info: &spec.Info{InfoProps: spec.InfoProps{Title: "-", Version: "-"}}, Paths: doc.Paths, Definitions: spec.Definitions{}, Parameters: map[string]spec.Parameter{},
 	}}
 	for name, s := range doc.Definitions {

@@ -20,7 +20,7 @@ type document struct {
 	gzip  func() ([]byte, error)
 }
 
-// newDocument holds an encoded document; it is compressed when somebody first asks for that.
+// newDocument returns a document. It is compressed on first use.
 func newDocument(data []byte) *document {
 	return &document{
 		etag:  fmt.Sprintf("%X", sha256.Sum256(data)),
@@ -45,7 +45,7 @@ func compress(data []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// documents are those of one state of the registry.
+// documents holds the documents of one state of the registry.
 type documents struct {
 	generation uint64
 	archive    *archive
@@ -56,7 +56,7 @@ type documents struct {
 	v2         map[string]func() (*document, error)
 }
 
-// documents returns those of the registry's current set.
+// documents returns the documents of the registry's current set.
 func (h *Handler) documents(a *archive) *documents {
 	set := h.registry.Current()
 	for {
@@ -94,7 +94,7 @@ func (h *Handler) newDocuments(a *archive, generation uint64, served map[schema.
 	}
 	data, err := index(d.hashes)
 	d.index = newDocument(data)
-	if err != nil { // it is made of strings: this cannot be
+	if err != nil { // never: the index consists of strings
 		d.index.plain = func() ([]byte, error) { return nil, err }
 		d.index.gzip = d.index.plain
 	}
@@ -105,7 +105,8 @@ func (h *Handler) newDocuments(a *archive, generation uint64, served map[schema.
 	return d
 }
 
-// shown says which packed paths belong to what is served: group versions in the set, their groups, and what is no resource.
+// shown returns which packed paths are shown: group versions in the set, their groups, and paths
+// that are not resources.
 func shown(served map[schema.GroupVersion]bool) func(path string) bool {
 	paths := map[string]bool{"api": true, "apis": true, "version": true, "openid/v1/jwks": true, ".well-known/openid-configuration": true}
 	for gv := range served {
@@ -118,7 +119,7 @@ func shown(served map[schema.GroupVersion]bool) func(path string) bool {
 	return func(path string) bool { return paths[path] }
 }
 
-// v3 returns the document at a path of hashes.
+// v3 returns the document at a path in hashes.
 func (d *documents) v3(path, mediaType string) (*document, error) {
 	if p, ok := d.custom[path]; ok {
 		if mediaType == jsonType {

@@ -34,7 +34,7 @@ type Custom interface {
 	OpenAPIV2(gv schema.GroupVersion) (*spec.Swagger, error)
 }
 
-// Config says what a Handler serves.
+// Config configures a Handler.
 type Config struct {
 	Registry *resource.Registry
 	// Custom may be nil.
@@ -80,14 +80,15 @@ func New(cfg Config) *Handler {
 }
 
 const (
-	jsonType  = "application/json"
-	indexType = "text/plain; charset=utf-8" // Kubernetes leaves it to be guessed
+	jsonType = "application/json"
+	// kube-apiserver sets none, so net/http detects this one
+	indexType = "text/plain; charset=utf-8"
 	protoV2   = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 	protoV3   = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 )
 
-// accepted maps what clients ask for to what they get. The names with @ are not valid media types
-// but were the first ones.
+// accepted maps media types in Accept to the types of the responses. The names with @ are the
+// original ones and not valid media types.
 func accepted(proto string) map[string]string {
 	return map[string]string{
 		jsonType: jsonType, proto: proto,
@@ -96,7 +97,7 @@ func accepted(proto string) map[string]string {
 }
 
 // ServeHTTP answers requests on /openapi/v2, /openapi/v3 and /openapi/v3/<path of a group version>,
-// whatever their method is.
+// with any method.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	a, err := h.archive()
 	if err != nil {
@@ -146,7 +147,7 @@ func (h *Handler) serveV3(w http.ResponseWriter, req *http.Request, docs *docume
 }
 
 func (h *Handler) serveV2(w http.ResponseWriter, req *http.Request, docs *documents) {
-	w.Header().Set("Vary", "Accept-Encoding") // before it is known whether there is anything
+	w.Header().Set("Vary", "Accept-Encoding") // also if the document does not exist
 	mediaType, ok := negotiate(w, req, protoV2)
 	if !ok {
 		return
@@ -159,7 +160,8 @@ func (h *Handler) serveV2(w http.ResponseWriter, req *http.Request, docs *docume
 	send(w, req, doc, mediaType)
 }
 
-// negotiate picks the media type; when there is none it has answered.
+// negotiate returns the media type. If none is acceptable, it writes the response and returns ok ==
+// false.
 func negotiate(w http.ResponseWriter, req *http.Request, proto string) (string, bool) {
 	w.Header().Add("Vary", "Accept")
 	accept := req.Header.Get("Accept")
@@ -182,8 +184,8 @@ func negotiate(w http.ResponseWriter, req *http.Request, proto string) (string, 
 	return "", false
 }
 
-// send writes a document, or the part that is asked for, or 304 when the client has it already. It
-// is compressed when the client likes.
+// send writes a document, the requested range of it, or 304 if the client has it already. It sends
+// it compressed if the client accepts that.
 func send(w http.ResponseWriter, req *http.Request, doc *document, mediaType string) {
 	header := w.Header()
 	etag := strconv.Quote(doc.etag)
@@ -216,7 +218,7 @@ func send(w http.ResponseWriter, req *http.Request, doc *document, mediaType str
 	header.Set("Content-Length", strconv.Itoa(len(data)))
 	w.WriteHeader(http.StatusOK)
 	if req.Method != http.MethodHead {
-		_, _ = w.Write(data) // an error means that the client is gone
+		_, _ = w.Write(data) // an error means that the connection is closed
 	}
 }
 
@@ -233,7 +235,7 @@ func relativeURL(path, hash string) string {
 	return u.String()
 }
 
-// index is the document at /openapi/v3.
+// index returns the document at /openapi/v3.
 func index(hashes map[string]string) ([]byte, error) {
 	out := handler3.OpenAPIV3Discovery{Paths: make(map[string]handler3.OpenAPIV3DiscoveryGroupVersion, len(hashes))}
 	for path, hash := range hashes {

@@ -56,7 +56,7 @@ func (d *documents) joinJSON(show func(string) bool) (*document, error) {
 	return newDocument(out.Bytes()), nil
 }
 
-// joinProto joins the v2 document as protobuf. Decoders merge messages that follow each other.
+// joinProto joins the v2 document as protobuf. Decoders merge consecutive messages.
 func (d *documents) joinProto(show func(string) bool) (*document, error) {
 	base, err := d.base()
 	if err != nil {
@@ -75,14 +75,15 @@ func (d *documents) joinProto(show func(string) bool) (*document, error) {
 	for _, f := range d.fragments() {
 		data, err := f.proto()
 		if err != nil {
-			continue // one bad definition must not hide all the others
+			continue // one invalid definition must not hide the others
 		}
 		out = append(out, data...)
 	}
 	return newDocument(out), nil
 }
 
-// fragments returns those of all custom kinds, sorted by path. Kinds that cannot be described are left out.
+// fragments returns the fragments of all custom kinds, sorted by path, without kinds that cannot be
+// described.
 func (d *documents) fragments() []*fragment {
 	var out []*fragment
 	for _, path := range slices.Sorted(maps.Keys(d.custom)) {

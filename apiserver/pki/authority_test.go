@@ -51,7 +51,7 @@ func TestIssuedCertificatesVerify(t *testing.T) {
 	}
 }
 
-func TestAnAuthorityIsKeptInItsDirectory(t *testing.T) {
+func TestOpenAuthorityReusesFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
 	first, err := pki.OpenAuthority(dir, "kelson-ca")
 	if err != nil {
@@ -69,7 +69,7 @@ func TestAnAuthorityIsKeptInItsDirectory(t *testing.T) {
 	}
 }
 
-func TestADamagedAuthorityIsRefusedAndKept(t *testing.T) {
+func TestOpenAuthorityRefusesDamagedFiles(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := pki.OpenAuthority(dir, "kelson-ca"); err != nil {
 		t.Fatal(err)

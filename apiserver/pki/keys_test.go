@@ -10,7 +10,7 @@ import (
 )
 
 // AUTHN-04
-func TestAKeyIsKeptInItsFile(t *testing.T) {
+func TestOpenKeyReusesFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pki", "sa.key")
 	made, err := pki.OpenKey(file)
 	if err != nil {

@@ -15,16 +15,15 @@ type Behavior struct {
 	// MetadataBookmarks makes a bookmark an object with metadata alone. Otherwise it is an empty
 	// object of the kind's type, with the fields that the type always encodes.
 	MetadataBookmarks bool
-	// GenericObjects says that the Go type of the hub does not tell an object from a list, which
-	// shows in errors.
+	// GenericObjects makes errors not distinguish objects from lists, because the hubs of both have
+	// the same Go type.
 	GenericObjects bool
-	// IsNamespace says that each object of this cluster-scoped kind is a namespace: the path names
-	// it as the namespace of the request, and admission sees its creation as a request in that
-	// namespace.
+	// IsNamespace makes each object of this cluster-scoped kind a namespace: the path names it as
+	// the namespace of the request, and admission sees its creation as a request in that namespace.
 	IsNamespace bool
-	// NotCached says that kube-apiserver reads the kind from etcd and not from its watch cache.
-	// LIST then applies a limit at resourceVersion 0, and GET reports a malformed resourceVersion
-	// in other words.
+	// NotCached marks kinds that kube-apiserver reads from etcd and not from its watch cache. LIST
+	// then applies a limit at resourceVersion 0, and GET reports a malformed resourceVersion with
+	// another message.
 	NotCached bool
 	// ResourceVersionRequired keeps the resourceVersion of an object when a view of it (scale) is
 	// written without one. Otherwise such a write is unconditional.

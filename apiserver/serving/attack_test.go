@@ -20,8 +20,8 @@ import (
 	"kelson.dev/apiserver/serving"
 )
 
-// victim is a server with few seats and short deadlines, and an ordinary client of it. Its resources answer with a megabyte, or with the length
-// of the request's body.
+// victim is a server with few seats and short deadlines, and an ordinary client of it. Its
+// resources respond with a megabyte, or with the length of the request's body.
 type victim struct {
 	*serving.Server
 	tls    *tls.Config
@@ -41,7 +41,8 @@ func newVictim(t *testing.T, timeout, stall time.Duration) *victim {
 	}
 	large := bytes.Repeat([]byte("x"), 1<<20)
 	c := filters.New(filters.Config{
-		// Not anonymous: a connection of those ends after an answer.
+		// The attacker is authenticated: the server closes connections of anonymous clients after a
+		// response.
 		Authenticator: authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 			return &authenticator.Response{User: &user.DefaultInfo{Name: "ann", Groups: []string{user.AllAuthenticated}}}, true, nil
 		}),
@@ -92,7 +93,7 @@ func (v *victim) dial(t *testing.T) *clients.Conn {
 	return c
 }
 
-// do makes a request of a tenant.
+// do sends a request of a tenant.
 func (v *victim) do(t *testing.T, method, path, body string) (int, string) {
 	t.Helper()
 	req, _ := http.NewRequestWithContext(t.Context(), method, v.URL()+path, strings.NewReader(body))
@@ -108,7 +109,7 @@ func (v *victim) do(t *testing.T, method, path, body string) (int, string) {
 	return resp.StatusCode, string(answer)
 }
 
-// served checks that probes and tenants are served now.
+// served checks that the server serves probes and tenants.
 func (v *victim) served(t *testing.T) {
 	t.Helper()
 	for range 5 {
@@ -134,7 +135,8 @@ func request(t *testing.T, c *clients.Conn, method, path string, end bool, heade
 	return id
 }
 
-// API-03, API-13: clients that ask for health and never read the answers take no seats, however long the answers are meant to be.
+// API-03, API-13: clients that request health and never read the responses take no seats, however
+// long the responses are.
 func TestUnreadHealthTakesNoSeats(t *testing.T) {
 	v := newVictim(t, time.Minute, time.Minute)
 	query := "?verbose" + strings.Repeat("&exclude=abcdefgh", 2000)
@@ -152,8 +154,9 @@ func TestUnreadHealthTakesNoSeats(t *testing.T) {
 	v.served(t)
 }
 
-// API-03, API-13: an answer that is not read ends at the deadline, with its stream, and its seat is free again.
-func TestUnreadAnswersEnd(t *testing.T) {
+// API-03, API-13: a response that is not read ends at the deadline, with its stream, and its seat
+// becomes free.
+func TestUnreadResponsesEnd(t *testing.T) {
 	v := newVictim(t, time.Second, 500*time.Millisecond)
 	c := v.dial(t)
 	var ids []uint32
@@ -207,7 +210,8 @@ func TestMissingBodiesTakeNoSeats(t *testing.T) {
 	v.served(t)
 }
 
-// API-03, API-13: the same over HTTP/1.1: neither a missing body nor an unread answer holds a seat.
+// API-03, API-13: the same over HTTP/1.1: neither a missing body nor an unread response holds a
+// seat.
 func TestSlowHTTP1(t *testing.T) {
 	v := newVictim(t, 2*time.Second, time.Second)
 	config := v.tls.Clone()
@@ -235,7 +239,7 @@ func TestSlowHTTP1(t *testing.T) {
 			t.Errorf("%v: %s", err, answer)
 		}
 	}
-	// A client that waits to be asked for the body is asked.
+	// A client that sends Expect: 100-continue is asked for the body.
 	conn := open("POST " + tenants + " HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n")
 	head := make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))
 	if _, err := io.ReadFull(conn, head); err != nil || !strings.HasPrefix(string(head), "HTTP/1.1 100 ") {

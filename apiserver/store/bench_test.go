@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// filled is a store with n pods of 1 KB.
+// filled returns a store with n pods of 1 KB.
 func filled(b *testing.B, n int) *Store {
 	b.Helper()
 	s, err := Open(Config{})
@@ -82,7 +82,8 @@ func BenchmarkCreate(b *testing.B) {
 	all.Wait()
 }
 
-// BenchmarkIdleCursors is a commit to one resource beside 10,000 cursors that wait for another, and for the same.
+// BenchmarkIdleCursors measures a commit to one resource while 10,000 cursors wait for another
+// resource, and for the same.
 func BenchmarkIdleCursors(b *testing.B) {
 	for _, resource := range []string{"nodes", "pods"} {
 		b.Run(resource, func(b *testing.B) {

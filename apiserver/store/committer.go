@@ -90,7 +90,8 @@ func (c *committer) close() error {
 func (c *committer) run() {
 	defer close(c.done)
 	var batch []*request
-	for ok := true; ; {
+	for {
+		var ok bool
 		if batch, ok = c.queue.take(batch); !ok {
 			return
 		}
@@ -107,7 +108,8 @@ func (c *committer) run() {
 		wake.close()
 		close(batch[0].done)
 		if len(batch) > 1 {
-			runtime.Gosched() // writers that got their answer often write again; let them join the next batch
+			// writers that got their answer often write again; let them join the next batch
+			runtime.Gosched()
 		}
 	}
 }
@@ -188,7 +190,8 @@ func (c *committer) processAgain(batch []*request, err error) (wake waiters) {
 	return refuse(batch, err)
 }
 
-// roomEvery is how often a store without space checks whether space is free. Every write checks, too.
+// roomEvery is how often a store without space checks whether space is free. Every write checks,
+// too.
 const roomEvery = time.Second
 
 // awaitRoom queues empty requests, which make the committer ask the backend, until there is space

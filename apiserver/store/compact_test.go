@@ -89,8 +89,8 @@ func TestHistoryIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// An encoding that was shared is given up once its readers have passed, and made again for later
-// readers.
+// The shared encoding of an event is discarded after its readers have passed; later readers encode
+// again.
 func TestLateReadersEncodeForThemselves(t *testing.T) {
 	st := store.OpenChecked(t, store.Config{})
 	cursor, err := st.Watch("apples", 0)

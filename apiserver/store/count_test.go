@@ -8,7 +8,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// API-06: what is counted without a scan is what a scan would count.
+// API-06: CountAfter equals the number of objects that a scan yields.
 func TestCountAfter(t *testing.T) {
 	s, err := store.Open(store.Config{})
 	if err != nil {

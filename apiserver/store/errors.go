@@ -20,15 +20,16 @@ var (
 	ErrClosed = errors.New("store closed")
 	// ErrFailed means that the backend failed; the store accepts no more writes.
 	ErrFailed = errors.New("store failed")
-	// ErrNotWritten means that no part of a Commit was or will be written; the store accepts further writes.
+	// ErrNotWritten means that no part of a Commit was or will be written; the store accepts
+	// further writes.
 	ErrNotWritten = errors.New("nothing was written")
 	// ErrFull is an ErrNotWritten because the backend has no space. The store accepts writes again
 	// as soon as there is space.
 	ErrFull = fmt.Errorf("no space left for the state: %w", ErrNotWritten)
 	// ErrUnreachable means that a Shared did not respond; whether a write happened is unknown.
 	ErrUnreachable = errors.New("no answer from the shared log; write outcome unknown")
-	// ErrMalformed means that an Op is not one JSON object with metadata of the usual types, or its key is
-	// invalid.
+	// ErrMalformed means that an Op is not one JSON object with metadata of the usual types, or its
+	// key is invalid.
 	ErrMalformed = errors.New("malformed object")
 	// ErrLocked means that another process uses the data directory.
 	ErrLocked = errors.New("in use by another process")

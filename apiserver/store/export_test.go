@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// OpenChecked opens a store that verifies its invariants before everything it publishes.
+// OpenChecked opens a store that verifies its invariants before each publication.
 func OpenChecked(t *testing.T, cfg Config) *Store {
 	s, err := Open(cfg)
 	if err != nil {
@@ -15,7 +15,8 @@ func OpenChecked(t *testing.T, cfg Config) *Store {
 	}
 	t.Cleanup(func() { s.Close() })
 	last := s.Snapshot()
-	s.check = func(sn *Snapshot, events []*Event) { // called by the committer, which reads it after it was sent work
+	// Only the committer calls check, after work was sent to it.
+	s.check = func(sn *Snapshot, events []*Event) {
 		revision := last.revision
 		for _, e := range events {
 			if revision++; e.Revision() != revision {
@@ -35,7 +36,7 @@ func OpenChecked(t *testing.T, cfg Config) *Store {
 	return s
 }
 
-// verify says whether trees and indexes agree.
+// verify checks that trees and indexes agree.
 func (v *view) verify() error {
 	want := newView()
 	var err error

@@ -25,7 +25,7 @@ func create(name string) store.Op {
 	return store.Op{Key: thing(name), Data: fmt.Appendf(nil, `{"metadata":{"uid":"uid-of-%s"}}`, name)}
 }
 
-// slow is a backend that waits in every Append until it is let go, with what Append shall return.
+// slow is a backend whose Append waits until the test sends its result to let.
 type slow struct {
 	storetest.Backend
 	let chan error
@@ -37,7 +37,7 @@ func newSlow() *slow {
 	return b
 }
 
-// outcome is what a Commit in the background has come to.
+// outcome is the state of a Commit in the background.
 type outcome struct {
 	mu   sync.Mutex
 	over bool
@@ -67,7 +67,7 @@ func (o *outcome) want(t *testing.T, over bool, target error) {
 }
 
 // API-13
-func TestNothingIsKnownBeforeItIsDurable(t *testing.T) {
+func TestWritesAreInvisibleUntilDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newSlow()
 		s := store.OpenChecked(t, store.Config{Backend: b})
@@ -77,7 +77,8 @@ func TestNothingIsKnownBeforeItIsDurable(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := commit(t.Context(), s, create("a"))
-		later := make([]*outcome, 100) // all of them in the next batch, and among them a conflict with an op before it
+		// All of them are in the next batch, including a conflict with an earlier op of it.
+		later := make([]*outcome, 100)
 		for i := range later {
 			later[i] = commit(t.Context(), s, create(fmt.Sprint("b", i/2)))
 		}
@@ -124,7 +125,7 @@ func TestFailedAppendIsFinal(t *testing.T) {
 		t.Run(fmt.Sprintf("survives=%v", survives), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newSlow()
-				if survives { // the error comes after the data was written
+				if survives { // Append fails after the data was written
 					b.After, b.Before = b.Before, nil
 				}
 				s := store.OpenChecked(t, store.Config{Backend: b})
@@ -178,7 +179,7 @@ func TestFailedAppendIsFinal(t *testing.T) {
 	}
 }
 
-func TestContextEndsInTheQueueAndInTheBackend(t *testing.T) {
+func TestContextEndsInQueueAndInBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newSlow()
 		s := store.OpenChecked(t, store.Config{Backend: b})
@@ -188,7 +189,7 @@ func TestContextEndsInTheQueueAndInTheBackend(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		queued.want(t, true, context.Canceled)
-		taken.want(t, false, nil) // its outcome is not known yet
+		taken.want(t, false, nil) // the outcome is not known yet
 		b.let <- nil
 		synctest.Wait()
 		taken.want(t, true, nil)
@@ -218,7 +219,7 @@ func TestCloseCompletesTheQueue(t *testing.T) {
 	})
 }
 
-func TestLoadRefusesWhatItCannotRead(t *testing.T) {
+func TestLoadRefusesMalformedRecords(t *testing.T) {
 	b := &storetest.Backend{}
 	if err := b.Append([]store.Record{{Key: thing("a"), Revision: 7, Created: 7, Data: []byte(`{"metadata":`)}}); err != nil {
 		t.Fatal(err)
@@ -228,10 +229,10 @@ func TestLoadRefusesWhatItCannotRead(t *testing.T) {
 	}
 }
 
-// What fell off the log, and is in no snapshot that is held, is not held by the store.
+// The store releases events that are no longer in the log or in a retained snapshot.
 func TestOldEventsAreReleased(t *testing.T) {
 	s := store.OpenChecked(t, store.Config{Retain: 100})
-	cursor, err := s.Watch("", 0) // a forgotten watcher holds nothing
+	cursor, err := s.Watch("", 0) // an unused cursor retains nothing
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +263,7 @@ func TestOldEventsAreReleased(t *testing.T) {
 	}
 }
 
-func TestMemoIsMadeOnceAndErrorsAreNotKept(t *testing.T) {
+func TestMemoCachesOnlySuccess(t *testing.T) {
 	s := store.OpenChecked(t, store.Config{})
 	objs, err := s.Commit(t.Context(), create("a"))
 	if err != nil {
@@ -283,8 +284,8 @@ func TestMemoIsMadeOnceAndErrorsAreNotKept(t *testing.T) {
 	}
 }
 
-// API-13: a backend says that nothing was written. Only the affected writers get the error, their
-// writes are not visible, and the store accepts further writes.
+// API-13: the backend reports that nothing was written. Only the affected writers get the error,
+// their writes are not visible, and the store accepts further writes.
 func TestRefusedAppendIsNotFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newSlow()
@@ -306,9 +307,9 @@ func TestRefusedAppendIsNotFinal(t *testing.T) {
 		first := commit(t.Context(), s, create("first"))
 		batch := []*outcome{commit(t.Context(), s, create("a")), commit(t.Context(), s, create("secret")), commit(t.Context(), s, create("a")), commit(t.Context(), s, create("b"))}
 		b.let <- nil // first
-		b.let <- nil // all four, of which one is refused
+		b.let <- nil // all four, one of which is refused
 		for range 3 {
-			b.let <- nil // each of those that change something
+			b.let <- nil // each that changes something
 		}
 		synctest.Wait()
 		first.want(t, true, nil)
@@ -321,7 +322,7 @@ func TestRefusedAppendIsNotFinal(t *testing.T) {
 	})
 }
 
-// room is a backend without room until there is some.
+// room is a backend without space until the test grants it.
 type room struct {
 	storetest.Backend
 	full atomic.Bool
@@ -336,7 +337,8 @@ func (b *room) Recover() error {
 	return nil
 }
 
-// API-13: a store without room says so, checks for space periodically, and accepts writes again.
+// API-13: a store without space reports that, checks for space periodically, and accepts writes
+// again.
 func TestFullBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &room{}

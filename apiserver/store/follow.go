@@ -25,7 +25,8 @@ func (s *Store) Follow(ctx context.Context, resource string, begin func(*Snapsho
 			err = follow(ctx, cursor, each)
 		}
 		switch {
-		case errors.Is(err, ErrCompacted) && ctx.Err() == nil: // the reader fell behind; begin again
+		case errors.Is(err, ErrCompacted) && ctx.Err() == nil:
+			// the reader fell behind; begin again
 		case err == nil || errors.Is(err, ErrClosed):
 			return err
 		default:

@@ -12,7 +12,7 @@ import (
 )
 
 // API-07
-func TestFollowShowsTheStateThenEveryEvent(t *testing.T) {
+func TestFollowReturnsStateThenEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{Retain: 8})
 		if err != nil {
@@ -47,7 +47,7 @@ func TestFollowShowsTheStateThenEveryEvent(t *testing.T) {
 		synctest.Wait()
 		write("stall")
 		synctest.Wait()
-		for i := range 100 { // more than are kept
+		for i := range 100 { // more than the log retains
 			write(fmt.Sprint("missed", i))
 		}
 		close(stall)

@@ -18,7 +18,8 @@ type follower struct {
 	end   context.CancelFunc
 	done  chan struct{} // closed when the goroutine has ended
 
-	moved chan struct{} // closed and replaced when the published revision grows; guarded by Store.mu
+	// closed and replaced when the published revision grows; guarded by Store.mu
+	moved chan struct{}
 }
 
 // retry is how long the follower waits after an error before it follows the log again.

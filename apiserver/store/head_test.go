@@ -71,8 +71,9 @@ func TestScanHeadRejects(t *testing.T) {
 	}
 }
 
-// FuzzScanHead holds the scanner to encoding/json: for every document the library accepts, both see the same head,
-// and a spliced document differs in the resourceVersion alone. API-04
+// FuzzScanHead compares the scanner with encoding/json. For every document that the library
+// accepts, both find the same head, and a spliced document differs only in the resourceVersion.
+// API-04
 func FuzzScanHead(f *testing.F) {
 	f.Add([]byte(`{"metadata":{}}`))
 	f.Add([]byte(`{"a":[{"b":"\"]"}],"metadata":{"labels":{"a":"\u00e9\ud83d\ude00"},"resourceVersion":"1"},"z":1e9}`))
@@ -82,7 +83,7 @@ func FuzzScanHead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		head, at, err := scanHead(data)
 		if !json.Valid(data) {
-			return // it need not notice, only not panic
+			return // the scanner may accept it, but must not panic
 		}
 		want, wantErr := decodeHead(data)
 		if errors.Is(wantErr, errOutside) {
@@ -117,10 +118,11 @@ func FuzzScanHead(f *testing.F) {
 	})
 }
 
-// errOutside says that a document is one that no codec writes, about which the scanner and the library may differ.
+// errOutside means that no codec writes such a document. The scanner and the library may differ on
+// it.
 var errOutside = errors.New("outside the comparison")
 
-// decodeHead does with encoding/json what scanHead does.
+// decodeHead does the work of scanHead with encoding/json.
 func decodeHead(data []byte) (head Head, err error) {
 	top, err := members(data)
 	if err != nil {
@@ -144,7 +146,8 @@ func decodeHead(data []byte) (head Head, err error) {
 		if raw := metadata[name]; raw != nil {
 			if err := json.Unmarshal(raw, into); err != nil {
 				if strings.HasSuffix(name, "Timestamp") {
-					return head, errOutside // time.Parse takes some times that time.UnmarshalJSON does not
+					// time.Parse accepts some times that time.UnmarshalJSON rejects.
+					return head, errOutside
 				}
 				return head, err
 			}
@@ -179,7 +182,7 @@ func decodeHead(data []byte) (head Head, err error) {
 	return head, nil
 }
 
-// members returns the members of a JSON object. Names that come twice are outside.
+// members returns the members of a JSON object. It returns errOutside for repeated names.
 func members(data []byte) (map[string]json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
@@ -203,14 +206,14 @@ func members(data []byte) (map[string]json.RawMessage, error) {
 	return all, nil
 }
 
-func TestForeignBytesBecomeReplacementCharacters(t *testing.T) {
+func TestInvalidUTF8BecomesReplacementCharacter(t *testing.T) {
 	head, _, err := scanHead([]byte("{\"metadata\":{\"uid\":\"a\xff\"}}"))
 	if want := types.UID("a" + string(utf8.RuneError)); err != nil || head.UID != want {
 		t.Errorf("got %q, %v, want %q", head.UID, err, want)
 	}
 }
 
-// pod is an object of about size bytes, as Kubernetes would store it.
+// pod returns an object of about size bytes, in Kubernetes' stored form.
 func pod(name string, size int) []byte {
 	s := fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":%q,"namespace":"default","uid":"%s-5f2d-4c3a-9a3e-0123456789ab",`+
 		`"creationTimestamp":"2026-01-02T03:04:05Z","labels":{"app":"web","pod-template-hash":"6d4cf56db6"},"ownerReferences":[{"apiVersion":"apps/v1",`+

@@ -62,7 +62,8 @@ type driver interface {
 	// stop refuses new writes and returns when the goroutine has ended. Queued writes are processed
 	// first.
 	stop()
-	// close releases everything else. It is called once, after stop, when the store is marked closed.
+	// close releases everything else. It is called once, after stop, when the store is marked
+	// closed.
 	close() error
 }
 

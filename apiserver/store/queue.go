@@ -61,7 +61,8 @@ type queue struct {
 	mu      sync.Mutex
 	pending []*request
 	closed  bool
-	wake    chan struct{} // of capacity 1; a token tells the committer to look at pending and closed
+	// of capacity 1; a token tells the committer to look at pending and closed
+	wake chan struct{}
 }
 
 func (q *queue) put(r *request) error {

@@ -61,7 +61,8 @@ func (s *Store) Stats() Stats {
 	defer s.mu.RUnlock()
 	stats.Objects, stats.Pins = s.current.Load().view.objects.Len(), len(s.pins)
 	if all := s.logs[""]; all != nil {
-		stats.LogEvents, stats.LogBytes = all.length, all.bytes // the logs per resource have the same events
+		// the logs per resource have the same events
+		stats.LogEvents, stats.LogBytes = all.length, all.bytes
 	}
 	return stats
 }

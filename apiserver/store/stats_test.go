@@ -20,7 +20,7 @@ func TestStats(t *testing.T) {
 			data := fmt.Sprintf(`{"metadata":{"name":%q}}`, name)
 			ops = append(ops, store.Op{Key: store.Key{Resource: "configmaps", Namespace: "x", Name: name}, Data: []byte(data)})
 		}
-		_, _ = s.Commit(t.Context(), ops...) // a conflict counts for nothing
+		_, _ = s.Commit(t.Context(), ops...) // conflicts are not counted
 	}
 	write("a")
 	write("b", "c")

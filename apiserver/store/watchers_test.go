@@ -12,8 +12,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// API-07: ten thousand watchers see the same events in the same order, those that read along and
-// those that come late; who comes too late gets an error, and no events are skipped silently.
+// API-07: ten thousand watchers get the same events in the same order, whether they read at once or
+// late. Those that are too late get an error; no event is skipped silently.
 func TestManyWatchers(t *testing.T) {
 	watchers, writers, each := 10_000, 16, 10
 	if testing.Short() {
@@ -24,11 +24,12 @@ func TestManyWatchers(t *testing.T) {
 	written := make(chan struct{})
 	seed := maphash.MakeSeed()
 	type account struct {
-		sums    []uint64 // after each event, of all so far
+		sums    []uint64 // after each event, over all events so far
 		tooLate bool
 	}
 	accounts := make([]account, watchers)
-	var made, seen atomic.Int64 // what was written, and what the first watcher, which keeps up, has seen
+	// what was written, and what the first watcher, which reads at once, has read
+	var made, seen atomic.Int64
 	var reading sync.WaitGroup
 	for i := range watchers {
 		cursor, err := s.Watch("things", start)
@@ -37,7 +38,7 @@ func TestManyWatchers(t *testing.T) {
 		}
 		late := i%10 == 9
 		reading.Go(func() {
-			if late { // until all is written, which is more than is kept
+			if late { // after all writes, which exceed the log
 				<-written
 			}
 			var hash maphash.Hash
@@ -78,13 +79,14 @@ func TestManyWatchers(t *testing.T) {
 	for w := range writers {
 		writing.Go(func() {
 			for n := range each {
-				for made.Load()-seen.Load() > 40 { // half of what is kept
+				for made.Load()-seen.Load() > 40 { // half of what the log retains
 					runtime.Gosched()
 				}
 				made.Add(1)
 				op := create(fmt.Sprint(w, "-", n%5))
 				if op.Expect = store.AnyRevision; n%5 == 4 {
-					op = store.Op{Key: thing(fmt.Sprint(w, "-", n%5-1)), Expect: store.AnyRevision} // a deletion
+					// a deletion
+					op = store.Op{Key: thing(fmt.Sprint(w, "-", n%5-1)), Expect: store.AnyRevision}
 				}
 				if _, err := s.Commit(t.Context(), op); err != nil {
 					t.Error(err)

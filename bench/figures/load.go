@@ -38,7 +38,8 @@ func (s *server) drive(ctx context.Context, clients []*client, d time.Duration, 
 	defer cancel(nil)
 	var mu sync.Mutex
 	var all []time.Duration
-	var measured atomic.Bool // at least one operation; on a busy machine that may take longer than planned
+	// at least one operation; on a busy machine that may take longer than planned
+	var measured atomic.Bool
 	begin := time.Now()
 	measureFrom, until := begin, time.Time{}
 	var err error

@@ -46,7 +46,8 @@ func mergeProfiles(folder, to string) error {
 	for _, l := range p.Location {
 		l.Address = 0
 	}
-	if p, err = profile.Merge([]*profile.Profile{p}); err != nil { // merges locations that differed only in addresses
+	// merges locations that differed only in addresses
+	if p, err = profile.Merge([]*profile.Profile{p}); err != nil {
 		return err
 	}
 	var out bytes.Buffer

@@ -35,7 +35,8 @@ func (l *life) heapProfile(ctx context.Context, id string) {
 	}
 	c := l.client(false)
 	defer c.transport.CloseIdleConnections()
-	for query, suffix := range map[string]string{"": "pprof", "?debug=1": "txt"} { // the text form ends with runtime.MemStats
+	// the text form ends with runtime.MemStats
+	for query, suffix := range map[string]string{"": "pprof", "?debug=1": "txt"} {
 		err := c.do(ctx, http.MethodGet, "/debug/pprof/heap"+query, "", nil)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(l.profiles, fmt.Sprintf("%s-%d.%s", id, l.column, suffix)), c.answer, 0o644)

@@ -242,7 +242,8 @@ func documents(t *testing.T, data []byte) map[string]any {
 		}
 		meta, _ := doc["metadata"].(map[string]any)
 		if annotations, ok := meta["annotations"].(map[string]any); ok {
-			delete(annotations, "controller-gen.kubebuilder.io/version") // has the generator's own name
+			// has the generator's own name
+			delete(annotations, "controller-gen.kubebuilder.io/version")
 			if len(annotations) == 0 {
 				delete(meta, "annotations")
 			}

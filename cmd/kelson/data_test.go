@@ -70,7 +70,8 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Error("the restored control plane does not have the state of the backup")
 	}
 	after, ok := w.create("new")
-	if !ok || after <= before+1_000_000_000 { // revisions assigned after the backup are not assigned again
+	// revisions assigned after the backup are not assigned again
+	if !ok || after <= before+1_000_000_000 {
 		t.Errorf("revision %d after %d", after, before)
 	}
 }

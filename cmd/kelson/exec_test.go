@@ -19,8 +19,8 @@ import (
 	"github.com/creack/pty"
 )
 
-// startWebPod starts a pod named web that serves its working directory over HTTP. The pod waits for the
-// web server, which is copied into it, because a pod does not see the files of this test.
+// startWebPod starts a pod named web that serves its working directory over HTTP. The pod waits for
+// the web server, which is copied into it, because a pod does not see the files of this test.
 func startWebPod(t *testing.T, kubectl func(args ...string) string, port int) {
 	t.Helper()
 	kubectl("run", "web", "--image=none", fmt.Sprint("--port=", port), "--env=GREETING=hello", "--command", "--",
@@ -124,8 +124,8 @@ func execs(t *testing.T, env []string) {
 	wantContains(t, "no pod", kubectlRun(t, env, "", 1, "exec", "none", "--", "ls").stderr, `pods "none" not found`)
 }
 
-// terminals runs a command that waits for the terminal's first size, for a second size that is set while
-// it runs, and for a line of input.
+// terminals runs a command that waits for the terminal's first size, for a second size that is set
+// while it runs, and for a line of input.
 func terminals(t *testing.T, env []string) {
 	const script = `until [ "$(stty size)" = "33 91" ]; do sleep 0.05; done; echo first size
 until [ "$(stty size)" = "40 100" ]; do sleep 0.05; done; echo second size
@@ -153,7 +153,8 @@ read x; echo got-$x; exit 4`
 		t.Fatal(err)
 	}
 	screenShows(t, screen, "got-typed")
-	_, _ = io.Copy(io.Discard, screen) // ends with an error when the last writer has closed the terminal
+	// ends with an error when the last writer has closed the terminal
+	_, _ = io.Copy(io.Discard, screen)
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 4 {
 		t.Errorf("exit %d", code)

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,21 +18,32 @@ import (
 	"kelson.dev/toolchain/scaffold"
 )
 
-// A guideStep is a marked block of a guide. The marker is a comment in the line before the block:
+// A guideStep is a part of a guide that the test runs. A comment in the line before a block, or on
+// its own, says how:
 //
-//	<!-- run -->                      the commands of a console block succeed and print what the block shows
-//	<!-- file: config/sample.yaml --> the block is written to the file
+//	<!-- run -->                       the commands of the console block succeed and print what it shows
+//	<!-- run, fails -->                … fail, and print what it shows
+//	<!-- run in the background -->     … start, and run until the page ends
+//	<!-- file: config/sample.yaml -->  the block is written to the file
+//	<!-- go: api/v1/tea_types.go -->   the declarations of the block replace those of the Go file
+//	<!-- by hand: COMMAND -->          what a reader does without a command, such as Ctrl-C
 //
-// All steps of a page run in one shell, which begins in an empty folder. A command that ends with & runs
-// in the background, until the page ends; the next command waits for its output.
+// All steps of a page run in one shell, which begins in an empty folder. A command that ends with &
+// runs in the background, too. The next command waits until a background command has printed its
+// last line in the block. $PRINTED is the file with the output of the last background command,
+// $LAST its process.
 //
-// In the output that a block shows, … stands for any text, and a word with a digit for any word; other
-// lines may come between those that are shown.
+// In the output that a block shows, … stands for any text, and a word with a digit for any word;
+// other lines may come between those that are shown.
 type guideStep struct {
-	line     int
-	file     string // with content
-	content  string
-	commands []guideCommand
+	line       int
+	file       string // with content
+	isGo       bool
+	content    string
+	byHand     string
+	background bool
+	fails      bool
+	commands   []guideCommand
 }
 
 type guideCommand struct {
@@ -38,7 +52,16 @@ type guideCommand struct {
 	shows []string
 }
 
-// TestGuides runs the marked commands of the README and the guides.
+// notRun lists the console blocks of guides that the test does not run, by page and first line,
+// with the reason.
+var notRun = map[string]string{
+	"tutorial.md: $ make install run":                                              "serves webhooks at a fixed port until Ctrl-C; test/scaffold/run.sh runs it",
+	"tutorial.md: $ make docker-build docker-push IMG=registry.example/welcome:v1": "needs a container engine and a registry; test/scaffold/run.sh builds the image's content",
+	"tutorial.md: $ helm install welcome dist/chart":                               "needs Helm; test/scaffold/run.sh runs it",
+}
+
+// TestGuides runs the README and the guides. Every console block in them must have a marker or be
+// listed in notRun.
 func TestGuides(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles projects")
@@ -47,30 +70,65 @@ func TestGuides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	listed := maps.Clone(notRun)
 	for _, page := range append(pages, "../../README.md") {
 		data, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
+		for _, block := range unmarkedBlocks(string(data)) {
+			name := filepath.Base(page) + ": " + block
+			if notRun[name] == "" {
+				t.Errorf("%s: mark the block, or list it in notRun with a reason", name)
+			}
+			delete(listed, name)
+		}
 		if steps := guideSteps(string(data)); len(steps) > 0 {
 			t.Run(filepath.Base(page), func(t *testing.T) { runGuide(t, page, steps) })
 		}
 	}
+	for name := range listed {
+		t.Errorf("notRun lists %q, which no guide has", name)
+	}
 }
 
-// guideSteps returns the marked blocks of a page.
+var guideMarker = regexp.MustCompile(`^<!-- (run|run, fails|run in the background|file: (\S+)|go: (\S+)|by hand: (.+)) -->$`)
+
+// unmarkedBlocks returns the first line of each console block without a marker.
+func unmarkedBlocks(page string) (first []string) {
+	lines := strings.Split(page, "\n")
+	for i := 0; i+1 < len(lines); i++ {
+		if lines[i] == "```console" && (i == 0 || !guideMarker.MatchString(lines[i-1])) {
+			text, _, _ := strings.Cut(lines[i+1], " #")
+			first = append(first, strings.TrimSpace(text))
+		}
+	}
+	return first
+}
+
+// guideSteps returns the marked parts of a page.
 func guideSteps(page string) []guideStep {
-	marker := regexp.MustCompile(`^<!-- (run|file: (\S+)) -->$`)
 	lines := strings.Split(page, "\n")
 	var steps []guideStep
 	for i := 0; i < len(lines); i++ {
-		match := marker.FindStringSubmatch(lines[i])
-		if match == nil || i+1 == len(lines) || !strings.HasPrefix(lines[i+1], "```") {
+		match := guideMarker.FindStringSubmatch(lines[i])
+		if match == nil {
 			continue
 		}
-		step := guideStep{line: i + 2, file: match[2]}
+		step := guideStep{line: i + 2, file: match[2] + match[3], isGo: match[3] != "", byHand: match[4],
+			background: match[1] == "run in the background", fails: match[1] == "run, fails"}
+		if step.byHand != "" {
+			steps = append(steps, step)
+			continue
+		}
+		if i+1 == len(lines) || !strings.HasPrefix(lines[i+1], "```") {
+			continue
+		}
 		for i += 2; i < len(lines) && lines[i] != "```"; i++ {
 			step.content += lines[i] + "\n"
+			if step.file != "" {
+				continue
+			}
 			text, isCommand := strings.CutPrefix(lines[i], "$ ")
 			switch last := len(step.commands) - 1; {
 			case isCommand:
@@ -106,17 +164,28 @@ func runGuide(t *testing.T, page string, steps []guideStep) {
 		t.Fatal(err)
 	}
 	cache := strings.Fields(string(caches))
-
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-e", "-c", guideScript(steps))
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "HOME="+t.TempDir(), "KUBECONFIG=",
-		"KELSON="+kelson, "KELSON_CHECKOUT="+checkout, "GOCACHE="+cache[0], "GOMODCACHE="+cache[1],
+	script := guideScript(steps)
+	if strings.Contains(script, "| jq ") || strings.Contains(script, "\njq ") {
+		if _, err := exec.LookPath("jq"); err != nil {
+			t.Skip("needs jq")
+		}
+	}
+	env := append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "HOME="+t.TempDir(), "KUBECONFIG=",
+		"KELSON="+kelson, "KELSON_CHECKOUT="+checkout, "SPLICE="+os.Args[0], "GOCACHE="+cache[0], "GOMODCACHE="+cache[1],
 		"GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off", "GIT_CONFIG_GLOBAL="+os.DevNull,
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com",
 		"TMPDIR="+t.TempDir(), "LOGS="+t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that background commands end with the script
+	if strings.Contains(script, "\netcd ") {
+		script = strings.ReplaceAll(script, "127.0.0.1:2379", etcdAddress(t, bin, &env))
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-e", "-c", script)
+	cmd.Dir = dir
+	cmd.Env = env
+	// so that background commands end with the script
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 10 * time.Second
 	output, err := cmd.CombinedOutput()
@@ -126,9 +195,7 @@ func runGuide(t *testing.T, page string, steps []guideStep) {
 	}
 	var commands []guideCommand
 	for _, step := range steps {
-		if step.file == "" {
-			commands = append(commands, step.commands...)
-		}
+		commands = append(commands, step.commands...)
 	}
 	if len(parts) != len(commands)+1 {
 		t.Fatalf("%s: %d of %d commands ran\n%s", page, len(parts)-1, len(commands), output)
@@ -140,25 +207,64 @@ func runGuide(t *testing.T, page string, steps []guideStep) {
 	}
 }
 
-// guideScript returns the shell script of a page. It prints U+001E before the output of each command.
+// etcdAddress puts etcd into bin, configures it to listen on a free port, and returns its address.
+func etcdAddress(t *testing.T, bin string, env *[]string) string {
+	t.Helper()
+	etcd, err := filepath.Abs("../../bin/peers/etcd")
+	if err == nil {
+		_, err = os.Stat(etcd)
+	}
+	if err != nil {
+		etcd, err = buildTo("etcd", "../../bench/peers/etcd")
+	}
+	if err == nil {
+		err = os.Symlink(etcd, filepath.Join(bin, "etcd"))
+	}
+	listener, listenErr := net.Listen("tcp", "127.0.0.1:0")
+	if err := errors.Join(err, listenErr); err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	address := listener.Addr().String()
+	*env = append(*env, "ETCD_LISTEN_CLIENT_URLS=http://"+address, "ETCD_ADVERTISE_CLIENT_URLS=http://"+address,
+		"ETCD_LISTEN_PEER_URLS=http://127.0.0.1:0")
+	return address
+}
+
+// guideScript returns the shell script of a page. It prints U+001E before the output of each
+// command.
 func guideScript(steps []guideStep) string {
 	var b strings.Builder
 	b.WriteString("pids=; trap 'code=$?; [ -z \"$pids\" ] || { kill $pids; wait; } >/dev/null 2>&1 || true; exit $code' EXIT\n")
 	for n, step := range steps {
-		if step.file != "" {
+		switch {
+		case step.byHand != "":
+			fmt.Fprintf(&b, "%s\n", step.byHand)
+		case step.isGo:
+			fmt.Fprintf(&b, "\"$SPLICE\" splice %s <<'END-OF-BLOCK'\n%sEND-OF-BLOCK\n", step.file, step.content)
+		case step.file != "":
 			fmt.Fprintf(&b, "mkdir -p \"$(dirname %[1]s)\"; cat >%[1]s <<'END-OF-BLOCK'\n%[2]sEND-OF-BLOCK\n", step.file, step.content)
-			continue
 		}
 		for m, command := range step.commands {
 			b.WriteString("printf '\\036'\n")
 			text, background := strings.CutSuffix(command.text, " &")
-			if !background {
+			switch {
+			case step.fails:
+				fmt.Fprintf(&b, "if\n%s\nthen echo 'no error'; exit 1; fi\n", text)
+				continue
+			case !background && !step.background:
 				fmt.Fprintf(&b, "%s\n", text)
 				continue
 			}
-			log := fmt.Sprintf("$LOGS/%d-%d", n, m)
-			fmt.Fprintf(&b, "%[1]s >%[2]s 2>&1 &\npids=\"$pids $!\"\nuntil [ \"$(wc -l <%[2]s)\" -ge %[3]d ]; do kill -0 $!; sleep 0.1; done\ncat %[2]s\n",
-				text, log, len(command.shows))
+			last := ""
+			for _, line := range command.shows {
+				if words := strings.Fields(line); len(words) > 0 && line != "…" {
+					last = pattern(words, "[^[:space:]]+", "[[:space:]]+")
+				}
+			}
+			fmt.Fprintf(&b, "PRINTED=\"$LOGS/%d-%d\"; tries=0\n%s >\"$PRINTED\" 2>&1 &\nLAST=$!; pids=\"$pids $LAST\"\n"+
+				"until [ -e \"$PRINTED\" ] && grep -Eq '%s' \"$PRINTED\"; do kill -0 $LAST && tries=$((tries + 1)) && [ $tries -lt 900 ] || { cat \"$PRINTED\"; exit 1; }; sleep 0.1; done\ncat \"$PRINTED\"\n",
+				n, m, text, last)
 		}
 	}
 	return b.String()
@@ -186,15 +292,22 @@ func shown(shows []string, output string) error {
 var hasDigit = regexp.MustCompile(`[0-9]`)
 
 func shownPattern(line string) *regexp.Regexp {
+	return regexp.MustCompile(pattern(strings.Fields(line), `\S+`, `\s+`))
+}
+
+// pattern returns a regular expression for a line that a guide shows, with the syntax for a word
+// and for white space.
+func pattern(line []string, word, space string) string {
 	var words []string
-	for _, word := range strings.Fields(line) {
-		if hasDigit.MatchString(word) && !strings.Contains(word, "…") {
-			words = append(words, `\S+`)
+	for _, w := range line {
+		if hasDigit.MatchString(w) && !strings.Contains(w, "…") {
+			words = append(words, word)
 			continue
 		}
-		words = append(words, strings.ReplaceAll(regexp.QuoteMeta(word), "…", ".*"))
+		words = append(words, strings.ReplaceAll(regexp.QuoteMeta(w), "…", ".*"))
 	}
-	return regexp.MustCompile(`^\s*` + strings.Join(words, `\s+`) + `\s*$`)
+	blank := strings.TrimSuffix(space, "+") + "*"
+	return "^" + blank + strings.Join(words, space) + blank + "$"
 }
 
 func TestShownOutput(t *testing.T) {

@@ -19,7 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The replacement of kube-apiserver listens on a loopback address by default, and warns if it does not.
+// The replacement of kube-apiserver listens on a loopback address by default, and warns if it does
+// not.
 func TestDropInListensOnLoopback(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink(built(t, binary), filepath.Join(dir, "kube-apiserver")); err != nil {
@@ -78,7 +79,8 @@ func TestDropInListensOnLoopback(t *testing.T) {
 // hidden is a value in objects that must not be logged.
 const hidden = "hunter2-in-the-environment"
 
-// writeSecrets sends valid and invalid objects with the hidden value to a server that allows everything.
+// writeSecrets sends valid and invalid objects with the hidden value to a server that allows
+// everything.
 func writeSecrets(t *testing.T, url string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}

@@ -1,5 +1,5 @@
-// Command kelson is the operator workbench: a control plane, generators, the development loop and kubectl
-// in one binary.
+// Command kelson is the operator workbench: a control plane, generators, the development loop and
+// kubectl in one binary.
 //
 // The commands are in packages below internal:
 //
@@ -46,7 +46,8 @@ func main() {
 		os.Args = append([]string{"kelson", name}, os.Args[1:]...)
 	}
 	if len(os.Args) > 1 && os.Args[1] == "kubectl" {
-		os.Exit(kubectl.Run(invoked, os.Args[1:])) // kubectl parses its own flags and prints its own errors
+		// kubectl parses its own flags and prints its own errors
+		os.Exit(kubectl.Run(invoked, os.Args[1:]))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

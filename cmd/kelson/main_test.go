@@ -50,6 +50,9 @@ var webserver = sync.OnceValues(func() (string, error) {
 var scratch string // binaries that tests built
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "splice" { // called by the script of a guide
+		os.Exit(spliceFile(os.Args[2]))
+	}
 	var err error
 	if scratch, err = os.MkdirTemp("", "kelson-test-"); err != nil {
 		panic(err)
@@ -111,12 +114,14 @@ type server struct {
 
 var readyLine = regexp.MustCompile(`^kelson serves Kubernetes v\S+ at (https://\S+), kubeconfig (\S+), ready in \S+$`)
 
-// startServer starts a server and waits for its first line. The server is killed at the end of the test.
+// startServer starts a server and waits for its first line. The server is killed at the end of the
+// test.
 func startServer(t *testing.T, args ...string) *server {
 	t.Helper()
 	s := &server{stderr: &bytes.Buffer{}, done: make(chan struct{})}
 	s.cmd = exec.Command(built(t, binary), append([]string{"serve", "--secure-port=0"}, args...)...)
-	s.cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // the test removes what a killed server leaves behind
+	// the test removes what a killed server leaves behind
+	s.cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
 	s.cmd.Stderr = s.stderr
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {

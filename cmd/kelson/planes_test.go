@@ -131,7 +131,8 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	if err := os.WriteFile(ship, []byte("apiVersion: sea.example.com/v1\nkind: Ship\nmetadata: {name: argo}\nspec: {masts: 2}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantContains(t, "apply", kubectl("apply", "-f", ship), "ship.sea.example.com/argo created") // kubectl validates with the OpenAPI document of the plane
+	// kubectl validates with the OpenAPI document of the plane
+	wantContains(t, "apply", kubectl("apply", "-f", ship), "ship.sea.example.com/argo created")
 	wantContains(t, "wait", kubectl("wait", "--for=jsonpath={.spec.masts}=2", "ship/argo"), "condition met")
 
 	// Deleting a plane ends its watches quickly.
@@ -162,8 +163,8 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	}
 }
 
-// issue 28: only the plane itself accepts its credential; neither the server nor another plane does. A
-// plane does not accept the server's credentials. CLI-05
+// issue 28: only the plane itself accepts its credential; neither the server nor another plane
+// does. A plane does not accept the server's credentials. CLI-05
 func TestPlanesTrustOnlyTheirOwnAdministrator(t *testing.T) {
 	s := startServer(t, "--in-memory", "--node=none", "--planes=5")
 	w := newThrowaway(t, s)
@@ -239,7 +240,8 @@ func TestPlanesAreOffUnlessAskedFor(t *testing.T) {
 	}
 }
 
-// The server exits cleanly when the other end of its standard input is closed, even after a SIGKILL.
+// The server exits cleanly when the other end of its standard input is closed, even after a
+// SIGKILL.
 func TestExitsWithStdin(t *testing.T) {
 	cmd := exec.Command(built(t, binary), "serve", "--in-memory", "--node=none", "--secure-port=0", "--planes=1", "--exit-with-stdin")
 	stdin, err := cmd.StdinPipe()

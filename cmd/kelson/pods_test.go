@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A pod on a server with a data directory cannot read the authority's key or the kubeconfig, so users
-// cannot read them through a pod.
+// A pod on a server with a data directory cannot read the authority's key or the kubeconfig, so
+// users cannot read them through a pod.
 func TestPodsReadNothingOfTheServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

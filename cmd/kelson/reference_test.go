@@ -12,8 +12,8 @@ import (
 
 const reference = "../../docs/reference/commands.md"
 
-// docs/reference/commands.md contains the help of all commands. go test ./cmd/kelson -run Reference -update
-// writes it.
+// docs/reference/commands.md contains the help of all commands. go test ./cmd/kelson -run Reference
+// -update writes it.
 func TestReferenceIsUpToDate(t *testing.T) {
 	home, err := os.UserHomeDir()
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "write the output of commands to the scripts and the documentation instead of comparing it")
 
-// TestScripts runs the scripts in testdata/script, which are sequences of commands, and compares their
-// output with files in the scripts.
+// TestScripts runs the scripts in testdata/script, which are sequences of commands, and compares
+// their output with files in the scripts.
 //
 //	go test ./cmd/kelson -run Scripts -update
 //

@@ -13,7 +13,8 @@ import (
 
 const cnat = "../../examples/cnat"
 
-// kubectlOf returns a function that runs kubectl against a server. Warnings and errors of kubectl fail the test.
+// kubectlOf returns a function that runs kubectl against a server. Warnings and errors of kubectl
+// fail the test.
 func kubectlOf(t *testing.T, s *server) func(args ...string) string {
 	t.Helper()
 	path := built(t, kubectlBinary)
@@ -27,9 +28,8 @@ func kubectlOf(t *testing.T, s *server) func(args ...string) string {
 	}
 }
 
-// An operator built with our library, our control plane, an unmodified kubectl and a command that runs as
-// a process work together.
-// API-09, CTRL-06, EX-01
+// An operator built with our library, our control plane, an unmodified kubectl and a command that
+// runs as a process work together. API-09, CTRL-06, EX-01
 func TestKubectlDrivesTheExample(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -65,7 +65,8 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	wantContains(t, "get -o wide", kubectl("get", "at", "example-at", "-o", "wide"), "COMMAND")
 	wantContains(t, "explain", kubectl("explain", "at.spec"), "KIND:       At", "command", "schedule", "-required-")
 	described := ""
-	eventually(t, "the last Event is recorded", func() bool { // Events are written after the change that they describe
+	// Events are written after the change that they describe
+	eventually(t, "the last Event is recorded", func() bool {
 		described = kubectl("describe", "at", "example-at")
 		return strings.Contains(described, "Completed")
 	})
@@ -98,7 +99,8 @@ func TestLogsOfSimulatedPods(t *testing.T) {
 	wantContains(t, "logs", kubectl("logs", "hello"), "hello from nowhere")
 }
 
-// The server rejects a wrong manifest with an error of one line and stores nothing. API-04, API-05, CRD-02
+// The server rejects a wrong manifest with an error of one line and stores nothing. API-04, API-05,
+// CRD-02
 func TestWrongManifestsAreRefused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -33,8 +33,8 @@ func withToken(t *testing.T, s *server, token, path string) int {
 	return resp.StatusCode
 }
 
-// A token from kubectl create token authenticates, also after a restart, until the service account is
-// deleted. AUTHN-04, CTRL-02
+// A token from kubectl create token authenticates, also after a restart, until the service account
+// is deleted. AUTHN-04, CTRL-02
 func TestTokensOfServiceAccounts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -30,7 +30,8 @@ func newWriter(t *testing.T, s *server) *writer {
 	return &writer{t, client}
 }
 
-// create returns the resourceVersion of an acknowledged write; ok is false if the server does not respond.
+// create returns the resourceVersion of an acknowledged write; ok is false if the server does not
+// respond.
 func (w *writer) create(name string) (revision uint64, ok bool) {
 	obj, err := w.client.CoreV1().ConfigMaps("default").Create(w.t.Context(),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"k": name}}, metav1.CreateOptions{})

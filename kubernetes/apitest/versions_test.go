@@ -269,7 +269,8 @@ func checkAnswer(t *testing.T, what string, want answer, obj apitest.Object, h *
 func TestGetVersions(t *testing.T) {
 	scopes(t, func(t *testing.T, p *apitest.Plane, h *history) {
 		for rv, want := range map[string]answer{
-			"": {code: 200}, "0": {code: 200}, "past": {code: 200}, "now": {code: 200}, "tooOld": {code: 200}, // not older than
+			// not older than
+			"": {code: 200}, "0": {code: 200}, "past": {code: 200}, "now": {code: 200}, "tooOld": {code: 200},
 			"future": {code: 504, message: "Too large resource version: "},
 			// cacher.Get returns an error that is not a Status.
 			"invalid": {code: 500, message: `resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax`},

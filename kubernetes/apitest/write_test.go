@@ -177,7 +177,8 @@ func TestCreateOnUpdate(t *testing.T) {
 	p := apitest.New(t)
 	const lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l"
 	made := p.Want(t, 201, "PUT", lease, `{"metadata":{"name":"l"},"spec":{"holderIdentity":"me"}}`)
-	p.Want(t, 422, "PUT", lease, `{"metadata":{"name":"l"},"spec":{"holderIdentity":"you"}}`) // leases require the resourceVersion
+	// leases require the resourceVersion
+	p.Want(t, 422, "PUT", lease, `{"metadata":{"name":"l"},"spec":{"holderIdentity":"you"}}`)
 	got := p.Want(t, 200, "PUT", lease, fmt.Sprintf(`{"metadata":{"name":"l","resourceVersion":%q},"spec":{"holderIdentity":"you"}}`,
 		apitest.At(made, "metadata", "resourceVersion")))
 	if apitest.At(got, "spec", "holderIdentity") != "you" {

@@ -65,7 +65,8 @@ func Ensure(ctx context.Context, cfg Config) error {
 		changed, err := cfg.create(ctx)
 		var conflict *store.ConflictError
 		switch {
-		case errors.As(err, &conflict) && ctx.Err() == nil: // another server of the same store created an object first
+		case errors.As(err, &conflict) && ctx.Err() == nil:
+			// another server of the same store created an object first
 		case err != nil:
 			return fmt.Errorf("create bootstrap policy: %w", err)
 		case len(changed) == 0:

@@ -11,15 +11,16 @@ import (
 	"k8s.io/kubernetes/pkg/printers"
 )
 
-// apiServices returns the kind APIService of the aggregator. The control plane stores and shows these objects, but proxies no
-// request to the servers that they name. They have no condition Available, which clients read as Unknown.
+// apiServices returns the kind APIService of the aggregator. The control plane stores and shows
+// these objects but does not proxy requests to the servers that they name. They have no condition
+// Available, which clients read as Unknown.
 func apiServices() []entry {
 	return []entry{{hub: &apiregistration.APIService{}, plural: "apiservices", versions: v1, categories: extensions,
 		storagePath: "apiregistration.k8s.io/apiservices",
 		strategy:    apiservice.NewStrategy(Scheme()), status: apiservice.NewStatusStrategy(Scheme())}}
 }
 
-// apiServiceColumns adds the table of APIServices to those of Kubernetes' own kinds.
+// apiServiceColumns adds the table columns of APIServices to those of Kubernetes' own kinds.
 func apiServiceColumns(h printers.PrintHandler) {
 	columns := []metav1.TableColumnDefinition{
 		{Name: "Name", Type: "string", Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]},
@@ -28,7 +29,8 @@ func apiServiceColumns(h printers.PrintHandler) {
 		{Name: "Age", Type: "string", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]},
 	}
 	if err := h.TableHandler(columns, apiServiceRow); err != nil {
-		panic(fmt.Errorf("add the table of APIServices: %w", err)) // the function's signature is wrong
+		// the function's signature is wrong
+		panic(fmt.Errorf("add the table of APIServices: %w", err))
 	}
 }
 

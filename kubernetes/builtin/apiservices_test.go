@@ -18,7 +18,8 @@ func TestAPIServices(t *testing.T) {
 	remote := s.do(201, "POST", all, `{metadata: {name: v2.example.com}, spec: {group: example.com, version: v2, groupPriorityMinimum: 10, versionPriority: 10,
 		insecureSkipTLSVerify: true, service: {namespace: default, name: backend}}, status: {conditions: [{type: Available, status: "True"}]}}`)
 	want(t, "port", str(remote, "spec", "service", "port"), "443")
-	want(t, "conditions", str(remote, "status", "conditions"), "") // the client's word is not taken
+	// a status sent by the client is ignored
+	want(t, "conditions", str(remote, "status", "conditions"), "")
 	s.refused(422, "Invalid", "POST", all, `{metadata: {name: other}, spec: {group: example.com, version: v3, groupPriorityMinimum: 10, versionPriority: 10}}`)
 	s.do(200, "PATCH", all+"/v2.example.com", `{"metadata":{"labels":{"a":"b"}}}`)
 	want(t, "label", str(s.do(200, "GET", all+"/v2.example.com", ""), "metadata", "labels", "a"), "b")

@@ -7,7 +7,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// The tables of kinds set every behavior in which kube-apiserver treats single kinds differently, and no other.
+// The tables of kinds set every behavior in which kube-apiserver treats individual kinds
+// differently, and no other.
 func TestBehavior(t *testing.T) {
 	all, err := Resources(Config{})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 const benchPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"default","labels":{"app":"a"}},"spec":{"containers":[{"name":"a","image":"i","env":[{"name":"A","value":"b"}]}]}}`
 
-// BenchmarkWrite shows what the steps of a create cost.
+// BenchmarkWrite measures the steps of a create.
 func BenchmarkWrite(b *testing.B) {
 	r := resources(b, Config{})("", "pods")
 	hub := decode(b, r, "v1", resource.MediaJSON, []byte(benchPod))
@@ -55,7 +55,7 @@ func BenchmarkWrite(b *testing.B) {
 	_ = versioned
 }
 
-// BenchmarkSchemas shows what the first write of a process pays for managedFields.
+// BenchmarkSchemas measures the schema that the first write of a process builds for managedFields.
 func BenchmarkSchemas(b *testing.B) {
 	kind := resources(b, Config{})("", "pods").GVK("v1")
 	for b.Loop() {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// What the kinds share in a process is made in one bubble and used in the next, and outside: nothing in it may belong to a bubble.
+// The process shares some state of the kinds. It is created in one bubble and used in the next and
+// outside of bubbles, so none of it may belong to a bubble.
 func TestInBubbles(t *testing.T) {
 	story := func(t *testing.T) {
 		s := serve(t, Config{})

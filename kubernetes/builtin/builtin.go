@@ -17,64 +17,75 @@ import (
 	"kelson.dev/kubernetes/tokens"
 )
 
-// Config says what the kinds of one control plane may use. The zero value serves every kind: without nodes'
-// logs, with everyone allowed everything, and with the default ranges for Services.
+// Config configures the kinds of one control plane. The zero value serves every kind, without logs
+// of containers and with the default ranges for Services, and allows every user everything.
 type Config struct {
-	// Objects gives the verbs to rules that look at other objects (the addresses that Services
-	// have already). It is called when a write needs it, not before. nil: there are no other objects.
+	// Objects returns access to other objects, which some rules need, for example the addresses
+	// that existing Services have. It is called when a write needs it, never earlier. nil: there
+	// are no other objects.
 	Objects func() resource.Objects
-	// Logs opens the log of a container: opts.Container is set and known to be one of the pod's. The reader is closed by
-	// the caller; it ends with ctx. nil: pods/log answers 501.
+	// Logs opens the log of a container. opts.Container is set and names one of the pod's
+	// containers. The caller closes the reader, which also ends with ctx. nil: pods/log answers
+	// 501.
 	Logs func(ctx context.Context, pod *corev1.Pod, opts *corev1.PodLogOptions) (io.ReadCloser, error)
 
-	// Node finds a node that runs in this process, for what leads into containers; nil: there is none.
+	// Node returns a node that runs in this process, for the subresources that connect to
+	// containers. nil: no node runs in this process.
 	Node func(name string) (Node, bool)
 
-	// Authorizer answers access reviews; nil allows everything. If it is an authorizer.RuleResolver, too, it answers rules reviews.
+	// Authorizer answers access reviews; nil allows everything. If it also implements
+	// authorizer.RuleResolver, it answers rules reviews.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// Registry is where the kinds of admission policies' parameters are found; nil: nowhere.
+	// Registry resolves the kinds of admission policies' parameters. nil: no kind is found.
 	Registry *resource.Registry
-	// Rules keeps users from writing roles and bindings that give what they have not; nil: every user may write any.
+	// Rules prevents users from writing roles and bindings that grant permissions that they do not
+	// have. nil: every user may write any role and binding.
 	Rules Rules
-	// Authenticator answers token reviews; nil knows no token. Audiences are those of this server.
+	// Authenticator answers token reviews; nil rejects every token. Audiences are those of this
+	// server.
 	Authenticator authenticator.Request
 	Audiences     []string
 
 	// Tokens issues the tokens of service accounts; nil: serviceaccounts/token is not served.
 	Tokens *tokens.Issuer
 
-	// Store is needed if other servers write to the same store: it tells which addresses and ports they have allocated. nil: no other
-	// server allocates.
+	// Store is required if other servers write to the same store: it contains the addresses and
+	// ports that they have allocated. nil: no other server allocates.
 	Store *store.Store
-	// ServiceRange is the CIDR of cluster IPs, or two of different families with a comma; "" means DefaultServiceRange.
+	// ServiceRange is the CIDR of cluster IPs, or two CIDRs of different families, separated by a
+	// comma. Empty means DefaultServiceRange.
 	ServiceRange string
-	// NodePorts is the range of node ports as "first-last"; "" means DefaultNodePorts.
+	// NodePorts is the range of node ports as "first-last". Empty means DefaultNodePorts.
 	NodePorts string
 
-	// NoFastPaths leaves all work to the libraries of Kubernetes; see package fastpath.
+	// NoFastPaths turns all fast paths off, so that Kubernetes' libraries do all work; see package
+	// fastpath.
 	NoFastPaths bool
 }
 
-// The ranges of Services where the Config says nothing.
+// The default ranges of Services.
 const (
 	DefaultServiceRange = "10.0.0.0/24"
 	DefaultNodePorts    = "30000-32767"
 )
 
-// kinds makes the entries of one control plane, and lets their rules find each other's Resources.
+// kinds builds the entries of one control plane, and resolves the Resources to which their rules
+// refer.
 type kinds struct {
-	cfg  Config
-	made map[schema.GroupResource]*resource.Resource // complete when Resources returns, then never changed
+	cfg Config
+	// complete when Resources returns, and not modified afterwards
+	made map[schema.GroupResource]*resource.Resource
 }
 
 func (k *kinds) resource(group, plural string) *resource.Resource {
 	return k.made[schema.GroupResource{Group: group, Resource: plural}]
 }
 
-// Resources makes the Resources of all built-in kinds, for one control plane. All but those that
-// depend on cfg are the same for all control planes of a process. An error names what is wrong with the Config.
+// Resources returns the Resources of all built-in kinds for one control plane. Those that do not
+// depend on cfg are shared by all control planes of a process. An error means that cfg is invalid.
 func Resources(cfg Config) ([]*resource.Resource, error) {
-	// Privileged containers are refused by policy, not by the validation of pods. Upstream keeps this one setting per process.
+	// Admission policies refuse privileged containers, not the validation of pods. Upstream keeps
+	// this setting once per process.
 	capabilities.Setup(true, 0)
 	k := &kinds{cfg: cfg, made: map[schema.GroupResource]*resource.Resource{}}
 	services, err := newServices(k)
@@ -96,8 +107,9 @@ func Resources(cfg Config) ([]*resource.Resource, error) {
 	return all, nil
 }
 
-// sharedResources returns the kinds that do not depend on a Config. Resources never change, so all control planes of a process
-// share them, and what their codecs compile on first use. Control planes without fast paths share a set of their own.
+// sharedResources returns the kinds that do not depend on a Config. Resources never change, so all
+// control planes of a process share them, and what their codecs compile on first use. Control
+// planes without fast paths share a set of their own.
 func sharedResources(noFastPaths bool) ([]*resource.Resource, error) {
 	if noFastPaths {
 		return sharedWithoutFastPaths()

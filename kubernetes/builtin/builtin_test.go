@@ -6,7 +6,7 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// resources makes the Resources of a Config and a way to find one.
+// resources returns the Resources of a Config, and a function that finds one of them.
 func resources(t testing.TB, cfg Config) func(group, plural string) *resource.Resource {
 	t.Helper()
 	list, err := Resources(cfg)

@@ -49,12 +49,14 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// notUnsafe is the behavior of kinds that kube-apiserver wraps for authorization: their DELETE cannot skip unreadable objects.
+// notUnsafe is the behavior of kinds that kube-apiserver wraps for authorization: DELETE cannot
+// skip unreadable objects.
 var notUnsafe = resource.Behavior{Delete: resource.DeleteBehavior{NotUnsafe: true}}
 
-// clusterKinds returns the kinds that describe the cluster rather than what runs on it.
+// clusterKinds returns the kinds that describe the cluster rather than its workloads.
 func clusterKinds() []entry {
-	// What the authors of policies may name as parameters is for the authorizer of a control plane to say: see policies.
+	// The strategies here check no permission to read the parameters of policies; see
+	// kinds.policies.
 	policyStrategy := validatingadmissionpolicy.NewStrategy(nil, nil)
 	return []entry{
 		{hub: &admissionregistration.MutatingAdmissionPolicy{}, plural: "mutatingadmissionpolicies", versions: v1, categories: extensions,
@@ -75,7 +77,7 @@ func clusterKinds() []entry {
 			subs: []resource.Subresource{{Name: "approval", NoTable: true, Update: &resource.UpdateView{Strategy: csr.ApprovalStrategy}}}},
 		{hub: &certificates.ClusterTrustBundle{}, plural: "clustertrustbundles", versions: v1, hashVersion: "v1beta1", strategy: clustertrustbundle.Strategy,
 			fields: selectable(trustFields)},
-		// The authorizer of a control plane decides who may sign: see signed.
+		// The strategy here checks no permission to sign; see kinds.signed.
 		{hub: &certificates.PodCertificateRequest{}, plural: "podcertificaterequests", versions: v1, hashVersion: "v1beta1", strategy: podCertificates,
 			status: podcertificaterequest.NewStatusStrategy(podCertificates, nil, nil), fields: selectable(podCertificateFields)},
 

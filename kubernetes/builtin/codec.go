@@ -19,7 +19,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// Codec converts objects of one built-in kind between bodies, hubs, served versions and the stored form.
+// Codec converts objects of one built-in kind between bodies, hubs, served versions and the stored
+// form.
 type Codec struct {
 	kind     schema.GroupKind
 	hub      schema.GroupVersionKind // of the internal type
@@ -87,7 +88,8 @@ func (c *Codec) Store(hub runtime.Object) ([]byte, error) {
 	return nullEmptyLists(data), nil
 }
 
-// Metadata removes the annotation with the template generation of a DaemonSet: it is a field of the hub.
+// Metadata removes the annotation with the template generation of a DaemonSet: it is a field of the
+// hub.
 func (c *Codec) Metadata(stored *metav1.ObjectMeta) {
 	if c.kind != (schema.GroupKind{Group: "apps", Kind: "DaemonSet"}) {
 		return
@@ -103,8 +105,9 @@ func (c *Codec) ToVersion(hub runtime.Object, version string) (runtime.Object, e
 	return c.scheme.ConvertToVersion(hub, schema.GroupVersion{Group: c.kind.Group, Version: version})
 }
 
-// readsAlike are the kinds whose hubs are the same before and after storage. Other kinds have defaults or bytes that depend on whether a
-// value is empty or missing, which JSON does not preserve.
+// readsAlike are the kinds whose hubs are the same before and after storage. Other kinds have
+// defaults or bytes that depend on whether a value is empty or missing, which JSON does not
+// preserve.
 var readsAlike = func() map[schema.GroupKind]bool {
 	all := map[schema.GroupKind]bool{}
 	for group, kinds := range map[string][]string{
@@ -124,7 +127,8 @@ var readsAlike = func() map[schema.GroupKind]bool {
 	return all
 }()
 
-// Written implements [resource.Fresh]. It returns false for objects whose JSON has escapes, which may not decode to the same string.
+// Written implements [resource.Fresh]. It returns false for objects whose JSON has escapes, which
+// may not decode to the same string.
 func (c *Codec) Written(hub runtime.Object, stored []byte, version string) (versioned runtime.Object, ok bool) {
 	if c.noFastPaths || !readsAlike[c.kind] || c.complete != nil || c.storage != c.kind.WithVersion(version) || bytes.Contains(stored, []byte(`\u`)) {
 		return nil, false

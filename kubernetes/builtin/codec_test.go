@@ -19,15 +19,16 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// Every served version of every kind, with every field set: all encodings give the same hub, which loses nothing when it is
-// stored, loaded, and converted to any version. // API-08 API-10
+// For every served version of every kind, with every field set: all encodings decode to the same
+// hub, which loses nothing when it is stored, loaded and converted to any version. // API-08 API-10
 func TestRoundTrip(t *testing.T) {
 	list, err := Resources(Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range list {
-		if r.Group == "apiregistration.k8s.io" { // k8s.io/api has no sample of it; see TestAPIServices
+		// k8s.io/api has no sample of it; see TestAPIServices
+		if r.Group == "apiregistration.k8s.io" {
 			continue
 		}
 		for _, version := range r.Versions {
@@ -85,7 +86,7 @@ func roundTrip(t *testing.T, r *resource.Resource, version string) {
 	}
 }
 
-// canonical is the stored form with keys in order and without formatting, in embedded objects, too.
+// canonical is the stored form with sorted keys and without formatting, in embedded objects too.
 func canonical(t testing.TB, r *resource.Resource, hub runtime.Object) string {
 	t.Helper()
 	stored, err := r.Codec.Store(hub)
@@ -96,7 +97,8 @@ func canonical(t testing.TB, r *resource.Resource, hub runtime.Object) string {
 	if err := json.Unmarshal(stored, &v); err != nil {
 		t.Fatal(err)
 	}
-	// The annotations in which autoscaling/v1 keeps what it has no fields for turn an absent quantity into a zero.
+	// autoscaling/v1 keeps fields that it lacks in annotations, which turn a missing quantity into
+	// zero.
 	return strings.ReplaceAll(mustJSON(t, v), `,"averageValue":"0"`, "")
 }
 
@@ -109,7 +111,7 @@ func decode(t testing.TB, r *resource.Resource, version, media string, body []by
 	return hub
 }
 
-// What a version does not know is kept for those that do.
+// Fields that a version lacks are kept for versions that have them.
 func TestVersionsOfAutoscaler(t *testing.T) { // API-10
 	r := resources(t, Config{})("autoscaling", "horizontalpodautoscalers")
 	hub := decode(t, r, "v2", resource.MediaYAML, []byte(`
@@ -247,7 +249,7 @@ func TestPatchMeta(t *testing.T) {
 	}
 }
 
-// Events are the same objects in two groups.
+// Events are served in two groups as the same objects.
 func TestEvents(t *testing.T) {
 	find := resources(t, Config{})
 	old, other := find("", "events"), find("events.k8s.io", "events")
@@ -321,7 +323,7 @@ status:
 	}
 }
 
-// What a reader gets must not be changed through the hub, nor the other way round.
+// Hubs and served versions share no memory: a change of one never changes the other.
 func TestToVersionSharesNothing(t *testing.T) {
 	r := resources(t, Config{})("", "configmaps")
 	hub := decode(t, r, "v1", resource.MediaJSON, []byte(`{"metadata":{"labels":{"a":"b"}},"data":{"k":"v"}}`)).(*core.ConfigMap)

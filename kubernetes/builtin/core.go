@@ -25,7 +25,7 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// core are the kinds of /api/v1 whose rules look at other objects.
+// core returns the kinds of /api/v1 whose rules depend on other objects.
 func (k *kinds) core(services *services) []entry {
 	return []entry{
 		{hub: &core.Binding{}, plural: "bindings", versions: v1, review: k.binding()},
@@ -42,17 +42,19 @@ func (k *kinds) core(services *services) []entry {
 	}
 }
 
-// defaulted sets the defaults of an object that is to be stored.
+// defaulted sets the defaults of an object before it is stored.
 func defaulted(versioned runtime.Object) { Scheme().Default(versioned) }
 
-// allocatable gives a node that says of nothing that it is allocatable all it has: so it is read again.
+// allocatable sets status.allocatable to status.capacity if it is empty, as the node's defaults do
+// when it is read.
 func allocatable(versioned runtime.Object) {
 	if status := &versioned.(*corev1.Node).Status; len(status.Allocatable) == 0 && len(status.Capacity) > 0 {
 		status.Allocatable = status.Capacity
 	}
 }
 
-// plainCore are the other kinds of /api/v1, and the Events of events.k8s.io, which are the same objects.
+// plainCore returns the other kinds of /api/v1, and the Events of events.k8s.io, which are the same
+// objects.
 func plainCore() []entry {
 	return []entry{
 		{hub: &core.ConfigMap{}, plural: "configmaps", versions: v1, short: []string{"cm"},
@@ -89,13 +91,15 @@ func plainCore() []entry {
 	}
 }
 
-// namespaceBehavior is what differs for Namespaces, whose DELETE in kube-apiserver is its own.
+// namespaceBehavior lists how Namespaces differ from other kinds: kube-apiserver has its own DELETE
+// for them.
 var namespaceBehavior = resource.Behavior{
 	IsNamespace: true,
 	Delete:      resource.DeleteBehavior{Preconditions: "Precondition", OnceHeld: true, NoGracePeriod: true, NotUnsafe: true},
 }
 
-// namespaceHooks makes a deleted namespace Terminating, and keeps it while spec.finalizers has entries.
+// namespaceHooks makes a deleted namespace Terminating, and keeps it while spec.finalizers has
+// entries.
 func namespaceHooks() *resource.Hooks {
 	return &resource.Hooks{
 		OnDelete: func(_ context.Context, hub runtime.Object, _ bool) error {

@@ -15,9 +15,9 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// The library validates an object in three or more passes, over both forms of its metadata, and builds a path for every check. The fast
-// path in this file decides in one pass that a ConfigMap or an opaque Secret is certainly valid. All others, and all errors, are left to
-// the library.
+// The library validates an object in three or more passes, over both forms of its metadata, and
+// builds a path for every check. The fast path in this file decides in one pass that a ConfigMap or
+// an opaque Secret is certainly valid. All others, and all errors, are left to the library.
 
 // dataStrategy is the strategy of ConfigMaps or Secrets with the fast path.
 type dataStrategy struct{ libraryStrategy }
@@ -91,7 +91,8 @@ func mutable(hub runtime.Object) (m *metav1.ObjectMeta, ok bool) {
 	return nil, false
 }
 
-// soundMetadata reports whether the metadata of a namespaced object that is not being deleted is certainly valid.
+// soundMetadata reports whether the metadata of a namespaced object that is not being deleted is
+// certainly valid.
 func soundMetadata(ctx context.Context, m *metav1.ObjectMeta) bool {
 	namespace, ok := request.NamespaceFrom(ctx)
 	if !ok || m.Namespace != namespace || !isLabelOfDNS(namespace) || !isSubdomain(m.Name) || m.GenerateName != "" ||

@@ -22,7 +22,8 @@ type heard []string
 
 func (h *heard) AddWarning(_, text string) { *h = append(*h, text) }
 
-// asTheLibrary says whether the shortcut finds nothing wrong; then the library must not either, and do nothing to the object.
+// asTheLibrary reports whether the fast path accepts an object. If so, the library must accept it
+// too and not modify it.
 func asTheLibrary(t *testing.T, ctx context.Context, hub runtime.Object) bool {
 	t.Helper()
 	strategy := dataStrategy{configmap.Strategy}
@@ -40,12 +41,12 @@ func asTheLibrary(t *testing.T, ctx context.Context, hub runtime.Object) bool {
 	var warnings heard
 	err := upstream.BeforeCreate(strategy.libraryStrategy, warning.WithWarningRecorder(ctx, &warnings), hub)
 	if err != nil || len(warnings) > 0 || !equality.Semantic.DeepEqual(hub, before) {
-		t.Fatalf("the library says %v, warns of %q and makes of %v\n%v", err, warnings, before, hub)
+		t.Fatalf("the library returns %v and the warnings %q, and changes %v to\n%v", err, warnings, before, hub)
 	}
 	return true
 }
 
-// updatedAsTheLibrary is the same for an update, which does something to the object.
+// updatedAsTheLibrary does the same for an update, which modifies the object.
 func updatedAsTheLibrary(t *testing.T, ctx context.Context, hub, old runtime.Object) bool {
 	t.Helper()
 	strategy := dataStrategy{configmap.Strategy}
@@ -63,13 +64,13 @@ func updatedAsTheLibrary(t *testing.T, ctx context.Context, hub, old runtime.Obj
 	var warnings heard
 	err := upstream.BeforeUpdate(strategy.libraryStrategy, warning.WithWarningRecorder(ctx, &warnings), next, old)
 	if err != nil || len(warnings) > 0 || !equality.Semantic.DeepEqual(hub, next) {
-		t.Fatalf("the library says %v, warns of %q and makes\n%v\nnot\n%v", err, warnings, next, hub)
+		t.Fatalf("the library returns %v and the warnings %q, and the object\n%v\nnot\n%v", err, warnings, next, hub)
 	}
 	return true
 }
 
-// Nor are changes of them. // API-04
-func TestSoundChangesOfBags(t *testing.T) {
+// TestFastUpdatesOfConfigMaps compares updates by the fast path with the library's. // API-04
+func TestFastUpdatesOfConfigMaps(t *testing.T) {
 	here := request.WithRequestInfo(t.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: "update", APIVersion: "v1", Namespace: "default"})
 	ctx := request.WithNamespace(here, "default")
 	stored := soundMeta()
@@ -128,8 +129,9 @@ func soundMeta() metav1.ObjectMeta {
 	}
 }
 
-// ConfigMaps and Secrets of which nothing can be said are not shown to the library; of others it judges. // API-04
-func TestSoundBags(t *testing.T) {
+// The fast path decides only about ConfigMaps and Secrets without any special case; the library
+// validates all others. // API-04
+func TestFastCreatesOfConfigMaps(t *testing.T) {
 	here := request.WithRequestInfo(t.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: "create", APIVersion: "v1", Namespace: "default"})
 	ctx := request.WithNamespace(here, "default")
 	for _, hub := range []runtime.Object{
@@ -200,7 +202,7 @@ func TestSoundBags(t *testing.T) {
 		t.Error("the library is not asked without a namespace")
 	}
 
-	// Words of any kind, anywhere.
+	// Random strings in every place.
 	random := rand.New(rand.NewPCG(1, 2))
 	word := func() string {
 		if random.IntN(3) > 0 {

@@ -11,8 +11,9 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// Decode reads a request body. A body without apiVersion and kind is taken for the kind and version
-// of the request; one of another kind or version is refused in Kubernetes' words.
+// Decode reads a request body. The kind and version of the request are the defaults of a body
+// without apiVersion and kind. A body of another kind or version is refused with Kubernetes'
+// message.
 func (c *Codec) Decode(body []byte, mediaType, version string) (runtime.Object, []error, error) {
 	decoder, ok := c.decoders[mediaType]
 	if !ok {
@@ -31,14 +32,15 @@ func (c *Codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 	return hub, strict, nil
 }
 
-// DecodePatched reads the JSON that a patch produced. Unlike a body it must say what it is, it may be of another version
-// of the group. The error is left as it is: the caller knows the patch that is to blame.
+// DecodePatched reads the JSON that a patch produced. Unlike a request body, it must have
+// apiVersion and kind, and may be of another version of the group. It returns the decoder's error
+// unchanged: the caller adds which patch caused it.
 func (c *Codec) DecodePatched(patched []byte, _ string) (runtime.Object, []error, error) {
 	hub, _, strict, err := decodeStrict(c.decoders[resource.MediaJSON], patched, nil, c.New())
 	return hub, strict, err
 }
 
-// decodeStrict separates what strict decoding objects to from what can't be read.
+// decodeStrict returns the findings of strict decoding separately from decoding errors.
 func decodeStrict(decoder runtime.Decoder, data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, []error, error) {
 	hub, got, err := decoder.Decode(data, defaults, into)
 	if err == nil {
@@ -50,7 +52,7 @@ func decodeStrict(decoder runtime.Decoder, data []byte, defaults *schema.GroupVe
 	return nil, got, nil, err
 }
 
-// unreadable words a decoding error as kube-apiserver does.
+// unreadable returns a decoding error with kube-apiserver's message.
 func unreadable(err error, want string, got *schema.GroupVersionKind, body []byte) error {
 	if got != nil && got.Kind != "" {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, want, err))

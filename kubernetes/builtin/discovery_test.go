@@ -12,7 +12,8 @@ import (
 	"kelson.dev/kubernetes/tokens"
 )
 
-// Names, short names, categories, verbs and subresources are those of kube-apiserver's own discovery. // API-11
+// Names, short names, categories, verbs and subresources equal those of kube-apiserver's discovery.
+// // API-11
 func TestAsDiscovery(t *testing.T) {
 	list, err := Resources(Config{Tokens: &tokens.Issuer{}})
 	if err != nil {
@@ -37,7 +38,8 @@ func TestAsDiscovery(t *testing.T) {
 	}
 }
 
-// compareDiscovery holds a Resource against its documents, and gives the documented subresources it does not have.
+// compareDiscovery compares a Resource with its discovery documents and returns the documented
+// subresources that it lacks.
 func compareDiscovery(t *testing.T, r *resource.Resource, version string, docs []metav1.APIResource) (missing []string) {
 	t.Helper()
 	find := func(name string) *metav1.APIResource {

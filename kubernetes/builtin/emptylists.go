@@ -10,8 +10,9 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// Kubernetes stores built-in kinds as protobuf, which cannot distinguish an empty list from a missing one. A list that a client empties
-// therefore reads null afterwards if its field has no omitempty.
+// Kubernetes stores built-in kinds as protobuf, which cannot distinguish an empty list from a
+// missing one. A list that a client empties therefore reads null afterwards if its field has no
+// omitempty.
 
 // fillBytes replaces nil byte slices in maps with empty ones: protobuf cannot encode nil.
 func fillBytes(obj runtime.Object) {
@@ -46,7 +47,8 @@ func nullEmptyLists(data []byte) []byte {
 	return append(out, data[from:]...)
 }
 
-// holdsRaw reports whether values of a type can contain raw JSON from clients, which must not change.
+// holdsRaw reports whether values of a type can contain raw JSON from clients, which must not
+// change.
 func holdsRaw(t reflect.Type, seen map[reflect.Type]bool) bool {
 	if t == reflect.TypeFor[runtime.RawExtension]() {
 		return true

@@ -14,33 +14,33 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// entry is one kind in a table of kinds. Kind, group and singular name follow from the hub type.
+// entry is a kind in a table of kinds. Kind, group and singular name follow from the hub type.
 type entry struct {
 	hub    runtime.Object // an empty object of the internal type
 	plural string
-	// versions are the served ones, best first; the first is stored.
+	// versions are the served versions, preferred first. The first is the storage version.
 	versions   []string
 	short      []string
 	categories []string
 	verbs      []string // nil: all
 
 	strategy resource.Strategy
-	// status, when set, gives the kind its status subresource.
+	// status is the strategy of the status subresource; nil: the kind has none.
 	status upstream.RESTUpdateStrategy
 	subs   []resource.Subresource
-	// fields gives the selectable fields beside name and namespace.
+	// fields returns the selectable fields except name and namespace.
 	fields func(runtime.Object) fields.Set
 	hooks  *resource.Hooks
-	// complete sets defaults once more in what is stored, where a strategy empties fields that have some, or JSON leaves out what is empty; nil:
-	// there is no need.
+	// complete sets defaults again before an object is stored. Some strategies empty fields that
+	// have defaults, and JSON omits empty values. nil: not needed.
 	complete func(versioned runtime.Object)
-	// returned says that DELETE answers with the object.
+	// returned makes DELETE answer with the object.
 	returned bool
 	behavior resource.Behavior
 	// storedAs, storagePath and hashVersion: see the fields of resource.Resource.
 	storedAs, storagePath, hashVersion string
-	group                              string // where the hub type serves in two groups (Event)
-	// review makes it a kind that is answered, not stored.
+	group                              string // set if the hub type is served in two groups (Event)
+	// review makes it a kind whose objects are answered and not stored.
 	review *review
 }
 
@@ -110,7 +110,8 @@ func (e *entry) build(scheme *runtime.Scheme, noFastPaths bool) (*resource.Resou
 	}
 	r.Subresources = append(r.Subresources, e.subs...)
 	if e.storedAs != "" {
-		r.StorageVersion = "" // the stored bytes are of another group: no version may be answered with them as they are
+		// The stored bytes are of another group, so no version is answered with them unchanged.
+		r.StorageVersion = ""
 	}
 	codec := newCodec(scheme, hub, storage, strictDecoders()[hub.GroupVersion()], r)
 	codec.complete = e.complete
@@ -119,7 +120,8 @@ func (e *entry) build(scheme *runtime.Scheme, noFastPaths bool) (*resource.Resou
 	return r, nil
 }
 
-// hubKind returns the kind of the hub type. Some types are also registered in the group "extensions", which is no longer served.
+// hubKind returns the kind of the hub type. Some types are also registered in the group
+// "extensions", which is no longer served.
 func (e *entry) hubKind(scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
 	kinds, _, err := scheme.ObjectKinds(e.hub)
 	if err != nil {
@@ -140,7 +142,8 @@ func newCodec(scheme *runtime.Scheme, hub, storage schema.GroupVersionKind, d de
 	c.managers.scheme, c.managers.kind, c.managers.hub = scheme, hub.GroupKind(), hub.GroupVersion()
 	c.managers.reset = map[string]any{"": r.Strategy}
 	for _, sub := range r.Subresources {
-		// Kubernetes resets no field in these two views of a pod, and so notes what their strategies ignore.
+		// Kubernetes resets no fields in these two views of a pod. managedFields therefore record
+		// fields that the strategies ignore.
 		if sub.Update != nil && sub.Name != "ephemeralcontainers" && sub.Name != "resize" {
 			c.managers.reset[sub.Name] = sub.Update.Strategy
 		}

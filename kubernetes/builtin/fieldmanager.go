@@ -19,7 +19,8 @@ type fieldManagers struct {
 	scheme *runtime.Scheme
 	kind   schema.GroupKind
 	hub    schema.GroupVersion
-	// reset has the strategy of the resource ("") and of each subresource. Strategies list the fields that their writes reset.
+	// reset has the strategy of the resource ("") and of each subresource. Strategies list the
+	// fields that their writes reset.
 	reset map[string]any
 	// noFastPaths is Config.NoFastPaths.
 	noFastPaths bool
@@ -74,7 +75,8 @@ func resetFilters(strategy any) map[fieldpath.APIVersion]fieldpath.Filter {
 	return nil
 }
 
-// resetNames returns the top-level fields that a strategy resets in a version. ok is false if it resets other fields too.
+// resetNames returns the top-level fields that a strategy resets in a version. ok is false if it
+// resets others, or metadata.
 func resetNames(strategy any, version schema.GroupVersion) (names []string, ok bool) {
 	s, resets := strategy.(upstream.ResetFieldsStrategy)
 	if _, filters := strategy.(upstream.ResetFieldsFilterStrategy); filters || !resets {
@@ -86,7 +88,7 @@ func resetNames(strategy any, version schema.GroupVersion) (names []string, ok b
 	}
 	ok = true
 	set.Iterate(func(path fieldpath.Path) {
-		if ok = ok && len(path) == 1 && path[0].FieldName != nil; ok {
+		if ok = ok && len(path) == 1 && path[0].FieldName != nil && *path[0].FieldName != "metadata"; ok {
 			names = append(names, *path[0].FieldName)
 		}
 	})

@@ -42,7 +42,7 @@ func TestScale(t *testing.T) { // API-01
 	want(t, "replicas", str(s.do(200, "PATCH", "/api/v1/namespaces/default/replicationcontrollers/r/scale", `{"spec":{"replicas":3}}`), "spec", "replicas"), "3")
 }
 
-// Who wrote which field is known from the first write on, and status writers are kept apart.
+// managedFields record the owner of each field from the first write on, and separately for status.
 func TestManagedFields(t *testing.T) { // API-04
 	s := serve(t, Config{})
 	const path = "/api/v1/namespaces/default/configmaps"
@@ -58,7 +58,7 @@ func TestManagedFields(t *testing.T) { // API-04
 	merged := s.do(200, "APPLY", path+"/c", `{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {c: d}}`)
 	want(t, "data", str(merged, "data"), `{"a":"b","c":"d"}`)
 
-	// Lists of a workload merge by key, and its status is not taken from an apply to the main resource.
+	// Lists in a workload merge by key. An apply to the main resource ignores status.
 	d := s.do(201, "APPLY", "/apis/apps/v1/namespaces/default/deployments/d", `
 apiVersion: apps/v1
 kind: Deployment
@@ -77,7 +77,7 @@ status: {replicas: 3}
 	}
 }
 
-// Several versions are one object.
+// Several versions are views of one object.
 func TestAutoscalerVersions(t *testing.T) { // API-10
 	s := serve(t, Config{})
 	s.do(201, "POST", "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers",
@@ -120,7 +120,7 @@ func TestReviews(t *testing.T) {
 	want(t, "authenticated", str(token, "status", "authenticated"), "")
 }
 
-// What kube-apiserver says beside its answers of these kinds. // API-08
+// Responses carry kube-apiserver's warnings. // API-08
 func TestWarnings(t *testing.T) {
 	s := serve(t, Config{})
 	warned := func(method, target, text string) {
@@ -131,7 +131,7 @@ func TestWarnings(t *testing.T) {
 	}
 	warned("GET", "/api/v1/namespaces/default/endpoints", "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
 	warned("GET", "/api/v1/namespaces/default/endpoints/missing", "v1 Endpoints is deprecated")
-	warned("PUT", "/api/v1/namespaces/default/endpoints", "") // there is no such route
+	warned("PUT", "/api/v1/namespaces/default/endpoints", "") // no such route exists
 	warned("GET", "/apis/discovery.k8s.io/v1/endpointslices", "")
 	warned("DELETE", "/apis/batch/v1/namespaces/default/jobs/missing", "child pods are preserved by default")
 	warned("DELETE", "/apis/batch/v1/namespaces/default/jobs", "child pods are preserved by default")
@@ -139,7 +139,7 @@ func TestWarnings(t *testing.T) {
 	warned("DELETE", "/api/v1/namespaces/default/configmaps/missing", "")
 }
 
-// A strategy empties the status of a claim, and its default is stored nevertheless. // API-04
+// A strategy empties the status of a claim; its defaults are stored nevertheless. // API-04
 func TestStoredDefaults(t *testing.T) {
 	s := serve(t, Config{})
 	const claim = `{metadata: {name: c}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`
@@ -150,7 +150,7 @@ func TestStoredDefaults(t *testing.T) {
 	want(t, "phase", str(s.do(200, "GET", claims+"/c", ""), "status", "phase"), "Pending")
 }
 
-// What is empty is not stored, and has its default then. // API-04
+// Empty fields are stored with their defaults. // API-04
 func TestAllocatableOfNodes(t *testing.T) {
 	s := serve(t, Config{})
 	const node = `{metadata: {name: one}, status: {capacity: {cpu: "4"}, allocatable: {}}}`
@@ -162,7 +162,7 @@ func TestAllocatableOfNodes(t *testing.T) {
 	want(t, "allocatable", str(s.do(200, "GET", "/api/v1/nodes/one", ""), "status", "allocatable"), `{"cpu":"3"}`)
 }
 
-// Who asked is noted in a review like in any other object. // API-05
+// Reviews record managedFields like other objects. // API-05
 func TestManagedReviews(t *testing.T) {
 	s := serve(t, Config{})
 	review := s.do(201, "POST", "/apis/authentication.k8s.io/v1/tokenreviews?fieldManager=me", `{spec: {token: t}}`)
@@ -176,7 +176,7 @@ func TestManagedReviews(t *testing.T) {
 	}
 }
 
-// The metadata of a DaemonSet alone has no annotation for what is a field. // API-08
+// The metadata of a DaemonSet has no annotation for a value that is a field. // API-08
 func TestDaemonSetMetadata(t *testing.T) {
 	s := serve(t, Config{})
 	const sets = "/apis/apps/v1/namespaces/default/daemonsets"
@@ -191,7 +191,7 @@ func TestDaemonSetMetadata(t *testing.T) {
 	}
 }
 
-// A scale has columns of its own, and its object in the row. // API-08
+// A scale has its own columns, and its object in the row. // API-08
 func TestScaleTable(t *testing.T) {
 	s := serve(t, Config{})
 	const sets, table = "/apis/apps/v1/namespaces/default/replicasets", "application/json;as=Table;v=v1;g=meta.k8s.io"

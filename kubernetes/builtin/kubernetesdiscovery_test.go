@@ -49,7 +49,7 @@ func parse[T any](t testing.TB, data []byte) T {
 	return out
 }
 
-// documents reads what Kubernetes itself says, from its module.
+// documents reads Kubernetes' own discovery documents from its module.
 func documents(t testing.TB) func(name string) []byte {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
@@ -70,7 +70,7 @@ const (
 	aggregatedV2beta1 = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 )
 
-// API-09: what is served is described exactly as kube-apiserver describes it, and in its order.
+// API-09: discovery describes the served kinds exactly as kube-apiserver does, and in its order.
 func TestAsKubernetes(t *testing.T) {
 	h, _ := newHandler(t)
 	upstream := documents(t)
@@ -126,7 +126,7 @@ func compareLists(t *testing.T, got, want []byte) {
 	}
 }
 
-// API-09: both aggregated documents are those of kube-apiserver, resource by resource.
+// API-09: both aggregated documents equal those of kube-apiserver for each resource.
 func TestAggregated(t *testing.T) {
 	h, registry := newHandler(t)
 	theirs := parse[apidiscoveryv2.APIGroupDiscoveryList](t, documents(t)("aggregated_v2.json"))
@@ -151,7 +151,7 @@ func TestAggregated(t *testing.T) {
 		t.Errorf("v2beta1, which is of the past: %d", beta.Code)
 	}
 
-	// ETags live as long as the document.
+	// ETags are valid as long as the document.
 	etag := w.Header().Get("ETag")
 	if code := get(t, h, "/apis", "Accept", aggregatedV2, "If-None-Match", etag).Code; code != http.StatusNotModified || etag == "" {
 		t.Errorf("If-None-Match %s: %d", etag, code)
@@ -173,7 +173,7 @@ func resources(list apidiscoveryv2.APIGroupDiscoveryList) map[string]string {
 	for _, g := range list.Items {
 		for _, v := range g.Versions {
 			for _, r := range v.Resources {
-				// Subresources that are not served yet are another test's matter.
+				// Another test compares subresources.
 				r.Subresources = nil
 				data, _ := json.Marshal(r)
 				out[g.Name+"/"+v.Version+"/"+r.Resource] = string(data)

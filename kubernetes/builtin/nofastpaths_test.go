@@ -7,8 +7,8 @@ import (
 	"kelson.dev/kubernetes/builtin/managedfields"
 )
 
-// TestNoFastPaths checks that Config.NoFastPaths reaches every kind: none has a strategy, field manager or codec that answers in the
-// library's place. Resources with fast paths in the same process keep theirs.
+// TestNoFastPaths checks that Config.NoFastPaths reaches every kind: no strategy, field manager or
+// codec has a fast path. Resources with fast paths in the same process keep theirs.
 func TestNoFastPaths(t *testing.T) {
 	for _, off := range []bool{true, false} {
 		resources, err := Resources(Config{NoFastPaths: off})

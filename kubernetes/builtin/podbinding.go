@@ -19,7 +19,7 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// binding serves the kind that existed before pods/binding: POST to bindings binds the pod of that name.
+// binding serves the kind that preceded pods/binding: POST to bindings binds the pod of that name.
 func (k *kinds) binding() *review {
 	return &review{namespaced: true, create: func(ctx context.Context, req *resource.Request, hub runtime.Object) (runtime.Object, error) {
 		b := hub.(*core.Binding)
@@ -36,7 +36,8 @@ func (k *kinds) bindPod(ctx context.Context, req *resource.Request, body runtime
 	return k.bind(ctx, req, req.Name, b)
 }
 
-// bind gives a pod its node. It is refused with a conflict for a pod that has one, that is being deleted, or that has scheduling gates.
+// bind assigns a pod to a node. It returns a conflict if the pod has a node, is being deleted, or
+// has scheduling gates.
 func (k *kinds) bind(ctx context.Context, req *resource.Request, name string, b *core.Binding) (runtime.Object, error) {
 	if name != b.Name {
 		return nil, apierrors.NewBadRequest("name in URL does not match name in Binding object")
@@ -70,7 +71,7 @@ func checkPrecondition(what, want, is string) error {
 	return nil
 }
 
-// assign writes the binding into the pod.
+// assign copies the binding to the pod.
 func assign(p *core.Pod, b *core.Binding) error {
 	switch {
 	case p.DeletionTimestamp != nil:
@@ -81,7 +82,7 @@ func assign(p *core.Pod, b *core.Binding) error {
 		return fmt.Errorf("pod %v has non-empty .spec.schedulingGates", p.Name)
 	}
 	p.Spec.NodeName = b.Target.Name
-	p.Status.NominatedNodeName = "" // the hint has served
+	p.Status.NominatedNodeName = "" // the scheduler's proposal is obsolete
 	p.Annotations = merged(p.Annotations, b.Annotations)
 	p.Labels = merged(p.Labels, b.Labels)
 	podutil.DropInitContainerAnnotations(p.Annotations)
@@ -97,8 +98,8 @@ func merged(into, from map[string]string) map[string]string {
 	return into
 }
 
-// unchecked is a strategy for writes that the control plane itself makes to a part of an object that no update may change
-// (a pod's node). Only metadata is checked.
+// unchecked is a strategy for writes of the control plane itself to a field that updates must not
+// change (a pod's node). It validates only metadata.
 type unchecked struct{ upstream.RESTUpdateStrategy }
 
 func (unchecked) PrepareForUpdate(context.Context, runtime.Object, runtime.Object) {}

@@ -15,8 +15,8 @@ import (
 // podCertificates is the strategy of PodCertificateRequests.
 var podCertificates = podcertificaterequest.NewStrategy()
 
-// signed gives PodCertificateRequests a status that only those may write who may sign for the signer which a request names. The Resources given
-// are shared by all control planes and stay as they are.
+// signed returns shared with a status strategy for PodCertificateRequests that requires permission
+// to sign for the signer of the request. It does not modify shared, which all control planes use.
 func (k *kinds) signed(shared []*resource.Resource) []*resource.Resource {
 	out := slices.Clone(shared)
 	for i, r := range out {
@@ -35,7 +35,8 @@ func (k *kinds) signed(shared []*resource.Resource) []*resource.Resource {
 	return out
 }
 
-// podCertificateFields are the fields by which PodCertificateRequests can be selected: a kubelet follows those of its node, a signer its own.
+// podCertificateFields returns the selectable fields of PodCertificateRequests. Kubelets select by
+// node, signers by signer name.
 func podCertificateFields(r *certificates.PodCertificateRequest) fields.Set {
 	return generic.AddObjectMetaFieldsSet(fields.Set{
 		"spec.signerName": r.Spec.SignerName, "spec.podName": r.Spec.PodName, "spec.nodeName": string(r.Spec.NodeName),

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// podRequest is the body of a PodCertificateRequest for a key, and a certificate of that key.
+// podRequest returns the body of a PodCertificateRequest for a key, and a certificate of that key.
 func podRequest(t *testing.T, name string) (body string, certificate func(begin time.Time, lifetime time.Duration) string) {
 	t.Helper()
 	public, key, err := ed25519.GenerateKey(nil)
@@ -39,7 +39,7 @@ func podRequest(t *testing.T, name string) (body string, certificate func(begin 
 	}
 }
 
-// issued is the status of a request that has its certificate.
+// issued is the status of a request whose certificate was issued.
 func issued(chain string, begin time.Time, lifetime time.Duration) string {
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 	return fmt.Sprintf(`{"status": {"certificateChain": %q, "notBefore": %q, "beginRefreshAt": %q, "notAfter": %q,
@@ -47,7 +47,8 @@ func issued(chain string, begin time.Time, lifetime time.Duration) string {
 		chain, at(begin), at(begin.Add(lifetime/2)), at(begin.Add(lifetime)), at(begin))
 }
 
-// A kubelet asks for the certificate of a pod, and the one who may sign for the signer gives it, once. // API-11
+// A kubelet requests a certificate for a pod. A user with permission to sign for the signer issues
+// it once. // API-11
 func TestPodCertificateRequests(t *testing.T) {
 	signs := authorizer.DecisionNoOpinion
 	var asked []string
@@ -86,7 +87,7 @@ func TestPodCertificateRequests(t *testing.T) {
 			t.Errorf("%s, want %s", msg, name)
 		}
 	}
-	s.do(200, "PATCH", path+"/r", good) // not the way to a status
+	s.do(200, "PATCH", path+"/r", good) // the main resource does not change the status
 	want(t, "status", str(s.do(200, "GET", path+"/r", ""), "status", "certificateChain"), "")
 	if chain := str(s.do(200, "PATCH", path+"/r/status", good), "status", "certificateChain"); !strings.HasPrefix(chain, "-----BEGIN CERTIFICATE-----") {
 		t.Errorf("chain %q", chain)
@@ -98,7 +99,7 @@ func TestPodCertificateRequests(t *testing.T) {
 	s.refused(422, "Invalid", "PATCH", path+"/r", `{"spec": {"signerName": "example.com/t"}}`)
 }
 
-// Who follows requests selects them by what is in them. // API-11
+// Clients can select PodCertificateRequests by their fields. // API-11
 func TestSelectPodCertificateRequests(t *testing.T) {
 	s := serve(t, Config{})
 	const path = "/apis/certificates.k8s.io/v1/namespaces/default/podcertificaterequests"

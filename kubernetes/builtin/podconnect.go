@@ -23,21 +23,21 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// Node is one that runs in this process. It serves a kubelet's HTTP API, without a network between.
+// Node is a node that runs in this process. It serves a kubelet's HTTP API without a network.
 type Node interface {
 	http.Handler
 	// Dial connects to a port of a pod of the node.
 	Dial(ctx context.Context, pod *corev1.Pod, port uint16) (net.Conn, error)
 }
 
-// connector is one of Kubernetes' own subresources that answer by themselves.
+// connector is a subresource of Kubernetes that serves connections itself.
 type connector interface {
 	upstream.Connecter
 	New() runtime.Object
 }
 
-// podConnections are the subresources that lead into a container, by way of its node. All that is between a client's SPDY or
-// WebSocket and the kubelet's is Kubernetes' own.
+// podConnections returns the subresources that connect to a container through its node. Kubernetes'
+// own code translates between the client's and the kubelet's SPDY or WebSocket connections.
 func (k *kinds) podConnections() []resource.Subresource {
 	return []resource.Subresource{
 		k.stream("attach", "PodAttachOptions", func(p *core.Pod) connector {
@@ -74,7 +74,7 @@ func (k *kinds) stream(name, kind string, of func(*core.Pod) connector) resource
 	}
 }
 
-// connectOptions reads the options of a connection from its query.
+// connectOptions decodes the options of a connection from its query.
 func connectOptions(opts runtime.Object, query url.Values) (runtime.Object, error) {
 	if err := legacyscheme.ParameterCodec.DecodeParameters(query, corev1.SchemeGroupVersion, opts); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
@@ -82,7 +82,7 @@ func connectOptions(opts runtime.Object, query url.Values) (runtime.Object, erro
 	return opts, nil
 }
 
-// responder answers for a handler that could not do it, with the request's own writer.
+// responder writes the error of a handler with the writer of its request.
 type responder struct {
 	fail func(http.ResponseWriter, *http.Request, error)
 	w    http.ResponseWriter
@@ -99,17 +99,17 @@ func (r *responder) before(h http.Handler) http.Handler {
 	})
 }
 
-// kubelets tells how to reach the kubelet of a node.
+// kubelets returns how to connect to the kubelet of a node.
 type kubelets struct{ *kinds }
 
-// kubeletPort is the port of kubelets in URLs; nothing listens there.
+// kubeletPort is the port in the URLs of kubelets. No process listens on it.
 const kubeletPort = "10250"
 
-// GetConnectionInfo gives a transport that ends with ctx.
+// GetConnectionInfo returns a transport whose connections end with ctx.
 func (k kubelets) GetConnectionInfo(ctx context.Context, name types.NodeName) (*client.ConnectionInfo, error) {
 	n, ok := k.node(string(name))
 	if !ok {
-		return nil, apierrors.NewInternalError(fmt.Errorf("no address of node %q is known", name))
+		return nil, apierrors.NewInternalError(fmt.Errorf("node %q is not reachable: it does not run in this process", name))
 	}
 	transport := through(func(context.Context, string) (net.Conn, error) { return inprocess.Dial(ctx, n), nil })
 	return &client.ConnectionInfo{
@@ -125,7 +125,7 @@ func (k *kinds) node(name string) (Node, bool) {
 	return k.cfg.Node(name)
 }
 
-// through makes a transport for the requests of one connection: none is kept for later ones.
+// through returns a transport that opens a new connection for each request.
 func through(dial func(ctx context.Context, port string) (net.Conn, error)) *http.Transport {
 	return &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 		_, port, err := net.SplitHostPort(address)
@@ -136,7 +136,7 @@ func through(dial func(ctx context.Context, port string) (net.Conn, error)) *htt
 	}}
 }
 
-// may is who decides whether a connection that begins with GET may be made, too: it is a create.
+// may returns the authorizer of upgrades that begin with GET: they need the permission to create.
 func (k *kinds) may() authorizer.UnconditionalAuthorizer {
 	if k.cfg.Authorizer == nil {
 		return everything{}
@@ -144,7 +144,7 @@ func (k *kinds) may() authorizer.UnconditionalAuthorizer {
 	return k.cfg.Authorizer
 }
 
-// without an authorizer, everything is allowed.
+// everything is the authorizer that allows everything.
 type everything struct{}
 
 func (everything) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {

@@ -22,7 +22,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// evictPod serves pods/eviction: it deletes the pod if the one disruption budget over it allows that now.
+// evictPod serves pods/eviction. It deletes the pod unless the pod's disruption budget does not
+// allow that now. Several budgets that select the pod are an error.
 func (k *kinds) evictPod(ctx context.Context, req *resource.Request, body runtime.Object) (runtime.Object, error) {
 	eviction := &policy.Eviction{}
 	if err := Scheme().Convert(body, eviction, nil); err != nil {
@@ -53,7 +54,8 @@ func (k *kinds) evictPod(ctx context.Context, req *resource.Request, body runtim
 			return &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusCreated}, nil
 		case !apierrors.IsConflict(err) || resourceVersionOf(opts) != "":
 			return nil, err
-		case !safe: // an unhealthy pod changed, it may guard something now
+		// An unhealthy pod has changed and may count for the budget now.
+		case !safe:
 			return nil, tooManyRequests(10, "The pod changed while it was being evicted.")
 		case retry == 20:
 			return nil, err
@@ -61,7 +63,7 @@ func (k *kinds) evictPod(ctx context.Context, req *resource.Request, body runtim
 	}
 }
 
-// evictionOptions are the delete options of an eviction, with the request's dry run.
+// evictionOptions returns the delete options of an eviction, with the dryRun of the request.
 func evictionOptions(req *resource.Request, e *policy.Eviction) (*metav1.DeleteOptions, error) {
 	opts := e.DeleteOptions.DeepCopy()
 	if opts == nil {
@@ -87,7 +89,8 @@ func resourceVersionOf(opts *metav1.DeleteOptions) string {
 	return *opts.Preconditions.ResourceVersion
 }
 
-// evict marks the pod as disrupted and deletes it; pinned: only in the state it was looked at.
+// evict marks the pod as disrupted and deletes it. If pinned, both have the revision of p as a
+// precondition.
 func (k *kinds) evict(ctx context.Context, objects resource.Objects, p *core.Pod, opts *metav1.DeleteOptions, pinned, dryRun bool) error {
 	pods := k.resource("", "pods")
 	opts = opts.DeepCopy()
@@ -126,12 +129,12 @@ func (k *kinds) evict(ctx context.Context, objects resource.Objects, p *core.Pod
 	return err
 }
 
-// spend takes one disruption from the budget over a pod, if it needs one. pinned says that what was decided holds only for the
-// pod's current state; safe, that a conflict may simply be tried again.
+// spend takes one disruption from the budget of a pod if the eviction needs one. If pinned, the
+// decision holds only for the revision of p. If safe, the caller may retry after a conflict.
 func (k *kinds) spend(ctx context.Context, objects resource.Objects, p *core.Pod, dryRun bool) (safe, pinned bool, err error) {
 	ended := p.Status.Phase == core.PodSucceeded || p.Status.Phase == core.PodFailed || p.DeletionTimestamp != nil
 	if ended || p.Status.Phase == core.PodPending {
-		return true, !ended, nil // it guards nothing
+		return true, !ended, nil // the pod does not count for any budget
 	}
 	budgets, err := k.budgets(ctx, objects, p)
 	if err != nil {
@@ -152,7 +155,7 @@ func (k *kinds) spend(ctx context.Context, objects resource.Objects, p *core.Pod
 		always := b.Spec.UnhealthyPodEvictionPolicy != nil && *b.Spec.UnhealthyPodEvictionPolicy == policy.AlwaysAllow
 		enough := b.Status.CurrentHealthy >= b.Status.DesiredHealthy && b.Status.DesiredHealthy > 0
 		if always || enough {
-			return false, true, nil // an unhealthy pod more or less changes nothing
+			return false, true, nil // evicting an unhealthy pod does not reduce the healthy ones
 		}
 	}
 	_, err = objects.Update(ctx, k.resource("policy", "poddisruptionbudgets"), b.Namespace, b.Name, poddisruptionbudget.StatusStrategy, dryRun,
@@ -160,7 +163,7 @@ func (k *kinds) spend(ctx context.Context, objects resource.Objects, p *core.Pod
 	return true, false, err
 }
 
-// budgets are the disruption budgets that select a pod.
+// budgets returns the disruption budgets that select a pod.
 func (k *kinds) budgets(ctx context.Context, objects resource.Objects, p *core.Pod) ([]*policy.PodDisruptionBudget, error) {
 	hubs, err := objects.List(ctx, k.resource("policy", "poddisruptionbudgets"), p.Namespace, labels.Everything())
 	if err != nil {
@@ -177,9 +180,11 @@ func (k *kinds) budgets(ctx context.Context, objects resource.Objects, p *core.P
 	return out, nil
 }
 
-// take writes one disruption into a budget's status, or says why there is none to take.
+// take records one disruption in a budget's status, or returns why the budget allows none.
 func take(b *policy.PodDisruptionBudget, podName string) error {
-	const most = 2000 // disrupted pods that the budget's controller has not seen go
+	// most is the maximum number of disrupted pods whose deletion the budget's controller has not
+	// observed.
+	const most = 2000
 	switch {
 	case b.Status.ObservedGeneration < b.Generation:
 		return tooManyRequests(10, fmt.Sprintf("The disruption budget %s is still being processed by the server.", b.Name))

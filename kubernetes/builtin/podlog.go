@@ -22,8 +22,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// podLog serves pods/log: it checks the options as Kubernetes does, opens the log before the answer begins, so that
-// an error becomes a Status, and sends each chunk as it comes.
+// podLog serves pods/log. It validates the options as Kubernetes does. It opens the log before it
+// starts the response, so that an error becomes a Status. Then it sends each chunk when it is read.
 func (k *kinds) podLog(ctx context.Context, req *resource.Request, obj runtime.Object) (http.Handler, error) {
 	p, ok := obj.(*core.Pod)
 	if !ok {
@@ -44,7 +44,7 @@ func (k *kinds) podLog(ctx context.Context, req *resource.Request, obj runtime.O
 	if err != nil {
 		return nil, err
 	}
-	if container == "" { // not on a node yet: there is nothing to read
+	if container == "" { // not scheduled yet: there is no log
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), nil
 	}
 	opts.Container = container
@@ -90,13 +90,15 @@ func stream(w http.ResponseWriter, log io.ReadCloser) {
 			}
 		}
 		if err != nil {
-			return // the status is sent: the end of the stream is all that can be said
+			// The status code is sent already, so an error can only end the response.
+			return
 		}
 	}
 }
 
-// logContainer checks the container that the options name, or finds the one they mean. It is "" for a pod without a node.
-// Kubernetes' rules and words are those of the function that locates a log on a kubelet; the location's last part is the container.
+// logContainer validates the container of the options, or selects the default one. It returns ""
+// for a pod without a node. Kubernetes' function that locates a log on a kubelet has the rules and
+// messages; the last segment of the location is the container.
 func logContainer(ctx context.Context, p *core.Pod, opts *core.PodLogOptions) (string, error) {
 	location, _, err := pod.LogLocation(ctx, onePod{p}, nowhere{}, p.Name, opts)
 	if err != nil || location == nil {
@@ -105,14 +107,14 @@ func logContainer(ctx context.Context, p *core.Pod, opts *core.PodLogOptions) (s
 	return path.Base(location.Path), nil
 }
 
-// onePod is a getter that has one pod.
+// onePod is a getter of one pod.
 type onePod struct{ pod *core.Pod }
 
 func (o onePod) Get(context.Context, string, *metav1.GetOptions) (runtime.Object, error) {
 	return o.pod, nil
 }
 
-// nowhere stands in for the address of a kubelet, which is not used.
+// nowhere returns an empty address of a kubelet, which is not used.
 type nowhere struct{}
 
 func (nowhere) GetConnectionInfo(context.Context, types.NodeName) (*client.ConnectionInfo, error) {

@@ -7,7 +7,7 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// podSubresources are all but status.
+// podSubresources returns the subresources of pods except status.
 func (k *kinds) podSubresources() []resource.Subresource {
 	return append(k.podConnections(), []resource.Subresource{
 		{Name: "binding", GVK: schema.GroupVersionKind{Version: "v1", Kind: "Binding"}, Create: k.bindPod},

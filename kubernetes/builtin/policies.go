@@ -16,8 +16,9 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// policies gives the kinds of admission policies strategies that ask whether the author may read the parameters that a policy or its
-// binding names. The Resources given are shared by all control planes and stay as they are.
+// policies returns shared with strategies for admission policies and their bindings that require
+// the author to have permission to read the parameters. It does not modify shared, which all
+// control planes use.
 func (k *kinds) policies(shared []*resource.Resource) []*resource.Resource {
 	may, resolve := k.authorizer(), resolver.ResourceResolverFunc(k.resolve)
 	strategies := map[string]resource.Strategy{
@@ -38,7 +39,7 @@ func (k *kinds) policies(shared []*resource.Resource) []*resource.Resource {
 	return out
 }
 
-// resolve finds the resource of a kind.
+// resolve returns the resource of a kind.
 func (k *kinds) resolve(gvk schema.GroupVersionKind) (schema.GroupVersionResource, error) {
 	if k.cfg.Registry != nil {
 		if res, ok := k.cfg.Registry.Current().ByKind(gvk.GroupKind()); ok {
@@ -50,7 +51,7 @@ func (k *kinds) resolve(gvk schema.GroupVersionKind) (schema.GroupVersionResourc
 	return schema.GroupVersionResource{}, &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
 }
 
-// boundPolicies reads the policies that bindings name.
+// boundPolicies reads the policies to which bindings refer.
 type boundPolicies struct{ *kinds }
 
 func (b boundPolicies) GetValidatingAdmissionPolicy(ctx context.Context, name string) (*admissionregistration.ValidatingAdmissionPolicy, error) {

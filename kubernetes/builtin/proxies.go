@@ -26,14 +26,15 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// proxied makes the proxy subresource of a kind: locate finds where a request goes, and the transport that takes it there.
+// proxied returns the proxy subresource of a kind. locate returns the destination of a request and
+// the transport to it.
 func (k *kinds) proxied(kind, what string, options func() runtime.Object, locate func(context.Context, *resource.Request, runtime.Object) (*url.URL, http.RoundTripper, error)) resource.Subresource {
 	return resource.Subresource{
 		Name: "proxy", GVK: schema.GroupVersionKind{Version: "v1", Kind: kind}, Verbs: []string{"create", "delete", "get", "patch", "update"},
 		ConnectVerbs: []string{
 			http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead, http.MethodOptions,
 		},
-		// In the path may stand "name", "name:port" or "scheme:name:port".
+		// The name in the path is "name", "name:port" or "scheme:name:port".
 		Object: func(id string) (string, error) {
 			_, name, _, ok := utilnet.SplitSchemeNamePort(id)
 			if !ok {
@@ -97,7 +98,7 @@ func hostPort(ip, port string) string {
 	return ip
 }
 
-// toPod is the way to a pod whose node is in this process; nil when it is not.
+// toPod returns a transport to a pod whose node runs in this process; nil if it does not.
 func (k *kinds) toPod(ctx context.Context, p *core.Pod) (*http.Transport, error) {
 	n, ok := k.node(p.Spec.NodeName)
 	if !ok {
@@ -126,12 +127,13 @@ func (k *kinds) toPod(ctx context.Context, p *core.Pod) (*http.Transport, error)
 	return transport, nil
 }
 
-// toNetwork is the way to pods on other machines.
+// toNetwork returns a transport to pods on other machines.
 func toNetwork() *http.Transport {
 	return &http.Transport{DisableKeepAlives: true, TLSClientConfig: anyCertificate()}
 }
 
-// anyCertificate is good enough, as for kube-apiserver: a pod's certificate is not for its address.
+// anyCertificate accepts every certificate, as kube-apiserver does: certificates of pods are not
+// issued for their addresses.
 func anyCertificate() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
 
 func (k *kinds) serviceProxy() resource.Subresource {
@@ -169,7 +171,7 @@ func (k *kinds) serviceProxy() resource.Subresource {
 		})
 }
 
-// portName is the name of a service's port by its number.
+// portName returns the name of a service's port.
 func portName(svc *core.Service, number int64) (string, error) {
 	for _, p := range svc.Spec.Ports {
 		if int64(p.Port) == number {
@@ -198,7 +200,8 @@ func (k *kinds) endpointSlices(ctx context.Context, req *resource.Request, svc *
 	return slices, nil
 }
 
-// endpointPod is the pod of an endpoint, if it is one and has the address: a service must not lead elsewhere.
+// endpointPod returns the pod of an endpoint; nil unless the pod exists and has the endpoint's
+// address. Otherwise an EndpointSlice could direct the proxy to any address.
 func (k *kinds) endpointPod(ctx context.Context, req *resource.Request, ep *discoveryv1.Endpoint) *core.Pod {
 	if ep.TargetRef == nil || ep.TargetRef.Namespace != req.Namespace || len(ep.Addresses) == 0 {
 		return nil
@@ -225,7 +228,8 @@ func (k *kinds) nodeProxy() resource.Subresource {
 				return nil, nil, err
 			}
 			if port != "" && port != info.Port {
-				return nil, nil, apierrors.NewBadRequest("address not allowed") // its address is this machine's own
+				// The node's address is an address of this machine.
+				return nil, nil, apierrors.NewBadRequest("address not allowed")
 			}
 			return &url.URL{Scheme: info.Scheme, Host: net.JoinHostPort(info.Hostname, info.Port)}, info.Transport, nil
 		})

@@ -23,14 +23,15 @@ import (
 // Rules lists the rules of roles, and those that apply to a user.
 type Rules = validation.AuthorizationRuleResolver
 
-// guard keeps users from giving away by roles and bindings what they have not themselves. What Kubernetes does so in the storage of
-// these kinds happens before their strategies see an object: it is their hook.
+// guard prevents users from granting permissions that they do not have, through roles and bindings.
+// Kubernetes checks this in the storage of these kinds, before their strategies. Here a hook does.
 type guard struct {
 	rules Rules
 	may   authorizer.UnconditionalAuthorizer
 }
 
-// guarded gives the kinds of RBAC their guard. The Resources given are shared by all control planes and stay as they are.
+// guarded returns shared with the guard for the kinds of RBAC. It does not modify shared, which all
+// control planes use.
 func (k *kinds) guarded(shared []*resource.Resource) []*resource.Resource {
 	if k.cfg.Rules == nil {
 		return shared
@@ -51,7 +52,7 @@ func (k *kinds) guarded(shared []*resource.Resource) []*resource.Resource {
 	return out
 }
 
-// authorizer is the configured one, or one that allows everything.
+// authorizer returns the configured authorizer, or one that allows everything.
 func (k *kinds) authorizer() authorizer.UnconditionalAuthorizer {
 	if k.cfg.Authorizer == nil {
 		return authorizerfactory.NewAlwaysAllowAuthorizer()
@@ -59,12 +60,12 @@ func (k *kinds) authorizer() authorizer.UnconditionalAuthorizer {
 	return k.cfg.Authorizer
 }
 
-// cosmetic says whether an update changes nothing but what the garbage collector needs to change.
+// cosmetic reports whether an update changes only fields that the garbage collector changes.
 func cosmetic(hub, old runtime.Object) bool {
 	return old != nil && registry.IsOnlyMutatingGCFields(hub, old, helper.Semantic)
 }
 
-// rolesFree says whether a role may be written without looking at its rules.
+// rolesFree reports whether a role may be written regardless of its rules.
 func (g *guard) rolesFree(ctx context.Context, hub, old runtime.Object) bool {
 	return registry.EscalationAllowed(ctx) || registry.RoleEscalationAuthorized(ctx, g.may) || cosmetic(hub, old)
 }
@@ -98,7 +99,8 @@ func (g *guard) clusterRole(ctx context.Context, hub, old runtime.Object) error 
 	if !aggregates(role) && !aggregates(before) {
 		return nil
 	}
-	// An aggregated role may gather anything, and one that was may have kept a role from being tightened.
+	// Aggregation can add any rules to a role, and restores rules that are removed. Setting or
+	// removing it therefore needs all permissions.
 	everything := []rbac.PolicyRule{
 		{Verbs: []string{rbac.VerbAll}, APIGroups: []string{rbac.APIGroupAll}, Resources: []string{rbac.ResourceAll}},
 		{Verbs: []string{rbac.VerbAll}, NonResourceURLs: []string{rbac.NonResourceAll}},

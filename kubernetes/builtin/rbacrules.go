@@ -8,11 +8,13 @@ import (
 	"k8s.io/kubernetes/pkg/apis/rbac"
 )
 
-// maxPermissions bounds how many combinations of group, resource, verb and name are compared with what a user may do. Kubernetes' library makes a rule
-// of each of them and compares it with every rule of the user: a list of a thousand of each, in a hundred kilobytes, would fill the memory.
+// maxPermissions limits how many combinations of group, resource, verb and name are compared with
+// the permissions of a user. Kubernetes' library expands the rules to these combinations and
+// compares each with every rule of the user. Lists with a thousand elements each fit into a hundred
+// kilobytes and would exhaust the memory.
 const maxPermissions = 50_000
 
-// permissions counts combinations; it stops beyond maxPermissions.
+// permissions counts combinations, up to maxPermissions+1.
 type permissions struct{ count int }
 
 func (p *permissions) add(groups, resources, verbs, names, urls int) {
@@ -21,12 +23,12 @@ func (p *permissions) add(groups, resources, verbs, names, urls int) {
 		for _, n := range factors {
 			product = min(product*n, maxPermissions+1)
 		}
-		// A rule that allows nothing costs something, too.
+		// A rule that grants nothing is compared, too.
 		p.count = min(p.count+max(product, 1), maxPermissions+1)
 	}
 }
 
-// err is the answer if there are too many.
+// err returns an error if there are too many combinations.
 func (p *permissions) err() error {
 	if p.count <= maxPermissions {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/rbac"
 )
 
-// Rules that combine to more permissions than can be compared are refused before any is made.
+// Rules with too many combinations are refused before they are expanded.
 func TestFewPermissions(t *testing.T) {
 	some := func(n int) []string { return make([]string, n) }
 	for name, test := range map[string]struct {

@@ -22,20 +22,20 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// review is a kind that is answered, not stored.
+// review is a kind whose objects are answered and not stored.
 type review struct {
 	namespaced bool
 	create     func(ctx context.Context, req *resource.Request, hub runtime.Object) (runtime.Object, error)
 }
 
-// answers makes a review of one of Kubernetes' registries, which keep nothing.
+// answers returns the review of one of Kubernetes' registries, which store nothing.
 func answers(namespaced bool, registry upstream.Creater) *review {
 	return &review{namespaced, func(ctx context.Context, req *resource.Request, hub runtime.Object) (runtime.Object, error) {
 		return registry.Create(request.WithNamespace(ctx, req.Namespace), hub, nil, &metav1.CreateOptions{})
 	}}
 }
 
-// reviews are the questions that can be asked about tokens and permissions.
+// reviews returns the kinds that ask about tokens and permissions.
 func (k *kinds) reviews() []entry {
 	authz := k.authorizer()
 	rules, ok := authz.(authorizer.RuleResolver)
@@ -58,7 +58,7 @@ func (k *kinds) reviews() []entry {
 	}
 }
 
-// noRules answers rules reviews where the authorizer cannot list what it allows.
+// noRules answers rules reviews if the authorizer cannot list rules.
 type noRules struct{}
 
 func (noRules) RulesFor(context.Context, user.Info, string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {

@@ -17,14 +17,15 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// scaled are the parts of a hub that its scale subresource shows.
+// scaled holds the parts of a hub that its scale subresource shows.
 type scaled struct {
 	desired  *int32 // changed in place
 	current  int32
 	selector labels.Selector
 }
 
-// scale makes the scale subresource of a kind. A write to it is an update of spec.replicas, with the kind's own strategy.
+// scale returns the scale subresource of a kind. A write to it updates spec.replicas with the
+// kind's own strategy.
 func scale(strategy resource.Strategy, of func(hub runtime.Object) (scaled, error)) resource.Subresource {
 	return resource.Subresource{
 		Name: "scale",

@@ -11,25 +11,26 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
-	fastfields "kelson.dev/kubernetes/builtin/managedfields"
+	"kelson.dev/apiserver/fastpath/shape"
 )
 
-// schemas is the managedfields.TypeConverter of all built-in kinds: it determines which lists merge by which keys. It builds the schema
-// of a kind on first use, from the types that the kind reaches. It is safe for concurrent use.
+// schemas is the managedfields.TypeConverter of all built-in kinds: it determines which lists merge
+// by which keys. It builds the schema of a kind on first use, from the types that the kind reaches.
+// It is safe for concurrent use.
 //
-// Kubernetes builds its converter from the OpenAPI definitions of all types, which costs 10 ms and 10 MB per process. This one reads
-// a text that a test generates from those definitions.
+// Kubernetes builds its converter from the OpenAPI definitions of all types, which costs 10 ms and
+// 10 MB per process. This one reads a text that a test generates from those definitions.
 type schemas struct {
 	mu     sync.Mutex
-	lines  map[string]string // name of a type → how the text describes it; nil until it is needed
+	lines  map[string]string // name of a type → its line in the text; nil until first use
 	types  map[string]smd.TypeDef
 	kinds  map[schema.GroupVersionKind]*typed.ParseableType
-	shapes map[schema.GroupVersionKind]*fastfields.Shape
+	shapes map[schema.GroupVersionKind]*shape.Shape
 }
 
 // sharedSchemas returns the schemas that all control planes of a process share.
 var sharedSchemas = sync.OnceValue(func() *schemas {
-	return &schemas{types: map[string]smd.TypeDef{}, kinds: map[schema.GroupVersionKind]*typed.ParseableType{}, shapes: map[schema.GroupVersionKind]*fastfields.Shape{}}
+	return &schemas{types: map[string]smd.TypeDef{}, kinds: map[schema.GroupVersionKind]*typed.ParseableType{}, shapes: map[schema.GroupVersionKind]*shape.Shape{}}
 })
 
 //go:generate go test -run TestSchemaText -update .
@@ -59,7 +60,7 @@ func (s *schemas) TypedToObject(value *typed.TypedValue) (runtime.Object, error)
 var noSchemas = sync.OnceValue(func() managedfields.TypeConverter {
 	none, err := managedfields.NewTypeConverter(nil, false)
 	if err != nil {
-		panic(err) // of nothing
+		panic(err) // of a nil object
 	}
 	return none
 })
@@ -100,19 +101,19 @@ func (s *schemas) typeOf(kind schema.GroupVersionKind) (*typed.ParseableType, er
 }
 
 // shape returns the Shape of a kind, or nil for one that is not in the text.
-func (s *schemas) shape(kind schema.GroupVersionKind) (*fastfields.Shape, error) {
+func (s *schemas) shape(kind schema.GroupVersionKind) (*shape.Shape, error) {
 	t, err := s.typeOf(kind)
 	if t == nil || err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	shape, ok := s.shapes[kind]
+	known, ok := s.shapes[kind]
 	if !ok {
-		shape = fastfields.ShapeOf(t)
-		s.shapes[kind] = shape
+		known = shape.FromTyped(t)
+		s.shapes[kind] = known
 	}
-	return shape, nil
+	return known, nil
 }
 
 // collect adds a type and all types that it refers to.
@@ -137,7 +138,7 @@ func (s *schemas) collect(name string, reached map[string]smd.TypeDef) error {
 	return references(def.Atom, func(name string) error { return s.collect(name, reached) })
 }
 
-// references calls each with every type that an atom refers to.
+// references calls each with every type to which an atom refers.
 func references(a smd.Atom, each func(name string) error) error {
 	ref := func(r smd.TypeRef) error {
 		if r.NamedType != nil {

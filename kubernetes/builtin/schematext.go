@@ -23,7 +23,7 @@ var scalars = map[byte]smd.Scalar{'s': smd.String, 'n': smd.Numeric, 'b': smd.Bo
 
 var relations = map[byte]smd.ElementRelationship{'a': smd.Atomic, 'x': smd.Associative, 'p': smd.Separable}
 
-// splitSchemaText finds the line of each type.
+// splitSchemaText maps the names of types to their lines.
 func splitSchemaText(text string) map[string]string {
 	lines := make(map[string]string, strings.Count(text, "\n"))
 	for line := range strings.Lines(text) {
@@ -43,7 +43,7 @@ func parseAtom(text string) (smd.Atom, error) {
 	return a, r.err
 }
 
-// schemaReader reads from the front of rest. After an error it reads nothing more.
+// schemaReader reads from the start of rest. After an error it reads nothing.
 type schemaReader struct {
 	rest string
 	err  error
@@ -56,7 +56,7 @@ func (r *schemaReader) fail(want string) {
 	r.rest = ""
 }
 
-// next takes a byte if it comes next.
+// next consumes a byte if it is the next one, and reports whether it was.
 func (r *schemaReader) next(b byte) bool {
 	if r.rest == "" || r.rest[0] != b {
 		return false
@@ -71,7 +71,7 @@ func (r *schemaReader) want(b byte) {
 	}
 }
 
-// until takes what comes before a byte, and the byte.
+// until consumes everything up to and including a byte, and returns what precedes it.
 func (r *schemaReader) until(b byte) string {
 	before, after, ok := strings.Cut(r.rest, string(b))
 	if !ok {
@@ -127,7 +127,7 @@ func (r *schemaReader) atom() (a smd.Atom) {
 
 func (r *schemaReader) field() smd.StructField {
 	f := smd.StructField{Name: r.until(':'), Type: r.ref()}
-	if strings.Contains(f.Name, ",") { // else it could be taken for a relation
+	if strings.Contains(f.Name, ",") { // the field would be parsed as a relation
 		r.fail("a name without comma")
 	}
 	if r.next('=') {

@@ -21,7 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "write the text of the schemas again")
 
-// The text says what Kubernetes' own definitions say, of every type that a served kind reaches; -update makes it so.
+// The text equals Kubernetes' own definitions of every type that a served kind reaches. -update
+// regenerates it.
 func TestSchemaText(t *testing.T) {
 	want := upstreamSchema(t)
 	var text strings.Builder
@@ -48,7 +49,7 @@ func TestSchemaText(t *testing.T) {
 	}
 }
 
-// upstreamSchema has the types that the served kinds reach, as Kubernetes would make them.
+// upstreamSchema returns the types that the served kinds reach, built as Kubernetes builds them.
 func upstreamSchema(t *testing.T) map[string]smd.TypeDef {
 	t.Helper()
 	definitions := openapi.GetOpenAPIDefinitions(func(name string) spec.Ref {
@@ -85,12 +86,12 @@ func upstreamSchema(t *testing.T) map[string]smd.TypeDef {
 	}
 	out := map[string]smd.TypeDef{}
 	for _, def := range converted.Types {
-		if def.Map != nil { // made from a map in no order; the order has no meaning
+		if def.Map != nil { // built from a map: the order is random and has no meaning
 			for i, f := range def.Map.Fields {
 				switch v := reflect.ValueOf(f.Default); v.Kind() {
-				case reflect.Int, reflect.Int32: // all integers are one to a schema
+				case reflect.Int, reflect.Int32: // schemas do not distinguish integers
 					def.Map.Fields[i].Default = v.Int()
-				case reflect.String: // and a named string type, of which there is one, is a string
+				case reflect.String: // nor named string types
 					def.Map.Fields[i].Default = v.String()
 				}
 			}

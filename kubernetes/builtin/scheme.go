@@ -12,7 +12,8 @@ import (
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/install"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
-	// Their init registers the types, defaults and conversions of each group. Most come with the printers anyway.
+	// The init functions of these packages register the types, defaults and conversions of each
+	// group. The printers import most of them anyway.
 	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
 	_ "k8s.io/kubernetes/pkg/apis/authentication/install"
@@ -35,11 +36,11 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// Scheme holds the internal and versioned types of all built-in kinds. It is
-// Kubernetes' own one, which the strategies' declarative validation needs too. Never change it.
+// Scheme holds the internal and versioned types of all built-in kinds. It is Kubernetes' own
+// scheme, which the strategies' declarative validation also uses. Do not change it.
 func Scheme() *runtime.Scheme { return completeScheme() }
 
-// completeScheme adds what does not register itself with Kubernetes' scheme.
+// completeScheme adds the kinds of the aggregator, which Kubernetes' scheme lacks.
 var completeScheme = sync.OnceValue(func() *runtime.Scheme {
 	apiregistration.Install(legacyscheme.Scheme)
 	return legacyscheme.Scheme
@@ -48,8 +49,8 @@ var completeScheme = sync.OnceValue(func() *runtime.Scheme {
 // decoders are the strict decoders to the hub types of one group, by media type.
 type decoders map[string]runtime.Decoder
 
-// strictDecoders are the decoders to the hub types of every group. A strict decoder gives the object together with
-// the objections, so it serves the lenient modes as well.
+// strictDecoders returns the decoders to the hub types of every group. A strict decoder returns the
+// object together with its findings, so it also serves the lenient modes.
 var strictDecoders = sync.OnceValue(func() map[schema.GroupVersion]decoders {
 	all := map[schema.GroupVersion]decoders{}
 	for _, version := range Scheme().PrioritizedVersionsAllGroups() {

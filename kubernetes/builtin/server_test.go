@@ -50,7 +50,7 @@ func serveStore(t testing.TB, cfg Config, st *store.Store) *server {
 	return &server{t, handler, st}
 }
 
-// send makes a request as the user "admin". The method APPLY is a server-side apply.
+// send sends a request as the user "admin". The method APPLY is a server-side apply.
 func (s *server) send(method, target, body string, accept ...string) *httptest.ResponseRecorder {
 	s.t.Helper()
 	media := "application/yaml"
@@ -76,12 +76,12 @@ func (s *server) send(method, target, body string, accept ...string) *httptest.R
 	return w
 }
 
-// warnings puts warnings into the header of an answer.
+// warnings adds warnings to the headers of a response.
 type warnings struct{ w http.ResponseWriter }
 
 func (r warnings) AddWarning(_, text string) { r.w.Header().Add("Warning", text) }
 
-// do makes a request that must be answered with a code, and gives the answer.
+// do sends a request, checks the status code and returns the response.
 func (s *server) do(code int, method, target, body string) *unstructured.Unstructured {
 	s.t.Helper()
 	w := s.send(method, target, body)
@@ -97,7 +97,7 @@ func (s *server) do(code int, method, target, body string) *unstructured.Unstruc
 	return out
 }
 
-// refused makes a request that must be refused with a code and a reason, and gives the message.
+// refused sends a request, checks the status code and reason of its error, and returns the message.
 func (s *server) refused(code int, reason metav1.StatusReason, method, target, body string) string {
 	s.t.Helper()
 	status := s.do(code, method, target, body)
@@ -107,7 +107,7 @@ func (s *server) refused(code int, reason metav1.StatusReason, method, target, b
 	return str(status, "message")
 }
 
-// str is the string (or the JSON of another value) at a path.
+// str returns the string at a path, or the JSON of another value.
 func str(u *unstructured.Unstructured, path ...string) string {
 	v, ok, _ := unstructured.NestedFieldNoCopy(u.Object, path...)
 	if s, isString := v.(string); isString || !ok {

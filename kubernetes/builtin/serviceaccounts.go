@@ -24,7 +24,7 @@ import (
 
 var tokenRequest = authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
 
-// serviceAccountSubresources returns none if nothing issues tokens.
+// serviceAccountSubresources returns nil if the control plane does not issue tokens.
 func (k *kinds) serviceAccountSubresources() []resource.Subresource {
 	if k.cfg.Tokens == nil {
 		return nil
@@ -32,7 +32,7 @@ func (k *kinds) serviceAccountSubresources() []resource.Subresource {
 	return []resource.Subresource{{Name: "token", GVK: tokenRequest, Create: k.requestToken}}
 }
 
-// requestToken serves serviceaccounts/token: it issues a token, which nothing keeps.
+// requestToken serves serviceaccounts/token: it issues a token and does not store it.
 func (k *kinds) requestToken(ctx context.Context, req *resource.Request, body runtime.Object) (runtime.Object, error) {
 	tr := &authentication.TokenRequest{}
 	if err := Scheme().Convert(body, tr, nil); err != nil {
@@ -89,8 +89,8 @@ func tokenConflict(kind schema.GroupVersionKind, name string, why error) error {
 	return apierrors.NewConflict(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, name, why)
 }
 
-// boundTo finds the object that a token is to end with. It must exist, be the one of the uid that is given, and a pod must run as the
-// account.
+// boundTo returns the object to which a token is bound. It must exist and have the given uid, and a
+// pod must run as the account.
 func (k *kinds) boundTo(ctx context.Context, req *resource.Request, ref *authentication.BoundObjectReference) (bound tokens.Bound, err error) {
 	if ref == nil {
 		return bound, nil
@@ -130,7 +130,8 @@ func (k *kinds) boundTo(ctx context.Context, req *resource.Request, ref *authent
 	return bound, nil
 }
 
-// nodeOf is the node of a pod, by name alone where there is no such object, or nil for a pod without one.
+// nodeOf returns the node of a pod. If the Node object does not exist, it has only a name. It is
+// nil for a pod without a node.
 func (k *kinds) nodeOf(ctx context.Context, objects resource.Objects, p *core.Pod) (*core.Node, error) {
 	if p.Spec.NodeName == "" {
 		return nil, nil

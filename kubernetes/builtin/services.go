@@ -30,16 +30,18 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// services gives Services their cluster IPs and node ports, with the write itself, and takes back what a Service no longer has.
-// What is given is known from the Services themselves: they are read at the first write. The rules are those of Kubernetes'
-// service registry, whose beginning of a create or update is called on in-memory allocators. Where others share the state see
-// allocateShared. Safe for concurrent use.
+// services allocates cluster IPs and node ports of Services as part of their writes, and releases
+// those that a Service no longer has. The Services themselves record the allocations; they are read
+// at the first write. Kubernetes' service registry has the rules: services calls its BeginCreate
+// and BeginUpdate with in-memory allocators. allocateShared is for control planes that share a
+// state. services is safe for concurrent use.
 type services struct {
 	kinds *kinds
-	// ips has an allocator for each family of addresses that there is a range of; the first is that of Services that ask for none.
+	// ips has an allocator for each configured range. The first is the default family.
 	ips   []ipallocator.Interface
 	ports portallocator.Interface
-	// begin is the registry of Services, without a storage, for its BeginCreate and BeginUpdate; made at first use.
+	// begin returns the registry of Services, which has no storage, for its BeginCreate and
+	// BeginUpdate. It is created on first use.
 	begin func() (*genericregistry.Store, error)
 
 	mu     sync.Mutex
@@ -71,7 +73,8 @@ func newServices(k *kinds) (*services, error) {
 	return s, nil
 }
 
-// newAllocators makes one for each of the ranges, which are separated by a comma: one, or two of different families.
+// newAllocators returns an allocator for each of the ranges, which are separated by a comma: one,
+// or two of different families.
 func newAllocators(ranges string) ([]ipallocator.Interface, error) {
 	var all []ipallocator.Interface
 	for one := range strings.SplitSeq(ranges, ",") {
@@ -94,7 +97,8 @@ func newAllocators(ranges string) ([]ipallocator.Interface, error) {
 	return all, nil
 }
 
-// allocateIP marks an address as given, releaseIP as free. One that is out of range or so already is left as it is.
+// allocateIP marks an address as allocated, releaseIP as free. Both ignore addresses that are out
+// of range or have that state already.
 func (s *services) allocateIP(ip net.IP) {
 	s.eachOf(ip, func(ips ipallocator.Interface) { _ = ips.Allocate(ip) })
 }
@@ -111,14 +115,14 @@ func (s *services) eachOf(ip net.IP, do func(ipallocator.Interface)) {
 	}
 }
 
-// registry is Kubernetes' own service registry over our allocators.
+// registry returns Kubernetes' own service registry over the allocators of s.
 func (s *services) registry() (*genericregistry.Store, error) {
 	options := generic.RESTOptions{
 		StorageConfig:  &storagebackend.ConfigForResource{},
 		ResourcePrefix: "services",
 		Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object, func() runtime.Object,
 			storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
-			return nil, func() {}, nil // nothing is stored through it
+			return nil, func() {}, nil // the registry stores nothing
 		},
 	}
 	allocators := map[core.IPFamily]ipallocator.Interface{}
@@ -156,7 +160,8 @@ func dryRunOption(dryRun bool) []string {
 	return nil
 }
 
-// allocate begins a write. Its commit does nothing that release does not do, so only the way back is kept.
+// allocate begins a write and returns the function that undoes it. A commit needs no other call:
+// committing the allocation does only what release does.
 func (s *services) allocate(ctx context.Context, hub, old runtime.Object, dryRun bool,
 	begin func(*genericregistry.Store) (genericregistry.FinishFunc, error)) ([]store.Op, func(), error) {
 	if err := fewFamilies(hub); err != nil {
@@ -185,8 +190,8 @@ func (s *services) allocate(ctx context.Context, hub, old runtime.Object, dryRun
 	}, nil
 }
 
-// fewFamilies refuses Services with far more addresses and families than the two that there may be. Kubernetes says so only after it has
-// compared each with all others, while other Services wait.
+// fewFamilies refuses Services with far more addresses or families than the two that are valid.
+// Kubernetes compares each with all others before it refuses them, while other Services wait.
 func fewFamilies(hub runtime.Object) error {
 	const most = 100
 	service, ok := hub.(*core.Service)
@@ -206,7 +211,8 @@ func fewFamilies(hub runtime.Object) error {
 	return nil
 }
 
-// load marks what the stored Services have as given. A value that is out of range or there twice is left as it is.
+// load marks the addresses and ports of the stored Services as allocated. It ignores values that
+// are out of range or used twice.
 func (s *services) load(ctx context.Context) error {
 	if s.loaded || s.kinds.cfg.Objects == nil {
 		return nil
@@ -228,7 +234,7 @@ func (s *services) load(ctx context.Context) error {
 	return nil
 }
 
-// release takes back what old had and hub (nil: deleted) has not.
+// release frees what old had and hub (nil: deleted) does not have.
 func (s *services) release(hub, old runtime.Object) {
 	if old == nil || s.shared() {
 		return
@@ -248,7 +254,7 @@ func (s *services) release(hub, old runtime.Object) {
 	}
 }
 
-// held is what a Service has of the ranges.
+// held is the set of addresses and ports of a Service.
 type held struct {
 	ips   map[string]bool
 	ports map[int]bool
@@ -282,7 +288,7 @@ func (h held) addPort(port int32) {
 	}
 }
 
-// covers says whether everything that other has is in h.
+// covers reports whether h contains everything in other.
 func (h held) covers(other held) bool {
 	for ip := range other.ips {
 		if !h.ips[ip] {

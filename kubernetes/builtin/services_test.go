@@ -20,16 +20,17 @@ func TestServiceAddresses(t *testing.T) {
 	want(t, "headless", str(s.do(201, "POST", servicePath, `{metadata: {name: h}, spec: {clusterIP: None, selector: {a: b}, ports: [{port: 80}]}}`), "spec", "clusterIPs"), `["None"]`)
 	want(t, "external name", str(s.do(201, "POST", servicePath, `{metadata: {name: e}, spec: {type: ExternalName, externalName: example.com}}`), "spec", "clusterIP"), "")
 
-	// A manifest without the address, sent again, keeps it; a changed address is refused.
+	// A manifest without the address can be sent again: the Service keeps its address. A changed
+	// address is refused.
 	again := s.do(200, "PUT", servicePath+"/a", `{metadata: {name: a}, spec: {ports: [{port: 81}]}}`)
 	want(t, "address after update", str(again, "spec", "clusterIP"), ip)
 	s.refused(422, "Invalid", "PATCH", servicePath+"/a", `{"spec":{"clusterIP":"10.0.0.9"}}`)
 
-	// The range has six addresses; what is refused, tried without effect, or deleted takes none.
+	// The range has six addresses. Refused writes, dry runs and deleted Services use none of them.
 	for i := range 5 {
 		s.do(201, "POST", servicePath+"?dryRun=All", fmt.Sprintf(`{metadata: {name: dry%d}, spec: {ports: [{port: 80}]}}`, i))
 		s.do(201, "POST", servicePath, fmt.Sprintf(`{metadata: {name: n%d}, spec: {ports: [{port: 80}]}}`, i))
-		if i < 4 { // an address is looked for before the name is
+		if i < 4 { // addresses are checked before names
 			s.refused(409, "AlreadyExists", "POST", servicePath, `{metadata: {name: a}, spec: {ports: [{port: 80}]}}`)
 			s.refused(422, "Invalid", "POST", servicePath, `{metadata: {name: wrong}, spec: {ports: [{port: -1}]}}`)
 		}
@@ -55,12 +56,13 @@ func TestNodePorts(t *testing.T) {
 	if msg := s.refused(500, "InternalError", "POST", servicePath, full); !strings.Contains(msg, "failed to allocate a nodePort: range is full") {
 		t.Errorf("message %s", msg)
 	}
-	s.do(200, "PATCH", servicePath+"/a", `{"spec":{"type":"ClusterIP"}}`) // gives its port back
+	s.do(200, "PATCH", servicePath+"/a", `{"spec":{"type":"ClusterIP"}}`) // releases its port
 	want(t, "ports", str(s.do(201, "POST", servicePath, full), "spec", "ports"), ports)
 }
 
-// What stored Services have is known to a control plane that starts with them.
-func TestServicesOfBefore(t *testing.T) {
+// A control plane that starts with stored Services does not allocate their addresses and ports
+// again.
+func TestStoredServices(t *testing.T) {
 	s := serve(t, Config{ServiceRange: "10.0.0.0/29"})
 	for i := range 5 {
 		s.do(201, "POST", servicePath, fmt.Sprintf(`{metadata: {name: n%d}, spec: {ports: [{port: 80}]}}`, i))
@@ -79,7 +81,7 @@ func TestBadRanges(t *testing.T) {
 	}
 }
 
-// With ranges of both families Services get what they ask for, by policy and by families. API-11
+// With ranges of both families, Services get addresses by ipFamilyPolicy and ipFamilies. API-11
 func TestDualStackServices(t *testing.T) {
 	s := serve(t, Config{ServiceRange: "10.0.0.0/24,fd00::/112"})
 	for _, c := range []struct{ spec, policy, families string }{
@@ -102,7 +104,7 @@ func TestDualStackServices(t *testing.T) {
 	if !strings.Contains(msg, "provided IP is already allocated") {
 		t.Error(msg)
 	}
-	// From one family to two and back: the second address is given back.
+	// From one family to two and back: the second address is released.
 	s.do(201, "POST", servicePath, `{metadata: {name: u}, spec: {ports: [{port: 80}]}}`)
 	up := s.do(200, "PATCH", servicePath+"/u", `{"spec":{"ipFamilyPolicy":"PreferDualStack"}}`)
 	want(t, "families", str(up, "spec", "ipFamilies"), `["IPv4","IPv6"]`)

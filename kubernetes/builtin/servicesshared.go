@@ -18,18 +18,19 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// Control planes that share a state allocate addresses and ports from the same ranges. Each write reads the allocations from the
-// Services again. A write that allocates also updates one record of the ranges, in the same unit as the Service, on condition that
-// no other write has updated it since. Of two concurrent allocations one therefore fails and retries. Releasing needs no record:
-// the Service just holds less.
+// Control planes that share a state allocate addresses and ports from the same ranges. Each write
+// reads the allocations from the Services again. A write that allocates also updates one record of
+// the ranges, in the same unit as the Service, on condition that no other write has updated it
+// since. Of two concurrent allocations one therefore fails and retries. Releasing needs no record:
+// the Service then holds fewer addresses or ports.
 
-// rangesKey is where the record is. It is served nowhere, as RangeAllocations are not in Kubernetes.
+// rangesKey is the key of the record. As in Kubernetes, RangeAllocations are not served.
 var rangesKey = store.Key{Resource: "rangeallocations", Name: "services"}
 
-// shared says whether others give of the same ranges.
+// shared reports whether other servers allocate from the same ranges.
 func (s *services) shared() bool { return s.kinds.cfg.Store != nil && s.kinds.cfg.Store.Follows() }
 
-// allocateShared begins a write of a hub, in whose place there was old or nil.
+// allocateShared begins a write of hub, which replaces old; old is nil for a create.
 func (s *services) allocateShared(ctx context.Context, hub, old runtime.Object, dryRun bool,
 	begin func(*genericregistry.Store) (genericregistry.FinishFunc, error)) ([]store.Op, func(), error) {
 	registry, err := s.begin()
@@ -53,11 +54,11 @@ func (s *services) allocateShared(ctx context.Context, hub, old runtime.Object, 
 		return nil, nil, nil
 	}
 	record, err := s.record(sn)
-	// Who has to look again asks for what was asked for, not for what was found the first time.
+	// A retry starts from the original request, not from the addresses that this attempt chose.
 	return []store.Op{record}, func() { hub.(*core.Service).Spec = *before }, err
 }
 
-// mark makes the allocators agree with what the Services of a state hold. The caller holds mu.
+// mark updates the allocators to what the Services of a snapshot hold. The caller holds mu.
 func (s *services) mark(sn *store.Snapshot) error {
 	all := held{map[string]bool{}, map[int]bool{}}
 	for svc, err := range derived.List[corev1.Service](sn, "services", "") {
@@ -70,7 +71,7 @@ func (s *services) mark(sn *store.Snapshot) error {
 		}
 		all.addPort(svc.Spec.HealthCheckNodePort)
 	}
-	var given []net.IP // they can't be released while they are counted
+	var given []net.IP // collected first: ForEach does not allow releasing
 	for _, ips := range s.ips {
 		ips.ForEach(func(ip net.IP) { given = append(given, ip) })
 	}
@@ -86,7 +87,7 @@ func (s *services) mark(sn *store.Snapshot) error {
 			_ = s.ports.Release(port)
 		}
 	}
-	// What is out of range, or marked already, is left as it is.
+	// Values that are out of range or already marked are ignored.
 	for ip := range all.ips {
 		s.allocateIP(netutils.ParseIPSloppy(ip))
 	}
@@ -96,9 +97,9 @@ func (s *services) mark(sn *store.Snapshot) error {
 	return nil
 }
 
-// record is the write of the record over that of a state.
+// record returns the write of the record, on condition that it is as in the snapshot.
 func (s *services) record(sn *store.Snapshot) (store.Op, error) {
-	cidr := s.ips[0].CIDR() // no code reads it
+	cidr := s.ips[0].CIDR() // required, but not read
 	allocation := corev1.RangeAllocation{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "RangeAllocation"},
 		ObjectMeta: metav1.ObjectMeta{Name: rangesKey.Name},

@@ -12,7 +12,7 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// pair is two servers over one log, each as far behind as it may be.
+// pair returns two servers over one log, each of which reads as late as it may.
 func pair(t *testing.T, cfg Config) (a, b *server) {
 	t.Helper()
 	log := storetest.NewLog()
@@ -27,7 +27,8 @@ func pair(t *testing.T, cfg Config) (a, b *server) {
 	return open(), open()
 }
 
-// Two servers allocate each address and port of the ranges once, and again after either released it. API-13
+// Two servers allocate each address and port of the ranges once, and again after either has
+// released it. API-13
 func TestServicesOfSeveralServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(t, Config{ServiceRange: "10.0.0.0/29", NodePorts: "30000-30005"})
@@ -55,7 +56,7 @@ func TestServicesOfSeveralServers(t *testing.T) {
 				`Service "x" is invalid: spec.clusterIPs: Invalid value: ["`+taken+`"]: failed to allocate IP `+taken+`: provided IP is already allocated`)
 		}
 
-		// What one took back, the other can give; what was only tried takes nothing.
+		// An address that one server released is available to the other. A dry run allocates none.
 		a.do(200, "DELETE", servicePath+"/n1", "")
 		full := `{metadata: {name: full}, spec: {type: NodePort, ports: [{port: 80}]}}`
 		b.do(201, "POST", servicePath+"?dryRun=All", full)
@@ -63,10 +64,10 @@ func TestServicesOfSeveralServers(t *testing.T) {
 		want(t, "address", str(again, "spec", "clusterIP"), str(made[1], "spec", "clusterIP"))
 		want(t, "ports", str(again, "spec", "ports"), str(made[1], "spec", "ports"))
 
-		// A port that an update of one gives back is there for an update of the other.
+		// A port that an update on one server releases is available to an update on the other.
 		b.do(200, "PATCH", servicePath+"/full", `{"spec":{"type":"ClusterIP"}}`)
 		a.refused(422, "Invalid", "POST", servicePath, `{metadata: {name: x}, spec: {clusterIP: `+taken+`, ports: [{port: 80}]}}`)
-		a.do(200, "PATCH", servicePath+"/n0", `{"metadata":{"labels":{"a":"b"}}}`) // holds what it had
+		a.do(200, "PATCH", servicePath+"/n0", `{"metadata":{"labels":{"a":"b"}}}`) // keeps its port
 		a.do(200, "PATCH", servicePath+"/n0", `{"spec":{"type":"ClusterIP"}}`)
 		a.do(200, "PATCH", servicePath+"/n0", `{"spec":{"type":"NodePort"}}`)
 		b.do(200, "PATCH", servicePath+"/full", `{"spec":{"type":"NodePort"}}`)
@@ -76,21 +77,23 @@ func TestServicesOfSeveralServers(t *testing.T) {
 	})
 }
 
-// A write is decided by what is, not by what its server happened to know. API-13
+// Writes are checked against the current state, not against the state that the server last read.
+// API-13
 func TestWritesOfSeveralServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const path = "/api/v1/namespaces/default/configmaps"
 		a, b := pair(t, Config{})
 		made := a.do(201, "POST", path, `{metadata: {name: x}, data: {by: a}}`)
 		made.Object["data"] = map[string]any{"by": "b"}
-		updated := b.do(200, "PUT", path+"/x", mustJSON(t, made.Object)) // over the revision that only a has seen
+		// only a has read this revision
+		updated := b.do(200, "PUT", path+"/x", mustJSON(t, made.Object))
 		a.refused(409, "Conflict", "PUT", path+"/x", mustJSON(t, made.Object))
 		want(t, "read at the other", str(a.do(200, "GET", path+"/x", ""), "metadata", "resourceVersion"), str(updated, "metadata", "resourceVersion"))
 		a.do(200, "DELETE", path+"/x", "")
 		b.do(201, "POST", path, `{metadata: {name: x}, data: {by: b}}`)
 		a.refused(409, "AlreadyExists", "POST", path, `{metadata: {name: x}}`)
 		a.do(200, "PATCH", path+"/x", `{"data":{"by":"a"}}`)
-		b.do(200, "PATCH", path+"/x", `{"data":{"by":"b"}}`) // for b this was so before
+		b.do(200, "PATCH", path+"/x", `{"data":{"by":"b"}}`) // equals the state that b read last
 		want(t, "the last write", str(a.do(200, "GET", path+"/x", ""), "data", "by"), "b")
 		a.do(200, "DELETE", path+"/x", "")
 		b.refused(404, "NotFound", "DELETE", path+"/x", "")

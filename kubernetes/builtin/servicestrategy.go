@@ -12,8 +12,9 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// serviceStrategy is Kubernetes' own, which expects two things to have been done before it: that clusterIP and clusterIPs
-// agree, and that an update which leaves out what was allocated (a manifest applied again) means it to stay.
+// serviceStrategy is Kubernetes' own strategy with two steps that it expects before it: clusterIP
+// and clusterIPs are made to agree, and an update without allocated values (a manifest applied
+// again) keeps them.
 type serviceStrategy struct {
 	resource.Strategy
 	upstream.ResetFieldsStrategy
@@ -39,7 +40,8 @@ func (s serviceStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.
 	s.Strategy.PrepareForUpdate(ctx, obj, old)
 }
 
-// Canonicalize drops, after validation, the fields that Kubernetes hides for a Service of type ExternalName.
+// Canonicalize drops, after validation, the fields that Kubernetes hides for a Service of type
+// ExternalName.
 func (s serviceStrategy) Canonicalize(obj runtime.Object) {
 	s.Strategy.Canonicalize(obj)
 	if svc := obj.(*core.Service); svc.Spec.Type == core.ServiceTypeExternalName {
@@ -77,7 +79,7 @@ func keepAllocated(svc, was *core.Service) {
 	}
 }
 
-// agreeClusterIPs lets clusterIPs follow clusterIP for clients that know only the latter.
+// agreeClusterIPs updates clusterIPs from clusterIP for clients that set only clusterIP.
 func agreeClusterIPs(svc, was *core.Service) {
 	same := slices.Equal(svc.Spec.ClusterIPs, was.Spec.ClusterIPs)
 	switch {
@@ -85,7 +87,7 @@ func agreeClusterIPs(svc, was *core.Service) {
 		if len(svc.Spec.ClusterIPs) == 0 {
 			svc.Spec.ClusterIPs = was.Spec.ClusterIPs
 		}
-	case !same: // both were changed: validation says whether they agree
+	case !same: // both were changed: validation checks whether they agree
 	case svc.Spec.ClusterIP == "":
 		svc.Spec.ClusterIPs = nil
 	default:

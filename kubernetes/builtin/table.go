@@ -10,7 +10,7 @@ import (
 	printerstorage "k8s.io/kubernetes/pkg/printers/storage"
 )
 
-// unprinted are the kinds without columns of their own: their tables show names and when each was created.
+// unprinted are the kinds without columns of their own. Their tables show name and age.
 var unprinted = map[schema.GroupResource]bool{
 	{Resource: "limitranges"}:                                      true,
 	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}: true,
@@ -18,7 +18,7 @@ var unprinted = map[schema.GroupResource]bool{
 	{Group: "storage.k8s.io", Resource: "csistoragecapacities"}:    true,
 }
 
-// table gives the printer of a kind; columns do not depend on the version.
+// table returns the printer of a kind. The columns do not depend on the version.
 func table(of schema.GroupResource) func(string) upstream.TableConvertor {
 	if unprinted[of] {
 		plain := upstream.NewDefaultTableConvertor(of)
@@ -27,7 +27,7 @@ func table(of schema.GroupResource) func(string) upstream.TableConvertor {
 	return func(string) upstream.TableConvertor { return printer() }
 }
 
-// printer is made at the first table of the process.
+// printer is created for the first table of the process.
 var printer = sync.OnceValue(func() upstream.TableConvertor {
 	return printerstorage.TableConvertor{TableGenerator: printers.NewTableGenerator().With(printersinternal.AddHandlers, apiServiceColumns)}
 })

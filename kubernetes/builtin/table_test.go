@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Whatever can be listed has a table, with columns of its own or with names and times. API-11
+// Every kind with the verb list has a table, with its own columns or with name and age. API-11
 func TestEveryKindHasATable(t *testing.T) {
 	all, err := Resources(Config{})
 	if err != nil {

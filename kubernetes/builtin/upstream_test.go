@@ -12,7 +12,8 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 )
 
-// moduleDir finds the source of the module that a function was compiled from, for the documents that come with it.
+// moduleDir returns the source directory of the module that contains a function. It has Kubernetes'
+// documents.
 func moduleDir(t testing.TB, fn any, below string) string {
 	t.Helper()
 	pc := reflect.ValueOf(fn).Pointer()
@@ -38,7 +39,7 @@ func sample(t testing.TB, group, version, kind, ext string) []byte {
 	return data
 }
 
-// discoveryDocument reads what kube-apiserver's discovery shows with everything switched on.
+// discoveryDocument reads the discovery document of kube-apiserver with all features enabled.
 func discoveryDocument(t testing.TB, name string) []byte {
 	t.Helper()
 	dir := moduleDir(t, core.Kind, "/pkg/apis/core/")

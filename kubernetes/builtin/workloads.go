@@ -21,7 +21,7 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// workloads are the kinds of apps, batch and autoscaling.
+// workloads returns the kinds of apps, batch and autoscaling.
 func workloads() []entry {
 	return []entry{
 		{hub: &apps.ControllerRevision{}, plural: "controllerrevisions", versions: v1,
@@ -50,7 +50,7 @@ func workloads() []entry {
 	}
 }
 
-// warnOfOrphans tells who deletes a job without a propagation policy what becomes of its pods, with the message of kube-apiserver.
+// warnOfOrphans adds kube-apiserver's warning to a DELETE of a job without a propagation policy.
 func warnOfOrphans(ctx context.Context, opts *metav1.DeleteOptions) {
 	//nolint:staticcheck // SA1019: old clients send it
 	if opts.PropagationPolicy == nil && opts.OrphanDependents == nil && job.Strategy.DefaultGarbageCollectionPolicy(ctx) == upstream.OrphanDependents {

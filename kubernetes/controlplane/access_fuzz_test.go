@@ -89,7 +89,8 @@ func FuzzCredentials(f *testing.F) {
 		plane.Handler().ServeHTTP(w, req)
 		switch w.Code {
 		case http.StatusUnauthorized, http.StatusForbidden:
-		case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusInternalServerError: // impersonation of an invalid user
+		case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusInternalServerError:
+			// impersonation of an invalid user
 			if !strings.HasPrefix(http.CanonicalHeaderKey(header), "Impersonate-") || strings.Contains(w.Body.String(), "panic") {
 				t.Errorf("%d %s", w.Code, w.Body)
 			}

@@ -76,9 +76,10 @@ func TestAccessOverHTTPS(t *testing.T) {
 	ask("ann", "", "GET", secrets, "", http.StatusForbidden)
 	ask("ann", "", "GET", "/metrics", "", http.StatusOK) // and by path
 	ask("stranger", "", "GET", "/metrics", "", http.StatusForbidden)
-	ask("wendy", "", "GET", secrets, "", http.StatusOK)      // allowed by the webhook
-	ask("eve", "", "GET", secrets, "", http.StatusForbidden) // denied by the webhook; ABAC can't override it
-	ask("abel", "", "GET", secrets+"/a", "", http.StatusOK)  // ABAC
+	ask("wendy", "", "GET", secrets, "", http.StatusOK) // allowed by the webhook
+	// denied by the webhook; ABAC can't override it
+	ask("eve", "", "GET", secrets, "", http.StatusForbidden)
+	ask("abel", "", "GET", secrets+"/a", "", http.StatusOK) // ABAC
 	ask("abel", "", "DELETE", secrets+"/a", "", http.StatusForbidden)
 
 	// Node allows what a node's pods use, and admission lets a node change only its own object.

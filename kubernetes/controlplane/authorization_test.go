@@ -99,7 +99,8 @@ func TestRightsApplyToTheNextRequest(t *testing.T) {
 	_, err := ann.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 	wantForbidden(t, err, `pods is forbidden: User "ann" cannot list resource "pods" in API group "" in the namespace "default"`)
 	must[*rbacv1.RoleBinding](t)(admin.RbacV1().RoleBindings("default").Create(ctx, binding("view", "ClusterRole", "view", "ann"), createOpts))
-	must[*corev1.PodList](t)(ann.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})) // allowed by the rules of an aggregated role
+	// allowed by the rules of an aggregated role
+	must[*corev1.PodList](t)(ann.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}))
 	_, err = ann.CoreV1().Secrets("default").List(ctx, metav1.ListOptions{})
 	wantForbidden(t, err)
 	_, err = ann.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
@@ -172,7 +173,8 @@ func TestEscalation(t *testing.T) {
 	_, err = ann.Roles("default").Update(ctx, theirs, updateOpts)
 	wantForbidden(t, err, grant)
 	theirs.Labels, theirs.Finalizers = nil, []string{"example.com/x"}
-	must[*rbacv1.Role](t)(ann.Roles("default").Update(ctx, theirs, updateOpts)) // but may change what the garbage collector needs
+	// but may change what the garbage collector needs
+	must[*rbacv1.Role](t)(ann.Roles("default").Update(ctx, theirs, updateOpts))
 
 	_, err = ann.RoleBindings("default").Create(ctx, binding("b", "Role", "theirs", "ann"), createOpts)
 	wantForbidden(t, err, `rolebindings.rbac.authorization.k8s.io "b" is forbidden: `+grant)
@@ -235,7 +237,8 @@ func TestAccessReviews(t *testing.T) {
 		t.Error(err)
 	}
 
-	ann := client(plane, "ann").AuthorizationV1() // every authenticated user may ask about themselves
+	// every authenticated user may ask about themselves
+	ann := client(plane, "ann").AuthorizationV1()
 	self := func(a *authorizationv1.ResourceAttributes) *authorizationv1.SelfSubjectAccessReview {
 		return &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a}}
 	}
@@ -274,7 +277,8 @@ func TestImpersonation(t *testing.T) {
 		t.Error(name, groups, err)
 	}
 	_, err = as(plane.RESTConfig(), "ann").CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
-	wantForbidden(t, err, `User "ann" cannot list resource "pods"`) // the administrator's own rights are not used
+	// the administrator's own rights are not used
+	wantForbidden(t, err, `User "ann" cannot list resource "pods"`)
 	bob := plane.RESTConfigAs(&user.DefaultInfo{Name: "bob"})
 	_, _, err = whoami(ctx, as(rest.CopyConfig(bob), "ann"))
 	wantForbidden(t, err, `User "bob" cannot impersonate`)

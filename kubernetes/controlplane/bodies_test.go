@@ -62,7 +62,8 @@ func TestNeed(t *testing.T) {
 	bag := func(spec string) string {
 		return `{"apiVersion":"x.io/v1","kind":"Bag","metadata":{"name":"b"},"spec":` + spec + `}`
 	}
-	cbor := func(n int, item string) string { // {"apiVersion":"x.io/v1","kind":"Bag","metadata":{"name":"b"},"spec":[…]}
+	// {"apiVersion":"x.io/v1","kind":"Bag","metadata":{"name":"b"},"spec":[…]}
+	cbor := func(n int, item string) string {
 		return "\xd9\xd9\xf7\xa4\x6aapiVersion\x67x.io/v1\x64kind\x63Bag\x68metadata\xa1\x64name\x61b\x64spec" +
 			string(binary.BigEndian.AppendUint32([]byte{0x9a}, uint32(n))) + strings.Repeat(item, n)
 	}

@@ -77,8 +77,9 @@ type Config struct {
 	Once []func(context.Context) error
 	// Profiling serves profiles of the process below ProfilingPath.
 	Profiling bool
-	// NoFastPaths turns all fast paths off: the libraries of Kubernetes do all the work, with the same
-	// results, only slower. It is the first step in the triage of a bug; see docs/design/fastpaths.md.
+	// NoFastPaths turns all fast paths off: the libraries of Kubernetes do all the work, with the
+	// same results, only slower. It is the first step in the triage of a bug; see
+	// docs/design/fastpaths.md.
 	NoFastPaths bool
 	// Log receives the log records of all components; nil discards them. Records name objects and
 	// never contain what the objects hold; see package redact.

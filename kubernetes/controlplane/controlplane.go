@@ -1,4 +1,5 @@
-// Package controlplane composes a control plane: store, kinds, verbs, pipeline, controllers and nodes.
+// Package controlplane composes a control plane: store, kinds, verbs, pipeline, controllers and
+// nodes.
 //
 //	plane, err := controlplane.Start(ctx, controlplane.Config{})
 //	defer plane.Stop()
@@ -137,7 +138,8 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if err := bootstrap(ctx, p.store.Snapshot(), p.Transport(), cfg.ServiceRange); err != nil {
 		return nil, fmt.Errorf("create initial objects: %w", err)
 	}
-	if err := p.publishTrust(ctx, cfg.RootCA); err != nil { // the control plane serves clients without it
+	// the control plane serves clients without it
+	if err := p.publishTrust(ctx, cfg.RootCA); err != nil {
 		cfg.Log.Error("publish the trusted authorities", "configmap", trustName, "err", err)
 	}
 	policy := bootstrappolicy.Config{Store: p.store, REST: p.RESTConfig, Aggregated: !cfg.NoControllers, Log: cfg.Log}

@@ -54,7 +54,8 @@ func BenchmarkSmallGet(b *testing.B) {
 	gates, seen := beforeDispatch(b, s)
 	req := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
 	req.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{certificate.Leaf}}
-	for _, name := range []string{"Accept", "Accept-Encoding", "User-Agent"} { // headers of a typical client
+	// headers of a typical client
+	for _, name := range []string{"Accept", "Accept-Encoding", "User-Agent"} {
 		req.Header.Set(name, "a value")
 	}
 	w := nowhere{http.Header{}}

@@ -51,7 +51,8 @@ func TestLogsHaveNoContents(t *testing.T) {
 	defer func() { utilruntime.ErrorHandlers = handlers }()
 	var log lines
 	everything := slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.Level(-100)})
-	klog.SetSlogLogger(slog.New(workloads.Debugging(redact.New(everything)))) // as kelson serve does
+	// as kelson serve does
+	klog.SetSlogLogger(slog.New(workloads.Debugging(redact.New(everything))))
 	defer klog.SetLogger(logr.Discard())
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()

@@ -142,7 +142,8 @@ func TestMetricsOfPolicies(t *testing.T) {
 	before := scrape(t, cp.Transport())
 	p.Want(t, 201, "POST", ns+"configmaps", `{"metadata":{"name":"good"},"data":{"a":"b"}}`)
 	p.Want(t, 422, "POST", ns+"configmaps", `{"metadata":{"name":"bad"},"data":{"bad":"yes"}}`)
-	token := p.Want(t, 201, "POST", ns+"serviceaccounts/default/token", fmt.Sprintf( // kubelets request this lifetime; later uses are counted as stale
+	// kubelets request this lifetime; later uses are counted as stale
+	token := p.Want(t, 201, "POST", ns+"serviceaccounts/default/token", fmt.Sprintf(
 		`{"spec":{"expirationSeconds":3607,"boundObjectRef":{"apiVersion":"v1","kind":"Pod","name":"p","uid":%q}}}`, bound))
 	p.Want(t, 201, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", fmt.Sprintf(`{"spec":{"token":%q}}`, apitest.At(token, "status", "token")))
 	p.Want(t, 403, "POST", ns+"pods", strings.Replace(pod, `"p"`, `"q"`, 1))

@@ -17,8 +17,8 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// AUTHZ-01, ADM-03: a node gets 403 for everything that Kubernetes' rules for nodes do not grant: every verb on
-// every resource and subresource that is served, by name or as a collection.
+// AUTHZ-01, ADM-03: a node gets 403 for everything that Kubernetes' rules for nodes do not grant:
+// every verb on every resource and subresource that is served, by name or as a collection.
 func TestRightsOfNodes(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Config{
 		NoControllers: true, Admission: controlplane.Admission{Enable: []string{"NodeRestriction"}},
@@ -82,7 +82,8 @@ func rulesAllow(asked authorizer.AttributesRecord) bool {
 	return false
 }
 
-// tryVerb makes the request of a verb on an object or collection and returns the code and body of its response.
+// tryVerb makes the request of a verb on an object or collection and returns the code and body of
+// its response.
 func tryVerb(t *testing.T, client *http.Client, verb string, gv schema.GroupVersion, resource string, namespaced bool) (int, string) {
 	t.Helper()
 	path := "/apis/" + gv.String()

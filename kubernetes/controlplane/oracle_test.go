@@ -184,7 +184,8 @@ func newOracle(t *testing.T) *oracle {
 	o.samples[schema.GroupKind{Group: "shop.example", Kind: "Widget"}] = map[string]any{
 		"apiVersion": "shop.example/v1", "kind": "Widget", "spec": map[string]any{"replicas": 1}}
 	o.samples[schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}] = definition(t)
-	for _, text := range []string{serviceOfAnAPI, address, binding} { // objects that need certain names
+	// objects that need certain names
+	for _, text := range []string{serviceOfAnAPI, address, binding} {
 		var sample map[string]any
 		if err := yaml.Unmarshal([]byte(text), &sample); err != nil {
 			t.Fatal(err)

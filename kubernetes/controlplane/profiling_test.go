@@ -28,7 +28,8 @@ func TestProfiling(t *testing.T) {
 			}
 		}
 		w := httptest.NewRecorder()
-		plane.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/debug/pprof/goroutine", nil)) // anonymous
+		// anonymous
+		plane.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/debug/pprof/goroutine", nil))
 		if w.Code != http.StatusForbidden {
 			t.Errorf("profiling %v: anonymous: %d", on, w.Code)
 		}

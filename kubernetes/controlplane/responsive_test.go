@@ -87,7 +87,8 @@ func TestOtherClientsAreServed(t *testing.T) {
 						}
 						resp, err := mallory.Do(req)
 						if err != nil {
-							continue // the client got the status, or the connection ended while it wrote
+							// the client got the status, or the connection ended while it wrote
+							continue
 						}
 						resp.Body.Close()
 						if resp.StatusCode != test.code {

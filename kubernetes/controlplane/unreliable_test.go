@@ -21,7 +21,8 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// remote is a server on a TLS port that answers as the test says: an identity provider or a webhook.
+// remote is a server on a TLS port that answers as the test says: an identity provider or a
+// webhook.
 type remote struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -94,7 +95,8 @@ func lies(review string) map[string]http.HandlerFunc {
 	}
 }
 
-// othersAreServed checks that users whose requests do not involve the remote server are served meanwhile.
+// othersAreServed checks that users whose requests do not involve the remote server are served
+// meanwhile.
 func (s *site) othersAreServed(t *testing.T, while string) {
 	t.Helper()
 	done := make(chan string, 1)
@@ -141,7 +143,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// AUTHN-05: an identity provider that hangs, lies about its name or serves no keys identifies no one.
+// AUTHN-05: an identity provider that hangs, lies about its name or serves no keys identifies no
+// one.
 func TestUnreliableIssuer(t *testing.T) {
 	i := newIssuer(t)
 	genuine := i.Config.Handler
@@ -188,8 +191,8 @@ func TestUnreliableIssuer(t *testing.T) {
 	want(t, "the genuine issuer", start().bearer(t, i.token(t, nil)), "jane")
 }
 
-// AUTHZ-01: an authorization webhook that lies, fails or hangs allows nothing, and requests that RBAC
-// allows are served without it.
+// AUTHZ-01: an authorization webhook that lies, fails or hangs allows nothing, and requests that
+// RBAC allows are served without it.
 func TestUnreliableAuthorizationWebhook(t *testing.T) {
 	r := newRemote(t)
 	s := onPort(t, controlplane.Config{Authorization: authz.Options{
@@ -214,8 +217,8 @@ func TestUnreliableAuthorizationWebhook(t *testing.T) {
 	}
 }
 
-// API-07, AUTHN-02: a WebSocket may carry its token as a subprotocol. Only that one identifies the user, and
-// the server never sends it back.
+// API-07, AUTHN-02: a WebSocket may carry its token as a subprotocol. Only that one identifies the
+// user, and the server never sends it back.
 func TestTokensOfWebSockets(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens.csv")
 	write(t, file, []byte("correct-horse,ann,1,system:masters\n"))

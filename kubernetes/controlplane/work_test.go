@@ -33,7 +33,8 @@ func newAttacked(t testing.TB) *attacked {
 	t.Helper()
 	plane := start(t, controlplane.Config{NoControllers: true})
 	admin := client(plane, "root", user.SystemPrivilegedGroup)
-	for _, role := range []string{"view", "edit", "admin"} { // without controllers, roles are not aggregated
+	// without controllers, roles are not aggregated
+	for _, role := range []string{"view", "edit", "admin"} {
 		b := binding("mallory-"+role, "ClusterRole", "system:aggregate-to-"+role, "mallory")
 		if _, err := admin.RbacV1().RoleBindings("default").Create(t.Context(), b, createOpts); err != nil {
 			t.Fatal(err)
@@ -111,7 +112,8 @@ func TestWorkOfOneRequest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a quarter of a minute")
 	}
-	const most = 15 * time.Second // most take less than one second on an idle machine, and none more than three
+	// most take less than one second on an idle machine, and none more than three
+	const most = 15 * time.Second
 	codes := map[string]int{
 		"strategic merge of env":                    413,
 		"strategic merge: deletes in env":           413,

@@ -333,7 +333,8 @@ func (r *record) misconfigured(message string, now time.Time) {
 func (r *record) adopted(c Container, status corev1.ContainerStatus) {
 	r.container, r.id, r.restarts = c, status.ContainerID, status.RestartCount
 	r.state, r.last = *status.State.DeepCopy(), *status.LastTerminationState.DeepCopy()
-	if r.state.Waiting != nil && r.last.Terminated != nil { // status shows a container that will be restarted like this
+	// status shows a container that will be restarted like this
+	if r.state.Waiting != nil && r.last.Terminated != nil {
 		r.state, r.last = r.last, corev1.ContainerState{}
 	}
 }

@@ -54,14 +54,15 @@ func names(records []*record) string {
 // CTRL-04
 func TestLifecycle(t *testing.T) {
 	type line struct {
-		at            int
-		run, end      string // containers that are started, that have ended
-		code          int32
-		deletes       bool
-		start, stop   string // planned
-		wake          int    // second; 0 means none
-		phase         corev1.PodPhase
-		ready, waits  string // of the first main container: whether it is ready, and its waiting reason
+		at          int
+		run, end    string // containers that are started, that have ended
+		code        int32
+		deletes     bool
+		start, stop string // planned
+		wake        int    // second; 0 means none
+		phase       corev1.PodPhase
+		// of the first main container: whether it is ready, and its waiting reason
+		ready, waits  string
 		ended, failed bool
 	}
 	seconds := int64(30)

@@ -63,7 +63,8 @@ func (w *worker) logSource(name string, previous bool) (Container, error) {
 	}
 	state := r.status(w.newest, w.lifecycle.mayRestart(w.newest)).State
 	source := r.container
-	if previous && state.Waiting == nil { // if the container waits for its next attempt, the newest attempt is the previous one
+	// if the container waits for its next attempt, the newest attempt is the previous one
+	if previous && state.Waiting == nil {
 		source = r.previous
 	}
 	switch {

@@ -238,7 +238,8 @@ func TestUnschedulableIsRetried(t *testing.T) {
 		if c := p.Status.Conditions[0]; c.Type != want.Type || c.Status != want.Status || c.Reason != want.Reason || c.Message != want.Message {
 			t.Errorf("condition %+v", c)
 		}
-		if got := w.log(corev1.PodLogOptions{}); got != "" { // Kubernetes returns an empty log for a pod without a node
+		// Kubernetes returns an empty log for a pod without a node
+		if got := w.log(corev1.PodLogOptions{}); got != "" {
 			t.Errorf("log %q", got)
 		}
 		node, err := client.Get[corev1.Node](t.Context(), w.client, client.Key{Name: "kelson"})

@@ -29,7 +29,8 @@ func (l *lifecycle) status(pod *corev1.Pod, address, hostIP string, ended bool, 
 		case roleMain:
 			status.ContainerStatuses = append(status.ContainerStatuses, s)
 		case roleEphemeral:
-			s.Started, s.Ready = nil, false // as in a kubelet: ephemeral containers have no readiness
+			// as in a kubelet: ephemeral containers have no readiness
+			s.Started, s.Ready = nil, false
 			status.EphemeralContainerStatuses = append(status.EphemeralContainerStatuses, s)
 		default:
 			status.InitContainerStatuses = append(status.InitContainerStatuses, s)

@@ -29,12 +29,13 @@ type worker struct {
 	sandbox   Sandbox
 
 	// Used only by the worker's goroutine.
-	pod         *corev1.Pod // newest, or the response to the last write if that is newer
-	wasTerminal bool        // the pod was terminal before the agent started: its status isn't written
-	restored    bool        // the containers in the pod's status were adopted
-	released    bool        // the deletion of the pod was completed
-	creation    retries     // for creating the sandbox
-	writes      retries     // for writes to the server
+	pod *corev1.Pod // newest, or the response to the last write if that is newer
+	// the pod was terminal before the agent started: its status isn't written
+	wasTerminal bool
+	restored    bool    // the containers in the pod's status were adopted
+	released    bool    // the deletion of the pod was completed
+	creation    retries // for creating the sandbox
+	writes      retries // for writes to the server
 }
 
 func newWorker(a *Agent, pod *corev1.Pod) *worker {

@@ -1,6 +1,6 @@
 // Package openapispec holds Kubernetes' own OpenAPI documents, packed so that serving them needs no
-// parsing. `go generate` packs them from the module k8s.io/kubernetes; package generate describes the
-// layout of the archive.
+// parsing. `go generate` packs them from the module k8s.io/kubernetes; package generate describes
+// the layout of the archive.
 package openapispec
 
 import _ "embed" // for the archive

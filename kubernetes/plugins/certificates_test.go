@@ -96,7 +96,8 @@ func TestNodesAskForPodCertificates(t *testing.T) {
 				"serviceAccountName":"default","serviceAccountUID":%q,"nodeName":%q,"nodeUID":%q,"stubPKCS10Request":%q}`,
 				signer, pod, podUID, account, nodeName, node, base64.StdEncoding.EncodeToString(stub)))
 		}
-		kubelet := p.as("system:node:n1", "system:nodes", "system:masters") // bypass the authorizer, which is not under test
+		// bypass the authorizer, which is not under test
+		kubelet := p.as("system:node:n1", "system:nodes", "system:masters")
 		for body, why := range map[string]string{
 			request("a", "example.com/s", "far", far, "n1"): `pod "default/far" is not running on node "n1" named in the PodCertificateRequest`,
 			request("a", "example.com/s", "far", far, "n2"): `which is not the requesting node "n1"`,
@@ -105,7 +106,8 @@ func TestNodesAskForPodCertificates(t *testing.T) {
 				t.Errorf("%s, want %s", message, why)
 			}
 		}
-		kubelet.Want(t, 500, "POST", path, request("a", "example.com/s", "web", far, "n1")) // the plugin may not have seen the pod yet
+		// the plugin may not have seen the pod yet
+		kubelet.Want(t, 500, "POST", path, request("a", "example.com/s", "web", far, "n1"))
 		kubelet.Want(t, 201, "POST", path, request("a", "example.com/s", "web", web, "n1"))
 		p.as("system:node:n1", "system:nodes").Want(t, 403, "POST", path, request("b", "example.com/t", "web", web, "n1"))
 		p.want(201, "POST", path, request("c", "example.com/t", "far", far, "n2")) // without a node

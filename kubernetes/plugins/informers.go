@@ -86,8 +86,10 @@ func newInformer[T, I, L any](st *store.Store, resource string, lister func(cach
 }
 
 func (i informer[I, L]) Informer() cache.SharedIndexInformer { return synced{} }
-func (i informer[I, L]) TypedInformer() I                    { return i.none } // plugins do not call it
-func (i informer[I, L]) Lister() L                           { return i.lister }
+
+// plugins do not call it
+func (i informer[I, L]) TypedInformer() I { return i.none }
+func (i informer[I, L]) Lister() L        { return i.lister }
 
 type synced struct{ cache.SharedIndexInformer } // nil: plugins call only HasSynced
 

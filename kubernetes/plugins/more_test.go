@@ -68,7 +68,8 @@ kind: Configuration
 whitelist: [{key: node.kubernetes.io/not-ready, operator: Exists}, {key: node.kubernetes.io/unreachable, operator: Exists}, {key: a, operator: Exists}]
 `)}
 	withConfig(t, config, func(p plane) {
-		status := p.want(500, "POST", ns+"/pods", pod("a", "", `,"tolerations":[{"key":"b","operator":"Exists"}]`)) // upstream returns this code
+		// upstream returns this code
+		status := p.want(500, "POST", ns+"/pods", pod("a", "", `,"tolerations":[{"key":"b","operator":"Exists"}]`))
 		p.is(status, "pod tolerations (possibly merged with namespace default tolerations) conflict with its cluster whitelist", "message")
 		p.want(201, "POST", ns+"/pods", pod("a", "", `,"tolerations":[{"key":"a","operator":"Exists"}]`))
 	}, "PodTolerationRestriction")

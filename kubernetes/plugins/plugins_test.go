@@ -109,7 +109,8 @@ func TestNamespaceAutoProvisionAndExists(t *testing.T) {
 	within(t, func(p plane) {
 		p.want(201, "POST", "/api/v1/namespaces/new/configmaps", object("v1", "ConfigMap", "a", ""))
 		p.want(200, "GET", "/api/v1/namespaces/new", "")
-		p.want(404, "POST", "/api/v1/namespaces/other/configmaps?dryRun=All", object("v1", "ConfigMap", "a", "")) // a dry run creates no namespace
+		// a dry run creates no namespace
+		p.want(404, "POST", "/api/v1/namespaces/other/configmaps?dryRun=All", object("v1", "ConfigMap", "a", ""))
 	}, "NamespaceAutoProvision")
 }
 
@@ -189,7 +190,8 @@ func TestServiceAccount(t *testing.T) {
 			return `{"spec":{"ephemeralContainers":[{"name":"e","image":"i"` + from(secret) + `}]}}`
 		}
 		const strategic = "Content-Type: application/strategic-merge-patch+json"
-		status := p.want(500, "PATCH", ns+"/pods/d/ephemeralcontainers", debug("other"), strategic) // upstream returns this code
+		// upstream returns this code
+		status := p.want(500, "PATCH", ns+"/pods/d/ephemeralcontainers", debug("other"), strategic)
 		if message := fmt.Sprint(status["message"]); !strings.Contains(message, `ephemeral container e with envFrom referencing secret.secretName="other" is not allowed`) {
 			p.Error(message)
 		}
@@ -200,7 +202,8 @@ func TestServiceAccount(t *testing.T) {
 // ADM-03
 func TestNodeRestriction(t *testing.T) {
 	within(t, func(p plane) {
-		node := p.as("system:node:n1", "system:nodes", "system:masters") // bypass the authorizer, which is not under test
+		// bypass the authorizer, which is not under test
+		node := p.as("system:node:n1", "system:nodes", "system:masters")
 		do := func(code int, method, path, body, message string) {
 			t.Helper()
 			obj := node.Want(t, code, method, path, body, "Content-Type: "+contentType(method))

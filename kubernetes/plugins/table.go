@@ -47,8 +47,8 @@ func Table() admission.Table {
 		linked("PodTopologyLabels", true),
 		linked("NodeDeclaredFeatureValidator", true),
 		linked("PodResizeValidator", true),
-		// Plugins that clients configure through the API follow those that are compiled in. ResourceQuota
-		// follows them, because it counts what the object finally asks for.
+		// Plugins that clients configure through the API follow those that are compiled in.
+		// ResourceQuota follows them, because it counts what the object finally asks for.
 		*generic.Find("MutatingAdmissionPolicy"),
 		*generic.Find("MutatingAdmissionWebhook"),
 		*generic.Find("ValidatingAdmissionPolicy"),

@@ -72,7 +72,8 @@ func Usage(sn *store.Snapshot, q *corev1.ResourceQuota) (corev1.ResourceList, er
 		}
 		if res := schema.ParseGroupResource(counted); all.Get(res) == nil {
 			all.Add(generic.NewObjectCountEvaluator(res, func(namespace string) ([]runtime.Object, error) {
-				return make([]runtime.Object, sn.Count(res.String(), namespace)), nil // only the number matters
+				// only the number matters
+				return make([]runtime.Object, sn.Count(res.String(), namespace)), nil
 			}, ""))
 		}
 	}

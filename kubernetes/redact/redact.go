@@ -21,7 +21,8 @@ import (
 	"log/slog"
 )
 
-// New returns a handler that removes the contents of objects from records before it passes them to h.
+// New returns a handler that removes the contents of objects from records before it passes them to
+// h.
 func New(h slog.Handler) slog.Handler {
 	if _, ok := h.(handler); ok {
 		return h

@@ -108,7 +108,8 @@ func New(cfg Config) (*Issuer, error) {
 	}
 	accepted := []any{cfg.Key.Public()}
 	for _, key := range cfg.Keys {
-		if own, ok := cfg.Key.Public().(interface{ Equal(crypto.PublicKey) bool }); !ok || !own.Equal(key) { // Keys often has the public key of Key, too
+		// Keys often has the public key of Key, too
+		if own, ok := cfg.Key.Public().(interface{ Equal(crypto.PublicKey) bool }); !ok || !own.Equal(key) {
 			accepted = append(accepted, key)
 		}
 	}

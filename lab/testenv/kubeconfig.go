@@ -53,7 +53,8 @@ func (e *Env) Kubeconfig(t testing.TB) string {
 			defer context.AfterFunc(open, cancel)()
 			e.plane.Handler().ServeHTTP(w, r.WithContext(ctx))
 		}),
-		Drain: func(context.Context) error { closePort(); return nil }, // ends watches, because the control plane itself continues
+		// ends watches, because the control plane itself continues
+		Drain: func(context.Context) error { closePort(); return nil },
 		Log:   e.made.plane.Log,
 	})
 	check(err)

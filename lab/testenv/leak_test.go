@@ -85,7 +85,8 @@ func TestLeaksNothing(t *testing.T) {
 	const most = 2 << 20 // bytes of heap that may remain
 	left := func() bool { return after.goroutines > before.goroutines || after.heap > before.heap+most }
 	for deadline := time.Now().Add(10 * time.Second); left() && time.Now().Before(deadline); after = measure() {
-		time.Sleep(10 * time.Millisecond) // the last streams end, and timers of milliseconds fire, on their own time
+		// the last streams end, and timers of milliseconds fire, on their own time
+		time.Sleep(10 * time.Millisecond)
 	}
 	t.Logf("before: %+v; after %d control planes: %+v", before, n, after)
 	if after.goroutines > before.goroutines {

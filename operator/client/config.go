@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
@@ -44,10 +45,30 @@ type Config struct {
 	// HTTP/1.1 connections of its own, which takes a third less CPU time. The environment variable
 	// KELSON_NET_HTTP=true has the same effect for every client of a process.
 	NetHTTP bool
+	// Plain turns off optimizations that leave traces on the server.
+	Plain Plain
 	// Warnings receives every warning in a response. By default, each distinct text is logged once.
 	Warnings func(ctx context.Context, warning string)
 	// Log defaults to slog.Default().
 	Log *slog.Logger
+}
+
+// Plain turns off, one by one, optimizations that send other requests than the caller asked for.
+// They leave traces in managedFields, audit logs and metrics: see docs/guides/leaving.md. The zero
+// value has all of them on.
+type Plain struct {
+	// Applies makes Apply send a server-side apply also for objects that are known to be missing
+	// (WriteOptions.New). Otherwise it creates them, and the create owns its fields as the manager
+	// NAME:apply. With Applies, an Apply of an object that was created this way transfers the fields
+	// to the manager NAME, so that nothing of NAME:apply is left.
+	Applies bool
+	// Statuses makes the client send each StatusPatch as a merge patch. Otherwise it sends an update
+	// if that has the same effect.
+	Statuses bool
+	// IsCustom, if not nil, reports whether a kind is served from a CustomResourceDefinition. By
+	// default the client asks the server once per kind, before the first update of a status, by a
+	// dry run of a strategic merge patch; a server answers that with 415 for custom resources.
+	IsCustom func(kind schema.GroupVersionKind) bool
 }
 
 type restClient struct {
@@ -61,6 +82,7 @@ type restClient struct {
 	warnings func(context.Context, string)
 	compress bool
 	steady   bool
+	off      Plain
 	texts    sync.Pool // of *sharing, for responses whose values callers may change
 	parts    sync.Pool // of *sharing, for responses whose values no caller changes
 	plain    sync.Map  // by kind: whether creates in place of applies have only the fields of the document
@@ -116,6 +138,7 @@ func New(cfg Config) (Client, error) {
 		owner:    cfg.FieldOwner,
 		agent:    conf.UserAgent,
 		warnings: cfg.Warnings,
+		off:      cfg.Plain,
 	}
 	c.texts.New = func() any { return newSharing(false) }
 	c.parts.New = func() any { return newSharing(true) }

@@ -69,7 +69,7 @@ func (c *restClient) apply(ctx context.Context, e endpoint, r request, obj Objec
 	case err != nil:
 		return err
 	default:
-		if created := createdFields(obj, manager); created == nil || hasAll(created, r.body) {
+		if created := createdFields(obj, manager); created == nil || hasAll(created, r.body) && !c.off.Applies {
 			return nil
 		}
 	}
@@ -81,6 +81,9 @@ func (c *restClient) apply(ctx context.Context, e endpoint, r request, obj Objec
 
 // isCreatable reports whether a create may replace an apply.
 func (c *restClient) isCreatable(e endpoint, r request, obj Object) bool {
+	if c.off.Applies {
+		return false
+	}
 	if plain, known := c.plain.Load(e.kind); known && !plain.(bool) {
 		return false
 	}

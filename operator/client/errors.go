@@ -17,6 +17,8 @@ var (
 	// ErrNoVersion is wrapped by errors about patches with OptimisticLock from an object without a
 	// resourceVersion.
 	ErrNoVersion = errors.New("resourceVersion is missing")
+	// ErrNoIndex is wrapped by errors about lists by an index that does not exist.
+	ErrNoIndex = errors.New("no such index")
 )
 
 // IgnoreNotFound returns nil for a NotFound status, and every other error unchanged. Use it for

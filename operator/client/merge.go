@@ -21,6 +21,7 @@ func (o ListOptions) applyList(to *ListOptions) {
 	add(&to.Namespace, o.Namespace)
 	to.Labels = bothLabels(to.Labels, o.Labels)
 	to.Fields = bothFields(to.Fields, o.Fields)
+	to.Indexes = append(to.Indexes[:len(to.Indexes):len(to.Indexes)], o.Indexes...)
 	add(&to.Limit, o.Limit)
 	add(&to.Continue, o.Continue)
 	add(&to.ResourceVersion, o.ResourceVersion)

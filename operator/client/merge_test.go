@@ -31,7 +31,8 @@ func everyOption() (client.GetOptions, client.ListOptions, client.WriteOptions, 
 	uid, version := types.UID("u"), "7"
 	kind := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 	list := client.ListOptions{
-		Namespace: "a", Labels: labels.SelectorFromSet(labels.Set{"a": "b"}), Fields: fields.OneTermEqualSelector("a", "b"), Limit: 5, Continue: "c",
+		Namespace: "a", Labels: labels.SelectorFromSet(labels.Set{"a": "b"}), Fields: fields.OneTermEqualSelector("a", "b"),
+		Indexes: []client.IndexValue{{Name: "i", Value: "v"}}, Limit: 5, Continue: "c",
 		ResourceVersion: "7", ResourceVersionMatch: metav1.ResourceVersionMatchExact, Live: true, Shared: true, Ahead: &client.Ahead{}, Known: knows{}, Kind: kind,
 		Bookmarks: true, InitialEvents: true, Timeout: time.Second,
 	}

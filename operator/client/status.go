@@ -144,6 +144,9 @@ func parseStatus(data []byte) (status any, err error) {
 // replaceStatus sends an update instead of a patch of a status, if both are equivalent. done is
 // false if the caller must send the patch.
 func (c *restClient) replaceStatus(ctx context.Context, e endpoint, r request, obj Object, p StatusPatch, o WriteOptions) (done bool, err error) {
+	if c.off.Statuses {
+		return false, nil
+	}
 	if _, builtin := builtinKind(obj); builtin || !p.isWhole(r.query.Get("fieldManager")) || !c.isCustom(ctx, e, r) {
 		return false, nil
 	}
@@ -163,8 +166,12 @@ func (c *restClient) replaceStatus(ctx context.Context, e endpoint, r request, o
 	return true, err
 }
 
-// isCustom reports whether a kind is known to be a custom resource. It asks the server once.
+// isCustom reports whether a kind is known to be a custom resource. It asks the server once, unless
+// Plain.IsCustom knows.
 func (c *restClient) isCustom(ctx context.Context, e endpoint, r request) bool {
+	if c.off.IsCustom != nil {
+		return c.off.IsCustom(e.kind)
+	}
 	known, asked := c.custom.LoadOrStore(e.kind, false)
 	if asked {
 		return known.(bool)

@@ -106,6 +106,9 @@ func (c *restClient) List(ctx context.Context, into ObjectList, opts ...ListOpti
 		return fmt.Errorf("list %T: %w", into, err)
 	}
 	o := NewListOptions(opts...)
+	if err := o.checkIndexes(); err != nil {
+		return fmt.Errorf("list %s: %w", e.resource.GroupResource(), err)
+	}
 	r := c.collection(http.MethodGet, e, o.Namespace)
 	r.query = o.query()
 	r.accept = acceptOf(into, true)
@@ -245,6 +248,9 @@ func (c *restClient) DeleteAllOf(ctx context.Context, obj Object, opts ...Delete
 		return fmt.Errorf("delete all of %T: %w", obj, err)
 	}
 	o := NewDeleteAllOfOptions(opts...)
+	if err := o.checkIndexes(); err != nil {
+		return fmt.Errorf("delete all of %s: %w", e.resource.GroupResource(), err)
+	}
 	r := c.collection(http.MethodDelete, e, o.Namespace)
 	if e.namespaced && o.Namespace == "" {
 		return fmt.Errorf("delete all of %s: %w", e.resource.GroupResource(), ErrNoNamespace)

@@ -28,6 +28,9 @@ func (c *restClient) Watch(ctx context.Context, list ObjectList, opts ...ListOpt
 		return nil, fmt.Errorf("watch: %w", err)
 	}
 	o := NewListOptions(opts...)
+	if err := o.checkIndexes(); err != nil {
+		return nil, fmt.Errorf("watch %s: %w", e.resource.GroupResource(), err)
+	}
 	r := c.collection(http.MethodGet, e, o.Namespace)
 	r.query = o.watchQuery()
 	r.accept = acceptOf(list, false)

@@ -171,9 +171,10 @@ type outcomes struct {
 	all []string
 }
 
-func (*outcomes) Started()  {}
-func (*outcomes) Freed()    {}
-func (*outcomes) Panicked() {}
+func (*outcomes) Started()            {}
+func (*outcomes) Freed()              {}
+func (*outcomes) PersistentConflict() {}
+func (*outcomes) Panicked()           {}
 func (o *outcomes) Ended(outcome string, _ time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

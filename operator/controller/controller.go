@@ -66,6 +66,9 @@ type Metrics interface {
 	Ended(outcome string, took time.Duration)
 	// Panicked is called after a Reconcile panicked.
 	Panicked()
+	// PersistentConflict is called after a Reconcile that hit a conflict for at least the tenth time
+	// in a row for its object.
+	PersistentConflict()
 }
 
 // Controller calls a reconciler for the requests of its sources.
@@ -75,6 +78,7 @@ type Controller struct {
 	parked     parked
 	sources    sources
 	lastStarts lastStarts
+	conflicts  conflicts
 
 	dropping sync.RWMutex // see lockEngaged
 }
@@ -207,6 +211,7 @@ func (c *Controller) process(v visit, w *worker, req reconcile.Request, causes t
 		log = log.With("cluster", req.Cluster)
 		ctx = reconcile.WithCluster(ctx, req.Cluster)
 	}
+	ctx = reconcile.WithRequest(ctx, req)
 	ctx, span := c.cfg.Tracer.Start(ctx, trace.Record{Controller: c.cfg.Name, Kind: c.cfg.Kind, Request: req, Causes: causes})
 	start := time.Now()
 	c.lastStarts.note(req, start)
@@ -226,6 +231,9 @@ func (c *Controller) finish(v visit, log *slog.Logger, req reconcile.Request, re
 		return c.abandon(log, req, err)
 	}
 	defer release()
+	if !reconcile.IsConflict(err) {
+		c.conflicts.end(req)
+	}
 	retry := func() { c.queue.AddRateLimited(req, trace.Because(trace.Cause{Event: trace.Retry})) }
 	switch {
 	case err == nil && result.RequeueAfter > 0:
@@ -241,7 +249,7 @@ func (c *Controller) finish(v visit, log *slog.Logger, req reconcile.Request, re
 		return "terminal"
 	case reconcile.IsConflict(err):
 		retry()
-		log.Debug("reconcile hit a conflict; retrying", "err", err)
+		c.noteConflict(log, req, err)
 		return "conflict"
 	}
 	retry()
@@ -283,3 +291,4 @@ func (noMetrics) Started()                    {}
 func (noMetrics) Freed()                      {}
 func (noMetrics) Ended(string, time.Duration) {}
 func (noMetrics) Panicked()                   {}
+func (noMetrics) PersistentConflict()         {}

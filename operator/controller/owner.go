@@ -12,6 +12,13 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
+// EnqueueEveryOwner is EnqueueOwner for all owner references of kind owner, not only the one of the
+// controller.
+func EnqueueEveryOwner(owner schema.GroupVersionKind, mapper meta.RESTMapper) EventHandler {
+	h := &ownerHandler{kind: owner, mapper: mapper, every: true}
+	return h.handle
+}
+
 // EnqueueOwner returns an EventHandler for objects owned by those of the controller: it enqueues
 // the controller owner of the object, if that is of kind owner. On the first such object, it asks
 // mapper whether the kind is namespaced. For an update, it enqueues the owners of the old and the
@@ -24,6 +31,7 @@ func EnqueueOwner(owner schema.GroupVersionKind, mapper meta.RESTMapper) EventHa
 type ownerHandler struct {
 	kind       schema.GroupVersionKind
 	mapper     meta.RESTMapper
+	every      bool
 	namespaced atomic.Pointer[bool] // nil: not known yet
 }
 
@@ -34,9 +42,23 @@ func (h *ownerHandler) handle(e Event, enqueue func(reconcile.Request)) {
 	h.enqueueOwnerOf(e.Object, enqueue)
 }
 
+// enqueueOwnerOf may enqueue an owner twice, which is harmless.
+
 func (h *ownerHandler) enqueueOwnerOf(obj client.Object, enqueue func(reconcile.Request)) {
-	ref := metav1.GetControllerOfNoCopy(obj)
-	if ref == nil || ref.Kind != h.kind.Kind {
+	if !h.every {
+		if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
+			h.enqueueRef(obj, ref, enqueue)
+		}
+		return
+	}
+	refs := obj.GetOwnerReferences()
+	for i := range refs {
+		h.enqueueRef(obj, &refs[i], enqueue)
+	}
+}
+
+func (h *ownerHandler) enqueueRef(obj client.Object, ref *metav1.OwnerReference, enqueue func(reconcile.Request)) {
+	if ref.Kind != h.kind.Kind {
 		return
 	}
 	// The version may differ.

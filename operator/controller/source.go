@@ -47,6 +47,10 @@ type Kind struct {
 	Handler EventHandler
 	// Predicates must all accept an event.
 	Predicates []Predicate
+	// Priority, if not nil, is the priority of the requests of an event: higher ones are reconciled
+	// first. The default is 0, and -100 for objects that existed at the start or are repeated by a
+	// resync. A request waits at most one second longer per 100 that its priority is lower.
+	Priority func(Event) int
 	// Resync, if positive, produces an event for each object at that interval.
 	Resync time.Duration
 }
@@ -112,7 +116,7 @@ func (k *Kind) Unsynced() string {
 }
 
 func (k *Kind) handler(q *Queue, kind string) *kindHandler {
-	h := &kindHandler{queue: q, kind: kind, cluster: k.Cluster, handler: k.Handler, wanted: And(k.Predicates...)}
+	h := &kindHandler{queue: q, kind: kind, cluster: k.Cluster, handler: k.Handler, wanted: And(k.Predicates...), priority: k.Priority}
 	if h.handler == nil {
 		h.handler = EnqueueObject
 	}
@@ -127,7 +131,8 @@ type kindHandler struct {
 	tracer     *trace.Tracer // may be nil
 	handler    EventHandler
 	wanted     Predicate
-	lastStarts *lastStarts // may be nil
+	priority   func(Event) int // may be nil
+	lastStarts *lastStarts     // may be nil
 }
 
 func (h *kindHandler) handle(e Event) { h.handleSince(e, time.Time{}) }
@@ -140,7 +145,10 @@ func (h *kindHandler) handleSince(e Event, known time.Time) {
 	}
 	causes := trace.Because(h.cause(e))
 	priority := 0
-	if e.Type == trace.Sync || e.Type == trace.Resync {
+	switch {
+	case h.priority != nil:
+		priority = h.priority(e)
+	case e.Type == trace.Sync || e.Type == trace.Resync:
 		priority = initialPriority
 	}
 	h.handler(e, func(r reconcile.Request) {

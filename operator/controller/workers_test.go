@@ -93,8 +93,9 @@ type workers struct {
 	active, most int
 }
 
-func (w *workers) Started() { w.add(1) }
-func (w *workers) Freed()   { w.add(-1) }
+func (w *workers) Started()            { w.add(1) }
+func (w *workers) Freed()              { w.add(-1) }
+func (w *workers) PersistentConflict() {}
 
 func (w *workers) add(n int) {
 	w.mu.Lock()

@@ -3,9 +3,17 @@
 //
 // # Model
 //
-// A [Broadcaster] has a bounded buffer and, while it runs, one goroutine that writes to the API
-// server. A [Recorder] adds events to the buffer on behalf of a component, without blocking: if the
-// buffer is full, the event is dropped and counted. Three rules limit repeated events:
+// A [Recorder] passes events on behalf of a component to a [Broadcaster], which passes them to its
+// sinks: the API server, unless configured otherwise, a log ([ToLog]), or a [Sink] of the caller.
+// Each sink has a bounded buffer and, while the Broadcaster runs, a goroutine, so that a slow sink
+// delays neither recorders nor other sinks. If a buffer is full, the event is dropped for that sink
+// and counted.
+//
+//	Recorder ─┐                 ┌─ buffer ─▶ ToServer: limits ─▶ create, patch
+//	Recorder ─┴─▶ Broadcaster ──┼─ buffer ─▶ ToLog
+//	                            └─ buffer ─▶ a Sink added at run time
+//
+// Three rules limit repeated events on the API server; other sinks get every event:
 //
 //   - an event that equals an earlier one in component, object, type, reason and message increments
 //     the count of that one with a patch;
@@ -32,6 +40,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -44,23 +53,30 @@ import (
 
 // Config configures a Broadcaster.
 type Config struct {
-	// Client writes the events, and determines the kinds of the objects they are about; required.
+	// Client determines the kinds of the objects that events are about, and writes the events if
+	// there are no Sinks; required.
 	Client client.Client
-	// Log, if not nil, receives errors of writes.
+	// Sinks receive the events; ToServer(Client) if nil. With an empty slice, only sinks added later
+	// do.
+	Sinks []Sink
+	// Log, if not nil, receives errors of sinks.
 	Log *slog.Logger
-	// Buffer is how many events can wait to be written; 1000 if zero.
+	// Buffer is how many events can wait for one sink; 1000 if zero.
 	Buffer int
 	// FlushTimeout bounds how long Run continues to write after its context has ended; 5 s if zero.
 	FlushTimeout time.Duration
 }
 
-// Broadcaster writes the events of its recorders.
+// Broadcaster passes the events of its recorders to its sinks.
 type Broadcaster struct {
 	cfg     Config
-	events  chan *corev1.Event
-	filter  filter
 	dropped atomic.Int64
 	last    atomic.Int64 // number in the name of the last event
+
+	mu       sync.RWMutex
+	channels []*channel
+	run      *running // nil unless it runs
+	tasks    sync.WaitGroup
 }
 
 // New returns a broadcaster. It writes nothing before Run.
@@ -74,38 +90,17 @@ func New(cfg Config) *Broadcaster {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Broadcaster{cfg: cfg, events: make(chan *corev1.Event, cfg.Buffer)}
+	if cfg.Sinks == nil {
+		cfg.Sinks = []Sink{ToServer(cfg.Client)}
+	}
+	b := &Broadcaster{cfg: cfg}
+	for _, s := range cfg.Sinks {
+		b.Add(s)
+	}
+	return b
 }
 
-// Run writes events until ctx ends, and then the buffered ones. It returns nil.
-func (b *Broadcaster) Run(ctx context.Context) error {
-	// The context for writes lives longer than ctx, so that buffered events are written and a write
-	// in progress is not canceled.
-	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(b.cfg.FlushTimeout, cancel) })
-	defer stop()
-	for {
-		select {
-		case e := <-b.events:
-			b.write(writing, e)
-			continue
-		case <-ctx.Done():
-		}
-		break
-	}
-	for writing.Err() == nil {
-		select {
-		case e := <-b.events:
-			b.write(writing, e)
-		default:
-			return nil
-		}
-	}
-	return nil
-}
-
-// Dropped returns the number of events that were dropped because the buffer was full.
+// Dropped returns how many times an event was dropped because the buffer of a sink was full.
 func (b *Broadcaster) Dropped() int64 { return b.dropped.Load() }
 
 // Recorder returns a recorder of events on behalf of a component, which is their source.
@@ -128,7 +123,7 @@ func NewRecorder(component string, route Route) *Recorder {
 	return &Recorder{component: component, route: &route}
 }
 
-// Recorder adds events to the buffer of its Broadcaster. A nil Recorder records nothing.
+// Recorder passes events to its Broadcaster. A nil Recorder records nothing.
 type Recorder struct {
 	b               *Broadcaster
 	route           *Route // used instead of b if not nil
@@ -190,11 +185,7 @@ func (r *Recorder) Event(about runtime.Object, eventType, reason, message string
 	}
 	e.InvolvedObject.FieldPath = r.field
 	e.Source.Host, e.ReportingInstance = r.host, r.host
-	select {
-	case b.events <- e:
-	default:
-		b.dropped.Add(1)
-	}
+	b.send(e)
 }
 
 // Eventf is Event with a message formatted as by fmt.Sprintf.

@@ -17,7 +17,7 @@ const (
 
 const combinedPrefix = "(combined from similar events): "
 
-// filter has the state that limits repeated events. Only Run's goroutine uses it.
+// filter has the state that limits repeated events.
 type filter struct {
 	budgets memory[source, budget]
 	groups  memory[group, messages]
@@ -61,7 +61,7 @@ func (f *filter) judge(e *corev1.Event) (*repeated, bool) {
 	g := group{source{e.Source.Component, e.InvolvedObject}, e.Type, e.Reason}
 	g.about.ResourceVersion = ""
 
-	similar := f.groups.of(g)
+	similar := f.groups.entry(g)
 	if similar.texts == nil || now.Sub(similar.since) > similarWithin {
 		similar.since, similar.texts = now, map[string]bool{}
 	}
@@ -73,9 +73,9 @@ func (f *filter) judge(e *corev1.Event) (*repeated, bool) {
 		id.message = combinedPrefix
 		e.Message = combinedPrefix + e.Message
 	}
-	repeats := f.written.of(id)
+	repeats := f.written.entry(id)
 
-	tokens := f.budgets.of(g.source)
+	tokens := f.budgets.entry(g.source)
 	if tokens.next.Before(now) {
 		tokens.next = now
 	}
@@ -89,7 +89,8 @@ func (f *filter) judge(e *corev1.Event) (*repeated, bool) {
 // memory is a bounded map with two generations: when the younger is full, the older is dropped.
 type memory[K comparable, V any] struct{ young, old map[K]*V }
 
-func (m *memory[K, V]) of(k K) *V {
+// entry returns the value of a key, which is a new one if it is not in memory.
+func (m *memory[K, V]) entry(k K) *V {
 	if v, ok := m.young[k]; ok {
 		return v
 	}

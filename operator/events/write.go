@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"encoding/json"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,34 +13,41 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// write creates an event, or increments the count of the event that it repeats.
-func (b *Broadcaster) write(ctx context.Context, e *corev1.Event) {
-	repeats, ok := b.filter.judge(e)
+// toServer is a Sink that writes to an API server.
+type toServer struct {
+	client client.Client
+
+	mu     sync.Mutex
+	filter filter
+}
+
+// Write creates an event, or increments the count of the event that it repeats.
+func (s *toServer) Write(ctx context.Context, shared *corev1.Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own := *shared // its message may change, and the response is stored in it
+	e := &own
+	repeats, ok := s.filter.judge(e)
 	if !ok {
-		return
+		return nil
 	}
 	if repeats.name != "" {
 		earlier := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: repeats.name}}
-		err := b.cfg.Client.Patch(ctx, earlier, again(e, repeats.count+1))
+		err := s.client.Patch(ctx, earlier, again(e, repeats.count+1))
 		if err == nil {
 			repeats.count++
-			return
+			return nil
 		}
 		if !apierrors.IsNotFound(err) { // events expire; create a new one
-			b.failed(e, err)
-			return
+			return err
 		}
 	}
-	if err := b.cfg.Client.Create(ctx, e); err != nil {
+	if err := s.client.Create(ctx, e); err != nil {
 		*repeats = repeated{}
-		b.failed(e, err)
-		return
+		return err
 	}
-	*repeats = repeated{name: e.Name, count: 1}
-}
-
-func (b *Broadcaster) failed(e *corev1.Event, err error) {
-	b.cfg.Log.Warn("write event", "reason", e.Reason, "object", e.InvolvedObject.Name, "message", e.Message, "err", err)
+	*repeats = repeated{name: shared.Name, count: 1}
+	return nil
 }
 
 // again returns the patch that repeats an event.

@@ -26,7 +26,7 @@ func (c cached) Apply(ctx context.Context, obj client.Object, opts ...client.Wri
 	o := client.NewWriteOptions(opts...)
 	i := c.set.informerThatHas(obj)
 	// a transformed copy differs from the server's response
-	if o.DryRun || i == nil || c.set.cfg.Transform != nil {
+	if o.DryRun || i == nil || i.transform != nil {
 		return c.wrote(c.Client.Apply(ctx, obj, opts...), obj, opts)
 	}
 	doc, err := client.NewApplyDocument(obj, c.Scheme())
@@ -34,7 +34,8 @@ func (c cached) Apply(ctx context.Context, obj client.Object, opts ...client.Wri
 		return fmt.Errorf("apply %s %s: %w", i.id.kind.Kind, client.KeyOf(obj), err)
 	}
 	want := applied{document: i.documentHash(doc.Encoded, o)}
-	if i.isApplied(want, obj) {
+	objects, all := c.set.doubts.inDoubt(i.id.kind.GroupKind(), obj.GetNamespace(), obj.GetName())
+	if len(objects) == 0 && all == 0 && i.isApplied(want, obj) {
 		return nil
 	}
 	if i.isAbsent(obj) {

@@ -43,6 +43,9 @@ func (c cached) Get(ctx context.Context, key client.Key, into client.Object, opt
 		return c.Client.Get(ctx, key, into, opts...)
 	}
 	i, err := c.reader(ctx, into)
+	if err == nil {
+		err = c.settle(ctx, i.id.kind.GroupKind(), key.Namespace, key.Name)
+	}
 	if err != nil {
 		return fmt.Errorf("get %T %s: %w", into, key, err)
 	}
@@ -83,7 +86,13 @@ func (c cached) List(ctx context.Context, into client.ObjectList, opts ...client
 		return c.Client.List(ctx, into, opts...)
 	}
 	i, err := c.reader(ctx, item)
+	if err == nil {
+		err = c.settle(ctx, i.id.kind.GroupKind(), o.Namespace, "")
+	}
 	if err != nil {
+		return fmt.Errorf("list %T: %w", into, err)
+	}
+	if err := i.checkIndexes(o); err != nil {
 		return fmt.Errorf("list %T: %w", into, err)
 	}
 	objs, version, err := i.readAll(ctx, o)

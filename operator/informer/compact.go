@@ -50,7 +50,7 @@ func (i *informer) keep(obj client.Object) client.Object {
 	if old, ok := i.objs.Get(client.KeyOf(obj)); ok && old.GetUID() == obj.GetUID() && old.GetResourceVersion() == obj.GetResourceVersion() {
 		return old
 	}
-	transform := i.set.cfg.Transform
+	transform := i.transform
 	e, encoded := obj.(*client.Encoded)
 	if !encoded {
 		if transform != nil {

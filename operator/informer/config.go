@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,7 +27,8 @@ type Config struct {
 	// Scope is the part of each kind that informers cache, unless Scopes has an entry for the kind.
 	// The zero value is everything.
 	Scope Scope
-	// Scopes has the scopes of single kinds, each given by an object of the kind.
+	// Scopes has the scopes of single kinds, each given by an object of the kind. A scope without
+	// Namespaces has those of Scope.
 	Scopes map[client.Object]Scope
 	// Form is how informers keep objects, unless Forms has an entry for the kind. The zero value is
 	// Full.
@@ -35,6 +38,10 @@ type Config struct {
 	// Transform, if not nil, changes each object before it is stored, to save memory. It may modify
 	// and return its argument. It must not change the object's identity or resourceVersion.
 	Transform func(client.Object) client.Object
+	// Transforms has the transforms of single kinds, each given by an object of the kind. They are
+	// called after Transform. A kind without a transform shares objects with the client, decodes
+	// own writes once, and skips repeated applies; one with a transform does not.
+	Transforms map[client.Object]func(client.Object) client.Object
 	// Log defaults to slog.Default().
 	Log *slog.Logger
 }
@@ -42,10 +49,18 @@ type Config struct {
 // Scope is the part of a kind that an informer caches. The zero value is everything.
 type Scope struct {
 	// Namespaces, if not empty, are watched individually. They are ignored for cluster-scoped
-	// kinds.
+	// kinds. If one of them is metav1.NamespaceAll, all namespaces are watched, by one watch.
 	Namespaces []string
 	Labels     labels.Selector
 	Fields     fields.Selector
+}
+
+// normal returns the scope with no Namespaces if they are all namespaces.
+func (s Scope) normal() Scope {
+	if slices.Contains(s.Namespaces, metav1.NamespaceAll) {
+		s.Namespaces = nil
+	}
+	return s
 }
 
 // New returns a set of informers. It sends no requests before Run.
@@ -57,21 +72,26 @@ func New(cfg Config) (Informers, error) {
 		cfg.Log = slog.Default()
 	}
 	s := &informers{
-		cfg:     cfg,
-		scopes:  map[schema.GroupKind]Scope{},
-		forms:   map[schema.GroupKind]Form{},
-		members: map[id]*informer{},
-		unshown: map[schema.GroupKind]*atomic.Bool{},
-		running: make(chan struct{}),
-		ended:   make(chan struct{}),
+		cfg:        cfg,
+		scopes:     map[schema.GroupKind]Scope{},
+		forms:      map[schema.GroupKind]Form{},
+		transforms: map[schema.GroupKind]func(client.Object) client.Object{},
+		members:    map[id]*informer{},
+		unshown:    map[schema.GroupKind]*atomic.Bool{},
+		running:    make(chan struct{}),
+		ended:      make(chan struct{}),
 	}
 	for obj, scope := range cfg.Scopes {
 		kind, err := client.KindOf(obj, cfg.Client.Scheme())
 		if err != nil {
 			return nil, fmt.Errorf("new informers: scope of %s: %w", reflect.TypeOf(obj), err)
 		}
-		s.scopes[kind.GroupKind()] = scope
+		if len(scope.Namespaces) == 0 {
+			scope.Namespaces = cfg.Scope.Namespaces
+		}
+		s.scopes[kind.GroupKind()] = scope.normal()
 	}
+	s.cfg.Scope = cfg.Scope.normal()
 	for obj, form := range cfg.Forms {
 		kind, err := client.KindOf(obj, cfg.Client.Scheme())
 		if err != nil {
@@ -79,5 +99,31 @@ func New(cfg Config) (Informers, error) {
 		}
 		s.forms[kind.GroupKind()] = form
 	}
+	for obj, transform := range cfg.Transforms {
+		kind, err := client.KindOf(obj, cfg.Client.Scheme())
+		if err != nil {
+			return nil, fmt.Errorf("new informers: transform of %s: %w", reflect.TypeOf(obj), err)
+		}
+		if s.transforms[kind.GroupKind()] != nil {
+			return nil, fmt.Errorf("new informers: several transforms of %s", kind.GroupKind())
+		}
+		s.transforms[kind.GroupKind()] = chain(cfg.Transform, transform)
+	}
 	return s, nil
+}
+
+// chain returns a function that calls first, which may be nil, and then next.
+func chain(first, next func(client.Object) client.Object) func(client.Object) client.Object {
+	if first == nil {
+		return next
+	}
+	return func(obj client.Object) client.Object { return next(first(obj)) }
+}
+
+// transformOf returns the transform of a kind; nil if it has none.
+func (s *informers) transformOf(kind schema.GroupKind) func(client.Object) client.Object {
+	if own := s.transforms[kind]; own != nil {
+		return own
+	}
+	return s.cfg.Transform
 }

@@ -10,8 +10,8 @@
 //
 // [Informers] has one informer per kind and object type (Go type, dynamic, metadata only). Each
 // follows its part of the server ([Scope]) by one watch, shared by all users. An informer starts on
-// first use and ends when its last handler is removed, except that an informer that was read from
-// or indexed never ends.
+// first use and ends when its last handler is removed. An informer that was read from ends only
+// after [Informers].Release, and one with an index does not end.
 //
 // # Read your own writes
 //
@@ -19,13 +19,14 @@
 // older than its own writes: the response to each write, including a delete, overlays the copy
 // until the informer has caught up with its resourceVersion. If the response can't be overlaid
 // (another object type, a subresource with a different response), a read waits for the informer for
-// a second and then reads from the server. Reads with client.Live always go to the server. Results
-// are private copies.
+// a second and then reads from the server. After a write whose response was lost, or that failed
+// with 5xx, the next read of the object reads it from the server first; if that fails, the read
+// fails. Reads with client.Live always go to the server. Results are private copies.
 //
 // [Informer] and [Lister] show the same writes if they were made with the object type (Go type,
 // dynamic, metadata only) that is read, because they can neither wait nor send requests. They show
-// a write with another object type when the watch delivers it. Their results are shared. Handlers
-// get only what the server has sent.
+// a write with another object type when the watch delivers it; metadata-only ones show all writes.
+// Their results are shared. Handlers get only what the server has sent.
 //
 // All methods are safe for concurrent use. Goroutines run within Run and end with it.
 //
@@ -100,6 +101,10 @@ type Informers interface {
 	// own writes. It starts informers as needed and waits for their first sync. Reads with
 	// client.Live go to the server.
 	Client() client.Client
+	// Release ends the informer of obj's kind and object type if it has neither handlers nor indexes,
+	// or as soon as it has no handlers, and saves its memory and watch. The next read or handler
+	// starts a new one. Use it for kinds that are read only for a time.
+	Release(obj client.Object)
 	// Has reports whether an informer has an object with the kind, name and uid of obj, in any
 	// form. It starts no informer.
 	Has(obj client.Object) bool

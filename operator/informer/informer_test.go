@@ -497,8 +497,8 @@ func TestScopes(t *testing.T) {
 		if nodes, err := client.List[corev1.Node](ctx, w.client); err != nil || len(nodes) != 3 {
 			t.Errorf("nodes have no namespace: %v, %v", nodes, err)
 		}
-		if maps, err := client.List[corev1.ConfigMap](ctx, w.client); err != nil || len(maps) != 3 {
-			t.Errorf("configmaps: %v, %v", maps, err)
+		if maps, err := client.List[corev1.ConfigMap](ctx, w.client); err != nil || len(maps) != 2 {
+			t.Errorf("a scope without namespaces has those of the set; configmaps: %v, %v", maps, err)
 		}
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// of returns the informers of obj's kind.
-func (s *informers) of(obj client.Object) (schema.GroupVersionKind, []*informer) {
+// kindInformers returns the kind of obj and the informers of that kind.
+func (s *informers) kindInformers(obj client.Object) (schema.GroupVersionKind, []*informer) {
 	kind, err := client.KindOf(obj, s.cfg.Client.Scheme())
 	if err != nil {
 		return kind, nil // an object without a kind can't have been written
@@ -35,7 +35,7 @@ func (s *informers) copies(kind schema.GroupKind) (of []*informer) {
 }
 
 func (s *informers) Has(obj client.Object) bool {
-	_, of := s.of(obj)
+	_, of := s.kindInformers(obj)
 	for _, i := range of {
 		if known := i.newestOf(client.KeyOf(obj)); known != nil && known.GetUID() == obj.GetUID() {
 			return true
@@ -45,13 +45,13 @@ func (s *informers) Has(obj client.Object) bool {
 }
 
 func (s *informers) holds(obj client.Object) bool {
-	_, of := s.of(obj)
+	_, of := s.kindInformers(obj)
 	return len(of) > 0
 }
 
 // note adds an entry for obj to the overlay of every informer of its kind.
 func (s *informers) note(obj client.Object, about func(*informer) entry) {
-	_, of := s.of(obj)
+	_, of := s.kindInformers(obj)
 	key := client.KeyOf(obj)
 	for _, i := range of {
 		e := about(i)
@@ -83,7 +83,7 @@ func (s *informers) noteState(obj client.Object, given bool) {
 		s.noteEnd(obj) // the write removed the last finalizer
 		return
 	}
-	kind, of := s.of(obj)
+	kind, of := s.kindInformers(obj)
 	if len(of) == 0 {
 		return
 	}
@@ -95,6 +95,7 @@ func (s *informers) noteState(obj client.Object, given bool) {
 				"that very version", "resourceVersion", e.text)
 		})
 	}
+	transform := s.transformOf(kind.GroupKind())
 	var state client.Object // one copy for all informers
 	s.note(obj, func(i *informer) entry {
 		e := e
@@ -104,15 +105,15 @@ func (s *informers) noteState(obj client.Object, given bool) {
 		switch i.id.form {
 		case reflect.TypeOf(obj):
 			if state == nil {
-				if state = obj; !given || s.cfg.Transform != nil { // Transform may modify shared parts
+				if state = obj; !given || transform != nil { // Transform may modify shared parts
 					state = obj.DeepCopyObject().(client.Object)
 				}
-				state = s.transform(state)
+				state = transformed(state, transform)
 				state.GetObjectKind().SetGroupVersionKind(kind)
 			}
-			e.what, e.obj, e.whole = present, state, given && s.cfg.Transform == nil
+			e.what, e.obj, e.whole = present, state, given && transform == nil
 		case reflect.TypeFor[*metav1.PartialObjectMetadata]():
-			e.what, e.obj = present, s.transform(metadataOf(obj, kind))
+			e.what, e.obj = present, transformed(metadataOf(obj, kind), transform)
 		}
 		return e
 	})
@@ -144,7 +145,7 @@ type life struct {
 // known returns, per informer, the known object of obj's name, or obj itself. A successful delete
 // by that name ends its life in any case.
 func (s *informers) known(obj client.Object) map[*informer]life {
-	_, of := s.of(obj)
+	_, of := s.kindInformers(obj)
 	all := map[*informer]life{}
 	for _, i := range of {
 		l := life{obj.GetUID(), parseVersion(obj.GetResourceVersion())}
@@ -175,11 +176,12 @@ func (s *informers) noteGone(obj client.Object, uid types.UID, known map[*inform
 	})
 }
 
-func (s *informers) transform(obj client.Object) client.Object {
-	if s.cfg.Transform == nil {
+// transformed returns obj as a transform, which may be nil, changes it.
+func transformed(obj client.Object, transform func(client.Object) client.Object) client.Object {
+	if transform == nil {
 		return obj
 	}
-	return client.Transformed(obj, s.cfg.Transform)
+	return client.Transformed(obj, transform)
 }
 
 // isHeld reports whether finalizers or a grace period hold an object that is being deleted.

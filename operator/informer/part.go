@@ -193,7 +193,7 @@ func (i *informer) source(namespace string) *source {
 	if i.form == Compact {
 		s.prototype = client.NewEncoded(s.prototype)
 	}
-	if i.set.cfg.Transform == nil { // Transform may modify its argument
+	if i.transform == nil { // Transform may modify its argument
 		s.scope.Shared = true
 		if i.form == Full {
 			s.scope.Known = answers{i}

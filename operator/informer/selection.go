@@ -2,6 +2,7 @@ package informer
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -32,12 +33,26 @@ func (i *informer) selection(o client.ListOptions) query {
 		q.requirements = o.Fields.Requirements()
 		q.nothing = len(q.requirements) == 0 && !o.Fields.Empty()
 	}
+	for _, by := range o.Indexes {
+		q.requirements = append(q.requirements[:len(q.requirements):len(q.requirements)],
+			fields.Requirement{Field: by.Name, Operator: selection.Equals, Value: by.Value})
+	}
 	for _, r := range q.requirements {
 		if q.index == "" && r.Operator != selection.NotEquals && i.objs.HasIndex(r.Field) {
 			q.index, q.value = r.Field, r.Value
 		}
 	}
 	return q
+}
+
+// checkIndexes returns an error if the informer lacks an index.
+func (i *informer) checkIndexes(o client.ListOptions) error {
+	for _, by := range o.Indexes {
+		if !i.objs.HasIndex(by.Name) {
+			return fmt.Errorf("index %q of %s objects of type %v: %w", by.Name, i.id.kind.Kind, i.id.form.Elem(), client.ErrNoIndex)
+		}
+	}
+	return nil
 }
 
 // snapshot returns the objects of copy and overlay that may match a query, and their version. The

@@ -21,9 +21,10 @@ type id struct {
 }
 
 type informers struct {
-	cfg    Config
-	scopes map[schema.GroupKind]Scope
-	forms  map[schema.GroupKind]Form
+	cfg        Config
+	scopes     map[schema.GroupKind]Scope
+	forms      map[schema.GroupKind]Form
+	transforms map[schema.GroupKind]func(client.Object) client.Object
 
 	running chan struct{} // closed when Run begins
 	ended   chan struct{} // closed when Run ends
@@ -35,6 +36,7 @@ type informers struct {
 	tasks   sync.WaitGroup
 	unshown map[schema.GroupKind]*atomic.Bool // see informer
 
+	doubts     doubts
 	opaqueOnce sync.Once
 }
 
@@ -94,6 +96,20 @@ func (s *informers) start(inf *informer) {
 		return
 	}
 	s.tasks.Go(func() { inf.run(s.ctx) })
+}
+
+func (s *informers) Release(obj client.Object) {
+	kind, err := client.KindOf(obj, s.cfg.Client.Scheme())
+	if err != nil {
+		return // an object without a kind has no informer
+	}
+	s.mu.Lock()
+	inf := s.members[s.idOf(kind, reflect.TypeOf(obj))]
+	s.mu.Unlock()
+	if inf != nil && !inf.indexed.Load() {
+		inf.pinned.Store(false)
+		s.forget(inf)
+	}
 }
 
 // forget ends an informer if it is still unused.

@@ -32,14 +32,18 @@ type informer struct {
 	objs  *store.Indexer[client.Key, client.Object]
 	log   *slog.Logger
 
-	compact *compact // for the form Compact
+	transform func(client.Object) client.Object // nil if there is none
+	compact   *compact                          // for the form Compact
 
 	synced chan struct{}
 	ended  chan struct{}
 
 	// pinned is true if the informer was read from, so that it does not end with its last handler.
-	// Set under the lock.
+	// Set to true under the lock.
 	pinned atomic.Bool
+
+	// indexed is true if an index was added. The informer then never ends.
+	indexed atomic.Bool
 
 	// several is true once there has been another informer of the kind, so that readers may use
 	// that one's copy.
@@ -76,13 +80,14 @@ func newInformer(s *informers, name id, scope Scope, form Form) *informer {
 			Key:     func(obj client.Object) client.Key { return client.KeyOf(obj) },
 			Indexes: map[string]store.Index[client.Object]{namespaceIndex: byNamespace},
 		}),
-		log:     s.cfg.Log.With("kind", name.kind.String()),
-		synced:  make(chan struct{}),
-		ended:   make(chan struct{}),
-		written: overlay{},
-		applied: map[client.Key]applied{},
-		seed:    maphash.MakeSeed(),
-		unshown: s.unshownOf(name.kind.GroupKind()),
+		log:       s.cfg.Log.With("kind", name.kind.String()),
+		synced:    make(chan struct{}),
+		ended:     make(chan struct{}),
+		written:   overlay{},
+		applied:   map[client.Key]applied{},
+		seed:      maphash.MakeSeed(),
+		unshown:   s.unshownOf(name.kind.GroupKind()),
+		transform: s.transformOf(name.kind.GroupKind()),
 	}
 	if form == Compact {
 		i.compact = newCompact()
@@ -239,7 +244,7 @@ func (i *informer) removeHandler(h *registration) {
 func (i *informer) endIfUnused() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if len(i.handlers) > 0 || i.pinned.Load() || i.over {
+	if len(i.handlers) > 0 || i.pinned.Load() || i.indexed.Load() || i.over {
 		return false
 	}
 	i.over = true
@@ -249,6 +254,7 @@ func (i *informer) endIfUnused() bool {
 
 func (i *informer) AddIndex(name string, of func(obj client.Object) []string) error {
 	i = i.current(true)
+	i.indexed.Store(true)
 	index := of
 	if i.form == Compact {
 		index = func(obj client.Object) []string {

@@ -25,10 +25,15 @@ func (c cached) Patch(ctx context.Context, obj client.Object, patch client.Patch
 	return c.wrote(c.Client.Patch(ctx, obj, patch, opts...), obj, opts)
 }
 
-// wrote records the server's response to a write, which is in obj.
+// wrote records the server's response to a write, which is in obj, or that there was none.
 func (c cached) wrote(err error, obj client.Object, opts []client.WriteOption) error {
-	if o := client.NewWriteOptions(opts...); err == nil && !o.DryRun {
+	o := client.NewWriteOptions(opts...)
+	switch {
+	case o.DryRun:
+	case err == nil:
 		c.set.noteState(obj, o.Given)
+	default:
+		c.set.doubt(err, obj)
 	}
 	return err
 }
@@ -58,6 +63,8 @@ func (c cached) Delete(ctx context.Context, obj client.Object, opts ...client.De
 		c.set.noteGone(obj, uid, known)
 	case apierrors.IsNotFound(err):
 		c.set.noteGone(obj, "", known)
+	default:
+		c.set.doubt(err, obj)
 	}
 	return err
 }
@@ -68,6 +75,9 @@ func (c cached) DeleteAllOf(ctx context.Context, obj client.Object, opts ...clie
 		o.Answers = client.NewItems(obj)
 	}
 	if err := c.Client.DeleteAllOf(ctx, obj, o); err != nil || o.DryRun {
+		if !o.DryRun {
+			c.set.doubt(err, newLike(obj))
+		}
 		return err
 	}
 	return meta.EachListItem(o.Answers, func(item runtime.Object) error {
@@ -112,6 +122,9 @@ func (s cachedSubresource) wrote(ctx context.Context, obj client.Object, opts []
 	known := s.cached.set.known(obj)
 	o := client.NewWriteOptions(opts...)
 	if err := write(); err != nil || o.DryRun {
+		if !o.DryRun {
+			s.cached.set.doubt(err, obj)
+		}
 		return err
 	}
 	if now := obj.GetResourceVersion(); now != version && now != "" {
@@ -127,6 +140,8 @@ func (s cachedSubresource) wrote(ctx context.Context, obj client.Object, opts []
 		s.cached.set.noteState(state, true)
 	case apierrors.IsNotFound(err):
 		s.cached.set.noteGone(obj, "", known)
+	default:
+		s.cached.set.doubt(err, obj)
 	}
 	return nil // the write itself succeeded
 }

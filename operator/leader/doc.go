@@ -20,6 +20,13 @@
 // the replicas change. No object is ever reconciled by two replicas at a time: a replica starts on
 // a gained object only after the previous owner has stopped working on it and announced that.
 //
+// # Fencing
+//
+// A term ends early enough that a leader sends no request in the next leader's term. It cannot
+// prevent the network from delivering a request later than that. Only the server can reject such a
+// request, and does so if the request has a resourceVersion, or creates an object whose name the
+// next leader would choose too. Avoid unconditional updates and deletes, and random names.
+//
 // # Use
 //
 //	e, err := leader.New(leader.Config{Client: live, Lease: client.Key{Namespace: "system", Name: "example-operator"}})

@@ -40,9 +40,9 @@ func (s *Shards) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
-	renewed := time.Now()
-	if s.own, err = s.announce(ctx, nil, view{}); err != nil {
-		return fmt.Errorf("take part in shards: %w", err)
+	renewed, err := s.join(ctx)
+	if err != nil || s.own == nil {
+		return err
 	}
 	defer func() {
 		s.mu.Lock()
@@ -116,6 +116,49 @@ func (s *Shards) Run(ctx context.Context) error {
 		s.cfg.Log.Warn("cannot release the Lease; it will expire", "err", err)
 	}
 	return nil
+}
+
+// join creates this replica's Lease, and returns when the request was sent. It retries until ctx
+// ends, unless the server rejects the request. s.own is nil if ctx ended first.
+func (s *Shards) join(ctx context.Context) (sent time.Time, err error) {
+	for {
+		sent = time.Now()
+		own, err := s.announce(ctx, nil, view{})
+		if apierrors.IsAlreadyExists(err) {
+			own, err = s.joined(ctx) // the response to the last attempt was lost
+		}
+		switch {
+		case err == nil:
+			s.own = own
+			return sent, nil
+		case ctx.Err() != nil:
+			return sent, nil
+		case errors.Is(err, ErrLost), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsNotFound(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+			return sent, fmt.Errorf("take part in shards: %w", err)
+		}
+		s.cfg.Log.Warn("create Lease; retrying", "err", err)
+		if !pause(ctx, min(s.cfg.RetryPeriod, time.Second)) {
+			return sent, nil
+		}
+	}
+}
+
+// joined renews the Lease that an earlier request of this replica created.
+func (s *Shards) joined(ctx context.Context) (*coordinationv1.Lease, error) {
+	lease := &coordinationv1.Lease{}
+	if err := s.cfg.Client.Get(ctx, client.Key{Namespace: s.cfg.Group.Namespace, Name: s.leaseName()}, lease); err != nil {
+		return nil, err
+	}
+	if who := holderOf(lease); who != s.cfg.Identity {
+		return nil, fmt.Errorf("%w: Lease %s belongs to %q", ErrLost, lease.Name, who)
+	}
+	return s.announce(ctx, lease, view{})
+}
+
+// leaseName returns the name of this replica's Lease.
+func (s *Shards) leaseName() string {
+	sum := sha256.Sum256([]byte(s.cfg.Identity))
+	return s.cfg.Group.Name + "-" + hex.EncodeToString(sum[:6])
 }
 
 // renewedAt records when the last renewal was sent, and returns until when this replica may work.
@@ -272,10 +315,9 @@ func (s *Shards) announcedView() view { return parseView(s.own) }
 func (s *Shards) announce(ctx context.Context, own *coordinationv1.Lease, v view) (*coordinationv1.Lease, error) {
 	now, seconds := metav1.NowMicro(), int32(s.cfg.Duration/time.Second)
 	if own == nil {
-		sum := sha256.Sum256([]byte(s.cfg.Identity))
 		lease := &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: s.cfg.Group.Namespace, Name: s.cfg.Group.Name + "-" + hex.EncodeToString(sum[:6]),
+				Namespace: s.cfg.Group.Namespace, Name: s.leaseName(),
 				Labels: map[string]string{groupLabel: s.cfg.Group.Name}, Annotations: map[string]string{viewAnnotation: v.String()},
 			},
 			Spec: coordinationv1.LeaseSpec{HolderIdentity: &s.cfg.Identity, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},

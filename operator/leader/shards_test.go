@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -411,3 +412,46 @@ func TestShardsCatchUp(t *testing.T) {
 		must(t, <-ended)
 	})
 }
+
+// RUN-03: a replica that joins while the server fails, or whose first response is lost, tries again
+// and does not take its own Lease for another replica's.
+func TestShardsJoinFaultyServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apitest.New(leases)
+		faults := []func(*http.Request) (*http.Response, error){
+			func(*http.Request) (*http.Response, error) { return nil, errCut },
+			func(r *http.Request) (*http.Response, error) { // executed, and the response is lost
+				_, _ = server.RoundTrip(r)
+				return nil, errCut
+			},
+			func(*http.Request) (*http.Response, error) { return nil, errCut }, // of the read of the Lease
+		}
+		c, err := client.New(client.Config{REST: &rest.Config{Host: "http://apitest", Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Query().Get("watch") == "true" || r.Method == http.MethodGet && !strings.Contains(r.URL.Path, "/leases/") || len(faults) == 0 {
+				return server.RoundTrip(r)
+			}
+			next := faults[0]
+			faults = faults[1:]
+			return next(r)
+		})}})
+		must(t, err)
+		s, err := leader.NewShards(leader.ShardsConfig{Client: c, Group: client.Key{Namespace: "system", Name: "test"}, Log: slog.New(slog.DiscardHandler)})
+		must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		time.Sleep(time.Minute)
+		leave, ours := s.Enter(reconcile.Request{})
+		if !ours || len(server.Objects("leases")) != 1 {
+			t.Errorf("ours is %v, and there are %d Leases", ours, len(server.Objects("leases")))
+		} else {
+			leave()
+		}
+		cancel()
+		must(t, <-ended)
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -28,6 +28,8 @@ type Cluster struct {
 	live      client.Client
 	informers informer.Informers
 	events    *events.Broadcaster
+	config    *rest.Config // nil if there is only a client
+	http      func() (*http.Client, error)
 
 	// For additional clusters only.
 	host       string              // as in the metrics of requests
@@ -50,11 +52,14 @@ func (c *Cluster) Name() string { return c.name }
 // Client returns a client that reads from the informers and writes to the server.
 func (c *Cluster) Client() client.Client { return c.informers.Client() }
 
-// LiveClient returns a client that reads from the server.
-func (c *Cluster) LiveClient() client.Client { return c.live }
+// LiveClient returns a client that reads from the server. Reads of Client see its writes.
+func (c *Cluster) LiveClient() client.Client { return liveReads{c.Client()} }
 
 // Informers returns the informers that Client reads from.
 func (c *Cluster) Informers() informer.Informers { return c.informers }
+
+// Events returns the broadcaster of the cluster's events, to which sinks can be added.
+func (c *Cluster) Events() *events.Broadcaster { return c.events }
 
 // Recorder returns a recorder of events in the cluster, on behalf of a component.
 func (c *Cluster) Recorder(component string) *events.Recorder { return c.events.Recorder(component) }
@@ -66,6 +71,10 @@ func (c *Cluster) Context() context.Context { return c.engaged }
 
 func (m *Manager) newCluster(name string, cfg *rest.Config, live client.Client) (*Cluster, error) {
 	c := &Cluster{name: name, left: make(chan struct{})}
+	if cfg != nil {
+		c.config = rest.CopyConfig(cfg)
+	}
+	c.http = sync.OnceValues(func() (*http.Client, error) { return m.newHTTPClient(c) })
 	c.engaged, c.disengage = context.WithCancelCause(c.in(context.Background()))
 	if live == nil {
 		if cfg == nil {
@@ -84,7 +93,7 @@ func (m *Manager) newCluster(name string, cfg *rest.Config, live client.Client) 
 			}
 			return m.countRequests(c, next)
 		})
-		if live, err = client.New(client.Config{REST: cfg, Scheme: m.cfg.Scheme, FieldOwner: m.cfg.Name, NetHTTP: m.cfg.NetHTTP, Log: m.cfg.Log}); err != nil {
+		if live, err = client.New(client.Config{REST: cfg, Scheme: m.cfg.Scheme, FieldOwner: m.cfg.Name, NetHTTP: m.cfg.NetHTTP, Plain: m.cfg.Plain, Log: m.cfg.Log}); err != nil {
 			return nil, err
 		}
 	}

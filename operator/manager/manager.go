@@ -54,6 +54,8 @@ type Config struct {
 	// NetHTTP makes the clients of all clusters send all requests through net/http: see
 	// client.Config.
 	NetHTTP bool
+	// Plain turns off optimizations of the clients of all clusters: see client.Plain.
+	Plain client.Plain
 	// Client, if not nil, is used instead of a new client for REST.
 	Client client.Client
 }
@@ -125,8 +127,9 @@ func (m *Manager) loop(l trace.Loop) {
 // request; elsewhere, the manager's own, or that of reconcile.WithCluster.
 func (m *Manager) Client() client.Client { return m.client }
 
-// LiveClient returns a client that reads from the server. It uses the same cluster as Client.
-func (m *Manager) LiveClient() client.Client { return router{m.own.live, m, (*Cluster).LiveClient} }
+// LiveClient returns a client that reads from the server. Otherwise it is like Client: it uses the
+// same cluster, its writes are traced, and reads of Client see them.
+func (m *Manager) LiveClient() client.Client { return liveReads{m.client} }
 
 // Informers returns the informers of the manager's own cluster.
 func (m *Manager) Informers() informer.Informers { return m.own.informers }

@@ -16,7 +16,7 @@ type metrics struct {
 	reconciles, errors, terminal, panics *prometheus.CounterVec
 	took                                 *prometheus.HistogramVec
 	active                               *prometheus.GaugeVec
-	loops, requests                      *prometheus.CounterVec
+	loops, requests, conflicts           *prometheus.CounterVec
 	leading                              *prometheus.GaugeVec
 
 	hookTook     *prometheus.HistogramVec
@@ -57,6 +57,7 @@ func newMetrics() *metrics {
 	m.active = gauge("controller_runtime_active_workers", "Workers that are reconciling.", "controller")
 
 	m.loops = counter("kelson_hot_loops_total", "Hot loops found, each counted at most once a minute.", "controller")
+	m.conflicts = counter("kelson_persistent_conflicts_total", "Reconciles that hit a conflict for at least the tenth time in a row for their object.", "controller")
 	m.requests = counter("rest_client_requests_total", "Requests to the API server.", "code", "method", "host")
 	m.leading = gauge("leader_election_master_status", "1 while this replica leads.", "name")
 	m.hookTook = histogram("controller_runtime_webhook_latency_seconds", "Time of a webhook's response.", prometheus.DefBuckets, "webhook")
@@ -87,6 +88,7 @@ func (m *metrics) controller(name string) controller.Metrics {
 	return &controllerMetrics{
 		m: m, name: name, active: m.active.WithLabelValues(name), took: m.took.WithLabelValues(name),
 		errors: m.errors.WithLabelValues(name), terminal: m.terminal.WithLabelValues(name), panics: m.panics.WithLabelValues(name),
+		conflicts: m.conflicts.WithLabelValues(name),
 	}
 }
 
@@ -96,11 +98,14 @@ type controllerMetrics struct {
 	active                   prometheus.Gauge
 	took                     prometheus.Observer
 	errors, terminal, panics prometheus.Counter
+	conflicts                prometheus.Counter
 }
 
 func (c *controllerMetrics) Started()  { c.active.Inc() }
 func (c *controllerMetrics) Freed()    { c.active.Dec() }
 func (c *controllerMetrics) Panicked() { c.panics.Inc() }
+
+func (c *controllerMetrics) PersistentConflict() { c.conflicts.Inc() }
 
 func (c *controllerMetrics) Ended(outcome string, took time.Duration) {
 	c.took.Observe(took.Seconds())

@@ -28,7 +28,7 @@ func (p *objectClusters) note(uid types.UID, cluster string) {
 	p.last.Set(uid, cluster)
 }
 
-func (p *objectClusters) of(uid types.UID) (cluster string, known bool) {
+func (p *objectClusters) clusterOf(uid types.UID) (cluster string, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last.Get(uid)
@@ -51,7 +51,7 @@ func (m *Manager) broadcasterOf(about runtime.Object) *events.Broadcaster {
 	if !ok || obj.GetUID() == "" {
 		return m.own.events
 	}
-	if name, known := m.objectClusters.of(obj.GetUID()); known {
+	if name, known := m.objectClusters.clusterOf(obj.GetUID()); known {
 		c, err := m.Cluster(name)
 		if err != nil {
 			return nil

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -91,6 +92,9 @@ func (m *Manager) WebhookServer() *webhook.Server {
 func (w *webhooks) add(path string, h http.Handler) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !strings.HasPrefix(path, "/") {
+		return fmt.Errorf("add webhook %q: a path begins with a slash", path)
+	}
 	if w.handlers == nil {
 		w.handlers = map[string]http.Handler{}
 	}

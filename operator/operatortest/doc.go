@@ -10,10 +10,16 @@
 //		})
 //	}
 //
-// Its API is similar to that of kelson.dev/lab/testenv, which runs control planes in the test's own
-// process and in virtual time; prefer that if your module can require all of kelson.dev. This
-// package needs only the operator library and the binary: the file in the environment variable
-// KELSON, or "kelson" in PATH.
+// It has the functions and methods of kelson.dev/lab/testenv with the same parameters, except:
+//
+//   - Settle, because nothing tells from outside when a process is idle: use Eventually
+//   - Workloads: only the controllers that every plane has run
+//   - Log and Plane, because the control plane is another process
+//   - the type of Nodes' argument, because that of testenv is in the control plane's module
+//
+// testenv runs control planes in the test's own process and in virtual time; prefer it if your
+// module can require all of kelson.dev. This package needs only the operator library and the
+// binary: the file in the environment variable KELSON, or "kelson" in PATH.
 //
 // # Model
 //

@@ -40,29 +40,52 @@ func Conditions(obj client.Object) *[]metav1.Condition {
 // SetCondition adds or replaces a condition of the object, and reports whether that changed
 // anything. It sets the condition's observedGeneration to the object's generation. The
 // lastTransitionTime changes only if the condition's status does; it is the current time unless c
-// sets it. SetCondition panics if the object has no field Status.Conditions.
+// sets it.
+//
+// The object is unstructured, or has a field Status.Conditions: a slice of metav1.Condition, or of
+// a struct with string fields Type and Status. Of the latter, SetCondition sets the fields Reason,
+// Message, ObservedGeneration, LastTransitionTime and LastUpdateTime if they exist. SetCondition
+// panics if the object has no such field.
 func SetCondition(obj client.Object, c metav1.Condition) bool {
 	conditions := Conditions(obj)
-	if conditions == nil {
-		panic(fmt.Sprintf("reconcile: %T has no field Status.Conditions []metav1.Condition", obj))
-	}
 	c.ObservedGeneration = obj.GetGeneration()
+	if conditions == nil {
+		list := otherConditions(obj)
+		if list == nil {
+			panic(fmt.Sprintf("reconcile: %T has no field Status.Conditions with conditions", obj))
+		}
+		return setOther(list, c)
+	}
 	return meta.SetStatusCondition(conditions, c)
 }
 
-// GetCondition returns a condition of the object by its type.
+// GetCondition returns a condition of the object by its type. The object can be one as for
+// SetCondition.
 func GetCondition(obj client.Object, conditionType string) (metav1.Condition, bool) {
 	if conditions := Conditions(obj); conditions != nil {
 		if c := meta.FindStatusCondition(*conditions, conditionType); c != nil {
 			return *c, true
+		}
+	} else if list := otherConditions(obj); list != nil {
+		if c := list.find(conditionType); c != nil {
+			return c.get(), true
 		}
 	}
 	return metav1.Condition{}, false
 }
 
 // IsTrue reports whether the object has the condition with status True, observed at the object's
-// current generation.
+// current generation. It does not check the generation of conditions that have none: those of a Go
+// type without the field, and unstructured ones without a value.
 func IsTrue(obj client.Object, conditionType string) bool {
+	if Conditions(obj) == nil {
+		list := otherConditions(obj)
+		if list == nil {
+			return false
+		}
+		c := list.find(conditionType)
+		return c != nil && c.get().Status == metav1.ConditionTrue && (!c.observes() || c.get().ObservedGeneration >= obj.GetGeneration())
+	}
 	c, ok := GetCondition(obj, conditionType)
 	return ok && c.Status == metav1.ConditionTrue && c.ObservedGeneration >= obj.GetGeneration()
 }

@@ -64,7 +64,7 @@ func TestNoConditions(t *testing.T) {
 			t.Error("no panic")
 		}
 	}()
-	reconcile.SetCondition(&corev1.Pod{}, metav1.Condition{})
+	reconcile.SetCondition(&corev1.ConfigMap{}, metav1.Condition{})
 }
 
 // RUN-04

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -16,8 +17,8 @@ import (
 // Typed reconciles objects of one Go type. obj is a private copy. After Reconcile returns, even
 // with an error, the framework compares the status of obj and writes changes with one patch of the
 // status subresource. It sets a field Status.ObservedGeneration to the reconciled generation. It
-// does not write other changes to obj. A controller with several workers starts another object
-// while the status is being written (see Yielding).
+// does not write other changes to obj, and logs a warning about them. A controller with several
+// workers starts another object while the status is being written (see Yielding).
 //
 // Objects that are being deleted are not reconciled; see Finalizer.
 type Typed[T any] interface {
@@ -47,8 +48,10 @@ type TypedConfig struct {
 	Finalizer string
 	// Recorder, if not nil, records events about invalid objects.
 	Recorder Recorder
-	// Prototype has the kind, for Go types that don't determine it (*unstructured.Unstructured);
-	// otherwise nil.
+	// Deleted, if not nil, is called for requests whose object does not exist.
+	Deleted func(ctx context.Context, req Request)
+	// Prototype has the kind, for Go types that don't determine it (*unstructured.Unstructured and
+	// *metav1.PartialObjectMetadata); otherwise nil.
 	Prototype client.Object
 }
 
@@ -70,6 +73,7 @@ type typed[T any, P client.Pointer[T]] struct {
 	reconcile step[T]
 	finalize  step[T] // nil if the reconciler does not implement Finalizer
 	checked   checkedShapes
+	edits     editWarnings
 }
 
 func (t *typed[T, P]) Reconcile(ctx context.Context, req Request) (Result, error) {
@@ -83,7 +87,11 @@ func (t *typed[T, P]) ReconcileYielding(ctx context.Context, req Request, yield 
 		obj.GetObjectKind().SetGroupVersionKind(t.cfg.Prototype.GetObjectKind().GroupVersionKind())
 	}
 	var before client.Object // the object that obj is a copy of, for the comparison
-	if err := t.cfg.Client.Get(ctx, req.NamespacedName, obj, client.GetOptions{Shared: &before}); err != nil {
+	err := t.cfg.Client.Get(ctx, req.NamespacedName, obj, client.GetOptions{Shared: &before})
+	if apierrors.IsNotFound(err) && t.cfg.Deleted != nil {
+		t.cfg.Deleted(ctx, req)
+	}
+	if err != nil {
 		return Result{}, client.IgnoreNotFound(err)
 	}
 	if !obj.GetDeletionTimestamp().IsZero() {
@@ -113,23 +121,34 @@ func (t *typed[T, P]) runFinalize(ctx context.Context, before client.Object, obj
 	return Result{}, nil
 }
 
+// run is one call of the reconciler.
+type run[T any, P client.Pointer[T]] struct {
+	*typed[T, P]
+	read    client.Object // the object as it was read
+	before  client.Object // the object as the server has it, as far as is known
+	obj     P             // the reconciler's copy
+	version string        // the resourceVersion that obj has unless the reconciler wrote it
+}
+
 // run calls the reconciler and writes the status. before is the object that obj is a copy of, or
 // nil.
 func (t *typed[T, P]) run(ctx context.Context, before client.Object, obj P, do step[T], yield func()) (Result, error) {
 	if before == nil {
 		before = obj.DeepCopyObject().(client.Object)
 	}
-	result, err := do(WithObject(ctx, before), obj)
+	r := &run[T, P]{typed: t, read: before, before: before, obj: obj, version: obj.GetResourceVersion()}
+	result, err := do(context.WithValue(ctx, objectKey{}, &current{before, r}), obj)
+	r.warnUnwritten(ctx)
 	var invalid *InvalidError
 	switch {
 	case errors.As(err, &invalid):
 		t.reject(ctx, obj, invalid)
 		observe(obj)
 	case err == nil:
-		accept(before, obj)
+		accept(r.before, obj)
 		observe(obj)
 	}
-	patchErr := t.writeStatus(ctx, before, obj, yield)
+	_, patchErr := r.writeStatus(ctx, yield)
 	if patchErr = client.IgnoreNotFound(patchErr); patchErr != nil {
 		patchErr = fmt.Errorf("write status: %w", patchErr)
 		if invalid != nil {
@@ -143,37 +162,39 @@ func (t *typed[T, P]) run(ctx context.Context, before client.Object, obj P, do s
 	return result, err
 }
 
-// writeStatus writes the status of obj, if it differs from that of before.
-func (t *typed[T, P]) writeStatus(ctx context.Context, before client.Object, obj P, yield func()) error {
-	patch, fields, err := statusPatch(before, obj)
+// writeStatus writes the status of the object, if it differs from that of before. It calls yield
+// before the request. The answer is nil if there was nothing to write; callers must not modify it.
+func (r *run[T, P]) writeStatus(ctx context.Context, yield func()) (answer P, err error) {
+	patch, fields, err := statusPatch(r.before, r.obj)
 	if err != nil || patch == nil {
-		return err
+		return nil, err
 	}
 	yield()
 	// The response is decoded into a new object, so that caches may keep it.
-	answer := P(new(T))
-	answer.GetObjectKind().SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
-	answer.SetNamespace(obj.GetNamespace())
-	answer.SetName(obj.GetName())
-	answer.SetUID(obj.GetUID())
-	answer.SetResourceVersion(obj.GetResourceVersion())
+	answer = P(new(T))
+	answer.GetObjectKind().SetGroupVersionKind(r.obj.GetObjectKind().GroupVersionKind())
+	answer.SetNamespace(r.obj.GetNamespace())
+	answer.SetName(r.obj.GetName())
+	answer.SetUID(r.obj.GetUID())
+	answer.SetResourceVersion(r.obj.GetResourceVersion())
 	opts := client.WriteOptions{Given: true}
 	shape := shapeOf(fields)
-	if t.checked.recently(shape) {
+	if r.checked.recently(shape) {
 		opts.FieldValidation = metav1.FieldValidationIgnore
 	}
-	if err := t.cfg.Client.Subresource("status").Patch(ctx, answer, patch, opts); err != nil {
-		return err
+	if err := r.cfg.Client.Subresource("status").Patch(ctx, answer, patch, opts); err != nil {
+		return nil, err
 	}
-	t.checked.note(shape)
-	obj.SetResourceVersion(answer.GetResourceVersion())
-	return nil
+	r.checked.note(shape)
+	r.version = answer.GetResourceVersion()
+	r.obj.SetResourceVersion(r.version)
+	return answer, nil
 }
 
 // reject sets the condition and records an event for an invalid object.
 func (t *typed[T, P]) reject(ctx context.Context, obj P, invalid *InvalidError) {
 	changed := true
-	if Conditions(obj) != nil {
+	if takesConditions(obj) {
 		changed = SetCondition(obj, metav1.Condition{
 			Type: ConditionAccepted, Status: metav1.ConditionFalse, Reason: ReasonInvalid, Message: invalid.Error(),
 		})

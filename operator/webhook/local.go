@@ -115,13 +115,19 @@ func (r *Registration) webhook(h Hook, pem []byte) (admissionregistrationv1.Vali
 		group = "core"
 	}
 	return admissionregistrationv1.ValidatingWebhook{
-		Name:         strings.TrimPrefix(strings.ReplaceAll(h.Path, "--", "-"), "/") + "." + group + ".local",
+		Name:         nameOf(h.Path) + "." + group + ".local",
 		ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: pem},
 		Rules: []admissionregistrationv1.RuleWithOperations{{Operations: operations, Rule: admissionregistrationv1.Rule{
 			APIGroups: []string{h.Kind.Group}, APIVersions: []string{h.Kind.Version}, Resources: []string{mapping.Resource.Resource},
 		}}},
 		SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
 	}, nil
+}
+
+// nameOf returns a path as a label of a DNS name.
+func nameOf(path string) string {
+	parts := strings.FieldsFunc(strings.ToLower(path), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	return strings.Join(parts, "-")
 }
 
 // registerConversion updates the conversion webhook of a CustomResourceDefinition, if it is of one

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"time"
 
@@ -256,16 +257,16 @@ func (r *Registration) clientConfig(is admissionregistrationv1.WebhookClientConf
 	case is.Service != nil && is.Service.Path != nil:
 		path = *is.Service.Path
 	case is.URL != nil && r.cfg.URL != "" && local(*is.URL):
-		if i := strings.LastIndexByte(*is.URL, '/'); i >= 0 {
-			path = (*is.URL)[i:]
+		if u, err := url.Parse(*is.URL); err == nil {
+			path = u.Path
 		}
 	}
 	if !r.paths[path] {
 		return is, false
 	}
 	if r.cfg.URL != "" {
-		url := r.cfg.URL + path
-		return admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: pem}, true
+		address := r.cfg.URL + path
+		return admissionregistrationv1.WebhookClientConfig{URL: &address, CABundle: pem}, true
 	}
 	if is.Service == nil || is.Service.Namespace != r.cfg.Namespace {
 		return is, false
@@ -275,8 +276,8 @@ func (r *Registration) clientConfig(is admissionregistrationv1.WebhookClientConf
 }
 
 // local reports whether a URL refers to this machine, as those of earlier runs do.
-func local(url string) bool {
-	return strings.HasPrefix(url, "https://127.0.0.1:") || strings.HasPrefix(url, "https://localhost:") || strings.HasPrefix(url, "https://[::1]:")
+func local(address string) bool {
+	return strings.HasPrefix(address, "https://127.0.0.1:") || strings.HasPrefix(address, "https://localhost:") || strings.HasPrefix(address, "https://[::1]:")
 }
 
 func sameConfig(a, b admissionregistrationv1.WebhookClientConfig) bool {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// inventedLabels asks for 2,500 resources with long invented names, in ways that are answered before authorization, and scrapes /metrics.
+// inventedLabels asks for 2,500 resources with long invented names, in ways that are answered
+// before authorization, and scrapes /metrics.
 func inventedLabels(ctx context.Context, t *target) error {
 	go t.scrape(ctx)
 	name := strings.Repeat("n", 200_000)
@@ -41,7 +42,8 @@ func inventedNames(ctx context.Context, t *target) error {
 	return nil
 }
 
-// scrape reads /metrics every two seconds until ctx ends, at most 64 MiB of it, and notes the size of the largest scrape.
+// scrape reads /metrics every two seconds until ctx ends, at most 64 MiB of it, and records the
+// size of the largest scrape.
 func (t *target) scrape(ctx context.Context) {
 	client, err := t.client(admin)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 
 const selfReview = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
-// unreadProbes asks for health checks with long responses that flow control never lets the server send: at most 300 on each of 40 connections,
-// and as many again each time the server ends some.
+// unreadProbes requests health checks with long responses that flow control never lets the server
+// send: at most 300 on each of 40 connections, and as many again whenever the server ends some.
 func unreadProbes(ctx context.Context, t *target) error {
 	var path strings.Builder
 	path.WriteString("/healthz?verbose")
@@ -36,7 +36,7 @@ func unsentBodies(ctx context.Context, t *target) error {
 	return nil
 }
 
-// slowReaders lists large objects 300 times and reads a kilobyte a second of each list.
+// slowReaders lists large objects 300 times and reads each response at a kilobyte a second.
 func slowReaders(ctx context.Context, t *target) error {
 	t.connections(ctx, editor, 10, 100, 16<<10, 30, func(s *stream) {
 		go s.trickle(ctx, 1<<10)
@@ -47,7 +47,8 @@ func slowReaders(ctx context.Context, t *target) error {
 	return nil
 }
 
-// unreadWatches opens 2,700 watches that begin with all objects, reads none of them, and changes two of the objects each second.
+// unreadWatches opens 2,700 watches that start with all objects, reads none of them, and changes
+// two of the objects each second.
 func unreadWatches(ctx context.Context, t *target) error {
 	go t.flood(ctx, 1, 60, func(i int) (string, string, string, string, string, []string) {
 		sleep(ctx, 500*time.Millisecond)
@@ -72,7 +73,7 @@ func (s *stream) wait(ctx context.Context) {
 
 const defaultMaps = "/api/v1/namespaces/default/configmaps"
 
-// largeObjects are 20 MB of objects; mediumObjects are one.
+// largeObjects creates 20 MB of objects; mediumObjects one MB.
 func largeObjects(ctx context.Context, t *target) error { return fill(ctx, t, "large", 20, 1<<20-4096) }
 
 func mediumObjects(ctx context.Context, t *target) error {

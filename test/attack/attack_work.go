@@ -13,7 +13,8 @@ import (
 	"kelson.dev/apiserver/attacktest/bodies"
 )
 
-// allSeats keeps 600 requests of one user under way: lists, and writes that are not persisted. At most 30,000 are sent.
+// allSeats keeps 600 requests of one user in flight: lists, and dry-run writes. It sends at most
+// 30,000.
 func allSeats(ctx context.Context, t *target) error {
 	t.flood(ctx, 600, 30_000, func(i int) (string, string, string, string, string, []string) {
 		if i%3 == 0 {
@@ -24,7 +25,8 @@ func allSeats(ctx context.Context, t *target) error {
 	return nil
 }
 
-// expandingBodies sends at most 400 bodies, 40 at once, that need much more memory than their bytes.
+// expandingBodies sends at most 400 bodies, 40 at a time, that need much more memory than their
+// size.
 func expandingBodies(ctx context.Context, t *target) error {
 	yaml := "apiVersion: authorization.k8s.io/v1\nkind: SelfSubjectAccessReview\na: [" + strings.Repeat("a,", 3<<19-100) + "a]\n"
 	var packed bytes.Buffer
@@ -33,7 +35,7 @@ func expandingBodies(ctx context.Context, t *target) error {
 	if err := w.Close(); err != nil {
 		return err
 	}
-	// runtime.Unknown whose raw bytes (field 2) claim a length of 2 GiB.
+	// A runtime.Unknown whose raw bytes (field 2) claim a length of 2 GiB.
 	proto := "k8s\x00" + string(binary.AppendUvarint([]byte{0x12}, 2<<30)) + strings.Repeat("x", 1<<20)
 	// The self-described tag, and an array that claims 2³¹ elements.
 	cbor := "\xd9\xd9\xf7\x9a\x80\x00\x00\x00" + strings.Repeat("\x00", 1<<20)
@@ -65,7 +67,8 @@ func chosenBodies() (chosen []bodies.Attack) {
 	return chosen
 }
 
-// costlyObjects are the objects that costly writes need. A server may refuse some of them: then it also refuses the writes, cheaply.
+// costlyObjects creates the objects that costly writes need. A server may refuse some of them; it
+// then also refuses the writes at little cost.
 func costlyObjects(ctx context.Context, t *target) error {
 	for _, a := range chosenBodies() {
 		for _, r := range a.Setup {
@@ -75,7 +78,7 @@ func costlyObjects(ctx context.Context, t *target) error {
 	return ctx.Err()
 }
 
-// costlyWrites sends at most 2,000 writes, 16 at once.
+// costlyWrites sends at most 2,000 writes, 16 at a time.
 func costlyWrites(ctx context.Context, t *target) error {
 	chosen := chosenBodies()
 	if len(chosen) != len(costly) {

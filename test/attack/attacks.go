@@ -5,11 +5,11 @@ import "context"
 // attack is one of the attacks.
 type attack struct {
 	name string
-	// what completes the table's first column: who does what.
+	// what completes the first column of the table: what the attacker does.
 	what string
 	// setup prepares a server; it may be nil. The tenant's baseline is measured after it.
 	setup func(context.Context, *target) error
-	// run attacks until ctx ends, or until it has sent what it may.
+	// run attacks until ctx ends, or until it has sent its maximum.
 	run func(context.Context, *target) error
 }
 

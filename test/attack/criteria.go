@@ -8,19 +8,22 @@ import (
 // The criteria that kelson must meet during and after every attack.
 const (
 	probeWithin = time.Second
-	// p99Factor bounds the tenant's p99 during an attack, by its p99 before.
+	// p99Factor limits the tenant's p99 during an attack, as a multiple of its p99 before.
 	p99Factor = 5
-	// p99Slack is always allowed: on two processors that the attacker uses, too, a baseline of a few milliseconds varies that much.
+	// p99Slack is always allowed: on two processors, which the attacker uses too, a baseline of a
+	// few milliseconds varies by that much.
 	p99Slack = 25 * time.Millisecond
-	// peerFactor bounds the p99 by kube-apiserver's in the same attack, where that is the better one and the peer answered every request.
+	// peerFactor limits the p99 as a multiple of kube-apiserver's in the same attack, if
+	// kube-apiserver's is better and it answered every request.
 	peerFactor = 2
-	growth     = 1 << 30 // bytes over the state before the attack
-	// A minute after an attack memory is at most a tenth more than before, and leftover, which covers what any first requests of a kind load
-	// for good: a server idles at about 100 MB.
+	growth     = 1 << 30 // bytes more than before the attack
+	// A minute after an attack, the server may use a tenth more memory than before, plus leftover,
+	// which covers data that is loaded permanently at the first requests of a kind: an idle server
+	// uses about 100 MB.
 	leftover = 30 << 20
 )
 
-// measurement is an attack on a side.
+// measurement is the result of an attack on a side.
 type measurement struct {
 	attack attack
 	side   side
@@ -29,15 +32,16 @@ type measurement struct {
 	tenant, probes *latencies
 	before, worst  int64   // bytes
 	busiest        float64 // processors
-	guarded        bool    // -guard ended the server, during the attack or after it
+	guarded        bool    // -guard ended the server, during or after the attack
 	note           string  // what the attacker counted
 
 	after    int64
 	afterCPU float64
-	lost     error // the server ended while it idled
+	lost     error // why the server ended while it was idle
 }
 
-// misses are the criteria that a measurement does not meet. other is the same attack on kube-apiserver, or nil.
+// misses returns the criteria that a measurement misses. other is the same attack on
+// kube-apiserver, or nil.
 func (m *measurement) misses(other *measurement) (missed []string) {
 	if m.tenant == nil {
 		return []string{"not measured"}

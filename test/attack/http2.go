@@ -12,8 +12,8 @@ import (
 	"kelson.dev/apiserver/attacktest/clients"
 )
 
-// stream is an HTTP/2 connection with many open streams, from which it reads no more than the server
-// may send.
+// stream is an HTTP/2 connection that opens streams and reads only what the server may send
+// regardless of flow control.
 type stream struct {
 	t      *target
 	conn   *clients.Conn
@@ -104,8 +104,8 @@ func (s *stream) end(id uint32) {
 	}
 }
 
-// request opens a stream, once there is a place. headers are names, each followed by its value. An
-// announced body never follows.
+// request opens a stream, once there is a place, with pseudo-headers and headers in pairs. If a
+// body is announced, it never follows.
 func (s *stream) request(ctx context.Context, method, path string, body bool, headers ...string) error {
 	select {
 	case <-s.places:
@@ -117,7 +117,7 @@ func (s *stream) request(ctx context.Context, method, path string, body bool, he
 		return ctx.Err()
 	}
 	select {
-	case <-s.closed: // places may still be left
+	case <-s.closed: // there may still be places
 		return net.ErrClosed
 	default:
 	}
@@ -139,7 +139,7 @@ func (s *stream) request(ctx context.Context, method, path string, body bool, he
 	return nil
 }
 
-// trickle lets the server send some more bytes on each open stream, every second until ctx ends.
+// trickle lets each open stream send a few more bytes every second, until ctx ends.
 func (s *stream) trickle(ctx context.Context, bytes uint32) {
 	for ctx.Err() == nil {
 		sleep(ctx, time.Second)
@@ -151,8 +151,8 @@ func (s *stream) trickle(ctx context.Context, bytes uint32) {
 	}
 }
 
-// connections runs do on n connections of a user at once. It replaces connections that end, until ctx
-// ends or there were limit connections.
+// connections runs do on n connections of a user at a time. It replaces connections that end, until
+// it has opened limit connections or ctx ends.
 func (t *target) connections(ctx context.Context, user string, n, limit int, window uint32, streams int, do func(*stream)) {
 	var wg sync.WaitGroup
 	for range n {

@@ -1,27 +1,31 @@
-// Command attack runs bounded attacks of one client against a control plane, and measures what the others notice. It attacks kelson serve
-// and, where it is built, kube-apiserver with etcd, on loopback addresses only:
+// Command attack runs bounded attacks of one client against a control plane, and measures the
+// effects on other clients. It attacks kelson serve and, if it is built, kube-apiserver with etcd,
+// on loopback addresses only:
 //
 //	make attack
 //	go run ./test/attack -kelson bin/kelson -only yaml -sides kelson -seconds 5
 //
 // Every attack gets a new server, and takes these steps:
 //
-//  1. The administrator prepares what the attack needs (Attack.setup).
-//  2. A tenant works in its own namespace, and a prober asks for /readyz: the baseline.
-//  3. The attack runs in a process of its own, at a lower priority, because real attackers use the processors of other machines. The tenant
-//     and the prober continue.
-//  4. The attacker ends, and the server idles for a minute while other servers are attacked. Then its memory and processor time are
-//     measured again, and it ends.
+//  1. The administrator prepares what the attack needs (attack.setup).
+//  2. A tenant works in its own namespace, and a prober requests /readyz: the baseline.
+//  3. The attack runs in its own process, at a lower priority, because real attackers use the
+//     processors of other machines. The tenant and the prober continue.
+//  4. The attacker ends, and the server idles for a minute while other servers are attacked. Then
+//     its memory and processor time are measured again, and it ends.
 //
-// The program exits with status 1 if kelson misses one of the criteria in criteria.go. With -docs it writes the table of docs/reference/security.md.
-// Every loop of an attack is bounded in count and time, and a server that exceeds -guard bytes of memory ends early.
+// The program exits with status 1 if kelson misses a criterion of criteria.go. With -docs it writes
+// the table of docs/reference/security.md. Every loop of an attack is bounded in count and time,
+// and a server that uses more than -guard bytes of memory is ended early.
 //
 // # Adding an attack
 //
-// Write a function that attacks a target until its context ends, or until a number of requests is sent that it states. Add it to the list in
-// attacks.go with a short name, a description that completes the table's first column, and what must be prepared. A target has an HTTP client
-// per user (target.client), and connections that misuse HTTP/2 (target.dial). Count responses with target.count: the report shows
-// them, so that it can be seen that the attack reached the server. Try it with -only NAME -seconds 5.
+// Write a function that attacks a target until its context ends, or until it has sent a stated
+// number of requests. Add it to the list in attacks.go with a short name, a description that
+// completes the table's first column, and its preparation. A target has an HTTP client per user
+// (target.client), and connections that misuse HTTP/2 (target.dial). Count responses with
+// target.count: the report shows the counts, as evidence that the attack reached the server. Try it
+// with -only NAME -seconds 5.
 package main
 
 import (
@@ -80,7 +84,7 @@ func main() {
 	}
 }
 
-// memoryFolder is a folder of a file system in memory, or empty, which stands for the folder of temporary files.
+// memoryFolder is a folder of a file system in memory, or "" for the folder of temporary files.
 func memoryFolder() string {
 	const shm = "/dev/shm"
 	if info, err := os.Stat(shm); err == nil && info.IsDir() {
@@ -89,15 +93,18 @@ func memoryFolder() string {
 	return ""
 }
 
-// most is how long the program may take: attacks on kube-apiserver that would take longer are skipped.
+// most is the maximum duration of the program: attacks on kube-apiserver that would exceed it are
+// skipped.
 const most = 10 * time.Minute
 
-// each is how long an attack takes until its last measurement, with a slow start.
+// each is the time from the start of an attack to its last measurement, with a slow start of the
+// server.
 func (o *options) each() time.Duration {
 	return time.Duration(o.baseline+o.seconds+o.after)*time.Second + 20*time.Second
 }
 
-// run attacks the sides one after the other, kelson first: work that continues after an attack then burdens only the side that does it.
+// run attacks the sides one after the other, kelson first: work that continues after an attack then
+// slows only the side that does it.
 func (o *options) run(ctx context.Context) (err error) {
 	begin := time.Now()
 	if o.scratch, err = os.MkdirTemp(o.scratch, "kelson-attack-"); err != nil {
@@ -142,7 +149,7 @@ func (o *options) run(ctx context.Context) (err error) {
 	return err
 }
 
-// attacks are those that -only names.
+// attacks returns the attacks that -only names.
 func (o *options) attacks() ([]attack, error) {
 	if o.only == "" {
 		return attacks, nil
@@ -158,7 +165,8 @@ func (o *options) attacks() ([]attack, error) {
 	return chosen, nil
 }
 
-// measure runs one attack against a new server of a side. The server idles on its own when measure returns; idling counts it.
+// measure runs one attack against a new server of a side. When measure returns, the server idles;
+// idling waits for its last measurement.
 func (o *options) measure(ctx context.Context, s side, a attack, m *measurement, idling *sync.WaitGroup) (err error) {
 	srv, err := o.start(ctx, s)
 	if err != nil {
@@ -178,7 +186,7 @@ func (o *options) measure(ctx context.Context, s side, a attack, m *measurement,
 	if err != nil {
 		return err
 	}
-	tenant.work(ctx, time.Second) // connections and caches
+	tenant.work(ctx, time.Second) // opens connections and fills caches
 	baseline, _ := tenant.work(ctx, time.Duration(o.baseline)*time.Second)
 	if baseline.failed > 0 {
 		return fmt.Errorf("%d of %d requests failed before the attack: %s", baseline.failed, baseline.requests(), baseline.example)

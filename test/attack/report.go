@@ -15,13 +15,13 @@ const (
 	partEnd   = "<!-- end of what make attack writes -->\n"
 )
 
-// report is everything that was measured.
+// report has all measurements.
 type report struct {
 	all            []*measurement
 	alone          bool // kube-apiserver was not built
 	skipped        []string
 	took           time.Duration
-	load           string // averages of the machine before, as in /proc/loadavg
+	load           string // of the machine before the run, as in /proc/loadavg
 	seconds, after int
 }
 
@@ -31,7 +31,7 @@ func (r *report) add(a attack, s side) *measurement {
 	return m
 }
 
-// of is the measurement of an attack on a side, or nil.
+// of returns the measurement of an attack on a side, or nil.
 func (r *report) of(name string, s side) *measurement {
 	for _, m := range r.all {
 		if m.attack.name == name && m.side == s {
@@ -41,7 +41,7 @@ func (r *report) of(name string, s side) *measurement {
 	return nil
 }
 
-// missed are the criteria that kelson missed, each with its attack.
+// missed returns the criteria that kelson missed, each with its attack.
 func (r *report) missed() (missed []string) {
 	for _, m := range r.all {
 		if m.side == kelson {
@@ -53,7 +53,7 @@ func (r *report) missed() (missed []string) {
 	return missed
 }
 
-// summary is what is shown when an attack ends.
+// summary is printed when an attack ends.
 func (m *measurement) summary() string {
 	return fmt.Sprintf("probes ≤ %s (%d of %d failed), tenant %d of %d failed, p99 %s → %s, memory %s → %s, %.1f processors; %s",
 		short(m.probes.slowest()), m.probes.failed, m.probes.requests(), m.tenant.failed, m.tenant.requests(), short(m.baseline),
@@ -100,7 +100,7 @@ func (m *measurement) cells() []string {
 		fmt.Sprintf("%.1f → %s", m.busiest, cpu))
 }
 
-// markdown is the part of the page.
+// markdown returns the part of the page.
 func (r *report) markdown(missed []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %d processors, %s: %d seconds per attack.", time.Now().UTC().Format("2 January 2006"), runtime.NumCPU(), runtime.GOARCH, r.seconds)
@@ -132,7 +132,7 @@ func (r *report) markdown(missed []string) string {
 	return b.String()
 }
 
-// writeDocs replaces the page's part.
+// writeDocs replaces the part of the page.
 func (r *report) writeDocs(name string, missed []string) error {
 	page, err := os.ReadFile(name)
 	if err != nil {

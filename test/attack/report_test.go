@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// measured is an attack that everything withstood.
+// measured is an attack without any effect on the criteria.
 func measured(s side) *measurement {
 	of := func(d time.Duration) *latencies { return &latencies{all: slices.Repeat([]time.Duration{d}, 100)} }
 	return &measurement{attack: attacks[0], side: s, baseline: 10 * time.Millisecond, tenant: of(40 * time.Millisecond), probes: of(5 * time.Millisecond),

@@ -21,7 +21,7 @@ const (
 	peer   side = "kube-apiserver"
 )
 
-// chosenSides are those that -sides names and whose binaries exist.
+// chosenSides returns the sides that -sides names and whose binaries exist.
 func (o *options) chosenSides(r *report) (chosen []side) {
 	for _, s := range []side{kelson, peer} {
 		if !strings.Contains(","+o.sides+",", ","+string(s)+",") {
@@ -40,7 +40,7 @@ func (o *options) chosenSides(r *report) (chosen []side) {
 type server struct {
 	target    *target
 	dir       string
-	logs      string // folder that keeps the logs; empty: none does
+	logs      string // folder for the logs; empty: they are discarded
 	processes []*child.Process
 }
 
@@ -105,7 +105,7 @@ func (s *server) run(binary string, args ...string) error {
 	return err
 }
 
-// stop ends the processes, the last first, and removes their state.
+// stop ends the processes in reverse order, and removes their state.
 func (s *server) stop() {
 	for i := len(s.processes) - 1; i >= 0; i-- {
 		s.processes[i].Stop(5 * time.Second)
@@ -117,7 +117,7 @@ func (s *server) stop() {
 	os.RemoveAll(s.dir)
 }
 
-// ready waits until the server serves what every cluster has.
+// ready waits until the server serves the objects that every cluster has.
 func (s *server) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -139,7 +139,7 @@ func (s *server) ready(ctx context.Context) error {
 	return nil
 }
 
-// The users. Anonymous requests come without a certificate.
+// The users. Anonymous requests have no certificate.
 const (
 	anonymous = ""
 	admin     = "admin"  // in system:masters
@@ -181,8 +181,9 @@ func writeKeys(dir string) error {
 	return nil
 }
 
-// prepareUsers makes the tenant's namespace and the roles. The role edit of kube-apiserver is empty without a controller manager, which
-// aggregates it: both sides get a role with the part of its rules that the attacks use.
+// prepareUsers creates the tenant's namespace and the roles. kube-apiserver's role edit is empty
+// without the controller manager, which aggregates it. Both sides therefore get a role with the
+// rules of edit that the attacks need.
 func prepareUsers(ctx context.Context, t *target) error {
 	const rbac = "/apis/rbac.authorization.k8s.io/v1/"
 	role := `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"attack-edit"},"rules":[

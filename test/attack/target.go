@@ -20,7 +20,7 @@ import (
 
 // target is a server as its clients see it. It is safe for concurrent use.
 type target struct {
-	addr string // of this machine
+	addr string // on this machine
 	keys string // folder
 
 	mu      sync.Mutex
@@ -28,8 +28,8 @@ type target struct {
 	counts  map[string]int
 }
 
-// tls is the configuration of a user's connections. The servers' certificates are not verified: this program has just started the servers on
-// this machine.
+// tls returns the configuration of a user's connections. It does not verify the servers'
+// certificates: this program has just started the servers on this machine.
 func (t *target) tls(user string) (*tls.Config, error) {
 	config := &tls.Config{InsecureSkipVerify: true}
 	if user == anonymous {
@@ -40,7 +40,8 @@ func (t *target) tls(user string) (*tls.Config, error) {
 	return config, err
 }
 
-// client is a user's client, with HTTP/1.1 connections that it reuses: as many as there are requests at once.
+// client returns a user's client, which reuses HTTP/1.1 connections: as many as there are
+// concurrent requests.
 func (t *target) client(user string) (*http.Client, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,7 +60,8 @@ func (t *target) client(user string) (*http.Client, error) {
 	return c, nil
 }
 
-// send sends a request as a user, reads its response, and gives the status. A short response comes with its error.
+// send sends a request as a user, reads its response, and returns the status. A short response
+// becomes part of the error.
 func (t *target) send(ctx context.Context, user, method, path, media, body string, headers ...string) (int, error) {
 	client, err := t.client(user)
 	if err != nil {
@@ -93,7 +95,7 @@ func (t *target) send(ctx context.Context, user, method, path, media, body strin
 	return resp.StatusCode, nil
 }
 
-// create creates objects, each a path and a JSON body.
+// create creates objects, each given as a path and a JSON body.
 func (t *target) create(ctx context.Context, user string, objects [][2]string) error {
 	for _, o := range objects {
 		if _, err := t.send(ctx, user, http.MethodPost, o[0], "application/json", o[1]); err != nil {
@@ -103,7 +105,8 @@ func (t *target) create(ctx context.Context, user string, objects [][2]string) e
 	return nil
 }
 
-// flood sends requests one after the other in each of several goroutines, at most limit altogether, until ctx ends. request gives the i-th.
+// flood sends requests in several goroutines, one after the other in each, at most limit in total,
+// until ctx ends. request returns the i-th.
 func (t *target) flood(ctx context.Context, goroutines, limit int, request func(i int) (user, method, path, media, body string, headers []string)) {
 	var (
 		wg   sync.WaitGroup
@@ -128,7 +131,7 @@ func (t *target) flood(ctx context.Context, goroutines, limit int, request func(
 	wg.Wait()
 }
 
-// count notes a response for the report: its status, or that none came.
+// count counts a response for the report: its status, or that there was none.
 func (t *target) count(status int, err error) {
 	what := strconv.Itoa(status)
 	if status == 0 && err != nil {
@@ -147,7 +150,7 @@ func (t *target) note(what string) {
 	t.counts[what]++
 }
 
-// setNote notes the largest of some numbers for the report.
+// setNote records the maximum of several numbers for the report.
 func (t *target) setNote(what string, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,7 +160,7 @@ func (t *target) setNote(what string, n int) {
 	t.counts[what] = max(t.counts[what], n)
 }
 
-// noted is what was counted.
+// noted returns what was counted.
 func (t *target) noted() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,7 +172,7 @@ func (t *target) noted() string {
 	return strings.Join(all, ", ")
 }
 
-// assault runs an attack and prints what it counted: all that the attacker's process does.
+// assault runs an attack and prints its counts. It is all that the attacker's process does.
 func assault(ctx context.Context, name string, t *target, d time.Duration) error {
 	i := slices.IndexFunc(attacks, func(a attack) bool { return a.name == name })
 	if i < 0 {
@@ -209,7 +212,7 @@ func (o *options) startAssault(srv *server, a attack) (*attacker, error) {
 	return at, nil
 }
 
-// end waits for the attacker and gives what it printed.
+// end waits for the attacker and returns its output.
 func (a *attacker) end() (string, error) {
 	defer a.kill.Stop()
 	if err := a.cmd.Wait(); err != nil {

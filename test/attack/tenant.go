@@ -18,7 +18,7 @@ const (
 	probeTimeout = 5 * time.Second
 )
 
-// tenant is a user of a namespace of its own, in which nothing unusual happens.
+// tenant is a user who works normally in its own namespace.
 type tenant struct {
 	*target
 	round int
@@ -38,10 +38,10 @@ func configMap(name, value string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"a":%q}}`, name, value)
 }
 
-// latencies are the requests of one client during some time.
+// latencies are the requests of one client during a period.
 type latencies struct {
 	mu      sync.Mutex
-	all     []time.Duration // of the failed, too
+	all     []time.Duration // including failed requests
 	failed  int
 	example error // the first failure
 }
@@ -72,8 +72,8 @@ func (l *latencies) quantile(q float64) time.Duration {
 	return l.all[min(len(l.all)-1, int(q*float64(len(l.all))))]
 }
 
-// work sends perSecond requests a second, whether or not earlier ones have been answered, and probes meanwhile. Nothing is tried again. It
-// returns when all responses are in.
+// work sends perSecond requests a second, whether or not earlier ones have been answered, and
+// probes concurrently. It does not retry. It returns when all responses have arrived.
 func (t *tenant) work(ctx context.Context, d time.Duration) (requests, probes *latencies) {
 	requests, probes = &latencies{}, &latencies{}
 	var wg sync.WaitGroup
@@ -96,7 +96,8 @@ func (t *tenant) work(ctx context.Context, d time.Duration) (requests, probes *l
 	return requests, probes
 }
 
-// request sends the i-th request of a round: mostly reads, and updates; every tenth creates an object and then deletes it.
+// request sends the i-th request of a round. Most are reads and updates; every tenth creates an
+// object and then deletes it.
 func (t *tenant) request(ctx context.Context, l *latencies, i int) {
 	one := func(method, path, media, body string) error {
 		ctx, cancel := context.WithTimeout(ctx, tooLate)
@@ -122,7 +123,7 @@ func (t *tenant) request(ctx context.Context, l *latencies, i int) {
 	}
 }
 
-// probe asks for /readyz as a kubelet does: anonymously, on a new connection.
+// probe requests /readyz as a kubelet does: anonymously, on a new connection.
 func (t *tenant) probe(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// usage is what a server uses: resident bytes now, and processor time since its start, of all its processes.
+// usage is what all processes of a server use: resident bytes at present, and processor time since
+// their start.
 type usage struct {
 	memory int64
 	cpu    time.Duration
@@ -46,7 +47,7 @@ func (s *server) usage() (all usage, err error) {
 	return all, nil
 }
 
-// watch samples a server's usage until end. A server that uses more than guard bytes ends.
+// watch samples a server's usage until end. It ends a server that uses more than guard bytes.
 func (s *server) watch(guard int64) *watching {
 	w := &watching{stop: make(chan struct{}), done: make(chan struct{})}
 	go func() {
@@ -82,7 +83,7 @@ func (s *server) watch(guard int64) *watching {
 	return w
 }
 
-// watching is a measurement that is under way.
+// watching is a measurement in progress.
 type watching struct {
 	stop, done chan struct{}
 	worst      int64
@@ -90,14 +91,16 @@ type watching struct {
 	guarded    bool
 }
 
-// end gives the most bytes of memory, the most processors in use in any second, and whether the guard ended the server.
+// end returns the maximum memory in bytes, the maximum number of processors in any second, and
+// whether the guard ended the server.
 func (w *watching) end() (worst int64, busiest float64, guarded bool) {
 	close(w.stop)
 	<-w.done
 	return w.worst, w.busiest, w.guarded
 }
 
-// idle waits, and gives the server's memory then, and the processors that it used in the last five seconds.
+// idle waits, and returns the server's memory after that, and the processors that it used in the
+// last five seconds.
 func (s *server) idle(ctx context.Context, wait time.Duration) (memory int64, processors float64, err error) {
 	const last = 5 * time.Second
 	sleep(ctx, wait-last)
@@ -118,7 +121,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// loadAverage is the machine's, over the last minute; empty: unknown.
+// loadAverage returns the machine's load average of the last minute; empty: unknown.
 func loadAverage() string {
 	data, _ := os.ReadFile("/proc/loadavg")
 	load, _, _ := strings.Cut(string(data), " ")

@@ -53,6 +53,7 @@ func allowances() []*allowance {
 			peer: `^failed to create typed patch object .*: (?s:.*)field not declared in schema`, kelson: `^failed to create typed patch object .*: (?s:.*)field not declared in schema`,
 			why: "the merge library's walk over a map, which has no order, ends at the first unknown field, so the number of errors is random", chance: true},
 		{stream: flowSchemas, where: `status`, peer: `^409 .*the object has been modified`, kelson: `^200`, why: dangling, chance: true},
+		{stream: flowSchemas, label: "delete right preconditions", where: `body\.message`, peer: `does not match the ResourceVersion in record`, why: dangling, chance: true},
 		{stream: flowSchemas, label: "delete right preconditions", where: "status", peer: `^409 .*does not match the ResourceVersion in record`, why: dangling, chance: true},
 		{stream: flowSchemas, label: "delete again", where: "status", peer: "^200", kelson: "^404", why: dangling, chance: true},
 		{stream: "v1/persistentvolumeclaims", label: "watch from .*", where: `body\(length\)`, why: claimed, chance: true},

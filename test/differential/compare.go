@@ -395,7 +395,8 @@ var (
 	nodePort = regexp.MustCompile(`("nodePort\\*":|healthCheckNodePort\\*":|:)3[0-2]\d{3}\b`)
 	problem  = regexp.MustCompile(`(?s)^(.*: errors:)\n(.*)$`)
 	hash     = regexp.MustCompile(`hash=[0-9A-F]+`)
-	volume   = regexp.MustCompile(`\bvolumes\[\d+\]`) // those of claim templates have the order of a map
+	// those of claim templates have the order of a map
+	volume   = regexp.MustCompile(`\bvolumes\[\d+\]`)
 	token    = regexp.MustCompile(`\beyJ2Ijoi[A-Za-z0-9_-]+`)
 	streamed = regexp.MustCompile(`(?:^|[./])d-[sk]\d+-`)
 	invalid  = regexp.MustCompile(`(?s)^(.* is invalid: \[)(.*)(\])$`)
@@ -416,7 +417,8 @@ func plain(s string) string {
 	s = address.ReplaceAllString(s, "<address>")
 	s = revision.ReplaceAllString(s, "$1$2$3$5$7$9<revision>$4$6$8")
 	s = nodePort.ReplaceAllString(s, "$1<node port>")
-	if parts := problem.FindStringSubmatch(s); parts != nil { // errors of structured merges, in any order
+	// errors of structured merges, in any order
+	if parts := problem.FindStringSubmatch(s); parts != nil {
 		lines := strings.Split(parts[2], "\n")
 		slices.Sort(lines)
 		s = parts[1] + "\n" + strings.Join(lines, "\n")
@@ -424,7 +426,8 @@ func plain(s string) string {
 	s = hash.ReplaceAllString(s, "hash=<hash>")
 	s = volume.ReplaceAllString(s, "volumes[]")
 	s = token.ReplaceAllString(s, "<continue>")
-	if parts := invalid.FindStringSubmatch(s); parts != nil { // these errors have the order of a map
+	// these errors have the order of a map
+	if parts := invalid.FindStringSubmatch(s); parts != nil {
 		problems := strings.Split(parts[2], ", ")
 		slices.Sort(problems)
 		s = parts[1] + strings.Join(problems, ", ") + parts[3]

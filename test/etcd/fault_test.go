@@ -193,7 +193,8 @@ func (w *world) watch(ctx context.Context, r *rand.Rand, who int, resource strin
 				case <-cursor.Ready():
 				case until = <-last:
 					last = nil
-				case <-time.After(100 * time.Millisecond): // events of other resources advance the revision without waking the cursor
+				case <-time.After(100 * time.Millisecond):
+					// events of other resources advance the revision without waking the cursor
 				case <-ctx.Done():
 					w.t.Errorf("watcher %d of %q is at %d, not at %d", who, resource, got.until, until)
 					return
@@ -297,7 +298,8 @@ func TestFaults(t *testing.T) {
 	r := random(1000)
 	for range storetest.Rounds(t, 8) {
 		t.Log(harm(t, c, r))
-		time.Sleep(time.Duration(300+r.IntN(1200)) * time.Millisecond) // usually long enough to elect a leader
+		// usually long enough to elect a leader
+		time.Sleep(time.Duration(300+r.IntN(1200)) * time.Millisecond)
 	}
 	c.healthy(t)
 	stop()

@@ -45,7 +45,8 @@ func start(f *testing.F, objects ...[2]string) *plane {
 	f.Cleanup(own.Stop)
 	storetest.Guard(f, own.Store())
 	p.ControlPlane, p.transport = own, own.Transport()
-	account := [2]string{"/api/v1/namespaces/default/serviceaccounts", "{metadata: {name: default}}"} // required by pods
+	// required by pods
+	account := [2]string{"/api/v1/namespaces/default/serviceaccounts", "{metadata: {name: default}}"}
 	for _, object := range append([][2]string{{definitions, widgets}, account}, objects...) {
 		if a := p.do(f, "POST", object[0], "", object[1], yaml); a.code != http.StatusCreated {
 			f.Fatalf("%s: %d %s", object[0], a.code, a.body)
@@ -143,7 +144,8 @@ func (p *plane) roundTrip(t testing.TB, req *http.Request) answer {
 	defer resp.Body.Close()
 	var body bytes.Buffer
 	_, err = body.ReadFrom(resp.Body)
-	silent := req.Method == http.MethodHead || strings.HasPrefix(req.URL.Path, "/openapi/") // Kubernetes' handler responds with an empty 406
+	// Kubernetes' handler responds with an empty 406
+	silent := req.Method == http.MethodHead || strings.HasPrefix(req.URL.Path, "/openapi/")
 	if err == nil && resp.StatusCode >= 400 && body.Len() == 0 && !silent {
 		t.Errorf("%s %s: %d without a message", req.Method, req.URL, resp.StatusCode)
 	}

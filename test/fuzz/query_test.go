@@ -94,7 +94,8 @@ func FuzzRequest(f *testing.F) {
 	f.Add("GET", "/apis/\xa8/v1/\xff/x/\xfe", "", "")
 	f.Fuzz(func(t *testing.T, method, path, query, accept string) {
 		if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "/debug/pprof") || method == "DELETE" || method == "PATCH" || method == "PUT" {
-			t.Skip() // servers pass on only valid paths; profiles take long; and the objects must stay
+			// servers pass on only valid paths; profiles take long; and the objects must stay
+			t.Skip()
 		}
 		if method == "POST" && !strings.Contains(query, "dryRun=All") {
 			query += "&dryRun=All"
@@ -109,7 +110,8 @@ func FuzzRequest(f *testing.F) {
 		if utf8.ValidString(path) {
 			return
 		}
-		if got := p.do(t, "GET", "/metrics", "", "", ""); got.code != http.StatusOK { // requests are counted in metrics
+		// requests are counted in metrics
+		if got := p.do(t, "GET", "/metrics", "", "", ""); got.code != http.StatusOK {
 			t.Errorf("/metrics after %s %s?%s: %d %s", method, path, query, got.code, got.body)
 		}
 	})

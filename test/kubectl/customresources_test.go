@@ -42,7 +42,8 @@ func (p *plane) kubectl(stdin string, args ...string) (string, error) {
 		"contexts: [{name: p, context: {cluster: p}}]\ncurrent-context: p\n"), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
-	input := filepath.Join(home, "input.json") // kubectl reads "-" from the process's standard input
+	// kubectl reads "-" from the process's standard input
+	input := filepath.Join(home, "input.json")
 	if err := os.WriteFile(input, []byte(stdin), 0o600); err != nil {
 		p.t.Fatal(err)
 	}

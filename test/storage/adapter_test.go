@@ -327,7 +327,8 @@ func (a *adapter) GuaranteedUpdate(ctx context.Context, key string, out runtime.
 		if err != nil {
 			return err
 		}
-		if bytes.Equal(data, s.data) && !s.known { // only the newest state can prove that nothing changes
+		// only the newest state can prove that nothing changes
+		if bytes.Equal(data, s.data) && !s.known {
 			now, err := newest()
 			if err != nil {
 				return err

@@ -33,7 +33,8 @@ type cached struct {
 	once     sync.Once
 	src      []byte
 	included bool // by name and build constraints
-	marked   bool // generators read it: a comment looks like a marker, or there is a method Finalize
+	// generators read it: a comment looks like a marker, or there is a method Finalize
+	marked   bool
 	declares bool // it has a type, a constant, or a method that generators look up
 	readErr  error
 

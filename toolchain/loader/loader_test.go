@@ -159,7 +159,7 @@ package dot
 type Dotted uint8
 `
 
-// GEN-02: packages are found as the go command finds them, and types mean what they mean to the compiler.
+// GEN-02: packages are found where the go command finds them, and types resolve as in the compiler.
 func TestResolve(t *testing.T) {
 	t.Setenv("GOWORK", "")
 	t.Setenv("GOFLAGS", "-mod=mod")
@@ -222,7 +222,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// GEN-02: only files that changed are parsed again.
+// GEN-02: only changed files are parsed again.
 func TestCache(t *testing.T) {
 	t.Setenv("GOWORK", "")
 	dir := filepath.Join(tree(t, project), "main")

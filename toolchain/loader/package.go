@@ -38,10 +38,11 @@ func (f *Func) Pos() token.Position { return f.File.Position(f.Decl.Name.Pos()) 
 
 // Decl is the declaration of one named type.
 type Decl struct {
-	Pkg   *Package
-	File  *File
-	Name  string
-	Gen   *ast.GenDecl // the enclosing declaration; it has the doc comment if it is not in parentheses
+	Pkg  *Package
+	File *File
+	Name string
+	// the enclosing declaration; it has the doc comment if it is not in parentheses
+	Gen   *ast.GenDecl
 	Spec  *ast.TypeSpec
 	Alias bool
 

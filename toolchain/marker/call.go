@@ -35,7 +35,8 @@ func cutCall(text string) (call, error) {
 	return call{}, fmt.Errorf("+%s: the parenthesis is not closed", text[:open])
 }
 
-// parens parses the arguments in parentheses, `value` or `name: value, name: value`, against the definition.
+// parens parses the arguments in parentheses, `value` or `name: value, name: value`, against the
+// definition.
 func (d *Definition) parens(c call) (map[string]any, error) {
 	args := map[string]any{}
 	s := &scanner{text: c.args}

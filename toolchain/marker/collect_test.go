@@ -36,7 +36,7 @@ func names(ms marker.Markers) string {
 	return strings.Join(ns, " ")
 }
 
-// GEN-03: which declaration each marker belongs to.
+// GEN-03: markers belong to the right declarations.
 func TestPlaces(t *testing.T) {
 	pkg := load(t, `// Package m.
 // +groupName=a

@@ -321,7 +321,8 @@ func (s *scanner) scalar() (any, Kind, error) {
 	return v, String, err
 }
 
-// decimal reports whether a word is a decimal number; 1e3 and 0.5 only if fraction is set. 007 is not, since Go reads it as octal.
+// decimal reports whether a word is a decimal number. 1e3 and 0.5 are only if fraction is set. 007
+// is not, because Go reads it as octal.
 func decimal(word string, fraction bool) bool {
 	digits := strings.TrimPrefix(word, "-")
 	if digits == "" || digits[0] == '+' || digits[0] == '-' {
@@ -415,7 +416,8 @@ func (s *scanner) mapping(depth int) (any, error) {
 	return m, nil
 }
 
-// json reads a JSON value up to the end of the text. It returns no value for `ref(…)`, which names a Go constant.
+// json reads a JSON value up to the end of the text. It returns no value for `ref(…)`, which names
+// a Go constant.
 func (s *scanner) json() (any, error) {
 	rest := strings.TrimSpace(s.text[s.pos:])
 	s.pos = len(s.text)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// GEN-03: the grammar, by example.
+// GEN-03: examples of the grammar.
 func TestParse(t *testing.T) {
 	reg := Standard()
 	for _, tc := range []struct {
@@ -120,7 +120,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse holds the parser to an answer: a marker or an error, whatever the comment says.
+// FuzzParse checks that the parser returns a marker or an error for any comment.
 func FuzzParse(f *testing.F) {
 	reg := Standard()
 	for _, seed := range []string{"optional", "kubebuilder:default={a: {b: {1, 2}}, \"c\": x;y}", "kubebuilder:validation:Enum=a;b;\"c\"",

@@ -31,17 +31,18 @@ type Kind uint8
 
 // The kinds of arguments, with the Go types of their values.
 const (
-	None    Kind = iota // no value at all
-	String              // string
-	Int                 // int64
-	Number              // float64
-	Bool                // bool
-	Any                 // string, int64, float64, bool, []any or map[string]any, depending on the text
-	Strings             // []string
-	List                // []any
-	Raw                 // string: the rest of the line
-	JSON                // the value that encoding/json decodes
-	Tag                 // *Marker: another marker, with its "+"
+	None   Kind = iota // no value at all
+	String             // string
+	Int                // int64
+	Number             // float64
+	Bool               // bool
+	// string, int64, float64, bool, []any or map[string]any, depending on the text
+	Any
+	Strings // []string
+	List    // []any
+	Raw     // string: the rest of the line
+	JSON    // the value that encoding/json decodes
+	Tag     // *Marker: another marker, with its "+"
 )
 
 func (k Kind) String() string {

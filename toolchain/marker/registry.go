@@ -128,7 +128,8 @@ func suggestion(name string, names []string) string {
 	best, at := "", len(name)/3+2
 	for _, n := range names {
 		d := distance(strings.ToLower(name), strings.ToLower(n))
-		if strings.EqualFold(lastPart(name), lastPart(n)) { // the right last part in the wrong family
+		// the right last part in the wrong family
+		if strings.EqualFold(lastPart(name), lastPart(n)) {
 			d = min(d, 2)
 			if family, _, _ := strings.Cut(name, ":"); strings.HasPrefix(n, family+":") {
 				d = min(d, 1)

@@ -96,7 +96,8 @@ type work struct {
 	stage    *stage
 	template blueprint
 	project  *Project
-	around   []byte // the go.mod of the module that the project is a part of, if it is not one itself
+	// the go.mod of the module that the project is a part of, if it is not one itself
+	around []byte
 }
 
 // moduleAround returns the go.mod of the parent folder that gives the folder's packages the import

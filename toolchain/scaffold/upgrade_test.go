@@ -138,7 +138,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 }
 
 // A commit that fails half-way leaves the disk unchanged.
-func TestNothingIsHalfWritten(t *testing.T) {
+func TestFailedCommitChangesNothing(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Log("root can write to read-only folders, so a file takes the place of a folder")
 	}

@@ -14,8 +14,9 @@ import (
 type Webhook struct {
 	Group, Version, Kind               string
 	Defaulting, Validation, Conversion bool
-	Spokes                             []string // versions converted to and from this one; all others by default
-	Force                              bool
+	// versions converted to and from this one; all others by default
+	Spokes []string
+	Force  bool
 }
 
 // CreateWebhook adds webhooks for a version of a kind to the project in a folder.

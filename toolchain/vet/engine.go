@@ -61,7 +61,7 @@ func isDefinition(m *Manifest) bool {
 type asker struct {
 	client   dynamic.Interface
 	mapper   meta.RESTMapper
-	groups   map[string]bool      // those with kinds
+	groups   map[string]bool      // groups with served kinds
 	refusals map[string]*Manifest // definitions that were refused, by group
 	warnings *warnings
 	defined  map[string]*Manifest
@@ -101,7 +101,7 @@ func (e *asker) define(ctx context.Context, m *Manifest) []Finding {
 	name := m.Object.GetName()
 	if first := e.defined[name]; first != nil {
 		if reflect.DeepEqual(first.Object.Object["spec"], m.Object.Object["spec"]) {
-			return nil // a bundle of what is there by itself
+			return nil // the same definition again, for example in a bundle
 		}
 		return []Finding{m.finding(Warning, "metadata.name", "already defined differently in %s:%d; not checked", first.File, first.Line(""))}
 	}
@@ -170,7 +170,7 @@ func (e *asker) create(ctx context.Context, m *Manifest, in dynamic.ResourceInte
 	for _, text := range e.warnings.take() {
 		findings = append(findings, m.finding(Warning, "", "%s", text))
 	}
-	if err == nil || apierrors.IsAlreadyExists(err) { // that comes after all else
+	if err == nil || apierrors.IsAlreadyExists(err) { // the server checks this last
 		return findings
 	}
 	return append(findings, m.refused(err)...)

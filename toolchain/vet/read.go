@@ -24,7 +24,7 @@ type Manifest struct {
 	File   string
 	Object *unstructured.Unstructured
 	node   *yaml.Node // the document, for the lines of its fields
-	line   int        // where the document begins, less one
+	line   int        // the line before the document
 }
 
 // Manifests are objects in the order of their files.
@@ -113,7 +113,7 @@ func below(dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	partial := map[string]bool{} // files that are no objects by themselves
+	partial := map[string]bool{} // files that are not objects by themselves
 	for _, file := range files {
 		if isKustomization(filepath.Base(file)) {
 			partial[file] = true
@@ -224,7 +224,7 @@ func parse(doc []byte, named bool) (Manifests, error) {
 		err = node.Decode(&plain) // rejects duplicate keys
 	}
 	if err == nil {
-		err = utilyaml.Unmarshal(doc, &content) // with the types that JSON has
+		err = utilyaml.Unmarshal(doc, &content) // with JSON's types
 	}
 	obj := &unstructured.Unstructured{Object: content}
 	if err == nil && len(content) > 0 && (obj.GetAPIVersion() == "" || obj.GetKind() == "") {
@@ -233,7 +233,8 @@ func parse(doc []byte, named bool) (Manifests, error) {
 	switch {
 	case err != nil && named:
 		return nil, err
-	case err != nil || len(content) == 0: // in a folder it may be a template or a configuration file
+	case err != nil || len(content) == 0:
+		// in a folder it may be a template or a configuration file
 		return nil, nil
 	}
 	if group := obj.GroupVersionKind().Group; group == "kustomize.config.k8s.io" {

@@ -1,5 +1,5 @@
-// Package always implements the admission plugins AlwaysAdmit, which does nothing, and AlwaysDeny, which
-// rejects all writes.
+// Package always implements the admission plugins AlwaysAdmit, which does nothing, and AlwaysDeny,
+// which rejects all writes.
 package always
 
 import (

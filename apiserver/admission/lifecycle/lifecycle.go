@@ -1,8 +1,9 @@
-// Package lifecycle implements the admission plugin NamespaceLifecycle. It rejects creating objects in a
-// namespace that does not exist or is being terminated, and deleting the namespaces that the system needs.
+// Package lifecycle implements the admission plugin NamespaceLifecycle. It rejects creating objects
+// in a namespace that does not exist or is being terminated, and deleting the namespaces that the
+// system needs.
 //
-// It reads the newest state of the store. Unlike a plugin with informers, it needs no caches and does not wait.
-// Its errors have the wording of k8s.io/apiserver's plugin of the same name.
+// It reads the newest state of the store. Unlike a plugin with informers, it needs no caches and
+// does not wait. Its errors have the wording of k8s.io/apiserver's plugin of the same name.
 package lifecycle
 
 import (
@@ -36,8 +37,8 @@ var (
 	localReview = schema.GroupResource{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"}
 )
 
-// Plugin is the plugin. Like upstream's, it implements admission.MutationInterface, so that it rejects requests
-// before other plugins do work.
+// Plugin is the plugin. Like upstream's, it implements admission.MutationInterface, so that it
+// rejects requests before other plugins do work.
 type Plugin struct {
 	store *store.Store
 }

@@ -1,5 +1,5 @@
-// Package matching has what webhooks and policies share for matching requests: namespace selectors over the
-// store, and the resources that are exempt.
+// Package matching has what webhooks and policies share for matching requests: namespace selectors
+// over the store, and the resources that are exempt.
 //
 //	m := matching.Namespaces(st) // for k8s.io/apiserver's own predicates
 //	if matching.ExemptFromWebhooks(attributes) { return nil }
@@ -24,8 +24,8 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// reviews are requests of authentication and authorization. If admission could reject them, a faulty webhook
-// or policy could lock out the administrators who have to repair it.
+// reviews are requests of authentication and authorization. If admission could reject them, a
+// faulty webhook or policy could lock out the administrators who have to repair it.
 var reviews = map[schema.GroupResource]bool{
 	{Group: "authentication.k8s.io", Resource: "selfsubjectreviews"}:       true,
 	{Group: "authentication.k8s.io", Resource: "tokenreviews"}:             true,
@@ -35,14 +35,14 @@ var reviews = map[schema.GroupResource]bool{
 	{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}:      true,
 }
 
-// ExemptFromWebhooks reports whether webhooks are not called for a request: reviews, and configurations of
-// webhooks and policies.
+// ExemptFromWebhooks reports whether webhooks are not called for a request: reviews, and
+// configurations of webhooks and policies.
 func ExemptFromWebhooks(a admission.Attributes) bool {
 	return rules.IsExemptAdmissionConfigurationResource(a) || reviews[a.GetResource().GroupResource()]
 }
 
-// ExemptFromPolicies reports whether policies do not apply to a request: reviews, and policies and their
-// bindings.
+// ExemptFromPolicies reports whether policies do not apply to a request: reviews, and policies and
+// their bindings.
 func ExemptFromPolicies(a admission.Attributes) bool {
 	gr := a.GetResource().GroupResource()
 	return policies[gr] || reviews[gr]
@@ -88,8 +88,8 @@ func (l lister) List(selector labels.Selector) (all []*corev1.Namespace, err err
 	return all, nil
 }
 
-// client is the fallback that matchers use if the lister does not find a namespace. It returns the same
-// NotFound error; a nil client would make the matchers panic.
+// client is the fallback that matchers use if the lister does not find a namespace. It returns the
+// same NotFound error; a nil client would make the matchers panic.
 type client struct {
 	kubernetes.Interface
 	store *store.Store

@@ -57,8 +57,8 @@ func (p *Mutating) Admit(ctx context.Context, a admission.Attributes, o admissio
 	return p.evaluate.Dispatch(ctx, a, o, hooks)
 }
 
-// compileMutating compiles all expressions of a policy. Compile errors are returned when the policy is
-// evaluated.
+// compileMutating compiles all expressions of a policy. Compile errors are returned when the policy
+// is evaluated.
 func compileMutating(policy *mutating.Policy) mutating.PolicyEvaluator {
 	spec := &policy.Spec
 	compiler, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
@@ -95,8 +95,8 @@ func (m models) GetTypeConverter(kind schema.GroupVersionKind) managedfields.Typ
 	set := m.registry.Current()
 	res, ok := set.ByKind(kind.GroupKind())
 	if !ok {
-		// The kind of a subresource (Scale, Eviction) is built in, and the converter of every built-in resource
-		// contains it.
+		// The kind of a subresource (Scale, Eviction) is built in, and the converter of every
+		// built-in resource contains it.
 		if res, ok = set.ByName(schema.GroupResource{Resource: "namespaces"}); !ok {
 			return nil
 		}

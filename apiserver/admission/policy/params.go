@@ -11,9 +11,9 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// params reads parameters from the newest state of the store. It implements the interfaces that Kubernetes'
-// evaluation uses. Objects have the version of the parameter's kind; they are converted once per revision and
-// shared.
+// params reads parameters from the newest state of the store. It implements the interfaces that
+// Kubernetes' evaluation uses. Objects have the version of the parameter's kind; they are converted
+// once per revision and shared.
 type params struct {
 	store     *store.Store
 	resource  *resource.Resource
@@ -63,8 +63,8 @@ func (p *params) List(selector labels.Selector) (all []runtime.Object, err error
 	return all, nil
 }
 
-// inVersion is the cache key of an object converted to a version. It contains the resource, because a custom
-// resource can be redefined under the same name.
+// inVersion is the cache key of an object converted to a version. It contains the resource, because
+// a custom resource can be redefined under the same name.
 type inVersion struct {
 	resource *resource.Resource
 	version  string

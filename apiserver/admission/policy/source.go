@@ -27,8 +27,8 @@ type Config struct {
 	Authorizer authorizer.UnconditionalAuthorizer
 }
 
-// source provides the compiled policies that have bindings, sorted by name. P is the type of policies, B of
-// bindings, E of compiled policies.
+// source provides the compiled policies that have bindings, sorted by name. P is the type of
+// policies, B of bindings, E of compiled policies.
 type source[P, B runtime.Object, E any] struct {
 	store    *store.Store
 	registry *resource.Registry

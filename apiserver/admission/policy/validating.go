@@ -54,8 +54,8 @@ func (p *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 	return p.evaluate.Dispatch(ctx, a, o, hooks)
 }
 
-// compileValidating compiles all expressions of a policy. Compile errors are returned when the policy is
-// evaluated.
+// compileValidating compiles all expressions of a policy. Compile errors are returned when the
+// policy is evaluated.
 func compileValidating(policy *validating.Policy) validating.Validator {
 	spec := &policy.Spec
 	compiler, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
@@ -78,7 +78,8 @@ func compileValidating(policy *validating.Policy) validating.Validator {
 	for i, a := range spec.AuditAnnotations {
 		annotations[i] = &validating.AuditAnnotationCondition{Key: a.Key, ValueExpression: a.ValueExpression}
 	}
-	withoutAuthorizer := cel.OptionalVariableDeclarations{HasParams: with.HasParams} // messages must not depend on the user
+	// messages must not depend on the user
+	withoutAuthorizer := cel.OptionalVariableDeclarations{HasParams: with.HasParams}
 	return validating.NewValidator(
 		conditions(validations, with),
 		compileMatcher(compiler, policy.Name, spec.MatchConditions, spec.FailurePolicy, with),

@@ -57,9 +57,9 @@ func (s *subject) put(review runtime.Object) {
 	}
 }
 
-// call calls a webhook and returns its response if that allows the request. Otherwise the error is a
-// *webhookutil.ErrCallingWebhook, to which the failure policy applies, a *webhookutil.ErrWebhookRejection, or
-// an error that is not the webhook's fault.
+// call calls a webhook and returns its response if that allows the request. Otherwise the error is
+// a *webhookutil.ErrCallingWebhook, to which the failure policy applies, a
+// *webhookutil.ErrWebhookRejection, or an error that is not the webhook's fault.
 func (h *hooks) call(ctx context.Context, inv *generic.WebhookInvocation, s *subject, mutating bool) (*request.AdmissionResponse, error) {
 	hook := inv.Webhook
 	failed := func(status *apierrors.StatusError, format string, args ...any) error {
@@ -117,12 +117,12 @@ func (h *hooks) call(ctx context.Context, inv *generic.WebhookInvocation, s *sub
 	return result, nil
 }
 
-// annotate adds an annotation to the audit event. It ignores errors: a duplicate or malformed key is the
-// webhook's mistake and does not reject the request.
+// annotate adds an annotation to the audit event. It ignores errors: a duplicate or malformed key
+// is the webhook's mistake and does not reject the request.
 func annotate(a admission.Attributes, key, value string) { _ = a.AddAnnotation(key, value) }
 
-// waited adds the time of a call to the latency trackers of the request. The times of mutating webhooks are
-// summed; of validating webhooks, which run concurrently, the maximum is used.
+// waited adds the time of a call to the latency trackers of the request. The times of mutating
+// webhooks are summed; of validating webhooks, which run concurrently, the maximum is used.
 func (h *hooks) waited(ctx context.Context, took time.Duration) {
 	trackers, ok := latency.LatencyTrackersFrom(ctx)
 	switch {
@@ -134,8 +134,8 @@ func (h *hooks) waited(ctx context.Context, took time.Duration) {
 	}
 }
 
-// verdict applies the failure policy to an error of call. A nil refusal means that the request continues; open
-// reports that it continues although the webhook failed.
+// verdict applies the failure policy to an error of call. A nil refusal means that the request
+// continues; open reports that it continues although the webhook failed.
 func (h *hooks) verdict(ctx context.Context, inv *generic.WebhookInvocation, a admission.Attributes, took time.Duration, err error) (refusal error, open bool) {
 	var failed *webhookutil.ErrCallingWebhook
 	var rejected *webhookutil.ErrWebhookRejection
@@ -156,7 +156,8 @@ func (h *hooks) verdict(ctx context.Context, inv *generic.WebhookInvocation, a a
 		return err, false
 	}
 	code := int(failed.Status.ErrStatus.Code)
-	canceled := errors.Is(failed.Reason, context.Canceled) // by the client: not a failure of the webhook
+	// by the client: not a failure of the webhook
+	canceled := errors.Is(failed.Reason, context.Canceled)
 	if policy := inv.Webhook.GetFailurePolicy(); policy == nil || *policy != admissionregistrationv1.Ignore {
 		h.metrics.called(h.kind, name, op, code, true, took)
 		if !canceled {

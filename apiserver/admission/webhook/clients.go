@@ -25,7 +25,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// maxResponse is the maximum size of a webhook's response in bytes, many times that of a stored object.
+// maxResponse is the maximum size of a webhook's response in bytes, many times that of a stored
+// object.
 const maxResponse = 16 << 20
 
 // clients caches one client per client configuration.

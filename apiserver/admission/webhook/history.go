@@ -9,7 +9,8 @@ import (
 
 // history records the first round of mutating webhooks for the second one.
 type history struct {
-	// willing are the called webhooks that allow reinvocation and after which the object did not change.
+	// willing are the called webhooks that allow reinvocation and after which the object did not
+	// change.
 	willing map[string]bool
 	// due are the called webhooks that allow reinvocation and after which the object changed.
 	due map[string]bool

@@ -32,7 +32,8 @@ type Config struct {
 	Store *store.Store
 	// Authorizer is used by match conditions.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// Config is a WebhookAdmissionConfiguration with the server's credentials for webhooks; nil means none.
+	// Config is a WebhookAdmissionConfiguration with the server's credentials for webhooks; nil
+	// means none.
 	Config []byte
 	// Metrics counts calls; nil disables them.
 	Metrics *Metrics

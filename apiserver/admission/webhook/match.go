@@ -13,10 +13,11 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 )
 
-// invocation returns the resource and kind with which to call a webhook, or nil if the request does not match.
+// invocation returns the resource and kind with which to call a webhook, or nil if the request does
+// not match.
 //
-// A selector that cannot be evaluated, because the namespace does not exist, is an error only for webhooks
-// whose rules match.
+// A selector that cannot be evaluated, because the namespace does not exist, is an error only for
+// webhooks whose rules match.
 func (h *hooks) invocation(ctx context.Context, hook webhook.WebhookAccessor, a admission.Attributes, o admission.ObjectInterfaces, versions generic.VersionedAttributeAccessor) (*generic.WebhookInvocation, error) {
 	inNamespace, namespaceErr := h.namespaces.MatchNamespaceSelector(hook, a)
 	if !inNamespace && namespaceErr == nil {
@@ -50,8 +51,8 @@ func (h *hooks) invocation(ctx context.Context, hook webhook.WebhookAccessor, a 
 	return inv, nil
 }
 
-// byRules returns the first rule that matches the request's resource or, if the match policy allows it, an
-// equivalent resource.
+// byRules returns the first rule that matches the request's resource or, if the match policy allows
+// it, an equivalent resource.
 func byRules(hook webhook.WebhookAccessor, a admission.Attributes, o admission.ObjectInterfaces) (*generic.WebhookInvocation, error) {
 	for _, rule := range hook.GetRules() {
 		if (&rules.Matcher{Rule: rule, Attr: a}).Matches() {

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics has the metrics of webhooks with kube-apiserver's names. Both plugins share one. A nil *Metrics
-// counts nothing.
+// Metrics has the metrics of webhooks with kube-apiserver's names. Both plugins share one. A nil
+// *Metrics counts nothing.
 type Metrics struct {
 	duration  *prometheus.HistogramVec
 	requests  *prometheus.CounterVec
@@ -37,8 +37,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// code returns the label of a status code. It limits codes to 0–600, so that webhooks cannot create an
-// unbounded number of time series.
+// code returns the label of a status code. It limits codes to 0–600, so that webhooks cannot create
+// an unbounded number of time series.
 func code(n int) string {
 	n = max(0, min(n, 600))
 	return strconv.Itoa(n)

@@ -62,8 +62,8 @@ func (c *current) VersionedAttribute(kind schema.GroupVersionKind) (*admission.V
 	return c.subject.VersionedAttributes, nil
 }
 
-// Admit calls the matching webhooks one after the other. A second round calls only the webhooks that allow
-// reinvocation and after which the object changed.
+// Admit calls the matching webhooks one after the other. A second round calls only the webhooks
+// that allow reinvocation and after which the object changed.
 func (p *Mutating) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	all, err := p.candidates(a)
 	if err != nil || len(all) == 0 {

@@ -14,8 +14,8 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// resolve returns an address of a service's port: from its EndpointSlices or, if it has none, its Endpoints, or
-// its external name.
+// resolve returns an address of a service's port: from its EndpointSlices or, if it has none, its
+// Endpoints, or its external name.
 func resolve(sn *store.Snapshot, namespace, name string, port int32) (string, error) {
 	service, err := derived.Get[corev1.Service](sn, "services", namespace, name)
 	if err != nil {

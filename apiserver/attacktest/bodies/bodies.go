@@ -33,24 +33,23 @@ type Request struct {
 // Attack is a request that costs much, with the requests that prepare it.
 type Attack struct {
 	Name string
-	// Admin says that an administrator must send the preparing requests. The attack itself needs no
-	// more than the role edit in the namespace default, and admin where the name begins with
-	// "rbac".
+	// Admin makes an administrator send the preparing requests. The attack itself needs only the
+	// role edit in the namespace default, or admin if the name begins with "rbac".
 	Admin   bool
 	Setup   []Request
 	Request Request
 }
 
-// limit is the size of the largest body that kube-apiserver reads, less room for what surrounds the
-// repeated part.
+// limit is the size of the largest body that kube-apiserver reads, minus room for what surrounds
+// the repeated part.
 const limit = 3<<20 - 4096
 
 const namespace = "/api/v1/namespaces/default/"
 
-// List repeats an element n times as a JSON list. An element with %d in it gets its index there.
+// List returns a JSON list with n copies of an element. %d in the element is replaced by the index.
 func List(n int, element string) string { return "[" + Elements(0, n, element) + "]" }
 
-// Elements gives the elements from index a up to b, with commas between them.
+// Elements returns the elements from index a up to b, separated by commas.
 func Elements(a, b int, element string) string {
 	var out strings.Builder
 	indexed := strings.Contains(element, "%d")
@@ -67,7 +66,7 @@ func Elements(a, b int, element string) string {
 	return out.String()
 }
 
-// Fill gives as many elements as fit into size bytes.
+// Fill returns as many elements as fit into size bytes.
 func Fill(size int, element string) string {
 	each := len(element) + 1
 	if strings.Contains(element, "%d") {
@@ -76,7 +75,7 @@ func Fill(size int, element string) string {
 	return Elements(0, size/each, element)
 }
 
-// Object gives an object of a kind with further members.
+// Object returns an object of a kind with additional members.
 func Object(apiVersion, kind, name, members string) string {
 	if members != "" {
 		members = "," + members
@@ -88,8 +87,7 @@ func create(path, body string) Request { return Request{"POST", path, JSON, body
 
 func patch(path, media, body string) Request { return Request{"PATCH", path, media, body} }
 
-// All gives every attack. scale is the size of the bodies, as a part of the largest ones that are
-// possible.
+// All returns every attack. scale is the size of the bodies, as a fraction of the maximum.
 func All(scale float64) []Attack {
 	s := scaled(scale)
 	var all []Attack
@@ -99,11 +97,11 @@ func All(scale float64) []Attack {
 	return all
 }
 
-// scaled makes the attacks of a size.
+// scaled builds the attacks of a size.
 type scaled float64
 
 // n scales a number of elements.
 func (s scaled) n(full int) int { return max(1, int(float64(full)*float64(s))) }
 
-// size is how large a body may be.
+// size returns the size of a body.
 func (s scaled) size() int { return s.n(limit) }

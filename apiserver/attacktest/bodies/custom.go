@@ -10,7 +10,7 @@ const (
 	bagGroup    = "attack.example.com"
 )
 
-// Definition gives a CustomResourceDefinition of a kind, whose spec has a schema.
+// Definition returns a CustomResourceDefinition of a kind whose spec has a schema.
 func Definition(kind, spec string) string {
 	singular := strings.ToLower(kind)
 	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%[1]ss.%[3]s"},`+
@@ -27,7 +27,7 @@ func customObject(kind, name, spec string) string {
 	return Object(bagGroup+"/v1", kind, name, `"spec":`+spec)
 }
 
-// custom are custom objects, and definitions of them.
+// custom returns attacks with custom objects, and with definitions of them.
 func (s scaled) custom() []Attack {
 	of := func(name, kind, schema, spec string) Attack {
 		return Attack{Name: "custom: " + name, Admin: true, Setup: []Request{create(definitions, Definition(kind, schema))},

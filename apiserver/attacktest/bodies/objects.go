@@ -2,8 +2,8 @@ package bodies
 
 import "strings"
 
-// wide are objects with long lists, whose validation compares each element with all others in
-// places.
+// wide returns objects with long lists. Some of their validation compares each element with all
+// others.
 func (s scaled) wide() []Attack {
 	spec := func(name, field, element string) Attack {
 		return Attack{Name: "lists: " + name, Request: create(templates+"?dryRun=All",
@@ -52,7 +52,7 @@ func (s scaled) wide() []Attack {
 	}
 }
 
-// reviews are kinds that are never stored; every user can create those about itself.
+// reviews returns kinds that are never stored. Every user can create those about itself.
 func (s scaled) reviews() []Attack {
 	const (
 		group = "authorization.k8s.io/v1"

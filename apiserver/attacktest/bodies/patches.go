@@ -10,7 +10,7 @@ const (
 	configMaps = namespace + "configmaps"
 )
 
-// Template gives a ReplicationController without replicas, whose pods have a spec.
+// Template returns a ReplicationController without replicas whose pods have a spec.
 func Template(name, spec string) string {
 	return Object("v1", "ReplicationController", name, `"spec":{"replicas":0,"template":{"metadata":{"labels":{"a":"b"}},"spec":{`+spec+`}}}`)
 }
@@ -19,8 +19,8 @@ func templatePatch(spec string) string { return `{"spec":{"template":{"spec":{` 
 
 func envOf(list string) string { return `"containers":[{"name":"c","image":"i","env":` + list + `}]` }
 
-// strategic are strategic merge patches: Kubernetes' library compares every element of a patch with
-// every one of the object.
+// strategic returns strategic merge patches. Kubernetes' library compares every element of the
+// patch with every element of the object.
 func (s scaled) strategic() []Attack {
 	n := s.n(50_000)
 	env := create(templates, Template("env", envOf(List(n, `{"name":"e%d"}`))))
@@ -45,7 +45,7 @@ func (s scaled) strategic() []Attack {
 	}
 }
 
-// jsonPatches are JSON and merge patches.
+// jsonPatches returns JSON and merge patches.
 func (s scaled) jsonPatches() []Attack {
 	text := create(configMaps, Object("v1", "ConfigMap", "text", `"data":{"a":"`+strings.Repeat("x", s.n(1_000_000))+`"}`))
 	list := create(configMaps, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"list","finalizers":`+List(s.n(200_000), `"a.b/%d"`)+`}}`)
@@ -83,22 +83,22 @@ func (s scaled) jsonPatches() []Attack {
 	}
 }
 
-// Nested is a value below n levels of a member.
+// Nested returns a value nested n levels deep in members of one name.
 func Nested(n int, value string) string {
 	return strings.Repeat(`{"a":`, n) + value + strings.Repeat("}", n)
 }
 
-// Managed gives a ConfigMap with managedFields.
+// Managed returns a ConfigMap with managedFields.
 func Managed(name, entries string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"managedFields":[%s]},"data":{"a":"b"}}`, name, entries)
 }
 
-// manager is an entry of managedFields; fields is its FieldsV1.
+// manager returns an entry of managedFields; fields is its FieldsV1.
 func manager(name, operation, version, fields string) string {
 	return fmt.Sprintf(`{"manager":%q,"operation":%q,"apiVersion":%q,"fieldsType":"FieldsV1","fieldsV1":%s}`, name, operation, version, fields)
 }
 
-// owners are managedFields, and objects for which they are large.
+// owners returns objects with large managedFields, and objects that cause them.
 func (s scaled) owners() []Attack {
 	n := s.n(24_000)
 	applied := manager("m%d", "Apply", "v1", `{"f:data":{"f:a":{}}}`)

@@ -1,6 +1,6 @@
-// Package clients has an HTTP/2 client that misbehaves, for tests of what a server does about it.
-// It opens streams frame by frame, so that it can leave out what ordinary clients must send:
-// bodies, and window updates for responses.
+// Package clients has HTTP/2 clients that misbehave, to test a server's defenses. They send streams
+// frame by frame, so that they can omit what ordinary clients must send: bodies, and flow-control
+// windows for responses.
 //
 //	c, err := clients.Dial(address, tlsConfig, clients.NoWindow)
 //	stream, err := c.Request("GET", "/healthz", true)
@@ -35,13 +35,13 @@ type Conn struct {
 	authority string
 
 	mu      sync.Mutex
-	framer  *http2.Framer // writing only
+	framer  *http2.Framer // only for writing
 	encoder *hpack.Encoder
 	block   bytes.Buffer
 	next    uint32
 	streams map[uint32]*stream
-	err     error         // the connection is over
-	done    chan struct{} // closed then
+	err     error         // why the connection has ended
+	done    chan struct{} // closed when the connection has ended
 }
 
 // stream holds what the server has sent on one stream.
@@ -195,7 +195,7 @@ func (c *Conn) Ended(ctx context.Context, id uint32) (early bool, err error) {
 	return s.reset, nil
 }
 
-// Received returns how many bytes of a response's body were received.
+// Received returns how many bytes of a response's body have arrived.
 func (c *Conn) Received(id uint32) int {
 	s := c.stream(id)
 	c.mu.Lock()
@@ -261,7 +261,7 @@ func (c *Conn) take(frame http2.Frame) error {
 	return nil
 }
 
-// end is called with the lock held.
+// end ends a stream. The caller holds the lock.
 func (c *Conn) end(s *stream, ended, reset bool) {
 	if s == nil || !ended {
 		return

@@ -24,7 +24,7 @@ func write(t *testing.T, name, content string) {
 	}
 }
 
-func TestAChangeCountsAtOnce(t *testing.T) {
+func TestChangeAppliesAtOnce(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	write(t, name, "one")
 	var warned []error
@@ -69,7 +69,7 @@ func TestAChangeCountsAtOnce(t *testing.T) {
 	check("five", 2)
 }
 
-func TestABadFileIsAnErrorAtTheStart(t *testing.T) {
+func TestOpenReportsInvalidFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	if _, err := filewatch.Open(name, parse, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)

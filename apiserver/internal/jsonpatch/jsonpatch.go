@@ -64,7 +64,8 @@ func TooDeep(before, patch []byte) bool {
 	}
 	work, depth := weigh(before)
 	more, _ := weigh(patch)
-	return work+more+depth*len(patch) > maxWork // an operation can insert a value at the deepest level
+	// an operation can insert a value at the deepest level
+	return work+more+depth*len(patch) > maxWork
 }
 
 // TooLong reports whether applying a patch with this body would take too long because of long

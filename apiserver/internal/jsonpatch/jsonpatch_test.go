@@ -7,7 +7,7 @@ import (
 	"kelson.dev/apiserver/internal/jsonpatch"
 )
 
-// API-04: operations on the whole document that say nothing of a value fail like others.
+// API-04: operations on the whole document without a value fail like others.
 func TestNoValue(t *testing.T) {
 	for patch, want := range map[string]string{
 		`[{"op":"test","path":""}]`:                     "test failed",
@@ -28,8 +28,8 @@ func TestNoValue(t *testing.T) {
 	}
 }
 
-// Operations that would copy gigabytes of lists are refused; as many on a short list, and few on a
-// long one, are not.
+// Operations that would copy gigabytes of lists are refused. As many on a short list, and a few on
+// a long one, are not.
 func TestTooLong(t *testing.T) {
 	list := func(n int) string { return `{"a":"[,,\"[","l":[` + strings.Repeat(`"x",`, n) + `"x"]}` }
 	operations := func(n int, value string) string {

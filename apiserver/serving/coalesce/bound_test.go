@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A client that does not read loses a bounded connection; one that reads slowly, and one that is
-// idle between, do not.
+// The server closes the connection of a client that does not read, but not of clients that read
+// slowly or are idle in between.
 func TestBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, gathers := range []bool{false, true} {
@@ -53,7 +53,7 @@ func TestBound(t *testing.T) {
 	})
 }
 
-// Without a bound a write waits for as long as the client likes, and deadlines that are set count.
+// Without Bound, a write waits indefinitely, and the handler's own deadlines apply.
 func TestUnbounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()

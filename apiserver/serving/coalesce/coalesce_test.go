@@ -41,9 +41,9 @@ func write(t *testing.T, c *conn, size int) {
 	}
 }
 
-// What is written during a call goes with the next one; what is written after coalescing has ended
-// goes after all of it, by itself.
-func TestGathers(t *testing.T) {
+// Data written during a call is sent by the next call. Data written after coalescing has ended is
+// sent separately, after all of it.
+func TestCoalesces(t *testing.T) {
 	s, c, ctx := slowConn()
 	end := Begin(ctx)
 	write(t, c, 100)
@@ -74,7 +74,7 @@ func TestGathers(t *testing.T) {
 	}
 }
 
-// Who writes faster than the connection waits.
+// A writer that is faster than the connection blocks.
 func TestIsBounded(t *testing.T) {
 	s, c, ctx := slowConn()
 	defer Begin(ctx)()
@@ -93,7 +93,7 @@ func TestIsBounded(t *testing.T) {
 	s.on <- nil
 }
 
-// An error of a call is that of the next write, and no writer blocks forever.
+// The next write returns the error of a call, and no writer blocks forever.
 func TestErrors(t *testing.T) {
 	broken := errors.New("broken")
 	s, c, ctx := slowConn()
@@ -116,7 +116,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// server answers with as many bytes as the path says, from a handler that gathers.
+// server responds with as many bytes as the path says, from a handler that coalesces.
 func server(t *testing.T) *httptest.Server {
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		defer Begin(req.Context())()
@@ -145,9 +145,9 @@ func body(size int) []byte {
 	return b
 }
 
-// Whole answers, by both protocols, also by clients that open small windows, several at once on one
-// connection, and at the end of a connection.
-func TestAnswers(t *testing.T) {
+// Clients get whole responses: over both protocols, with small windows, in parallel on one
+// connection, and as the last response of a connection.
+func TestWholeResponses(t *testing.T) {
 	srv := server(t)
 	config := srv.Client().Transport.(*http.Transport).TLSClientConfig
 	for name, transport := range map[string]*http.Transport{
@@ -181,7 +181,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A client that goes away in the middle leaves nothing behind: Close of the server waits for its
+// A client that disconnects during a response leaks nothing: Close of the server waits for its
 // handler.
 func TestClientGone(t *testing.T) {
 	srv := server(t)

@@ -51,7 +51,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// API-13: nothing that was changed or cut short is taken for a state.
+// API-13: Read never accepts damaged or truncated data as a state.
 func TestDamage(t *testing.T) {
 	good := write(t, records(300))
 	seed := storetest.Seed(t)

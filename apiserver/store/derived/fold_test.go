@@ -43,7 +43,7 @@ func TestFold(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("b", false, 1, 3)
-	for range 30 { // more than the log keeps
+	for range 30 { // more than the log retains
 		put(t, st, "x", "d", `{}`)
 	}
 	want("d", true, 2, 3)

@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	crashDir   = "KELSON_TEST_CRASH_DIR" // set in the process that is to be killed
+	crashDir   = "KELSON_TEST_CRASH_DIR" // set in the process to be killed
 	crashRound = "KELSON_TEST_CRASH_ROUND"
 
-	// crashCheckpoint is how large the logs grow at least before a checkpoint: so often that some
-	// are killed in it.
+	// crashCheckpoint is the minimum size of the logs for a checkpoint: so small that some
+	// processes are killed during one.
 	crashCheckpoint = 10_000
 
 	crashWriters = 8
-	crashKeys    = 4 // of each writer
+	crashKeys    = 4 // per writer
 )
 
 func TestMain(m *testing.M) {
@@ -47,7 +47,7 @@ func crashKey(writer, n int, half string) store.Key {
 
 const deleted = "-"
 
-// crashPayload is what a writer's i-th write of a round leaves.
+// crashPayload returns the payload that a writer's i-th write of a round stores.
 func crashPayload(round any, i int) string {
 	if i%7 == 6 {
 		return deleted
@@ -55,8 +55,8 @@ func crashPayload(round any, i int) string {
 	return fmt.Sprintf("%v.%d", round, i)
 }
 
-// writeUntilKilled has every writer change pairs of objects, both or none, and print what was
-// acknowledged.
+// writeUntilKilled lets every writer change pairs of objects, each pair as one unit, and print what
+// was acknowledged.
 func writeUntilKilled(dir, round string) {
 	s, err := openWith(dir, disk.Options{CheckpointBytes: crashCheckpoint})
 	if err != nil {
@@ -104,15 +104,15 @@ func openWith(dir string, opts disk.Options) (*store.Store, error) {
 	return store.Open(store.Config{Backend: b})
 }
 
-// acknowledged is the last write of a pair that was acknowledged to its writer.
+// acknowledged is the last acknowledged write of a pair.
 type acknowledged struct {
 	round, i int
 	payload  string
 	revision uint64
 }
 
-// next is what the writer's next write of the pair n leaves: it may have happened without the
-// writer hearing of it.
+// next returns the payload of the writer's next write of pair n, which may be stored although it
+// was not acknowledged.
 func (a acknowledged) next(round, n int) string {
 	i := a.i + crashKeys
 	if a.round != round {
@@ -125,9 +125,9 @@ func (a acknowledged) next(round, n int) string {
 }
 
 // API-13: processes are killed at random instants: while they start, write, and write checkpoints.
-// Everything that they acknowledged is there, of units all or nothing; no revision was given twice;
-// watches continue or get an error.
-func TestKilledAtAnyInstantLosesNothingAcknowledged(t *testing.T) {
+// Everything that they acknowledged is stored, no unit is stored in part, no revision is assigned
+// twice, and watches continue or get an error.
+func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 	rounds := storetest.Rounds(t, 25)
 	seed := storetest.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -143,7 +143,7 @@ func TestKilledAtAnyInstantLosesNothingAcknowledged(t *testing.T) {
 		if len(lines) == 0 {
 			early++
 		}
-		heard := newest // by a client that watches
+		heard := newest // the newest revision that a watching client has seen
 		for i, line := range lines {
 			var start uint64
 			if _, err := fmt.Sscanf(line, "open %d", &start); i == 0 {
@@ -198,11 +198,13 @@ func TestKilledAtAnyInstantLosesNothingAcknowledged(t *testing.T) {
 	}
 }
 
-// checkResume watches from what a client had come to when the process was killed.
+// checkResume resumes the watch of a client after the last revision that it had seen when the
+// process was killed.
 func checkResume(t *testing.T, round int, s *store.Store, after uint64) {
 	t.Helper()
 	cursor, err := s.Watch("things", after)
-	if now := s.Snapshot().Revision(); after < now && (after > 0 || err != nil) { // who heard of nothing may begin where there was nothing
+	// A client that has seen nothing may watch from the start of an empty store.
+	if now := s.Snapshot().Revision(); after < now && (after > 0 || err != nil) {
 		if !errors.Is(err, store.ErrCompacted) {
 			t.Errorf("round %d: a watch after %d of a store that starts at %d: %v", round, after, now, err)
 		}
@@ -216,7 +218,7 @@ func checkResume(t *testing.T, round int, s *store.Store, after uint64) {
 	}
 }
 
-// checkPair allows what was acknowledged, or what the writer did next, and returns what is there.
+// checkPair accepts the acknowledged write or the writer's next one, and returns the stored one.
 func checkPair(t *testing.T, round int, sn *store.Snapshot, pair [2]int, want acknowledged) acknowledged {
 	t.Helper()
 	var got [2]string
@@ -243,8 +245,8 @@ func checkPair(t *testing.T, round int, sn *store.Snapshot, pair [2]int, want ac
 	return acknowledged{round: round, payload: got[0], revision: revision}
 }
 
-// writeAndKill runs writers in another process, kills it some time after it was started, or after
-// its store was, and returns what it printed.
+// writeAndKill runs writers in another process and returns its output. It kills the process some
+// time after its start (starting), or after it has opened the store.
 func writeAndKill(t *testing.T, dir string, round int, starting bool, after time.Duration) (lines []string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=none")
@@ -264,7 +266,7 @@ func writeAndKill(t *testing.T, dir string, round int, starting bool, after time
 	for {
 		line, err := r.ReadString('\n')
 		if err == io.EOF {
-			break // without a newline the acknowledgement is cut, too
+			break // a line without a newline is an incomplete acknowledgement
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -273,7 +275,7 @@ func writeAndKill(t *testing.T, dir string, round int, starting bool, after time
 			time.AfterFunc(after, func() { cmd.Process.Kill() })
 		}
 	}
-	cmd.Wait() // the error says that it was killed
+	cmd.Wait() // returns that the process was killed
 	if len(lines) == 0 && !starting {
 		t.Fatal("the writing process ended by itself")
 	}

@@ -96,8 +96,8 @@ func TestDirectoryIsPrivate(t *testing.T) {
 	}
 }
 
-// A start and a stop without a write leave the directory as it was.
-func TestNothingWrittenNothingLeft(t *testing.T) {
+// A start and a stop without a write do not change the directory.
+func TestNoWriteLeavesNoFile(t *testing.T) {
 	dir := t.TempDir()
 	for range 3 {
 		s, err := openStore(dir)
@@ -180,7 +180,8 @@ func TestCheckpoints(t *testing.T) {
 		}
 		size += info.Size()
 	}
-	if size > 200_000 { // of the half million bytes that were written, some beside the last checkpoint
+	// of the half million bytes written, some are newer than the last checkpoint
+	if size > 200_000 {
 		t.Errorf("%d bytes in %v", size, files)
 	}
 	s = reopen()
@@ -215,8 +216,8 @@ func TestRestore(t *testing.T) {
 	if err := archive.Write(t.Context(), &backup, sn.Revision(), sn.Records()); err != nil {
 		t.Fatal(err)
 	}
-	// A client has seen what is written after the backup, and will not be in the state that is
-	// restored.
+	// A client has seen a write that came after the backup, and that the restored state therefore
+	// lacks.
 	later, err := from.Commit(t.Context(), store.Op{Key: crashKey(50, 0, ""), Data: []byte(`{"metadata":{}}`)})
 	if err != nil {
 		t.Fatal(err)

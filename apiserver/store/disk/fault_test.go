@@ -18,7 +18,7 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// world is a store over a lossy file system, with what was acknowledged.
+// world is a store over a lossy file system, and its acknowledged writes.
 type world struct {
 	t     *testing.T
 	rand  *rand.Rand
@@ -27,15 +27,16 @@ type world struct {
 	disk  *Backend
 	every int64 // bytes between checkpoints
 
-	acked    map[store.Key]string // payload of each
+	acked    map[store.Key]string // the payload of each key
 	revision uint64               // the newest acknowledged
-	watched  uint64               // what a client had come to before the start
-	oneByOne bool                 // no write beside a checkpoint: the calls are the same every time
+	watched  uint64               // the revision that a client had reached before the start
+	// no writes during a checkpoint, so that every run makes the same calls
+	oneByOne bool
 	// maybe is the one unit whose outcome is unknown.
 	maybe map[store.Key]string
 }
 
-const gone = "" // the payload of what was deleted
+const gone = "" // the payload of a deleted key
 
 func newWorld(t *testing.T, seed uint64) *world {
 	return &world{t: t, rand: rand.New(rand.NewPCG(seed, 1)), files: newLossy(rand.New(rand.NewPCG(seed, 2))), every: 2000, acked: map[store.Key]string{}}
@@ -64,7 +65,7 @@ func (a alarm) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// write commits units until one fails, which may or may not have happened; at most n.
+// write commits at most n units, until one fails, whose outcome may be unknown.
 func (w *world) write(n int) error {
 	for i := range n {
 		unit := map[store.Key]string{}
@@ -115,8 +116,8 @@ func apply(to, unit map[store.Key]string) {
 	}
 }
 
-// check holds what is there against what was acknowledged: all of it, and of the last unit all or
-// nothing.
+// check compares the stored state with the acknowledged writes: all of them are stored, and the
+// last unit completely or not at all.
 func (w *world) check() {
 	w.t.Helper()
 	got := map[store.Key]string{}
@@ -144,7 +145,8 @@ func (w *world) check() {
 	}
 }
 
-// seeds runs a test with n seeds, from KELSON_SEED on if that is set; KELSON_FAULTS multiplies n.
+// seeds runs a test with n seeds, starting with KELSON_SEED if that is set. KELSON_FAULTS
+// multiplies n.
 func seeds(t *testing.T, n int, run func(t *testing.T, seed uint64)) {
 	first := storetest.Seed(t)
 	for i := range storetest.Rounds(t, n) {
@@ -156,7 +158,7 @@ func seeds(t *testing.T, n int, run func(t *testing.T, seed uint64)) {
 	}
 }
 
-// API-13: power is lost at any call, many times in the life of one store; while it is opened,
+// API-13: power is lost during any call, many times in the life of one store: while it is opened or
 // written, or during a checkpoint.
 func TestPowerLoss(t *testing.T) {
 	opened := 0
@@ -169,7 +171,7 @@ func TestPowerLoss(t *testing.T) {
 				opened++
 				w.check()
 				if err = w.write(1 + w.rand.IntN(60)); err == nil && w.rand.IntN(2) == 0 {
-					err = w.store.Close() // in order
+					err = w.store.Close() // a clean shutdown
 				} else {
 					w.store.Close()
 				}
@@ -190,9 +192,9 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-// API-13: a call fails, of any kind, at any time. The store says so and takes no more writes, or,
-// where it is certain that nothing was written, continues; what it acknowledged is there after the
-// next start, without a crash between, and nothing of what it refused.
+// API-13: a call of any kind fails at any time. The store reports it and refuses further writes, or
+// continues if it is certain that nothing was written. After the next start, without a crash in
+// between, everything acknowledged is stored, and nothing refused.
 func TestFailingCalls(t *testing.T) {
 	failed, refused := 0, 0
 	seeds(t, 100, func(t *testing.T, seed uint64) {
@@ -228,7 +230,7 @@ func TestFailingCalls(t *testing.T) {
 			if err != nil && !errors.Is(err, w.files.failure) {
 				t.Errorf("%v\n%s", err, w.files)
 			}
-			clear(w.files.locked) // the process ended
+			clear(w.files.locked) // as when the process ends
 		}
 		w.files.failAt = 0
 		if err := w.open(); err != nil {
@@ -242,10 +244,10 @@ func TestFailingCalls(t *testing.T) {
 	}
 }
 
-// API-13: power is lost at every single call of a store's life, its checkpoints and their cleaning
-// up included, and each call fails, with an error of the device and for want of space. After the
-// next start everything that was acknowledged is there, no revision is given twice, and watches
-// continue or get an error.
+// API-13: power is lost at each single call in a store's life, including checkpoints and their
+// cleanup, and each call fails, with a device error and for lack of space. After the next start
+// everything acknowledged is stored, no revision is assigned twice, and watches continue or get an
+// error.
 func TestEveryCall(t *testing.T) {
 	for name, strike := range map[string]func(*lossy, int){
 		"power is lost":      func(l *lossy, n int) { l.powerAt = n },
@@ -260,9 +262,9 @@ func TestEveryCall(t *testing.T) {
 				w.every, w.oneByOne = 1500, true
 				strike(w.files, n)
 				w.live()
-				last = w.files.struck == "" // it has fewer calls
+				last = w.files.struck == "" // the store makes fewer than n calls
 				struck[w.files.struck]++
-				w.files.crash() // or what did not fail was lost for want of a sync
+				w.files.crash() // the machine crashes: what was not synced may be lost
 				if err := w.open(); err != nil {
 					t.Fatalf("call %d, %s: %v\n%s", n, w.files.struck, err, w.files)
 				}
@@ -280,8 +282,8 @@ func TestEveryCall(t *testing.T) {
 	}
 }
 
-// live opens the store, writes through some checkpoints, and closes it, three times; or as far as
-// it comes.
+// live opens the store, writes through some checkpoints, and closes it, three times or until a call
+// fails.
 func (w *world) live() {
 	for range 3 {
 		if err := w.open(); err != nil {
@@ -290,7 +292,7 @@ func (w *world) live() {
 		w.check()
 		w.resume()
 		err := w.write(12)
-		for err == nil && w.disk.logged == 0 { // so that the next start has a log to read
+		for err == nil && w.disk.logged == 0 { // so that the next start has to read a log
 			err = w.write(1)
 		}
 		w.store.Close()
@@ -301,15 +303,15 @@ func (w *world) live() {
 	}
 }
 
-// resume watches from what was acknowledged last, as a client does that was there before the start;
-// and from now on.
+// resume watches from the last acknowledged revision, like a client from before the start, and from
+// the current revision.
 func (w *world) resume() {
 	w.t.Helper()
 	now := w.store.Snapshot().Revision()
 	for _, after := range []uint64{w.watched, now} {
 		cursor, err := w.store.Watch("things", after)
 		switch {
-		case after == 0: // there was no client
+		case after == 0: // no client existed
 		case after < now:
 			if !errors.Is(err, store.ErrCompacted) {
 				w.t.Errorf("a watch after %d of a store that starts at %d: %v, want an error", after, now, err)
@@ -324,9 +326,9 @@ func (w *world) resume() {
 	}
 }
 
-// API-13: bits change on the disk. What is damaged is refused by name, or it was the last write of
-// a store that was not closed in order: it is then taken for one that a crash tore, which is
-// indistinguishable.
+// API-13: bits on the disk change. The start reports damage by file name, with one exception:
+// damage of the last write after an unclean shutdown cannot be distinguished from a write that the
+// crash interrupted.
 func TestFlippedBits(t *testing.T) {
 	refused, cut := 0, 0
 	seeds(t, 100, func(t *testing.T, seed uint64) {
@@ -334,7 +336,7 @@ func TestFlippedBits(t *testing.T) {
 		if err := w.open(); err != nil {
 			t.Fatal(err)
 		}
-		// The last unit apart, so that losing it can be told from losing more.
+		// The last unit is separate, so that the loss of only this unit can be recognized.
 		if err := w.write(20 + w.rand.IntN(60)); err != nil {
 			t.Fatal(err)
 		}
@@ -381,7 +383,7 @@ func TestFlippedBits(t *testing.T) {
 	t.Logf("%d refused, %d cut", refused, cut)
 }
 
-// pick chooses one of the files that hold the store.
+// pick returns one of the files of the store.
 func (w *world) pick() (string, *inode) {
 	var names []string
 	for name := range w.files.dirs["/data"].now {
@@ -394,11 +396,11 @@ func (w *world) pick() (string, *inode) {
 	return name, w.files.dirs["/data"].now[name]
 }
 
-// API-13: a log that is missing is noticed.
+// API-13: a missing log is detected.
 func TestMissingLog(t *testing.T) {
 	w := newWorld(t, 1)
 	w.every = 1 << 20
-	for range 3 { // a log each
+	for range 3 { // one log each
 		if err := w.open(); err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 	"kelson.dev/apiserver/store/disk"
 )
 
-// small mounts a file system of so many bytes.
+// small mounts a file system of the given size in bytes.
 func small(t *testing.T, bytes int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,9 +43,8 @@ func put(t *testing.T, s *store.Store, name string, size int) error {
 	return err
 }
 
-// API-13: a disk becomes full while it is written to. Nothing acknowledged is lost, what was
-// refused is not there, and the store continues by itself when there is space again, whether or not
-// somebody writes.
+// API-13: the disk becomes full during writes. Nothing acknowledged is lost, nothing refused is
+// stored, and the store continues by itself when there is space again, also without a write.
 func TestFullDisk(t *testing.T) {
 	for _, size := range []int{100, 5_000, 60_000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -104,7 +103,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// fill leaves no space.
+// fill uses all remaining space.
 func fill(t *testing.T, name string) {
 	t.Helper()
 	f, err := os.Create(name)
@@ -135,7 +134,7 @@ func same(t *testing.T, s *store.Store, want map[string]bool) {
 	}
 }
 
-// A start on a full disk fails, or serves what is there; it loses nothing.
+// A start on a full disk fails or serves the stored state; it loses nothing.
 func TestStartOnFullDisk(t *testing.T) {
 	dir := small(t, 1<<20)
 	data := filepath.Join(dir, "data")

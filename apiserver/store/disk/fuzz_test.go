@@ -25,8 +25,9 @@ func directory(contents map[string][]byte) *lossy {
 	return l
 }
 
-// FuzzDirectory: whatever stands in a log and a state is loaded or refused, without harm; what is loaded once is loaded again, and
-// can be written to. API-13
+// FuzzDirectory loads a log and a state with arbitrary content. They are loaded or refused without
+// harm. A directory that was loaded is loaded again with the same state, and can be written to.
+// API-13
 func FuzzDirectory(f *testing.F) {
 	read := func(revision uint64, suffix string) []byte {
 		content, err := os.ReadFile(filepath.Join("testdata", "format1", fileName(revision, suffix)))
@@ -85,7 +86,8 @@ func FuzzDirectory(f *testing.F) {
 	})
 }
 
-// FuzzUpgrade: whatever stands in a file of the first format is read or refused, without harm. API-13
+// FuzzUpgrade reads a file of the first format with arbitrary content. It is read or refused
+// without harm. API-13
 func FuzzUpgrade(f *testing.F) {
 	for _, n := range []int{0, 3, 40} {
 		name := filepath.Join(f.TempDir(), oldFile)

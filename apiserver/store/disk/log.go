@@ -167,7 +167,8 @@ func (w *logWriter) makeRoom(frame int64) {
 		return
 	}
 	if err := w.file.Reserve(w.reserve); err != nil {
-		w.reserved = w.size + frame // the disk may be full, but the frame may still fit; the next frame tries again
+		// the disk may be full, but the frame may still fit; the next frame tries again
+		w.reserved = w.size + frame
 		return
 	}
 	w.reserved = w.size + w.reserve
@@ -196,7 +197,8 @@ type logContent struct {
 	frames        int
 	size          int64 // without reserved space
 	ended         bool  // after a clean shutdown
-	torn          int64 // bytes after the last good frame, up to the end of the file; no good frame follows
+	// bytes after the last good frame, up to the end of the file; no good frame follows
+	torn int64
 }
 
 // damage is an error at a position in a file that does not have the bytes that were written.

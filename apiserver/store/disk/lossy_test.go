@@ -15,9 +15,9 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// lossy is a file system in memory that keeps no promise it has not made: what was not synced may
-// be lost when power is, in whole or by sectors, in any order; so may names. At a given call it
-// fails, or power is lost.
+// lossy is a file system in memory that guarantees only what a real one does. When power is lost,
+// everything that was not synced may be lost: contents completely or by sectors, in any order, and
+// names. A chosen call fails or loses power.
 type lossy struct {
 	mu     sync.Mutex
 	rand   *rand.Rand // separate, because checkpoints run concurrently with the test
@@ -29,7 +29,8 @@ type lossy struct {
 	failure  error // what it fails with
 	powerAt  int   // the call during which power is lost; 0: none
 	powerOff bool
-	struck   string // the call that failed, or during which power was lost, and the kind of its file
+	// the call that failed or lost power, with the extension of its file
+	struck string
 }
 
 var (
@@ -38,13 +39,13 @@ var (
 	errFull  = error(syscall.ENOSPC)
 )
 
-// lossyDir is a directory: what it looks like now, and what of it is durable.
+// lossyDir is a directory: its current and its durable entries.
 type lossyDir struct {
 	now, durable map[string]*inode
 	changes      []func(map[string]*inode) // since the last sync, in order
 }
 
-// inode is a file's content.
+// inode is the content of a file.
 type inode struct {
 	content []byte
 	synced  []byte
@@ -61,7 +62,7 @@ func (l *lossy) setPower(on bool) {
 	l.powerOff = !on
 }
 
-// call counts a call; those that fail change something first, perhaps.
+// call counts a call. It returns the chosen error or the loss of power at the chosen call.
 func (l *lossy) call(what, name string) error {
 	if l.powerOff {
 		return errPower
@@ -82,12 +83,12 @@ func (l *lossy) call(what, name string) error {
 
 const sector = 512
 
-// crash leaves what is durable, and of the rest what chance wants.
+// crash keeps what is durable, and a random part of the rest.
 func (l *lossy) crash() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, d := range l.dirs {
-		// Changes of names reach the disk in any order and number.
+		// Any number of name changes reach the disk, in any order.
 		for _, change := range d.changes {
 			if l.rand.IntN(2) == 0 {
 				change(d.durable)
@@ -105,8 +106,8 @@ func (l *lossy) crash() {
 	l.powerOff, l.powerAt, l.failAt, l.calls = false, 0, 0, 0
 }
 
-// survivor is what may be found of a file: what was synced, and sectors of the rest; between them
-// zeros, or nothing.
+// survivor returns what may be left of a file: the synced content, and random sectors of the rest,
+// with zeros between them.
 func (l *lossy) survivor(n *inode) []byte {
 	size := len(n.content)
 	switch {
@@ -232,7 +233,7 @@ type lossyFile struct {
 	files *lossy
 	name  string
 	node  *inode
-	at    int // behind what was written
+	at    int // end of the written data
 }
 
 func (f *lossyFile) Write(p []byte) (int, error) {
@@ -241,14 +242,14 @@ func (f *lossyFile) Write(p []byte) (int, error) {
 	err := f.files.call("write", f.name)
 	n := len(p)
 	if err != nil {
-		n = f.files.rand.IntN(len(p) + 1) // a write that fails may have written some
+		n = f.files.rand.IntN(len(p) + 1) // a failing write may write a part
 	}
 	f.node.put(p[:n], f.at)
 	f.at += n
 	return n, err
 }
 
-// put writes at a place that is in the file, or its end.
+// put writes at an offset within the file or at its end.
 func (n *inode) put(p []byte, at int) {
 	over := copy(n.content[at:], p)
 	n.content = append(n.content, p[over:]...)

@@ -17,7 +17,7 @@ import (
 	"kelson.dev/apiserver/store/disk"
 )
 
-// written makes a directory of two logs with three writes each.
+// written creates a directory with two logs of three writes each.
 func written(t *testing.T) (dir string, revision uint64) {
 	t.Helper()
 	dir = t.TempDir()
@@ -49,7 +49,8 @@ func logs(t *testing.T, dir string) []string {
 	return names
 }
 
-// API-13: what a log lost at its end, or with its file, is reported by the check and by the start; no revision is given again.
+// API-13: the check and the start report writes that are missing because the end of a log, or a
+// whole log, is lost. No revision is assigned again.
 func TestLostEnd(t *testing.T) {
 	for name, test := range map[string]struct {
 		lose   func(dir string) error
@@ -108,7 +109,7 @@ func TestLostEnd(t *testing.T) {
 				want[name] = true
 			}
 			same(t, s, want)
-			// A client that has seen the newest revision must not be shown others of that number.
+			// A client that has seen the newest revision must not see other writes with its number.
 			if now := s.Snapshot().Revision(); now != revision {
 				t.Errorf("starts at revision %d, and %d was acknowledged", now, revision)
 			}
@@ -134,7 +135,7 @@ func TestLostEnd(t *testing.T) {
 	}
 }
 
-// The mark is written while the store is open, for a process that is killed.
+// The mark is also written while the store is open, for processes that are killed.
 func TestMarkOfAnOpenStore(t *testing.T) {
 	dir := t.TempDir()
 	s, err := quiet(dir)
@@ -154,7 +155,7 @@ func TestMarkOfAnOpenStore(t *testing.T) {
 	t.Error("there is no mark")
 }
 
-// A mark that can't be read says nothing, and stops nothing.
+// A damaged mark is ignored.
 func TestDamagedMark(t *testing.T) {
 	for _, content := range []string{"", "x", strings.Repeat("x", 32), strings.Repeat("\x00", 100)} {
 		dir, revision := written(t)

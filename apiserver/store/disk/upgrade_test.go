@@ -21,7 +21,7 @@ import (
 
 const oldName = "kelson.db"
 
-// writeOld makes a directory in the first format, with the engine of then.
+// writeOld creates a directory in the first format with bbolt, the engine of that time.
 func writeOld(t testing.TB, dir string, revision uint64, records ...store.Record) {
 	t.Helper()
 	db, err := bolt.Open(filepath.Join(dir, oldName), 0o600, &bolt.Options{NoSync: true, NoFreelistSync: true})
@@ -44,7 +44,7 @@ func writeOld(t testing.TB, dir string, revision uint64, records ...store.Record
 		}
 		return errors.Join(about.Put([]byte("format"), []byte("1")), about.Put([]byte("revision"), binary.BigEndian.AppendUint64(nil, revision)))
 	}
-	half := len(records) / 2 // two transactions: both pages that tell of the root are used
+	half := len(records) / 2 // two transactions, so that both meta pages are used
 	err = db.Update(func(tx *bolt.Tx) error { return put(tx, records[:half]) })
 	err = errors.Join(err, db.Update(func(tx *bolt.Tx) error { return put(tx, records[half:]) }), db.Close())
 	if err != nil {
@@ -64,7 +64,8 @@ func oldRecords(n int) (all []store.Record) {
 	return all
 }
 
-// API-13: a directory in the first format is taken over, with its revision, and its file is kept; also when a crash came in between.
+// API-13: the store converts a directory in the first format, with its revision, and keeps its
+// file, also after a crash during the conversion.
 func TestUpgrade(t *testing.T) {
 	for _, n := range []int{0, 1, 3000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -83,7 +84,7 @@ func TestUpgrade(t *testing.T) {
 				if got := contentOf(s); !maps.Equal(got, want) || s.Snapshot().Revision() != revision {
 					t.Fatalf("round %d: %d objects at %d, want %d at %d", round, len(got), s.Snapshot().Revision(), len(want), revision)
 				}
-				if round == 1 { // what is written afterwards counts
+				if round == 1 { // later writes go to the new format
 					objects, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: "new"}, Data: []byte(`{"metadata":{}}`)})
 					if err != nil {
 						t.Fatal(err)
@@ -94,7 +95,7 @@ func TestUpgrade(t *testing.T) {
 				if err := s.Close(); err != nil {
 					t.Fatal(err)
 				}
-				if round == 2 { // as if the new name of the file were lost with the power
+				if round == 2 { // as if a crash had lost the rename of the file
 					if err := os.Rename(filepath.Join(dir, oldName+".upgraded"), filepath.Join(dir, oldName)); err != nil {
 						t.Fatal(err)
 					}
@@ -107,7 +108,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// API-13: a file of the first format that is damaged is refused, and stays as it is.
+// API-13: a damaged file of the first format is refused and not modified.
 func TestUpgradeOfDamage(t *testing.T) {
 	dir := t.TempDir()
 	writeOld(t, dir, 50, oldRecords(20)...)
@@ -154,8 +155,8 @@ func TestUpgradeOfDamage(t *testing.T) {
 	}
 }
 
-// API-13: directories that were written in the present format by an earlier build are read as they were. The files never change: a format
-// that replaces this one must read them, too.
+// API-13: directories that an earlier build wrote in the current format are read correctly. The
+// files never change: any later format must read them, too.
 func TestFormat(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "format1"))); err != nil {

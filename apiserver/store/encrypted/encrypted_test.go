@@ -64,7 +64,7 @@ func holds(t *testing.T, s *store.Store, resource, name string) bool {
 	return obj != nil && bytes.Contains(obj.Data, []byte(plain))
 }
 
-// onDisk is everything that a directory holds.
+// onDisk returns the contents of all files in a directory.
 func onDisk(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -120,7 +120,7 @@ func TestNoPlaintextOnDisk(t *testing.T) {
 	}
 }
 
-// A wrong key fails closed, says so and loses nothing.
+// With a wrong key, the start fails, names the object and loses nothing.
 func TestWrongKeys(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "encryption.yaml")
 	config(t, file, "secrets", "aescbc:key1")
@@ -153,8 +153,8 @@ func TestWrongKeys(t *testing.T) {
 	}
 }
 
-// What was plain is encrypted, and what was under a former key is under the new one, after the next
-// write.
+// After the next write, plain values are encrypted, and values under a former key are encrypted
+// with the new one.
 func TestRotation(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "encryption.yaml")
 	s, err := open(dir, "")
@@ -186,12 +186,12 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// until waits for the disk to hold one string and no longer another one: the state is written
-// beside the writes.
+// until waits until the disk contains one string and not another. The state is written concurrently
+// with writes.
 func until(t *testing.T, s *store.Store, dir, has, hasNot string) {
 	t.Helper()
 	for n := range 2000 {
-		if n%100 == 0 { // not only once: a write starts no checkpoint while one is running
+		if n%100 == 0 { // several times: a write starts no checkpoint while one is running
 			put(t, s, "configmaps", "any", strconv.Itoa(n))
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -201,7 +201,7 @@ func until(t *testing.T, s *store.Store, dir, has, hasNot string) {
 		}
 		var all []byte
 		for _, e := range entries {
-			data, _ := os.ReadFile(filepath.Join(dir, e.Name())) // it may be gone by now
+			data, _ := os.ReadFile(filepath.Join(dir, e.Name())) // the file may have been removed
 			all = append(all, data...)
 		}
 		if bytes.Contains(all, []byte(has)) && !bytes.Contains(all, []byte(hasNot)) {

@@ -16,7 +16,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// keeper is a KMS plugin that behaves as a test wants.
+// keeper is a KMS plugin whose behavior tests control.
 type keeper struct{ mode atomic.Value }
 
 const (
@@ -29,7 +29,7 @@ const (
 func (k *keeper) behave(ctx context.Context) error {
 	switch k.mode.Load() {
 	case hangs:
-		<-ctx.Done() // longer than anybody waits
+		<-ctx.Done() // longer than any caller waits
 		return ctx.Err()
 	case fails:
 		return errors.New("out of order")
@@ -69,10 +69,11 @@ func (k *keeper) Status(ctx context.Context) (*service.StatusResponse, error) {
 	return &service.StatusResponse{Version: "v2", Healthz: "ok", KeyID: "1"}, nil
 }
 
-// newKeeper serves a plugin on a socket; the file is an EncryptionConfiguration of Secrets with it.
+// newKeeper serves a plugin on a socket. file is an EncryptionConfiguration that encrypts Secrets
+// with it.
 func newKeeper(t *testing.T) (k *keeper, file string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "kms") // the path of a socket must be short
+	dir, err := os.MkdirTemp("", "kms") // paths of sockets must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,7 @@ func tryPut(t *testing.T, s *store.Store, resource, name string) error {
 	return err
 }
 
-// within fails the test if something takes long.
+// within fails the test if a function takes long.
 func within(t *testing.T, most time.Duration, what string, do func()) {
 	t.Helper()
 	start := time.Now()
@@ -108,9 +109,10 @@ func within(t *testing.T, most time.Duration, what string, do func()) {
 	}
 }
 
-// A plugin that does not answer stops neither the start nor what is not encrypted. Secrets are refused as long as there is no key, and
-// taken as soon as there is one; the store does not fail for good.
-func TestPluginThatHangsAtTheStart(t *testing.T) {
+// A plugin that does not answer delays neither the start nor writes that are not encrypted. Writes
+// of Secrets are refused while there is no key, and accepted as soon as there is one. The store
+// does not fail permanently.
+func TestPluginHangsAtStart(t *testing.T) {
 	for _, mode := range []string{hangs, fails} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -156,8 +158,9 @@ func putWithKey(t *testing.T, s *store.Store, resource, name string) (err error)
 	return err
 }
 
-// A plugin that stops answering, or lies, does not stop a store that has a key; the next start names what it can't read, soon, and changes nothing.
-func TestPluginThatHangsOrLiesLater(t *testing.T) {
+// A plugin that stops answering, or returns wrong answers, does not stop a store that has a key.
+// The next start soon fails, names the value that it cannot read, and changes nothing.
+func TestPluginHangsOrLiesLater(t *testing.T) {
 	for _, mode := range []string{hangs, lies, fails} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

@@ -27,7 +27,7 @@ func openShared(log *storetest.Log, file string) (*store.Store, error) {
 	return store.Open(store.Config{Shared: shared, Log: slog.New(slog.DiscardHandler)})
 }
 
-// kept is what a log has under a key.
+// kept returns the value that the log has for a key.
 func kept(t *testing.T, log *storetest.Log, resource, name string) (value string) {
 	t.Helper()
 	_, err := log.Shared(false).Load(t.Context(), func(r store.Record) error {
@@ -42,8 +42,8 @@ func kept(t *testing.T, log *storetest.Log, resource, name string) (value string
 	return value
 }
 
-// What several servers share is encrypted for all of them, and who lacks the key says so and shows
-// nothing wrong. API-13
+// All servers encrypt and decrypt the values of a shared log. A server without the key reports that
+// and serves nothing wrong. API-13
 func TestShared(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "encryption.yaml")
 	config(t, file, "secrets", "aesgcm:key1", "identity")
@@ -73,7 +73,8 @@ func TestShared(t *testing.T) {
 		t.Error("who wrote it can't read it")
 	}
 
-	// b stays before what it can't read, and says that it does not know the newest state.
+	// b stays at the state before the value that it cannot read, and reports that it does not have
+	// the newest state.
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if sn, err := b.Fresh(ctx); err == nil {
@@ -104,7 +105,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// A directory is checked with its keys, and not without.
+// CheckWith reads an encrypted directory with its keys; Check reports that values are encrypted.
 func TestCheck(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "encryption.yaml")
 	config(t, file, "'*.*'", "secretbox:key1")

@@ -88,10 +88,11 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 		cfg.Timeout = 10 * time.Second
 	}
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints:            cfg.Endpoints,
-		TLS:                  cfg.TLS,
-		DialTimeout:          cfg.Timeout,
-		DialKeepAliveTime:    10 * time.Second, // detects members that fail without closing the connection
+		Endpoints:   cfg.Endpoints,
+		TLS:         cfg.TLS,
+		DialTimeout: cfg.Timeout,
+		// detects members that fail without closing the connection
+		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 5 * time.Second,
 		MaxCallSendMsgSize:   16 << 20,
 		MaxCallRecvMsgSize:   1 << 30,
@@ -425,7 +426,8 @@ func (l *Log) hurry(revision uint64) {
 			stop, end = l.stop.Load(), time.Now().Add(l.timeout)
 		}
 		if l.applied.Load() < revision {
-			l.client.RequestProgress(l.watching) // an error means that the client is recreating the stream
+			// an error means that the client is recreating the stream
+			l.client.RequestProgress(l.watching)
 		}
 	}
 }

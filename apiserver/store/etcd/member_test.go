@@ -19,7 +19,8 @@ import (
 	"kelson.dev/apiserver/store/etcd"
 )
 
-// member is an etcd of one member that answers as a test wants. It keeps no keys but one, which others write.
+// member is an etcd cluster with one member whose behavior tests control. It has a single key,
+// which other clients write.
 type member struct {
 	etcdserverpb.UnimplementedKVServer
 	etcdserverpb.UnimplementedWatchServer
@@ -27,9 +28,9 @@ type member struct {
 	mu       sync.Mutex
 	revision int64
 	value    string
-	hangs    bool // no answer to reads and writes
-	slow     bool // no answer to large pages
-	deaf     bool // watches are accepted and never sent anything
+	hangs    bool // does not answer reads and writes
+	slow     bool // does not answer reads of large pages
+	deaf     bool // accepts watches and sends no events
 	watches  int
 	written  chan struct{} // closed and replaced with each write
 }
@@ -66,8 +67,8 @@ func (m *member) Range(ctx context.Context, r *etcdserverpb.RangeRequest) (*etcd
 	return answer, nil
 }
 
-// Watch serves all watches of one stream. A client may create, cancel and create again on the same stream,
-// and may ask for progress before it creates the first one.
+// Watch serves all watches of one stream. A client may create, cancel and create again on the same
+// stream, and may ask for progress before it creates the first one.
 func (m *member) Watch(stream etcdserverpb.Watch_WatchServer) error {
 	requests := make(chan *etcdserverpb.WatchRequest)
 	go func() {
@@ -164,8 +165,9 @@ func soon(t *testing.T, what string, do func() error) error {
 	return err
 }
 
-// A member that accepts connections and answers nothing fails the start, reads and writes in bounded time.
-func TestMemberThatHangs(t *testing.T) {
+// If a member accepts connections and answers nothing, the start, reads and writes fail in bounded
+// time.
+func TestHangingMember(t *testing.T) {
 	m, open := newMember(t)
 	m.set(func() { m.hangs = true })
 	if err := soon(t, "the start", func() error { _, err := open(); return err }); err == nil {
@@ -190,8 +192,8 @@ func TestMemberThatHangs(t *testing.T) {
 	}
 }
 
-// Large pages that do not come in time are asked for in parts.
-func TestMemberThatIsSlow(t *testing.T) {
+// Pages that do not arrive in time are requested again in smaller parts.
+func TestSlowMember(t *testing.T) {
 	m, open := newMember(t)
 	m.set(func() { m.slow = true })
 	var s *store.Store
@@ -204,8 +206,8 @@ func TestMemberThatIsSlow(t *testing.T) {
 	}
 }
 
-// A member that answers reads and forgets its watches does not leave the store behind for ever.
-func TestMemberThatForgetsWatches(t *testing.T) {
+// A member that answers reads but loses its watches does not leave the store behind permanently.
+func TestMemberLosesWatches(t *testing.T) {
 	m, open := newMember(t)
 	m.set(func() { m.deaf = true })
 	s, err := open()
@@ -233,8 +235,8 @@ func TestMemberThatForgetsWatches(t *testing.T) {
 	}
 }
 
-// A cluster whose revision goes back, or that says what can't be, is not believed.
-func TestMemberThatLies(t *testing.T) {
+// The store rejects responses of a cluster whose revision goes back or is impossible.
+func TestMemberReturnsWrongRevision(t *testing.T) {
 	for _, lie := range []int64{3, 0, -1} {
 		t.Run(fmt.Sprint(lie), func(t *testing.T) {
 			m, open := newMember(t)

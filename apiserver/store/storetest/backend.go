@@ -11,12 +11,14 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Backend is a store.Backend that keeps its records in memory when a store closes it, as a disk would, and fails on demand.
-// One store at a time may use it. The zero value is empty.
+// Backend is a store.Backend that keeps its records in memory when a store closes it, as a disk
+// does, and fails on demand. Only one store at a time may use it. The zero value is empty.
 type Backend struct {
-	// Before, if not nil, is called with what Append is about to make durable. Its error is Append's, and nothing becomes durable.
+	// Before, if not nil, is called with the records that Append is about to make durable. Append
+	// returns its error, and then nothing becomes durable.
 	Before func([]store.Record) error
-	// After, if not nil, is called when the records are durable. Its error is Append's nevertheless: the outcome is unknown to the store.
+	// After, if not nil, is called when the records are durable. Append returns its error, so that
+	// the store does not know the outcome.
 	After func([]store.Record) error
 
 	mu       sync.Mutex
@@ -71,7 +73,8 @@ func (b *Backend) Append(records []store.Record) error {
 	return b.hook(b.After, records)
 }
 
-// Checkpoint implements store.Backend: from time to time it holds the state that it is shown against what it was given.
+// Checkpoint implements store.Backend. After every fifth Append it compares the state of the store
+// with the appended records.
 func (b *Backend) Checkpoint() func(context.Context, iter.Seq[store.Record]) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,14 +128,14 @@ func (b *Backend) Durable(key store.Key) (r store.Record, revision uint64) {
 	return b.records[key], b.revision
 }
 
-// Appends returns how often Append was called.
+// Appends returns the number of calls of Append.
 func (b *Backend) Appends() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.appends
 }
 
-// Err says which rules of the contract of store.Backend its user broke.
+// Err returns which rules of the contract of store.Backend the store broke; nil if none.
 func (b *Backend) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

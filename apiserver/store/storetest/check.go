@@ -15,14 +15,15 @@ import (
 
 func types(uid string) apitypes.UID { return apitypes.UID(uid) }
 
-// Check verifies what is true of every Snapshot: keys are in order, objects and their heads agree with their bytes, no revision is
-// newer than the snapshot or there twice, counts and indexes agree with the objects.
+// Check verifies the invariants of a Snapshot: keys are in order, objects and their heads agree
+// with their bytes, revisions are unique and not newer than the snapshot, and counts and indexes
+// agree with the objects.
 func Check(t testing.TB, sn *store.Snapshot) {
 	t.Helper()
 	check(t, sn, false)
 }
 
-// check is Check; where units have one revision, it may be there twice.
+// check is Check. If the objects of a unit share one revision, revisions may repeat.
 func check(t testing.TB, sn *store.Snapshot, units bool) {
 	t.Helper()
 	revisions := map[uint64]store.Key{}
@@ -72,7 +73,7 @@ func compare(a, b store.Key) int {
 	return slices.Compare([]string{a.Resource, a.Namespace, a.Name}, []string{b.Resource, b.Namespace, b.Name})
 }
 
-// decoded is what the tests' objects have.
+// decoded has the fields of the tests' objects.
 type decoded struct {
 	Metadata struct {
 		ResourceVersion string
@@ -99,7 +100,7 @@ func payload(t testing.TB, obj *store.Object) string {
 	return decode(t, obj).Payload
 }
 
-// checkData compares an object's bytes with what the store says of it.
+// checkData compares an object's bytes with its revision and head.
 func checkData(t testing.TB, obj *store.Object) {
 	t.Helper()
 	d := decode(t, obj)
@@ -111,7 +112,7 @@ func checkData(t testing.TB, obj *store.Object) {
 	}
 }
 
-// contents is a snapshot as a text.
+// contents returns a snapshot as text.
 func contents(sn *store.Snapshot) string {
 	var b strings.Builder
 	for resource := range sn.Resources() {

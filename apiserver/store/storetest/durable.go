@@ -11,10 +11,11 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Reopen opens a backend over the same storage again. The one opened before is closed.
+// Reopen opens a backend over the same storage again. The previous one is closed.
 type Reopen func() (store.Backend, error)
 
-// RunBackend verifies that a backend keeps what a store gave it. Each call of storage gives new, empty storage. API-13
+// RunBackend verifies that a backend stores what the store appends. Each call of storage returns
+// new, empty storage. API-13
 func RunBackend(t *testing.T, storage func(t *testing.T) Reopen) {
 	for _, test := range []struct {
 		name string

@@ -10,21 +10,20 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Guard holds a store, at each of its publications until the test ends, to what watches are
-// promised, in the words of etcd's robustness tests:
+// Guard checks a store, at each of its publications until the test ends, against the guarantees of
+// watches, in the terms of etcd's robustness tests:
 //
 //	ordered       events come in the order of their revisions
 //	unique        no event comes twice
 //	reliable      no event between others is missing
-//	atomic        those of one unit come together
-//	filterable    a watch of a resource has the same events as that of all, but for other resources'
+//	atomic        the events of a unit come together
+//	filterable    a watch of a resource has the same events of it as a watch of all resources
 //	resumable     a new watch after any revision continues there, or gets an error
-//	bookmarkable  what a cursor says it has come to, it has come to
+//	bookmarkable  a cursor has returned all events up to the revision that it reports
 //
-// and every event to the state: what it says was before was before, and what it says is now is now.
-// The reference is what the store publishes; watchers of the guard's own read along, more or less
-// lazily. It must not be used with a store that others compact while their cursors are read, unless
-// they expect ErrCompacted themselves.
+// It also compares every event with the states before and after it. The reference is what the store
+// publishes. The guard's own watchers read the events, some of them late. A test must not use Guard
+// if it compacts the store while the guard's cursors are read, unless it expects ErrCompacted.
 func Guard(t testing.TB, s *store.Store) {
 	g := newGuard(t, s)
 	g.mu.Lock()
@@ -55,15 +54,15 @@ type guard struct {
 	last     *store.Snapshot
 	watchers map[string]*guardWatcher
 
-	from       uint64         // the history begins after it
+	from       uint64         // the history begins after this revision
 	history    []*store.Event // the newest events
-	boundaries []uint64       // of what was published together, of the history
+	boundaries []uint64       // the last revisions of the publications in history
 }
 
-// guardWatcher follows one resource, or all.
+// guardWatcher watches one resource, or all.
 type guardWatcher struct {
 	cursor *store.Cursor
-	at     uint64 // what it has come to
+	at     uint64 // the revision that it has reached
 	unread []*store.Event
 }
 
@@ -76,7 +75,7 @@ func (g *guard) published(sn *store.Snapshot, events []*store.Event) {
 		return
 	}
 	if len(events) == 0 && g.store.Compacted() >= sn.Revision() {
-		g.restart(sn) // history was lost, which is said to all
+		g.restart(sn) // the store has lost history; all cursors get an error
 		return
 	}
 	g.checkState(sn, events)
@@ -106,19 +105,19 @@ func (g *guard) published(sn *store.Snapshot, events []*store.Event) {
 			g.boundaries = g.boundaries[1:]
 		}
 		if len(g.boundaries) > 0 {
-			g.from = g.boundaries[0] // of what was published together, all
+			g.from = g.boundaries[0] // keep publications complete
 		}
 		g.history = slices.Clone(after(g.history, g.from))
 	}
 }
 
-// restart forgets everything before a state.
+// restart discards everything before a state.
 func (g *guard) restart(sn *store.Snapshot) {
 	g.last, g.from, g.history, g.boundaries = sn, sn.Revision(), nil, nil
 	clear(g.watchers)
 }
 
-// checkState replays the events on the state before them.
+// checkState applies the events to the previous state and compares the result.
 func (g *guard) checkState(sn *store.Snapshot, events []*store.Event) {
 	revision := g.last.Revision()
 	changed := map[store.Key]*store.Object{}
@@ -133,7 +132,7 @@ func (g *guard) checkState(sn *store.Snapshot, events []*store.Event) {
 			was = g.last.Get(e.Object.Key)
 		}
 		if e.Prev != was {
-			g.t.Errorf("the event of %v at %d says that another state was before: %+v, not %+v", e.Object.Key, e.Revision(), e.Prev, was)
+			g.t.Errorf("the event of %v at %d has the previous state %+v, want %+v", e.Object.Key, e.Revision(), e.Prev, was)
 		}
 		if want := eventType(e, was); e.Type != want {
 			g.t.Errorf("the event of %v at %d is of type %d, want %d", e.Object.Key, e.Revision(), e.Type, want)
@@ -163,7 +162,7 @@ func eventType(e *store.Event, was *store.Object) store.EventType {
 	return store.Modified
 }
 
-// watch has a watcher of a resource read along, now or later.
+// watch lets the watcher of a resource read the events, now or later.
 func (g *guard) watch(resource string, events []*store.Event, sn *store.Snapshot) {
 	w := g.watchers[resource]
 	if w == nil {
@@ -181,7 +180,7 @@ func (g *guard) watch(resource string, events []*store.Event, sn *store.Snapshot
 	}
 }
 
-// read reads all there is for a watcher.
+// read reads all pending events of a watcher.
 func (g *guard) read(resource string, w *guardWatcher, sn *store.Snapshot) {
 	want := w.unread
 	w.unread = nil
@@ -191,7 +190,7 @@ func (g *guard) read(resource string, w *guardWatcher, sn *store.Snapshot) {
 	w.at = sn.Revision()
 }
 
-// resume begins a new watch at a random revision of the history, possibly inside a unit.
+// resume starts a watch at a random revision of the history, possibly inside a unit.
 func (g *guard) resume(resource string, sn *store.Snapshot) {
 	from := g.from
 	if n := len(g.history); n > 0 {
@@ -207,8 +206,8 @@ func (g *guard) resume(resource string, sn *store.Snapshot) {
 	g.drain(resource, cursor, from, of(resource, after(g.history, from)), sn)
 }
 
-// drain reads a cursor, which has come to a revision, to its end and compares; false when it was
-// refused.
+// drain reads a cursor that has reached the revision from to its end and compares the events. It
+// returns false if the cursor returned an error.
 func (g *guard) drain(resource string, cursor *store.Cursor, from uint64, want []*store.Event, sn *store.Snapshot) bool {
 	for at := 0; ; {
 		events, revision, err := cursor.Next()
@@ -222,32 +221,32 @@ func (g *guard) drain(resource string, cursor *store.Cursor, from uint64, want [
 		}
 		at += len(events)
 		if from = revision; len(events) > 0 && revision < events[len(events)-1].Revision() {
-			g.t.Errorf("a watch of %q says that it has come to %d, with the event of %d", resource, revision, events[len(events)-1].Revision())
+			g.t.Errorf("a watch of %q reports revision %d, below that of its event %d", resource, revision, events[len(events)-1].Revision())
 		}
 		switch {
 		case len(events) == 0 && (at != len(want) || revision < sn.Revision()):
-			g.t.Errorf("a watch of %q says that it has come to %d of %d; it got %d of %d events", resource, revision, sn.Revision(), at, len(want))
+			g.t.Errorf("a watch of %q reports revision %d of %d after %d of %d events", resource, revision, sn.Revision(), at, len(want))
 			return true
 		case len(events) == 0:
 			return true
 		case at < len(want) && revision >= want[at].Revision():
-			g.t.Errorf("a watch of %q says that it has come to %d before it got the event of %d", resource, revision, want[at].Revision())
+			g.t.Errorf("a watch of %q reports revision %d before the event of %d", resource, revision, want[at].Revision())
 		case at < len(want) && g.together(events[len(events)-1], want[at]):
-			g.t.Errorf("a watch of %q got what was published together in parts: up to %d, and from %d on", resource, revision, want[at].Revision())
+			g.t.Errorf("a watch of %q got events that were published together in two parts: up to %d, and from %d on", resource, revision, want[at].Revision())
 		}
 	}
 }
 
-// together says whether two events that follow each other were published at once.
+// together reports whether two consecutive events were published together.
 func (g *guard) together(a, b *store.Event) bool {
 	if len(g.boundaries) == 0 || b.Revision() <= g.boundaries[0] {
-		return false // too long ago
+		return false // no longer in boundaries
 	}
 	i, _ := slices.BinarySearch(g.boundaries, a.Revision())
 	return i == len(g.boundaries) || g.boundaries[i] >= b.Revision()
 }
 
-// refused checks the error of a watch of events that are not retained.
+// refused checks the error of a watch whose events are no longer retained.
 func (g *guard) refused(resource string, revision uint64, err error) {
 	var compacted *store.CompactedError
 	switch {

@@ -18,15 +18,16 @@ func (c *complaints) Errorf(format string, args ...any) {
 	c.said = append(c.said, fmt.Sprintf(format, args...))
 }
 
-// API-07: a guard complains of whatever differs between what is published and what watchers see.
+// API-07: a guard reports every difference between what is published and what watchers receive.
 func TestGuard(t *testing.T) {
 	shift := func(e *store.Event) *store.Event {
 		return &store.Event{Type: store.Modified, Object: &store.Object{Key: e.Object.Key, Revision: e.Object.Revision + 1}, Prev: e.Object}
 	}
 	for _, test := range []struct {
-		name  string
-		watch func([]*store.Event) []*store.Event // what the store would publish, were the watchers to see it right
-		whole bool                                // the guard has nothing to say
+		name string
+		// published is what the store would publish if its watchers were right
+		watch func([]*store.Event) []*store.Event
+		whole bool // the guard reports nothing
 	}{
 		{"as it is", func(e []*store.Event) []*store.Event { return e }, true},
 		{"one is lost", func(e []*store.Event) []*store.Event { return append(slices.Clone(e), shift(e[len(e)-1])) }, false},

@@ -13,8 +13,9 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// testModel lets concurrent writers do random things while readers look on, and then holds what all of them saw to a model:
-// the successful writes, replayed one after the other. API-05, API-06, API-07
+// testModel lets concurrent writers perform random operations while readers observe the store. Then
+// it compares all observations with a model: the successful writes, replayed in order. API-05,
+// API-06, API-07
 func testModel(t *testing.T, s *store.Store) {
 	seed := Seed(t)
 	random := func(who uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, who)) }
@@ -65,16 +66,16 @@ type world struct {
 	heard []stream
 }
 
-// call is one Commit and what came of it.
+// call is one Commit with its result.
 type call struct {
 	ops           []store.Op
 	payloads      []string
-	before, after uint64 // the revisions published when it began and when it had ended
+	before, after uint64 // the published revisions at its start and end
 	objects       []*store.Object
 	conflict      *store.ConflictError
 }
 
-// look is one Snapshot; whole when it must not show a unit in part.
+// look is one Snapshot. If whole, it must not show a part of a unit.
 type look struct {
 	snapshot *store.Snapshot
 	whole    bool
@@ -95,7 +96,7 @@ func (w *world) write(t *testing.T, r *rand.Rand, who, calls int) {
 		for n := range 1 + max(0, r.IntN(8)-4) {
 			k := modelKey(r)
 			if w.store.Follows() && slices.ContainsFunc(c.ops, func(op store.Op) bool { return op.Key == k }) {
-				continue // each key once
+				continue // each key only once
 			}
 			op := store.Op{Key: k}
 			c.payloads = append(c.payloads, fmt.Sprintf("%d.%d.%d", who, i, n))
@@ -127,13 +128,14 @@ func (w *world) write(t *testing.T, r *rand.Rand, who, calls int) {
 	}
 }
 
-// read follows the events of a resource until all is written; now and then it begins a new watch where the last one was.
+// read follows the events of a resource until all writes are done. Now and then it starts a new
+// watch at the last revision.
 func (w *world) read(t *testing.T, r *rand.Rand, resource string, written <-chan struct{}) {
 	after := w.start
 	for ended := false; !ended; {
 		c, err := w.store.Watch(resource, after)
 		if errors.Is(err, store.ErrCompacted) {
-			after = w.store.Snapshot().Revision() // so late it was; it is said, not skipped
+			after = w.store.Snapshot().Revision() // the events are gone; the watch reports it
 			continue
 		}
 		if err != nil {
@@ -152,7 +154,7 @@ func (w *world) read(t *testing.T, r *rand.Rand, resource string, written <-chan
 				return
 			}
 			if read := w.store.Snapshot().Revision(); read < until {
-				t.Errorf("told of revision %d, but %d is read", until, read)
+				t.Errorf("the cursor reports revision %d, but the store is at %d", until, read)
 			}
 			got.events, got.until = append(got.events, events...), until
 			if len(events) > 0 {
@@ -176,7 +178,7 @@ func (w *world) readLazily(t *testing.T, c *store.Cursor) {
 	for {
 		events, until, err := c.Next()
 		if errors.Is(err, store.ErrCompacted) && len(got.events) == 0 {
-			return // said, not skipped
+			return // the events are gone; the cursor reports it
 		}
 		if err != nil {
 			t.Errorf("next: %v", err)
@@ -190,13 +192,14 @@ func (w *world) readLazily(t *testing.T, c *store.Cursor) {
 	}
 }
 
-// look takes snapshots, of now and of the past.
+// look takes snapshots of the current state and of earlier ones.
 func (w *world) look(t *testing.T, r *rand.Rand, written <-chan struct{}) {
 	for n := 0; n < 300 && !isClosed(written); n++ {
 		l := look{w.store.Snapshot(), true}
 		if revision := l.snapshot.Revision(); r.IntN(3) == 0 {
 			past := revision - r.Uint64N(revision-w.start+1)
-			if r.IntN(50) == 0 && !w.store.Follows() { // who shares a log must find what it has written
+			// stores that share a log must find the events of their own writes
+			if r.IntN(50) == 0 && !w.store.Follows() {
 				if err := w.store.Compact(past); err != nil || w.store.Compacted() < past {
 					t.Errorf("compact to %d of %d: %v; compacted is %d", past, revision, err, w.store.Compacted())
 				}
@@ -288,7 +291,7 @@ func (w *world) verify(t *testing.T) {
 	}
 }
 
-// violation is why an op must be refused when now is stored.
+// violation returns the reason why an op must be refused if now is stored.
 func violation(op store.Op, now *store.Object) error {
 	switch {
 	case now == nil && (op.Data == nil || op.Expect != 0 && op.Expect != store.AnyRevision):
@@ -334,17 +337,18 @@ func (w *world) verifyStream(t *testing.T, s stream, events []*store.Event) {
 	}
 }
 
-// version is a key's state from a revision on.
+// version is a key's state since a revision.
 type version struct {
 	revision uint64
 	object   *store.Object
 }
 
-// verifyConflict says whether the key was ever, during the call, in the state for which the call was refused.
+// verifyConflict checks that the key had, at some time during the call, the state for which the
+// call was refused.
 func verifyConflict(t *testing.T, c call, history map[store.Key][]version) {
 	i := slices.IndexFunc(c.ops, func(op store.Op) bool { return op.Key == c.conflict.Key })
 	if slices.ContainsFunc(c.ops[i+1:], func(op store.Op) bool { return op.Key == c.conflict.Key }) {
-		return // it may be with the unit's own earlier op
+		return // the conflict may be with an earlier op of the unit
 	}
 	if reason := violation(c.ops[i], c.conflict.Current); !errors.Is(c.conflict, c.conflict.Reason) || reason != c.conflict.Reason {
 		t.Errorf("refused with %v, but with %+v it is %v", c.conflict, c.conflict.Current, reason)

@@ -172,7 +172,7 @@ func testPinnedRevisions(t *testing.T, s *store.Store) {
 	}
 }
 
-// virtualTests are those that wait.
+// virtualTests are the tests that need virtual time.
 func virtualTests() []test {
 	return []test{{"PinsEnd", func(t *testing.T, s *store.Store) {
 		put(t, s, key("a"), object("ua", "1"))
@@ -194,7 +194,7 @@ func virtualTests() []test {
 		sn := s.Snapshot()
 		s.Pin(sn)
 		put(t, s, key("a"), object("ua", "2"))
-		for range 2 { // what is asked for again and again ends as well
+		for range 2 { // repeated requests do not extend a pin
 			time.Sleep(2 * time.Minute)
 			if _, err := s.Pinned(sn.Revision()); err != nil {
 				t.Errorf("pinned for five minutes: %v", err)

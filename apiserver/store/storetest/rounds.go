@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Rounds says how often a test that depends on chance is repeated: n times, a fifth of it with -short, and as many times more as the
-// environment variable KELSON_FAULTS says, for long runs.
+// Rounds returns how often to repeat a randomized test: n times, with -short a fifth of that,
+// multiplied by the environment variable KELSON_FAULTS for long runs.
 func Rounds(t testing.TB, n int) int {
 	if times, err := strconv.Atoi(os.Getenv("KELSON_FAULTS")); err == nil && times > 0 {
 		return n * times

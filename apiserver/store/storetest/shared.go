@@ -9,13 +9,13 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Log is a log in memory that several stores share, as they share an etcd cluster.
+// Log is a log in memory that several stores share like an etcd cluster.
 type Log struct {
 	mu       sync.Mutex
 	revision uint64
 	state    map[store.Key]store.Record
 	history  []unit
-	moved    chan struct{} // closed and replaced by every Commit and every wish of a handle
+	moved    chan struct{} // closed and replaced by every Commit and every call of want
 }
 
 type unit struct {
@@ -28,8 +28,8 @@ func NewLog() *Log {
 	return &Log{revision: 1, state: map[store.Key]store.Record{}, moved: make(chan struct{})}
 }
 
-// Shared gives one store its access. A lazy one is as far behind as the contract allows: it follows the log only as far as its
-// store must know it, for what it wrote and for what it read with Fresh.
+// Shared returns the access of one store. A lazy one is as far behind as the contract allows: it
+// follows the log only as far as its own writes, and its calls of Fresh, require.
 func (l *Log) Shared(lazy bool) store.Shared { return &handle{log: l, lazy: lazy} }
 
 // handle is the store.Shared of one store. Its fields are guarded by log.mu.
@@ -151,7 +151,7 @@ func (h *handle) Current(context.Context) (uint64, error) {
 	return h.log.revision, nil
 }
 
-// want lets followers see everything up to a revision. The caller holds log.mu.
+// want makes followers apply everything up to a revision. The caller holds log.mu.
 func (h *handle) want(revision uint64) {
 	h.wanted = max(h.wanted, revision)
 	close(h.log.moved)

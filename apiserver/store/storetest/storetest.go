@@ -1,17 +1,15 @@
-// Package storetest holds every store to the contract of [store.Store].
+// Package storetest tests stores against the contract of [store.Store].
 //
-// [Run] is the conformance suite, the same for all backends; [RunVirtual] runs it in bubbles of
-// virtual time, for backends that need no operating system. [Guard] holds a store that is in use,
-// in any test, to what watches are promised. [Check] verifies all that must be true of any one
-// Snapshot. [Backend] is a store.Backend in memory that fails on demand and survives its stores, as
-// a disk does.
+// [Run] is the conformance suite for all backends; [RunVirtual] runs it in bubbles of virtual time,
+// for backends that do not use the operating system. [Guard] checks, in any test, that a store
+// keeps the guarantees of watches. [Check] verifies the invariants of a Snapshot. [Backend] is a
+// store.Backend in memory that fails on demand and outlives its stores, as a disk does.
 //
 //	func TestStore(t *testing.T) {
-//		storetest.Run(t, func(t *testing.T) *store.Store { … open an empty store, close it in t.Cleanup … })
+//		storetest.Run(t, func(t *testing.T) *store.Store { … })    // opens a new, empty store
 //	}
 //
-// The random test prints the seed it ran with when it fails; the environment variable
-// KELSON_SEED repeats it.
+// A randomized test logs its seed; the environment variable KELSON_SEED repeats it.
 package storetest
 
 import (
@@ -25,8 +23,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Open opens a new, empty store for a test and has it closed when the test ends. A Config.Retain of
-// some hundred keeps the suite fast: part of it writes until events fall off the end of the log.
+// Open opens a new, empty store for a test and closes it when the test ends. A Config.Retain of a
+// few hundred keeps the suite fast: a part of it writes until the log drops events.
 type Open func(t *testing.T) *store.Store
 
 // test is one rule of the contract.
@@ -43,8 +41,8 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// RunVirtual runs the suite, and tests that need a clock, in bubbles of testing/synctest. The store
-// must be idle there between calls, and leave no goroutine behind.
+// RunVirtual runs the suite, and tests that need a clock, in bubbles of testing/synctest. Between
+// calls the store must be idle, and at the end it must leave no goroutine.
 func RunVirtual(t *testing.T, open Open) {
 	open = guarded(open)
 	for _, test := range append(tests(), virtualTests()...) {
@@ -99,7 +97,7 @@ func key(name string) store.Key {
 	return store.Key{Resource: "things.example.com", Namespace: "default", Name: name}
 }
 
-// put writes one object, whatever was there.
+// put writes an object unconditionally.
 func put(t *testing.T, s *store.Store, k store.Key, data []byte) *store.Object {
 	t.Helper()
 	return commit(t, s, store.Op{Key: k, Data: data, Expect: store.AnyRevision})[0]
@@ -123,7 +121,7 @@ func watch(t *testing.T, s *store.Store, resource string, after uint64) *store.C
 	return c
 }
 
-// drain returns all events that are there now, and the revision the cursor is at.
+// drain returns all pending events and the revision of the cursor.
 func drain(t *testing.T, c *store.Cursor) (all []*store.Event, revision uint64) {
 	t.Helper()
 	for {

@@ -73,7 +73,7 @@ func testWatchFallsOff(t *testing.T, s *store.Store) {
 	if _, err := s.Watch(key("").Resource, start); !errors.Is(err, store.ErrCompacted) {
 		t.Errorf("watch from before the log: %v", err)
 	}
-	// From the oldest revision that is accepted, nothing is missing.
+	// From the oldest accepted revision on, no event is missing.
 	newest := s.Snapshot().Revision()
 	for after := start; ; after++ {
 		c, err := s.Watch("", after)
@@ -85,14 +85,14 @@ func testWatchFallsOff(t *testing.T, s *store.Store) {
 		}
 		break
 	}
-	// What others write does not push a resource's events out.
+	// Writes of other resources do not remove a resource's events from its log.
 	if events, revision, err := quiet.Next(); len(events) > 0 || revision != s.Snapshot().Revision() || err != nil {
 		t.Errorf("a quiet resource: %d events up to %d, %v", len(events), revision, err)
 	}
 	watch(t, s, "nodes", start)
 }
 
-// compact writes until what follows a revision is not in the logs any more.
+// compact writes until the logs no longer have the events after a revision.
 func compact(t *testing.T, s *store.Store, revision uint64) {
 	t.Helper()
 	for range 1000 {
@@ -116,7 +116,7 @@ func testWatchTellsReadiness(t *testing.T, s *store.Store) {
 	}
 	put(t, s, key("a"), object("", "1"))
 	<-ready
-	<-c.Ready() // not read yet
+	<-c.Ready() // the event is not read yet
 	if isClosed(never) {
 		t.Error("ready for an event of another resource")
 	}

@@ -109,7 +109,7 @@ func testUnits(t *testing.T, s *store.Store) {
 			t.Errorf("object %d has revision %d, want %d", i, obj.Revision, want)
 		}
 	}
-	events, _, err := c.Next() // one call: a unit is seen as a whole
+	events, _, err := c.Next() // one call: the events of a unit are not divided
 	if err != nil || len(events) != len(objs) {
 		t.Fatalf("%d events, %v", len(events), err)
 	}
@@ -121,7 +121,8 @@ func testUnits(t *testing.T, s *store.Store) {
 	check(t, before, s.Follows())
 }
 
-// testSharedUnits is what is different where each key comes once, and all have one revision.
+// testSharedUnits has the rules that differ for a Shared: a key occurs once in a unit, and all ops
+// get one revision.
 func testSharedUnits(t *testing.T, s *store.Store, a *store.Object) {
 	before := s.Snapshot()
 	c := watch(t, s, "", before.Revision())

@@ -182,7 +182,8 @@ func (w *watcher) edit(dir string, n int) (cost, error) {
 		if time.Since(began) > time.Minute {
 			return cost{}, fmt.Errorf("kelson generate --watch does not see an edit: %s", w.out)
 		}
-		if n == 1000 && time.Since(again) > 200*time.Millisecond { // the process may not be watching yet
+		// the process may not be watching yet
+		if n == 1000 && time.Since(again) > 200*time.Millisecond {
 			again = time.Now()
 			if _, err := edit(dir, n); err != nil {
 				return cost{}, err

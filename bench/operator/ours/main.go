@@ -1,4 +1,5 @@
-// Command ours does the tasks of the operator benchmarks with kelson.dev/operator. See bench/operator.
+// Command ours does the tasks of the operator benchmarks with kelson.dev/operator. See
+// bench/operator.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Command theirs does the tasks of the operator benchmarks with client-go and controller-runtime. See bench/operator.
+// Command theirs does the tasks of the operator benchmarks with client-go and controller-runtime.
+// See bench/operator.
 package main
 
 import (

@@ -15,7 +15,8 @@ import (
 )
 
 func main() {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules() // KUBECONFIG, ~/.kube/config, or the cluster that the program runs in
+	// KUBECONFIG, ~/.kube/config, or the cluster that the program runs in
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	flag.StringVar(&rules.ExplicitPath, "kubeconfig", "", "`path` of a kubeconfig file")
 	workers := flag.Int("workers", 2, "`number` of Services that are looked at a time")
 	flag.Parse()
@@ -26,7 +27,7 @@ func main() {
 		err = controller.Run(ctx, config, *workers)
 	}
 	if err != nil {
-		slog.Error("the ingress manager ended", "err", err)
+		slog.Error("ingress manager failed", "err", err)
 		os.Exit(1)
 	}
 }

@@ -18,6 +18,7 @@ func main() {
 		operator.Name("pizza"),
 		operator.AddToScheme(restaurantv1alpha1.AddToScheme, restaurantv1beta1.AddToScheme),
 		controller.PizzaController(),
+		controller.PizzasByTopping(),
 		webhookrestaurantv1beta1.PizzaWebhook(),
 		operator.Conversion[restaurantv1beta1.Pizza](),
 	)

@@ -2,9 +2,6 @@
 package main
 
 import (
-	"fmt"
-	"os"
-
 	configv2 "kelson.dev/examples/projectconfig/api/v2"
 	"kelson.dev/examples/projectconfig/internal/cluster"
 	"kelson.dev/examples/projectconfig/internal/config"
@@ -16,15 +13,14 @@ import (
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 func main() {
-	cfg, args, err := config.FromArgs(os.Args)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
-	}
-	os.Args = args
+	file := &config.File{}
 	operator.Main(
 		operator.Name("projectconfig"),
 		operator.AddToScheme(configv2.AddToScheme),
-		cluster.Naming(cfg.Spec.ClusterName),
+		operator.Flags(file.Register),
+		operator.Configure(file.Configure),
+		operator.Parts(func(*operator.Config) ([]operator.Part, error) {
+			return []operator.Part{cluster.Naming(file.Spec.ClusterName)}, nil
+		}),
 	)
 }

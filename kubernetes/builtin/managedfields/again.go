@@ -14,10 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	"kelson.dev/apiserver/fastpath/fieldset"
 )
 
-// again applies a configuration with exactly the fields that its manager applied before, if the object still has all of them. No field
-// is removed then; only values change. ok is false otherwise, and if other managers own a field that changes.
+// again applies a configuration with exactly the fields that its manager applied before, if the
+// object still has all of them. No field is removed then; only values change. ok is false
+// otherwise, and if other managers own a field that changes.
 func (m *Manager) again(live runtime.Object, config *unstructured.Unstructured, by string) (next runtime.Object, ok bool) {
 	accessor, err := meta.Accessor(live)
 	if err != nil || by == "" || by == "kubectl" || !m.names(config) {
@@ -31,18 +34,18 @@ func (m *Manager) again(live runtime.Object, config *unstructured.Unstructured, 
 		return nil, false
 	}
 	w := newWriter()
-	defer w.free()
-	if !w.configuration(config.Object, m.Shape, m.Reset) || !bytes.Equal(managers[self].FieldsV1.GetRawBytes(), w.raw) {
+	defer w.Free()
+	if !w.Object(config.Object, m.Shape, fieldset.Options{Nulls: true, Reset: m.Reset}) || !bytes.Equal(managers[self].FieldsV1.GetRawBytes(), w.Raw) {
 		return nil, false
 	}
-	w.raw = w.raw[:0]
+	w.Raw = w.Raw[:0]
 	versioned, ok := m.toVersion(live)
-	if !ok {
+	if !ok || !m.check().accepts(versioned) {
 		return nil, false
 	}
 	o := overlay{writer: w}
 	changed, ok := o.over(config.Object, versioned, m.Shape, m.Reset)
-	if !ok || !m.left(managers, self, w.raw) {
+	if !ok || !m.left(managers, self, w.Raw) {
 		return nil, false
 	}
 	next = live.DeepCopyObject()
@@ -52,7 +55,7 @@ func (m *Manager) again(live runtime.Object, config *unstructured.Unstructured, 
 	if versioned, ok = m.toVersion(next); !ok {
 		return nil, false
 	}
-	w.raw, o.set = w.raw[:0], true
+	w.Raw, o.set = w.Raw[:0], true
 	if _, ok := o.over(config.Object, versioned, m.Shape, m.Reset); !ok {
 		return nil, false
 	}
@@ -78,7 +81,8 @@ func (m *Manager) applied(versioned reflect.Value, self int) (hub runtime.Object
 	return hub, true
 }
 
-// toVersion converts an object to the manager's version. The result may share memory with the object.
+// toVersion converts an object to the manager's version. The result may share memory with the
+// object.
 func (m *Manager) toVersion(hub runtime.Object) (reflect.Value, bool) {
 	versioned, err := m.Scheme.UnsafeConvertToVersion(hub, m.Kind.GroupVersion())
 	if err != nil {
@@ -109,10 +113,11 @@ func seconds(t *metav1.Time) int64 {
 	return t.Unix()
 }
 
-// orderly reports whether all managers have the form and order that this server writes, and wrote in the manager's version.
+// orderly reports whether all managers have the form and order that this server writes, and wrote
+// in the manager's version.
 func (m *Manager) orderly(managers []metav1.ManagedFieldsEntry) bool {
 	for i, e := range managers {
-		if e.APIVersion != m.version || e.FieldsType != "FieldsV1" || e.FieldsV1 == nil || e.Manager == "" || !plain(e.Manager) || !plain(e.Subresource) ||
+		if e.APIVersion != m.version || e.FieldsType != "FieldsV1" || e.FieldsV1 == nil || e.Manager == "" || !fieldset.Plain(e.Manager) || !fieldset.Plain(e.Subresource) ||
 			e.Operation != metav1.ManagedFieldsOperationApply && e.Operation != metav1.ManagedFieldsOperationUpdate || i > 0 && inOrder(managers[i-1], e) > 0 {
 			return false
 		}
@@ -152,7 +157,8 @@ func (m *Manager) left(managers []metav1.ManagedFieldsEntry, self int, changed [
 	return true
 }
 
-// settled reports whether a set has the library's encoding and fits the schema, so that the library would not rewrite it.
+// settled reports whether a set has the library's encoding and fits the schema, so that the library
+// would not rewrite it.
 func (m *Manager) settled(set *fieldpath.Set, raw []byte) bool {
 	if set.Empty() {
 		return false
@@ -169,8 +175,8 @@ func (m *Manager) settled(set *fieldpath.Set, raw []byte) bool {
 	return err == nil && changed == nil
 }
 
-// sets caches the field sets of other managers by their encoding. Objects of a kind mostly have the same few. The zero value is ready
-// for use.
+// sets caches the field sets of other managers by their encoding. Objects of a kind mostly have the
+// same few. The zero value is ready for use.
 type sets struct {
 	mu  sync.RWMutex
 	all map[string]*fieldpath.Set // nil if the set is not settled

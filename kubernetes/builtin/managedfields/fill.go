@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// fill decodes a configuration that fits its schema into the zero value of its Go type, as the library's converter does. It returns
-// false if only the library can.
+// fill decodes a configuration that fits its schema into the zero value of its Go type, as the
+// library's converter does. It returns false if only the library can.
 func fill(config any, v reflect.Value, info *typeInfo) (ok bool) {
 	if config == nil {
 		return true

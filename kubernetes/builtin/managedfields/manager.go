@@ -3,6 +3,7 @@ package managedfields
 import (
 	"bytes"
 	"reflect"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
+	"kelson.dev/apiserver/fastpath/fieldset"
+	"kelson.dev/apiserver/fastpath/shape"
 	"kelson.dev/apiserver/resource"
 )
 
@@ -25,18 +28,20 @@ type Config struct {
 	Hub         schema.GroupVersion
 	Subresource string
 	// Shape is the shape of the version's type.
-	Shape *Shape
+	Shape *shape.Shape
 	// Reset lists the top-level fields that a write cannot set. No manager owns them.
 	Reset []string
 }
 
-// Manager tracks the managedFields of objects in one version, for writes of an object or of one of its subresources. It is safe for
-// concurrent use.
+// Manager tracks the managedFields of objects in one version, for writes of an object or of one of
+// its subresources. It is safe for concurrent use.
 type Manager struct {
 	Config
 	version string
 	empty   reflect.Value // of the version's type
 	known   sets
+	// check finds objects that the library refuses to merge.
+	check func() *check
 }
 
 var _ resource.FieldManager = (*Manager)(nil)
@@ -47,7 +52,9 @@ func New(c Config) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Manager{Config: c, version: c.Kind.GroupVersion().String(), empty: reflect.ValueOf(obj).Elem()}, nil
+	m := &Manager{Config: c, version: c.Kind.GroupVersion().String(), empty: reflect.ValueOf(obj).Elem()}
+	m.check = sync.OnceValue(func() *check { return newObjectCheck(m.empty.Type(), m.Shape) })
+	return m, nil
 }
 
 // UpdateNoErrors implements [resource.FieldManager].
@@ -60,7 +67,7 @@ func (m *Manager) UpdateNoErrors(live, next runtime.Object, by string) runtime.O
 
 // Apply implements [resource.FieldManager].
 func (m *Manager) Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error) {
-	if c, ok := config.(*unstructured.Unstructured); ok && plain(by) {
+	if c, ok := config.(*unstructured.Unstructured); ok && fieldset.Plain(by) {
 		if m.isEmpty(live) {
 			if next, ok := m.made(c, by); ok {
 				return next, nil
@@ -72,7 +79,8 @@ func (m *Manager) Apply(live, config runtime.Object, by string, force bool) (run
 	return m.Library.Apply(live, config, by, force)
 }
 
-// isEmpty reports whether an object has the version's type, which stored objects never have, and no content.
+// isEmpty reports whether an object has the version's type, which stored objects never have, and no
+// content.
 func (m *Manager) isEmpty(obj runtime.Object) bool {
 	v := reflect.ValueOf(obj)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Type().Elem() != m.empty.Type() {
@@ -87,10 +95,11 @@ func (m *Manager) isEmpty(obj runtime.Object) bool {
 	return true
 }
 
-// created records that the manager by owns all fields of a new object. It returns false if only the library can.
+// created records that the manager by owns all fields of a new object. It returns false if only the
+// library can.
 func (m *Manager) created(hub runtime.Object, by string) bool {
 	accessor, err := meta.Accessor(hub)
-	if err != nil || accessor.GetManagedFields() != nil || m.Subresource != "" || !plain(by) {
+	if err != nil || accessor.GetManagedFields() != nil || m.Subresource != "" || !fieldset.Plain(by) {
 		return false
 	}
 	if by == "" {
@@ -101,11 +110,11 @@ func (m *Manager) created(hub runtime.Object, by string) bool {
 		return false
 	}
 	w := newWriter()
-	defer w.free()
+	defer w.Free()
 	if !w.created(m.empty, versioned, m.Shape, m.Reset) {
 		return false
 	}
-	accessor.SetManagedFields(m.entries(by, metav1.ManagedFieldsOperationUpdate, w.raw))
+	accessor.SetManagedFields(m.entries(by, metav1.ManagedFieldsOperationUpdate, w.Raw))
 	return true
 }
 
@@ -115,8 +124,8 @@ func (m *Manager) made(config *unstructured.Unstructured, by string) (hub runtim
 		return nil, false
 	}
 	w := newWriter()
-	defer w.free()
-	if !w.configuration(config.Object, m.Shape, m.Reset) {
+	defer w.Free()
+	if !w.Object(config.Object, m.Shape, fieldset.Options{Nulls: true, Reset: m.Reset}) {
 		return nil, false
 	}
 	v := reflect.New(m.empty.Type())
@@ -134,11 +143,12 @@ func (m *Manager) made(config *unstructured.Unstructured, by string) (hub runtim
 	if err != nil {
 		return nil, false
 	}
-	accessor.SetManagedFields(m.entries(by, metav1.ManagedFieldsOperationApply, w.raw))
+	accessor.SetManagedFields(m.entries(by, metav1.ManagedFieldsOperationApply, w.Raw))
 	return hub, true
 }
 
-// entries returns the managedFields of an object with a single manager, whose encoded field set is raw.
+// entries returns the managedFields of an object with a single manager, whose encoded field set is
+// raw.
 func (m *Manager) entries(by string, operation metav1.ManagedFieldsOperationType, raw []byte) []metav1.ManagedFieldsEntry {
 	set := &metav1.FieldsV1{}
 	set.SetRawBytes(bytes.Clone(raw))

@@ -7,48 +7,58 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"kelson.dev/apiserver/fastpath/fieldset"
+	"kelson.dev/apiserver/fastpath/shape"
 )
 
-// typeInfo is the merge library's description of a Go type: its JSON members, in order, and when they are omitted.
+// typeInfo is the merge library's description of a Go type: its JSON members, in order, and when
+// they are omitted.
 type typeInfo = value.TypeReflectCacheEntry
 
-// created writes the fields by which a new object, in the Go type of its version, differs from an empty one. ok is false if only the
-// library can tell.
-func (w *writer) created(empty, object reflect.Value, s *Shape, reset []string) (ok bool) {
+// writer encodes field sets of Go values. (Writer.Object encodes those of trees.)
+type writer struct{ *fieldset.Writer }
+
+func newWriter() writer { return writer{fieldset.NewWriter()} }
+
+// created writes the fields by which a new object, in the Go type of its version, differs from an
+// empty one. ok is false if only the library can tell.
+func (w writer) created(empty, object reflect.Value, s *shape.Shape, reset []string) (ok bool) {
 	info := value.TypeReflectEntryOf(object.Type())
-	_, ok = w.within(false, func() bool {
+	_, ok = w.Within(false, func() bool {
 		return w.fields(empty, object, info, func(name string, was, is reflect.Value, info *typeInfo) bool {
-			change := func() (bool, bool) { return w.changed(was, is, info, s.members[name]) }
+			change := func() (bool, bool) { return w.changed(was, is, info, s.Members[name]) }
 			switch {
 			case name == "apiVersion" || name == "kind":
 				return true
 			case name == "metadata":
-				return s.members[name] != nil && w.member(name, func() (bool, bool) { return w.createdMetadata(was, is, info, s.members[name]) })
+				return s.Members[name] != nil && w.Member(name, func() (bool, bool) { return w.createdMetadata(was, is, info, s.Members[name]) })
 			case slices.Contains(reset, name):
-				return w.unwritten(change)
+				return w.Unwritten(change)
 			}
-			return w.member(name, change)
+			return w.Member(name, change)
 		})
 	})
-	return ok && len(w.raw) > 0
+	return ok && len(w.Raw) > 0
 }
 
-func (w *writer) createdMetadata(was, is reflect.Value, info *typeInfo, s *Shape) (owned, ok bool) {
-	return w.within(false, func() bool {
+func (w writer) createdMetadata(was, is reflect.Value, info *typeInfo, s *shape.Shape) (owned, ok bool) {
+	return w.Within(false, func() bool {
 		return w.fields(was, is, info, func(name string, was, is reflect.Value, info *typeInfo) bool {
 			if name == "managedFields" {
 				return false
 			}
-			if identifying[name] {
+			if fieldset.Identifies(name) {
 				return true
 			}
-			return w.member(name, func() (bool, bool) { return w.changed(was, is, info, s.members[name]) })
+			return w.Member(name, func() (bool, bool) { return w.changed(was, is, info, s.Members[name]) })
 		})
 	})
 }
 
-// fields calls each with the members of a struct, in order. was is the zero Value for a member that was omitted before.
-func (w *writer) fields(was, is reflect.Value, info *typeInfo, each func(name string, was, is reflect.Value, info *typeInfo) bool) bool {
+// fields calls each with the members of a struct, in order. was is the zero Value for a member that
+// was omitted before.
+func (w writer) fields(was, is reflect.Value, info *typeInfo, each func(name string, was, is reflect.Value, info *typeInfo) bool) bool {
 	for _, f := range info.OrderedFields() {
 		before, now, there, ok := states(f, was, is)
 		if !ok || there && !each(f.JsonName, before, now, f.TypeEntry) {
@@ -58,7 +68,8 @@ func (w *writer) fields(was, is reflect.Value, info *typeInfo, each func(name st
 	return true
 }
 
-// states returns a member of a struct before and now, and whether it is present now. ok is false if it was removed.
+// states returns a member of a struct before and now, and whether it is present now. ok is false if
+// it was removed.
 func states(f *value.FieldCacheEntry, was, is reflect.Value) (before, now reflect.Value, there, ok bool) {
 	now = f.GetFrom(is)
 	if was.IsValid() {
@@ -70,14 +81,15 @@ func states(f *value.FieldCacheEntry, was, is reflect.Value) (before, now reflec
 	return before, now, there, there || !before.IsValid()
 }
 
-// changed writes the fields by which a value differs from was, which is zero, or invalid if there was no value.
-func (w *writer) changed(was, is reflect.Value, info *typeInfo, s *Shape) (owned, ok bool) {
+// changed writes the fields by which a value differs from was, which is zero, or invalid if there
+// was no value.
+func (w writer) changed(was, is reflect.Value, info *typeInfo, s *shape.Shape) (owned, ok bool) {
 	switch {
-	case s == nil || s.kind == unknown:
+	case s == nil || s.Kind == shape.Unknown:
 		return false, false
 	case was.IsValid() && is.IsZero():
 		return false, true
-	case s.leaf():
+	case s.Leaf():
 		return w.changedLeaf(was, is, info, s)
 	case info.CanConvertToUnstructured():
 		return false, false
@@ -85,7 +97,7 @@ func (w *writer) changed(was, is reflect.Value, info *typeInfo, s *Shape) (owned
 	self := !was.IsValid() // the creator owns it
 	if is.Kind() == reflect.Pointer {
 		if is.IsNil() {
-			w.leaf()
+			w.Leaf()
 			return true, true
 		}
 		is = is.Elem()
@@ -95,7 +107,7 @@ func (w *writer) changed(was, is reflect.Value, info *typeInfo, s *Shape) (owned
 		}
 		if was.IsValid() {
 			if blank(is, info) {
-				w.leaf()
+				w.Leaf()
 				return true, true
 			}
 			was = reflect.Value{} // null
@@ -103,25 +115,25 @@ func (w *writer) changed(was, is reflect.Value, info *typeInfo, s *Shape) (owned
 	}
 	switch is.Kind() {
 	case reflect.Struct:
-		if s.kind != object {
+		if s.Kind != shape.Object {
 			return false, false
 		}
 		return w.changedMembers(was, is, info, s, self)
 	case reflect.Map:
-		if s.kind != object {
+		if s.Kind != shape.Object {
 			return false, false
 		}
 		if is.Len() == 0 {
-			w.leaf()
+			w.Leaf()
 			return true, true
 		}
-		return w.within(self, func() bool { return w.entries(is, s) })
+		return w.Within(self, func() bool { return w.entries(is, s) })
 	case reflect.Slice:
-		if s.kind != list || s.items == nil {
+		if s.Kind != shape.List || s.Items == nil {
 			return false, false
 		}
 		if is.Len() == 0 {
-			w.leaf()
+			w.Leaf()
 			return true, true
 		}
 		return w.newElements(is, s, self)
@@ -129,8 +141,8 @@ func (w *writer) changed(was, is reflect.Value, info *typeInfo, s *Shape) (owned
 	return false, false
 }
 
-func (w *writer) changedMembers(was, is reflect.Value, info *typeInfo, s *Shape, self bool) (owned, ok bool) {
-	start, parts := w.begin(self)
+func (w writer) changedMembers(was, is reflect.Value, info *typeInfo, s *shape.Shape, self bool) (owned, ok bool) {
+	start, parts := w.Begin(self)
 	for _, f := range info.OrderedFields() {
 		before, now, there, ok := states(f, was, is)
 		if !ok {
@@ -139,9 +151,9 @@ func (w *writer) changedMembers(was, is reflect.Value, info *typeInfo, s *Shape,
 		if !there {
 			continue
 		}
-		at := len(w.raw)
-		member, declared := s.member(f.JsonName)
-		if !declared || !w.name(f.JsonName) {
+		at := len(w.Raw)
+		member, declared := s.Member(f.JsonName)
+		if !declared || !w.Name(f.JsonName) {
 			return false, false
 		}
 		owned, ok := w.changed(before, now, f.TypeEntry, member)
@@ -149,51 +161,51 @@ func (w *writer) changedMembers(was, is reflect.Value, info *typeInfo, s *Shape,
 			return false, false
 		}
 		if !owned {
-			w.raw = w.raw[:at]
+			w.Raw = w.Raw[:at]
 		}
 	}
-	return w.end(start, parts, self), true
+	return w.End(start, parts, self), true
 }
 
 // newElements writes the elements of a new list.
-func (w *writer) newElements(is reflect.Value, s *Shape, self bool) (owned, ok bool) {
-	start, parts := w.begin(self)
-	base := len(w.marks)
+func (w writer) newElements(is reflect.Value, s *shape.Shape, self bool) (owned, ok bool) {
+	start, parts := w.Begin(self)
+	base := len(w.Marks)
 	for i := range is.Len() {
-		m, ok := s.markOf(is.Index(i))
+		m, ok := markIn(is.Index(i), s)
 		if !ok {
 			return false, false
 		}
-		m.at = i
-		w.marks = append(w.marks, m)
+		m.At = i
+		w.Marks = append(w.Marks, m)
 	}
-	if !w.sortMarks(base) {
+	if !w.SortMarks(base) {
 		return false, false
 	}
 	info := value.TypeReflectEntryOf(is.Type().Elem())
 	for i := base; i < base+is.Len(); i++ {
-		m := &w.marks[i]
-		at := m.at
-		if !w.element(m, s.keys) {
+		m := &w.Marks[i]
+		at := m.At
+		if !w.Element(m, s.Keys) {
 			return false, false
 		}
-		if _, ok := w.changed(reflect.Value{}, is.Index(at), info, s.items); !ok {
+		if _, ok := w.changed(reflect.Value{}, is.Index(at), info, s.Items); !ok {
 			return false, false
 		}
 	}
-	w.marks = w.marks[:base]
-	return w.end(start, parts, self), true
+	w.Marks = w.Marks[:base]
+	return w.End(start, parts, self), true
 }
 
 // numberOrName is the type of a mixed scalar that is never a list or map.
 var numberOrName = reflect.TypeFor[intstr.IntOrString]()
 
 // changedLeaf is changed for a scalar.
-func (w *writer) changedLeaf(was, is reflect.Value, info *typeInfo, s *Shape) (owned, ok bool) {
-	if s.keyed { // the library checks whether the keys are known
+func (w writer) changedLeaf(was, is reflect.Value, info *typeInfo, s *shape.Shape) (owned, ok bool) {
+	if s.Keyed { // the library checks whether the keys are known
 		return false, false
 	}
-	if t := is.Type(); s.mixed && t != numberOrName && t != reflect.PointerTo(numberOrName) {
+	if t := is.Type(); s.Mixed && t != numberOrName && t != reflect.PointerTo(numberOrName) {
 		return false, false
 	}
 	if was.IsValid() { // and is something else now
@@ -224,7 +236,7 @@ func (w *writer) changedLeaf(was, is reflect.Value, info *typeInfo, s *Shape) (o
 			}
 		}
 	}
-	w.leaf()
+	w.Leaf()
 	return true, true
 }
 
@@ -263,79 +275,79 @@ func differs(v reflect.Value, info *typeInfo) bool {
 }
 
 // entries writes the members of a new map.
-func (w *writer) entries(members reflect.Value, s *Shape) bool {
-	base := len(w.names)
+func (w writer) entries(members reflect.Value, s *shape.Shape) bool {
+	base := len(w.Names)
 	switch m := members.Interface().(type) {
 	case map[string]string:
 		for name := range m {
-			w.names = append(w.names, name)
+			w.Names = append(w.Names, name)
 		}
 	case map[string][]byte:
 		for name := range m {
-			w.names = append(w.names, name)
+			w.Names = append(w.Names, name)
 		}
 	case corev1.ResourceList:
 		for name := range m {
-			w.names = append(w.names, string(name))
+			w.Names = append(w.Names, string(name))
 		}
 	default:
 		return false
 	}
-	slices.Sort(w.names[base:])
+	slices.Sort(w.Names[base:])
 	for i := range members.Len() {
-		name := w.names[base+i]
-		member, declared := s.member(name)
-		if declared || member == nil || !member.leaf() || member.keyed || !w.name(name) {
+		name := w.Names[base+i]
+		member, declared := s.Member(name)
+		if declared || member == nil || !member.Leaf() || member.Keyed || !w.Name(name) {
 			return false
 		}
-		w.leaf()
+		w.Leaf()
 	}
-	w.names = w.names[:base]
+	w.Names = w.Names[:base]
 	return true
 }
 
-// markOf returns the key of an element of a list.
-func (s *Shape) markOf(element reflect.Value) (m mark, ok bool) {
-	if len(s.keys) == 0 {
-		m.key[0], ok = scalarIn(element)
+// markIn returns the key of an element of a list.
+func markIn(element reflect.Value, s *shape.Shape) (m fieldset.Mark, ok bool) {
+	if len(s.Keys) == 0 {
+		m.Key[0], ok = scalarIn(element)
 		return m, ok
 	}
-	if element.Kind() != reflect.Struct || len(s.keys) > mostKeys {
+	if element.Kind() != reflect.Struct || len(s.Keys) > fieldset.MaxKeys {
 		return m, false
 	}
 	info := value.TypeReflectEntryOf(element.Type())
 	if info.CanConvertToUnstructured() {
 		return m, false
 	}
-	for i, k := range s.keys {
-		f, ok := info.Fields()[k.name]
+	for i, k := range s.Keys {
+		f, ok := info.Fields()[k.Name]
 		if !ok {
 			return m, false
 		}
 		if v := f.GetFrom(element); f.CanOmit(v) {
-			m.key[i] = k.fallback
-		} else if m.key[i], ok = scalarIn(v); !ok {
+			m.Key[i], _ = fieldset.ScalarOf(k.Default)
+		} else if m.Key[i], ok = scalarIn(v); !ok {
 			return m, false
 		}
-		if m.key[i].kind == unknown {
+		if m.Key[i].Kind == shape.Unknown {
 			return m, false
 		}
 	}
 	return m, true
 }
 
-func scalarIn(v reflect.Value) (scalar, bool) {
+func scalarIn(v reflect.Value) (fieldset.Scalar, bool) {
 	if v.Kind() == reflect.Pointer && !v.IsNil() {
 		v = v.Elem()
 	}
 	if value.TypeReflectEntryOf(v.Type()).CanConvertToUnstructured() {
-		return scalar{}, false
+		return fieldset.Scalar{}, false
 	}
 	switch v.Kind() {
 	case reflect.String:
-		return scalar{kind: text, text: v.String()}, true
+		return fieldset.Scalar{Kind: shape.Text, Text: v.String()}, true
 	case reflect.Int32, reflect.Int64, reflect.Int:
-		return scalar{kind: number, number: v.Int()}, true
+		return fieldset.Scalar{Kind: shape.Number, Number: v.Int()}, true
 	}
-	return scalar{}, false
+	return fieldset.Scalar{}, false
 }

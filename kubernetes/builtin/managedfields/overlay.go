@@ -8,38 +8,42 @@ import (
 
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"kelson.dev/apiserver/fastpath/fieldset"
+	"kelson.dev/apiserver/fastpath/shape"
 )
 
-// overlay merges an applied configuration into an object that already has all of its fields. The writer records fields whose values
-// differ.
+// overlay merges an applied configuration into an object that already has all of its fields. The
+// writer records fields whose values differ.
 type overlay struct {
-	*writer
+	writer
 	set bool // write the values into the object; otherwise only compare them
 }
 
-// over merges a configuration into an object. ok is false if the object lacks a field, or only the library can merge it.
-func (o *overlay) over(config map[string]any, object reflect.Value, s *Shape, reset []string) (changed, ok bool) {
+// over merges a configuration into an object. ok is false if the object lacks a field, or only the
+// library can merge it.
+func (o *overlay) over(config map[string]any, object reflect.Value, s *shape.Shape, reset []string) (changed, ok bool) {
 	info := value.TypeReflectEntryOf(object.Type())
-	return o.within(false, func() bool {
+	return o.Within(false, func() bool {
 		return o.members(config, object, info, func(name string, v reflect.Value, info *typeInfo) (changed, ok bool) {
 			if name == "metadata" {
 				metadata, isMap := config[name].(map[string]any)
-				if !isMap || s.members[name] == nil {
+				if !isMap || s.Members[name] == nil {
 					return false, false
 				}
-				return o.overMetadata(metadata, v, info, s.members[name])
+				return o.overMetadata(metadata, v, info, s.Members[name])
 			}
-			changed, ok = o.value(config[name], v, info, s.members[name])
+			changed, ok = o.value(config[name], v, info, s.Members[name])
 			return changed, ok && !(changed && (name == "apiVersion" || name == "kind" || slices.Contains(reset, name)))
 		})
 	})
 }
 
-func (o *overlay) overMetadata(config map[string]any, object reflect.Value, info *typeInfo, s *Shape) (changed, ok bool) {
-	return o.within(false, func() bool {
+func (o *overlay) overMetadata(config map[string]any, object reflect.Value, info *typeInfo, s *shape.Shape) (changed, ok bool) {
+	return o.Within(false, func() bool {
 		return o.members(config, object, info, func(name string, v reflect.Value, info *typeInfo) (changed, ok bool) {
-			changed, ok = o.value(config[name], v, info, s.members[name])
-			return changed, ok && !(changed && identifying[name])
+			changed, ok = o.value(config[name], v, info, s.Members[name])
+			return changed, ok && !(changed && fieldset.Identifies(name))
 		})
 	})
 }
@@ -47,7 +51,7 @@ func (o *overlay) overMetadata(config map[string]any, object reflect.Value, info
 // members calls each with the members of a struct that a configuration has, in order.
 func (o *overlay) members(config map[string]any, object reflect.Value, info *typeInfo, each func(name string, v reflect.Value, info *typeInfo) (changed, ok bool)) bool {
 	fields := info.Fields()
-	return o.sorted(config, func(name string) bool {
+	return o.Sorted(config, func(name string) bool {
 		f, ok := fields[name]
 		if !ok {
 			return false
@@ -56,12 +60,12 @@ func (o *overlay) members(config map[string]any, object reflect.Value, info *typ
 		if f.CanOmit(v) {
 			return false
 		}
-		return o.member(name, func() (bool, bool) { return each(name, v, f.TypeEntry) })
+		return o.Member(name, func() (bool, bool) { return each(name, v, f.TypeEntry) })
 	})
 }
 
 // value merges a value into another.
-func (o *overlay) value(config any, v reflect.Value, info *typeInfo, s *Shape) (changed, ok bool) {
+func (o *overlay) value(config any, v reflect.Value, info *typeInfo, s *shape.Shape) (changed, ok bool) {
 	if s == nil || config == nil {
 		return false, false
 	}
@@ -77,25 +81,25 @@ func (o *overlay) value(config any, v reflect.Value, info *typeInfo, s *Shape) (
 			return false, false
 		}
 	}
-	if s.atomic {
+	if s.Atomic {
 		return o.whole(config, v, info, s)
 	}
 	switch c := config.(type) {
 	case map[string]any:
 		switch {
-		case s.kind != object || len(c) == 0 && !blank(v, info): // the library removes unowned members
+		case s.Kind != shape.Object || len(c) == 0 && !blank(v, info): // the library removes unowned members
 			return false, false
 		case v.Kind() == reflect.Struct:
-			return o.within(false, func() bool {
+			return o.Within(false, func() bool {
 				return o.members(c, v, info, func(name string, v reflect.Value, info *typeInfo) (bool, bool) {
-					return o.value(c[name], v, info, s.members[name])
+					return o.value(c[name], v, info, s.Members[name])
 				})
 			})
 		case v.Kind() == reflect.Map && !v.IsNil():
 			return o.entries(c, v, s)
 		}
 	case []any:
-		if s.kind == list && v.Kind() == reflect.Slice && !v.IsNil() {
+		if s.Kind == shape.List && v.Kind() == reflect.Slice && !v.IsNil() {
 			return o.elements(c, v, s)
 		}
 	default:
@@ -105,11 +109,11 @@ func (o *overlay) value(config any, v reflect.Value, info *typeInfo, s *Shape) (
 }
 
 // whole replaces a value that is owned as a whole.
-func (o *overlay) whole(config any, v reflect.Value, info *typeInfo, s *Shape) (changed, ok bool) {
+func (o *overlay) whole(config any, v reflect.Value, info *typeInfo, s *shape.Shape) (changed, ok bool) {
 	switch {
 	case o.same(config, v, info, s):
 		return false, true
-	case !s.leaf() || !certain(config):
+	case !s.Leaf() || !certain(config):
 		return false, false
 	case o.set:
 		next, ok := decoded(config, v.Type())
@@ -118,7 +122,7 @@ func (o *overlay) whole(config any, v reflect.Value, info *typeInfo, s *Shape) (
 		}
 		v.Set(next)
 	}
-	o.leaf()
+	o.Leaf()
 	return true, true
 }
 
@@ -159,7 +163,7 @@ func decoded(config any, t reflect.Type) (reflect.Value, bool) {
 }
 
 // scalar replaces a scalar.
-func (o *overlay) scalar(config any, v reflect.Value, s *Shape) (changed, ok bool) {
+func (o *overlay) scalar(config any, v reflect.Value, s *shape.Shape) (changed, ok bool) {
 	switch c := config.(type) {
 	case string:
 		if v.Kind() != reflect.String {
@@ -194,18 +198,18 @@ func (o *overlay) scalar(config any, v reflect.Value, s *Shape) (changed, ok boo
 	default:
 		return false, false
 	}
-	o.leaf()
+	o.Leaf()
 	return true, true
 }
 
 // entries merges members into a map.
-func (o *overlay) entries(config map[string]any, v reflect.Value, s *Shape) (changed, ok bool) {
-	return o.within(false, func() bool {
-		return o.sorted(config, func(name string) bool {
-			return o.member(name, func() (changed, ok bool) {
+func (o *overlay) entries(config map[string]any, v reflect.Value, s *shape.Shape) (changed, ok bool) {
+	return o.Within(false, func() bool {
+		return o.Sorted(config, func(name string) bool {
+			return o.Member(name, func() (changed, ok bool) {
 				c, isText := config[name].(string)
-				shape, declared := s.member(name)
-				if !isText || declared || shape == nil || !shape.leaf() {
+				part, declared := s.Member(name)
+				if !isText || declared || part == nil || !part.Leaf() {
 					return false, false
 				}
 				switch m := v.Interface().(type) {
@@ -232,7 +236,7 @@ func (o *overlay) entries(config map[string]any, v reflect.Value, s *Shape) (cha
 					if !member.IsValid() {
 						return false, false
 					}
-					if o.same(c, member, value.TypeReflectEntryOf(member.Type()), shape) {
+					if o.same(c, member, value.TypeReflectEntryOf(member.Type()), part) {
 						return false, true
 					}
 					if o.set {
@@ -243,65 +247,66 @@ func (o *overlay) entries(config map[string]any, v reflect.Value, s *Shape) (cha
 						v.SetMapIndex(key, next)
 					}
 				}
-				o.leaf()
+				o.Leaf()
 				return true, true
 			})
 		})
 	})
 }
 
-// elements merges elements into a list that has them in the same order, possibly with others in between.
-func (o *overlay) elements(config []any, v reflect.Value, s *Shape) (changed, ok bool) {
-	if s.items == nil {
+// elements merges elements into a list that has them in the same order, possibly with others in
+// between.
+func (o *overlay) elements(config []any, v reflect.Value, s *shape.Shape) (changed, ok bool) {
+	if s.Items == nil {
 		return false, false
 	}
-	marks := make([]mark, v.Len())
+	marks := make([]fieldset.Mark, v.Len())
 	for i := range marks {
-		if marks[i], ok = s.markOf(v.Index(i)); !ok || slices.ContainsFunc(marks[:i], func(m mark) bool { return m.compare(marks[i]) == 0 }) {
+		if marks[i], ok = markIn(v.Index(i), s); !ok || slices.ContainsFunc(marks[:i], func(m fieldset.Mark) bool { return m.Compare(marks[i]) == 0 }) {
 			return false, false
 		}
 	}
 	info := value.TypeReflectEntryOf(v.Type().Elem())
-	return o.within(false, func() bool {
-		at, base := 0, len(o.marks)
+	return o.Within(false, func() bool {
+		at, base := 0, len(o.Marks)
 		for i, element := range config {
-			m, ok := s.mark(element)
+			m, ok := fieldset.MarkOf(element, s)
 			if !ok {
 				return false
 			}
-			for at < len(marks) && marks[at].compare(m) != 0 {
+			for at < len(marks) && marks[at].Compare(m) != 0 {
 				at++
 			}
 			if at == len(marks) {
 				return false
 			}
-			m.at, m.in = i, at
-			o.marks = append(o.marks, m)
+			m.At, m.In = i, at
+			o.Marks = append(o.Marks, m)
 			at++
 		}
-		if !o.sortMarks(base) {
+		if !o.SortMarks(base) {
 			return false
 		}
 		for i := base; i < base+len(config); i++ {
-			m, start := o.marks[i], len(o.raw)
-			if !o.element(&m, s.keys) {
+			m, start := o.Marks[i], len(o.Raw)
+			if !o.Element(&m, s.Keys) {
 				return false
 			}
-			changed, ok := o.value(config[m.at], v.Index(m.in), info, s.items)
+			changed, ok := o.value(config[m.At], v.Index(m.In), info, s.Items)
 			if !ok {
 				return false
 			}
 			if !changed {
-				o.raw = o.raw[:start]
+				o.Raw = o.Raw[:start]
 			}
 		}
-		o.marks = o.marks[:base]
+		o.Marks = o.Marks[:base]
 		return true
 	})
 }
 
 // same reports whether a Go value certainly equals a configured one.
-func (o *overlay) same(config any, v reflect.Value, info *typeInfo, s *Shape) bool {
+func (o *overlay) same(config any, v reflect.Value, info *typeInfo, s *shape.Shape) bool {
 	if s == nil || config == nil {
 		return false
 	}
@@ -323,8 +328,8 @@ func (o *overlay) same(config any, v reflect.Value, info *typeInfo, s *Shape) bo
 					continue
 				}
 				there++
-				shape, _ := s.member(f.JsonName)
-				if wanted, ok := c[f.JsonName]; !ok || !o.same(wanted, member, f.TypeEntry, shape) {
+				part, _ := s.Member(f.JsonName)
+				if wanted, ok := c[f.JsonName]; !ok || !o.same(wanted, member, f.TypeEntry, part) {
 					return false
 				}
 			}
@@ -335,8 +340,8 @@ func (o *overlay) same(config any, v reflect.Value, info *typeInfo, s *Shape) bo
 			}
 			for name, wanted := range c {
 				member := v.MapIndex(reflect.ValueOf(name).Convert(v.Type().Key()))
-				shape, _ := s.member(name)
-				if !member.IsValid() || !o.same(wanted, member, value.TypeReflectEntryOf(member.Type()), shape) {
+				part, _ := s.Member(name)
+				if !member.IsValid() || !o.same(wanted, member, value.TypeReflectEntryOf(member.Type()), part) {
 					return false
 				}
 			}
@@ -348,7 +353,7 @@ func (o *overlay) same(config any, v reflect.Value, info *typeInfo, s *Shape) bo
 		}
 		info := value.TypeReflectEntryOf(v.Type().Elem())
 		for i, wanted := range c {
-			if !o.same(wanted, v.Index(i), info, s.items) {
+			if !o.same(wanted, v.Index(i), info, s.Items) {
 				return false
 			}
 		}

@@ -39,11 +39,12 @@ const drainTimeout = time.Second
 type container struct {
 	id       string
 	started  time.Time
-	launcher launcher          // nil if an earlier agent started the container
-	files    *os.Root          // the container's directory; nil if an earlier agent started the container
-	log      *containerlog.Log // nil if it no longer exists
-	done     chan struct{}
-	detach   func() bool
+	launcher launcher // nil if an earlier agent started the container
+	// the container's directory; nil if an earlier agent started the container
+	files  *os.Root
+	log    *containerlog.Log // nil if it no longer exists
+	done   chan struct{}
+	detach func() bool
 
 	// For Exec and Attach.
 	env        []string

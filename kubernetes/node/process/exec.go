@@ -133,7 +133,8 @@ func terminalStreams(terminal *os.File, s node.Streams) (output <-chan struct{})
 			out = io.Discard
 		}
 		if _, err := io.Copy(out, terminal); err != nil {
-			io.Copy(io.Discard, terminal) // a client that has disconnected must not block the command
+			// a client that has disconnected must not block the command
+			io.Copy(io.Discard, terminal)
 		}
 	}()
 	return done

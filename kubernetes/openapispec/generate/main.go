@@ -1,4 +1,5 @@
-// Command generate packs Kubernetes' own OpenAPI documents into kubernetes.zip, so that serving them needs no parsing.
+// Command generate packs Kubernetes' own OpenAPI documents into kubernetes.zip, so that serving
+// them needs no parsing.
 //
 // The source is api/openapi-spec of the module k8s.io/kubernetes in go.mod. Unlike a server's,
 // these documents lack the version and the values of enum fields; enums.go adds them. The archive
@@ -133,7 +134,8 @@ func (a *archive) addV2(file string) error {
 		}
 		delete(doc, name)
 	}
-	maps.DeleteFunc(parts["parameters"], func(name string, _ json.RawMessage) bool { return strings.HasPrefix(name, "logpath-") }) // of /logs
+	// of /logs
+	maps.DeleteFunc(parts["parameters"], func(name string, _ json.RawMessage) bool { return strings.HasPrefix(name, "logpath-") })
 
 	head := bytes.TrimSuffix(object(doc), []byte("}"))
 	if err := a.add("v2/head.json", "", append(head, `,"paths":{`...)); err != nil {

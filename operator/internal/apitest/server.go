@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"reflect"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -336,8 +337,9 @@ func (s *Server) stream(r *http.Request, t target, w io.Writer) error {
 	for {
 		s.mu.Lock()
 		var events []event
-		for _, e := range s.log {
-			if e.version > after && e.collection == t.collection() && t.in(e.obj) {
+		first := sort.Search(len(s.log), func(i int) bool { return s.log[i].version > after })
+		for _, e := range s.log[first:] {
+			if e.collection == t.collection() && t.in(e.obj) {
 				if e.typ = t.typ(seen, e); e.typ != "" {
 					events = append(events, e)
 				}

@@ -106,7 +106,8 @@ func TestExemptNamespaces(t *testing.T) {
 		t.Errorf("a namespace created with the label: %v", err)
 	}
 	for _, patch := range []string{`{"metadata":{"labels":{"kubernetes.io/metadata.name":"kube-system"}}}`, `{"metadata":{"labels":{"kubernetes.io/metadata.name":null}}}`} {
-		_, _ = c.CoreV1().Namespaces().Patch(ctx, "tenant", types.MergePatchType, []byte(patch), metav1.PatchOptions{}) // refused or corrected
+		// refused or corrected
+		_, _ = c.CoreV1().Namespaces().Patch(ctx, "tenant", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		if err := create("tenant"); err == nil || !strings.Contains(err.Error(), "denied the request") {
 			t.Errorf("after %s: %v", patch, err)
 		}

@@ -246,7 +246,8 @@ func TestMatching(t *testing.T) {
 		{"another group", rule("*", "apps", "*", "*"), nil, false, false},
 		{"another version", rule("*", "", "v2", "*"), nil, false, false},
 		{"another operation", rule("UPDATE", "", "v1", "configmaps"), nil, false, false},
-		{"subresources only", rule("*", "", "v1", "configmaps/*"), nil, true, true}, // */* and x/* include the resource itself
+		// */* and x/* include the resource itself
+		{"subresources only", rule("*", "", "v1", "configmaps/*"), nil, true, true},
 		{"status only", rule("*", "", "v1", "configmaps/status"), nil, false, false},
 		{"namespace selector", everything, func(w *admissionregistrationv1.ValidatingWebhook) {
 			w.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"colour": "red"}}

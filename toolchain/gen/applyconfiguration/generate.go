@@ -91,11 +91,11 @@ type generator struct {
 
 	written  []*loader.Decl
 	crds     *crd.Generator
-	models   map[string]*spec.Schema // by name: what Extract functions know
+	models   map[string]*spec.Schema // by name: the schemas that Extract functions use
 	extracts map[*loader.Decl]string // the names of the kinds' schemas
 }
 
-// isRoot says that an apply configuration is asked for.
+// isRoot reports whether the type gets an apply configuration of its own accord.
 func (g *generator) isRoot(p *model.Package, t *model.Type) bool {
 	if m := t.Markers.Get("kubebuilder:ac:generate"); m != nil {
 		return m.Value == true
@@ -106,7 +106,7 @@ func (g *generator) isRoot(p *model.Package, t *model.Type) bool {
 	return p.HasAPI && t.IsRoot() && !t.Generic()
 }
 
-// outputOf is where the apply configurations of a package's types go.
+// outputOf returns the import path of the apply configurations of a package's types.
 func (g *generator) outputOf(pkg *loader.Package) string {
 	p := g.local[pkg.Path]
 	base := g.Output.ApplyConfigurations()
@@ -124,7 +124,7 @@ func (g *generator) outputOf(pkg *loader.Package) string {
 	return base + "/" + strings.Join(elements[max(0, len(elements)-2):], "/")
 }
 
-// want has a type generated, once.
+// want schedules the generation of a type, once.
 func (g *generator) want(d *loader.Decl) {
 	if key := d.Pkg.Path + "." + d.Name; !g.done[key] {
 		g.done[key] = true
@@ -159,7 +159,7 @@ func (g *generator) configuration(f *source.File, t loader.Type) string {
 	}
 	known, err := g.Workspace.Import(at)
 	if err != nil || known.Type(name) == nil {
-		return "" // an older client-go, or one that is not required
+		return "" // client-go is too old, or not required
 	}
 	return f.Use(at, known.Name, "applyconfigurations"+strings.ReplaceAll(strings.TrimPrefix(at, clientGo), "/", "")) + "." + name
 }

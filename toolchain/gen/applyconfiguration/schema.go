@@ -75,7 +75,7 @@ func (g *generator) learn(p *model.Package, t *model.Type) error {
 	return nil
 }
 
-// each calls f with the names of the schemas that s refers to.
+// each calls f with the names of the schemas to which s refers.
 func each(s *spec.Schema, f func(string)) {
 	if s == nil {
 		return
@@ -125,13 +125,13 @@ var Parser = $sync.OnceValue(func() *$typed.Parser {
 	return parser
 })
 
-// schema is how the fields of the kinds merge.
+// schema returns the schema that determines how the fields of the kinds merge.
 const schema = $typed.YAMLObject($text)
 `, source.Vars{"text": "`" + strings.ReplaceAll(text.String(), "`", "` + \"`\" + `") + "`"})
 	return f.Bytes(source.Options{Header: g.Output.Header})
 }
 
-// sortFields puts a type's fields in order.
+// sortFields sorts a type's fields.
 func sortFields(a *merge.Atom) {
 	if a.List != nil {
 		sortFields(&a.List.ElementType.Inlined)
@@ -145,7 +145,7 @@ func sortFields(a *merge.Atom) {
 	}
 }
 
-// kinds writes what is known of all kinds: ForKind and NewTypeConverter.
+// kinds generates ForKind and NewTypeConverter, which cover all kinds.
 func (g *generator) kinds() ([]byte, error) {
 	f := source.New(g.Output.ApplyConfigurations(), "applyconfiguration")
 	var cases strings.Builder

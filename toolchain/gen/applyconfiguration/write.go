@@ -11,7 +11,7 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// write makes the apply configuration of one type.
+// write generates the apply configuration of a type.
 func (g *generator) write(f *source.File, d *loader.Decl) {
 	t := g.API.Type(d)
 	name := d.Name + "ApplyConfiguration"
@@ -65,7 +65,7 @@ func (b *$AC) GetNamespace() *string {
 	}
 }
 
-// constructor makes the function of a kind, which sets its identity.
+// constructor generates the function that creates a kind with its identity.
 func (g *generator) constructor(f *source.File, t *model.Type, vars source.Vars) {
 	p := g.local[t.Pkg.Path]
 	version := p.Version
@@ -87,7 +87,7 @@ func $Name($params) *$AC {
 `, vars)
 }
 
-// extract makes the functions that tell what an object's field manager has applied.
+// extract generates the functions that return what a field manager of an object has applied.
 func (g *generator) extract(f *source.File, t *model.Type, vars source.Vars) {
 	name, ok := g.extracts[t.Decl]
 	if !ok {
@@ -128,7 +128,7 @@ func Extract$Name$Subresource($arg *$api.$Name, fieldManager string) (*$AC, erro
 	}
 }
 
-// subresources are those of a kind.
+// subresources returns the subresources of a kind.
 func (g *generator) subresources(p *model.Package, t *model.Type) []string {
 	var names []string
 	if !t.Markers.Has("genclient:noStatus") && slices.ContainsFunc(t.Fields, func(f *model.Field) bool { return f.Name == "Status" }) {
@@ -159,15 +159,15 @@ func namespaced(t *model.Type) bool {
 	return m == nil || m.String("scope") != "Cluster"
 }
 
-// writer writes the members of one apply configuration.
+// writer generates the members of one apply configuration.
 type writer struct {
 	*generator
 	f      *source.File
 	ac     string
-	within []*loader.Decl // embedded structs, against circles
+	within []*loader.Decl // the embedded structs around it, to detect recursion
 }
 
-// field writes a member's declaration. Values without a nil of their own become pointers.
+// field generates a member's declaration. Values that cannot be nil become pointers.
 func (w *writer) field(m member) {
 	comment(w.f, "", m.doc)
 	if m.embedded {
@@ -192,7 +192,7 @@ func element(t loader.Type) loader.Type {
 	return t
 }
 
-// optional is a type that can be nil.
+// optional returns a type that can be nil.
 func (w *writer) optional(t loader.Type) string {
 	if p, ok := t.(*loader.Pointer); ok {
 		return w.optional(p.Elem)
@@ -206,7 +206,7 @@ func (w *writer) optional(t loader.Type) string {
 	return "*" + w.f.Type(t)
 }
 
-// collection says that values are lists or maps.
+// collection reports whether values of the type are lists or maps.
 func (w *writer) collection(t loader.Type) bool {
 	switch t.Underlying().(type) {
 	case *loader.Slice, *loader.Map:
@@ -215,7 +215,7 @@ func (w *writer) collection(t loader.Type) bool {
 	return false
 }
 
-// plain is a type with structs replaced by their apply configurations.
+// plain returns the type with structs replaced by their apply configurations.
 func (w *writer) plain(t loader.Type) string {
 	switch t := t.(type) {
 	case *loader.Pointer:
@@ -231,12 +231,13 @@ func (w *writer) plain(t loader.Type) string {
 		return ac
 	}
 	if n, ok := t.(*loader.Named); ok && w.collection(n) && w.plainElement(n) {
-		return w.plain(n.Underlying()) // a named list of structs: the name is that of another type
+		// a named list of structs: the name would be that of another type
+		return w.plain(n.Underlying())
 	}
 	return w.f.Type(t)
 }
 
-// plainElement says that a list or map holds structs with apply configurations.
+// plainElement reports whether a list or map holds structs with apply configurations.
 func (w *writer) plainElement(n *loader.Named) bool {
 	switch u := n.Underlying().(type) {
 	case *loader.Slice:
@@ -247,8 +248,8 @@ func (w *writer) plainElement(n *loader.Named) bool {
 	return false
 }
 
-// with writes the With function of a member, or those of what it embeds. at is the expression for
-// the struct that has the member, ensure a statement that makes it be there.
+// with generates the With function of a member, or those of the members that it embeds. at is the
+// expression for the struct with the member; ensure is a statement that initializes it.
 func (w *writer) with(m member, at, ensure string) {
 	if m.embedded {
 		n, ok := element(m.typ).(*loader.Named)
@@ -332,7 +333,7 @@ func (b *$AC) With$Field(value $V) *$AC {
 `, vars)
 }
 
-// comment writes documentation as a comment.
+// comment generates a comment from documentation.
 func comment(f *source.File, first, doc string) {
 	if doc == "" {
 		return

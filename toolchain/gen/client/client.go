@@ -9,14 +9,13 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// Output says where generated packages go, as import paths: that of the clients, and those of what
-// they use.
+// Output has the import paths of generated packages: the clients, and the packages that they use.
 type Output struct {
 	// Base is the import path below which clientset, listers, informers and applyconfiguration lie.
 	Base string
 	// Header is a comment for every file.
 	Header string
-	// Apply says that apply configurations are there, so that clients have Apply.
+	// Apply adds the Apply methods to clients. It requires apply configurations.
 	Apply bool
 }
 
@@ -44,13 +43,13 @@ func (o Output) Lister(v *model.ClientVersion) string {
 // Informers is the import path of the informers' factory.
 func (o Output) Informers() string { return o.Base + "/informers/externalversions" }
 
-// File is a generated file: its name is its package's import path and its own name.
+// File is a generated file. Its name consists of its package's import path and its base name.
 type File struct {
 	Name    string
 	Content []byte
 }
 
-// Generate makes the clientset of groups.
+// Generate generates the clientset of groups.
 func Generate(groups []*model.ClientGroup, out Output) ([]File, error) {
 	g := &generator{out: out}
 	g.clientset(groups)
@@ -75,7 +74,7 @@ type generator struct {
 	err   error
 }
 
-// add finishes a file.
+// add completes a file.
 func (g *generator) add(f *source.File, name string) {
 	data, err := f.Bytes(source.Options{Header: g.out.Header})
 	if err != nil && g.err == nil {

@@ -94,7 +94,7 @@ func (c *Fake$name) RESTClient() $rest.Interface {
 	g.add(f, "fake_"+v.Group.Package+"_client.go")
 }
 
-// fakeKind writes the fake client of one kind.
+// fakeKind generates the fake client of a kind.
 func (g *generator) fakeKind(k *model.ClientKind) {
 	v := k.Version
 	f := source.New(g.out.TypedFakes(v), "fake")
@@ -149,7 +149,7 @@ func (g *generator) fakeMethod(f *source.File, k *model.ClientKind, m model.Clie
 	if m.Verb == "list" {
 		result = typeOf(f, k, m.Result, vars["L"])
 	}
-	name, own := Argument(k.Name)+"Name", m.Subresource == "" // of the object that the method is about
+	name, own := Argument(k.Name)+"Name", m.Subresource == "" // if the result is the object itself
 	where, sub := "c.Resource(), c.Namespace(), ", fmt.Sprintf("%q, ", m.Subresource)
 	var b strings.Builder
 	fmt.Fprintf(&b, "// %s is a %s of %s.\nfunc (c *fake$Plural) %s {\n", m.Name, m.Verb, strings.TrimSuffix("$resource/"+m.Subresource, "/"), g.signature(f, k, m, vars))

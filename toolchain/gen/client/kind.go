@@ -8,7 +8,7 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// kind writes the client of one kind.
+// kind generates the client of a kind.
 func (g *generator) kind(k *model.ClientKind) {
 	v := k.Version
 	f := source.New(g.out.Typed(v), v.Name)
@@ -65,7 +65,7 @@ func new$Plural(c *$Client, namespace string) *$private {
 	g.add(f, strings.ToLower(k.Name)+".go")
 }
 
-// methods are those of interfaces, in client-gen's order.
+// methods returns the methods of a kind's interface, in client-gen's order.
 var methods = []struct{ verb, signature string }{
 	{"create", "Create(ctx $context.Context, $arg $T, opts $metav1.CreateOptions) ($T, error)"},
 	{"update", "Update(ctx $context.Context, $arg $T, opts $metav1.UpdateOptions) ($T, error)"},
@@ -91,8 +91,8 @@ func Argument(kind string) string {
 	return name
 }
 
-// typeOf is a type that a method's marker names: of the kind's own package, or with its import
-// path.
+// typeOf returns the type that a marker of a method names, with its import path unless it is of the
+// kind's own package.
 func typeOf(f *source.File, k *model.ClientKind, name, kind string) string {
 	if name == "" {
 		return kind
@@ -105,7 +105,7 @@ func typeOf(f *source.File, k *model.ClientKind, name, kind string) string {
 	return "*" + f.Qualified(k.Version.Package.Path, k.Version.Package.Name, name)
 }
 
-// applied is the apply configuration of a method's input.
+// applied returns the apply configuration that is a method's input.
 func (g *generator) applied(f *source.File, k *model.ClientKind, m model.ClientMethod, own string) string {
 	if m.Input == "" {
 		return own

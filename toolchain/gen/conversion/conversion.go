@@ -89,8 +89,8 @@ type generator struct {
 	Config
 	*source.File
 	spoke, hub *loader.Package
-	manual     map[string]*loader.Func // conversions written by hand, in either package
-	pairs      map[string]bool         // names of structs that both packages have and that are converted
+	manual     map[string]*loader.Func // hand-written conversions, in either package
+	pairs      map[string]bool         // names of the structs of both packages that are converted
 	errs       []error
 }
 

@@ -7,7 +7,8 @@ import (
 	"kelson.dev/toolchain/loader"
 )
 
-// copier writes the statements for one field. why says what does not convert.
+// copier generates the statements for one field. why is the first reason why the field cannot be
+// converted.
 type copier struct {
 	*generator
 	b     strings.Builder
@@ -23,7 +24,7 @@ func (c *copier) fail(from, to loader.Type) {
 	}
 }
 
-// short is a type with its packages' last elements.
+// short returns the string of a type with only the last elements of import paths.
 func short(t loader.Type) string {
 	parts := strings.FieldsFunc(t.String(), func(r rune) bool { return r == ']' || r == '[' || r == '*' })
 	if len(parts) == 0 {
@@ -33,13 +34,13 @@ func short(t loader.Type) string {
 	return strings.TrimSuffix(t.String(), last) + last[strings.LastIndexByte(last, '/')+1:]
 }
 
-// value converts the value that in denotes into the variable that out denotes.
+// value generates the conversion of the expression in to the variable out.
 func (c *copier) value(in, out string, from, to loader.Type) {
 	if bad, ok := from.Underlying().(*loader.Invalid); ok {
 		c.why = bad.Err.Error()
 		return
 	}
-	if from.String() == to.String() && named(from) { // the same type of a third package
+	if from.String() == to.String() && named(from) { // a type of a third package
 		c.linef("%s = %s", out, in)
 		return
 	}
@@ -139,20 +140,20 @@ func (c *copier) value(in, out string, from, to loader.Type) {
 	}
 }
 
-// generic says that both are the same generic type.
+// generic reports whether both are instances of one generic type.
 func generic(from, to loader.Type) bool {
 	a, ok1 := from.(*loader.Named)
 	b, ok2 := to.(*loader.Named)
 	return ok1 && ok2 && a.Decl == b.Decl && len(a.Args) > 0
 }
 
-// names are variables for a level of depth.
+// names returns the variables of the next level of nesting.
 func (c *copier) names() (in, out string) {
 	c.depth++
 	return fmt.Sprintf("in%d", c.depth), fmt.Sprintf("out%d", c.depth)
 }
 
-// assign shares a list or map.
+// assign generates an assignment, so that both share the list or map.
 func (c *copier) assign(in, out string, from, to loader.Type) {
 	if from.String() == to.String() || !named(from) || !named(to) {
 		c.linef("%s = %s", out, in)
@@ -166,14 +167,14 @@ func named(t loader.Type) bool {
 	return ok
 }
 
-// same says that two types are one and the same, so that a value can be shared.
+// same reports whether two types are identical, so that values can be shared.
 func (c *copier) same(from, to loader.Type) bool {
 	if from.String() != to.String() {
 		return false
 	}
 	switch t := from.(type) {
 	case *loader.Struct, *loader.Interface:
-		return false // written out in two places
+		return false // each is written out where it is used
 	case *loader.Pointer:
 		return c.same(t.Elem, to.(*loader.Pointer).Elem)
 	case *loader.Slice:
@@ -184,7 +185,7 @@ func (c *copier) same(from, to loader.Type) bool {
 	return true
 }
 
-// call is the function that converts two named types: one of a pair, or one written by hand.
+// call returns the function that converts two named types: a generated one, or a hand-written one.
 func (c *copier) call(from, to loader.Type) string {
 	a, ok1 := from.(*loader.Named)
 	b, ok2 := to.(*loader.Named)

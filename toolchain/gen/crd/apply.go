@@ -22,8 +22,8 @@ const (
 	items      = validation + "items:"
 )
 
-// apply lets markers change a schema. Those that say what the type is come before those that are
-// checked against it.
+// apply applies markers to a schema. Markers that set the type come before those that are checked
+// against it.
 func (b *builder) apply(s *props, ms marker.Markers) {
 	if len(ms) == 0 {
 		return
@@ -45,8 +45,8 @@ func (b *builder) apply(s *props, ms marker.Markers) {
 	}
 }
 
-// rank orders markers: types, then the rest as written, then rules over several fields, then what
-// looks at what is set already.
+// rank orders markers: types, then the others as written, then rules over several fields, then
+// markers that depend on the result.
 func rank(name string) int {
 	after := 0
 	if rest, ok := strings.CutPrefix(name, items); ok {
@@ -62,7 +62,7 @@ func rank(name string) int {
 	case validation + "AtLeastOneOf":
 		return after + 4
 	case "k8s:required":
-		return after + 5 // adds a minimum only where there is none
+		return after + 5 // adds a minimum only if none is set
 	}
 	return after + 1
 }
@@ -230,7 +230,7 @@ func oneOfRule(name string) func(fields []string) *apiextensionsv1.ValidationRul
 	return nil
 }
 
-// notEmpty gives a required value the least length, where it has none yet.
+// notEmpty sets the minimum length of a required value to one, unless one is set.
 func notEmpty(s *props) {
 	one := int64(1)
 	switch {
@@ -243,7 +243,7 @@ func notEmpty(s *props) {
 	}
 }
 
-// constants makes an enum of the string constants that are declared with the type.
+// constants sets the enum to the string constants that are declared with the type.
 func (b *builder) constants(s *props) error {
 	if u, ok := b.current.Type().Underlying().(*loader.Basic); !ok || u.Name != "string" {
 		return fmt.Errorf("needs a string type")
@@ -270,7 +270,7 @@ func (b *builder) constants(s *props) error {
 	return nil
 }
 
-// topology applies the markers that tell how values merge.
+// topology applies the markers that determine how values merge.
 func topology(s *props, name, value string) error {
 	oneOf := func(allowed ...string) error {
 		if slices.Contains(allowed, value) {

@@ -56,7 +56,7 @@ func (g *Generator) File(r *model.Resource) (doc []byte, note, err error) {
 		}
 		return out, len(out) <= limit
 	}
-	// The least length that does not fit; all before it do.
+	// Binary search for the smallest length with which the definition does not fit.
 	per := sort.Search(longest, func(n int) bool { _, ok := fits(n); return !ok }) - 1
 	if err != nil {
 		return nil, nil, err
@@ -73,7 +73,7 @@ func shorten(def *apiextensionsv1.CustomResourceDefinition, per int) {
 	descriptions(def, func(s string) string { return truncate(s, per) })
 }
 
-// descriptions lets f change every description in the schemas.
+// descriptions applies f to every description in the schemas.
 func descriptions(def *apiextensionsv1.CustomResourceDefinition, f func(string) string) {
 	var visit func(*props)
 	visit = func(s *props) {
@@ -87,8 +87,8 @@ func descriptions(def *apiextensionsv1.CustomResourceDefinition, f func(string) 
 	}
 }
 
-// truncate shortens a text to at most n characters, at the end of its last whole sentence where
-// there is one, else with an ellipsis at the end of a word.
+// truncate shortens a text to at most n characters: to its last whole sentence if there is one,
+// otherwise after a word, with an ellipsis.
 func truncate(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {
 		return s

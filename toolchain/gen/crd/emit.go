@@ -18,10 +18,11 @@ import (
 // text, once per text.
 type emitter struct {
 	b        bytes.Buffer
-	rendered map[string]string // by value and place
+	rendered map[string]string // by value and position
 	keys     map[string]string
 	err      error
-	odd      bool // there is a text that begins with an empty line, whose form depends on all that is around it
+	// A text begins with an empty line. How it is encoded depends on its context.
+	odd bool
 }
 
 func newEmitter() *emitter { return &emitter{rendered: map[string]string{}, keys: map[string]string{}} }
@@ -35,7 +36,7 @@ type pair struct {
 // jsonValue is a value as JSON.
 type jsonValue []byte
 
-// mapping writes members that are in order already.
+// mapping writes members, which are sorted already.
 func (e *emitter) mapping(pairs []pair, indent string) {
 	for i, p := range pairs {
 		if i > 0 {
@@ -48,7 +49,7 @@ func (e *emitter) mapping(pairs []pair, indent string) {
 	}
 }
 
-// value writes what follows a key and its colon.
+// value writes a value after a key and its colon.
 func (e *emitter) value(v any, key, indent string) {
 	switch v := v.(type) {
 	case string:
@@ -85,7 +86,7 @@ func (e *emitter) value(v any, key, indent string) {
 	}
 }
 
-// item writes what follows a dash.
+// item writes a value after a dash.
 func (e *emitter) item(v any, indent string) {
 	switch v := v.(type) {
 	case string:
@@ -157,7 +158,7 @@ func (e *emitter) key(s string) string {
 	return out
 }
 
-// schemaPairs are the members of a schema, in the order of their names.
+// schemaPairs returns the members of a schema, sorted by name.
 func schemaPairs(s *props) []pair {
 	p := make([]pair, 0, 8)
 	add := func(key string, v any) { p = append(p, pair{key, v}) }
@@ -375,10 +376,10 @@ func (e *emitter) definition(crd *apiextensionsv1.CustomResourceDefinition) ([]b
 	return bytes.Clone(e.b.Bytes()), e.err
 }
 
-// rawPairs are the members of a JSON object, in the order of their names.
+// rawPairs returns the members of a JSON object, sorted by name.
 func rawPairs(data []byte) []pair {
 	var object map[string]json.RawMessage
-	_ = json.Unmarshal(data, &object) // it was encoded a moment ago
+	_ = json.Unmarshal(data, &object) // cannot fail: it was just encoded
 	var p []pair
 	for k, v := range object {
 		p = append(p, pair{k, jsonValue(v)})

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The emitter writes what sigs.k8s.io/yaml writes, whatever is in a definition.
+// The emitter writes the same bytes as sigs.k8s.io/yaml for any definition.
 func TestEmitterIsYAML(t *testing.T) {
 	texts := []string{"", "a", "true", "n", "3", "-", "a: b", "# c", " lead", "trail ", "two\nlines", "ends\n", "\n\nbegins", "a\n\n  b\n", "tab\tx", "é", "'", `"`, "`x`", "|-",
 		"a very long line that goes on and on and on and on and on and on and on and on and on and on and on and on and on and on", "1e3", "0x1", "null", "~", "=", "!x", "&a", "*b"}
@@ -36,12 +36,12 @@ func TestEmitterIsYAML(t *testing.T) {
 			},
 			func(s *props, c randfill.Continue) {
 				c.FillNoCustom(s)
-				// What is never generated.
+				// Fields that are never generated.
 				s.ID, s.Schema, s.Ref, s.Definitions, s.Dependencies, s.PatternProperties, s.AdditionalItems = "", "", nil, nil, nil, nil, nil
 			})
 		f.Fill(def)
 		if len(def.Spec.Versions) == 0 {
-			continue // there always is one
+			continue // a definition always has a version
 		}
 		for i := range def.Spec.Versions {
 			if def.Spec.Versions[i].Schema == nil {
@@ -66,7 +66,7 @@ func TestEmitterIsYAML(t *testing.T) {
 	}
 }
 
-// FuzzText holds the quick way of writing a text to what sigs.k8s.io/yaml writes.
+// FuzzText compares the fast encoding of a text with that of sigs.k8s.io/yaml.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{"a", "No", "a: b", "a:b", "a #b", "a#b", "two\nlines", "two\n\n  lines: here\n# not a comment", "Nil", "nan", "a\n ", "x \ny", "e1", "Yes,", "a very long line that goes on and on and on and on and on and on and on and on and  on and on and on and on and on and on and on and on", "a?", "O", "a\ttab"} {
 		f.Add(s)

@@ -7,7 +7,7 @@ import (
 	"kelson.dev/toolchain/loader"
 )
 
-// flat is a type's schema without references (step 2). The caller may change it.
+// flat returns a type's schema without references (step 2). The caller may modify it.
 func (b *builder) flat(n *loader.Named) *props {
 	schema := b.named(n)
 	outer := b.current
@@ -18,7 +18,8 @@ func (b *builder) flat(n *loader.Named) *props {
 	return s
 }
 
-// expand replaces the references in s, depth first. within are the types around, to find recursion.
+// expand replaces the references in s, depth first. within are the enclosing types, to detect
+// recursion.
 func (b *builder) expand(s *props, within []string) *props {
 	if s.Ref == nil {
 		children(s, func(c *props) { *c = *b.expand(c, within) })
@@ -35,7 +36,7 @@ func (b *builder) expand(s *props, within []string) *props {
 	own := *s
 	own.Ref = nil
 	out := &props{Description: typ.Description, Title: typ.Title, ExternalDocs: typ.ExternalDocs, Example: typ.Example}
-	// What documents the field is the field's, if it has it, and never merges.
+	// The field's own documentation takes precedence. Documentation is never merged.
 	if own.Description != "" {
 		out.Description = own.Description
 	}
@@ -74,7 +75,7 @@ func children(s *props, f func(*props)) {
 	}
 }
 
-// merge draws every allOf in s into the schema that has it, outermost first.
+// merge merges every allOf in s into its parent, outermost first.
 func (b *builder) merge(s *props) {
 	parts := s.AllOf
 	s.AllOf = nil
@@ -84,19 +85,20 @@ func (b *builder) merge(s *props) {
 	children(s, b.merge)
 }
 
-// mergeInto makes dst say what src says too.
+// mergeInto adds the constraints of src to dst.
 func (b *builder) mergeInto(dst *props, src props) {
 	for _, part := range src.AllOf {
 		b.mergeInto(dst, part)
 	}
-	var dstOnly, srcOnly props // what they disagree on: both must hold, so both go into an allOf
+	// Constraints that differ and that both must hold: both go into an allOf.
+	var dstOnly, srcOnly props
 	disagree := false
 	d, s := reflect.ValueOf(dst).Elem(), reflect.ValueOf(src)
 	for i := range d.NumField() {
 		from, to := s.Field(i), d.Field(i)
 		switch name := d.Type().Field(i).Name; name {
 		case "AllOf", "Title", "Description", "Example", "ExternalDocs":
-			continue // merged above; documentation has been chosen already
+			continue // merged above; expand has chosen the documentation
 		case "Enum":
 			if len(dst.Enum) == 0 && len(src.Enum) > 0 {
 				dst.Enum = slices.Clone(src.Enum)
@@ -128,12 +130,14 @@ func (b *builder) mergeInto(dst *props, src props) {
 	}
 }
 
-// equal compares what can be compared: values, not what pointers other than to sizes point to.
+// equal reports whether two values are equal. It compares no pointers and no incomparable values,
+// and returns false for them.
 func equal(a, b reflect.Value) bool {
 	return a.Comparable() && a.Kind() != reflect.Pointer && a.Equal(b)
 }
 
-// reconcile merges a field that both schemas have, differently, into dst; false if it has no one way to be merged.
+// reconcile merges a field that both schemas set, differently, into dst. It returns false if the
+// field cannot be merged.
 func (b *builder) reconcile(name string, dst, src *props) bool {
 	switch name {
 	case "Properties":

@@ -2,14 +2,14 @@ package crd
 
 import "strings"
 
-// reserved are words that YAML 1.1 reads as something else than text.
+// reserved are words that YAML 1.1 does not read as text.
 var reserved = map[string]bool{"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true, "true": true, "false": true, "null": true}
 
-// width is where long lines are folded, at the next space.
+// width is the column after which long lines are folded, at the next space.
 const width = 80
 
-// simple is a text as YAML, where it is plain to see how: prose and identifiers. Others are for the package that knows all the rules. The
-// text begins at a column, of a line with that indent.
+// simple encodes text as YAML if that is straightforward: prose and identifiers. It leaves other
+// text to the YAML package. The text begins at column, in a line with the given indentation.
 func simple(s string, column int, indent string) (string, bool) {
 	if s == "" || !(s[0] >= 'a' && s[0] <= 'z' || s[0] >= 'A' && s[0] <= 'Z') || s[len(s)-1] == ' ' || s[len(s)-1] == '\n' {
 		return "", false
@@ -25,7 +25,7 @@ func simple(s string, column int, indent string) (string, bool) {
 		case c < ' ' || c > '~':
 			return "", false
 		case c == ':' && (i+1 == len(s) || s[i+1] == ' ' || s[i+1] == '\n'), c == '#' && s[i-1] == ' ':
-			if !strings.Contains(s, "\n") { // in a block they mean nothing
+			if !strings.Contains(s, "\n") { // in a block scalar they have no meaning
 				return "", false
 			}
 		}
@@ -44,7 +44,7 @@ func simple(s string, column int, indent string) (string, bool) {
 	return b.String(), true
 }
 
-// fold breaks a line at single spaces beyond the width.
+// fold breaks a line at the first single space after each width.
 func fold(s string, column int, indent string) string {
 	if column+len(s) <= width {
 		return s + "\n"

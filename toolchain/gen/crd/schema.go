@@ -14,7 +14,7 @@ import (
 
 type props = apiextensionsv1.JSONSchemaProps
 
-// builder makes the schemas of types and keeps them.
+// builder builds the schemas of types and caches them.
 type builder struct {
 	api  *model.API
 	opts Options
@@ -22,8 +22,8 @@ type builder struct {
 	made    map[string]*props // by type: step 1, with references
 	names   map[string]*loader.Named
 	errs    []error
-	seen    map[string]bool // messages, as a type is reached on many ways
-	current model.Type      // the declaration that is read, for the places of errors
+	seen    map[string]bool // error messages: a type can be reached in several ways
+	current model.Type      // the declaration that is read, for the positions of errors
 	field   *model.Field
 }
 
@@ -38,7 +38,7 @@ func (b *builder) fail(err error) {
 	}
 }
 
-// failf reports at the field or type that is being read.
+// failf reports an error at the field or type that is being read.
 func (b *builder) failf(format string, args ...any) {
 	switch {
 	case b.field != nil:
@@ -56,7 +56,7 @@ func (b *builder) takeErrors() []error {
 	return errs
 }
 
-// named is a declared type's schema with references (step 1).
+// named returns a declared type's schema with references (step 1).
 func (b *builder) named(n *loader.Named) *props {
 	key := n.String()
 	if s := b.made[key]; s != nil {
@@ -67,7 +67,7 @@ func (b *builder) named(n *loader.Named) *props {
 		b.made[key] = s
 		return s
 	}
-	b.made[key] = &props{} // a type may refer to itself; expanding the reference finds that out
+	b.made[key] = &props{} // a type may refer to itself; expand reports that
 	outer, outerField := b.current, b.field
 	b.current, b.field = *b.api.Type(n.Decl), nil
 	s := b.declared(n)
@@ -76,7 +76,7 @@ func (b *builder) named(n *loader.Named) *props {
 	return s
 }
 
-// declared is named without the bookkeeping.
+// declared is named without its cache.
 func (b *builder) declared(n *loader.Named) *props {
 	t := b.current
 	if loader.Implements(n, "MarshalJSON") {
@@ -101,7 +101,7 @@ func (b *builder) declared(n *loader.Named) *props {
 	return s
 }
 
-// typ is the schema of any type, named ones as references.
+// typ returns the schema of any type; named types are references.
 func (b *builder) typ(t loader.Type) *props {
 	switch t := t.(type) {
 	case *loader.Basic:
@@ -177,7 +177,7 @@ func (b *builder) reference(n *loader.Named) *props {
 	return ref
 }
 
-// mapping is the schema of a map, whose keys are strings or marshal themselves as text.
+// mapping returns the schema of a map. Its keys are strings or marshal themselves as text.
 func (b *builder) mapping(t *loader.Map) *props {
 	key, ok := t.Key.Underlying().(*loader.Basic)
 	if (!ok || key.Name != "string") && !loader.Implements(t.Key, "MarshalText") {
@@ -187,7 +187,7 @@ func (b *builder) mapping(t *loader.Map) *props {
 	return &props{Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Schema: b.typ(t.Elem), Allows: true}}
 }
 
-// structure is the schema of a struct. Embedded structs are in allOf, to be merged.
+// structure returns the schema of a struct. Embedded structs are in allOf, which is merged later.
 func (b *builder) structure(st *loader.Struct) *props {
 	s := &props{Type: "object", Properties: map[string]props{}}
 	oneOf := b.oneOfFields()
@@ -253,7 +253,8 @@ func (b *builder) structure(st *loader.Struct) *props {
 	return s
 }
 
-// required tells from a field's markers, and, where they are silent, from its default.
+// required reports whether a field is required, from its markers or else from optional, the
+// default.
 func required(ms marker.Markers, optional bool) bool {
 	switch {
 	case ms.Has("kubebuilder:validation:Optional"):

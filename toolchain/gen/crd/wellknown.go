@@ -6,10 +6,11 @@ import (
 	"kelson.dev/toolchain/loader"
 )
 
-// quantityPattern is the form that resource.ParseQuantity reads.
+// quantityPattern is the syntax that resource.ParseQuantity accepts.
 const quantityPattern = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$`
 
-// wellKnown is the schema of a type of Kubernetes' own that writes itself to JSON otherwise than its fields say; nil for all others.
+// wellKnown returns the schema of a type of Kubernetes whose JSON form does not follow from its
+// fields; nil for all other types.
 func (b *builder) wellKnown(n *loader.Named) *props {
 	yes := true
 	intOrString := []props{{Type: "integer"}, {Type: "string"}}
@@ -39,7 +40,7 @@ func (b *builder) wellKnown(n *loader.Named) *props {
 	return nil
 }
 
-// objectMeta is the schema of what users write in metadata.
+// objectMeta is the schema of the metadata that users write.
 func objectMeta() *props {
 	text := props{Type: "string"}
 	texts := props{Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: &text}}

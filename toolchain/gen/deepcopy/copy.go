@@ -4,16 +4,16 @@ import (
 	"kelson.dev/toolchain/loader"
 )
 
-// methods are the copy methods that a type has by hand.
+// methods are the hand-written copy methods of a type.
 type methods struct {
-	copy, copyPtr bool // DeepCopy; it has a pointer receiver and returns a pointer
+	copy, copyPtr bool // there is a DeepCopy; its receiver and result are pointers
 	into          bool // DeepCopyInto
 }
 
 func (m methods) any() bool { return m.copy || m.into }
 
-// manual finds the copy methods that are written by hand on t, or on what t points to. Generated files are not read, so that they count
-// for nothing.
+// manual returns the hand-written copy methods of t, or of the type that t points to. Generated
+// files are not read, so their methods do not count.
 func manual(t loader.Type) methods {
 	var m methods
 	if c := loader.FindMethod(t, "DeepCopy"); c != nil && c.Func.Type.Params.NumFields() == 0 && c.Func.Type.Results.NumFields() == 1 {
@@ -25,7 +25,7 @@ func manual(t loader.Type) methods {
 	return m
 }
 
-// isReference says that values of the underlying type share what they refer to and may be nil.
+// isReference reports whether copies of a value of the underlying type share data and may be nil.
 func isReference(t loader.Type) bool {
 	switch t.(type) {
 	case *loader.Pointer, *loader.Slice, *loader.Map:
@@ -34,7 +34,7 @@ func isReference(t loader.Type) bool {
 	return false
 }
 
-// flat says that assigning a value copies it wholly.
+// flat reports whether an assignment copies a value completely.
 func flat(t loader.Type) bool {
 	switch u := t.Underlying().(type) {
 	case *loader.Basic:
@@ -42,7 +42,7 @@ func flat(t loader.Type) bool {
 	case *loader.Array:
 		return flat(u.Elem)
 	case *loader.Struct:
-		// Fields that settle it without looking into further types come first.
+		// Check first the fields that can be decided without resolving other types.
 		for _, f := range u.Fields {
 			if _, named := f.Type().(*loader.Named); !named && !flat(f.Type()) {
 				return false
@@ -58,13 +58,15 @@ func flat(t loader.Type) bool {
 	return false
 }
 
-// callable says that a struct type has copy methods, or will have them: it is named, and not generic. Others are written out in place.
+// callable reports whether a type has copy methods, or will have them: it is named, and not
+// generic. Copies of other types are written out in place.
 func callable(t loader.Type) bool {
 	n, ok := t.(*loader.Named)
 	return ok && (len(n.Args) == 0 && !n.Decl.Alias || manual(n).any())
 }
 
-// copyIsPointer says that the DeepCopy method of t (there, or to be generated) returns a pointer.
+// copyIsPointer reports whether the DeepCopy method of t, existing or to be generated, returns a
+// pointer.
 func copyIsPointer(t loader.Type, m methods) bool {
 	if m.copy {
 		return m.copyPtr
@@ -76,7 +78,8 @@ func copyIsPointer(t loader.Type, m methods) bool {
 	return !isReference(u)
 }
 
-// into writes statements that copy *in to *out, two non-nil pointers to t. name is how t is written here.
+// into generates statements that copy *in to *out, two non-nil pointers to t. name is the name of t
+// in this file.
 func (g *generator) into(t loader.Type, name string) {
 	switch u := t.Underlying().(type) {
 	case *loader.Basic:
@@ -129,7 +132,7 @@ func (g *generator) intoStruct(t loader.Type, st *loader.Struct) {
 	g.field = outer
 }
 
-// structField copies what `*out = *in` left shared.
+// structField generates statements that copy what `*out = *in` shares.
 func (g *generator) structField(f *loader.Field) {
 	t, name := f.Type(), f.Name
 	u := t.Underlying()
@@ -190,7 +193,7 @@ func (g *generator) intoArray(a *loader.Array) {
 	g.linef("}")
 }
 
-// element copies (*in)[i], which is not flat, to (*out)[i].
+// element generates statements that copy (*in)[i], which is not flat, to (*out)[i].
 func (g *generator) element(elem loader.Type) {
 	u := elem.Underlying()
 	switch {

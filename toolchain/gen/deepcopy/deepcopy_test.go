@@ -24,7 +24,7 @@ var (
 	_ runtime.Object = fixture.List{}
 )
 
-// GEN-01: the fixture's methods are those that are generated now.
+// GEN-01: the methods of the fixture are up to date.
 func TestFixtureIsCurrent(t *testing.T) {
 	ws, err := loader.Open(t.Context(), loader.Config{Dir: "internal/fixture"})
 	if err != nil {
@@ -54,7 +54,7 @@ func TestFixtureIsCurrent(t *testing.T) {
 	}
 }
 
-// GEN-01: a copy equals its original, and shares nothing with it.
+// GEN-01: a copy equals its original and shares no memory with it.
 func TestCopies(t *testing.T) {
 	for seed := range uint64(30) {
 		in := &fixture.Everything{}
@@ -86,7 +86,7 @@ func TestCopies(t *testing.T) {
 
 type filler struct{ *rand.Rand }
 
-// fill sets a value to something, a third of what may be nil to nil.
+// fill sets a value to random content; a third of the values that may be nil are.
 func (f *filler) fill(v reflect.Value, depth int) {
 	if !v.CanSet() {
 		return
@@ -134,7 +134,7 @@ func (f *filler) fill(v reflect.Value, depth int) {
 	}
 }
 
-// forgetCounts makes Manuals equal that were copied another number of times.
+// forgetCounts resets the counts of Manuals, which depend on how often they were copied.
 func forgetCounts(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -164,7 +164,7 @@ func forgetCounts(v reflect.Value) {
 	}
 }
 
-// shared is the path of a pointer, slice or map that both have, or "".
+// shared returns the path of a pointer, slice or map that both values share, or "".
 func shared(a, b reflect.Value, path string) string {
 	switch a.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map:

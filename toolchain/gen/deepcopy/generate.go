@@ -98,14 +98,14 @@ type generator struct {
 	*source.File
 	pkg    *loader.Package
 	errs   []error
-	owner  *loader.Decl // the type that is written
+	owner  *loader.Decl // the type whose methods are generated
 	field  *loader.Field
-	inline []*loader.Named // generic types being written out, against recursion
+	inline []*loader.Named // generic types that are written out in place, to detect recursion
 }
 
 func (g *generator) linef(format string, args ...any) { g.Printf(format, args...) }
 
-// syntax is how a type is written in the file.
+// syntax returns the source text of a type in this file.
 func (g *generator) syntax(t loader.Type) string {
 	s, err := g.Spell(t)
 	if err != nil {
@@ -114,7 +114,7 @@ func (g *generator) syntax(t loader.Type) string {
 	return s
 }
 
-// fail reports a type that cannot be copied, at the field that has it.
+// fail reports a type that cannot be copied, at the field of that type.
 func (g *generator) fail(t loader.Type, why string) {
 	pos := g.owner.Pos()
 	name := g.owner.Name
@@ -129,7 +129,7 @@ func (g *generator) fail(t loader.Type, why string) {
 	g.errs = append(g.errs, loader.Errorf(pos, "%s cannot be deep-copied: %s", name, why))
 }
 
-// typ writes the methods of one type that are not there yet.
+// typ generates the missing methods of a type.
 func (g *generator) typ(t *model.Type) {
 	g.owner, g.field = t.Decl, nil
 	name, have := t.Name, manual(t.Type())

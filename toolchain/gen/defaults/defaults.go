@@ -74,13 +74,13 @@ type generator struct {
 	Config
 	*source.File
 	local   map[string]*loader.Package
-	has     map[string]bool // by type: there is something to fill in
-	written map[string]bool // inner functions that are there or will be
+	has     map[string]bool // by type: it or a type in it has defaults
+	written map[string]bool // inner functions that are or will be generated
 	queue   []*loader.Named
 	errs    []error
 }
 
-// manual is the call of the SetDefaults_ function of a type, "" if it has none.
+// manual returns the SetDefaults_ function of a type, or "".
 func (g *generator) manual(n *loader.Named) string {
 	p := g.local[n.Decl.Pkg.Path]
 	if p == nil || len(n.Args) > 0 {
@@ -100,7 +100,7 @@ func (g *generator) manual(n *loader.Named) string {
 	return ""
 }
 
-// needed says that there is something to fill in, in a value of the type or below it.
+// needed reports whether a value of the type, or a value in it, has defaults.
 func (g *generator) needed(t loader.Type, within map[string]bool) bool {
 	switch t := t.(type) {
 	case *loader.Pointer:
@@ -119,7 +119,7 @@ func (g *generator) needed(t loader.Type, within map[string]bool) bool {
 			return known
 		}
 		if within[key] || g.local[t.Decl.Pkg.Path] == nil {
-			return false // what is not of this project has its own defaults, or none
+			return false // types of other projects have their own defaults, or none
 		}
 		within[key] = true
 		defer delete(within, key)
@@ -131,7 +131,7 @@ func (g *generator) needed(t loader.Type, within map[string]bool) bool {
 		} else {
 			found = found || g.needed(t.Underlying(), within)
 		}
-		if found || len(within) == 1 { // inside a circle a no may come of having been there before
+		if found || len(within) == 1 { // a negative result inside a recursion may be incomplete
 			g.has[key] = found
 		}
 		return found
@@ -139,7 +139,7 @@ func (g *generator) needed(t loader.Type, within map[string]bool) bool {
 	return false
 }
 
-// fields are those of a struct, with their markers.
+// fields returns the fields of a struct with their markers.
 func (g *generator) fields(n *loader.Named) []*model.Field {
 	st, ok := n.Underlying().(*loader.Struct)
 	if !ok {
@@ -173,7 +173,7 @@ func (g *generator) inner(n *loader.Named) string {
 	return "setDefaults_" + name
 }
 
-// function writes the function that fills in a value.
+// function generates the function that sets the defaults of a value.
 func (g *generator) function(name, what string, n *loader.Named) {
 	g.Printf("// %s %s.\nfunc %s(in *%s) {", name, what, name, g.Type(n))
 	if call := g.manual(n); call != "" {
@@ -245,7 +245,8 @@ func element(t loader.Type) loader.Type {
 	return t
 }
 
-// address calls the function of a type with a pointer, or looks further into what has no name.
+// address generates a call of the type's function with a pointer, or the defaults in place if the
+// type has no name.
 func (g *generator) address(t loader.Type, pointer, value string) {
 	n, ok := t.(*loader.Named)
 	if !ok {
@@ -260,8 +261,8 @@ func (g *generator) address(t loader.Type, pointer, value string) {
 	g.Printf("%s(%s)", name, pointer)
 }
 
-// set writes the statement that fills in a field. raw is the default as written, value what it is
-// as JSON; nil if it names a constant.
+// set generates the statement that sets a field. raw is the default as written, value its JSON
+// value, or nil if raw names a constant.
 func (g *generator) set(f *model.Field, raw string, value any) error {
 	at := "in." + f.Name
 	t, isPointer := f.Type(), false
@@ -273,7 +274,7 @@ func (g *generator) set(f *model.Field, raw string, value any) error {
 		return err
 	}
 	switch {
-	case literal == "": // a composite, from JSON
+	case literal == "": // a composite value, decoded from JSON
 		condition := fmt.Sprintf("%s == nil", at)
 		if zero == "struct" && !isPointer {
 			condition = g.Use("reflect", "reflect", "reflect") + ".ValueOf(" + at + ").IsZero()"
@@ -295,7 +296,8 @@ func quoted(s string) string {
 	return "`" + s + "`"
 }
 
-// literal is a default in Go, and the zero value that it takes the place of. Composites have none.
+// literal returns a default as Go source, and the zero value that it replaces. Both are empty for
+// composite types.
 func (g *generator) literal(t loader.Type, raw string, value any) (literal, zero string, err error) {
 	if inner, ok := strings.CutPrefix(raw, "ref("); ok {
 		literal = g.constant(strings.TrimSuffix(inner, ")"))
@@ -341,7 +343,7 @@ func (g *generator) literal(t loader.Type, raw string, value any) (literal, zero
 	return "", "", fmt.Errorf("cannot be a value of %s", t)
 }
 
-// constant is a Go constant that ref(…) names: of this package, or with an import path.
+// constant returns the Go constant that ref(…) names: of this package, or with an import path.
 func (g *generator) constant(name string) string {
 	i := strings.LastIndexByte(name, '.')
 	if i < 0 {

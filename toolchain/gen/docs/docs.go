@@ -75,12 +75,12 @@ type writer struct {
 	local  map[string]bool
 	wanted map[string]*model.Type
 	queue  []*model.Type
-	within []string // embedded structs, against circles
+	within []string // the embedded structs around it, to detect recursion
 }
 
 func (w *writer) linef(format string, args ...any) { fmt.Fprintf(&w.b, format+"\n", args...) }
 
-// kind is a section with the names of the resource.
+// kind writes a section with the names of the resource.
 func (w *writer) kind(t *model.Type) {
 	w.linef("## %s\n", t.Name)
 	w.prose(t.Doc)
@@ -107,7 +107,7 @@ func (w *writer) kind(t *model.Type) {
 	w.table(t)
 }
 
-// typ is a section of a type below a kind.
+// typ writes the section of a type that a kind uses.
 func (w *writer) typ(t *model.Type) {
 	w.linef("### %s\n", t.Name)
 	w.prose(t.Doc)
@@ -119,7 +119,7 @@ func (w *writer) typ(t *model.Type) {
 	w.constants(t)
 }
 
-// constants are the values that are declared with a type.
+// constants returns the constants that are declared with a type.
 func (w *writer) constants(t *model.Type) {
 	any := false
 	for _, c := range t.Pkg.Consts() {
@@ -199,7 +199,7 @@ func deref(t loader.Type) loader.Type {
 	return t
 }
 
-// typeOf is a type as users know it, with a link to its section.
+// typeOf returns a type as users write it, with a link to its section.
 func (w *writer) typeOf(t loader.Type) string {
 	switch t := t.(type) {
 	case *loader.Pointer:
@@ -244,7 +244,7 @@ func (w *writer) typeOf(t loader.Type) string {
 	return "any value"
 }
 
-// foreign is a type of another project, with a link to its documentation.
+// foreign returns a type of another project, with a link to its documentation.
 func (w *writer) foreign(n *loader.Named) string {
 	switch n.Decl.Name {
 	case "Time", "MicroTime":
@@ -259,7 +259,8 @@ func (w *writer) foreign(n *loader.Named) string {
 	return "[" + n.Decl.Name + "](https://pkg.go.dev/" + n.Decl.Pkg.Path + "#" + n.Decl.Name + ")"
 }
 
-// rules are the validations and the default of a field or type, in words, each after a comma.
+// rules returns the validations and the default of a field or type in words, each preceded by a
+// comma.
 func rules(ms marker.Markers) string {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, ", "+format, args...) }
@@ -315,7 +316,7 @@ func rules(ms marker.Markers) string {
 	return b.String()
 }
 
-// cell is text that fits in a table's cell.
+// cell returns text that is valid in a table's cell.
 func cell(s string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`)
 }

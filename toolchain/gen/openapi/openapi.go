@@ -69,7 +69,7 @@ func GetOpenAPIDefinitions(ref $commonapi.ReferenceCallback) map[string]$commona
 	return g.Bytes(source.Options{Header: cfg.Header})
 }
 
-// selected says that a type is defined though nothing need refer to it.
+// selected reports whether a type gets a definition even if no other definition refers to it.
 func selected(p *model.Package, t *model.Type) bool {
 	if t.Generic() || !ast.IsExported(t.Name) {
 		return false
@@ -99,7 +99,7 @@ type generator struct {
 	owner *model.Type
 }
 
-// want has a type defined, once.
+// want schedules the definition of a type, once.
 func (g *generator) want(n *loader.Named) {
 	if g.done[n.String()] == nil {
 		g.done[n.String()] = n
@@ -107,8 +107,7 @@ func (g *generator) want(n *loader.Named) {
 	}
 }
 
-// name is what the definition of a type is called: by the package's model name, or by its import
-// path.
+// name returns the name of a type's definition: from the package's model name or its import path.
 func (g *generator) name(n *loader.Named) string {
 	prefix := n.Decl.Pkg.Path
 	if m := g.API.Type(n.Decl).Markers.Get("k8s:openapi-model-package"); m != nil {
@@ -119,7 +118,7 @@ func (g *generator) name(n *loader.Named) string {
 	return prefix + "." + n.Decl.Name
 }
 
-// function is the name of the function that makes a definition.
+// function returns the name of the function that returns a definition.
 func function(name string) string {
 	return "schema_" + strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
@@ -129,7 +128,7 @@ func function(name string) string {
 	}, name)
 }
 
-// definition is the function for one type.
+// definition generates the function for a type.
 func (g *generator) definition(n *loader.Named) string {
 	t := g.API.Type(n.Decl)
 	g.owner = t
@@ -158,18 +157,18 @@ func (g *generator) definition(n *loader.Named) string {
 	}
 	text := "func §function(ref §common.ReferenceCallback) §common.OpenAPIDefinition {\n" + body + "\n}\n\n"
 	for name, value := range vars {
-		text = strings.ReplaceAll(text, "§"+name, value) // no $, which documentation may well have
+		text = strings.ReplaceAll(text, "§"+name, value) // not $, which documentation may contain
 	}
 	return text
 }
 
-// method says that the type has a method of that name, which generated definitions call.
+// method reports whether the type has a method that generated definitions call.
 func method(n *loader.Named, name string) bool {
 	m := loader.FindMethod(n, name)
 	return m != nil && m.Func.Type.Params.NumFields() == 0
 }
 
-// description is the member of a schema, or nothing.
+// description returns the schema's member description, or "".
 func description(doc string) string {
 	if text := paragraphs(doc); text != "" {
 		return fmt.Sprintf("Description: %q,\n", text)
@@ -177,8 +176,8 @@ func description(doc string) string {
 	return ""
 }
 
-// paragraphs is documentation as OpenAPI has it: the lines of a paragraph are one, indented lines
-// stay lines.
+// paragraphs returns documentation in OpenAPI's form: each paragraph on one line, indented lines
+// unchanged.
 func paragraphs(doc string) string {
 	var b strings.Builder
 	trim := func() {
@@ -204,7 +203,8 @@ func paragraphs(doc string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// ModelNames is the source of OpenAPIModelName methods; nil if the package does not ask for them.
+// ModelNames returns the source of OpenAPIModelName methods; nil if the package does not request
+// them.
 func ModelNames(p *model.Package, header string) ([]byte, error) {
 	prefix := ""
 	if m := p.Markers.Get("k8s:openapi-model-package"); m != nil {

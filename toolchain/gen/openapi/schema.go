@@ -24,7 +24,8 @@ func (g *generator) fail(f *model.Field, format string, args ...any) {
 	g.errs = append(g.errs, loader.Errorf(f.Pos(), g.owner.Name+"."+f.Name+": "+format, args...))
 }
 
-// structure is the members of a struct's schema, and the definitions it refers to, both as Go.
+// structure returns the members of a struct's schema as Go source, and the names of the definitions
+// to which it refers.
 func (g *generator) structure(n *loader.Named) (schema string, refs []string) {
 	w := &writer{generator: g, refs: map[string]bool{}}
 	t := g.API.Type(n.Decl)
@@ -45,15 +46,15 @@ func (g *generator) structure(n *loader.Named) (schema string, refs []string) {
 	return b.String(), slices.Sorted(maps.Keys(w.refs))
 }
 
-// writer writes the schemas of one struct's fields.
+// writer generates the schemas of a struct's fields.
 type writer struct {
 	*generator
 	required []string
 	refs     map[string]bool
-	within   []*loader.Decl // structs being written out in place, against circles
+	within   []*loader.Decl // structs that are written out in place, to detect recursion
 }
 
-// members are the properties; those of embedded structs too.
+// members returns the properties, including those of embedded structs.
 func (w *writer) members(n *loader.Named) string {
 	st, ok := n.Underlying().(*loader.Struct)
 	if !ok || slices.Contains(w.within, n.Decl) {
@@ -109,11 +110,11 @@ func deref(t loader.Type) loader.Type {
 	return t
 }
 
-// value is the members of the schema of a type.
+// value returns the members of the schema of a type.
 func (w *writer) value(f *model.Field, t loader.Type) string {
 	t = deref(t)
 	if n, ok := t.(*loader.Named); ok {
-		if typ, format := common.OpenAPITypeFormat(n.String()); typ != "" { // time.Time
+		if typ, format := common.OpenAPITypeFormat(n.String()); typ != "" { // such as time.Time
 			return fmt.Sprintf("Type: []string{%q},\nFormat: %q,\n", typ, format)
 		}
 	}
@@ -170,7 +171,7 @@ func (w *writer) list(f *model.Field, elem loader.Type) string {
 	return "Type: []string{\"array\"},\nItems: &§spec.SchemaOrArray{\nSchema: &§spec.Schema{\nSchemaProps: §spec.SchemaProps{\n" + w.value(f, elem) + "},\n},\n},\n"
 }
 
-// inline is the schema of an instance of a generic type, in place.
+// inline returns the schema of an instance of a generic type, written out in place.
 func (w *writer) inline(n *loader.Named) string {
 	inner := &writer{generator: w.generator, refs: w.refs, within: w.within}
 	out := "Type: []string{\"object\"},\nProperties: map[string]§spec.Schema{\n" + inner.members(n) + "},\n"
@@ -180,8 +181,8 @@ func (w *writer) inline(n *loader.Named) string {
 	return out
 }
 
-// defaultOf is the default of a field: as its markers say, or the zero value where Go cannot leave
-// it out.
+// defaultOf returns the default of a field: from its markers, or the zero value if Go cannot omit
+// the field.
 func (w *writer) defaultOf(f *model.Field, omit bool) string {
 	var value any
 	m := f.Markers.Get("default")
@@ -214,7 +215,7 @@ func sameJSON(a, b any) bool {
 	return string(x) == string(y)
 }
 
-// literal is a JSON value in Go.
+// literal returns a JSON value as Go source.
 func literal(v any) string {
 	switch v := v.(type) {
 	case json.Number:
@@ -259,8 +260,7 @@ func (w *writer) enforced(t loader.Type, omit bool) any {
 	return nil
 }
 
-// extensions are x-kubernetes-… members, from markers or, where there are none, from the field's
-// tag.
+// extensions returns x-kubernetes-… members, from markers or else from the field's tag.
 func extensions(ms marker.Markers, tag string, unions ...union) string {
 	values := map[string][]string{}
 	named := map[string]string{"listType": "x-kubernetes-list-type", "listMapKey": "x-kubernetes-list-map-keys", "mapType": "x-kubernetes-map-type",
@@ -301,7 +301,7 @@ func extensions(ms marker.Markers, tag string, unions ...union) string {
 	return b.String()
 }
 
-// enum is the values of a string type marked +enum.
+// enum holds the values of a string type marked +enum.
 type enum []enumValue
 
 type enumValue struct{ value, comment string }
@@ -331,7 +331,7 @@ func (w *writer) enum(t loader.Type) enum {
 
 var spaces = regexp.MustCompile(`\s+`)
 
-// doc is what the values mean, to stand below the field's own documentation.
+// doc describes the values, as an appendix to the field's own documentation.
 func (e enum) doc() string {
 	if len(e) == 0 {
 		return ""
@@ -344,7 +344,7 @@ func (e enum) doc() string {
 	return "\n\nPossible enum values:\n" + strings.Join(lines, "\n")
 }
 
-// values is the member of a schema.
+// values returns the schema's member Enum.
 func (e enum) values() string {
 	if len(e) == 0 {
 		return ""

@@ -9,13 +9,14 @@ import (
 	"kelson.dev/toolchain/loader"
 )
 
-// union is several fields of which one is set, and perhaps the field that says which.
+// union is a group of fields of which one is set, and optionally a field that names it.
 type union struct {
 	discriminator string
-	members       map[string]string // by their names in JSON, the names in Go
+	members       map[string]string // JSON names to Go names
 }
 
-// unions are those of a struct: the struct itself if it is marked +union, its members marked +unionDeprecated, and those of what it embeds.
+// unions returns the unions of a struct: the struct itself if it is marked +union, its fields
+// marked +unionDeprecated, and the unions of embedded structs.
 func (g *generator) unions(n *loader.Named, within ...*loader.Decl) []union {
 	st, ok := n.Underlying().(*loader.Struct)
 	if !ok || slices.Contains(within, n.Decl) {
@@ -56,7 +57,7 @@ func (g *generator) unions(n *loader.Named, within ...*loader.Decl) []union {
 	return found
 }
 
-// unionExtension is the extension's member in Go, or nothing.
+// unionExtension returns the extension's member as Go source, or "".
 func unionExtension(list []union) string {
 	if len(list) == 0 {
 		return ""

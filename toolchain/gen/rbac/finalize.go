@@ -14,13 +14,13 @@ const (
 	reconcilePath    = libraryModule + "/reconcile"
 	unstructuredPath = "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	// finalizerVerb is how reconcile.For adds and removes a finalizer: by a patch of the object itself,
-	// not of a subresource.
+	// finalizerVerb is how reconcile.For adds and removes a finalizer: by a patch of the object
+	// itself, not of a subresource.
 	finalizerVerb = "patch"
 )
 
-// addFinalizers adds the rules that methods Finalize need. It returns a warning for each method whose
-// resource is unknown, unless a marker of its package grants the verb for some resource.
+// addFinalizers adds the rules that methods Finalize need. It returns a warning for each method
+// whose resource is unknown, unless a marker of its package grants the verb for some resource.
 //
 // Methods are found by name and signature on the declared types of the API's packages. A method
 // Finalize whose object type is a type parameter is ignored.
@@ -50,7 +50,8 @@ func (c *collector) addFinalizers(api *model.API) (warnings []error) {
 	return warnings
 }
 
-// finalized returns T if the method's signature is func(context.Context, *T) (reconcile.Result, error).
+// finalized returns T if the method's signature is func(context.Context, *T) (reconcile.Result,
+// error).
 func finalized(p *model.Package, m *loader.Method) (*loader.Named, bool) {
 	if m.Func.Type.Params.NumFields() != 2 || m.Func.Type.Results.NumFields() != 2 {
 		return nil, false // without resolving the types, which may load packages

@@ -2,15 +2,15 @@
 //
 //	// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create
 //
-// and from what reconcilers of kelson.dev/operator do by themselves: the library adds and removes the
-// finalizer of a reconciler that has a method
+// and from what reconcilers of kelson.dev/operator do by themselves: the library adds and removes
+// the finalizer of a reconciler that has a method
 //
 //	Finalize(ctx context.Context, obj *T) (operator.Result, error)
 //
 // with a patch of the object, so the role gets the verb patch for the resource of T.
 //
-// Rules that differ in one member only are merged, and all are sorted, so the file does not depend on
-// where the markers are. Rules with a namespace go into a Role in that namespace, others into a
+// Rules that differ in one member only are merged, and all are sorted, so the file does not depend
+// on where the markers are. Rules with a namespace go into a Role in that namespace, others into a
 // ClusterRole. roleName selects a role with another name than DefaultRole.
 package rbac
 
@@ -43,8 +43,9 @@ type Role struct {
 	Rules           []rbacv1.PolicyRule
 }
 
-// Roles collects the rules of all packages and merges them, sorted by namespace and name. The second
-// result lists reconcilers that need a rule that Roles cannot derive; each is a *loader.Error.
+// Roles collects the rules of all packages and merges them, sorted by namespace and name. The
+// second result lists reconcilers that need a rule that Roles cannot derive; each is a
+// *loader.Error.
 func Roles(api *model.API, ws *loader.Workspace) ([]Role, []error) {
 	var c collector
 	for _, p := range api.Packages {

@@ -1,9 +1,9 @@
 package source
 
-// Package is one that generated code uses.
+// Package is a package that generated code uses.
 type Package struct{ Path, Clause string }
 
-// Packages are those that texts name by $alias.
+// Packages are the packages that texts can name as $alias.
 var Packages = map[string]Package{
 	"bytes":   {"bytes", "bytes"},
 	"context": {"context", "context"},

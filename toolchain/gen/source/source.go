@@ -83,7 +83,8 @@ func (f *File) Expanded(text string, vars Vars) string {
 			return v
 		}
 		if p, ok := Packages[name]; ok {
-			return f.Use(p.Path, p.Clause, strings.TrimSuffix(name, "_")) // $types_ where $types is a var
+			// $types_ where types is a variable
+			return f.Use(p.Path, p.Clause, strings.TrimSuffix(name, "_"))
 		}
 		f.errs = append(f.errs, fmt.Errorf("the generator's text has an unknown name $%s", name))
 		return name

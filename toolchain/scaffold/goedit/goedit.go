@@ -136,7 +136,8 @@ func AddArgument(src []byte, c Call, expr string) ([]byte, error) {
 		}
 		return s.replace(at, at, comma+expr)
 	}
-	return s.replace(end, end, expr+",\n") // on a line of its own, as the last one, which then has a comma
+	// on a line of its own, as the last one, which then has a comma
+	return s.replace(end, end, expr+",\n")
 }
 
 // RemoveArgument removes an argument from a call, if it is there.
@@ -272,7 +273,8 @@ func RemoveImport(src []byte, importPath string) ([]byte, error) {
 	}
 	from, to := s.lines(s.offset(spec.Pos()), s.offset(spec.End()))
 	if from > 0 && blank(s.text, from-1) && to < len(s.text) && blankOrParen(s.text[to:]) {
-		from = bytes.LastIndexByte(s.text[:from-1], '\n') + 1 // the block's only line goes with the gap before it
+		// the block's only line goes with the gap before it
+		from = bytes.LastIndexByte(s.text[:from-1], '\n') + 1
 	}
 	return s.replace(from, to, "")
 }

@@ -33,7 +33,7 @@ var (
 )
 
 // CLI-01
-func TestWhatIsAddedIsTakenBackToTheByte(t *testing.T) {
+func TestRemoveRestoresBytes(t *testing.T) {
 	type edit func([]byte) ([]byte, error)
 	argument := func(c goedit.Call, expr string) [2]edit {
 		return [2]edit{
@@ -113,7 +113,7 @@ func TestWhatIsAddedIsTakenBackToTheByte(t *testing.T) {
 	}
 }
 
-func TestImportsThatAreUsedStay(t *testing.T) {
+func TestUsedImportsAreKept(t *testing.T) {
 	src, err := goedit.RemoveImport([]byte(program), "fmt")
 	if err != nil || string(src) != program {
 		t.Errorf("%v\n%s", err, src)
@@ -126,7 +126,7 @@ func TestImportsThatAreUsedStay(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeEditedIsSaid(t *testing.T) {
+func TestUneditableSourceIsAnError(t *testing.T) {
 	if _, err := goedit.AddArgument([]byte("package main\n"), parts, "x"); !errors.Is(err, goedit.ErrNoCall) {
 		t.Errorf("no call: %v", err)
 	}

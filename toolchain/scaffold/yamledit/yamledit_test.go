@@ -7,7 +7,7 @@ import (
 )
 
 // CLI-01
-func TestItemsComeAndGo(t *testing.T) {
+func TestAddAndRemoveItem(t *testing.T) {
 	for _, test := range []struct{ src, with string }{
 		{"", "resources:\n- b.yaml\n"},
 		{"# why\nnamespace: x\n", "# why\nnamespace: x\nresources:\n- b.yaml\n"},

@@ -1,4 +1,5 @@
-// Package data implements kelson data: checks, backups and restores of the state of a control plane.
+// Package data implements kelson data: checks, backups and restores of the state of a control
+// plane.
 package data
 
 import (
@@ -140,7 +141,8 @@ func writeBackup(name string, read func(io.Writer) error) (revision uint64, err 
 }
 
 func backupDirectory(ctx context.Context, dir string, encryption *flags.Encryption, w io.Writer) (err error) {
-	if _, err := checkDirectory(dir, encryption); err != nil { // fails also if the directory has no state
+	// fails also if the directory has no state
+	if _, err := checkDirectory(dir, encryption); err != nil {
 		return err
 	}
 	var backend store.Backend

@@ -46,8 +46,8 @@ func (c *clusterFlags) args() []string {
 	return args
 }
 
-// kubectl runs the linked-in kubectl on manifests. It must not be called concurrently: it sets kubectl's
-// process-wide handler of fatal errors.
+// kubectl runs the linked-in kubectl on manifests. It must not be called concurrently: it sets
+// kubectl's process-wide handler of fatal errors.
 func (c *clusterFlags) kubectl(ctx context.Context, objects manifests.Objects, out, errOut io.Writer, args ...string) (err error) {
 	input, err := objects.YAML()
 	if err != nil {
@@ -111,9 +111,9 @@ func (c *clusterFlags) apply(command *cobra.Command, objects manifests.Objects) 
 		"apply", "--server-side", "--force-conflicts", "--field-manager=kelson")
 }
 
-// freeConversions replaces the URLs of conversion webhooks, which an operator on a developer's machine
-// registered, by the service in the manifests. Server-side apply cannot remove a URL that another field
-// manager owns, and a URL and a service together are invalid.
+// freeConversions replaces the URLs of conversion webhooks, which an operator on a developer's
+// machine registered, by the service in the manifests. Server-side apply cannot remove a URL that
+// another field manager owns, and a URL and a service together are invalid.
 func (c *clusterFlags) freeConversions(ctx context.Context, objects manifests.Objects) error {
 	path := []string{"spec", "conversion", "webhook", "clientConfig"}
 	var objectClient client.Client
@@ -153,8 +153,8 @@ func (c *clusterFlags) freeConversions(ctx context.Context, objects manifests.Ob
 	return nil
 }
 
-// delete deletes the objects of manifests and waits until they are gone: first the definitions, while
-// the operator still runs and can finalize their objects, then the rest in reverse order.
+// delete deletes the objects of manifests and waits until they are gone: first the definitions,
+// while the operator still runs and can finalize their objects, then the rest in reverse order.
 func (c *clusterFlags) delete(command *cobra.Command, objects manifests.Objects, ignoreNotFound bool) error {
 	definitions, rest := objects.Split()
 	for _, part := range []manifests.Objects{definitions, rest.Reversed()} {

@@ -1,5 +1,5 @@
-// Package deploy implements the commands that bring an operator to a cluster or to other people: run,
-// install, uninstall, deploy, undeploy and package.
+// Package deploy implements the commands that bring an operator to a cluster or to other people:
+// run, install, uninstall, deploy, undeploy and package.
 package deploy
 
 import (

@@ -48,7 +48,8 @@ the environment, the operator runs without webhooks.`,
 				env = append(env, "KUBECONFIG="+path)
 			}
 			if os.Getenv("KELSON_LOCAL_WEBHOOKS") == "" && cluster.isHere() {
-				env = append(env, "KELSON_LOCAL_WEBHOOKS=true") // the operator then registers webhooks by URL
+				// the operator then registers webhooks by URL
+				env = append(env, "KELSON_LOCAL_WEBHOOKS=true")
 			}
 			if cluster.context != "" {
 				rest = append([]string{"--context=" + cluster.context}, rest...)

@@ -78,7 +78,8 @@ printed kubeconfig for kubectl in another terminal. Ctrl-C stops everything.`,
 	opts.AddUnconfinedFlag(f)
 	f.BoolVarP(&opts.Verbose, "verbose", "v", false, "log what the control plane does")
 	for _, name := range []string{"write-kubeconfig", "node", "secure-port", "verbose", "run-pods-unconfined-as-this-user"} {
-		c.MarkFlagsMutuallyExclusive("kubeconfig", name) // these configure the control plane of this process
+		// these configure the control plane of this process
+		c.MarkFlagsMutuallyExclusive("kubeconfig", name)
 	}
 	return c
 }
@@ -125,9 +126,10 @@ type cluster struct {
 	log        *devlog.Log
 	client     client.Client
 	kubeconfig string
-	follow     func(ctx context.Context, dir string) (stop func(), err error) // starts to log what happens
-	wait       func(context.Context, *waitfor.Condition) error
-	stop       func() error
+	// starts to log what happens
+	follow func(ctx context.Context, dir string) (stop func(), err error)
+	wait   func(context.Context, *waitfor.Condition) error
+	stop   func() error
 }
 
 func (o devOptions) start(ctx context.Context, out, errOut io.Writer) (*cluster, error) {
@@ -191,8 +193,8 @@ func otherCluster(kubeconfig string, out io.Writer) (*cluster, error) {
 	return c, nil
 }
 
-// followedKinds returns the kinds whose changes are logged in another cluster: the project's own, the
-// kinds that operators create most often, and Events.
+// followedKinds returns the kinds whose changes are logged in another cluster: the project's own,
+// the kinds that operators create most often, and Events.
 func followedKinds(dir string) ([]schema.GroupVersionKind, error) {
 	kinds := []schema.GroupVersionKind{
 		{Version: "v1", Kind: "Event"}, {Version: "v1", Kind: "Pod"}, {Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "batch", Version: "v1", Kind: "Job"},
@@ -215,7 +217,8 @@ func followedKinds(dir string) ([]schema.GroupVersionKind, error) {
 	return kinds, nil
 }
 
-// develop runs the development loop. It returns nil when the condition is true or the user cancels ctx.
+// develop runs the development loop. It returns nil when the condition is true or the user cancels
+// ctx.
 func develop(ctx context.Context, proj *project.Project, opts devOptions, c *cluster, condition *waitfor.Condition) error {
 	stop := func() {}
 	defer func() { stop() }()
@@ -250,8 +253,8 @@ func develop(ctx context.Context, proj *project.Project, opts devOptions, c *clu
 	return nil
 }
 
-// ended returns the reason for which ctx ended, or nil if the user canceled it. If ctx has not ended, it
-// returns err.
+// ended returns the reason for which ctx ended, or nil if the user canceled it. If ctx has not
+// ended, it returns err.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err

@@ -36,8 +36,8 @@ type apiserverOptions struct {
 	gates        flags.Gates
 }
 
-// accepted lists the flags of kube-apiserver that test suites set and that have no effect here. They
-// are accepted so that the suites start. The help says that they have no effect.
+// accepted lists the flags of kube-apiserver that test suites set and that have no effect here.
+// They are accepted so that the suites start. The help says that they have no effect.
 var accepted = []string{
 	"etcd-servers", "etcd-prefix",
 	"feature-gates", "runtime-config", "advertise-address", "external-hostname", "watch-cache-sizes",
@@ -45,8 +45,8 @@ var accepted = []string{
 	"encryption-provider-config", // the state is in memory
 }
 
-// APIServerCommand returns kelson kube-apiserver: a control plane without controllers whose state is in
-// memory, as envtest starts it.
+// APIServerCommand returns kelson kube-apiserver: a control plane without controllers whose state
+// is in memory, as envtest starts it.
 func APIServerCommand() *cobra.Command {
 	var opts apiserverOptions
 	c := &cobra.Command{
@@ -59,8 +59,8 @@ func APIServerCommand() *cobra.Command {
 	}
 	var s flags.Sections
 	f := s.Area("serving")
-	// The default of kube-apiserver is 0.0.0.0. This server is for tests on one machine, and by default
-	// it allows every authenticated client everything.
+	// The default of kube-apiserver is 0.0.0.0. This server is for tests on one machine, and by
+	// default it allows every authenticated client everything.
 	f.StringVar(&opts.bindAddress, "bind-address", "127.0.0.1", "address to listen on")
 	f.IntVar(&opts.securePort, "secure-port", 6443, "port to listen on")
 	f.StringVar(&opts.certDir, "cert-dir", "", "directory with apiserver.crt and apiserver.key; used if the files exist")
@@ -112,7 +112,8 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 	return server.Run(ctx)
 }
 
-// certificate returns the certificate of the flags, the one in --cert-dir, or a new one for this run.
+// certificate returns the certificate of the flags, the one in --cert-dir, or a new one for this
+// run.
 func (o *apiserverOptions) certificate() (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	if o.certFile != "" || o.keyFile != "" {
 		return pki.Files(o.certFile, o.keyFile)

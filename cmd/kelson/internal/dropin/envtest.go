@@ -1,5 +1,5 @@
-// Package dropin implements the commands that replace the binaries of envtest: kube-apiserver and etcd,
-// and kelson envtest, which links them.
+// Package dropin implements the commands that replace the binaries of envtest: kube-apiserver and
+// etcd, and kelson envtest, which links them.
 package dropin
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Names lists the binaries that envtest starts. This binary behaves like each of them if it is called
-// by that name.
+// Names lists the binaries that envtest starts. This binary behaves like each of them if it is
+// called by that name.
 var Names = []string{"kube-apiserver", "etcd", "kubectl"}
 
 // EnvtestCommand returns kelson envtest.

@@ -1,11 +1,12 @@
-// Package filewatch reports changed source files below a folder after a pause without further changes.
+// Package filewatch reports changed source files below a folder after a pause without further
+// changes.
 //
 //	watch, err := filewatch.Watch(dir)
 //	defer watch.Close()
 //	for range watch.C() { … }
 //
-// Only a change of content counts: writing the same content again is not reported. Folders of tools and
-// of build output are ignored.
+// Only a change of content counts: writing the same content again is not reported. Folders of tools
+// and of build output are ignored.
 package filewatch
 
 import (
@@ -55,8 +56,8 @@ func WatchPause(dir string, pause time.Duration) (*Watcher, error) {
 	return w, nil
 }
 
-// C returns a channel of the files that changed since the last receive, as sorted paths relative to the
-// folder.
+// C returns a channel of the files that changed since the last receive, as sorted paths relative to
+// the folder.
 func (w *Watcher) C() <-chan []string { return w.changed }
 
 // Close stops watching.
@@ -167,7 +168,8 @@ func (w *Watcher) touch(dir string, touched map[string]bool) {
 	})
 }
 
-// changedFiles returns the touched files whose content differs from the recorded one, and records it.
+// changedFiles returns the touched files whose content differs from the recorded one, and records
+// it.
 func (w *Watcher) changedFiles(touched map[string]bool) []string {
 	var all []string
 	for name := range touched {

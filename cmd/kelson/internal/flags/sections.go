@@ -1,8 +1,8 @@
 // Package flags defines the flags of a control plane in groups that several commands share. Flags
 // that kube-apiserver or kube-controller-manager also have keep their names and meaning.
 //
-// Each group has AddFlags, which registers its flags, and Apply, which validates them and copies them
-// to a controlplane.Config. A group whose AddFlags was not called applies nothing.
+// Each group has AddFlags, which registers its flags, and Apply, which validates them and copies
+// them to a controlplane.Config. A group whose AddFlags was not called applies nothing.
 package flags
 
 import (

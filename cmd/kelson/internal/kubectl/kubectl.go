@@ -54,7 +54,8 @@ func (p pluginHandler) Execute(path string, args, environment []string) error {
 	return p.PluginHandler.Execute(path, args, environment)
 }
 
-// Command returns a command that makes kubectl appear in the help. main calls Run instead of executing it.
+// Command returns a command that makes kubectl appear in the help. main calls Run instead of
+// executing it.
 func Command() *cobra.Command {
 	return &cobra.Command{
 		Use:                "kubectl",

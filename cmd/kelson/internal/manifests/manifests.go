@@ -31,8 +31,8 @@ const Placeholder = "controller"
 // Objects are manifests in the order of their files.
 type Objects []*unstructured.Unstructured
 
-// Definitions returns the project's CustomResourceDefinitions: the kustomization config/crd if it exists,
-// otherwise the files in config/crd and config/crd/bases.
+// Definitions returns the project's CustomResourceDefinitions: the kustomization config/crd if it
+// exists, otherwise the files in config/crd and config/crd/bases.
 func Definitions(dir string) (Objects, error) {
 	folder := filepath.Join(dir, "config", "crd")
 	if _, err := os.Stat(filepath.Join(folder, "kustomization.yaml")); err == nil {
@@ -41,8 +41,8 @@ func Definitions(dir string) (Objects, error) {
 	return read(folder)
 }
 
-// Samples returns the project's samples: the kustomization config/samples if it exists, otherwise the
-// files in that folder.
+// Samples returns the project's samples: the kustomization config/samples if it exists, otherwise
+// the files in that folder.
 func Samples(dir string) (Objects, error) {
 	folder := filepath.Join(dir, "config", "samples")
 	if _, err := os.Stat(filepath.Join(folder, "kustomization.yaml")); err == nil {
@@ -51,8 +51,8 @@ func Samples(dir string) (Objects, error) {
 	return read(folder)
 }
 
-// Default returns all objects of the operator's deployment: the kustomization config/default. It returns
-// ErrNone if the project has no such kustomization.
+// Default returns all objects of the operator's deployment: the kustomization config/default. It
+// returns ErrNone if the project has no such kustomization.
 func Default(dir string) (Objects, error) {
 	folder := filepath.Join(dir, "config", "default")
 	if _, err := os.Stat(filepath.Join(folder, "kustomization.yaml")); errors.Is(err, fs.ErrNotExist) {
@@ -81,7 +81,8 @@ func read(folder string) (Objects, error) {
 // Build builds the kustomization in folder.
 func Build(folder string) (Objects, error) {
 	options := krusty.MakeDefaultOptions()
-	options.Reorder = krusty.ReorderOptionLegacy // namespaces and definitions before their objects, webhooks last
+	// namespaces and definitions before their objects, webhooks last
+	options.Reorder = krusty.ReorderOptionLegacy
 	built, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), folder)
 	if err != nil {
 		return nil, fmt.Errorf("build %s: %w", folder, err)
@@ -120,7 +121,8 @@ func (o Objects) Reversed() Objects {
 	return reversed
 }
 
-// SetImage sets the image of all containers that have the placeholder. It does nothing if image is "".
+// SetImage sets the image of all containers that have the placeholder. It does nothing if image is
+// "".
 func (o Objects) SetImage(image string) {
 	if image == "" {
 		return

@@ -98,7 +98,8 @@ func SplitArgs(c *cobra.Command, args []string) (own, rest []string) {
 	return args, nil
 }
 
-// GenerateAndBuild runs the generators of the project in dir and builds its operator to the file binary.
+// GenerateAndBuild runs the generators of the project in dir and builds its operator to the file
+// binary.
 func GenerateAndBuild(c *cobra.Command, dir, binary string) (*Project, error) {
 	p, err := Open(dir)
 	if err != nil {
@@ -113,8 +114,8 @@ func GenerateAndBuild(c *cobra.Command, dir, binary string) (*Project, error) {
 	return p, p.Build(c.Context(), binary)
 }
 
-// generateAll updates all generated parts of a project: code, manifests, and Kelson's requirements in
-// go.mod.
+// generateAll updates all generated parts of a project: code, manifests, and Kelson's requirements
+// in go.mod.
 func generateAll(c *cobra.Command, dir string) error {
 	followed, err := scaffold.Follow(dir)
 	if err != nil {
@@ -134,15 +135,16 @@ func generateAll(c *cobra.Command, dir string) error {
 // childGrace is how long a child process may take to exit after SIGTERM.
 const childGrace = 35 * time.Second
 
-// RunChild runs a program in dir until it exits, with env added to the environment of this process. When
-// ctx ends, it sends SIGTERM to the program's process group. It returns a non-zero exit code as an
-// exit.Code.
+// RunChild runs a program in dir until it exits, with env added to the environment of this process.
+// When ctx ends, it sends SIGTERM to the program's process group. It returns a non-zero exit code
+// as an exit.Code.
 func RunChild(ctx context.Context, dir string, env []string, out, errOut io.Writer, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = out, errOut
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that Ctrl-C reaches the child only once, through Cancel
+	// so that Ctrl-C reaches the child only once, through Cancel
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = childGrace
 	err := cmd.Run()

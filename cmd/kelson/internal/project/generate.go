@@ -94,12 +94,12 @@ func generateArgs(args []string) (names []string, dir string, err error) {
 	return names, dir, nil
 }
 
-// pause is how long no file must change before the project is generated again: editors write files in
-// several steps.
+// pause is how long no file must change before the project is generated again: editors write files
+// in several steps.
 const pause = 10 * time.Millisecond
 
-// generateOnChange generates now and after every edit. It prints errors in the source and waits for the
-// next edit.
+// generateOnChange generates now and after every edit. It prints errors in the source and waits for
+// the next edit.
 func generateOnChange(c *cobra.Command, opts toolchain.Options) error {
 	opts.Cache = &loader.Cache{}
 	watch, err := filewatch.WatchPause(opts.Dir, pause)

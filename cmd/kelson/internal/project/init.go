@@ -50,7 +50,8 @@ from which this kelson was built, or to the folder that --kelson names.`,
 	return c
 }
 
-// Folder returns the project's folder, which is the first of args and by default the current folder.
+// Folder returns the project's folder, which is the first of args and by default the current
+// folder.
 func Folder(args []string) string {
 	if len(args) > 0 {
 		return args[0]

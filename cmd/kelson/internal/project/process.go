@@ -15,7 +15,8 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// Listener receives the output and the reconciles of an operator. Its methods are called concurrently.
+// Listener receives the output and the reconciles of an operator. Its methods are called
+// concurrently.
 type Listener interface {
 	// Output returns a writer for the output of subject.
 	Output(subject string) io.WriteCloser
@@ -39,8 +40,8 @@ type Process struct {
 	done  chan struct{}
 }
 
-// Run starts the operator's binary against the cluster of a kubeconfig. env is added to the environment
-// of this process. The caller must call Stop.
+// Run starts the operator's binary against the cluster of a kubeconfig. env is added to the
+// environment of this process. The caller must call Stop.
 func (p *Project) Run(binary, kubeconfig string, listener Listener, env ...string) (*Process, error) {
 	traceReader, write, err := os.Pipe()
 	if err != nil {
@@ -95,8 +96,8 @@ func (p *Project) Run(binary, kubeconfig string, listener Listener, env ...strin
 // Ended returns a channel that receives the operator's exit status once, always as an error.
 func (p *Process) Ended() <-chan error { return p.ended }
 
-// Done returns a channel that is closed when the operator has exited and the listener has received all
-// of its output.
+// Done returns a channel that is closed when the operator has exited and the listener has received
+// all of its output.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // HasEnded reports whether the channel of Done is closed.

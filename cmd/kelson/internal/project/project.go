@@ -1,5 +1,5 @@
-// Package project implements the commands that create and change operator projects, and the parts that
-// other commands share: how a project is found, generated, built and run.
+// Package project implements the commands that create and change operator projects, and the parts
+// that other commands share: how a project is found, generated, built and run.
 package project
 
 import (
@@ -28,8 +28,8 @@ type Project struct {
 	Args []string
 }
 
-// Open opens the operator project in dir: a Go module, or part of one, with a main package in dir, in
-// cmd, or in a folder below cmd.
+// Open opens the operator project in dir: a Go module, or part of one, with a main package in dir,
+// in cmd, or in a folder below cmd.
 func Open(dir string) (*Project, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {

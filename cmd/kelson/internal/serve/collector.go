@@ -16,13 +16,13 @@ import (
 
 const (
 	// allocatedBetween is the minimum number of bytes that a small server allocates between two
-	// collections. By default, Go collects when the heap has doubled. With a heap of ten megabytes that
-	// is every few dozen requests, and takes a quarter of all processor time.
+	// collections. By default, Go collects when the heap has doubled. With a heap of ten megabytes
+	// that is every few dozen requests, and takes a quarter of all processor time.
 	allocatedBetween = 64 << 20
 	// quiet is the time without requests after which unused memory is returned to the system.
 	quiet = 2 * time.Second
-	// manyPages is how many bytes of the program file may stay in the memory of an idle server, which
-	// needs only a few megabytes of it.
+	// manyPages is how many bytes of the program file may stay in the memory of an idle server,
+	// which needs only a few megabytes of it.
 	manyPages = 32 << 20
 	// worthwhile is the minimum number of unused bytes for which memory is returned.
 	worthwhile = 16 << 20
@@ -54,8 +54,8 @@ func newCollector() *collector {
 // cycle is unreachable, so that each collection runs its finalizer, done.
 type cycle struct{ c *collector }
 
-// done adjusts the pace after each collection. A periodic adjustment would use an outdated heap size
-// while the heap grows quickly, and collect too late.
+// done adjusts the pace after each collection. A periodic adjustment would use an outdated heap
+// size while the heap grows quickly, and collect too late.
 func (cy *cycle) done() {
 	cy.c.mu.Lock()
 	defer cy.c.mu.Unlock()
@@ -102,7 +102,8 @@ func (c *collector) look() {
 	}
 	footprint.Release(manyPages)
 	c.armed.Store(false)
-	if c.requests.Load() != c.seen && c.armed.CompareAndSwap(false, true) { // a request arrived in the meantime
+	// a request arrived in the meantime
+	if c.requests.Load() != c.seen && c.armed.CompareAndSwap(false, true) {
 		c.timer.Reset(quiet)
 	}
 }

@@ -34,7 +34,8 @@ func (a *administrator) kubeconfig(url string) ([]byte, error) {
 	return kubeconfig(url, a.authority, &api.AuthInfo{ClientCertificateData: a.CertPEM, ClientKeyData: a.KeyPEM})
 }
 
-// kubeconfig encodes a kubeconfig with one user for a server whose certificate was issued by authority (PEM).
+// kubeconfig encodes a kubeconfig with one user for a server whose certificate was issued by
+// authority (PEM).
 func kubeconfig(url string, authority []byte, user *api.AuthInfo) ([]byte, error) {
 	const name = "kelson"
 	config := api.NewConfig()
@@ -49,8 +50,8 @@ func kubeconfig(url string, authority []byte, user *api.AuthInfo) ([]byte, error
 	return data, nil
 }
 
-// writeKubeconfig writes an administrator's kubeconfig that only its owner can read. It replaces the
-// file atomically, so that readers never see a part of it.
+// writeKubeconfig writes an administrator's kubeconfig that only its owner can read. It replaces
+// the file atomically, so that readers never see a part of it.
 func writeKubeconfig(file, url string, authority *pki.Authority) error {
 	admin, err := newAdministrator(authority)
 	if err != nil {

@@ -59,7 +59,8 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 		level = slog.LevelDebug
 	}
 	log := NewLog(errOut, level)
-	klog.SetSlogLogger(slog.New(workloads.Debugging(log.Handler()))) // Kubernetes' controllers log through klog
+	// Kubernetes' controllers log through klog
+	klog.SetSlogLogger(slog.New(workloads.Debugging(log.Handler())))
 
 	// Listen before anything is created, so that a port in use leaves nothing behind.
 	listener, err := serving.Listen(net.JoinHostPort(opts.bindAddress, strconv.Itoa(opts.SecurePort)))

@@ -44,8 +44,8 @@ func (o *planesOptions) check() error {
 	return nil
 }
 
-// newPlanes returns the pool of throwaway control planes. Each keeps its state in memory, has its own
-// credential and uses the server's kind of node unless a request names another.
+// newPlanes returns the pool of throwaway control planes. Each keeps its state in memory, has its
+// own credential and uses the server's kind of node unless a request names another.
 func newPlanes(opts planesOptions, own controlplane.Config, dir string, authority *pki.Authority, log *slog.Logger) (*ephemeral.Planes, error) {
 	node := own.Node
 	identify, err := authn.New(context.Background(), authn.Config{ClientCAs: authority.Pool(), Anonymous: new(bool)})

@@ -25,8 +25,8 @@ import (
 type podFlags struct {
 	users      bool
 	unconfined bool
-	// mayFallBack runs pods unconfined if the system cannot confine them. It is safe only if no one but
-	// the user of this process creates pods.
+	// mayFallBack runs pods unconfined if the system cannot confine them. It is safe only if no one
+	// but the user of this process creates pods.
 	mayFallBack bool
 }
 
@@ -43,7 +43,8 @@ func (o *podFlags) addUnconfinedFlag(f *pflag.FlagSet) {
 	f.BoolVar(&o.unconfined, unconfinedFlag, false, "with --node=process, run pods with all rights of this user; they can then read and change the data directory with the authority's key, kubeconfigs and home directories")
 }
 
-// check returns an error if pods run as processes, others can create pods, and the user did not consent.
+// check returns an error if pods run as processes, others can create pods, and the user did not
+// consent.
 func (o *podFlags) check(node controlplane.Node, others []string) error {
 	switch {
 	case node != controlplane.NodeProcess && (o.users || o.unconfined):
@@ -71,7 +72,8 @@ func (o *podFlags) explain(err error) error {
 	return fmt.Errorf("%w: run kelson as root, allow user namespaces, use another --node, or pass --%s", err, unconfinedFlag)
 }
 
-// podWarning returns the warning about pods to print at the start; "" if pods do not run as processes.
+// podWarning returns the warning about pods to print at the start; "" if pods do not run as
+// processes.
 func podWarning(c process.Confinement) string {
 	const end = "They share the network, processors and memory of this machine."
 	switch c {
@@ -117,8 +119,8 @@ func otherUsers(opts *Options, cfg *controlplane.Config) (others []string) {
 	return others
 }
 
-// boundUsers lists the first ClusterRoleBinding and the first RoleBinding with a subject that is neither
-// a service account nor predefined.
+// boundUsers lists the first ClusterRoleBinding and the first RoleBinding with a subject that is
+// neither a service account nor predefined.
 func boundUsers(sn *store.Snapshot) (bindings []string) {
 	for b, err := range derived.List[rbacv1.ClusterRoleBinding](sn, "clusterrolebindings."+rbacv1.GroupName, "") {
 		if err == nil && bindsOthers(b.Labels, b.Subjects) {

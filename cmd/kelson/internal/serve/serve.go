@@ -20,8 +20,8 @@ import (
 type Options struct {
 	// SecurePort is the port to listen on; 0 picks a free one.
 	SecurePort int
-	// Kubeconfig is the file for the administrator's kubeconfig. Empty means "kubeconfig" in the data
-	// directory, or in a temporary one.
+	// Kubeconfig is the file for the administrator's kubeconfig. Empty means "kubeconfig" in the
+	// data directory, or in a temporary one.
 	Kubeconfig string
 	// Node is the name of a controlplane.Node.
 	Node string
@@ -38,8 +38,9 @@ type Options struct {
 	withStdin   bool
 }
 
-// InMemory returns the options of a control plane on loopback whose state is in memory. If the system
-// cannot confine pods, their processes run unconfined, because only the user of this process creates pods.
+// InMemory returns the options of a control plane on loopback whose state is in memory. If the
+// system cannot confine pods, their processes run unconfined, because only the user of this process
+// creates pods.
 func InMemory() Options {
 	return Options{state: stateOptions{inMemory: true}, bindAddress: "127.0.0.1", workloads: true, pods: podFlags{mayFallBack: true}}
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,9 +38,12 @@ type stateOptions struct {
 	etcdCompaction, etcdConnection time.Duration
 
 	encryption flags.Encryption
+
+	flags *pflag.FlagSet // as registered by addFlags; nil if the options do not come from flags
 }
 
 func (o *stateOptions) addFlags(f *pflag.FlagSet) {
+	o.flags = f
 	f.StringVar(&o.dataDir, "data-dir", "", "directory of the state; created if it does not exist (default "+DefaultDataDir()+")")
 	f.BoolVar(&o.inMemory, "in-memory", false, "keep the state only in memory")
 	f.BoolVar(&o.noSync, "unsafe-no-sync", false, "do not wait until writes are on disk: a crash of the machine may lose acknowledged writes")
@@ -59,11 +63,20 @@ func (o *stateOptions) check() error {
 		return errors.New("--in-memory and --data-dir cannot be used together")
 	case o.inMemory && len(o.etcdServers) > 0:
 		return errors.New("--in-memory and --etcd-servers cannot be used together")
+	case o.inMemory && o.noSync:
+		return errors.New("--in-memory and --unsafe-no-sync cannot be used together: a state in memory is never written to disk")
+	case o.noSync && len(o.etcdServers) > 0:
+		return errors.New("--unsafe-no-sync and --etcd-servers cannot be used together: the members of etcd decide when their writes are on disk")
 	case (o.etcdCert == "") != (o.etcdKey == ""):
 		return errors.New("--etcd-certfile and --etcd-keyfile must be given together")
 	}
 	if err := o.encryption.Check(!o.inMemory); err != nil {
 		return err
+	}
+	if len(o.etcdServers) == 0 {
+		if name := o.givenEtcdFlag(); name != "" {
+			return fmt.Errorf("--%s has no effect without --etcd-servers", name)
+		}
 	}
 	for _, server := range o.etcdServers {
 		if u, err := url.Parse(server); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -71,6 +84,20 @@ func (o *stateOptions) check() error {
 		}
 	}
 	return nil
+}
+
+// givenEtcdFlag returns the name of an --etcd flag that the command line sets, also to its default;
+// "" if there is none.
+func (o *stateOptions) givenEtcdFlag() (name string) {
+	if o.flags == nil {
+		return ""
+	}
+	o.flags.VisitAll(func(f *pflag.Flag) {
+		if name == "" && f.Changed && strings.HasPrefix(f.Name, "etcd-") {
+			name = f.Name
+		}
+	})
+	return name
 }
 
 // state is the opened state of a control plane, with its keys.
@@ -83,8 +110,8 @@ type state struct {
 	cleanup   []func() error
 }
 
-// open creates or opens the state and sets it in cfg. The caller runs s.cleanup in reverse order, also
-// after an error.
+// open creates or opens the state and sets it in cfg. The caller runs s.cleanup in reverse order,
+// also after an error.
 func (o *stateOptions) open(ctx context.Context, cfg *controlplane.Config, log *slog.Logger) (s *state, err error) {
 	s = &state{}
 	open := store.Config{Log: log}
@@ -131,8 +158,8 @@ func (o *stateOptions) open(ctx context.Context, cfg *controlplane.Config, log *
 }
 
 // spareProcessor raises GOMAXPROCS by one. Under load, one goroutine is nearly always in fsync. A
-// system call occupies its P until the runtime retakes it, and then has to wait for a free P when it
-// returns. GOMAXPROCS in the environment takes precedence.
+// system call occupies its P until the runtime retakes it, and then has to wait for a free P when
+// it returns. GOMAXPROCS in the environment takes precedence.
 var spareProcessor = sync.OnceFunc(func() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)

@@ -124,8 +124,8 @@ func defaultManifests() string {
 	return "."
 }
 
-// planeConfig configures a control plane that checks objects one by one. Admission plugins that require
-// the existence of other objects are disabled.
+// planeConfig configures a control plane that checks objects one by one. Admission plugins that
+// require the existence of other objects are disabled.
 func planeConfig() controlplane.Config {
 	return controlplane.Config{
 		NoControllers: true, NodeLease: -1, Log: slog.New(slog.DiscardHandler), NoFastPaths: fastpath.DisabledByEnvironment(),

@@ -10,8 +10,9 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// Explain writes to out the last writes of an object, each with its chain of causes, then the result of
-// the object's own last reconcile if it did not succeed, and the hot loops that involve the object.
+// Explain writes to out the last writes of an object, each with its chain of causes, then the
+// result of the object's own last reconcile if it did not succeed, and the hot loops that involve
+// the object.
 func (t *Trace) Explain(out io.Writer, o Object, last int) {
 	e := &explanation{trace: t, out: out, shown: map[*trace.LineRecord]bool{}}
 	fmt.Fprintf(out, "%s\n", o)
@@ -111,8 +112,8 @@ func (e *explanation) causes(r *trace.LineRecord, depth int) {
 	}
 }
 
-// writerOf returns the reconcile and the write that caused c, in the trace of any operator. The write is
-// nil if it is unknown.
+// writerOf returns the reconcile and the write that caused c, in the trace of any operator. The
+// write is nil if it is unknown.
 func (e *explanation) writerOf(r *trace.LineRecord, c *trace.LineCause) (*trace.LineRecord, *trace.LineWrite) {
 	if c.Event == trace.Retry || c.Event == trace.After {
 		return e.before(r), nil

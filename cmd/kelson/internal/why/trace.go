@@ -1,6 +1,6 @@
 // Package why implements kelson why. It reads the traces that operators record (operator/trace) and
-// explains why an object is in its state: which reconciles wrote it, what caused them, and what caused
-// that, across controllers and operators.
+// explains why an object is in its state: which reconciles wrote it, what caused them, and what
+// caused that, across controllers and operators.
 //
 //	Pod default/example-at
 //
@@ -101,8 +101,9 @@ func reconciled(r *trace.LineRecord) Object {
 }
 func caused(c *trace.LineCause) Object { return Object{c.Cluster, c.Kind, c.Namespace, c.Name} }
 
-// Find returns the objects of the trace with the kind and name, sorted. Like kubectl, it accepts the kind
-// in any case, as a plural, or followed by a dot and the group. An empty namespace matches all.
+// Find returns the objects of the trace with the kind and name, sorted. Like kubectl, it accepts
+// the kind in any case, as a plural, or followed by a dot and the group. An empty namespace matches
+// all.
 func (t *Trace) Find(kind, namespace, name string) []Object {
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
 	found := map[Object]bool{}

@@ -112,7 +112,8 @@ func openTrace(ctx context.Context, opts options, place string) (io.ReadCloser, 
 	}
 	client := &http.Client{Timeout: 30 * time.Second}
 	if opts.insecure {
-		client.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // --insecure-skip-tls-verify
+		// --insecure-skip-tls-verify
+		client.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	}
 	resp, err := client.Do(req)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Webserver serves its working directory over HTTP at 127.0.0.1:PORT and logs each request. Tests run it in a pod.
+// Webserver serves its working directory over HTTP at 127.0.0.1:PORT and logs each request. Tests
+// run it in a pod.
 package main
 
 import (

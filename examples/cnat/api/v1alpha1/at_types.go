@@ -4,44 +4,45 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AtSpec says what to run, and when.
+// AtSpec defines what to run, and when.
 type AtSpec struct {
-	// schedule is the time at which the command runs, in UTC, as RFC 3339 has it: 2027-07-03T02:00:00Z.
-	// A time that has passed is due at once.
+	// schedule is the time at which the command runs, in UTC, as in RFC 3339: 2027-07-03T02:00:00Z.
+	// If the time has passed, the command runs at once.
 	// +required
 	// +kubebuilder:validation:Format=date-time
 	// +kubebuilder:validation:Pattern=`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z$`
 	Schedule string `json:"schedule"`
 
-	// command is the shell command to run. It may be anything that sh understands: quotes, pipes, variables, several lines.
+	// command is the shell command to run: anything that sh accepts, such as quotes, pipes,
+	// variables and several lines.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	Command string `json:"command"`
 }
 
-// AtPhase tells how far an At has come.
+// AtPhase is the phase of an At.
 // +kubebuilder:validation:Enum=PENDING;RUNNING;DONE;FAILED
 type AtPhase string
 
 const (
-	// Pending waits for its time.
+	// Pending: the time has not come.
 	Pending AtPhase = "PENDING"
-	// Running has its pod; the command is starting or runs.
+	// Running: the pod of the command exists.
 	Running AtPhase = "RUNNING"
-	// Done ran its command, which ended with exit status 0. This is final.
+	// Done: the command ended with exit status 0. This is final.
 	Done AtPhase = "DONE"
-	// Failed ran its command, which ended otherwise, or lost the pod on the way. This is final: the command may have had effects, so it
-	// is not run again.
+	// Failed: the command ended with another exit status, or its pod was lost. This is final: the
+	// command may have had effects, so it does not run again.
 	Failed AtPhase = "FAILED"
 )
 
-// ConditionComplete is the type of the condition that says whether the command has ended: True with reason Succeeded, CommandFailed or
-// PodLost, False with reason Waiting, Started or Running until then.
+// ConditionComplete is the type of the condition that reports whether the command has ended: True
+// with reason Succeeded, CommandFailed or PodLost, False with reason Waiting, Started or Running.
 const ConditionComplete = "Complete"
 
-// AtStatus is what became of an At.
+// AtStatus is the observed state of an At.
 type AtStatus struct {
-	// phase tells how far it has come: PENDING, RUNNING, then DONE or FAILED.
+	// phase is PENDING, RUNNING, DONE or FAILED.
 	// +optional
 	Phase AtPhase `json:"phase,omitempty"`
 
@@ -49,15 +50,16 @@ type AtStatus struct {
 	// +optional
 	Pod string `json:"pod,omitempty"`
 
-	// startTime is when the pod was made.
+	// startTime is when the pod was created.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// completionTime is when the command was seen to have ended.
+	// completionTime is when the operator observed the end of the command.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// conditions are Complete, which says whether the command has ended and how, and, if the spec cannot be followed, Accepted.
+	// conditions are Complete, which reports whether and how the command has ended, and Accepted if
+	// the spec is invalid.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -76,11 +78,11 @@ type At struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says what to run, and when.
+	// spec defines what to run, and when.
 	// +required
 	Spec AtSpec `json:"spec"`
 
-	// status is what became of it.
+	// status is the observed state.
 	// +optional
 	Status AtStatus `json:"status,omitempty"`
 }

@@ -3,6 +3,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +28,7 @@ func Parts() []operator.Part {
 	return []operator.Part{
 		operator.Name("cnat"),
 		operator.AddToScheme(cnat.AddToScheme),
-		operator.For(NewAtReconciler, // the kind is that of Reconcile's parameter
+		operator.For(NewAtReconciler, // the parameter type of Reconcile is the kind
 			operator.Owns[corev1.Pod](),
 			operator.Concurrency(4)),
 	}
@@ -39,12 +40,13 @@ type AtReconciler struct{ operator.Deps }
 // NewAtReconciler returns an AtReconciler.
 func NewAtReconciler(deps operator.Deps) *AtReconciler { return &AtReconciler{deps} }
 
-// Reconcile brings an At a step further: PENDING until it is due, RUNNING with a pod, DONE or
-// FAILED as the pod ended. The library writes changes of at.Status after Reconcile returns.
+// Reconcile advances an At: PENDING until it is due, RUNNING with a pod, then DONE or FAILED. The
+// library writes changes of at.Status after Reconcile returns.
 func (r *AtReconciler) Reconcile(ctx context.Context, at *cnat.At) (operator.Result, error) {
 	switch at.Status.Phase {
 	case cnat.Done, cnat.Failed:
-		return operator.Result{}, nil // a command runs once, whatever becomes of its pod or of the spec
+		// A command runs once, even if its pod or the spec changes.
+		return operator.Result{}, nil
 	case cnat.Running:
 		return operator.Result{}, r.follow(ctx, at)
 	}
@@ -54,8 +56,8 @@ func (r *AtReconciler) Reconcile(ctx context.Context, at *cnat.At) (operator.Res
 	}
 	wait := time.Until(due)
 	if at.Status.Phase == "" {
-		// Seen first: say so before anything else, also where it is due already. Writing the status
-		// leads here again.
+		// Record the phase Pending first, even if the At is due already. The status write causes
+		// another reconcile.
 		at.Status.Phase = cnat.Pending
 		r.Events.Eventf(at, corev1.EventTypeNormal, "Scheduled", "the command is due at %s", at.Spec.Schedule)
 		wait = max(wait, time.Millisecond)
@@ -67,23 +69,42 @@ func (r *AtReconciler) Reconcile(ctx context.Context, at *cnat.At) (operator.Res
 	return operator.Result{}, r.start(ctx, at)
 }
 
-// start makes the pod. Its name follows from the At, so that a second attempt, after a crash say,
-// makes no second pod.
+// start runs the command. The status has the pod before the pod exists: if the status could not be
+// written afterwards, a later reconcile would not know that the command ran.
 func (r *AtReconciler) start(ctx context.Context, at *cnat.At) error {
-	pod, err := operator.Apply(ctx, r.Client, podFor(at)) // owned by at, and visible to the next read
-	if err != nil {
-		return err
-	}
-	now := metav1.Now()
+	pending, pod, now := at.Status.DeepCopy(), podFor(at), metav1.Now()
 	at.Status.Phase, at.Status.Pod, at.Status.StartTime = cnat.Running, pod.Name, &now
 	incomplete(at, "Started", "the command starts in pod "+pod.Name)
+	if err := operator.SaveStatus(ctx, at); err != nil {
+		at.Status = *pending
+		return err
+	}
+	pod, err := operator.Apply(ctx, r.Client, pod) // owned by at, and visible to the next read
+	if err != nil {
+		if refused(err) {
+			at.Status = *pending // try again
+		}
+		return err
+	}
 	r.Events.Eventf(at, corev1.EventTypeNormal, "Started", "created pod %s", pod.Name)
 	return nil
 }
 
-// follow looks what became of the pod.
+// refused reports whether the server has certainly not created an object. After other errors, it
+// may have.
+func refused(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500 && !apierrors.IsTimeout(err)
+}
+
+// follow sets the status according to the pod.
 func (r *AtReconciler) follow(ctx context.Context, at *cnat.At) error {
-	pod, err := client.Get[corev1.Pod](ctx, r.Client, client.Key{Namespace: at.Namespace, Name: at.Status.Pod})
+	key := client.Key{Namespace: at.Namespace, Name: at.Status.Pod}
+	pod, err := client.Get[corev1.Pod](ctx, r.Client, key)
+	if apierrors.IsNotFound(err) {
+		// The cache does not have a pod yet whose creation was not confirmed.
+		pod, err = client.Get[corev1.Pod](ctx, r.Live, key)
+	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
@@ -91,7 +112,7 @@ func (r *AtReconciler) follow(ctx context.Context, at *cnat.At) error {
 	case err == nil && pod.Status.Phase == corev1.PodSucceeded:
 		r.complete(at, cnat.Done, "Succeeded", "the command has run")
 	case err != nil || pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp != nil:
-		r.complete(at, cnat.Failed, "PodLost", "pod "+at.Status.Pod+" was deleted; it is unknown how far the command ran, so it is not run again")
+		r.complete(at, cnat.Failed, "PodLost", "pod "+at.Status.Pod+" is gone; it is unknown how far the command ran, so it is not run again")
 	case pod.Status.Phase == corev1.PodFailed:
 		r.complete(at, cnat.Failed, "CommandFailed", "the command failed: "+whyFailed(pod))
 	case pod.Status.Phase == corev1.PodRunning:
@@ -104,7 +125,7 @@ func (r *AtReconciler) follow(ctx context.Context, at *cnat.At) error {
 	return nil
 }
 
-// incomplete says in the Complete condition what is going on.
+// incomplete sets the Complete condition to False.
 func incomplete(at *cnat.At, reason, message string) {
 	reconcile.SetCondition(at, metav1.Condition{Type: cnat.ConditionComplete, Status: metav1.ConditionFalse, Reason: reason, Message: message})
 }

@@ -25,7 +25,7 @@ import (
 	"kelson.dev/examples/cnat/internal/controller"
 )
 
-// newEnv is a control plane with the operator and a node.
+// newEnv returns a control plane with the operator and a node.
 func newEnv(t *testing.T, node controlplane.Node) *testenv.Env {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -47,7 +47,7 @@ func at(schedule, command string) *cnat.At {
 
 func in(d time.Duration) string { return time.Now().UTC().Add(d).Format(time.RFC3339) }
 
-// wantPhase reads the At again and checks its phase.
+// wantPhase reads the At and checks its phase.
 func wantPhase(t *testing.T, env *testenv.Env, at *cnat.At, want cnat.AtPhase) {
 	t.Helper()
 	env.Get(t, at)
@@ -74,7 +74,7 @@ func pods(t *testing.T, env *testenv.Env) []*corev1.Pod {
 	return list
 }
 
-// EX-01: thirty days pass in no time, and nothing is done before they have.
+// EX-01: thirty days pass at once, and nothing runs before they have passed.
 func TestRunsAfterThirtyDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t, controlplane.NodeSimulated)
@@ -102,7 +102,8 @@ func TestRunsAfterThirtyDays(t *testing.T) {
 		if at.Status.StartTime.Time.Before(at.CreationTimestamp.Add(30*24*time.Hour-time.Second)) || at.Status.CompletionTime.Before(at.Status.StartTime) {
 			t.Fatalf("the times are wrong: %+v", at.Status)
 		}
-		wantEvents(t, env, "Started", "Completed") // Scheduled was thirty days ago, and events last an hour
+		// Scheduled was thirty days ago, and events last an hour
+		wantEvents(t, env, "Started", "Completed")
 	})
 }
 
@@ -125,7 +126,7 @@ func wantEvents(t *testing.T, env *testenv.Env, want ...string) {
 	}
 }
 
-// EX-01: a time in the past is due at once, and all phases are seen on the way.
+// EX-01: a time in the past is due at once, and all phases are observed.
 func TestPhases(t *testing.T) {
 	for _, tc := range []struct {
 		name, command string
@@ -170,7 +171,7 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// A pod that is lost is not replaced: the command may have had effects.
+// A lost pod is not replaced, because the command may have had effects.
 func TestLostPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t, controlplane.NodeSimulated)
@@ -193,7 +194,7 @@ func TestLostPod(t *testing.T) {
 	})
 }
 
-// A new schedule counts as long as the command has not begun; deleting the At ends it all.
+// A new schedule applies until the command has started. Deleting the At deletes everything.
 func TestReschedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t, controlplane.NodeSimulated)
@@ -225,7 +226,7 @@ func TestReschedule(t *testing.T) {
 	})
 }
 
-// EX-01: what the schema can tell is refused at once.
+// EX-01: objects that violate the schema are rejected at once.
 func TestRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t, controlplane.NodeNone)
@@ -277,7 +278,7 @@ func TestImpossibleTime(t *testing.T) {
 	})
 }
 
-// EX-01: the command is a shell's, whatever it contains. This one really runs.
+// EX-01: a shell runs the command with any content. This one runs a process.
 func TestShellSyntax(t *testing.T) {
 	env := newEnv(t, controlplane.NodeProcess)
 	out := filepath.Join(t.TempDir(), "out")

@@ -14,13 +14,13 @@ import (
 const (
 	// image has a shell and the usual commands.
 	image = "busybox:1.37"
-	// container is what the pod's only container is called.
+	// container is the name of the pod's only container.
 	container = "command"
 	// labelAt names the At that a pod belongs to.
 	labelAt = "cnat.programming-kubernetes.info/at"
 )
 
-// podFor is the pod that runs an At's command.
+// podFor returns the pod that runs an At's command.
 func podFor(at *cnat.At) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: podName(at), Namespace: at.Namespace},
@@ -39,7 +39,8 @@ func podFor(at *cnat.At) *corev1.Pod {
 	return pod
 }
 
-// podName is the At's name with the beginning of its uid, so that an At that is deleted and made again does not meet its former pod.
+// podName returns the At's name with the beginning of its uid, so that an At that is deleted and
+// created again does not use its former pod.
 func podName(at *cnat.At) string {
 	uid, _, _ := strings.Cut(string(at.UID), "-")
 	name := at.Name
@@ -49,7 +50,7 @@ func podName(at *cnat.At) string {
 	return name + "-" + uid
 }
 
-// whyFailed is what a failed pod says of its end.
+// whyFailed returns the reason of a failed pod.
 func whyFailed(pod *corev1.Pod) string {
 	for _, s := range pod.Status.ContainerStatuses {
 		t := s.State.Terminated
@@ -70,7 +71,7 @@ func whyFailed(pod *corev1.Pod) string {
 	return "the pod failed"
 }
 
-// whyWaiting is why a pod has not started, if it says so.
+// whyWaiting returns why a pod has not started, if the pod reports it.
 func whyWaiting(pod *corev1.Pod) string {
 	for _, s := range pod.Status.ContainerStatuses {
 		if w := s.State.Waiting; w != nil && w.Reason != "" {

@@ -23,8 +23,9 @@ import (
 	"kelson.dev/examples/cnat/internal/controller"
 )
 
-// EX-01, RUN-07: the operator on the server of a kubeconfig: go run ./test/against runs it on kube-apiserver. There is no scheduler and no
-// kubelet: the test plays them, and says that the pod ran.
+// EX-01, RUN-07: the operator on the server of a kubeconfig: go run ./test/against runs it on
+// kube-apiserver. There is no scheduler and no kubelet: the test acts as both and reports that the
+// pod ran.
 func TestAtOnAServer(t *testing.T) {
 	path := os.Getenv("KELSON_TEST_KUBECONFIG")
 	if path == "" {
@@ -65,7 +66,7 @@ func TestAtOnAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	object := at(in(6*time.Second), "echo YAY")
-	eventually(func() error { return c.Create(ctx, object) }) // when the definition is served
+	eventually(func() error { return c.Create(ctx, object) }) // until the definition is served
 	key := client.KeyOf(object)
 	phase := func(want cnat.AtPhase) func() error {
 		return func() error {
@@ -95,5 +96,6 @@ func TestAtOnAServer(t *testing.T) {
 	must(<-ended)
 	must(c.Delete(ctx, object))
 	grace := int64(0)
-	must(client.IgnoreNotFound(c.Delete(ctx, pod, client.DeleteOptions{GracePeriodSeconds: &grace}))) // where no garbage collector runs
+	// No garbage collector runs with kube-apiserver alone.
+	must(client.IgnoreNotFound(c.Delete(ctx, pod, client.DeleteOptions{GracePeriodSeconds: &grace})))
 }

@@ -10,8 +10,8 @@ import (
 	batchv1 "kelson.dev/examples/cronjob/api/v1"
 )
 
-// scheduleAnnotation keeps a schedule of v1 that has no five fields, such as @daily, so that
-// nothing is lost on the way through this version.
+// scheduleAnnotation keeps a schedule of v1 that does not have five fields, such as @daily, so that
+// the conversion loses nothing.
 const scheduleAnnotation = "batch.demo.welcome.domain/schedule"
 
 // ConvertTo converts the CronJob to v1.
@@ -35,7 +35,8 @@ func (c *CronJob) ConvertTo(hub webhook.Hub) error {
 		if c.Spec.Schedule.any() {
 			to.Spec.Schedule = kept
 		}
-		delete(to.Annotations, scheduleAnnotation) // else it was overruled by fields that somebody set
+		// otherwise the fields were changed and take precedence
+		delete(to.Annotations, scheduleAnnotation)
 		if len(to.Annotations) == 0 {
 			to.Annotations = nil
 		}
@@ -71,7 +72,8 @@ func (c *CronJob) ConvertFrom(hub webhook.Hub) error {
 	return nil
 }
 
-// parse takes a schedule of v1 apart; ok is whether putting it together again gives the same.
+// parse splits a schedule of v1 into its fields; ok reports whether String returns the same
+// schedule.
 func parse(schedule string) (s CronSchedule, ok bool) {
 	s = CronSchedule{"*", "*", "*", "*", "*"}
 	fields := strings.Split(schedule, " ")
@@ -96,5 +98,5 @@ func (s CronSchedule) String() string {
 	return strings.Join(fields, " ")
 }
 
-// any says that the schedule says nothing: every minute.
+// any reports whether all fields are empty: every minute.
 func (s CronSchedule) any() bool { return s.String() == "* * * * *" }

@@ -6,7 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CronField is one field of a schedule in the format of cron: *, a number, a range, a step, a list of them, or names of months and days.
+// CronField is one field of a schedule in the format of cron: *, a number, a range, a step, a list
+// of them, or names of months and days.
 // +kubebuilder:validation:Pattern=`^[0-9A-Za-z*/,?-]+$`
 // +kubebuilder:validation:MaxLength=100
 type CronField string
@@ -49,12 +50,14 @@ type CronJobSpec struct {
 	// +required
 	Schedule CronSchedule `json:"schedule"`
 
-	// startingDeadlineSeconds is how late a Job may start; one that is later is left out. By default any time is good enough.
+	// startingDeadlineSeconds is how late a Job may start; one that is later is left out. By
+	// default any time is good enough.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
 
-	// concurrencyPolicy says what happens when a Job is due while an earlier one still runs: Allow (the default), Forbid or Replace.
+	// concurrencyPolicy says what happens when a Job is due while an earlier one still runs: Allow
+	// (the default), Forbid or Replace.
 	// +optional
 	ConcurrencyPolicy ConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
 

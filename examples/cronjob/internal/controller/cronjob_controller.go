@@ -78,7 +78,8 @@ func (r *CronJobReconciler) Reconcile(ctx context.Context, cron *batchv1.CronJob
 		switch cron.Spec.ConcurrencyPolicy {
 		case batchv1.ForbidConcurrent:
 			reconcile.SetCondition(cron, condition(false, "StillRunning", "the next Job waits for the one before it"))
-			return operator.After(time.Until(schedule.Next(now))), nil // and when that has ended
+			// and when the running one has ended
+			return operator.After(time.Until(schedule.Next(now))), nil
 		case batchv1.ReplaceConcurrent:
 			for _, job := range jobs.active {
 				if err := r.delete(ctx, job); err != nil {
@@ -105,7 +106,8 @@ func (r *CronJobReconciler) delete(ctx context.Context, job *kbatchv1.Job) error
 	return client.IgnoreNotFound(r.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 }
 
-// earliest is the time after which Jobs are due: that of the last one, or of the CronJob itself.
+// earliest returns the time after which Jobs are due: that of the last Job, or of the creation of
+// the CronJob.
 func earliest(cron *batchv1.CronJob, now time.Time) time.Time {
 	since := cron.CreationTimestamp.Time
 	if last := cron.Status.LastScheduleTime; last != nil {
@@ -113,13 +115,13 @@ func earliest(cron *batchv1.CronJob, now time.Time) time.Time {
 	}
 	if deadline := cron.Spec.StartingDeadlineSeconds; deadline != nil {
 		if open := now.Add(-time.Duration(*deadline) * time.Second); open.After(since) && cron.Status.LastScheduleTime != nil {
-			since = open.Add(-time.Second) // what is older is not started anyway
+			since = open.Add(-time.Second) // older Jobs are past their deadline
 		}
 	}
 	return since
 }
 
-// jobs are those of a CronJob, each list from the oldest to the newest.
+// jobs returns the Jobs of a CronJob, in three lists from the oldest to the newest.
 type jobs struct{ active, successful, failed []*kbatchv1.Job }
 
 func (r *CronJobReconciler) jobsOf(ctx context.Context, cron *batchv1.CronJob) (jobs, error) {
@@ -145,7 +147,7 @@ func (r *CronJobReconciler) jobsOf(ctx context.Context, cron *batchv1.CronJob) (
 	return all, nil
 }
 
-// beyond are those that a history has too many, the oldest.
+// beyond returns the oldest Jobs beyond the limit of a history.
 func (jobs) beyond(list []*kbatchv1.Job, limit *int32, otherwise int) []*kbatchv1.Job {
 	keep := otherwise
 	if limit != nil {

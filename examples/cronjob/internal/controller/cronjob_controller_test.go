@@ -21,7 +21,8 @@ import (
 	"kelson.dev/examples/cronjob/internal/controller"
 )
 
-// newEnv is a control plane with the operator alone: the tests say themselves when Jobs end. Time begins at midnight.
+// newEnv returns a control plane with the operator only: the tests end Jobs themselves. Time starts
+// at midnight.
 func newEnv(t *testing.T) *testenv.Env {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -54,7 +55,7 @@ func jobs(t *testing.T, env *testenv.Env) []*kbatchv1.Job {
 	return list
 }
 
-// end has a Job end well or badly.
+// end ends a Job with a condition.
 func end(t *testing.T, env *testenv.Env, job *kbatchv1.Job, how kbatchv1.JobConditionType) {
 	t.Helper()
 	now := metav1.Now()
@@ -82,7 +83,7 @@ func wantReason(t *testing.T, env *testenv.Env, c *batchv1.CronJob, reason strin
 	}
 }
 
-// EX-02: one Job an hour for a week, and no more of them kept than asked for.
+// EX-02: one Job an hour for a week, and the history keeps only as many as configured.
 func TestAWeekOfJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t)
@@ -160,7 +161,7 @@ func TestConcurrencyPolicies(t *testing.T) {
 				}
 				if policy == batchv1.ForbidConcurrent {
 					wantReason(t, env, c, "StillRunning")
-					end(t, env, last[0], kbatchv1.JobComplete) // the one that waited starts at once
+					end(t, env, last[0], kbatchv1.JobComplete) // the delayed one starts at once
 					if all := jobs(t, env); len(all) != 2 {
 						t.Errorf("%d Jobs after the first has ended", len(all))
 					}
@@ -186,7 +187,7 @@ func TestSuspend(t *testing.T) {
 		if err := env.Client().Update(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		if all := jobs(t, env); len(all) != 1 { // of half a million that were due
+		if all := jobs(t, env); len(all) != 1 { // of half a million due Jobs
 			t.Errorf("%d Jobs after a year", len(all))
 		}
 	})

@@ -12,15 +12,15 @@ import (
 	batchv1 "kelson.dev/examples/cronjob/api/v1"
 )
 
-// scheduledAnnotation is on each Job and says for which time it was started.
+// scheduledAnnotation is the time for which a Job was started.
 const scheduledAnnotation = "batch.demo.welcome.domain/scheduled-at"
 
-// labelsOf are those of all Jobs of a CronJob.
+// labelsOf returns the labels of all Jobs of a CronJob.
 func labelsOf(cron *batchv1.CronJob) map[string]string {
 	return map[string]string{batchv1.GroupVersion.Group + "/cronjob": cron.Name}
 }
 
-// jobOf is the Job for a time. Its name follows from that, so there never are two.
+// jobOf returns the Job for a time. Its name follows from the time, so there are never two.
 func jobOf(cron *batchv1.CronJob, at time.Time) *kbatchv1.Job {
 	job := &kbatchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
@@ -41,7 +41,7 @@ func jobOf(cron *batchv1.CronJob, at time.Time) *kbatchv1.Job {
 	return job
 }
 
-// scheduledAt is the time for which a Job was started.
+// scheduledAt returns the time for which a Job was started.
 func scheduledAt(job *kbatchv1.Job) time.Time {
 	if at, err := time.Parse(time.RFC3339, job.Annotations[scheduledAnnotation]); err == nil {
 		return at

@@ -6,30 +6,30 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Schedule says when Jobs are due.
+// Schedule determines when Jobs are due.
 type Schedule struct{ cron.Schedule }
 
-// ParseSchedule reads a schedule in the format of cron.
+// ParseSchedule parses a schedule in cron's format.
 func ParseSchedule(text string) (Schedule, error) {
 	s, err := cron.ParseStandard(text)
 	return Schedule{s}, err
 }
 
-// enough times are counted one by one.
+// enough is up to how many times are counted one by one.
 const enough = 100
 
-// due is what was due in a span of time.
+// due describes what was due in a time span.
 type due struct {
 	last  time.Time
 	times int
 }
 
-// due looks at the span from after since until now.
+// due examines the time span after since until now.
 func (s Schedule) due(since, now time.Time) due {
 	var d due
 	for next := s.Next(since); !next.IsZero() && !next.After(now); next = s.Next(next) {
 		d.last, d.times = next, d.times+1
-		if d.times == enough { // after a long time away the middle is left out
+		if d.times == enough { // after a long absence, skip the middle
 			if step := s.Next(next).Sub(next); now.Sub(next) > enough*step {
 				next = now.Add(-enough * step)
 			}

@@ -39,7 +39,7 @@ func field(obj *unstructured.Unstructured, path ...string) any {
 	return value
 }
 
-// until tries until something is nil.
+// until retries until a function returns nil.
 func until(t *testing.T, what string, try func() error) {
 	t.Helper()
 	var err error
@@ -55,7 +55,7 @@ type errorString string
 
 func (e errorString) Error() string { return string(e) }
 
-// EX-06: the life of Demos, through the dynamic client alone.
+// EX-06: Demos from creation to deletion, only with the dynamic client.
 func TestDemosByTheDynamicClient(t *testing.T) {
 	env := testenv.New(t, testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"), testenv.Run(func(ctx context.Context, cfg *rest.Config) error {
 		return operator.Run(ctx, operator.Config{
@@ -82,7 +82,8 @@ func TestDemosByTheDynamicClient(t *testing.T) {
 		t.Fatalf("%v, %v", made, err)
 	}
 	var shown *unstructured.Unstructured
-	until(t, "shown", func() error { // a watch ends when the definition changes, as it does when conversion is registered
+	// a watch ends when the definition changes, as it does when conversion is registered
+	until(t, "shown", func() error {
 		events, err := demos.Watch(ctx, metav1.ListOptions{ResourceVersion: made.GetResourceVersion()})
 		if err != nil {
 			return err

@@ -18,8 +18,8 @@ const (
 	Kind  = "Demo"
 )
 
-// V1 is a Demo whose size is a text, as in 3x4. It is stored, and the hub of conversion. Its fields
-// have no Go types.
+// V1 is a Demo whose size is a string, such as 3x4. It is the storage version and the hub of
+// conversion. Its fields have no Go types.
 type V1 struct{ unstructured.Unstructured }
 
 // V2 is a Demo whose size has a width and a height.
@@ -39,7 +39,7 @@ func (d *V1) DeepCopyObject() runtime.Object { return &V1{*d.DeepCopy()} }
 // DeepCopyObject is a copy of the version's own type.
 func (d *V2) DeepCopyObject() runtime.Object { return &V2{*d.DeepCopy()} }
 
-// ConvertTo writes the size as a text.
+// ConvertTo converts the size to a string.
 func (d *V2) ConvertTo(hub webhook.Hub) error {
 	to, ok := hub.(*V1)
 	if !ok {
@@ -54,7 +54,7 @@ func (d *V2) ConvertTo(hub webhook.Hub) error {
 	return unstructured.SetNestedField(to.Object, fmt.Sprintf("%vx%v", size["width"], size["height"]), "spec", "size")
 }
 
-// ConvertFrom takes the size apart.
+// ConvertFrom splits the size.
 func (d *V2) ConvertFrom(hub webhook.Hub) error {
 	from, ok := hub.(*V1)
 	if !ok {
@@ -73,7 +73,7 @@ func (d *V2) ConvertFrom(hub webhook.Hub) error {
 	return unstructured.SetNestedMap(d.Object, map[string]any{"width": width, "height": height}, "spec", "size")
 }
 
-// AddToScheme makes the versions known.
+// AddToScheme adds the versions to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	v1, v2 := schema.GroupVersion{Group: Group, Version: "v1"}, schema.GroupVersion{Group: Group, Version: "v2"}
 	s.AddKnownTypeWithName(v1.WithKind(Kind), &V1{})
@@ -83,8 +83,8 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// Conversion is the part of the operator that converts Demos. What has no Go type of its own is
-// named by its kind.
+// Conversion returns the part of the operator that converts Demos. A kind whose versions share no
+// Go type is named by group and kind.
 func Conversion() operator.Part {
 	return operator.Setup(func(deps operator.Deps) error {
 		return deps.Manager.AddConversion(schema.GroupKind{Group: Group, Kind: Kind})

@@ -1,4 +1,5 @@
-// Package controller keeps Bars for Foos, with what is generated for the two kinds: a clientset writes, listers read, informers say when to look.
+// Package controller keeps Bars for Foos with the code that is generated for the two kinds: the
+// clientset writes, listers read, informers trigger syncs.
 //
 //	Foos, Bars ─▶ informers ─▶ handlers ─▶ queue of keys (of Foos) ─▶ workers ─▶ sync
 package controller
@@ -32,7 +33,7 @@ import (
 // manager owns the fields of Bars that are applied.
 const manager = "foobar"
 
-// fooLabel names, on a Bar, the Foo that it belongs to.
+// fooLabel is the label of a Bar with the name of its Foo.
 const fooLabel = "foobar.demo.welcome.domain/foo"
 
 type controller struct {
@@ -42,7 +43,7 @@ type controller struct {
 	queue   *workqueue.Queue[cache.ObjectName, struct{}]
 }
 
-// Run keeps Bars until ctx ends, and returns when all has stopped.
+// Run keeps Bars until ctx ends, and returns when everything has stopped.
 func Run(ctx context.Context, config *rest.Config, workers int) error {
 	clients, err := versioned.NewForConfig(config)
 	if err != nil {
@@ -60,7 +61,7 @@ func Run(ctx context.Context, config *rest.Config, workers int) error {
 	if _, err := bars.Informer().AddEventHandler(each(c.enqueueOwner)); err != nil {
 		return err
 	}
-	// The informers outlive the workers: the last of these still read from them.
+	// The informers outlive the workers, which read from them until they end.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	factory.StartWithContext(running)
 	defer factory.Shutdown()
@@ -81,7 +82,8 @@ func Run(ctx context.Context, config *rest.Config, workers int) error {
 	return nil
 }
 
-// each does the same with every change: the queue holds keys, and sync looks at the current state.
+// each handles every change in the same way: the queue holds keys, and sync reads the current
+// state.
 func each(enqueue func(metav1.Object)) cache.ResourceEventHandler {
 	handle := func(obj any) {
 		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -108,7 +110,8 @@ func (c *controller) work(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		if err := c.sync(context.WithoutCancel(ctx), item.Key); err != nil { // what was begun is finished
+		// a started sync is completed
+		if err := c.sync(context.WithoutCancel(ctx), item.Key); err != nil {
 			slog.Info("sync failed and is tried again", "foo", item.Key.String(), "err", err)
 			c.queue.AddRateLimited(item.Key, struct{}{})
 		} else {
@@ -118,12 +121,12 @@ func (c *controller) work(ctx context.Context) {
 	}
 }
 
-// sync makes the Bars of a Foo what they should be. The listers may be behind: applying what is there already changes nothing, and what was
-// deleted is not found.
+// sync creates, updates and deletes the Bars of a Foo. The listers may be behind: applying an
+// existing Bar changes nothing, and deleting a deleted one returns NotFound.
 func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 	foo, err := c.foos.Foos(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
-		return nil // its Bars go with it: they belong to it
+		return nil // the garbage collector deletes its Bars, which it owns
 	}
 	if err != nil || !foo.DeletionTimestamp.IsZero() {
 		return err
@@ -157,7 +160,7 @@ func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 	return err
 }
 
-// barOf is what is applied.
+// barOf returns the Bar to apply.
 func barOf(foo *foobarv1.Foo, name string) *foobarv1apply.BarApplyConfiguration {
 	return foobarv1apply.Bar(name, foo.Namespace).
 		WithLabels(map[string]string{fooLabel: foo.Name}).

@@ -57,7 +57,7 @@ func TestBarsOfAFoo(t *testing.T) {
 		if err := bars.Delete(ctx, "foo-0", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		wantBars(1, "bye") // it is made again
+		wantBars(1, "bye") // it is created again
 
 		if err := foos.Delete(ctx, "foo", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)

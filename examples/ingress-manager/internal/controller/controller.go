@@ -1,9 +1,8 @@
-// Package controller keeps an Ingress for each Service that asks for one. It is written with
-// informers and a work queue alone: what a framework does for an operator is done here by hand, and
-// can be read.
+// Package controller keeps an Ingress for each Service that requests one. It uses only informers
+// and a work queue, to show what a framework does for an operator.
 //
 //	Services  ─▶ informer ─▶ handler ─┐
-//	                                  ├─▶ queue of keys ─▶ workers ─▶ sync: what should there be, and what is there?
+//	                                  ├─▶ queue of keys ─▶ workers ─▶ sync: desired and actual Ingress
 //	Ingresses ─▶ informer ─▶ handler ─┘    (of Services)
 package controller
 
@@ -25,12 +24,11 @@ import (
 	"kelson.dev/operator/workqueue"
 )
 
-// Annotation on a Service asks for an Ingress. Its value is the host that the Ingress answers for;
-// "true" or nothing: for all.
+// Annotation on a Service requests an Ingress. Its value is the host of the Ingress; "true" or an
+// empty value means all hosts.
 const Annotation = "ingress/http"
 
-// maxRetries is how often a Service that fails is tried again before it is left until something
-// about it changes.
+// maxRetries is how often a failed Service is retried. After that it waits for its next change.
 const maxRetries = 10
 
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch
@@ -42,7 +40,7 @@ type controller struct {
 	log    *slog.Logger
 }
 
-// Run keeps Ingresses until ctx ends, and returns when all has stopped.
+// Run keeps Ingresses until ctx ends, and returns when everything has stopped.
 func Run(ctx context.Context, config *rest.Config, workers int) error {
 	server, err := client.New(client.Config{REST: config, FieldOwner: "ingress-manager"})
 	if err != nil {
@@ -65,7 +63,7 @@ func Run(ctx context.Context, config *rest.Config, workers int) error {
 		return err
 	}
 
-	// The informers outlive the workers: the last of these still read from them.
+	// The informers outlive the workers, which read from them until they end.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -82,7 +80,7 @@ func Run(ctx context.Context, config *rest.Config, workers int) error {
 			return nil
 		}
 	}
-	c.log.Info("all Services and Ingresses are known")
+	c.log.Info("caches are synced")
 	var working sync.WaitGroup
 	for range workers {
 		working.Go(func() { c.work(ctx) })
@@ -112,7 +110,8 @@ func (c *controller) follow(informers informer.Informers, kind client.Object, en
 	return registration.Synced(), nil
 }
 
-// handler does the same with every change: the queue holds keys, and sync looks at the current state.
+// handler handles every change in the same way: the queue holds keys, and sync reads the current
+// state.
 type handler func(client.Object)
 
 func (h handler) OnAdd(obj client.Object, _ bool)    { h(obj) }
@@ -121,47 +120,48 @@ func (h handler) OnDelete(obj client.Object, _ bool) { h(obj) }
 
 func (c *controller) enqueue(key client.Key) { c.queue.Add(key, struct{}{}) }
 
-// enqueueOwner has the Service looked at that an Ingress belongs to.
+// enqueueOwner enqueues the Service to which an Ingress belongs.
 func (c *controller) enqueueOwner(ingress client.Object) {
 	if owner := metav1.GetControllerOf(ingress); owner != nil && owner.Kind == "Service" && owner.APIVersion == "v1" {
 		c.enqueue(client.Key{Namespace: ingress.GetNamespace(), Name: owner.Name})
 	}
 }
 
-// work takes keys from the queue until that is shut down. No key is with two workers at a time.
+// work takes keys from the queue until it is shut down. A key is with one worker at a time.
 func (c *controller) work(ctx context.Context) {
 	for {
 		item, err := c.queue.Get(ctx)
 		if err != nil {
 			return
 		}
-		c.settle(item.Key, c.sync(context.WithoutCancel(ctx), item.Key)) // what was begun is finished
+		// a started sync is completed
+		c.settle(item.Key, c.sync(context.WithoutCancel(ctx), item.Key))
 		c.queue.Done(item)
 	}
 }
 
-// settle tries again what failed, later and later, and not for ever.
+// settle retries a failed key with backoff, up to maxRetries times.
 func (c *controller) settle(key client.Key, err error) {
 	switch {
 	case err == nil:
 		c.queue.Forget(key)
 	case c.queue.NumRequeues(key) < maxRetries:
-		c.log.Info("sync failed and is tried again", "service", key.String(), "err", err)
+		c.log.Info("sync failed; retrying", "service", key.String(), "err", err)
 		c.queue.AddRateLimited(key, struct{}{})
 	default:
-		c.log.Error("sync failed and is given up", "service", key.String(), "err", err)
+		c.log.Error("sync failed; waiting for the next change", "service", key.String(), "err", err)
 		c.queue.Forget(key)
 	}
 }
 
-// errForeign says that there is an Ingress which somebody else made.
-var errForeign = errors.New("an Ingress of that name belongs to somebody else")
+// errForeign means that an Ingress of that name was not created by this program.
+var errForeign = errors.New("an Ingress of that name exists and has another owner")
 
 // sync brings the Ingress of a Service into the desired state.
 func (c *controller) sync(ctx context.Context, key client.Key) error {
 	service, err := client.Get[corev1.Service](ctx, c.client, key)
 	if apierrors.IsNotFound(err) {
-		return nil // the Ingress goes with it: it belongs to it
+		return nil // the garbage collector deletes the Ingress, which it owns
 	}
 	if err != nil {
 		return err

@@ -31,7 +31,8 @@ func service(annotations map[string]string) *corev1.Service {
 	}
 }
 
-// story is the life of an Ingress. settle waits until the controller is done: until check returns nil.
+// story goes through the life of an Ingress. settle waits until the controller is idle, or until
+// check returns nil.
 func story(t *testing.T, c client.Client, settle func(check func() error)) {
 	ctx := t.Context()
 	ingress := func(check func(*networkingv1.Ingress) error) {
@@ -80,7 +81,7 @@ func story(t *testing.T, c client.Client, settle func(check func() error)) {
 	change(func(s *corev1.Service) { s.Annotations[controller.Annotation] = "true"; s.Spec.Ports[0].Port = 9090 })
 	ingress(forHost("", 9090))
 
-	// What somebody else does to it is undone, except for what is left to him.
+	// Changes by other clients are reverted, except for fields that the controller does not set.
 	class := "nginx"
 	found, err := client.Get[networkingv1.Ingress](ctx, c, client.Key{Namespace: "default", Name: "web"})
 	must(t, err)
@@ -98,7 +99,8 @@ func story(t *testing.T, c client.Client, settle func(check func() error)) {
 	change(func(s *corev1.Service) { s.Annotations = nil })
 	ingress(none)
 
-	// A stranger's Ingress is left alone, and the Service gets its own when that is gone.
+	// An Ingress that another client created is not changed. The Service gets its own when that is
+	// deleted.
 	stranger := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: networkingv1.IngressSpec{
 		DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "other", Port: networkingv1.ServiceBackendPort{Number: 1}}}}}
 	must(t, c.Create(ctx, stranger))
@@ -110,8 +112,10 @@ func story(t *testing.T, c client.Client, settle func(check func() error)) {
 		return nil
 	})
 	must(t, c.Delete(ctx, stranger))
-	settle(func() error { return nil })                                             // or the Service is seen before the Ingress is, and tried again later
-	change(func(s *corev1.Service) { s.Labels = map[string]string{"touch": "ed"} }) // it may have been given up
+	// otherwise the controller may see the Service before the Ingress, and retry later
+	settle(func() error { return nil })
+	// the retries may be exhausted
+	change(func(s *corev1.Service) { s.Labels = map[string]string{"touch": "ed"} })
 	ingress(forHost("", 9090))
 }
 
@@ -140,7 +144,8 @@ func TestIngress(t *testing.T) {
 	})
 }
 
-// EX-09, RUN-07: the same story on the server of a kubeconfig: go run ./test/against runs it on kube-apiserver.
+// EX-09, RUN-07: the same story on the server of a kubeconfig: go run ./test/against runs it on
+// kube-apiserver.
 func TestIngressOnAServer(t *testing.T) {
 	path := os.Getenv("KELSON_TEST_KUBECONFIG")
 	if path == "" {
@@ -167,5 +172,6 @@ func TestIngressOnAServer(t *testing.T) {
 	must(t, <-ended)
 	must(t, c.Delete(t.Context(), service(nil)))
 	ingress := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
-	must(t, client.IgnoreNotFound(c.Delete(t.Context(), ingress))) // where no garbage collector runs
+	// where no garbage collector runs
+	must(t, client.IgnoreNotFound(c.Delete(t.Context(), ingress)))
 }

@@ -29,26 +29,35 @@ func PizzaController() operator.Part {
 	return operator.For(NewPizzaReconciler, operator.Watches((*PizzaReconciler).pizzasWith))
 }
 
+// PizzasByTopping returns the index with which pizzas are found by the name of a topping.
+func PizzasByTopping() operator.Part {
+	return operator.Index(indexTopping, func(pizza *restaurantv1beta1.Pizza) []string {
+		names := make([]string, len(pizza.Spec.Toppings))
+		for i, t := range pizza.Spec.Toppings {
+			names[i] = t.Name
+		}
+		return names
+	})
+}
+
+// indexTopping is the name of the index PizzasByTopping.
+const indexTopping = "topping"
+
 // PizzaReconciler computes the cost of pizzas.
 type PizzaReconciler struct{ operator.Deps }
 
 // NewPizzaReconciler returns a PizzaReconciler.
 func NewPizzaReconciler(deps operator.Deps) *PizzaReconciler { return &PizzaReconciler{deps} }
 
-// pizzasWith are those that a change of a topping concerns.
+// pizzasWith returns the pizzas that a change of a topping concerns. It reads only those.
 func (r *PizzaReconciler) pizzasWith(ctx context.Context, topping *restaurantv1alpha1.Topping) []operator.Request {
 	var requests []operator.Request
-	pizzas, err := client.List[restaurantv1beta1.Pizza](ctx, r.Client)
+	pizzas, err := client.List[restaurantv1beta1.Pizza](ctx, r.Client, client.MatchingIndex{indexTopping: topping.Name})
 	if err != nil {
-		r.Log.Error("pizzas are not known", "err", err)
+		r.Log.Error("list pizzas", "topping", topping.Name, "err", err)
 	}
 	for _, pizza := range pizzas {
-		for _, t := range pizza.Spec.Toppings {
-			if t.Name == topping.Name {
-				requests = append(requests, operator.Request{NamespacedName: client.KeyOf(pizza)})
-				break
-			}
-		}
+		requests = append(requests, operator.Request{NamespacedName: client.KeyOf(pizza)})
 	}
 	return requests
 }

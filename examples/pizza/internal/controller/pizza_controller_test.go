@@ -27,7 +27,7 @@ func TestPizzasCostWhatTheirToppingsDo(t *testing.T) {
 			}
 		}
 		env := testenv.New(t, testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"), testenv.Scheme(scheme),
-			testenv.Operator(operator.AddToScheme(add...), controller.PizzaController()))
+			testenv.Operator(operator.AddToScheme(add...), controller.PizzaController(), controller.PizzasByTopping()))
 		topping := func(name string, cost int64) *restaurantv1alpha1.Topping {
 			top := &restaurantv1alpha1.Topping{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: restaurantv1alpha1.ToppingSpec{Cost: cost}}
 			env.Create(t, top)

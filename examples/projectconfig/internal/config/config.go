@@ -1,46 +1,72 @@
-// Package config reads the operator's configuration from a file that holds a ProjectConfig.
+// Package config configures the operator from a file that holds a ProjectConfig.
 package config
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"regexp"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/operator"
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/leader"
+
 	configv2 "kelson.dev/examples/projectconfig/api/v2"
 )
 
-// Flag is the flag of the command line that names the file, Default the file without it.
-const (
-	Flag    = "--config"
-	Default = "project_config.yaml"
-)
+// Default is the name of the file if the flag --config does not set another one.
+const Default = "project_config.yaml"
 
-// FromArgs takes the flag out of a command line and reads the file that it names. The flags that
-// the file stands for come first in the arguments that are left, so that those of the command line
-// overrule them.
-func FromArgs(args []string) (*configv2.ProjectConfig, []string, error) {
-	name, rest := Default, []string{args[0]}
-	for i := 1; i < len(args); i++ {
-		if value, ok := strings.CutPrefix(args[i], Flag+"="); ok {
-			name = value
-		} else if args[i] == Flag && i+1 < len(args) {
-			i++
-			name = args[i]
-		} else {
-			rest = append(rest, args[i])
-		}
-	}
-	cfg, err := Read(name)
+// File is the configuration file.
+type File struct {
+	// Spec is what the file says, after Configure.
+	Spec configv2.ProjectConfigSpec
+
+	flags *flag.FlagSet
+	path  string
+}
+
+// Register adds the flag that names the file.
+func (f *File) Register(set *flag.FlagSet) {
+	f.flags = set
+	set.StringVar(&f.path, "config", Default, "`path` of the configuration file")
+}
+
+// Configure reads the file into f.Spec and cfg. Flags of the command line override the file.
+func (f *File) Configure(cfg *operator.Config) error {
+	file, err := Read(f.path)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	return cfg, append(append(rest[:1:1], flags(cfg)...), rest[1:]...), nil
+	f.Spec = file.Spec
+	given := map[string]bool{}
+	f.flags.Visit(func(set *flag.Flag) { given[set.Name] = true })
+	if !given["metrics-bind-address"] {
+		cfg.MetricsAddress = address(f.Spec.Metrics)
+	}
+	if !given["health-probe-bind-address"] {
+		cfg.HealthAddress = address(f.Spec.Health)
+	}
+	if !given["graceful-shutdown-timeout"] {
+		cfg.GracePeriod = f.Spec.GracefulShutdownTimeout.Duration
+	}
+	if election := f.Spec.LeaderElection; !given["leader-elect"] && election.LeaderElect {
+		cfg.Election = &leader.Config{Lease: client.Key{Name: election.ResourceName}}
+	}
+	return nil
+}
+
+// address returns the address to serve at; empty for none.
+func address(e configv2.Endpoint) string {
+	if e.BindAddress == "0" {
+		return ""
+	}
+	return e.BindAddress
 }
 
 // Read reads a file strictly: a field that is not known, or stands there twice, is an error, as is
@@ -76,22 +102,4 @@ func validate(spec *configv2.ProjectConfigSpec) error {
 		return errors.New("spec.gracefulShutdownTimeout: it must not be negative")
 	}
 	return nil
-}
-
-// flags are those of operator.Main that a configuration stands for.
-func flags(cfg *configv2.ProjectConfig) []string {
-	var flags []string
-	add := func(name, value string) {
-		if value != "" {
-			flags = append(flags, "--"+name+"="+value)
-		}
-	}
-	add("metrics-bind-address", cfg.Spec.Metrics.BindAddress)
-	add("health-probe-bind-address", cfg.Spec.Health.BindAddress)
-	add("graceful-shutdown-timeout", cfg.Spec.GracefulShutdownTimeout.Duration.String())
-	if cfg.Spec.LeaderElection.LeaderElect {
-		add("leader-elect", "true")
-		add("leader-election-id", cfg.Spec.LeaderElection.ResourceName)
-	}
-	return flags
 }

@@ -1,26 +1,47 @@
 package config_test
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"kelson.dev/examples/projectconfig/internal/config"
+	"kelson.dev/operator"
 )
 
-// EX-05
-func TestTheFileStandsForFlags(t *testing.T) {
-	cfg, args, err := config.FromArgs([]string{"manager", "--config", "../../config/manager/project_config.yaml", "-v=1", "--leader-elect=false"})
-	if err != nil {
+// configure returns what a file and the command line say.
+func configure(t *testing.T, args ...string) (*config.File, operator.Config, error) {
+	t.Helper()
+	file, cfg := &config.File{}, operator.Config{MetricsAddress: "flag", GracePeriod: time.Second}
+	set := flag.NewFlagSet("manager", flag.ContinueOnError)
+	file.Register(set)
+	set.String("metrics-bind-address", "", "")
+	set.Duration("graceful-shutdown-timeout", 0, "")
+	set.Bool("leader-elect", false, "")
+	if err := set.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"manager", "--metrics-bind-address=:8443", "--health-probe-bind-address=:8081", "--graceful-shutdown-timeout=10s",
-		"--leader-elect=true", "--leader-election-id=projectconfig.demo.welcome.domain", "-v=1", "--leader-elect=false"}
-	if cfg.Spec.ClusterName != "harbour" || !slices.Equal(args, want) {
-		t.Errorf("%+v, %q", cfg.Spec, args)
+	err := file.Configure(&cfg)
+	return file, cfg, err
+}
+
+// EX-05
+func TestTheFileConfiguresTheOperator(t *testing.T) {
+	const path = "../../config/manager/project_config.yaml"
+	file, cfg, err := configure(t, "--config", path)
+	if err != nil || file.Spec.ClusterName != "harbour" {
+		t.Fatal(file.Spec, err)
+	}
+	if cfg.MetricsAddress != ":8443" || cfg.HealthAddress != ":8081" || cfg.GracePeriod != 10*time.Second ||
+		cfg.Election == nil || cfg.Election.Lease.Name != "projectconfig.demo.welcome.domain" {
+		t.Errorf("got %+v, %+v", cfg, cfg.Election)
+	}
+	_, cfg, err = configure(t, "--config="+path, "--metrics-bind-address=flag", "--graceful-shutdown-timeout=1s", "--leader-elect=false")
+	if err != nil || cfg.MetricsAddress != "flag" || cfg.GracePeriod != time.Second || cfg.Election != nil {
+		t.Errorf("flags do not override the file: %+v, %v", cfg, err)
 	}
 }
 
@@ -37,9 +58,9 @@ const head = "apiVersion: config.demo.welcome.domain/v2\nkind: ProjectConfig\n"
 
 // EX-05
 func TestDefaults(t *testing.T) {
-	cfg, args, err := config.FromArgs([]string{"manager", "--config=" + write(t, head+"spec: {clusterName: c}")})
-	if err != nil || cfg.Spec.GracefulShutdownTimeout.Duration != 30*time.Second || !slices.Equal(args[1:], []string{"--graceful-shutdown-timeout=30s"}) {
-		t.Errorf("%+v, %q, %v", cfg, args, err)
+	_, cfg, err := configure(t, "--config="+write(t, head+`spec: {clusterName: c, health: {bindAddress: "0"}}`))
+	if err != nil || cfg.GracePeriod != 30*time.Second || cfg.MetricsAddress != "" || cfg.HealthAddress != "" || cfg.Election != nil {
+		t.Errorf("%+v, %v", cfg, err)
 	}
 }
 
@@ -64,7 +85,7 @@ func TestWrongFiles(t *testing.T) {
 		t.Error(err)
 	}
 	t.Chdir(t.TempDir())
-	if _, _, err := config.FromArgs([]string{"manager"}); !os.IsNotExist(err) {
+	if _, _, err := configure(t); !os.IsNotExist(err) {
 		t.Errorf("no file: %v", err)
 	}
 }

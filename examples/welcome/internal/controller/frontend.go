@@ -12,7 +12,8 @@ import (
 // port is where the pods listen; they need no privilege for it.
 const port = 8080
 
-// serve writes the page and serves it. The name is given in the environment, so that no name is taken for a command.
+// serve writes the page and serves it. The name is given in the environment, so that no name is
+// taken for a command.
 const serve = `mkdir -p /tmp/www && printf 'Welcome, %s!\n' "$NAME" >/tmp/www/index.html && exec httpd -f -p 8080 -h /tmp/www`
 
 // labelsOf select the pods of a Welcome.

@@ -23,7 +23,8 @@ import (
 	"kelson.dev/examples/welcome/internal/controller"
 )
 
-// newEnv is a control plane with the operator, Kubernetes' own controller of Deployments, and a node whose pods run.
+// newEnv is a control plane with the operator, Kubernetes' own controller of Deployments, and a
+// node whose pods run.
 func newEnv(t *testing.T) *testenv.Env {
 	t.Helper()
 	scheme := runtime.NewScheme()

@@ -12,8 +12,8 @@ import (
 )
 
 // Bundle returns a bundle for the Operator Lifecycle Manager in the format registry+v1: manifests,
-// metadata and the Dockerfile of its image. The ClusterServiceVersion contains the Deployment and its
-// permissions; the definitions and other objects are separate files.
+// metadata and the Dockerfile of its image. The ClusterServiceVersion contains the Deployment and
+// its permissions; the definitions and other objects are separate files.
 func Bundle(o Operator) (Files, error) {
 	objects, err := o.withImage()
 	if err != nil {
@@ -25,12 +25,14 @@ func Bundle(o Operator) (Files, error) {
 	for _, obj := range objects {
 		switch kind := obj.GetKind(); kind {
 		case "Namespace", "ServiceAccount", "Role", "RoleBinding", "NetworkPolicy":
-			// OLM creates the account and its bindings in the namespace where the operator is installed.
+			// OLM creates the account and its bindings in the namespace where the operator is
+			// installed.
 		case "Deployment":
 			deployments = append(deployments, map[string]any{"name": obj.GetName(), "label": obj.GetLabels(), "spec": obj.Object["spec"]})
 		case "CustomResourceDefinition":
 			owned = append(owned, ownedBy(obj)...)
-			unstructured.RemoveNestedField(obj.Object, "spec", "conversion") // OLM sets it from the webhook definitions below
+			// OLM sets it from the webhook definitions below
+			unstructured.RemoveNestedField(obj.Object, "spec", "conversion")
 			if err := files.add("manifests/"+obj.GetName()+".crd.yaml", obj); err != nil {
 				return nil, err
 			}
@@ -38,7 +40,8 @@ func Bundle(o Operator) (Files, error) {
 			hooks = append(hooks, admissionHooks(obj, o.deployment().GetName())...)
 		case "ClusterRoleBinding":
 		case "ClusterRole":
-			if !clusterRoles.bound[obj.GetName()] && !certifies(obj.GetName()) { // bound roles are in the ClusterServiceVersion
+			// bound roles are in the ClusterServiceVersion
+			if !clusterRoles.bound[obj.GetName()] && !certifies(obj.GetName()) {
 				if err := files.add("manifests/"+fileName(obj), obj); err != nil {
 					return nil, err
 				}
@@ -152,8 +155,9 @@ func rulesOf(objects []*unstructured.Unstructured) (roles, clusterRoles granted)
 	return roles, clusterRoles
 }
 
-// certifies reports whether the name is that of a role or binding with which an operator creates and
-// publishes the certificate of its webhooks. OLM provides the certificate where the operator looks for it.
+// certifies reports whether the name is that of a role or binding with which an operator creates
+// and publishes the certificate of its webhooks. OLM provides the certificate where the operator
+// looks for it.
 func certifies(name string) bool {
 	name = strings.TrimSuffix(name, "binding")
 	return strings.HasSuffix(name, "-webhook-role") || strings.HasSuffix(name, "-conversion-role")

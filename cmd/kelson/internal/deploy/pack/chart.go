@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Chart returns a Helm chart with the same objects in the release's namespace, and values for settings
-// that differ between clusters. Definitions are templates too, so that upgrading the release updates
-// them. Uninstalling the release keeps them unless crds.keep is false.
+// Chart returns a Helm chart with the same objects in the release's namespace, and values for
+// settings that differ between clusters. Definitions are templates too, so that upgrading the
+// release updates them. Uninstalling the release keeps them unless crds.keep is false.
 func Chart(o Operator) (Files, error) {
 	deployment := o.deployment()
 	if deployment == nil {

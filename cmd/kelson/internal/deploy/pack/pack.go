@@ -1,5 +1,5 @@
-// Package pack creates packages from an operator's manifests: one file for kubectl, a Helm chart, or a
-// bundle for the Operator Lifecycle Manager.
+// Package pack creates packages from an operator's manifests: one file for kubectl, a Helm chart,
+// or a bundle for the Operator Lifecycle Manager.
 //
 //	files, err := pack.Chart(pack.Operator{Name: "welcome", Version: "0.1.0", Image: image, Objects: objects})
 //	err = files.Write("dist/chart")

@@ -1,5 +1,5 @@
-// Package devlog writes a readable log of what happens on a control plane: changes of objects, Events,
-// reconciles with their causes and results, and the output of containers.
+// Package devlog writes a readable log of what happens on a control plane: changes of objects,
+// Events, reconciles with their causes and results, and the output of containers.
 //
 //	0.412s  at/example-at         created by kubectl-create
 //	0.415s  at/example-at         ⟳ at reconciled (created) in 1.2ms: created pod/example-at
@@ -32,7 +32,8 @@ type Log struct {
 	out io.Writer
 }
 
-// New returns a log whose clock starts now. kinds provides the singular names of resources; it may be nil.
+// New returns a log whose clock starts now. kinds provides the singular names of resources; it may
+// be nil.
 func New(out io.Writer, kinds *resource.Registry) *Log {
 	return &Log{begin: time.Now(), kinds: kinds, out: out}
 }
@@ -45,7 +46,8 @@ func (l *Log) Printf(subject, format string, args ...any) {
 	fmt.Fprintf(l.out, "%8.3fs  %-28s  %s\n", time.Since(l.begin).Seconds(), subject, text)
 }
 
-// Output returns a writer that logs each line as output of subject. Close logs an unfinished last line.
+// Output returns a writer that logs each line as output of subject. Close logs an unfinished last
+// line.
 func (l *Log) Output(subject string) io.WriteCloser {
 	return &lines{each: func(line string) { l.Printf(subject, "│ %s", line) }}
 }

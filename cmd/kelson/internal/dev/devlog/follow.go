@@ -36,7 +36,8 @@ type container struct {
 // logGrace is how long Stop waits for the rest of the output of containers.
 const logGrace = time.Second
 
-// Follow starts to log writes and the output of containers to a. It reads that output through transport.
+// Follow starts to log writes and the output of containers to a. It reads that output through
+// transport.
 func Follow(ctx context.Context, a *Log, s *store.Store, transport http.RoundTripper) *Following {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f := &Following{log: a, transport: transport, cancel: cancel, seen: map[container]bool{}}

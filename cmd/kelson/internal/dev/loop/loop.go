@@ -5,8 +5,8 @@
 //	other code changes    → generate, build, restart
 //	samples change        → apply
 //
-// If the project does not compile, the loop logs the errors and the current operator keeps running. The
-// operator serves its webhooks on this machine, with certificates for this run.
+// If the project does not compile, the loop logs the errors and the current operator keeps running.
+// The operator serves its webhooks on this machine, with certificates for this run.
 package loop
 
 import (
@@ -39,8 +39,8 @@ type Config struct {
 	Client     client.Client
 	Kubeconfig string
 	Log        *devlog.Log
-	// Webhooks registers the project's webhooks, which the operator serves. If false, the operator runs
-	// with ENABLE_WEBHOOKS=false.
+	// Webhooks registers the project's webhooks, which the operator serves. If false, the operator
+	// runs with ENABLE_WEBHOOKS=false.
 	Webhooks bool
 	// Reload repeats the affected steps when files change.
 	Reload bool
@@ -61,8 +61,8 @@ type Loop struct {
 	generated map[string][]byte // by path
 }
 
-// Start generates, builds and runs the project and applies its samples. It calls started, if not nil,
-// after the definitions are installed and before the operator runs. The caller must call Stop.
+// Start generates, builds and runs the project and applies its samples. It calls started, if not
+// nil, after the definitions are installed and before the operator runs. The caller must call Stop.
 func Start(ctx context.Context, cfg Config, started func() error) (_ *Loop, err error) {
 	l := &Loop{cfg: cfg, cache: new(loader.Cache), applied: map[string][sha256.Size]byte{}, generated: map[string][]byte{}}
 	if l.temp, err = os.MkdirTemp("", "kelson-dev-"); err != nil {
@@ -107,8 +107,8 @@ func (l *Loop) Stop() {
 	os.RemoveAll(l.temp)
 }
 
-// Run follows changes of files until ctx ends. Without Reload, it also returns, with an error, when the
-// operator exits.
+// Run follows changes of files until ctx ends. Without Reload, it also returns, with an error, when
+// the operator exits.
 func (l *Loop) Run(ctx context.Context) error {
 	var changed <-chan []string
 	var watch *filewatch.Watcher
@@ -141,8 +141,8 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// reload repeats the steps that changes of files affect. It logs errors; the current operator then keeps
-// running.
+// reload repeats the steps that changes of files affect. It logs errors; the current operator then
+// keeps running.
 func (l *Loop) reload(ctx context.Context, files []string) {
 	fail := func(subject string, err error) {
 		for line := range strings.Lines(err.Error()) {
@@ -280,8 +280,8 @@ func (l *Loop) samples(ctx context.Context) error {
 	return l.apply(ctx, all)
 }
 
-// apply applies the objects that are new or changed. Objects can depend on each other in any order, so
-// it retries rejected objects as long as each round applies at least one.
+// apply applies the objects that are new or changed. Objects can depend on each other in any order,
+// so it retries rejected objects as long as each round applies at least one.
 func (l *Loop) apply(ctx context.Context, objects manifests.Objects) error {
 	for {
 		var rejected manifests.Objects

@@ -23,8 +23,8 @@ import (
 // defaultAddress is where operators based on controller-runtime serve webhooks.
 const defaultAddress = "127.0.0.1:9443"
 
-// webhooks are the webhooks of an operator on this machine. URLs replace the services in the manifests.
-// Operators look for certificates in their temporary folder, so each run has its own.
+// webhooks are the webhooks of an operator on this machine. URLs replace the services in the
+// manifests. Operators look for certificates in their temporary folder, so each run has its own.
 type webhooks struct {
 	address        string
 	temp           string
@@ -32,7 +32,8 @@ type webhooks struct {
 	configurations manifests.Objects
 }
 
-// newWebhooks creates certificates for a project's webhooks. It returns nil if the project has none.
+// newWebhooks creates certificates for a project's webhooks. It returns nil if the project has
+// none.
 func newWebhooks(p *project.Project, temp string) (*webhooks, error) {
 	dir := p.Dir
 	found, err := manifest.Read(filepath.Join(dir, "config", "webhook", "manifests.yaml"))
@@ -56,8 +57,8 @@ func newWebhooks(p *project.Project, temp string) (*webhooks, error) {
 		return nil, nil
 	}
 	if p.MainImports("kelson.dev/operator") {
-		// The library's main function has a flag for the address, so that several operators can run at
-		// once. Projects that import only its packages have their own flags.
+		// The library's main function has a flag for the address, so that several operators can run
+		// at once. Projects that import only its packages have their own flags.
 		if h.address, err = freeAddress(); err != nil {
 			return nil, err
 		}
@@ -130,12 +131,13 @@ func withoutConversion(definitions manifests.Objects) {
 // serveTimeout is how long an operator may take until it serves its webhooks.
 const serveTimeout = 30 * time.Second
 
-// served waits until the webhooks accept connections. It returns nil if the operator exits before: Run
-// reports that.
+// served waits until the webhooks accept connections. It returns nil if the operator exits before:
+// Run reports that.
 func (h *webhooks) served(ctx context.Context, ended <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, serveTimeout)
 	defer cancel()
-	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // only checks that the port accepts connections
+	// only checks that the port accepts connections
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
 	for {
 		conn, err := dialer.DialContext(ctx, "tcp", h.address)
 		if err == nil {

@@ -1,9 +1,9 @@
 // Package waitfor waits for a field of an object to have a value.
 //
-// A condition has the form OBJECT:JSONPATH=VALUE, for example "at/example-at:{.status.phase}=DONE" or, in
-// a namespace other than default, "team-a/at/example-at:{.status.phase}=DONE". The kind of the object is
-// its plural, singular or short name or its kind, as for kubectl. The path is a JSONPath as for kubectl.
-// Without "=VALUE", any value that is not empty satisfies the condition.
+// A condition has the form OBJECT:JSONPATH=VALUE, for example "at/example-at:{.status.phase}=DONE"
+// or, in a namespace other than default, "team-a/at/example-at:{.status.phase}=DONE". The kind of
+// the object is its plural, singular or short name or its kind, as for kubectl. The path is a
+// JSONPath as for kubectl. Without "=VALUE", any value that is not empty satisfies the condition.
 package waitfor
 
 import (

@@ -23,7 +23,8 @@ import (
 	webhookv1 "kelson.dev/examples/cronjob/internal/webhook/v1"
 )
 
-// newEnv is a control plane that calls the operator's webhooks over HTTPS. It is ready when all of them have a say.
+// newEnv returns a control plane that calls the operator's webhooks over HTTPS. It is ready when
+// all of them are registered.
 func newEnv(t *testing.T) *testenv.Env {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -42,7 +43,8 @@ func newEnv(t *testing.T) *testenv.Env {
 		}))
 	until(t, func() bool {
 		probe := &batchv2.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "probe", Namespace: "default"}}
-		probe.Spec.Schedule.Minute = "61" // v2 lets it pass, v1 does not: it takes conversion to be refused
+		// v2 accepts it, v1 does not: conversion is needed to reject it
+		probe.Spec.Schedule.Minute = "61"
 		probe.Spec.JobTemplate = cron("probe", "").Spec.JobTemplate
 		return apierrors.IsInvalid(env.Client().Create(t.Context(), probe, client.DryRunAll))
 	})
@@ -54,7 +56,7 @@ func newEnv(t *testing.T) *testenv.Env {
 	return env
 }
 
-// until tries until something holds.
+// until retries until a condition holds.
 func until(t *testing.T, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
@@ -112,7 +114,7 @@ func TestWebhooks(t *testing.T) {
 	if env.Get(t, c); c.Spec.Schedule != "*/5 2-4 * * MON" {
 		t.Errorf("back as v1: %q", c.Spec.Schedule)
 	}
-	// What v2's schema lets pass and v1's webhook does not.
+	// An object that v2's schema accepts and v1's webhook rejects.
 	v2.Spec.Schedule.Minute = "61"
 	if err := env.Client().Update(t.Context(), v2); !apierrors.IsInvalid(err) {
 		t.Errorf("update of v2: %v", err)

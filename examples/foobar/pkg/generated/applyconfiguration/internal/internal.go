@@ -18,7 +18,7 @@ var Parser = sync.OnceValue(func() *typed.Parser {
 	return parser
 })
 
-// schema is how the fields of the kinds merge.
+// schema returns the schema that determines how the fields of the kinds merge.
 const schema = typed.YAMLObject(`types:
   - name: __untyped_atomic_
     scalar: untyped

@@ -1,0 +1,199 @@
+package managedfields_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/klog/v2"
+
+	"kelson.dev/apiserver/crd"
+	"kelson.dev/apiserver/fastpath/managedfields"
+	"kelson.dev/apiserver/internal/crdtest"
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/rest"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+)
+
+// codecOf creates the definition of [crdtest.Definition] and returns the codec of its kind.
+func codecOf(t *testing.T) resource.Codec {
+	t.Helper()
+	st, err := store.Open(store.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { st.Close() })
+	registry := resource.NewRegistry()
+	verbs := rest.New(rest.Config{Store: st, Registry: registry})
+	definitions, err := crd.New(crd.Config{Store: st, Registry: registry, Objects: func() resource.Objects { return verbs }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry.Put(definitions.Resource())
+	const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	req := httptest.NewRequestWithContext(request.WithRequestInfo(context.Background(), &request.RequestInfo{
+		IsResourceRequest: true, Path: path, Verb: "create", APIPrefix: "apis", APIGroup: "apiextensions.k8s.io", APIVersion: "v1",
+		Resource: "customresourcedefinitions", Parts: []string{"customresourcedefinitions"},
+	}), http.MethodPost, path, strings.NewReader(crdtest.Definition))
+	req.Header.Set("Content-Type", "application/json")
+	answer := httptest.NewRecorder()
+	verbs.ServeHTTP(answer, req)
+	kind, ok := registry.Current().ByName(schema.GroupResource{Group: "example.com", Resource: "widgets"})
+	if !ok {
+		t.Fatalf("create the definition: %d %s", answer.Code, answer.Body)
+	}
+	return kind.Codec
+}
+
+// TestManagerMatchesLibrary runs random writes of several managers through the fast path and
+// through the library. Both must return the same objects, managedFields and errors. // API-08
+func TestManagerMatchesLibrary(t *testing.T) {
+	klog.SetLogger(logr.Discard()) // the library logs invalid values
+	t.Cleanup(klog.ClearLogger)
+	rounds := 200
+	if testing.Short() {
+		rounds = 60
+	}
+	synctest.Test(t, func(t *testing.T) {
+		seed := storetest.Seed(t)
+		g := crdtest.NewGenerator(seed, 7)
+		codec := codecOf(t)
+		asked := 0
+		var cache *managedfields.Cache
+		managers := func(subresource string) (ours, library managedfields.Library) {
+			m, err := codec.FieldManager("v1", subresource)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config := m.(*managedfields.Manager).Config
+			library, cache = config.Library, config.Cache
+			config.Library = counting{library, &asked}
+			return managedfields.New(config), library
+		}
+		ours, library := managers("")
+		oursOfStatus, libraryOfStatus := managers("status")
+		writes := 0
+		for range rounds {
+			live := crdtest.Widget(map[string]any{}, nil)
+			delete(live.Object, "metadata")
+			applied := map[string]*unstructured.Unstructured{}
+			for step := range 12 {
+				time.Sleep(time.Duration(g.IntN(3)) * time.Second)
+				mine, theirs := ours, library
+				var what string
+				var do func(managedfields.Library) (*unstructured.Unstructured, error)
+				kept := func(*unstructured.Unstructured) {} // turns a new state into what is stored
+				by := g.One("ann", "bob", "cy")
+				next := crdtest.Widget(g.Metadata(), map[string]any{"spec": g.Spec()})
+				switch kind := g.IntN(4); {
+				case step == 0 && kind > 0 || kind == 1:
+					if step > 0 {
+						next = g.Edited(live)
+					}
+					what = fmt.Sprintf("update by %s: %s", by, crdtest.Text(next))
+					do = func(m managedfields.Library) (*unstructured.Unstructured, error) {
+						return m.UpdateNoErrors(live.DeepCopy(), next.DeepCopy(), by).(*unstructured.Unstructured), nil
+					}
+				case kind == 2 && step > 0:
+					mine, theirs = oursOfStatus, libraryOfStatus
+					before := live.DeepCopy()
+					switch g.IntN(3) { // a status update ignores all other parts
+					case 0:
+						next = live.DeepCopy()
+					case 1:
+						next = crdtest.Widget(map[string]any{"name": "w"}, nil)
+					}
+					next.Object["status"] = g.Status()
+					kept = func(u *unstructured.Unstructured) {
+						status, managed := u.Object["status"], u.GetManagedFields()
+						u.Object = before.Object
+						u.Object["status"] = status
+						u.SetManagedFields(managed)
+					}
+					what = fmt.Sprintf("status by %s: %s", by, crdtest.Text(next))
+					do = func(m managedfields.Library) (*unstructured.Unstructured, error) {
+						return m.UpdateNoErrors(live.DeepCopy(), next.DeepCopy(), by).(*unstructured.Unstructured), nil
+					}
+				default:
+					force := g.IntN(3) > 0
+					if before := applied[by]; g.IntN(3) > 0 && before != nil { // nearly the same configuration again
+						next = before.DeepCopy()
+						g.Touch(next.Object["spec"])
+						if metadata := next.Object["metadata"].(map[string]any); g.IntN(3) == 0 {
+							g.Touch(metadata["labels"])
+						}
+					}
+					applied[by] = next
+					what = fmt.Sprintf("apply by %s, force %v: %s", by, force, crdtest.Text(next))
+					do = func(m managedfields.Library) (*unstructured.Unstructured, error) {
+						made, err := m.Apply(live.DeepCopy(), next.DeepCopy(), by, force)
+						if err != nil {
+							return nil, err
+						}
+						return made.(*unstructured.Unstructured), nil
+					}
+				}
+				writes++
+				before := crdtest.Text(live)
+				got, gotErr := do(mine)
+				want, wantErr := do(theirs)
+				if firstLine(gotErr) != firstLine(wantErr) || crdtest.Text(got) != crdtest.Text(want) {
+					t.Fatalf("live %s\n%s\ngot  %s %v\nwant %s %v", before, what, crdtest.Text(got), gotErr, crdtest.Text(want), wantErr)
+				}
+				if crdtest.Text(live) != before {
+					t.Fatalf("%s\nchanged the live object\n%s into\n%s", what, before, crdtest.Text(live))
+				}
+				if gotErr != nil || *g.Invalid { // the store holds no such object
+					*g.Invalid = false
+					continue
+				}
+				kept(got)
+				// As it comes from the store.
+				content, err := cache.Parse([]byte(crdtest.Text(got)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				live = &unstructured.Unstructured{Object: content}
+				live.SetUID("u")
+				live.SetResourceVersion(fmt.Sprint(step + 1))
+			}
+		}
+		t.Logf("%d writes, %d of them asked the library", writes, asked)
+		if asked > writes*2/3 {
+			t.Errorf("of %d writes %d asked the library", writes, asked)
+		}
+	})
+}
+
+// firstLine returns the first line of an error. The library lists further errors in random order.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(fmt.Sprint(err), "\n")
+	return line
+}
+
+// counting counts the calls of the library.
+type counting struct {
+	managedfields.Library
+	asked *int
+}
+
+func (c counting) UpdateNoErrors(live, next runtime.Object, by string) runtime.Object {
+	*c.asked++
+	return c.Library.UpdateNoErrors(live, next, by)
+}
+
+func (c counting) Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error) {
+	*c.asked++
+	return c.Library.Apply(live, config, by, force)
+}

@@ -1,0 +1,75 @@
+package shape
+
+import (
+	"slices"
+	"strings"
+
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+)
+
+var structuralKinds = map[string]Kind{
+	"object": Object, "array": List, "string": Text, "integer": Integer, "number": Number, "boolean": Boolean,
+}
+
+// FromStructural returns the Shape of the schema of a custom kind. Its metadata is that of all
+// custom kinds, whatever the schema says. FromStructural returns nil if s is nil, or keeps unknown
+// fields.
+func FromStructural(s *structuralschema.Structural) *Shape {
+	b := &structuralBuilder{}
+	root := b.of(s)
+	if root == nil {
+		return nil
+	}
+	root.Members["metadata"] = metadata
+	markKeyed(b.all)
+	return root
+}
+
+// metadata has the fields that clients usually set and those that identify an object. All else is
+// left to the library.
+var metadata = &Shape{Kind: Object, Members: map[string]*Shape{
+	"name": text, "namespace": text, "uid": text, "selfLink": text, "resourceVersion": text, "creationTimestamp": text,
+	"generation":   {Kind: Number},
+	"generateName": text, "labels": {Kind: Object, Others: text}, "annotations": {Kind: Object, Others: text},
+}}
+
+var text = &Shape{Kind: Text}
+
+type structuralBuilder struct{ all []*Shape }
+
+// of returns a shape whose Kind is Unknown if the schema has no type.
+func (b *structuralBuilder) of(s *structuralschema.Structural) *Shape {
+	if s == nil || s.XPreserveUnknownFields || s.XEmbeddedResource {
+		return nil
+	}
+	out := &Shape{Kind: structuralKinds[s.Type], Members: make(map[string]*Shape, len(s.Properties))}
+	if s.XIntOrString {
+		out.Kind = IntegerOrText
+	}
+	b.all = append(b.all, out)
+	for name := range s.Properties {
+		property := s.Properties[name]
+		out.Members[name] = b.of(&property)
+		if property.Default.Object != nil {
+			out.Defaulted = append(out.Defaulted, name)
+		}
+	}
+	if s.AdditionalProperties != nil {
+		out.Others = b.of(s.AdditionalProperties.Structural)
+	}
+	out.Items = b.of(s.Items)
+	switch out.Kind {
+	case Object:
+		out.Atomic = s.XMapType != nil && *s.XMapType == "atomic"
+	case List:
+		out.Atomic = s.XListType == nil || *s.XListType == "atomic"
+		out.Keyed = !out.Atomic
+		if !out.Atomic && *s.XListType == "map" {
+			for _, name := range s.XListMapKeys { // their defaults are left to the library
+				out.Keys = append(out.Keys, Key{Name: name})
+			}
+			slices.SortFunc(out.Keys, func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
+		}
+	}
+	return out
+}

@@ -1,0 +1,47 @@
+package validity
+
+import "kelson.dev/apiserver/fastpath/shape"
+
+// Unchanged reports whether pruning, defaulting and coercion by the structural schema of which s is
+// the shape would certainly not change an object, as with most stored and many submitted objects.
+// It ignores apiVersion, kind and metadata, which every object has. It returns false if s is nil.
+func Unchanged(s *shape.Shape, object map[string]any) bool {
+	return s != nil && unchangedMembers(s, object, true)
+}
+
+func unchangedMembers(s *shape.Shape, object map[string]any, root bool) bool {
+	for name, value := range object {
+		if root && (name == "apiVersion" || name == "kind" || name == "metadata") {
+			continue
+		}
+		member, _ := s.Member(name)
+		if !unchanged(member, value) {
+			return false
+		}
+	}
+	for _, name := range s.Defaulted {
+		if _, ok := object[name]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func unchanged(s *shape.Shape, value any) bool {
+	if s == nil { // the library may prune the value
+		return false
+	}
+	switch v := value.(type) {
+	case nil: // the library may drop it or replace it by a default
+		return false
+	case map[string]any:
+		return unchangedMembers(s, v, false)
+	case []any:
+		for _, item := range v {
+			if !unchanged(s.Items, item) {
+				return false
+			}
+		}
+	}
+	return true
+}

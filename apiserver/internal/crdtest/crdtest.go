@@ -1,0 +1,234 @@
+// Package crdtest generates random custom objects for the differential tests of fast paths.
+package crdtest
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Definition is a CustomResourceDefinition of Widgets, with lists and maps of every list type and
+// map type.
+const Definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},
+"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},
+"versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","properties":{
+"spec":{"type":"object","properties":{
+ "count":{"type":"integer"},"ratio":{"type":"number"},"text":{"type":"string"},"flag":{"type":"boolean"},"either":{"x-kubernetes-int-or-string":true},
+ "labels":{"type":"object","additionalProperties":{"type":"string"}},
+ "whole":{"type":"object","x-kubernetes-map-type":"atomic","additionalProperties":{"type":"string"}},
+ "list":{"type":"array","items":{"type":"string"}},
+ "set":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}},
+ "steps":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"n":{"type":"integer"}}}},
+ "ports":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["name"],"items":{"type":"object","required":["name"],"properties":{
+  "name":{"type":"string"},"port":{"type":"integer"},"on":{"type":"boolean","default":true}}}},
+ "parts":{"type":"object","additionalProperties":{"type":"object","properties":{"n":{"type":"integer"},"text":{"type":"string"}}}},
+ "free":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
+ "deep":{"type":"object","properties":{"a":{"type":"object","properties":{"b":{"type":"string"},"c":{"type":"integer","nullable":true}}}}}}},
+"status":{"type":"object","properties":{"phase":{"type":"string"},"seen":{"type":"integer"},
+ "conditions":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["type"],"items":{"type":"object","required":["type"],"properties":{
+  "type":{"type":"string"},"status":{"type":"string"}}}}}}}}}}]},
+"status":{"acceptedNames":{"plural":"widgets","kind":"Widget"}}}`
+
+// Generator generates random objects of [Definition] and random changes of them.
+type Generator struct {
+	*rand.Rand
+	// Invalid is set when the generator produces a value of another type than the schema says. The
+	// caller clears it.
+	Invalid *bool
+}
+
+// NewGenerator returns a generator; equal arguments generate equal objects.
+func NewGenerator(seed, stream uint64) Generator {
+	return Generator{rand.New(rand.NewPCG(seed, stream)), new(bool)}
+}
+
+// One returns one of its arguments.
+func (g Generator) One(of ...string) string { return of[g.IntN(len(of))] }
+
+// often sets a member in two of three calls.
+func (g Generator) often(m map[string]any, name string, value any) {
+	if g.IntN(3) > 0 {
+		m[name] = value
+	}
+}
+
+// words returns a map of strings.
+func (g Generator) words() map[string]any {
+	m := map[string]any{}
+	for range g.IntN(3) {
+		m[g.One("x", "y", `q"\<é`)] = g.One("1", "2")
+	}
+	return m
+}
+
+// Spec returns a spec, seldom an invalid one.
+func (g Generator) Spec() map[string]any {
+	m := map[string]any{}
+	g.often(m, "count", int64(g.IntN(2)))
+	g.often(m, "text", g.One("a", "b", ""))
+	g.often(m, "labels", g.words())
+	if g.IntN(2) == 0 {
+		g.often(m, "flag", g.IntN(2) == 0)
+		g.often(m, "whole", g.words())
+		list := []any{}
+		for range g.IntN(3) {
+			list = append(list, g.One("a", "b"))
+		}
+		g.often(m, "list", list)
+		if g.IntN(9) == 0 { // of another type than the schema says
+			*g.Invalid = true
+			m[g.One("steps", "list")] = []any{g.One("x", "y"), map[string]any{"name": "x", "n": g.One("1", "2")}, true}
+		}
+		g.often(m, "steps", []any{map[string]any{"name": g.One("x", "y"), "n": int64(g.IntN(2))}})
+		deep := map[string]any{}
+		g.often(deep, "b", g.One("a", "b"))
+		g.often(deep, "c", int64(g.IntN(2)))
+		g.often(m, "deep", map[string]any{"a": deep})
+	}
+	switch g.IntN(10) {
+	case 7:
+		m["parts"] = map[string]any{g.One("x", "y"): map[string]any{"n": int64(g.IntN(2))}, "z": map[string]any{}}
+	case 0:
+		m["ratio"] = 0.5 * float64(g.IntN(3))
+	case 1:
+		m["ratio"] = int64(g.IntN(2))
+	case 2:
+		m["either"] = int64(1)
+	case 3:
+		m["either"] = "1"
+	case 4:
+		m["free"] = map[string]any{"x": g.words(), "y": []any{int64(g.IntN(2))}}
+	case 5:
+		m["set"] = []any{g.One("a", "b"), "c"}
+	case 6:
+		ports := []any{}
+		for _, name := range []string{"a", "b", "c"}[:g.IntN(3)+1] {
+			ports = append(ports, map[string]any{"name": name, "port": int64(g.IntN(2)), "on": true})
+		}
+		m["ports"] = ports
+	}
+	return m
+}
+
+// Status returns a status.
+func (g Generator) Status() map[string]any {
+	m := map[string]any{}
+	g.often(m, "phase", g.One("New", "Done"))
+	g.often(m, "seen", int64(g.IntN(3)))
+	if g.IntN(3) == 0 {
+		m["conditions"] = []any{map[string]any{"type": g.One("Ready", "Ill"), "status": g.One("True", "False")}}
+	}
+	return m
+}
+
+// Metadata returns metadata as clients send it.
+func (g Generator) Metadata() map[string]any {
+	m := map[string]any{"name": "w"}
+	if g.IntN(3) == 0 {
+		m["labels"] = g.words()
+	}
+	if g.IntN(6) == 0 {
+		m["annotations"] = g.words()
+	}
+	if g.IntN(10) == 0 {
+		m["finalizers"] = []any{"example.com/" + g.One("a", "b")}
+	}
+	if g.IntN(10) == 0 {
+		m["generateName"] = "w-"
+	}
+	if g.IntN(10) == 0 {
+		m["ownerReferences"] = []any{map[string]any{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": g.One("1", "2")}}
+	}
+	return m
+}
+
+// Widget returns an object of Definition with metadata and the other parts (spec, status).
+func Widget(metadata map[string]any, parts map[string]any) *unstructured.Unstructured {
+	content := map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata}
+	for name, value := range parts {
+		content[name] = value
+	}
+	return &unstructured.Unstructured{Object: content}
+}
+
+// Edited returns a copy of an object with some changes, as a PUT or a patch makes them.
+func (g Generator) Edited(u *unstructured.Unstructured) *unstructured.Unstructured {
+	next := u.DeepCopy()
+	metadata, there := next.Object["metadata"].(map[string]any)
+	if !there {
+		return Widget(g.Metadata(), map[string]any{"spec": g.Spec()})
+	}
+	if g.IntN(3) == 0 {
+		delete(metadata, "managedFields")
+	}
+	if g.IntN(6) == 0 {
+		delete(metadata, "resourceVersion")
+		delete(metadata, "uid")
+	}
+	spec, _ := next.Object["spec"].(map[string]any)
+	switch g.IntN(6) {
+	case 0:
+		next.Object["spec"] = g.Spec()
+	case 1:
+		next.Object["status"] = g.Status()
+	case 2:
+		for name, value := range g.Metadata() {
+			metadata[name] = value
+		}
+	case 3:
+	case 4:
+		for name, value := range g.Spec() {
+			if spec != nil && g.IntN(3) == 0 {
+				spec[name] = value
+			}
+		}
+	case 5:
+		if spec != nil {
+			if _, ok := spec["count"].(int64); ok {
+				spec["count"] = int64(g.IntN(9))
+			}
+			if _, ok := spec["labels"].(map[string]any); ok && g.IntN(2) == 0 {
+				delete(spec, "labels")
+			}
+		}
+	}
+	return next
+}
+
+// Touch changes some of the values in an object.
+func (g Generator) Touch(value any) {
+	object, _ := value.(map[string]any)
+	for name, value := range object {
+		if g.IntN(3) > 0 {
+			continue
+		}
+		switch v := value.(type) {
+		case map[string]any:
+			g.Touch(v)
+		case []any:
+			object[name] = append(slices.Clone(v), v...)
+		case string:
+			object[name] = g.One("a", "b", "c")
+		case int64:
+			object[name] = int64(g.IntN(3))
+		case float64:
+			object[name] = v + 0.5
+		case bool:
+			object[name] = !v
+		}
+	}
+}
+
+// Text returns an object as JSON; "" for nil.
+func Text(u *unstructured.Unstructured) string {
+	if u == nil {
+		return ""
+	}
+	data, err := json.Marshal(u.Object)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}

@@ -1,0 +1,44 @@
+package serve
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// Flags of the state that would have no effect beside the other flags are errors.
+func TestStateFlagsWithoutEffect(t *testing.T) {
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // a server that starts nevertheless ends at once
+	for _, test := range []struct{ args, want string }{
+		// the default, but given
+		{"--etcd-prefix=/registry", "--etcd-prefix has no effect without --etcd-servers"},
+		{"--etcd-timeout=3s", "--etcd-timeout has no effect without --etcd-servers"},
+		{"--etcd-cafile=f", "--etcd-cafile has no effect without --etcd-servers"},
+		{"--in-memory --etcd-compaction-interval=0", "--etcd-compaction-interval has no effect without --etcd-servers"},
+		{"--etcd-certfile=f --etcd-keyfile=f", "--etcd-certfile has no effect without --etcd-servers"},
+		{"--in-memory --unsafe-no-sync", "--in-memory and --unsafe-no-sync cannot be used together"},
+		{"--unsafe-no-sync --etcd-servers=http://127.0.0.1:1", "--unsafe-no-sync and --etcd-servers cannot be used together"},
+		{"--in-memory --etcd-servers=http://127.0.0.1:1", "--in-memory and --etcd-servers cannot be used together"},
+	} {
+		c := Command()
+		c.SetArgs(append(strings.Fields(test.args), "--secure-port=0"))
+		c.SetOut(io.Discard)
+		c.SetErr(io.Discard)
+		if err := c.ExecuteContext(ctx); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("kelson serve %s: %v, want %q", test.args, err, test.want)
+		}
+	}
+	var unset, set stateOptions
+	if err := unset.check(); err != nil { // as of kelson dev, without flags
+		t.Error(err)
+	}
+	set.addFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
+	if err := set.check(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,112 @@
+package kelson_test
+
+import (
+	"go/scanner"
+	"go/token"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// maxColumns is the maximum width of a line with a comment, with a tab counted as four columns.
+const maxColumns = 100
+
+// unwrappable matches comments that cannot be wrapped: directives, markers, preformatted text
+// (tables, code, drawings), which gofmt indents, and lines that are one word, such as a URL. The
+// output of examples cannot be wrapped either.
+var unwrappable = regexp.MustCompile(`^//(go:|lint:|nolint|export |\s*\+|\t|    |\s*\S+$)`)
+
+// unwrapped lists folders and files whose comments still exceed the width. Remove an entry when its
+// comments fit; do not add one.
+var unwrapped = []string{
+	"apiserver/authn", "apiserver/authz", "apiserver/crd", "apiserver/rest",
+	"kubernetes/builtin/codec.go", "kubernetes/builtin/dataobjects.go",
+	"kubernetes/builtin/managedfields", "kubernetes/controllers", "operator",
+}
+
+// TestCommentWidth rejects Go comments that are wider than maxColumns, except for those that cannot
+// be wrapped and generated files.
+func TestCommentWidth(t *testing.T) {
+	out, err := exec.Command("git", "ls-files", "*.go").Output()
+	if err != nil {
+		t.Skip("needs a git checkout: ", err)
+	}
+	found := map[string]bool{} // entries of unwrapped that still have wide comments
+next:
+	for name := range strings.FieldsSeq(string(out)) {
+		src, err := os.ReadFile(name)
+		if os.IsNotExist(err) {
+			continue // removed, but not committed
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(src), "\n// Code generated ") || strings.HasPrefix(string(src), "// Code generated ") {
+			continue
+		}
+		for _, line := range wideComments(src) {
+			for _, prefix := range unwrapped {
+				if name == prefix || strings.HasPrefix(name, prefix+"/") {
+					found[prefix] = true
+					continue next
+				}
+			}
+			t.Errorf("%s:%d: wrap the comment at %d columns, or put it above the line", name, line, maxColumns)
+		}
+	}
+	for _, prefix := range unwrapped {
+		if !found[prefix] {
+			t.Errorf("%s has no wide comments: remove it from unwrapped", prefix)
+		}
+	}
+}
+
+// wideComments returns the numbers of the lines whose comments are too wide.
+func wideComments(src []byte) (wide []int) {
+	lines := strings.Split(string(src), "\n")
+	files := token.NewFileSet()
+	file := files.AddFile("", -1, len(src))
+	var s scanner.Scanner
+	s.Init(file, src, nil, scanner.ScanComments)
+	output := -1 // the last line of the output of an example
+	for {
+		pos, tok, text := s.Scan()
+		if tok == token.EOF {
+			return wide
+		}
+		at := file.Line(pos)
+		if tok == token.COMMENT && (strings.HasPrefix(text, "// Output:") || output == at-1) {
+			output = at
+			continue
+		}
+		if tok != token.COMMENT || unwrappable.MatchString(text) {
+			continue
+		}
+		if columns := utf8.RuneCountInString(strings.ReplaceAll(lines[at-1], "\t", "    ")); columns > maxColumns {
+			wide = append(wide, at)
+		}
+	}
+}
+
+func TestWideComments(t *testing.T) {
+	long := strings.Repeat("word ", 20)
+	for src, want := range map[string]int{
+		"// short":                  0,
+		"// " + long:                1,
+		"var a int // " + long:      1,
+		"var a = `// " + long + "`": 0,
+		"// Output:\n// " + long + "\n// " + long: 0,
+		"//go:generate " + long:                   0,
+		"// +kubebuilder:rbac:" + long:            0,
+		"//\t" + long:                             0,
+		"// https://" + strings.Repeat("x", 100):  0,
+		"\t\t// " + long[:90]:                     1,
+	} {
+		if got := len(wideComments([]byte("package p\n" + src + "\n"))); got != want {
+			t.Errorf("%q: %d wide comments, want %d", src, got, want)
+		}
+	}
+}

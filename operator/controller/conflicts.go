@@ -1,0 +1,53 @@
+package controller
+
+import (
+	"log/slog"
+	"sync"
+
+	"kelson.dev/operator/internal/boundedmap"
+	"kelson.dev/operator/reconcile"
+)
+
+// conflicts counts the conflicts in a row of each object, for a bounded number of objects.
+type conflicts struct {
+	mu    sync.Mutex
+	inRow boundedmap.Map[reconcile.Request, int]
+}
+
+const (
+	// persistentConflicts is the number of conflicts in a row from which on they are not chance: the
+	// cache does not catch up, or two writers overwrite each other. With the default backoff, it is
+	// reached after five seconds.
+	persistentConflicts = 10
+	maxConflicting      = 1024
+)
+
+func (c *conflicts) add(req reconcile.Request) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inRow.Size = maxConflicting
+	n, _ := c.inRow.Get(req)
+	c.inRow.Set(req, n+1)
+	return n + 1
+}
+
+func (c *conflicts) end(req reconcile.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n, _ := c.inRow.Get(req); n > 0 {
+		c.inRow.Set(req, 0)
+	}
+}
+
+// noteConflict logs a conflict: as a warning for the tenth, twentieth, fortieth and so on in a row.
+func (c *Controller) noteConflict(log *slog.Logger, req reconcile.Request, err error) {
+	n := c.conflicts.add(req)
+	if n < persistentConflicts {
+		log.Debug("reconcile hit a conflict; retrying", "err", err)
+		return
+	}
+	c.cfg.Metrics.PersistentConflict()
+	if times := n / persistentConflicts; n%persistentConflicts == 0 && times&(times-1) == 0 {
+		log.Warn("reconcile keeps hitting conflicts: another writer changes the object all the time, or reads are stale; retrying", "conflicts", n, "err", err)
+	}
+}

@@ -1,0 +1,191 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/operator/client"
+)
+
+// doubts are the objects for which the outcome of a write is unknown: the request was sent, and the
+// response was lost or is an error of the server (5xx). The overlay can't have the state that such a
+// write may have produced. So before the next read of the object through the client, the object is
+// read from the server, and its state noted. If that fails, so does the read: a state that may be
+// older than an own write is never returned.
+//
+// What the server has not executed by then stays unknown: a request that the network delivers later
+// looks like the write of another client.
+type doubts struct {
+	any atomic.Bool // while false, readers need no lock
+
+	mu      sync.Mutex
+	tickets uint64
+	of      map[schema.GroupKind]*doubted
+}
+
+// doubted are the objects of one kind.
+type doubted struct {
+	objects map[client.Key]doubt
+	all     uint64 // the ticket of the last write without a name (generateName, DeleteAllOf); 0 for none
+}
+
+// doubt is about the last write of an object.
+type doubt struct {
+	ticket uint64
+	like   client.Object // an empty object of the type that was written
+}
+
+// maxDoubts is how many objects of a kind are read one by one; with more, all copies of the kind
+// catch up with the server instead.
+const maxDoubts = 32
+
+// isUnknown reports whether a write that failed may have been executed.
+func isUnknown(err error) bool {
+	if err == nil {
+		return false
+	}
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		code := status.Status().Code
+		return code == 0 || code >= http.StatusInternalServerError
+	}
+	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
+		return false // not sent
+	}
+	return true
+}
+
+// doubt records that the outcome of a write of obj is unknown, if err says so. An obj without a
+// name stands for any object of the kind.
+func (s *informers) doubt(err error, obj client.Object) {
+	if !isUnknown(err) {
+		return
+	}
+	kind, err := client.KindOf(obj, s.cfg.Client.Scheme())
+	if err != nil || !s.holds(obj) {
+		return // a copy that starts later begins with a list
+	}
+	d := &s.doubts
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.of == nil {
+		d.of = map[schema.GroupKind]*doubted{}
+	}
+	all := d.of[kind.GroupKind()]
+	if all == nil {
+		all = &doubted{objects: map[client.Key]doubt{}}
+		d.of[kind.GroupKind()] = all
+	}
+	d.tickets++
+	if obj.GetName() == "" || len(all.objects) >= maxDoubts {
+		all.all = d.tickets
+		clear(all.objects)
+	} else {
+		all.objects[client.KeyOf(obj)] = doubt{d.tickets, newLike(obj)}
+	}
+	d.any.Store(true)
+}
+
+// inDoubt returns the doubts about the objects of a kind: about one object, or about those in a
+// namespace if name is empty. An empty namespace and name means all.
+func (d *doubts) inDoubt(kind schema.GroupKind, namespace, name string) (objects map[client.Key]doubt, all uint64) {
+	if !d.any.Load() {
+		return nil, 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	of := d.of[kind]
+	if of == nil {
+		return nil, 0
+	}
+	for key, about := range of.objects {
+		if name == "" && (namespace == "" || namespace == key.Namespace) || key == (client.Key{Namespace: namespace, Name: name}) {
+			if objects == nil {
+				objects = map[client.Key]doubt{}
+			}
+			objects[key] = about
+		}
+	}
+	return objects, of.all
+}
+
+// settled drops a doubt unless a later write has renewed it. The key is nil for that about all.
+func (d *doubts) settled(kind schema.GroupKind, key *client.Key, ticket uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	of := d.of[kind]
+	switch {
+	case of == nil:
+		return
+	case key == nil && of.all == ticket:
+		of.all = 0
+	case key != nil && of.objects[*key].ticket == ticket:
+		delete(of.objects, *key)
+	}
+	if of.all == 0 && len(of.objects) == 0 {
+		delete(d.of, kind)
+	}
+	d.any.Store(len(d.of) > 0)
+}
+
+// settle finds out what became of the writes in doubt that a read concerns: see inDoubt.
+func (c cached) settle(ctx context.Context, kind schema.GroupKind, namespace, name string) error {
+	objects, all := c.set.doubts.inDoubt(kind, namespace, name)
+	for key, about := range objects {
+		if err := c.settleOne(ctx, kind, key, about); err != nil {
+			return fmt.Errorf("find out the outcome of an earlier write of %s: %w", key, err)
+		}
+	}
+	if all == 0 {
+		return nil
+	}
+	if err := c.set.catchUpKind(ctx, kind); err != nil {
+		return fmt.Errorf("find out the outcome of an earlier write: %w", err)
+	}
+	c.set.doubts.settled(kind, nil, all)
+	return nil
+}
+
+func (c cached) settleOne(ctx context.Context, kind schema.GroupKind, key client.Key, about doubt) error {
+	state := newLike(about.like)
+	state.SetNamespace(key.Namespace)
+	state.SetName(key.Name)
+	known := c.set.known(state) // before the request
+	err := c.Client.Get(ctx, key, state)
+	switch {
+	case err == nil:
+		c.set.noteState(state, true)
+	case apierrors.IsNotFound(err):
+		state.SetNamespace(key.Namespace)
+		state.SetName(key.Name)
+		c.set.noteGone(state, "", known)
+	case apierrors.IsForbidden(err): // an operator needs only list and watch
+		if err := c.set.catchUpKind(ctx, kind); err != nil {
+			return err
+		}
+	default:
+		return err
+	}
+	c.set.doubts.settled(kind, &key, about.ticket)
+	return nil
+}
+
+// catchUpKind is CatchUp for one kind.
+func (s *informers) catchUpKind(ctx context.Context, kind schema.GroupKind) error {
+	s.mu.Lock()
+	of := s.copies(kind)
+	s.mu.Unlock()
+	for _, i := range of {
+		if err := i.catchUp(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package informer_test
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/client/clienttest"
+	"kelson.dev/operator/informer"
+)
+
+// RUN-02: writes of others are in the cache when the watch delivers them; live reads have them at
+// once.
+func TestWritesOfOthersComeWithTheWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLagging(t)
+		p := labelled(pod("a"), "1")
+		w.must(w.direct.Create(w.ctx, p)) // a client of its own, as another process has
+		w.atOnce(func() {
+			if w.get("a") != nil {
+				t.Error("the cache has a write of another client before its watch")
+			}
+			if _, err := client.Get[corev1.Pod](w.ctx, w.client, client.KeyOf(p), client.Live); err != nil {
+				t.Errorf("a live read: %v", err)
+			}
+			if w.get("a") != nil {
+				t.Error("a live read changes the cache")
+			}
+		})
+		time.Sleep(2 * time.Minute)
+		if w.get("a") == nil {
+			t.Error("the watch did not deliver it")
+		}
+	})
+}
+
+// lossy loses responses that it has seen the server give.
+type lossy struct {
+	http.RoundTripper
+	lose atomic.Bool
+}
+
+func (l *lossy) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := l.RoundTripper.RoundTrip(r)
+	if r.Method != http.MethodGet && l.lose.Load() && err == nil {
+		_ = resp.Body.Close()
+		return nil, errors.New("connection reset by peer")
+	}
+	return resp, err
+}
+
+// RUN-02: a write that returns an error is not known, although the server may have executed it:
+// reads have it when the watch delivers it.
+func TestFailedWritesAreNotKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, link := clienttest.New(), &lossy{}
+		link.RoundTripper = server
+		direct, err := client.New(client.Config{REST: &rest.Config{Host: "http://test", Transport: link}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(t, func(c *informer.Config) { c.Client = direct })
+		w.server = server
+		w.run()
+		w.names()
+		w.lag(time.Minute)
+		link.lose.Store(true)
+		if err := w.client.Create(w.ctx, labelled(pod("a"), "1")); err == nil {
+			t.Fatal("the response was not lost")
+		}
+		link.lose.Store(false)
+		if w.get("a") != nil {
+			t.Error("the cache has a write without a response")
+		}
+		if _, err := client.Get[corev1.Pod](w.ctx, w.client, client.KeyOf(pod("a")), client.Live); err != nil {
+			t.Errorf("the server did not execute it: %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		if w.get("a") == nil {
+			t.Error("the watch did not deliver it")
+		}
+	})
+}
+
+// RUN-02: handlers and predicates get what the watch delivers, also of own writes; all reads have
+// had it by then.
+func TestHandlersFollowTheWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLagging(t)
+		h := &delayed{world: w}
+		_, err := w.pods().AddHandler(h)
+		w.must(err)
+		p := labelled(pod("a"), "1")
+		w.must(w.client.Create(w.ctx, p))
+		synctest.Wait()
+		if seen := h.take(); len(seen) > 0 || w.get("a") == nil {
+			t.Errorf("before the watch, the handler has %v, and a read %v", seen, w.get("a"))
+		}
+		time.Sleep(2 * time.Minute)
+		if seen := h.take(); !slices.Equal(seen, []string{"a"}) {
+			t.Errorf("the handler has %v", seen)
+		}
+	})
+}
+
+// delayed records the names of new objects, which reads must have.
+type delayed struct {
+	*world
+	mu   sync.Mutex
+	seen []string
+}
+
+func (d *delayed) OnAdd(obj client.Object, _ bool) {
+	if d.get(obj.GetName()) == nil {
+		d.t.Errorf("a read in the handler does not have %s", obj.GetName())
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.seen = append(d.seen, obj.GetName())
+}
+func (d *delayed) OnUpdate(client.Object, client.Object) {}
+func (d *delayed) OnDelete(client.Object, bool)          {}
+
+func (d *delayed) take() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	defer func() { d.seen = nil }()
+	return d.seen
+}
+
+// RUN-02: an informer can neither wait nor ask the server: it has a write with another object type
+// when the watch delivers it, except that metadata can be taken from any object. The client waits,
+// and asks the server after a second.
+func TestInformersOfOtherTypesFollowTheWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLagging(t)
+		kind := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+		u, m := &unstructured.Unstructured{}, &metav1.PartialObjectMetadata{}
+		u.SetGroupVersionKind(kind)
+		m.SetGroupVersionKind(kind)
+		whole, err := w.set.For(u)
+		w.must(err)
+		metadata, err := w.set.For(m)
+		w.must(err)
+		w.must(w.set.WaitForSync(w.ctx))
+		w.lag(time.Minute)
+		w.must(w.client.Create(w.ctx, labelled(pod("a"), "1")))
+		key := client.KeyOf(pod("a"))
+		if _, has := whole.Get(key); has {
+			t.Error("the informer made an unstructured object of a typed one")
+		}
+		if _, has := metadata.Get(key); !has {
+			t.Error("the informer of metadata does not have the write")
+		}
+		begin := time.Now()
+		w.must(w.client.Get(w.ctx, key, u))
+		if took := time.Since(begin); u.GetLabels()["v"] != "1" || took > 2*time.Second {
+			t.Errorf("the client, after %v: %v", took, u)
+		}
+		time.Sleep(2 * time.Minute)
+		if _, has := whole.Get(key); !has {
+			t.Error("the watch did not deliver it")
+		}
+	})
+}
+
+// RUN-02: informers that start again have all that was written before.
+func TestRestartReadsFormerWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLagging(t)
+		w.must(w.client.Create(w.ctx, labelled(pod("a"), "1")))
+		again := newWorld(t, func(c *informer.Config) { c.Client = w.direct })
+		again.server = w.server
+		done := make(chan error, 1)
+		go func() { done <- again.set.Run(again.ctx) }()
+		if names := again.names(); !strings.Contains(names, "a") {
+			t.Errorf("after a restart: %q", names)
+		}
+		again.stop()
+		w.must(<-done)
+	})
+}

@@ -1,0 +1,343 @@
+// Package soak runs an operator with two replicas on a faulty server, and looks for lost and
+// duplicated work.
+//
+// A round is a world of its own, in virtual time and with a seed: a server, two replicas that are
+// stopped, killed and partitioned, a user who creates, changes and deletes orders, and somebody who
+// deletes pods. Every request of a replica may fail, before or after the server executed it, or be
+// late; every watch may be cut, stall or be late. In one half of the rounds the replicas elect a
+// leader, in the other they share the objects.
+//
+// Work is duplicated if an order ever has more pods than it wants. It is lost if, when the faults
+// have ended, an order has fewer pods than it wants, an old status or an old report, or if pods of
+// a deleted order are left.
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/operator"
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/internal/apitest"
+	"kelson.dev/operator/leader"
+)
+
+// RUN-02, RUN-03, RUN-09: nothing is lost or done twice. KELSON_SOAK is the real time to run for;
+// KELSON_SEED repeats one round.
+func TestSoak(t *testing.T) {
+	length := time.Duration(0) // one round of each mode
+	if text := os.Getenv("KELSON_SOAK"); text != "" {
+		var err error
+		if length, err = time.ParseDuration(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	modes := []string{"election", "shards"}
+	if text := os.Getenv("KELSON_SEED"); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := run(t, seed, modes[seed%2], correct)
+		w.report(t)
+		return
+	}
+	total := map[string]int{}
+	rounds := 0
+	for begin := time.Now(); (rounds < len(modes) || time.Since(begin) < length) && !t.Failed(); rounds++ {
+		seed := rand.Uint64()&^1 | uint64(rounds%2)
+		w := run(t, seed, modes[rounds%2], correct)
+		w.report(t)
+		for name, n := range w.counts {
+			total[name] += n
+		}
+	}
+	t.Logf("%d rounds: %v", rounds, total)
+	for _, what := range []string{"500 after execution", "cut after execution", "409", "late request", "late response", "cut watch", "stalled watch",
+		"stopped", "killed", "partitioned", "pods", "orders", "deleted"} {
+		if total[what] == 0 {
+			t.Errorf("%q never happened", what)
+		}
+	}
+}
+
+// The oracle finds reconcilers that are wrong.
+func TestSoakFindsMistakes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		of   variant
+		want string
+	}{
+		"forgetful": {forgets, "duplicated"},
+		"careless":  {doesNotCare, "lost"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const rounds = 30 // most find it; the order of goroutines differs from run to run
+			for seed := range uint64(rounds) {
+				w := run(t, seed, "election", tt.of)
+				if slices.ContainsFunc(w.findings, func(f string) bool { return strings.HasPrefix(f, tt.want) }) {
+					return
+				}
+			}
+			t.Errorf("%d rounds found no %s work", rounds, tt.want)
+		})
+	}
+}
+
+const (
+	replicas   = 2
+	ordersMade = 15
+	// trouble is how long there are faults, peace how long none after that: a watch that has
+	// stalled is noticed when its time ends, and a reconcile may wait for its next attempt.
+	trouble = 8 * time.Minute
+	peace   = 20 * time.Minute
+)
+
+type world struct {
+	server *apitest.Server
+	seed   uint64
+	mode   string
+	of     variant
+
+	mu       sync.Mutex
+	findings []string
+	counts   map[string]int
+	networks []*network
+}
+
+func (w *world) report(t *testing.T) {
+	t.Helper()
+	for _, f := range w.findings {
+		t.Error(f)
+	}
+	if t.Failed() {
+		t.Logf("%s: repeat this round with KELSON_SEED=%d", w.mode, w.seed)
+	}
+}
+
+func run(t *testing.T, seed uint64, mode string, of variant) *world {
+	var w *world
+	synctest.Test(t, func(t *testing.T) {
+		leases := apitest.Kind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", Plural: "leases"}
+		w = &world{
+			server: apitest.New(orders, apitest.Pods, apitest.ConfigMaps, apitest.Events, leases), seed: seed, mode: mode, of: of, counts: map[string]int{},
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), trouble)
+		defer cancel()
+		var all sync.WaitGroup
+		stops := make([]func(), replicas)
+		for n := range replicas {
+			all.Go(func() { stops[n] = w.replica(ctx, n) })
+		}
+		all.Go(func() { w.user(ctx, t) })
+		all.Wait()
+		w.mu.Lock()
+		for _, n := range w.networks {
+			if !n.isDown() { // those of killed replicas stay down
+				n.set(true, false)
+			}
+		}
+		w.mu.Unlock()
+		time.Sleep(peace)
+		w.judge()
+		for _, stop := range stops {
+			stop()
+		}
+		for _, n := range w.networks {
+			for name, count := range n.faults {
+				w.counts[name] += count
+			}
+		}
+	})
+	return w
+}
+
+func (w *world) count(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[what]++
+}
+
+func (w *world) found(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.findings = append(w.findings, fmt.Sprintf(format, args...))
+}
+
+// replica runs an operator again and again until ctx ends. It returns a function that stops the
+// last one.
+func (w *world) replica(ctx context.Context, n int) (stop func()) {
+	random := rand.New(rand.NewPCG(w.seed, uint64(100+n)))
+	for life := 0; ; life++ {
+		link, stop, ended := w.start(fmt.Sprintf("%c%d", 'a'+n, life), uint64(1000*(n+1)+life))
+		for alive := true; alive; {
+			select {
+			case <-ctx.Done():
+				return stop
+			case err := <-ended:
+				if !errors.Is(err, leader.ErrLost) && !errors.Is(err, leader.ErrStillWorking) {
+					w.found("ended: %v", err)
+				}
+				w.count("lost its Lease")
+				alive = false
+				continue
+			case <-time.After(time.Duration(20+random.IntN(100)) * time.Second):
+			}
+			switch random.IntN(3) {
+			case 0:
+				w.count("stopped")
+				stop()
+				alive = false
+			case 1:
+				w.count("killed")
+				link.set(false, true)
+				stop()
+				alive = false
+			default:
+				w.count("partitioned")
+				link.set(false, true)
+				time.Sleep(time.Duration(1+random.IntN(20)) * time.Second)
+				link.set(false, false)
+			}
+		}
+		time.Sleep(time.Duration(random.IntN(5000)) * time.Millisecond)
+	}
+}
+
+// start runs an operator.
+func (w *world) start(name string, stream uint64) (link *network, stop func(), ended chan error) {
+	link = newNetwork(observed{w}, w.seed, stream)
+	w.mu.Lock()
+	w.networks = append(w.networks, link)
+	w.mu.Unlock()
+	// The grace period is long enough that a stop cancels no reconcile: a canceled request may be
+	// delivered after the Lease was released (docs/design/operator.md, "Writes without a response").
+	cfg := operator.Config{REST: &rest.Config{Host: "http://apitest", Transport: link}, Log: quiet, GracePeriod: time.Minute}
+	opts := []operator.Option{operator.Owns[corev1.Pod](), operator.Concurrency(3)}
+	if w.mode == "election" {
+		cfg.Election = &leader.Config{Lease: client.Key{Namespace: "system", Name: "soak"}, Identity: name}
+	} else {
+		opts = append(opts, operator.Sharded())
+	}
+	r := &reconciler{name: name, random: rand.New(rand.NewPCG(w.seed, stream+1))}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended = make(chan error, 1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ended <- operator.Run(ctx, cfg, operator.Name("soak"), operator.AddToScheme(addOrders), w.of(r, opts...))
+	}()
+	return link, func() { cancel(); <-done }, ended
+}
+
+// observed is the server. It looks at each pod that is created.
+type observed struct{ w *world }
+
+func (o observed) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := o.w.server.RoundTrip(r)
+	if err == nil && r.Method == http.MethodPost && resp.StatusCode == http.StatusCreated && strings.HasSuffix(r.URL.Path, "/pods") {
+		o.w.count("pods")
+		o.w.judgeCounts()
+	}
+	return resp, err
+}
+
+// judgeCounts finds orders with too many pods.
+func (w *world) judgeCounts() map[string]int {
+	pods := map[string]int{}
+	for _, obj := range w.server.Objects("pods") {
+		pods[parse[corev1.Pod](obj).Labels[ofLabel]]++
+	}
+	for _, obj := range w.server.Objects("orders") {
+		if o := parse[Order](obj); pods[o.Name] > o.Spec.Want {
+			w.found("duplicated: order %s wants %d pods and has %d", o.Name, o.Spec.Want, pods[o.Name])
+		}
+	}
+	return pods
+}
+
+// judge compares the final state with the expected one.
+func (w *world) judge() {
+	pods := w.judgeCounts()
+	reports := map[string]string{}
+	for _, obj := range w.server.Objects("configmaps") {
+		cm := parse[corev1.ConfigMap](obj)
+		reports[cm.Name] = cm.Data["want"]
+	}
+	for _, obj := range w.server.Objects("orders") {
+		o := parse[Order](obj)
+		if o.DeletionTimestamp != nil {
+			w.found("lost: the deletion of order %s", o.Name)
+			continue
+		}
+		if pods[o.Name] < o.Spec.Want {
+			w.found("lost: order %s wants %d pods and has %d", o.Name, o.Spec.Want, pods[o.Name])
+		}
+		if o.Status.Made != o.Spec.Want || o.Status.ObservedGeneration != o.Generation {
+			w.found("lost: order %s wants %d in generation %d, its status is %+v", o.Name, o.Spec.Want, o.Generation, o.Status)
+		}
+		if got := reports[o.Name+"-report"]; got != strconv.Itoa(o.Spec.Want) {
+			w.found("lost: order %s wants %d, its report has %q", o.Name, o.Spec.Want, got)
+		}
+		delete(pods, o.Name)
+	}
+	for name, n := range pods {
+		w.found("lost: %d pods of the deleted order %s are left", n, name)
+	}
+}
+
+// user creates, changes and deletes orders, and deletes pods, until ctx ends.
+func (w *world) user(ctx context.Context, t *testing.T) {
+	random := rand.New(rand.NewPCG(w.seed, 7))
+	c, err := client.New(client.Config{REST: w.server.REST()})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if err := addOrders(c.Scheme()); err != nil {
+		t.Error(err)
+		return
+	}
+	made := 0
+	for ctx.Err() == nil {
+		_ = sleep(ctx, time.Duration(random.IntN(4000))*time.Millisecond)
+		name := fmt.Sprint("o", random.IntN(made+1))
+		switch luck := random.IntN(10); {
+		case made < ordersMade && (made == 0 || luck < 4):
+			if err := c.Create(ctx, order(fmt.Sprint("o", made), 1+random.IntN(2))); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+			made++
+			w.count("orders")
+		case luck < 6: // an order never wants less than before
+			o := order(name, 0)
+			if c.Get(ctx, client.KeyOf(o), o) == nil && o.Spec.Want < 6 {
+				o.Spec.Want++
+				_ = c.Update(ctx, o)
+			}
+		case luck < 7:
+			if made > ordersMade/2 && c.Delete(ctx, order(name, 0)) == nil {
+				w.count("deleted")
+			}
+		case luck < 9:
+			if pods := w.server.Objects("pods"); len(pods) > 0 {
+				pod := parse[corev1.Pod](pods[random.IntN(len(pods))])
+				_ = c.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}})
+			}
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package reconcile
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/tree"
+)
+
+// SaveStatus writes the status of obj, the object that a Typed reconciler was called with, in the
+// middle of a reconcile. When it returns nil, the server has the status, and so has each later
+// reconcile, also after a crash. Use it for what must not be lost, such as the id of a resource
+// that was created outside of the cluster.
+//
+// In contrast to the write after Reconcile, SaveStatus survives concurrent changes of the object
+// and failed requests: it reads the object from the server, repeats its changes of the status
+// there, and tries again, for up to ten seconds. Changes of the status by others are then in obj,
+// too; where both changed a field, that of obj wins. The rest of obj stays as the reconcile read
+// it.
+//
+// SaveStatus sends no request if the status has not changed. An error says that the server may not
+// have the status: a NotFound status (see apierrors) if the object was deleted, or replaced by a
+// new one of its name; Reconcile must then undo what it created.
+func SaveStatus(ctx context.Context, obj client.Object) error {
+	saver := currentIn(ctx).status
+	if saver == nil {
+		return fmt.Errorf("save status of %T: the context is not that of a typed reconciler", obj)
+	}
+	if err := saver.saveStatus(ctx, obj); err != nil {
+		return fmt.Errorf("save status of %T %s: %w", obj, client.KeyOf(obj), err)
+	}
+	return nil
+}
+
+type statusSaver interface {
+	saveStatus(ctx context.Context, obj client.Object) error
+}
+
+const (
+	savePatience = 10 * time.Second
+	savePause    = 20 * time.Millisecond
+	maxSavePause = 2 * time.Second
+)
+
+func (r *run[T, P]) saveStatus(ctx context.Context, obj client.Object) error {
+	if obj != client.Object(r.obj) {
+		return errors.New("it is not the object that Reconcile was called with")
+	}
+	answer, err := r.writeStatus(ctx, func() {})
+	pause, start := savePause, time.Now()
+	for tries := 1; isTransient(err) && ctx.Err() == nil && time.Since(start) < savePatience; tries++ {
+		if !apierrors.IsConflict(err) || tries > conflictTries { // a read solves most conflicts
+			select {
+			case <-time.After(pause + rand.N(pause/2)):
+			case <-ctx.Done():
+				return err
+			}
+			pause = min(2*pause, maxSavePause)
+		}
+		if err = r.rebase(ctx); err == nil {
+			answer, err = r.writeStatus(ctx, func() {})
+		}
+	}
+	if err == nil && answer != nil {
+		r.before = r.obj.DeepCopyObject().(client.Object)
+		r.before.SetManagedFields(answer.GetManagedFields())
+	}
+	return err
+}
+
+// isTransient reports whether a repetition of a write can succeed. The write may have succeeded.
+func isTransient(err error) bool {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		return false
+	case !errors.As(err, &status):
+		return true // no response
+	}
+	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) || status.Status().Code >= 500
+}
+
+// rebase reads the object from the server and repeats the changes of the status there.
+func (r *run[T, P]) rebase(ctx context.Context) error {
+	now := P(new(T))
+	now.GetObjectKind().SetGroupVersionKind(r.obj.GetObjectKind().GroupVersionKind())
+	if err := r.cfg.Client.Get(ctx, client.KeyOf(r.obj), now, client.Live); err != nil {
+		return err
+	}
+	if now.GetUID() != r.obj.GetUID() {
+		kind := now.GetObjectKind().GroupVersionKind()
+		resource := schema.GroupResource{Group: kind.Group, Resource: strings.ToLower(kind.Kind)}
+		return apierrors.NewNotFound(resource, fmt.Sprintf("%s with uid %s", r.obj.GetName(), r.obj.GetUID()))
+	}
+	var trees [3]any
+	for i, from := range []client.Object{now, r.before, r.obj} {
+		data, err := encodeStatus(from)
+		if err != nil {
+			return err
+		}
+		fields, err := fieldsOf(data)
+		if err != nil {
+			return err
+		}
+		if fields != nil {
+			trees[i] = fields
+		}
+	}
+	if err := setStatus(r.obj, tree.ThreeWay(trees[0], trees[1], trees[2])); err != nil {
+		return err
+	}
+	r.before = now
+	r.obj.SetResourceVersion(now.GetResourceVersion())
+	r.version = now.GetResourceVersion()
+	return nil
+}
+
+// setStatus replaces the status of an object by a tree.
+func setStatus(obj client.Object, status any) error {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		if u.Object["status"] = status; status == nil {
+			delete(u.Object, "status")
+		}
+		return nil
+	}
+	field := reflect.ValueOf(obj).Elem().FieldByName("Status")
+	data, err := json.Marshal(status)
+	if err == nil {
+		into := reflect.New(field.Type())
+		if err = json.Unmarshal(data, into.Interface()); err == nil {
+			field.Set(into.Elem())
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("merge status: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package tree
+
+// ThreeWay makes the changes that lead from old to new in theirs, which others have changed since
+// old. Where both sides changed a value, new wins. In contrast to [Rebase], theirs can differ from
+// old in any way. Nothing that is passed is changed; the result shares parts with it.
+//
+//	theirs  {"conditions":[{"type":"A","status":"False"},{"type":"B","status":"True"}]}
+//	old     {"conditions":[{"type":"A","status":"True"}]}
+//	new     {"conditions":[{"type":"A","status":"True"},{"type":"C","status":"True"}]}
+//	        {"conditions":[{"type":"A","status":"False"},{"type":"C","status":"True"},{"type":"B","status":"True"}]}
+//
+// Elements of lists are matched as by Rebase. Elements that only theirs has come last.
+func ThreeWay(theirs, old, new any) any {
+	if Same(old, new) {
+		return theirs
+	}
+	if Same(old, theirs) {
+		return new
+	}
+	switch to := new.(type) {
+	case map[string]any:
+		into, ok := theirs.(map[string]any)
+		if from, known := old.(map[string]any); ok && (known || old == nil) {
+			return threeWayObject(into, from, to)
+		}
+	case []any:
+		into, ok := theirs.([]any)
+		if from, known := old.([]any); ok && (known || old == nil) {
+			return threeWayList(into, from, to)
+		}
+	}
+	return new
+}
+
+func threeWayObject(theirs, old, new map[string]any) map[string]any {
+	result := make(map[string]any, len(theirs)+len(new))
+	for name, value := range theirs {
+		_, was := old[name]
+		if _, is := new[name]; is || !was {
+			result[name] = value
+		}
+	}
+	for name, value := range new {
+		was, seen := old[name]
+		now, there := theirs[name]
+		switch {
+		case there:
+			result[name] = ThreeWay(now, was, value)
+		case !seen || !Same(was, value): // otherwise they have removed it
+			result[name] = value
+		}
+	}
+	return result
+}
+
+func threeWayList(theirs, old, new []any) []any {
+	fromOld := placesOf(old, new)     // of each element of new, its index in old
+	inTheirs := placesOf(theirs, old) // of each element of old, its index in theirs
+	added := map[int]bool{}           // indexes of the elements that only theirs has
+	for n := range theirs {
+		added[n] = true
+	}
+	for _, place := range inTheirs {
+		delete(added, place)
+	}
+	// Both sides may have added the same element.
+	inAdded := placesOf(theirs, new)
+	result := make([]any, 0, len(new)+len(added))
+	for n, value := range new {
+		o := fromOld[n]
+		switch {
+		case o >= 0 && inTheirs[o] >= 0:
+			value = ThreeWay(theirs[inTheirs[o]], old[o], value)
+		case o >= 0 && Same(old[o], value):
+			continue // they have removed it
+		case o < 0 && added[inAdded[n]]:
+			delete(added, inAdded[n])
+			value = ThreeWay(theirs[inAdded[n]], nil, value)
+		}
+		result = append(result, value)
+	}
+	for n, value := range theirs {
+		if added[n] {
+			result = append(result, value)
+		}
+	}
+	return result
+}
