@@ -19,10 +19,10 @@ FUZZ     ?= apiserver kubernetes toolchain operator test cmd
 FUZZTIME ?= 30s
 TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./examples/...
 
-.PHONY: run run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
+.PHONY: run run-pizza-apiserver test-sql-apiserver run-pizza-apiserver-kube-apiserver run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
 	operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig \
 	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
-	faults-etcd fuzz differential attack bench bench-million bench-operator bench-store soak-operator \
+	faults-etcd fuzz differential attack bench bench-customserver bench-million bench-operator bench-store soak-operator \
 	conformance controller-runtime test-cmd helm scaffold kustomize client-go client-node cluster-api \
 	generators bench-generators tidy clean help
 
@@ -69,6 +69,23 @@ run-ingress-manager-kube-apiserver: ## the ingress-manager's test on kube-apiser
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) run ./test/against -- $(GO) test -count=1 -v -run OnAServer ./examples/ingress-manager/...
+
+run-pizza-apiserver: ## the custom API server of pizzas alone; its log names the kubeconfig
+	cd examples/pizza-apiserver && $(GO) run . --standalone
+
+test-sql-apiserver: ## the example over SQLite, a module of its own outside of the workspace
+	cd examples/sql-apiserver && GOWORK=off $(GO) test ./...
+
+run-pizza-apiserver-kube-apiserver: ## the custom API server of pizzas as an APIService of kube-apiserver; builds the server first
+	@mkdir -p bin/peers
+	$(GO) build -o bin/peers/ ./bench/peers/...
+	$(GO) run ./test/against -- $(GO) test -count=1 -v -run OnAServer ./examples/pizza-apiserver
+
+bench-customserver: ## custom API servers: the library beside k8s.io/sample-apiserver, behind one kube-apiserver
+	@mkdir -p bin/peers bin/customserver
+	$(GO) build -o bin/peers/ ./bench/peers/...
+	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o bin/customserver/ ./bench/customserver/ours ./bench/customserver/sample
+	$(GO) run ./test/against -- $(GO) run ./bench/customserver
 
 operator-kube-apiserver: ## the operator library and its adapter on kube-apiserver; builds the server first
 	@mkdir -p bin/peers

@@ -52,6 +52,10 @@ type Config struct {
 	// for concurrent use. nil: no request metric has the labels of a resource.
 	Serves func(*request.RequestInfo) bool
 
+	// LongRunning reports whether a request other than those that Kubernetes has (watches, exec, …)
+	// takes as long as its client wants, such as a stream of a custom subresource. nil: no other.
+	LongRunning func(*request.RequestInfo) bool
+
 	// FlowControl decides when short requests and watches may execute; nil: MaxInFlight and
 	// MaxMutatingInFlight do.
 	FlowControl *flowcontrol.Controller

@@ -29,7 +29,7 @@ func (c *Chain) informed(next http.Handler) http.Handler {
 		// date. Handlers may override this.
 		w.Header().Set("Cache-Control", "no-cache, private")
 		call := callOf(req)
-		call.info, call.longRunning = info, longRunning(info)
+		call.info, call.longRunning = info, longRunning(info) || c.cfg.LongRunning != nil && c.cfg.LongRunning(info)
 		next.ServeHTTP(w, req)
 	})
 }

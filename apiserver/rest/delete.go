@@ -108,6 +108,7 @@ type deletion struct {
 	object  metav1.Object
 	old     runtime.Object // the state before
 	marked  *store.Object  // the stored state with a grace period of 0; nil: not stored
+	unit    *resource.Unit // what admission commits with the deletion; may be nil
 }
 
 func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObjectFunc) (*removed, error) {
@@ -144,7 +145,9 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 		return d.answer(d.current, false), nil
 	}
 	if validate != nil {
-		if err := validate(ctx, d.old); err != nil {
+		var admitted context.Context
+		admitted, d.unit = resource.WithUnit(ctx)
+		if err := validate(admitted, d.old); err != nil {
 			return nil, err
 		}
 	}
@@ -203,12 +206,20 @@ func (d *deletion) ownPreconditions(begin string) error {
 
 // asWrite returns the write that marks or removes the object. No hook allocates anything for it.
 func (d *deletion) asWrite() *write {
-	return &write{h: d.Handler, res: d.res, key: d.key, hub: d.hub, old: d.old, current: d.current, dryRun: len(d.opts.DryRun) > 0}
+	return &write{
+		h: d.Handler, res: d.res, key: d.key, hub: d.hub, old: d.old, current: d.current, dryRun: len(d.opts.DryRun) > 0, unit: d.unit,
+	}
 }
 
 // mark stores that the object is being deleted.
 func (d *deletion) mark(ctx context.Context) (*removed, error) {
-	done, err := d.asWrite().put(ctx, nil)
+	w := d.asWrite()
+	defer w.rollback()
+	joined, err := w.join(ctx)
+	if err != nil {
+		return nil, err
+	}
+	done, err := w.put(ctx, joined)
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +231,13 @@ func (d *deletion) erase(ctx context.Context) (*removed, error) {
 	if len(d.opts.DryRun) > 0 {
 		return d.answer(d.current, true), nil
 	}
-	obj, err := d.asWrite().remove(ctx)
+	w := d.asWrite()
+	defer w.rollback()
+	joined, err := w.join(ctx)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := w.remove(ctx, joined...)
 	if err != nil {
 		return nil, err
 	}

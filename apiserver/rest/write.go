@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -171,7 +172,7 @@ func (w *write) put(ctx context.Context, extra []store.Op) (*written, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.current != nil && len(extra) == 0 && sameButRevision(op.Data, w.current.Data) {
+	if w.current != nil && !writes(extra) && sameButRevision(op.Data, w.current.Data) {
 		done.obj = w.current
 		return done, nil
 	}
@@ -182,6 +183,11 @@ func (w *write) put(ctx context.Context, extra []store.Op) (*written, error) {
 	done.obj, done.stored = objs[0], true
 	w.committed(ctx, done.obj)
 	return done, nil
+}
+
+// writes reports whether one of the operations changes an object.
+func writes(ops []store.Op) bool {
+	return slices.ContainsFunc(ops, func(op store.Op) bool { return !op.Check })
 }
 
 // op returns the operation that stores the new state in place of the current one.
@@ -204,9 +210,10 @@ func (w *write) committed(ctx context.Context, obj *store.Object) {
 	w.after(ctx, w.hub, obj.Revision)
 }
 
-// remove deletes the object instead of storing a new state. It must not be called for a dry run.
-func (w *write) remove(ctx context.Context) (*store.Object, error) {
-	objs, err := w.h.write(ctx, store.Op{Key: w.key, Expect: w.current.Revision})
+// remove deletes the object instead of storing a new state, with other operations. It must not be
+// called for a dry run.
+func (w *write) remove(ctx context.Context, extra ...store.Op) (*store.Object, error) {
+	objs, err := w.h.write(ctx, append([]store.Op{{Key: w.key, Expect: w.current.Revision}}, extra...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -291,11 +291,20 @@ func (c *committer) prepare(r *request, events []*Event) []*Event {
 	before := len(events)
 	r.objects = make([]*Object, len(r.ops))
 	for i := range r.ops {
-		e, err := c.event(&r.ops[i], &r.drafts[i])
+		var e *Event
+		var err error
+		if r.ops[i].Check {
+			err = c.check(&r.ops[i], &r.drafts[i], events[:before])
+		} else {
+			e, err = c.event(&r.ops[i], &r.drafts[i])
+		}
 		if err != nil {
 			c.undo(events[before:])
 			r.objects, r.err = nil, err
 			return events[:before]
+		}
+		if e == nil {
+			continue
 		}
 		c.view.apply(e)
 		c.revision++
@@ -303,6 +312,28 @@ func (c *committer) prepare(r *request, events []*Event) []*Event {
 		events = append(events, e)
 	}
 	return events
+}
+
+// check returns an error if the precondition of an op that writes nothing fails. batch are the events
+// of the requests before it, which are not published yet.
+func (c *committer) check(op *Op, d *draft, batch []*Event) error {
+	if !op.whole() {
+		now, _ := c.view.objects.Get(d.path)
+		if reason := refusal(op, now); reason != nil {
+			return &ConflictError{Key: op.Key, Current: now, Reason: reason}
+		}
+		return nil
+	}
+	newest := c.store.Changed(op.Key.Resource)
+	for _, e := range batch {
+		if e.Object.Key.Resource == op.Key.Resource {
+			newest = e.Revision()
+		}
+	}
+	if newest > op.Expect {
+		return &ConflictError{Key: op.Key, Reason: ErrConflict}
+	}
+	return nil
 }
 
 // event checks an op's precondition against the committer's state and returns its event, with the
@@ -337,6 +368,8 @@ func (c *committer) event(op *Op, d *draft) (*Event, error) {
 // if it holds.
 func refusal(op *Op, now *Object) error {
 	switch {
+	case op.Check && now == nil && op.Expect == 0:
+		return nil
 	case now == nil && (op.Data == nil || op.Expect != 0 && op.Expect != AnyRevision):
 		return ErrNotFound
 	case now != nil && op.Expect == 0:

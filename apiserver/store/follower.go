@@ -194,9 +194,12 @@ func (f *follower) commit(ctx context.Context, ops []Op, drafts []draft) ([]*Obj
 		return nil, f.conflict(ops, revision)
 	}
 	f.store.counts.commits.Add(1)
-	f.store.counts.writes.Add(uint64(len(ops)))
 	objects := make([]*Object, len(ops))
 	for i := range ops {
+		if ops[i].Check {
+			continue
+		}
+		f.store.counts.writes.Add(1)
 		if objects[i] = f.written(drafts[i].path, ops[i].Key.Resource, revision); objects[i] == nil {
 			return nil, fmt.Errorf("%w: revision %d was written, but its events are no longer retained", ErrCompacted, revision)
 		}
@@ -233,12 +236,28 @@ func (f *follower) conflict(ops []Op, revision uint64) error {
 		sn = f.store.snapshot() // already compacted; fall back to the current state
 	}
 	for i := range ops {
+		if ops[i].whole() {
+			if changedAfter(sn, ops[i].Key.Resource, ops[i].Expect) {
+				return &ConflictError{Key: ops[i].Key, Reason: ErrConflict}
+			}
+			continue
+		}
 		now := sn.Get(ops[i].Key)
 		if reason := refusal(&ops[i], now); reason != nil {
 			return &ConflictError{Key: ops[i].Key, Current: now, Reason: reason}
 		}
 	}
 	return &ConflictError{Key: ops[0].Key, Current: sn.Get(ops[0].Key), Reason: ErrConflict}
+}
+
+// changedAfter reports whether an object of a resource has a newer revision than the given one.
+func changedAfter(sn *Snapshot, resource string, revision uint64) bool {
+	for obj := range sn.Scan(resource, "", Key{}) {
+		if obj.Revision > revision {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *follower) fresh(ctx context.Context) (*Snapshot, error) {

@@ -37,7 +37,14 @@ func newDrafts(ops []Op) ([]draft, error) {
 }
 
 func (d *draft) make(op *Op) error {
-	if !op.Key.valid() {
+	if op.whole() && op.Key.Namespace == "" && op.Data == nil {
+		named := op.Key
+		named.Name = "-"
+		if named.valid() {
+			return nil
+		}
+	}
+	if !op.Key.valid() || op.Check && op.Data != nil {
 		return fmt.Errorf("%w: invalid key", ErrMalformed)
 	}
 	d.path = op.Key.path()

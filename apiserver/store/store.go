@@ -52,7 +52,15 @@ type Op struct {
 	// Expect is the precondition: the revision that the stored object must have, 0 for "no object",
 	// or AnyRevision.
 	Expect uint64
+	// Check makes the op a precondition of its unit that writes nothing. Data must be nil. If Key
+	// has no name, the op is about the whole resource: no object of it was created or changed after
+	// the revision Expect. Without a [Shared], no object was deleted either. Commit returns nil in
+	// the place of the op.
+	Check bool
 }
+
+// whole reports whether an op checks a whole resource.
+func (op *Op) whole() bool { return op.Check && op.Key.Name == "" }
 
 // EventType is what a write did to its key.
 type EventType uint8

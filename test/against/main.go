@@ -78,6 +78,10 @@ func run(ctx context.Context, peers string, command []string) error {
 		"--etcd-servers", etcdURL, "--bind-address", "127.0.0.1", "--secure-port", ports[2], "--authorization-mode", "RBAC",
 		"--tls-cert-file", file("server.crt"), "--tls-private-key-file", file("server.key"), "--client-ca-file", file("ca.crt"),
 		"--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins", "ServiceAccount",
+		"--requestheader-client-ca-file", file("proxy-ca.crt"), "--requestheader-allowed-names", "aggregator",
+		"--requestheader-username-headers", "X-Remote-User", "--requestheader-group-headers", "X-Remote-Group",
+		"--requestheader-extra-headers-prefix", "X-Remote-Extra-",
+		"--proxy-client-cert-file", file("proxy.crt"), "--proxy-client-key-file", file("proxy.key"),
 		"--service-account-issuer", "https://kubernetes.default.svc",
 		"--service-account-key-file", file("sa.key"), "--service-account-signing-key-file", file("sa.key"))
 	if err != nil {
@@ -110,10 +114,21 @@ func writeKeys(dir, url string) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	proxies, err := pki.NewAuthority("against-front-proxy")
+	if err != nil {
+		return nil, err
+	}
+	proxy, err := proxies.Client("aggregator")
+	if err != nil {
+		return nil, err
+	}
 	if _, err := pki.OpenKey(filepath.Join(dir, "sa.key")); err != nil {
 		return nil, err
 	}
-	for name, data := range map[string][]byte{"ca.crt": authority.PEM, "server.crt": server.CertPEM, "server.key": server.KeyPEM} {
+	for name, data := range map[string][]byte{
+		"ca.crt": authority.PEM, "server.crt": server.CertPEM, "server.key": server.KeyPEM,
+		"proxy-ca.crt": proxies.PEM, "proxy.crt": proxy.CertPEM, "proxy.key": proxy.KeyPEM,
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			return nil, err
 		}

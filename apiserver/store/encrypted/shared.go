@@ -87,6 +87,10 @@ func (s *shared) Follow(ctx context.Context, after uint64, apply func(uint64, []
 func (s *shared) Commit(ctx context.Context, ops []store.Op) (uint64, bool, error) {
 	now, sealed := s.current(), make([]store.Op, len(ops))
 	for i, op := range ops {
+		if op.Check {
+			sealed[i] = op
+			continue
+		}
 		r, err := now.encrypt(store.Record{Key: op.Key, Data: op.Data})
 		if err != nil {
 			return 0, false, fmt.Errorf("%w: %w", store.ErrNotWritten, err)

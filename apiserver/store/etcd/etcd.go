@@ -304,13 +304,18 @@ func (l *Log) each(events []*clientv3.Event, apply func(uint64, []store.Record))
 // Commit implements [store.Shared].
 func (l *Log) Commit(ctx context.Context, ops []store.Op) (revision uint64, ok bool, err error) {
 	var compare []clientv3.Cmp
-	writes := make([]clientv3.Op, len(ops))
-	for i, op := range ops {
+	writes := make([]clientv3.Op, 0, len(ops))
+	for _, op := range ops {
 		key := l.Path(op.Key)
 		if strings.Contains(op.Key.Namespace, "/") || strings.Contains(op.Key.Name, "/") || strings.Contains(op.Key.Resource, "/") {
 			return 0, false, fmt.Errorf("%w: %q is not a valid etcd key", store.ErrMalformed, key)
 		}
 		switch {
+		case op.Check && op.Key.Name == "":
+			unchanged := clientv3.Compare(clientv3.ModRevision(key), "<", int64(op.Expect)+1)
+			compare = append(compare, unchanged.WithPrefix())
+		case op.Check && op.Expect == 0:
+			compare = append(compare, clientv3.Compare(clientv3.CreateRevision(key), "=", 0))
 		case op.Data == nil && op.Expect == 0:
 			revision, err := l.Current(ctx) // a delete can't succeed if the object must not exist
 			return revision, false, err
@@ -319,10 +324,12 @@ func (l *Log) Commit(ctx context.Context, ops []store.Op) (revision uint64, ok b
 		case op.Expect != store.AnyRevision:
 			compare = append(compare, clientv3.Compare(clientv3.ModRevision(key), "=", int64(op.Expect)))
 		}
-		if op.Data == nil {
-			writes[i] = clientv3.OpDelete(key)
-		} else {
-			writes[i] = clientv3.OpPut(key, string(op.Data))
+		switch {
+		case op.Check:
+		case op.Data == nil:
+			writes = append(writes, clientv3.OpDelete(key))
+		default:
+			writes = append(writes, clientv3.OpPut(key, string(op.Data)))
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)

@@ -91,6 +91,13 @@ func (h *handle) Commit(_ context.Context, ops []store.Op) (uint64, bool, error)
 	}
 	seen := map[store.Key]bool{}
 	for _, op := range ops {
+		if op.Check {
+			if !l.holds(op) {
+				h.want(l.revision)
+				return l.revision, false, nil
+			}
+			continue
+		}
 		if seen[op.Key] {
 			return 0, false, store.ErrMalformed
 		}
@@ -104,6 +111,9 @@ func (h *handle) Commit(_ context.Context, ops []store.Op) (uint64, bool, error)
 	l.revision++
 	u := unit{revision: l.revision}
 	for _, op := range ops {
+		if op.Check {
+			continue
+		}
 		r := store.Record{Key: op.Key, Revision: l.revision, Created: l.revision, Data: slices.Clone(op.Data)}
 		if now, there := l.state[op.Key]; there {
 			r.Created = now.Created
@@ -116,6 +126,19 @@ func (h *handle) Commit(_ context.Context, ops []store.Op) (uint64, bool, error)
 	l.history = append(l.history, u)
 	h.want(l.revision)
 	return l.revision, true, nil
+}
+
+// holds reports whether the precondition of an op that writes nothing is met. The caller holds mu.
+func (l *Log) holds(op store.Op) bool {
+	if op.Key.Name != "" {
+		return l.state[op.Key].Revision == op.Expect
+	}
+	for key, r := range l.state {
+		if key.Resource == op.Key.Resource && r.Revision > op.Expect {
+			return false
+		}
+	}
+	return true
 }
 
 func (h *handle) Current(context.Context) (uint64, error) {

@@ -65,6 +65,7 @@ func tests() []test {
 		{"Write", testWrite},
 		{"Preconditions", testPreconditions},
 		{"Units", testUnits},
+		{"Checks", testChecks},
 		{"KeepsItsOwnCopy", testKeepsItsOwnCopy},
 		{"Malformed", testMalformed},
 		{"EndedContext", testEndedContext},

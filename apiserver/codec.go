@@ -1,0 +1,282 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
+	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// codec implements resource.Codec for a kind of Go types. Hubs are objects of the hub type, with
+// apiVersion and kind.
+type codec struct {
+	kind        *kind
+	scheme      *runtime.Scheme
+	serializers map[string]runtime.Serializer
+	reset       map[string]*strategy // by subresource
+
+	types    func() (managedfields.TypeConverter, error)
+	typesNow sync.Once
+	patch    sync.Map // version → strategicpatch.LookupPatchMeta
+	managers sync.Map // managerKey → resource.FieldManager
+}
+
+type managerKey struct{ version, subresource string }
+
+var (
+	_ resource.Codec    = (*codec)(nil)
+	_ resource.Modelled = (*codec)(nil)
+)
+
+// register adds the types of a kind with their defaults and conversions to a scheme.
+func (k *kind) register(scheme *runtime.Scheme) error {
+	for _, v := range k.versions {
+		scheme.AddKnownTypeWithName(k.gvk(v.name), v.proto)
+		if _, ok := v.proto.(interface{ Default() }); ok {
+			scheme.AddTypeDefaultingFunc(v.proto, func(obj any) { obj.(interface{ Default() }).Default() })
+		}
+		if v.toHub == nil {
+			continue
+		}
+		for _, add := range []struct {
+			from, to runtime.Object
+			convert  conversion.ConversionFunc
+		}{
+			{v.proto, k.hub().proto, func(a, b any, _ conversion.Scope) error {
+				return v.toHub(a.(runtime.Object), b.(runtime.Object))
+			}},
+			{k.hub().proto, v.proto, func(a, b any, _ conversion.Scope) error {
+				return v.fromHub(b.(runtime.Object), a.(runtime.Object))
+			}},
+		} {
+			if err := scheme.AddConversionFunc(add.from, add.to, add.convert); err != nil {
+				return fmt.Errorf("register conversion of %s: %w", k.name, err)
+			}
+		}
+		for _, other := range k.versions {
+			if other.toHub == nil || other == v {
+				continue
+			}
+			convert := func(a, b any, _ conversion.Scope) error {
+				hub, err := scheme.New(k.gvk(k.hub().name))
+				if err != nil {
+					return err
+				}
+				if err := v.toHub(a.(runtime.Object), hub); err != nil {
+					return err
+				}
+				return other.fromHub(b.(runtime.Object), hub)
+			}
+			if err := scheme.AddConversionFunc(v.proto, other.proto, convert); err != nil {
+				return fmt.Errorf("register conversion of %s: %w", k.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// protobuf reports whether all versions have an encoding in protobuf.
+func (k *kind) protobuf() bool {
+	for _, v := range k.versions {
+		if _, ok := v.proto.(interface {
+			Marshal() ([]byte, error)
+			Unmarshal([]byte) error
+		}); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// newSerializers returns the strict serializers of a scheme.
+func newSerializers(s *runtime.Scheme) map[string]runtime.Serializer {
+	return map[string]runtime.Serializer{
+		resource.MediaJSON:     jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, s, s, jsonserializer.SerializerOptions{Strict: true}),
+		resource.MediaYAML:     jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, s, s, jsonserializer.SerializerOptions{Strict: true, Yaml: true}),
+		resource.MediaProtobuf: protobuf.NewSerializer(s, s),
+		resource.MediaCBOR:     cbor.NewSerializer(s, s, cbor.Strict(true)),
+	}
+}
+
+func (c *codec) hubKind() schema.GroupVersionKind { return c.kind.gvk(c.kind.hub().name) }
+
+// New returns an empty hub.
+func (c *codec) New() runtime.Object {
+	obj, err := c.scheme.New(c.hubKind())
+	if err != nil {
+		panic(err) // the kind was registered when the codec was made
+	}
+	obj.GetObjectKind().SetGroupVersionKind(c.hubKind())
+	return obj
+}
+
+// Decode decodes a body. Without apiVersion and kind it is taken for an object of the request's
+// kind.
+func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, []error, error) {
+	serializer, ok := c.serializers[mediaType]
+	if !ok || mediaType == resource.MediaProtobuf && !c.kind.protobuf() {
+		return nil, nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
+			Message: fmt.Sprintf("the body of the request was in an unknown format - accepted media types include: %s, %s, %s",
+				resource.MediaJSON, resource.MediaYAML, resource.MediaCBOR),
+		}}
+	}
+	want := c.kind.gvk(version)
+	obj, got, strict, err := decodeStrict(serializer, body, &want)
+	if err == nil && got.GroupKind() != want.GroupKind() {
+		err = fmt.Errorf("expected a %s", want.Kind)
+	}
+	switch {
+	case err != nil && got != nil && got.Kind != "":
+		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, want.Kind, err))
+	case err != nil:
+		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v", want.Kind, err))
+	case got.GroupVersion() != want.GroupVersion():
+		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)",
+			got.GroupVersion(), want.GroupVersion()))
+	}
+	hub, err := c.toHub(obj)
+	return hub, strict, err
+}
+
+// DecodePatched decodes the JSON that a patch produced. It may be in another version than the
+// request.
+func (c *codec) DecodePatched(patched []byte, _ string) (runtime.Object, []error, error) {
+	obj, _, strict, err := decodeStrict(c.serializers[resource.MediaJSON], patched, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	hub, err := c.toHub(obj)
+	return hub, strict, err
+}
+
+// decodeStrict separates the errors of strict decoding from those of decoding.
+func decodeStrict(decoder runtime.Decoder, data []byte, defaults *schema.GroupVersionKind) (runtime.Object, *schema.GroupVersionKind, []error, error) {
+	obj, got, err := decoder.Decode(data, defaults, nil)
+	if err == nil {
+		return obj, got, nil, nil
+	}
+	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil {
+		return obj, got, strict.Errors(), nil
+	}
+	return nil, got, nil, err
+}
+
+// toHub applies the defaults of a version, converts to the hub, and applies the defaults of the
+// hub, so that objects are complete whatever version they are written in. It may return its
+// argument.
+func (c *codec) toHub(obj runtime.Object) (runtime.Object, error) {
+	c.scheme.Default(obj)
+	hub, err := c.scheme.UnsafeConvertToVersion(obj, c.hubKind().GroupVersion())
+	if err != nil {
+		return nil, err
+	}
+	if hub != obj {
+		c.scheme.Default(hub)
+	}
+	for _, set := range c.kind.rules.defaults {
+		set(hub)
+	}
+	return hub, nil
+}
+
+// Load decodes stored bytes, which may be in any version that the kind has.
+func (c *codec) Load(stored []byte) (runtime.Object, error) {
+	obj, _, _, err := decodeStrict(c.serializers[resource.MediaJSON], stored, nil)
+	if err != nil {
+		return nil, fmt.Errorf("decode stored %s: %w", c.kind.name, err)
+	}
+	return c.toHub(obj)
+}
+
+// Store encodes a hub in the storage version.
+func (c *codec) Store(hub runtime.Object) ([]byte, error) {
+	for _, set := range c.kind.rules.defaults {
+		set(hub)
+	}
+	versioned, err := c.scheme.UnsafeConvertToVersion(hub, c.kind.gvk(c.kind.storage).GroupVersion())
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", c.kind.name, err)
+	}
+	c.scheme.Default(versioned) // Load would, and responses copy what is stored
+	data, err := json.Marshal(versioned)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", c.kind.name, err)
+	}
+	return data, nil
+}
+
+// ToVersion converts a copy of a hub.
+func (c *codec) ToVersion(hub runtime.Object, version string) (runtime.Object, error) {
+	return c.scheme.ConvertToVersion(hub, schema.GroupVersion{Group: c.kind.group, Version: version})
+}
+
+// FromVersion applies defaults and converts to the hub.
+func (c *codec) FromVersion(versioned runtime.Object) (runtime.Object, error) {
+	return c.toHub(versioned)
+}
+
+// PatchMeta is read from the struct tags of the version's type.
+func (c *codec) PatchMeta(version string) (strategicpatch.LookupPatchMeta, bool) {
+	if meta, ok := c.patch.Load(version); ok {
+		return meta.(strategicpatch.LookupPatchMeta), true
+	}
+	v := c.kind.version(version)
+	if v == nil {
+		return nil, false
+	}
+	meta, err := strategicpatch.NewPatchMetaFromStruct(v.proto)
+	if err != nil {
+		return nil, false
+	}
+	c.patch.Store(version, meta)
+	return meta, true
+}
+
+// FieldManager returns the manager of a version and subresource.
+func (c *codec) FieldManager(version, subresource string) (resource.FieldManager, error) {
+	key := managerKey{version, subresource}
+	if made, ok := c.managers.Load(key); ok {
+		return made.(resource.FieldManager), nil
+	}
+	types, err := c.TypeConverter()
+	if err != nil {
+		return nil, err
+	}
+	var reset map[fieldpath.APIVersion]fieldpath.Filter
+	if s := c.reset[subresource]; s != nil {
+		reset = fieldpath.NewExcludeFilterSetMap(s.GetResetFields())
+	}
+	manager, err := managedfields.NewDefaultFieldManager(types, c.scheme, c.scheme, c.scheme, c.kind.gvk(version),
+		c.hubKind().GroupVersion(), subresource, reset)
+	if err != nil {
+		return nil, fmt.Errorf("track fields of %s: %w", c.kind.name, err)
+	}
+	made, _ := c.managers.LoadOrStore(key, resource.Tracked{FieldManager: manager})
+	return made.(resource.FieldManager), nil
+}
+
+// TypeConverter implements [resource.Modelled].
+func (c *codec) TypeConverter() (managedfields.TypeConverter, error) {
+	c.typesNow.Do(func() { c.types = sync.OnceValues(c.kind.model) })
+	return c.types()
+}
+
+// Interfaces returns the scheme in its four roles.
+func (c *codec) Interfaces() resource.Interfaces {
+	return resource.Interfaces{Creater: c.scheme, Typer: c.scheme, Defaulter: c.scheme, Convertor: c.scheme}
+}

@@ -1,0 +1,239 @@
+// Package delegated lets a Kubernetes cluster decide who the clients of another API server are and
+// what they may do, as aggregated API servers need it.
+//
+// Users come from the headers of the cluster's front proxy, from client certificates of the
+// cluster's authority, or from bearer tokens that the cluster reviews (TokenReview). The cluster
+// publishes both authorities in the ConfigMap kube-system/extension-apiserver-authentication, which
+// is followed. Permissions are reviewed by the cluster (SubjectAccessReview). Both kinds of reviews
+// are cached.
+//
+//	auth, err := delegated.New(ctx, delegated.Config{Cluster: config})
+//
+// The server's account needs the ClusterRole system:auth-delegator, and the Role
+// extension-apiserver-authentication-reader in kube-system.
+package delegated
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/authorization/path"
+	"k8s.io/apiserver/pkg/authorization/union"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/apiserver/authz"
+)
+
+// Config configures the delegation.
+type Config struct {
+	// Cluster is the configuration of a client of the cluster.
+	Cluster *rest.Config
+	// TokenTTL, AllowedTTL and DeniedTTL are how long answers about tokens and permissions are
+	// cached; 0 means ten seconds.
+	TokenTTL, AllowedTTL, DeniedTTL time.Duration
+	// OpenPaths are paths that every client may read; nil means /healthz, /livez and /readyz.
+	OpenPaths []string
+}
+
+// Delegation is what a cluster decides. It is safe for concurrent use.
+type Delegation struct {
+	Authenticator authenticator.Request
+	Authorizer    authorizer.Authorizer
+
+	client kubernetes.Interface
+	cas    []*dynamiccertificates.ConfigMapCAController
+
+	mu     sync.Mutex
+	joined []byte
+	pool   *x509.CertPool
+	exists map[string]time.Time // namespaces by when they were last seen
+}
+
+const (
+	namespace = "kube-system"
+	name      = "extension-apiserver-authentication"
+	// timeout limits each request to the cluster.
+	timeout = 10 * time.Second
+	// remembered is how long a namespace that was seen counts as existing.
+	remembered = 30 * time.Second
+)
+
+// New reads the authorities of the cluster and follows them until ctx ends.
+func New(ctx context.Context, cfg Config) (*Delegation, error) {
+	client, err := kubernetes.NewForConfig(cfg.Cluster)
+	if err != nil {
+		return nil, fmt.Errorf("create client of the cluster: %w", err)
+	}
+	for _, ttl := range []*time.Duration{&cfg.TokenTTL, &cfg.AllowedTTL, &cfg.DeniedTTL} {
+		if *ttl == 0 {
+			*ttl = 10 * time.Second
+		}
+	}
+	if cfg.OpenPaths == nil {
+		cfg.OpenPaths = []string{"/healthz", "/livez", "/readyz", "/healthz/*", "/livez/*", "/readyz/*"}
+	}
+	d := &Delegation{client: client, exists: map[string]time.Time{}}
+	if err := d.authenticate(ctx, cfg); err != nil {
+		return nil, err
+	}
+	return d, d.authorize(cfg)
+}
+
+// backoff is for reviews that the cluster does not answer.
+func backoff() *wait.Backoff {
+	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
+}
+
+// listener receives when a followed authority changes.
+type listener chan struct{}
+
+// Enqueue implements dynamiccertificates.Listener.
+func (l listener) Enqueue() {
+	select {
+	case l <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns when an authority was read for the first time. Before that, no certificate of it
+// would be accepted, and its clients would be anonymous.
+func (l listener) wait(ctx context.Context, key string) error {
+	select {
+	case <-l:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(timeout):
+		return fmt.Errorf("read %s of %s/%s: no valid authority within %s", key, namespace, name, timeout)
+	}
+}
+
+func (d *Delegation) authenticate(ctx context.Context, cfg Config) error {
+	published, err := d.client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read the cluster's authorities; the server's account needs the Role extension-apiserver-authentication-reader in kube-system: %w", err)
+	}
+	config := authenticatorfactory.DelegatingAuthenticatorConfig{
+		Anonymous: &apiserver.AnonymousAuthConfig{Enabled: true}, TokenAccessReviewClient: d.client.AuthenticationV1(),
+		TokenAccessReviewTimeout: timeout, WebhookRetryBackoff: backoff(), CacheTTL: cfg.TokenTTL,
+	}
+	follow := func(key string) (*dynamiccertificates.ConfigMapCAController, error) {
+		ca, err := dynamiccertificates.NewDynamicCAFromConfigMapController(key, namespace, name, key, d.client)
+		if err != nil {
+			return nil, fmt.Errorf("follow the cluster's authorities: %w", err)
+		}
+		read := make(listener, 1)
+		ca.AddListener(read)
+		go ca.Run(ctx, 1)
+		d.cas = append(d.cas, ca)
+		return ca, read.wait(ctx, key)
+	}
+	if published.Data["client-ca-file"] != "" {
+		ca, err := follow("client-ca-file")
+		if err != nil {
+			return err
+		}
+		config.ClientCertificateCAContentProvider = ca
+	}
+	if published.Data["requestheader-client-ca-file"] != "" {
+		ca, err := follow("requestheader-client-ca-file")
+		if err != nil {
+			return err
+		}
+		headers := headerrequest.NewRequestHeaderAuthRequestController(name, namespace, d.client,
+			"requestheader-username-headers", "requestheader-uid-headers", "requestheader-group-headers",
+			"requestheader-extra-headers-prefix", "requestheader-allowed-names")
+		if err := headers.RunOnce(ctx); err != nil {
+			return fmt.Errorf("read the headers of the front proxy in %s/%s: %w", namespace, name, err)
+		}
+		go headers.Run(ctx, 1)
+		config.RequestHeaderConfig = &authenticatorfactory.RequestHeaderConfig{
+			CAContentProvider:   ca,
+			UsernameHeaders:     headerrequest.StringSliceProviderFunc(headers.UsernameHeaders),
+			UIDHeaders:          headerrequest.StringSliceProviderFunc(headers.UIDHeaders),
+			GroupHeaders:        headerrequest.StringSliceProviderFunc(headers.GroupHeaders),
+			ExtraHeaderPrefixes: headerrequest.StringSliceProviderFunc(headers.ExtraHeaderPrefixes),
+			AllowedClientNames:  headerrequest.StringSliceProviderFunc(headers.AllowedClientNames),
+		}
+	}
+	d.Authenticator, _, err = config.New()
+	if err != nil {
+		return fmt.Errorf("delegate authentication: %w", err)
+	}
+	return nil
+}
+
+func (d *Delegation) authorize(cfg Config) error {
+	open, err := path.NewAuthorizer(cfg.OpenPaths)
+	if err != nil {
+		return fmt.Errorf("open paths: %w", err)
+	}
+	reviews, err := authorizerfactory.DelegatingAuthorizerConfig{
+		SubjectAccessReviewClient: d.client.AuthorizationV1(), AllowCacheTTL: cfg.AllowedTTL, DenyCacheTTL: cfg.DeniedTTL, WebhookRetryBackoff: backoff(),
+	}.New()
+	if err != nil {
+		return fmt.Errorf("delegate authorization: %w", err)
+	}
+	d.Authorizer, err = union.New(union.NamedAuthorizer{AuthorizerName: "masters", Authorizer: authz.Masters()},
+		union.NamedAuthorizer{AuthorizerName: "open paths", Authorizer: open}, union.NamedAuthorizer{AuthorizerName: "cluster", Authorizer: reviews})
+	return err
+}
+
+// ClientCAs returns the cluster's authorities of clients and of the front proxy.
+func (d *Delegation) ClientCAs() *x509.CertPool {
+	var all []byte
+	for _, ca := range d.cas {
+		all = append(append(all, ca.CurrentCABundleContent()...), '\n')
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pool == nil || !bytes.Equal(all, d.joined) {
+		d.joined, d.pool = all, x509.NewCertPool()
+		d.pool.AppendCertsFromPEM(all)
+	}
+	return d.pool
+}
+
+// Namespace returns an error unless objects may be created in a namespace of the cluster: NotFound,
+// or Forbidden while the namespace is being deleted. Namespaces are remembered for half a minute.
+func (d *Delegation) Namespace(ctx context.Context, name string) error {
+	d.mu.Lock()
+	seen, ok := d.exists[name]
+	d.mu.Unlock()
+	if ok && time.Since(seen) < remembered {
+		return nil
+	}
+	ns, err := d.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.exists, name)
+	var status apierrors.APIStatus
+	switch {
+	case apierrors.IsNotFound(err):
+		return err
+	case errors.As(err, &status):
+		return apierrors.NewInternalError(fmt.Errorf("read namespace %s: %w", name, err))
+	case err != nil:
+		return apierrors.NewServiceUnavailable(fmt.Sprintf("read namespace %s: %v", name, err))
+	case ns.DeletionTimestamp != nil:
+		return fmt.Errorf("unable to create new content in namespace %s because it is being terminated", name)
+	}
+	d.exists[name] = time.Now()
+	return nil
+}

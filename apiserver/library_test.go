@@ -1,0 +1,98 @@
+package apiserver_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// guide returns the first block of Go code with a package clause in the guide.
+func guide(t *testing.T, clause string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "docs", "guides", "apiserver.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range strings.Split(string(data), "```go\n")[1:] {
+		if code, _, _ := strings.Cut(block, "```"); strings.HasPrefix(code, clause+"\n") {
+			return code
+		}
+	}
+	t.Fatalf("the guide has no code with %q", clause)
+	return ""
+}
+
+// AGG-02, AGG-05: the guide's program, in a module of its own that requires only the engine, serves
+// a kind that kubectl can use.
+func TestGuide(t *testing.T) {
+	if testing.Short() {
+		t.Skip("links a server: ten seconds")
+	}
+	dir := outsideModule(t)
+	if err := os.Mkdir(filepath.Join(dir, "v1alpha1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "v1alpha1", "types.go"), []byte(guide(t, "package v1alpha1")))
+	main := guide(t, "package main")
+	if n := strings.Count(main, "\n"); n > 20 {
+		t.Errorf("main.go has %d lines", n)
+	}
+	write(t, filepath.Join(dir, "main.go"), []byte(strings.ReplaceAll(main, "example.com/pizza-apiserver", "example.com/outside")))
+	build := exec.Command("go", "build", "-o", "server", ".")
+	build.Dir, build.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+
+	server := exec.Command("./server", "--standalone", "--secure-port=0")
+	server.Dir = dir
+	log, err := server.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.Process.Signal(os.Interrupt); err != nil {
+			t.Error(err)
+		}
+		if err := server.Wait(); err != nil {
+			t.Errorf("after an interrupt: %v", err)
+		}
+	}()
+	lines := bufio.NewScanner(log)
+	started := regexp.MustCompile(`msg=serving url=\S+ kubeconfig=(\S+)`)
+	for lines.Scan() && !started.MatchString(lines.Text()) {
+	}
+	found := started.FindStringSubmatch(lines.Text())
+	if found == nil {
+		t.Fatalf("the server did not start: %s", lines.Text())
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, found[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := client.Resource(schema.GroupVersionResource{Group: "restaurant.example.com", Version: "v1alpha1", Resource: "pizzas"}).Namespace("default")
+	pizza := object(t, `{"apiVersion":"restaurant.example.com/v1alpha1","kind":"Pizza","metadata":{"name":"margherita"},"spec":{"toppings":["tomato"]}}`)
+	if _, err := in.Apply(t.Context(), "margherita", pizza, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	list, err := in.List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 1 {
+		t.Errorf("list: %v, %v", list, err)
+	}
+}

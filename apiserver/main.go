@@ -1,0 +1,166 @@
+package apiserver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"kelson.dev/apiserver/pki"
+	"kelson.dev/apiserver/serving"
+)
+
+// Main runs a server with the flags of the command line until the process gets SIGTERM or an
+// interrupt, and exits. The first signal drains the server, a second one ends it at once.
+//
+// With --kubeconfig, or in a pod, the cluster authenticates and authorizes clients, for an
+// APIService; see package delegated. With --standalone the server has its own authority and writes
+// a kubeconfig.
+func Main(parts ...Part) {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, cancel) // the default action of a second signal ends the process
+	err := Serve(ctx, os.Args[1:], os.Stderr, parts...)
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		os.Exit(0)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}
+
+// flags are the flags of Main.
+type flags struct {
+	standalone            bool
+	kubeconfig, writeTo   string
+	bind                  string
+	port                  int
+	certDir, cert, key    string
+	names                 []string
+	audit                 auditFlags
+	storage               storageFlags
+	tokenTTL              time.Duration
+	allowedTTL, deniedTTL time.Duration
+	grace                 time.Duration
+}
+
+func (f *flags) add(set *pflag.FlagSet) {
+	set.BoolVar(&f.standalone, "standalone", false, "run without a cluster: clients need a certificate of the server's own authority, such as that in the kubeconfig that the server writes")
+	set.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster that authenticates and authorizes clients; empty uses the service account of the pod")
+	set.StringVar(&f.writeTo, "write-kubeconfig", "", "where --standalone writes the kubeconfig of an administrator; empty means kubeconfig in --cert-dir")
+	set.StringVar(&f.bind, "bind-address", "0.0.0.0", "IP address to listen on; --standalone listens on 127.0.0.1 unless this flag is set")
+	set.IntVar(&f.port, "secure-port", 8443, "port of HTTPS; 0 selects a free one")
+	set.StringVar(&f.certDir, "cert-dir", "apiserver.local.config/certificates", "directory of the server's own authority, for --standalone and without --tls-cert-file")
+	set.StringVar(&f.cert, "tls-cert-file", "", "serving certificate (PEM)")
+	set.StringVar(&f.key, "tls-private-key-file", "", "key of --tls-cert-file (PEM)")
+	set.StringSliceVar(&f.names, "serving-name", nil, "additional host name or IP address of the server's own serving certificate, such as NAME.NAMESPACE.svc")
+	set.DurationVar(&f.tokenTTL, "authentication-token-webhook-cache-ttl", 10*time.Second, "how long answers of the cluster about tokens are cached")
+	set.DurationVar(&f.allowedTTL, "authorization-webhook-cache-authorized-ttl", 10*time.Second, "how long the cluster's permissions are cached")
+	set.DurationVar(&f.deniedTTL, "authorization-webhook-cache-unauthorized-ttl", 10*time.Second, "how long the cluster's refusals are cached")
+	set.DurationVar(&f.grace, "shutdown-grace-period", 60*time.Second, "how long a shutdown waits for requests in flight")
+	f.audit.add(set)
+	f.storage.add(set)
+}
+
+// Serve is Main for a command line and a context: it returns when the server has been drained. It
+// writes its log to stderr.
+func Serve(ctx context.Context, args []string, stderr io.Writer, parts ...Part) error {
+	var f flags
+	set := pflag.NewFlagSet("apiserver", pflag.ContinueOnError)
+	set.SetOutput(stderr)
+	f.add(set)
+	if err := set.Parse(args); err != nil {
+		return err
+	}
+	if set.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", set.Arg(0))
+	}
+	if err := f.check(set); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	if open := f.storage.open(); open != nil {
+		parts = append(parts, Storage(open))
+	}
+	listener, err := serving.Listen(net.JoinHostPort(f.bind, strconv.Itoa(f.port)))
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	certificate, err := f.certificate()
+	if err != nil {
+		return err
+	}
+	auth, end, err := f.auth(log)
+	if err != nil {
+		return err
+	}
+	defer end()
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	s, err := New(running, append(parts, Authorization(auth))...)
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	srv, err := serving.New(serving.Config{
+		Listener: listener, Handler: s.Handler(), Certificate: certificate, ClientCAs: s.ClientCAs, Drain: s.Drain, Grace: f.grace, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	if f.standalone {
+		if err := f.kubeconfigOf(srv.URL()); err != nil {
+			return err
+		}
+		log.Info("serving", "url", srv.URL(), "kubeconfig", f.kubeconfigFile())
+	} else {
+		log.Info("serving", "url", srv.URL())
+	}
+	return srv.Run(ctx)
+}
+
+// check rejects flags that contradict each other.
+func (f *flags) check(set *pflag.FlagSet) error {
+	switch {
+	case f.standalone && f.kubeconfig != "":
+		return errors.New("--standalone and --kubeconfig exclude each other")
+	case !f.standalone && f.writeTo != "":
+		return errors.New("--write-kubeconfig needs --standalone")
+	case (f.cert == "") != (f.key == ""):
+		return errors.New("--tls-cert-file and --tls-private-key-file belong together")
+	case f.cert != "" && len(f.names) > 0:
+		return errors.New("--serving-name is for the server's own certificate and excludes --tls-cert-file")
+	case !f.standalone && f.kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "":
+		return errors.New("no cluster: set --kubeconfig, or --standalone to run without one")
+	}
+	if f.standalone && !set.Changed("bind-address") {
+		f.bind = "127.0.0.1"
+	}
+	return f.storage.check()
+}
+
+func (f *flags) authority() (*pki.Authority, error) { return pki.OpenAuthority(f.certDir, "apiserver") }
+
+// certificate returns the serving certificate: that of the files, or one of the server's own
+// authority.
+func (f *flags) certificate() (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+	if f.cert != "" {
+		return pki.Files(f.cert, f.key)
+	}
+	authority, err := f.authority()
+	if err != nil {
+		return nil, err
+	}
+	return authority.Serving(append([]string{"localhost"}, f.names...)...), nil
+}

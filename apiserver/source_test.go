@@ -1,0 +1,315 @@
+package apiserver_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/admission"
+
+	"kelson.dev/apiserver"
+)
+
+// shelf is a system of somebody else with toppings.
+type shelf struct {
+	mu    sync.Mutex
+	costs map[string]int64
+	reads int
+	fail  error
+}
+
+func (s *shelf) List(context.Context) ([]*topping, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads++
+	var all []*topping
+	for name, cost := range s.costs {
+		all = append(all, &topping{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"dear": fmt.Sprint(cost > 5)}}, Spec: toppingSpec{Cost: cost}})
+	}
+	return all, s.fail
+}
+
+func (s *shelf) set(name string, cost int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.costs[name] = cost
+}
+
+func (s *shelf) cost(name string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.costs[name]
+}
+
+func shelfKind(source apiserver.Source[*topping], age time.Duration) apiserver.Part {
+	return apiserver.Group(group, apiserver.Kind(&topping{TypeMeta: typeMeta("v1alpha1", "Topping")}, apiserver.ClusterScoped(), apiserver.From(source, apiserver.MaxAge(age))))
+}
+
+// AGG-04: a kind over another system has get, list, watch and selectors, in virtual time.
+func TestSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &shelf{costs: map[string]int64{"ham": 3, "truffle": 90}}
+		_, client := newServer(t, shelfKind(source, 15*time.Second))
+		in := client.Resource(toppings)
+		ctx := t.Context()
+		dear, err := in.List(ctx, metav1.ListOptions{LabelSelector: "dear=true"})
+		if err != nil || len(dear.Items) != 1 || dear.Items[0].GetName() != "truffle" {
+			t.Fatalf("list: %v, %v", dear, err)
+		}
+		w, err := in.Watch(ctx, metav1.ListOptions{ResourceVersion: dear.GetResourceVersion()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Stop()
+		source.set("ham", 4)
+		source.set("olive", 1)
+		first, second := <-w.ResultChan(), <-w.ResultChan()
+		if types := []watch.EventType{first.Type, second.Type}; !slices.Contains(types, watch.Modified) || !slices.Contains(types, watch.Added) {
+			t.Errorf("events %v", types)
+		}
+		source.mu.Lock()
+		delete(source.costs, "olive")
+		before := source.reads
+		source.mu.Unlock()
+		if e := <-w.ResultChan(); e.Type != watch.Deleted {
+			t.Errorf("event %v", e)
+		}
+		source.mu.Lock()
+		if source.reads != before+1 {
+			t.Errorf("%d reads for one interval", source.reads-before)
+		}
+		source.mu.Unlock()
+		one, err := in.Get(ctx, "ham", metav1.GetOptions{})
+		if err != nil || one.GetUID() == "" {
+			t.Errorf("get: %v, %v", one, err)
+		}
+		if _, err := in.Create(ctx, newTopping(t, "x"), metav1.CreateOptions{}); !apierrors.IsMethodNotSupported(err) {
+			t.Errorf("create: %v", err)
+		}
+		source.mu.Lock()
+		source.fail = errors.New("the shelf fell over")
+		source.mu.Unlock()
+		time.Sleep(time.Minute)
+		if _, err := in.List(ctx, metav1.ListOptions{}); !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "the shelf fell over") {
+			t.Errorf("broken source: %v", err)
+		}
+	})
+}
+
+// hangingShelf never answers.
+type hangingShelf struct{}
+
+func (hangingShelf) List(ctx context.Context) ([]*topping, error) {
+	select {} // does not even look at its context
+}
+
+// AGG-04: clients of a source that hangs get an answer by the deadline of their request.
+func TestHangingSource(t *testing.T) {
+	s, client := newServer(t, shelfKind(hangingShelf{}, 0), apiserver.Group("other.example.com", apiserver.Kind(&pizza{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pizza"}})))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			if _, err := client.Resource(toppings).List(ctx, metav1.ListOptions{}); err == nil {
+				t.Error("a list of a system that hangs")
+			}
+		})
+	}
+	all.Wait()
+	if got := body(t, s, "/apis/other.example.com/v1/pizzas", "application/json"); !strings.Contains(got, "PizzaList") {
+		t.Errorf("another kind: %s", got)
+	}
+}
+
+// notifyingShelf can be written and reports changes.
+type notifyingShelf struct {
+	shelf
+	changes chan struct{}
+}
+
+func (s *notifyingShelf) Notify(ctx context.Context, changed func()) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.changes:
+			changed()
+		}
+	}
+}
+
+func (s *notifyingShelf) Create(_ context.Context, t *topping) error {
+	if t.Spec.Cost > 100 {
+		return apierrors.NewBadRequest("too dear")
+	}
+	s.set(t.Name, t.Spec.Cost)
+	return nil
+}
+
+func (s *notifyingShelf) Delete(_ context.Context, t *topping) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.costs, t.Name)
+	return nil
+}
+
+// AGG-04: writes go to the source; notifications reach watches without polling.
+func TestSourceWrites(t *testing.T) {
+	source := &notifyingShelf{shelf: shelf{costs: map[string]int64{}}, changes: make(chan struct{})}
+	none := func(_ context.Context, tx *apiserver.Tx, w *apiserver.Write[*topping]) error {
+		if _, err := apiserver.Get[*topping](tx, "", w.Name); err == nil {
+			return errors.New("there is one")
+		}
+		_, err := apiserver.List[*oven](tx, "", nil)
+		return err
+	}
+	ovens := apiserver.Group("ovens.example.com", apiserver.Kind(&oven{TypeMeta: metav1.TypeMeta{APIVersion: "ovens.example.com/v1", Kind: "Oven"}}))
+	_, client := newServer(t, shelfKind(source, 0), ovens, apiserver.Admission(none, admission.Create))
+	in := client.Resource(toppings)
+	ctx := t.Context()
+	w, err := in.Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	if _, err := in.Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if e := <-w.ResultChan(); e.Type != watch.Added || source.cost("ham") != 1 {
+		t.Errorf("event %v, cost %d", e, source.cost("ham"))
+	}
+	dear := newTopping(t, "truffle")
+	dear.Object["spec"] = map[string]any{"cost": int64(1000)}
+	if _, err := in.Create(ctx, dear, metav1.CreateOptions{}); !apierrors.IsBadRequest(err) {
+		t.Errorf("refused by the source: %v", err)
+	}
+	if _, err := in.Create(ctx, newTopping(t, "dry"), metav1.CreateOptions{DryRun: []string{"All"}}); err != nil || source.cost("dry") != 0 {
+		t.Errorf("dry run: %v, cost %d", err, source.cost("dry"))
+	}
+	source.set("olive", 2)
+	source.changes <- struct{}{}
+	for e := range w.ResultChan() {
+		object := e.Object.(metav1.Object)
+		if object.GetName() == "olive" && e.Type == watch.Added {
+			break
+		}
+	}
+	if err := in.Delete(ctx, "olive", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := in.List(ctx, metav1.ListOptions{}); err != nil || len(list.Items) != 1 || list.Items[0].GetName() != "ham" {
+		t.Errorf("list: %v, %v", list, err)
+	}
+}
+
+// bake is the body of an action.
+type bake struct {
+	metav1.TypeMeta `json:",inline"`
+	Minutes         int64 `json:"minutes"`
+}
+
+func (b *bake) DeepCopyObject() runtime.Object {
+	out := *b
+	return &out
+}
+
+// AGG-02: a verb of its own, and a stream.
+func TestSubresources(t *testing.T) {
+	action := apiserver.Action("bake", func(ctx context.Context, call *apiserver.Call[*pizza], body *bake) (runtime.Object, error) {
+		err := call.Server.Transact(ctx, func(tx *apiserver.Tx) error {
+			p, err := call.Get(tx)
+			if err != nil {
+				return err
+			}
+			p.Status.Cost = body.Minutes
+			return tx.UpdateStatus(p)
+		})
+		return body, err
+	})
+	steam := apiserver.Connect("steam", func(_ context.Context, _ *apiserver.Call[*pizza], p *pizza) (http.Handler, error) {
+		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			fmt.Fprintln(w, p.Name)
+			w.(http.Flusher).Flush()
+			<-req.Context().Done()
+		}), nil
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s, client := newServer(t, kinds(action, steam))
+		ctx := t.Context()
+		in := client.Resource(pizzas).Namespace("default")
+		if _, err := in.Create(ctx, newPizza(t, "a", `{}`), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		post := func(name, text string) (int, string) {
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://server/apis/"+group+"/v1beta1/namespaces/default/pizzas/"+name+"/bake", bytes.NewBufferString(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", "application/json")
+			resp, err := s.RESTConfig().Transport.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			data, err := io.ReadAll(resp.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return resp.StatusCode, string(data)
+		}
+		if code, text := post("a", `{"apiVersion":"`+group+`/v1beta1","kind":"bake","minutes":7}`); code != http.StatusCreated || !strings.Contains(text, `"minutes":7`) {
+			t.Errorf("bake: %d %s", code, text)
+		}
+		if code, text := post("missing", `{"minutes":7}`); code != http.StatusNotFound {
+			t.Errorf("bake a missing one: %d %s", code, text)
+		}
+		baked, err := in.Get(ctx, "a", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, "cost", text(t, baked, "status", "cost"), "7")
+
+		// A stream outlives the deadline of short requests.
+		streaming, cancel := context.WithCancel(ctx)
+		defer cancel()
+		req, err := http.NewRequestWithContext(streaming, http.MethodGet, "http://server/apis/"+group+"/v1beta1/namespaces/default/pizzas/a/steam", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := s.RESTConfig().Transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := make([]byte, 2)
+		if _, err := io.ReadFull(resp.Body, line); err != nil || string(line) != "a\n" {
+			t.Errorf("stream: %q, %v", line, err)
+		}
+		ended := make(chan error)
+		go func() {
+			_, err := io.ReadAll(resp.Body)
+			ended <- err
+		}()
+		select {
+		case err := <-ended:
+			t.Errorf("the stream ended: %v", err)
+		case <-time.After(10 * time.Minute):
+			cancel()
+			<-ended
+		}
+		resp.Body.Close()
+	})
+}

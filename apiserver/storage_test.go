@@ -1,0 +1,113 @@
+package apiserver_test
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/apiserver"
+	"kelson.dev/apiserver/store"
+)
+
+// records is a storage of the caller: a map in memory that outlives servers.
+type records struct {
+	at   uint64
+	have map[store.Key]store.Record
+}
+
+func (r *records) Load(each func(store.Record) error) (uint64, error) {
+	for _, record := range r.have {
+		if err := each(record); err != nil {
+			return 0, err
+		}
+	}
+	return r.at, nil
+}
+
+func (r *records) Append(all []store.Record) error {
+	for _, record := range all {
+		r.at = record.Revision
+		if record.Data == nil {
+			delete(r.have, record.Key)
+			continue
+		}
+		record.Data = bytes.Clone(record.Data)
+		r.have[record.Key] = record
+	}
+	return nil
+}
+
+func (*records) Checkpoint() func(context.Context, iter.Seq[store.Record]) error { return nil }
+func (*records) Close() error                                                    { return nil }
+
+// AGG-02: a new server over the same storage has the objects of the one before.
+func TestStorage(t *testing.T) {
+	dir := t.TempDir()
+	key := filepath.Join(dir, "encryption.yaml")
+	if err := os.WriteFile(key, []byte(`{"apiVersion":"apiserver.config.k8s.io/v1","kind":"EncryptionConfiguration","resources":[{"resources":["*.*"],
+"providers":[{"aescbc":{"keys":[{"name":"k","secret":"MDEyMzQ1Njc4OWFiY2RlZg=="}]}}]}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	own := &records{have: map[store.Key]store.Record{}}
+	for name, open := range map[string]apiserver.OpenStore{
+		"disk":      apiserver.Disk(filepath.Join(dir, "plain")),
+		"encrypted": apiserver.Encrypted(key, apiserver.Disk(filepath.Join(dir, "secret"))),
+		"own":       apiserver.Backend(func() (store.Backend, error) { return own, nil }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, client := newServer(t, kinds(), apiserver.Storage(open))
+			if _, err := client.Resource(pizzas).Namespace("default").Create(t.Context(), newPizza(t, "margherita", `{"size":"enormous"}`), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			s.Stop()
+			_, client = newServer(t, kinds(), apiserver.Storage(open))
+			old, err := client.Resource(oldPizzas).Namespace("default").Get(t.Context(), "margherita", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, "size", text(t, old, "spec", "size"), `"enormous"`)
+		})
+	}
+	for folder, readable := range map[string]bool{"plain": true, "secret": false} {
+		found := false
+		files, err := filepath.Glob(filepath.Join(dir, folder, "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || strings.Contains(string(data), "enormous")
+		}
+		if found != readable {
+			t.Errorf("%s: readable on disk: %v", folder, found)
+		}
+	}
+	if _, err := apiserver.New(t.Context(), kinds(), apiserver.Storage(apiserver.Encrypted(key, apiserver.Memory()))); err == nil {
+		t.Error("encryption in memory is silently ignored")
+	}
+}
+
+// AGG-02: a fork begins with the state of another server and does not change it.
+func TestFork(t *testing.T) {
+	s, client := newServer(t, kinds())
+	ctx := t.Context()
+	if _, err := client.Resource(toppings).Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, fork := newServer(t, kinds(), apiserver.Fork(s.Store().Snapshot()))
+	if err := fork.Resource(toppings).Delete(ctx, "ham", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Resource(toppings).Get(ctx, "ham", metav1.GetOptions{}); err != nil {
+		t.Errorf("the fork changed the other server: %v", err)
+	}
+}

@@ -1,0 +1,96 @@
+package apiserver
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// Call is a request to a subresource of an object.
+type Call[H runtime.Object] struct {
+	Namespace, Name string
+	// Query is the query of the request.
+	Query  map[string][]string
+	DryRun bool
+	Server *Server
+}
+
+// Get returns the object.
+func (c *Call[H]) Get(tx *Tx) (H, error) { return Get[H](tx, c.Namespace, c.Name) }
+
+type subMaker func(s *Server, k *kind) resource.Subresource
+
+// Action adds a subresource that is a verb of its own: POST with a body of the type B runs do,
+// whose result is the response. Clients need the permission to create <plural>/<name>. B must be a
+// pointer to a struct with TypeMeta; the name of the type is the kind of the body, in the group of
+// the kind and the version of its hub. With call.DryRun, do must not write.
+//
+//	type call = apiserver.Call[*v1.Pizza]
+//
+//	func Bake(ctx context.Context, c *call, body *v1.Bake) (runtime.Object, error) {
+//		return body, c.Server.Transact(ctx, func(tx *apiserver.Tx) error { … })
+//	}
+//
+//	apiserver.Kind(&v1.Pizza{}, apiserver.Action("bake", Bake))
+func Action[H, B runtime.Object](name string, do func(ctx context.Context, call *Call[H], body B) (runtime.Object, error)) KindOption {
+	return kindFunc(func(k *kind) {
+		body := reflect.TypeFor[B]()
+		if body.Kind() != reflect.Pointer || body.Elem().Kind() != reflect.Struct {
+			k.fail("action %s of %s: the body %s must be a pointer to a struct", name, k.name, body)
+			return
+		}
+		k.subs = append(k.subs, func(s *Server, k *kind) resource.Subresource {
+			gvk := schema.GroupVersionKind{Group: k.group, Version: k.hub().name, Kind: body.Elem().Name()}
+			if !s.scheme.Recognizes(gvk) {
+				s.scheme.AddKnownTypeWithName(gvk, reflect.New(body.Elem()).Interface().(runtime.Object))
+			}
+			return resource.Subresource{
+				Name: name, GVK: gvk, NoTable: true,
+				Create: func(ctx context.Context, req *resource.Request, in runtime.Object) (runtime.Object, error) {
+					return do(ctx, &Call[H]{req.Namespace, req.Name, req.Query, req.DryRun, s}, in.(B))
+				},
+			}
+		})
+	})
+}
+
+// Connect adds a subresource whose requests a handler of its own serves, with any response and any
+// protocol. They last as long as the client wants. obj is the newest state of the object. methods
+// are the HTTP methods; none means GET.
+func Connect[H runtime.Object](name string, serve func(ctx context.Context, call *Call[H], obj H) (http.Handler, error), methods ...string) KindOption {
+	return kindFunc(func(k *kind) {
+		if _, ok := k.hub().proto.(H); !ok {
+			k.fail("subresource %s of %s is for %s, and the hub is %T", name, k.name, reflect.TypeFor[H](), k.hub().proto)
+			return
+		}
+		k.subs = append(k.subs, func(s *Server, _ *kind) resource.Subresource {
+			return resource.Subresource{
+				Name: name, NoTable: true, ConnectVerbs: slices.Clone(methods), Verbs: connectVerbs(methods),
+				Connect: func(ctx context.Context, req *resource.Request, obj runtime.Object) (http.Handler, error) {
+					return serve(ctx, &Call[H]{req.Namespace, req.Name, req.Query, req.DryRun, s}, obj.(H))
+				},
+			}
+		})
+	})
+}
+
+// connectVerbs returns the verbs that discovery shows.
+func connectVerbs(methods []string) []string {
+	if len(methods) == 0 {
+		return []string{resource.Get}
+	}
+	var verbs []string
+	for _, m := range methods {
+		if verb := resource.VerbOf(m); verb != "" && !slices.Contains(verbs, verb) {
+			verbs = append(verbs, verb)
+		}
+	}
+	slices.Sort(verbs)
+	return verbs
+}

@@ -1,0 +1,282 @@
+// Command customserver measures a custom API server of kelson.dev/apiserver beside
+// k8s.io/sample-apiserver: the same kind, the same cluster for authentication and authorization,
+// and an etcd of its own for each side.
+//
+//	make bench-customserver
+//
+// It needs KUBECONFIG, which test/against sets. The sides alternate, and the table has the median
+// of each figure.
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/test/child"
+)
+
+var (
+	bin     = flag.String("bin", "bin/customserver", "folder with the programs ours and sample")
+	peers   = flag.String("peers", "bin/peers", "folder with etcd")
+	rounds  = flag.Int("rounds", 3, "how often each side is measured")
+	objects = flag.Int("objects", 1000, "how many objects are created")
+)
+
+var flunders = schema.GroupVersionResource{Group: "wardle.example.com", Version: "v1alpha1", Resource: "flunders"}
+
+func main() {
+	flag.Parse()
+	if err := run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "customserver:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	sides := []side{{"sample-apiserver on etcd", "sample", true}, {"kelson.dev/apiserver on etcd", "ours", true}, {"kelson.dev/apiserver on disk", "ours", false}}
+	results := make([]map[string][]float64, len(sides))
+	for range *rounds {
+		for i, s := range sides {
+			figures, err := s.measure(ctx)
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+			if results[i] == nil {
+				results[i] = map[string][]float64{}
+			}
+			for name, value := range figures {
+				results[i][name] = append(results[i][name], value)
+			}
+		}
+	}
+	fmt.Print("| |")
+	for _, s := range sides {
+		fmt.Printf(" %s |", s.name)
+	}
+	fmt.Println("\n|---|" + strings.Repeat("---|", len(sides)))
+	for _, name := range rows {
+		fmt.Printf("| %s |", name)
+		for i := range sides {
+			values := slices.Sorted(slices.Values(results[i][name]))
+			fmt.Printf(" %.4g |", values[len(values)/2])
+		}
+		fmt.Println()
+	}
+	return nil
+}
+
+// The figures, in the order of the table.
+const (
+	start   = "start until ready, ms"
+	size    = "binary, MB"
+	idle    = "resident memory when idle, MB"
+	created = "create, µs"
+	read    = "get, µs"
+	listed  = "list of all, ms"
+	watched = "create until the watch has it, µs"
+	loaded  = "resident memory after that, MB"
+)
+
+var rows = []string{start, size, idle, created, read, listed, watched, loaded}
+
+type side struct {
+	name, program string
+	etcd          bool
+}
+
+// measure runs the server once.
+func (s side) measure(ctx context.Context) (map[string]float64, error) {
+	dir, err := os.MkdirTemp("", "kelson-customserver-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	args := []string{"--kubeconfig=" + os.Getenv("KUBECONFIG"), "--cert-dir=" + filepath.Join(dir, "certs"), "--bind-address=127.0.0.1"}
+	if s.program == "sample" {
+		args = append(args, "--authentication-kubeconfig="+os.Getenv("KUBECONFIG"), "--authorization-kubeconfig="+os.Getenv("KUBECONFIG"))
+	}
+	if s.etcd {
+		url, end, err := startEtcd(dir)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+		args = append(args, "--etcd-servers="+url)
+	} else {
+		args = append(args, "--data-dir="+filepath.Join(dir, "state"))
+	}
+	port, err := child.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	program := filepath.Join(*bin, s.program)
+	figures := map[string]float64{}
+	if info, err := os.Stat(program); err == nil {
+		figures[size] = float64(info.Size()) / 1e6
+	}
+	begun := time.Now()
+	server, err := child.Start(dir, program, append(args, "--secure-port="+port)...)
+	if err != nil {
+		return nil, err
+	}
+	defer server.Stop(30 * time.Second)
+	url := "https://127.0.0.1:" + port
+	if err := ready(server, url); err != nil {
+		return nil, err
+	}
+	figures[start] = float64(time.Since(begun).Microseconds()) / 1000
+	time.Sleep(3 * time.Second) // let the start's garbage be collected
+	if figures[idle], err = resident(server.ID); err != nil {
+		return nil, err
+	}
+	if err := verbs(ctx, url, figures); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, server.Output())
+	}
+	figures[loaded], err = resident(server.ID)
+	return figures, err
+}
+
+func startEtcd(dir string) (url string, end func(), err error) {
+	var ports [2]string
+	for i := range ports {
+		if ports[i], err = child.FreePort(); err != nil {
+			return "", nil, err
+		}
+	}
+	url = "http://127.0.0.1:" + ports[0]
+	etcd, err := child.Start(dir, filepath.Join(*peers, "etcd"), "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", url,
+		"--advertise-client-urls", url, "--listen-peer-urls", "http://127.0.0.1:"+ports[1], "--log-level", "error")
+	if err != nil {
+		return "", nil, err
+	}
+	for range 100 {
+		if resp, err := http.Get(url + "/health"); err == nil {
+			resp.Body.Close()
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return url, func() { etcd.Stop(10 * time.Second) }, nil
+}
+
+func ready(server *child.Process, url string) error {
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: time.Second}
+	for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
+		if resp, err := client.Get(url + "/readyz"); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-server.Done:
+			return fmt.Errorf("ended before it was ready:\n%s", server.Output())
+		default:
+		}
+	}
+	return fmt.Errorf("not ready after a minute:\n%s", server.Output())
+}
+
+// resident returns the resident memory of a process in megabytes.
+func resident(id int) (float64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", id))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kilobytes, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+			return kilobytes / 1000, err
+		}
+	}
+	return 0, fmt.Errorf("process %d has no VmRSS", id)
+}
+
+// verbs measures requests of one client, one after the other.
+func verbs(ctx context.Context, url string, figures map[string]float64) error {
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		return err
+	}
+	config.Host, config.QPS, config.WarningHandler = url, -1, rest.NoWarnings{}
+	config.Insecure, config.CAData = true, nil
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	in := client.Resource(flunders).Namespace("default")
+	timed := func(name string, n int, do func(i int) error) error {
+		times := make([]time.Duration, n)
+		for i := range n {
+			begun := time.Now()
+			if err := do(i); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			times[i] = time.Since(begun)
+		}
+		slices.Sort(times)
+		figures[name] = float64(times[n/2].Nanoseconds()) / 1000
+		return nil
+	}
+	create := func(prefix string) func(int) error {
+		return func(i int) error {
+			_, err := in.Create(ctx, flunder(fmt.Sprint(prefix, i)), metav1.CreateOptions{})
+			return err
+		}
+	}
+	if err := timed(created, *objects, create("a")); err != nil {
+		return err
+	}
+	if err := timed(read, *objects, func(i int) error {
+		_, err := in.Get(ctx, fmt.Sprint("a", i), metav1.GetOptions{})
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := timed(listed, 20, func(int) error {
+		_, err := in.List(ctx, metav1.ListOptions{})
+		return err
+	}); err != nil {
+		return err
+	}
+	figures[listed] /= 1000
+	w, err := in.Watch(ctx, metav1.ListOptions{LabelSelector: "new=yes"})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	return timed(watched, 200, func(i int) error {
+		obj := flunder(fmt.Sprint("w", i))
+		obj.SetLabels(map[string]string{"new": "yes"})
+		sent := make(chan error, 1)
+		go func() {
+			_, err := in.Create(ctx, obj, metav1.CreateOptions{})
+			sent <- err
+		}()
+		<-w.ResultChan()
+		return <-sent
+	})
+}
+
+func flunder(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "wardle.example.com/v1alpha1", "kind": "Flunder", "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"reference": strings.Repeat("x", 200)},
+	}}
+}

@@ -1,0 +1,135 @@
+package etcd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/dynamic"
+
+	"kelson.dev/apiserver"
+	"kelson.dev/apiserver/store/etcd"
+)
+
+// part is an object that another part may need.
+type part struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Needs             string `json:"needs,omitempty"`
+}
+
+func (p *part) DeepCopyObject() runtime.Object {
+	out := *p
+	p.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	return &out
+}
+
+// needExists rejects a part that needs a missing one.
+func needExists(_ context.Context, tx *apiserver.Tx, w *apiserver.Write[*part]) error {
+	if w.Object.Needs == "" {
+		return nil
+	}
+	_, err := apiserver.Get[*part](tx, "", w.Object.Needs)
+	return err
+}
+
+// notNeeded keeps a part that another one needs.
+func notNeeded(_ context.Context, tx *apiserver.Tx, w *apiserver.Write[*part]) error {
+	all, err := apiserver.List[*part](tx, "", nil)
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		if p.Needs == w.Name {
+			return fmt.Errorf("%s needs it", p.Name)
+		}
+	}
+	return nil
+}
+
+// whole reports parts that need a missing one.
+func whole(tx *apiserver.Tx) error {
+	all, err := apiserver.List[*part](tx, "", nil)
+	for _, p := range all {
+		if p.Needs != "" {
+			if _, missing := apiserver.Get[*part](tx, "", p.Needs); missing != nil {
+				err = errors.Join(err, fmt.Errorf("%s: %w", p.Name, missing))
+			}
+		}
+	}
+	return err
+}
+
+// AGG-02: rules over several objects hold for two servers that share an etcd.
+func TestRulesOfTwoServers(t *testing.T) {
+	c := startCluster(t, 1, "http")
+	c.healthy(t)
+	var servers []*apiserver.Server
+	for range 2 {
+		s, err := apiserver.New(t.Context(),
+			apiserver.Group("parts.example.com", apiserver.Kind(&part{TypeMeta: metav1.TypeMeta{APIVersion: "parts.example.com/v1", Kind: "Part"}}, apiserver.ClusterScoped())),
+			apiserver.Admission(needExists), apiserver.Admission(notNeeded, admission.Delete),
+			apiserver.Storage(apiserver.Etcd(etcd.Config{Endpoints: c.endpoints(), Prefix: "/rules"})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Stop)
+		servers = append(servers, s)
+	}
+	var outcomes sync.Map
+	var all sync.WaitGroup
+	for worker := range 4 {
+		s := servers[worker%2]
+		client, err := dynamic.NewForConfig(s.RESTConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := client.Resource(schema.GroupVersionResource{Group: "parts.example.com", Version: "v1", Resource: "parts"})
+		random := rand.New(rand.NewPCG(1, uint64(worker)))
+		all.Go(func() {
+			for range 100 {
+				base, top := fmt.Sprint("base", random.IntN(2)), fmt.Sprint("top", random.IntN(2))
+				part := map[string]any{"apiVersion": "parts.example.com/v1", "kind": "Part", "metadata": map[string]any{"name": base}}
+				var err error
+				var what string
+				switch random.IntN(4) {
+				case 0:
+					what = "base"
+					_, err = in.Create(t.Context(), &unstructured.Unstructured{Object: part}, metav1.CreateOptions{})
+				case 1:
+					what = "no base"
+					err = in.Delete(t.Context(), base, metav1.DeleteOptions{})
+				case 2:
+					what = "top"
+					part["metadata"], part["needs"] = map[string]any{"name": top}, base
+					_, err = in.Create(t.Context(), &unstructured.Unstructured{Object: part}, metav1.CreateOptions{})
+				case 3:
+					what = "no top"
+					err = in.Delete(t.Context(), top, metav1.DeleteOptions{})
+				}
+				outcomes.Store(fmt.Sprint(what, " ", apierrors.ReasonForError(err)), true)
+				if err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+					t.Error(err)
+				}
+				if err := s.Transact(t.Context(), whole); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, want := range []string{"base ", "no base ", "no base Forbidden", "top ", "top NotFound", "no top "} {
+		if _, seen := outcomes.Load(want); !seen {
+			t.Errorf("no outcome %q: the test did not test it", want)
+		}
+	}
+}
