@@ -42,6 +42,7 @@ import (
 	crpredicate "sigs.k8s.io/controller-runtime/pkg/predicate"
 	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"kelson.dev/operator/adapter/cluster"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/manager"
@@ -145,26 +146,26 @@ func (b *Builder) Complete(r crreconcile.Reconciler) error {
 	if err != nil {
 		return err
 	}
-	return b.m.OnCluster(func(cluster *manager.Cluster) error {
+	return b.m.OnCluster(func(of *manager.Cluster) error {
 		own := &controller.Kind{
-			Informers: cluster.Informers(), Cluster: cluster.Name(), Object: b.object, Predicates: b.predicates(b.wanted),
+			Informers: of.Informers(), Cluster: of.Name(), Object: b.object, Predicates: b.predicates(b.wanted),
 		}
 		if _, err := c.Watch(own); err != nil {
 			return err
 		}
 		for _, w := range b.watches {
 			kindSource := &controller.Kind{
-				Informers: cluster.Informers(), Cluster: cluster.Name(), Object: w.object, Predicates: b.predicates(w.wanted),
+				Informers: of.Informers(), Cluster: of.Name(), Object: w.object, Predicates: b.predicates(w.wanted),
 			}
 			source := controller.Source(kindSource)
 			switch {
 			case w.handler != nil:
 				source = &handled{Kind: kindSource, handler: w.handler}
 			case w.every:
-				owners := crhandler.EnqueueRequestForOwner(wholeScheme(cluster.Client().Scheme()), cluster.Client().Mapper(), b.object)
+				owners := crhandler.EnqueueRequestForOwner(cluster.WholeScheme(of.Client().Scheme()), of.Client().Mapper(), b.object)
 				source = &handled{Kind: kindSource, handler: owners}
 			default:
-				kindSource.Handler = controller.EnqueueOwner(kind, cluster.Client().Mapper())
+				kindSource.Handler = controller.EnqueueOwner(kind, of.Client().Mapper())
 			}
 			if _, err := c.Watch(source); err != nil {
 				return err

@@ -100,6 +100,10 @@ type Informers interface {
 	// own writes. It starts informers as needed and waits for their first sync. Reads with
 	// client.Live go to the server.
 	Client() client.Client
+	// Remove ends the informer of obj's kind and type, if there is one, although it is used. Its
+	// handlers are not called any more. The next use of the kind and type starts a new informer,
+	// which has no indexes.
+	Remove(obj client.Object) error
 	// Has reports whether an informer has an object with the kind, name and uid of obj, in any
 	// form. It starts no informer.
 	Has(obj client.Object) bool
