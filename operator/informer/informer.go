@@ -88,6 +88,9 @@ type Informer interface {
 	Get(key client.Key) (client.Object, bool)
 	List(namespace string) []client.Object
 	ByIndex(name, value string) ([]client.Object, error)
+	// Version returns the resourceVersion up to which the copy has all changes of the server; empty
+	// before the first complete list, and if the server's versions are not numbers.
+	Version() string
 }
 
 // Informers is the set of shared informers of one client: at most one per kind and object type,

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -14,7 +15,6 @@ import (
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"kelson.dev/operator/client"
 	"kelson.dev/operator/trace"
 )
 
@@ -29,13 +29,11 @@ func NewClient(config *rest.Config, o crclient.Options, tracer *trace.Tracer) (c
 		c.cache, c.unstructured = o.Cache.Reader, o.Cache.Unstructured
 	}
 	own, _ := c.cache.(*Cache)
-	var live client.Client
 	if own != nil {
 		if o.Scheme == nil {
 			o.Scheme = own.scheme
 		}
-		live = own.live
-		c.wrapped.c = tracer.Client(writer{live, own})
+		c.wrapped.c = tracer.Client(writer{own.live, own})
 	} else {
 		if o.Scheme == nil {
 			o.Scheme = scheme.Scheme
@@ -52,8 +50,8 @@ func NewClient(config *rest.Config, o crclient.Options, tracer *trace.Tracer) (c
 				return nil, fmt.Errorf("new client: %w", err)
 			}
 		}
-		var err error
-		if live, err = newLive(config, o.HTTPClient, o.Scheme, o.Mapper, nil); err != nil {
+		live, err := newLive(config, o.HTTPClient, o.Scheme, o.Mapper, nil)
+		if err != nil {
 			return nil, fmt.Errorf("new client: %w", err)
 		}
 		c.wrapped.c = tracer.Client(live)
@@ -84,7 +82,7 @@ func NewClient(config *rest.Config, o crclient.Options, tracer *trace.Tracer) (c
 
 // Live returns a reader of the server that a cache reads from.
 func Live(c *Cache) crclient.Reader {
-	return wrapped{c: c.live, plain: true, scheme: func() *runtime.Scheme { return c.scheme }}
+	return &Client{wrapped: wrapped{c: c.live, plain: true, scheme: func() *runtime.Scheme { return c.scheme }}}
 }
 
 // Client is a client with controller-runtime's interface. It reads from a cache, except for the
@@ -103,12 +101,99 @@ func (c *Client) GroupVersionKindFor(obj runtime.Object) (schema.GroupVersionKin
 	return apiutil.GVKForObject(obj, c.Scheme())
 }
 
+// keepKind checks that an object can be mapped to a kind, and returns a function that restores the
+// kind in a Go type, because controller-runtime's client does not set it.
+func (c *Client) keepKind(obj runtime.Object) (restore func(), err error) {
+	if _, err := c.GroupVersionKindFor(obj); err != nil {
+		return nil, err
+	}
+	if isDynamic(obj) {
+		return func() {}, nil
+	}
+	before := obj.GetObjectKind().GroupVersionKind()
+	return func() { obj.GetObjectKind().SetGroupVersionKind(before) }, nil
+}
+
+// isDynamic reports whether an object or list carries its kind.
+func isDynamic(obj runtime.Object) bool {
+	switch obj.(type) {
+	case runtime.Unstructured, *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
+		return true
+	}
+	return false
+}
+
+// written calls a function that writes an object.
+func (c *Client) written(obj runtime.Object, write func() error) error {
+	restore, err := c.keepKind(obj)
+	if err != nil {
+		return err
+	}
+	defer restore()
+	return write()
+}
+
+// Create creates an object.
+func (c *Client) Create(ctx context.Context, obj crclient.Object, opts ...crclient.CreateOption) error {
+	return c.written(obj, func() error { return c.wrapped.Create(ctx, obj, opts...) })
+}
+
+// Update replaces an object.
+func (c *Client) Update(ctx context.Context, obj crclient.Object, opts ...crclient.UpdateOption) error {
+	return c.written(obj, func() error { return c.wrapped.Update(ctx, obj, opts...) })
+}
+
+// Patch patches an object.
+func (c *Client) Patch(ctx context.Context, obj crclient.Object, p crclient.Patch, opts ...crclient.PatchOption) error {
+	return c.written(obj, func() error { return c.wrapped.Patch(ctx, obj, p, opts...) })
+}
+
+// Delete deletes an object.
+func (c *Client) Delete(ctx context.Context, obj crclient.Object, opts ...crclient.DeleteOption) error {
+	return c.written(obj, func() error { return c.wrapped.Delete(ctx, obj, opts...) })
+}
+
+// DeleteAllOf deletes objects of a kind.
+func (c *Client) DeleteAllOf(ctx context.Context, obj crclient.Object, opts ...crclient.DeleteAllOfOption) error {
+	return c.written(obj, func() error { return c.wrapped.DeleteAllOf(ctx, obj, opts...) })
+}
+
+// Status returns a writer of the status subresource.
+func (c *Client) Status() crclient.SubResourceWriter { return c.SubResource("status") }
+
+// SubResource returns a client of a subresource.
+func (c *Client) SubResource(name string) crclient.SubResourceClient {
+	return clientSubresource{c.wrapped.SubResource(name), c}
+}
+
+// clientSubresource treats kinds as Client does.
+type clientSubresource struct {
+	crclient.SubResourceClient
+	client *Client
+}
+
+func (s clientSubresource) Get(ctx context.Context, obj, into crclient.Object, opts ...crclient.SubResourceGetOption) error {
+	return s.client.written(into, func() error { return s.SubResourceClient.Get(ctx, obj, into, opts...) })
+}
+
+func (s clientSubresource) Create(ctx context.Context, obj, body crclient.Object, opts ...crclient.SubResourceCreateOption) error {
+	return s.client.written(obj, func() error { return s.SubResourceClient.Create(ctx, obj, body, opts...) })
+}
+
+func (s clientSubresource) Update(ctx context.Context, obj crclient.Object, opts ...crclient.SubResourceUpdateOption) error {
+	return s.client.written(obj, func() error { return s.SubResourceClient.Update(ctx, obj, opts...) })
+}
+
+func (s clientSubresource) Patch(ctx context.Context, obj crclient.Object, p crclient.Patch, opts ...crclient.SubResourcePatchOption) error {
+	return s.client.written(obj, func() error { return s.SubResourceClient.Patch(ctx, obj, p, opts...) })
+}
+
 // Get reads an object.
 func (c *Client) Get(ctx context.Context, key crclient.ObjectKey, obj crclient.Object, opts ...crclient.GetOption) error {
 	if live, err := c.isLive(obj); err != nil {
 		return err
 	} else if live {
-		return c.wrapped.Get(ctx, key, obj, opts...)
+		return c.written(obj, func() error { return c.wrapped.Get(ctx, key, obj, opts...) })
 	}
 	return c.cache.Get(ctx, key, obj, opts...)
 }
@@ -118,9 +203,20 @@ func (c *Client) List(ctx context.Context, list crclient.ObjectList, opts ...crc
 	if live, err := c.isLive(list); err != nil {
 		return err
 	} else if live {
-		return c.wrapped.List(ctx, list, opts...)
+		return c.listLive(ctx, list, opts)
 	}
 	return c.cache.List(ctx, list, opts...)
+}
+
+func (c *Client) listLive(ctx context.Context, list crclient.ObjectList, opts []crclient.ListOption) error {
+	err := c.written(list, func() error { return c.wrapped.List(ctx, list, opts...) })
+	if err != nil || isDynamic(list) {
+		return err
+	}
+	return meta.EachListItem(list, func(item runtime.Object) error {
+		item.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+		return nil
+	})
 }
 
 func (c *Client) isLive(obj runtime.Object) (bool, error) {
@@ -136,85 +232,4 @@ func (c *Client) isLive(obj runtime.Object) (bool, error) {
 	}
 	_, isUnstructured := obj.(runtime.Unstructured)
 	return c.uncached[kind] || isUnstructured && !c.unstructured, nil
-}
-
-// writer writes through the informers that have an object, so that reads of the cache see the
-// result.
-type writer struct {
-	client.Client // the server
-	cache         *Cache
-}
-
-// of returns the client for an object.
-func (w writer) of(obj client.Object) client.Client {
-	kind, err := client.KindOf(obj, w.cache.scheme)
-	if err != nil {
-		return w.Client // which reports the error
-	}
-	p := w.cache.placement(kind)
-	l := p.leafOf(p.spaces != nil && obj.GetNamespace() != "", obj.GetNamespace())
-	if l == nil {
-		return w.Client
-	}
-	return l.informers.Client()
-}
-
-func (w writer) Create(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return w.of(obj).Create(ctx, obj, opts...)
-}
-
-func (w writer) Update(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return w.of(obj).Update(ctx, obj, opts...)
-}
-
-func (w writer) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
-	return w.of(obj).Patch(ctx, obj, patch, opts...)
-}
-
-func (w writer) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return w.of(obj).Apply(ctx, obj, opts...)
-}
-
-func (w writer) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	return w.of(obj).Delete(ctx, obj, opts...)
-}
-
-func (w writer) DeleteAllOf(ctx context.Context, obj client.Object, opts ...client.DeleteAllOfOption) error {
-	in := obj
-	if o := client.NewDeleteAllOfOptions(opts...); o.Namespace != "" {
-		in = obj.DeepCopyObject().(client.Object)
-		in.SetNamespace(o.Namespace)
-	}
-	return w.of(in).DeleteAllOf(ctx, obj, opts...)
-}
-
-func (w writer) Subresource(name string) client.SubresourceWriter { return subresourceWriter{w, name} }
-
-type subresourceWriter struct {
-	writer writer
-	name   string
-}
-
-func (s subresourceWriter) of(obj client.Object) client.SubresourceWriter {
-	return s.writer.of(obj).Subresource(s.name)
-}
-
-func (s subresourceWriter) Get(ctx context.Context, obj client.Object, into runtime.Object) error {
-	return s.of(obj).Get(ctx, obj, into)
-}
-
-func (s subresourceWriter) Create(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
-	return s.of(obj).Create(ctx, obj, body, opts...)
-}
-
-func (s subresourceWriter) Update(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
-	return s.of(obj).Update(ctx, obj, body, opts...)
-}
-
-func (s subresourceWriter) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
-	return s.of(obj).Patch(ctx, obj, patch, opts...)
-}
-
-func (s subresourceWriter) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return s.of(obj).Apply(ctx, obj, opts...)
 }

@@ -19,5 +19,6 @@
 // A read of a namespace that the cache does not have goes to the server. Reads of a kind that the
 // server refuses to list fail at once instead of waiting for the end of their context.
 //
-// EnableWatchBookmarks has no effect: watches always accept bookmarks. NewInformer is an error.
+// EnableWatchBookmarks has no effect: watches always accept bookmarks. NewInformer has no effect
+// either, which a warning says, because informers of client-go can't be used.
 package cluster

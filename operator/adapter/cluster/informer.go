@@ -17,7 +17,7 @@ import (
 )
 
 // Informer is the informer of one kind and object type. It implements controller-runtime's
-// cache.Informer. With several leaves, it delivers the events of all of them.
+// cache.Informer and, for programs that read the store, client-go's SharedIndexInformer. With several leaves, it delivers the events of all of them.
 type Informer struct {
 	cache      *Cache
 	kind       schema.GroupVersionKind
@@ -27,6 +27,9 @@ type Informer struct {
 	parts      map[*leaf]informer.Informer
 	stopped    chan struct{}
 	stop       func() // closes stopped
+
+	indexMu sync.Mutex
+	indexes toolscache.Indexers // of AddIndexers
 }
 
 var _ cache.Informer = (*Informer)(nil)
@@ -168,6 +171,16 @@ func (i *Informer) IsStopped() bool { return isClosed(i.stopped) }
 // AddIndexers adds index functions. An index function that fails panics, as in client-go.
 func (i *Informer) AddIndexers(indexers toolscache.Indexers) error {
 	for name, of := range indexers {
+		i.indexMu.Lock()
+		if _, exists := i.indexes[name]; exists || name == toolscache.NamespaceIndex {
+			i.indexMu.Unlock()
+			return fmt.Errorf("indexer conflict: %s", name)
+		}
+		if i.indexes == nil {
+			i.indexes = toolscache.Indexers{}
+		}
+		i.indexes[name] = of
+		i.indexMu.Unlock()
 		for _, part := range i.parts {
 			err := part.AddIndex(name, func(obj client.Object) []string {
 				values, err := of(obj)

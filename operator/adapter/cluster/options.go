@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -60,7 +59,7 @@ func (p placement) leafOf(namespaced bool, namespace string) *leaf {
 // plan creates the leaves for options whose scheme and mapper are set.
 func (c *Cache) plan(o cache.Options) error {
 	if o.NewInformer != nil {
-		return errors.New("cache option NewInformer is not supported: informers are the library's own")
+		c.log.Warn("cache option NewInformer has no effect: the informers are those of kelson.dev/operator")
 	}
 	global := cache.Config{
 		LabelSelector: o.DefaultLabelSelector, FieldSelector: o.DefaultFieldSelector, Transform: o.DefaultTransform,

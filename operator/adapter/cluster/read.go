@@ -67,12 +67,15 @@ func (c *Cache) List(ctx context.Context, out crclient.ObjectList, opts ...crcli
 		o.Namespace = ""
 	}
 	leaves := i.leaves()
-	if o.Namespace != "" || len(leaves) == 1 {
+	if o.Namespace != "" {
 		l := i.placement.leafOf(i.namespaced, o.Namespace)
 		if l == nil {
 			return fmt.Errorf("unable to list: %v because of unknown namespace for the cache", o.Namespace)
 		}
-		return i.listLeaf(ctx, l, out, o)
+		leaves = []*leaf{l}
+	}
+	if len(leaves) == 1 {
+		return i.listLeaf(ctx, leaves[0], out, o)
 	}
 	if o.Continue != "" {
 		return errors.New("continue list option is not supported by a cache with separately configured namespaces")
@@ -81,6 +84,7 @@ func (c *Cache) List(ctx context.Context, out crclient.ObjectList, opts ...crcli
 	version := ""
 	for _, l := range leaves {
 		part := emptyLike(out)
+		part.GetObjectKind().SetGroupVersionKind(out.GetObjectKind().GroupVersionKind())
 		if err := i.listLeaf(ctx, l, part, o); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/metrics"
 	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -35,6 +37,7 @@ func newLive(config *rest.Config, httpClient *http.Client, scheme *runtime.Schem
 		}
 	}
 	throttle(config)
+	config.Wrap(countRequests)
 	return client.New(client.Config{
 		REST: config, Scheme: scheme, Mapper: mapper, FieldOwner: owner, Warnings: warnings, Log: logger,
 	})
@@ -66,6 +69,20 @@ func warningsOf(config *rest.Config) func(context.Context, string) {
 	}
 	h := log.NewKubeAPIWarningLogger(log.KubeAPIWarningLoggerOptions{})
 	return func(ctx context.Context, text string) { h.HandleWarningHeaderWithContext(ctx, code, "-", text) }
+}
+
+// countRequests counts responses in the metrics of client-go, which controller-runtime serves as
+// rest_client_requests_total.
+func countRequests(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		resp, err := next.RoundTrip(r)
+		code := "<error>"
+		if err == nil {
+			code = strconv.Itoa(resp.StatusCode)
+		}
+		metrics.RequestResult.Increment(r.Context(), code, r.Method, r.URL.Host)
+		return resp, err
+	})
 }
 
 // throttle makes a configuration wait for its rate limiter, if it has one. As in controller-runtime,
