@@ -1,9 +1,19 @@
-// Package adapter runs reconcilers written for controller-runtime on kelson.dev/operator. They gain
-// the features of its controllers: reads that see their own writes, causes and traces, queues with
-// aging, shards, and readiness checks that name missing permissions.
+// Package adapter runs programs and reconcilers written for controller-runtime on
+// kelson.dev/operator.
 //
-// # Use
+// # A whole program
 //
+// [NewManager] takes the place of ctrl.NewManager, and nothing else changes:
+//
+//	mgr, err := adapter.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{…})
+//
+// The program keeps controller-runtime's builder, controllers and webhooks. Its cache and client are
+// the library's: reads see the program's own writes, and reconciles can be traced.
+//
+// # Single reconcilers
+//
+// A reconciler can instead run on the library's own manager. It then gains the features of its
+// controllers too: queues with aging, shards, and readiness checks that name missing permissions.
 // In SetupWithManager, only the builder changes. Its methods are those of controller-runtime's.
 //
 //	func (r *FooReconciler) SetupWithManager(m *manager.Manager) error {

@@ -101,6 +101,11 @@ func (c *Client) GroupVersionKindFor(obj runtime.Object) (schema.GroupVersionKin
 	return apiutil.GVKForObject(obj, c.Scheme())
 }
 
+// IsObjectNamespaced reports whether an object's kind is namespaced.
+func (c *Client) IsObjectNamespaced(obj runtime.Object) (bool, error) {
+	return apiutil.IsObjectNamespaced(obj, c.Scheme(), c.RESTMapper())
+}
+
 // keepKind checks that an object can be mapped to a kind, and returns a function that restores the
 // kind in a Go type, because controller-runtime's client does not set it.
 func (c *Client) keepKind(obj runtime.Object) (restore func(), err error) {

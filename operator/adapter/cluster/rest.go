@@ -166,8 +166,12 @@ func (r *reporting) report(ctx context.Context, list client.ObjectList, err erro
 	if err == nil || ctx.Err() != nil {
 		return
 	}
+	kind := ""
+	if item, err := client.ItemOf(list, r.Scheme()); err == nil {
+		kind = item.GetObjectKind().GroupVersionKind().String()
+	}
 	// Handlers expect a Reflector, which they log.
 	of := toolscache.NewReflectorWithOptions(&toolscache.ListWatch{}, nil, toolscache.NewStore(toolscache.MetaNamespaceKeyFunc),
-		toolscache.ReflectorOptions{Name: "kelson", TypeDescription: list.GetObjectKind().GroupVersionKind().String()})
+		toolscache.ReflectorOptions{Name: "kelson", TypeDescription: kind})
 	r.failed(ctx, of, err)
 }

@@ -39,21 +39,20 @@ var libraryRules = map[string]rule{
 	"builder.Builder.Owns":                      {Moves, "operator.Owns"},
 	"builder.Builder.Watches":                   {Moves, "operator.Watches"},
 	"builder.Builder.Named":                     {Moves, "operator.Named"},
-	"builder.Builder.WithEventFilter":           {Moves, "operator.Filter, for each watch"},
+	"builder.Builder.WithEventFilter":           {Moves, "the same predicates in operator.Filter, operator.Owns and operator.Watches"},
 	"builder.Builder.WithOptions":               {Moves, "operator.Concurrency, operator.Timeout, operator.Backoff, operator.OnEveryReplica"},
 	"builder.Builder.Complete":                  {Moves, "operator.For returns an option for operator.Main"},
 	"builder.Builder.WatchesRawSource":          {Change, "operator.From with a controller.Source"},
 	"builder.Builder.WatchesMetadata":           {Change, "operator.Watches of metav1.PartialObjectMetadata"},
 	"builder.Builder.Build":                     {Change, "manager.Manager.NewController, which returns a *controller.Controller"},
 	"builder.Builder.WithLogConstructor":        {Stays, "loggers come from operator.Log and have the controller, namespace and name"},
-	"builder.WithPredicates":                    {Change, "adapter.WithPredicates; or operator.Filter"},
+	"builder.WithPredicates":                    {Change, "adapter.WithPredicates; or operator.Filter and arguments of operator.Owns and operator.Watches"},
 	"builder.OnlyMetadata":                      {Change, "watch metav1.PartialObjectMetadata, or keep the kind with informer.Metadata (operator.Cache)"},
 	"builder.MatchEveryOwner":                   {Change, "adapter.MatchEveryOwner"},
 	"client.SubResourceWriter.Update":           {Moves, "with operator.For: change the status and return; the library writes it"},
 	"client.SubResourceWriter.Patch":            {Moves, "with operator.For: change the status and return; the library writes it"},
 	"client.StatusClient.Status":                {Moves, "with operator.For: change the status and return; the library writes it"},
-	"client.FieldIndexer.IndexField":            {Change, "informer.Informer.AddIndex; field selectors work without an index"},
-	"manager.Manager.GetFieldIndexer":           {Change, "informer.Informer.AddIndex; field selectors work without an index"},
+	"cacheapi.FieldIndexer.IndexField":          {Change, "informer.Informer.AddIndex; field selectors work without an index"},
 	"cluster.Cluster.GetFieldIndexer":           {Change, "informer.Informer.AddIndex; field selectors work without an index"},
 	"cluster.Cluster.GetClient":                 {Change, "adapter.Client(m); or operator.Deps.Client"},
 	"cluster.Cluster.GetAPIReader":              {Change, "adapter.APIReader(m); or operator.Deps.Live"},
@@ -96,10 +95,9 @@ var libraryRules = map[string]rule{
 	"priorityqueue.New":                         {Stays, "the library's queue can't be replaced"},
 }
 
-// ownedBy are packages with names that concern only the whole program.
 const runtimePath = "sigs.k8s.io/controller-runtime"
 
-// clientGoInformers are the packages and functions of client-go's own informers.
+// isClientGoInformer reports whether a name creates informers of client-go.
 func isClientGoInformer(path, name string) bool {
 	switch {
 	case strings.HasPrefix(path, "k8s.io/client-go/informers"), strings.HasPrefix(path, "k8s.io/client-go/dynamic/dynamicinformer"),
