@@ -56,7 +56,7 @@ func TestRead(t *testing.T) {
 	for _, want := range []string{
 		"internal/shop.go:21 moves client.Client.Get", "internal/shop.go:24 moves client.SubResourceWriter.Update",
 		"internal/shop.go:27 moves reconcile.Result.RequeueAfter", "internal/shop.go:32 change ctrl.NewControllerManagedBy",
-		"internal/shop.go:33 moves builder.Builder.For", "internal/shop.go:35 change builder.Builder.WatchesMetadata",
+		"internal/shop.go:33 moves builder.Builder.For", "internal/shop.go:35 moves builder.Builder.WatchesMetadata",
 		"internal/shop.go:36 stays controller.Options.UsePriorityQueue", "internal/shop.go:37 moves builder.Builder.Complete",
 	} {
 		if !found[want] {
