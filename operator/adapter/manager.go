@@ -89,7 +89,11 @@ func (m *Manager) Add(r crmanager.Runnable) error {
 
 // Start runs the manager until ctx ends.
 func (m *Manager) Start(ctx context.Context) error {
-	return errors.Join(m.Manager.Start(ctx), m.traced.close())
+	err := m.Manager.Start(ctx)
+	if closing := m.traced.close(); closing != nil {
+		return errors.Join(err, closing)
+	}
+	return err
 }
 
 // ClusterOption gives the library's cache and client to a cluster of controller-runtime, unless its
