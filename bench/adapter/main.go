@@ -24,7 +24,7 @@ var (
 	kelson   = flag.String("kelson", "bin/kelson", "the kelson `binary`, which is the server")
 	programs = flag.String("programs", "bin/adapter/cluster-api", "`folder` with the programs plain and adapter")
 	crds     = flag.String("crds", "bin/adapter/cluster-api/v1.14.2/core/config/crd/bases", "`folder` of Cluster API's definitions")
-	count    = flag.Int("n", 1000, "`number` of Clusters")
+	count    = flag.Int("n", 300, "`number` of Clusters")
 	rounds   = flag.Int("rounds", 3, "`number` of rounds")
 	docs     = flag.String("docs", "", "`file` whose section is written; empty: none")
 )

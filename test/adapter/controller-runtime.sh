@@ -18,7 +18,7 @@ kelson=${KELSON:-$root/bin/kelson}
 export GOWORK=off GOFLAGS=-mod=mod
 turn() { if [ -n "${TURN:-}" ]; then "$TURN" "$@"; else "$@"; fi; } # TURN is a command that waits for its turn, then runs the rest
 
-packages="pkg/builder pkg/cache pkg/client pkg/cluster pkg/controller pkg/handler pkg/internal/controller pkg/manager pkg/source"
+packages="pkg/builder pkg/cache pkg/client pkg/cluster pkg/controller pkg/handler pkg/manager pkg/source"
 all=1
 [ $# -eq 0 ] || packages=$* all=
 

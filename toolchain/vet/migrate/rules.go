@@ -104,7 +104,7 @@ func isClientGoInformer(path, name string) bool {
 		strings.HasPrefix(path, "k8s.io/client-go/metadata/metadatainformer"):
 		return strings.HasPrefix(name, "New")
 	case path == "k8s.io/client-go/tools/cache":
-		return strings.HasPrefix(name, "New") && strings.Contains(name, "Informer")
+		return strings.HasPrefix(name, "New") && strings.HasSuffix(strings.TrimSuffix(name, "WithOptions"), "Informer")
 	}
 	return false
 }
