@@ -96,7 +96,7 @@ func TestReadsOwnWrites(t *testing.T) {
 					}
 				}
 				must(t, c.Delete(t.Context(), configMap("default", "a0")))
-				if err := c.Get(t.Context(), crclient.ObjectKey{Namespace: "default", Name: "a0"}, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
+				if err := c.Get(t.Context(), crclient.ObjectKey{Namespace: "default", Name: "a0"}, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) || err.Error() != `ConfigMap "a0" not found` {
 					t.Errorf("get after delete: %v", err)
 				}
 			})

@@ -37,17 +37,26 @@ func (c *Cache) Get(ctx context.Context, key crclient.ObjectKey, out crclient.Ob
 		return fmt.Errorf("unable to get: %v because of unknown namespace for the cache", key)
 	}
 	if !unsafe(l, o.UnsafeDisableDeepCopy) {
-		return i.explain(l.informers.Client().Get(ctx, key, out))
+		err := l.informers.Client().Get(ctx, key, out)
+		if status, ok := err.(*apierrors.StatusError); ok && apierrors.IsNotFound(status) {
+			return i.notFound(key)
+		}
+		return i.explain(err)
 	}
 	if !i.waitSynced(ctx) {
 		return i.timeout(ctx)
 	}
 	obj, ok := i.parts[l].Get(key)
 	if !ok {
-		return apierrors.NewNotFound(schema.GroupResource{Group: i.kind.Group, Resource: i.kind.Kind}, key.Name)
+		return i.notFound(key)
 	}
 	reflect.ValueOf(out).Elem().Set(reflect.ValueOf(obj).Elem())
 	return nil
+}
+
+// notFound has the kind instead of the resource, as in controller-runtime's cache.
+func (i *Informer) notFound(key client.Key) error {
+	return apierrors.NewNotFound(schema.GroupResource{Group: i.kind.Group, Resource: i.kind.Kind}, key.Name)
 }
 
 // List reads objects, ordered by namespace and name. It starts an informer on the first use of a
