@@ -22,8 +22,8 @@ TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./example
 .PHONY: run run-pizza-apiserver test-sql-apiserver run-pizza-apiserver-kube-apiserver run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
 	operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig \
 	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
-	faults-etcd fuzz differential attack bench bench-customserver bench-million bench-operator bench-store soak-operator \
-	conformance controller-runtime test-cmd helm scaffold kustomize client-go client-node cluster-api \
+	faults-etcd fuzz differential attack bench bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
+	conformance controller-runtime adapter-controller-runtime adapter-cluster-api test-cmd helm scaffold kustomize client-go client-node cluster-api \
 	generators bench-generators tidy clean help
 
 help: ## list the targets
@@ -158,6 +158,10 @@ bench-operator: release ## the operator library against client-go and controller
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o bin/bench/ ./bench/operator/ours ./bench/operator/theirs
 	$(GO) run ./bench/operator -kelson $(KELSON) -peers bin/peers -sides bin/bench -docs docs/internals/benchmarks.md
 
+bench-adapter: release ## Cluster API's core manager on the operator library's adapter and on controller-runtime: about ten minutes with the builds; writes its part of docs/internals/benchmarks.md
+	test/adapter/cluster-api.sh build
+	$(GO) run ./bench/adapter -kelson $(KELSON) -docs docs/internals/benchmarks.md
+
 soak-operator: ## the operator library on a faulty server: two replicas and its informers, ten minutes each
 	KELSON_SOAK=10m $(GO) test -timeout 20m -v -run Soak ./operator/internal/soak
 	KELSON_SOAK=10m $(GO) test -timeout 20m -v -run Soak ./operator/informer
@@ -170,6 +174,12 @@ conformance: build ## Kubernetes' own conformance specs of sig-api-machinery: ab
 
 controller-runtime: build ## run controller-runtime's own test suites on this control plane: about six minutes
 	test/controller-runtime/run.sh
+
+adapter-controller-runtime: build ## run controller-runtime's own test suites on the operator library's adapter: about six minutes
+	test/adapter/controller-runtime.sh
+
+adapter-cluster-api: build ## run the suites of Cluster API's core manager on the operator library's adapter: about fifteen minutes
+	test/adapter/cluster-api.sh
 
 test-cmd: build ## Kubernetes' own shell suites of kubectl, test/cmd: about ten minutes; writes its part of docs/internals/conformance.md
 	test/cmd/run.sh

@@ -2,12 +2,15 @@ package adapter
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"time"
 
 	crevent "sigs.k8s.io/controller-runtime/pkg/event"
 	crhandler "sigs.k8s.io/controller-runtime/pkg/handler"
 	crpredicate "sigs.k8s.io/controller-runtime/pkg/predicate"
 	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/reconcile"
@@ -53,6 +56,33 @@ func (h *handled) Start(ctx context.Context, q *controller.Queue) (<-chan struct
 		}
 	}
 	return h.Kind.Start(reconcile.WithCluster(ctx, h.Cluster), q)
+}
+
+// rawSource is a source of controller-runtime.
+type rawSource struct {
+	of  crsource.Source
+	log *slog.Logger
+}
+
+func (s rawSource) Start(ctx context.Context, q *controller.Queue) (<-chan struct{}, error) {
+	to := &queue{q: q, enqueue: func(r reconcile.Request) { q.Add(r, controller.Why("source")) }}
+	if err := s.of.Start(ctx, to); err != nil {
+		return nil, err
+	}
+	synced := make(chan struct{})
+	syncing, ok := s.of.(crsource.SyncingSource)
+	if !ok {
+		close(synced)
+		return synced, nil
+	}
+	go func() {
+		if err := syncing.WaitForSync(ctx); err != nil {
+			s.log.Error("source is not synced", "source", fmt.Sprint(s.of), "err", err)
+			return // the controller reports that it waited too long
+		}
+		close(synced)
+	}()
+	return synced, nil
 }
 
 // queue is the queue that a controller-runtime handler adds to.

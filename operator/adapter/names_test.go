@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -151,5 +152,29 @@ func TestNamesOfThePage(t *testing.T) {
 	}
 	if checked < 100 {
 		t.Errorf("only %d names were found", checked)
+	}
+}
+
+// RUN-10: the rules of kelson vet --migrate are about names that exist, and their advice is too.
+func TestNamesOfTheRules(t *testing.T) {
+	source, err := os.ReadFile("../../toolchain/vet/migrate/rules.go")
+	must(t, err)
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/controller-runtime").Output()
+	must(t, err)
+	folders := maps.Clone(theirPackages)
+	folders["cacheapi"], folders["priorityqueue"] = "pkg/cache/cacheapi", "pkg/controller/priorityqueue"
+	known := map[string]map[string]bool{}
+	rules := 0
+	for _, match := range regexp.MustCompile(`(?m)^\t"([a-z]+)\.([A-Z][A-Za-z.]*)":`).FindAllStringSubmatch(string(source), -1) {
+		pkg, name := match[1], match[2]
+		if known[pkg] == nil {
+			known[pkg] = names(t, filepath.Join(strings.TrimSpace(string(dir)), folders[pkg]))
+		}
+		if rules++; !has(known[pkg], name) {
+			t.Errorf("%s.%s does not exist in controller-runtime", pkg, name)
+		}
+	}
+	if rules < 60 {
+		t.Errorf("only %d rules were found", rules)
 	}
 }

@@ -15,6 +15,11 @@ import (
 	"kelson.dev/operator/trace"
 )
 
+// Cause returns a tracer's description of an event about an object of a kind. The tracer may be nil.
+func Cause(t *trace.Tracer, kind string, e Event) trace.Cause {
+	return (&kindHandler{tracer: t, kind: kind}).cause(e)
+}
+
 // cause returns the trace's description of an event. It determines the manager of the change only
 // if the trace is recorded, and the changed fields only if the object changes suspiciously often.
 func (h *kindHandler) cause(e Event) trace.Cause {

@@ -89,6 +89,9 @@ type Informer interface {
 	Get(key client.Key) (client.Object, bool)
 	List(namespace string) []client.Object
 	ByIndex(name, value string) ([]client.Object, error)
+	// Version returns the resourceVersion up to which the copy has all changes of the server; empty
+	// before the first complete list, and if the server's versions are not numbers.
+	Version() string
 }
 
 // Informers is the set of shared informers of one client: at most one per kind and object type,
@@ -105,6 +108,10 @@ type Informers interface {
 	// or as soon as it has no handlers, and saves its memory and watch. The next read or handler
 	// starts a new one. Use it for kinds that are read only for a time.
 	Release(obj client.Object)
+	// Remove ends the informer of obj's kind and type, if there is one, although it is used. Its
+	// handlers are not called any more. The next use of the kind and type starts a new informer,
+	// which has no indexes.
+	Remove(obj client.Object) error
 	// Has reports whether an informer has an object with the kind, name and uid of obj, in any
 	// form. It starts no informer.
 	Has(obj client.Object) bool

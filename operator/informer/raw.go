@@ -50,6 +50,13 @@ func (i *informer) List(namespace string) []client.Object {
 	return i.wholes(objs)
 }
 
+func (i *informer) Version() string {
+	i = i.current(true)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.version()
+}
+
 func (i *informer) ByIndex(name, value string) ([]client.Object, error) {
 	i = i.current(true)
 	i.mu.Lock()

@@ -96,6 +96,12 @@ func (i *informer) snapshot(q query) (objs []client.Object, version string, err 
 			}
 		}
 	}
+	return objs, i.version(), nil
+}
+
+// version returns the version up to which the copy has all changes; empty if it is not known. The
+// caller holds the lock.
+func (i *informer) version() string {
 	// Parts may be at different versions; the oldest holds for all.
 	var oldest uint64
 	for n, p := range i.parts {
@@ -103,10 +109,10 @@ func (i *informer) snapshot(q query) (objs []client.Object, version string, err 
 			oldest = p.progress
 		}
 	}
-	if oldest > 0 {
-		version = strconv.FormatUint(oldest, 10)
+	if oldest == 0 {
+		return ""
 	}
-	return objs, version, nil
+	return strconv.FormatUint(oldest, 10)
 }
 
 // filter returns the objects that match a query.

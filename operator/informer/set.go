@@ -121,6 +121,21 @@ func (s *informers) forget(inf *informer) {
 	}
 }
 
+func (s *informers) Remove(obj client.Object) error {
+	kind, err := client.KindOf(obj, s.cfg.Client.Scheme())
+	if err != nil {
+		return fmt.Errorf("remove informer of %T: %w", obj, err)
+	}
+	name := s.idOf(kind, reflect.TypeOf(obj))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if inf := s.members[name]; inf != nil {
+		delete(s.members, name)
+		inf.endNow()
+	}
+	return nil
+}
+
 func (s *informers) all() []*informer {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -252,6 +252,19 @@ func (i *informer) endIfUnused() bool {
 	return true
 }
 
+// endNow ends an informer that is used. It is called once, and not after endIfUnused.
+func (i *informer) endNow() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.over = true
+	i.pinned.Store(false)
+	for _, h := range i.handlers {
+		h.once.Do(func() { close(h.removed) })
+	}
+	i.handlers = nil
+	close(i.ended)
+}
+
 func (i *informer) AddIndex(name string, of func(obj client.Object) []string) error {
 	i = i.current(true)
 	i.indexed.Store(true)

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/exit"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/toolchain/vet"
+	"kelson.dev/toolchain/vet/migrate"
 )
 
 type options struct {
@@ -27,6 +29,7 @@ type options struct {
 	strict    bool
 	quiet     bool
 	output    string
+	migrate   string
 }
 
 // Command returns kelson vet.
@@ -53,14 +56,20 @@ expensive rules, it names the missing bounds that cause the cost.
 With --against, it compares the definitions with those of another revision of the
 git repository. Changes that break stored objects or clients are errors.
 
+With --migrate, it instead reads a Go project that uses controller-runtime, and
+reports what moves to the operator library as it is, what needs a change, and what
+does not move.
+
 The exit code is 1 if there are errors, and with --strict also if there are
 warnings.`,
 		Example: `  kelson vet
   kelson vet config/crd config/samples --against v1.2.0
   kelson vet -k config/default
-  helm template chart | kelson vet -`,
+  helm template chart | kelson vet -
+  kelson vet --migrate .`,
 		RunE: func(c *cobra.Command, args []string) error { return run(c.Context(), o, args, c.OutOrStdout()) },
 	}
+	c.Flags().StringVar(&o.migrate, "migrate", "", "`folder` of a Go project that uses controller-runtime, to report what moves to the operator library")
 	c.Flags().StringVar(&o.against, "against", "", "git `revision` to compare the definitions with")
 	c.Flags().StringArrayVarP(&o.kustomize, "kustomize", "k", nil, "`folder` of a kustomization to build and check; may be repeated")
 	c.Flags().BoolVar(&o.strict, "strict", false, "fail on warnings too")
@@ -72,6 +81,9 @@ warnings.`,
 func run(ctx context.Context, o options, paths []string, out io.Writer) error {
 	if o.output != "text" && o.output != "json" {
 		return fmt.Errorf("--output %q: must be text or json", o.output)
+	}
+	if o.migrate != "" {
+		return reportMigration(ctx, o, paths, out)
 	}
 	if len(paths) == 0 && len(o.kustomize) == 0 {
 		paths = []string{defaultManifests()}
@@ -114,6 +126,26 @@ func run(ctx context.Context, o options, paths []string, out io.Writer) error {
 		return exit.Code(1)
 	}
 	return nil
+}
+
+// reportMigration prints what it takes to move a project to the operator library.
+func reportMigration(ctx context.Context, o options, paths []string, out io.Writer) error {
+	if len(paths) > 0 || len(o.kustomize) > 0 || o.against != "" {
+		return errors.New("--migrate reads one project and can't be combined with manifests, --kustomize or --against")
+	}
+	report, err := migrate.Read(ctx, o.migrate)
+	if err != nil {
+		return err
+	}
+	if o.output == "json" {
+		data, err := json.MarshalIndent(report, "", "  ")
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(out, string(data))
+		return err
+	}
+	return report.Write(out)
 }
 
 // defaultManifests returns the folder of manifests in a project, or the current folder.

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"kelson.dev/apiserver/pki"
+	"kelson.dev/test/child"
+)
+
+// figures are what one run of a program cost until it had nothing more to do.
+type figures struct {
+	memory, peak float64 // MiB resident, at the end and at most
+	cpu          float64 // seconds
+	reads        float64 // GET requests: lists, watches and single reads
+	writes       float64 // other requests
+	reconciles   float64
+	failed       float64 // reconciles with an error
+	seconds      float64 // from the start to the last reconcile
+}
+
+type program struct {
+	process *child.Process
+	metrics string // URL
+	started time.Time
+}
+
+// startProgram starts Cluster API's core manager.
+func startProgram(ctx context.Context, dir, executable, kubeconfig string) (*program, error) {
+	if _, err := os.ReadFile(executable); err != nil { // into memory, so that reading it is not measured
+		return nil, err
+	}
+	ports := [3]string{}
+	for n := range ports {
+		var err error
+		if ports[n], err = child.FreePort(); err != nil {
+			return nil, err
+		}
+	}
+	certs := filepath.Join(dir, "certs")
+	if err := writeCertificate(certs); err != nil {
+		return nil, err
+	}
+	p := &program{metrics: "http://127.0.0.1:" + ports[0] + "/metrics", started: time.Now()}
+	var err error
+	p.process, err = child.Start(dir, executable, "--kubeconfig", kubeconfig, "--diagnostics-address", "127.0.0.1:"+ports[0], "--insecure-diagnostics",
+		"--health-addr", "127.0.0.1:"+ports[1], "--webhook-port", ports[2], "--webhook-cert-dir", certs, "--skip-crd-migration-phases", "StorageVersionMigration,CleanupManagedFields")
+	if err != nil {
+		return nil, err
+	}
+	return p, poll(ctx, time.Minute, p.process, func() error {
+		_, err := p.read(ctx)
+		return err
+	})
+}
+
+// writeCertificate writes the certificate that the webhook server needs; no webhook is called.
+func writeCertificate(dir string) error {
+	authority, err := pki.NewAuthority("bench")
+	if err != nil {
+		return err
+	}
+	pair, err := authority.Server("localhost")
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "tls.crt"), pair.CertPEM, 0o600),
+		os.WriteFile(filepath.Join(dir, "tls.key"), pair.KeyPEM, 0o600))
+}
+
+// quiet is for how long nothing must happen before a program counts as settled.
+const quiet = 5 * time.Second
+
+// settled waits until the program reconciles and requests nothing any more.
+func (p *program) settled(ctx context.Context) (figures, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	var last figures
+	since := time.Now()
+	for {
+		now, err := p.read(ctx)
+		if err != nil {
+			return now, err
+		}
+		if now.reconciles != last.reconciles || now.writes != last.writes {
+			last, since = now, time.Now()
+			last.seconds = since.Sub(p.started).Seconds()
+		}
+		if time.Since(since) > quiet && last.reconciles > 0 {
+			now.seconds = last.seconds
+			return now, nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-p.process.Done:
+			return now, fmt.Errorf("program ended:\n%s", p.process.Output())
+		case <-ctx.Done():
+			return now, fmt.Errorf("program does not settle: %w", ctx.Err())
+		}
+	}
+}
+
+// read reads the figures up to now.
+func (p *program) read(ctx context.Context) (figures, error) {
+	var f figures
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.metrics, nil)
+	if err != nil {
+		return f, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return f, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		name, text, _ := strings.Cut(lines.Text(), "} ")
+		value, _ := strconv.ParseFloat(text, 64)
+		switch {
+		case strings.HasPrefix(name, "controller_runtime_reconcile_total{"):
+			f.reconciles += value
+			if strings.Contains(name, `result="error"`) {
+				f.failed += value
+			}
+		case strings.HasPrefix(name, "rest_client_requests_total{") && strings.Contains(name, `method="GET"`):
+			f.reads += value
+		case strings.HasPrefix(name, "rest_client_requests_total{"):
+			f.writes += value
+		}
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.process.ID))
+	if err != nil {
+		return f, err
+	}
+	f.memory, f.peak = mebibytes(string(status), "VmRSS:"), mebibytes(string(status), "VmHWM:")
+	f.cpu, err = cpuOf(p.process.ID)
+	return f, err
+}
+
+func mebibytes(status, name string) float64 {
+	_, rest, _ := strings.Cut(status, name)
+	if fields := strings.Fields(rest); len(fields) > 0 {
+		kib, _ := strconv.ParseFloat(fields[0], 64)
+		return kib / 1024
+	}
+	return 0
+}
+
+// cpuOf returns the seconds of CPU time of a process.
+func cpuOf(id int) (float64, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ") // after the name
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/%d/stat has %d fields", id, len(fields))
+	}
+	var all float64
+	for _, ticks := range fields[11:13] { // user and kernel mode, in hundredths
+		n, err := strconv.ParseFloat(ticks, 64)
+		if err != nil {
+			return 0, err
+		}
+		all += n / 100
+	}
+	return all, nil
+}

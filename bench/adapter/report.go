@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// rows are the figures in the table.
+var rows = []struct {
+	name   string
+	of     func(figures) float64
+	format string
+}{
+	{"resident memory, MiB", func(f figures) float64 { return f.memory }, "%.0f"},
+	{"peak of resident memory, MiB", func(f figures) float64 { return f.peak }, "%.0f"},
+	{"CPU, seconds", func(f figures) float64 { return f.cpu }, "%.2f"},
+	{"requests that read", func(f figures) float64 { return f.reads }, "%.0f"},
+	{"requests that write", func(f figures) float64 { return f.writes }, "%.0f"},
+	{"reconciles", func(f figures) float64 { return f.reconciles }, "%.0f"},
+	{"of these, with an error", func(f figures) float64 { return f.failed }, "%.0f"},
+	{"seconds to the last reconcile", func(f figures) float64 { return f.seconds }, "%.1f"},
+}
+
+// report returns the table of medians.
+func report(results map[string][]figures) string {
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "| Cluster API's core manager, %d Clusters | on controller-runtime | on the adapter |\n|---|--:|--:|\n", *count)
+	for _, phase := range []string{"created", "restarted"} {
+		for _, row := range rows {
+			fmt.Fprintf(b, "| %s: %s |", phase, row.name)
+			for _, side := range sides {
+				fmt.Fprintf(b, " "+row.format+" |", median(results[side+" "+phase], row.of))
+			}
+			b.WriteString("\n")
+		}
+	}
+	return b.String()
+}
+
+func median(all []figures, of func(figures) float64) float64 {
+	values := make([]float64, 0, len(all))
+	for _, f := range all {
+		values = append(values, of(f))
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+const (
+	begin = "<!-- bench/adapter -->\n"
+	end   = "<!-- end of bench/adapter -->\n"
+)
+
+// writeSection replaces the section of a file, or appends it.
+func writeSection(file, table string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	section := begin + "## A whole program on the adapter\n\n" +
+		"Cluster API's core manager, built twice: with `ctrl.NewManager`, and with `adapter.NewManager` instead. In the rows \"created\" the program runs while\n" +
+		"the Clusters are created; in the rows \"restarted\" it starts with all of them. `make bench-adapter` repeats it; the values are medians.\n\n" + table + end
+	before, rest, found := strings.Cut(string(data), begin)
+	after := ""
+	if found {
+		_, after, _ = strings.Cut(rest, end)
+	} else {
+		before = strings.TrimRight(before, "\n") + "\n\n"
+	}
+	return os.WriteFile(file, []byte(before+section+after), 0o644)
+}

@@ -1,0 +1,97 @@
+package adapter_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	crclient "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	crlog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"kelson.dev/operator/adapter"
+	"kelson.dev/operator/internal/apitest"
+	"kelson.dev/operator/manager"
+)
+
+// RUN-10: a builder without For takes metadata watches, raw sources and a log constructor, and
+// returns the controller.
+func TestBuilderWithoutFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events)
+		m, err := manager.New(manager.Config{REST: s.REST(), Name: "test", Log: slog.New(slog.DiscardHandler)})
+		must(t, err)
+		var mu sync.Mutex
+		seen, logged, types := map[string]int{}, []string{}, map[string]bool{}
+		r := reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+			crlog.FromContext(ctx).Info("reconciling")
+			mu.Lock()
+			defer mu.Unlock()
+			seen[req.Name]++
+			return reconcile.Result{}, nil
+		})
+		events := make(chan event.GenericEvent, 1)
+		mapped := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o crclient.Object) []reconcile.Request {
+			mu.Lock()
+			defer mu.Unlock()
+			_, isMetadata := o.(*metav1.PartialObjectMetadata)
+			types[o.GetName()] = isMetadata
+			return []reconcile.Request{{NamespacedName: crclient.ObjectKeyFromObject(o)}}
+		})
+		c, err := adapter.NewControllerManagedBy(m).Named("two").
+			WatchesMetadata(&corev1.ConfigMap{}, mapped).
+			WatchesRawSource(source.Channel(events, &handler.EnqueueRequestForObject{})).
+			WithLogConstructor(func(req *reconcile.Request) logr.Logger {
+				return funcr.New(func(prefix, args string) { mu.Lock(); defer mu.Unlock(); logged = append(logged, args) }, funcr.Options{}).
+					WithValues("constructed", req.Name)
+			}).
+			Build(r)
+		must(t, err)
+		if c.Name() != "two" {
+			t.Errorf("the controller is named %s", c.Name())
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		must(t, m.LiveClient().Create(t.Context(), configMap("watched", "")))
+		time.Sleep(time.Second)
+		events <- event.GenericEvent{Object: configMap("sent", "")}
+		time.Sleep(time.Second)
+		cancel()
+		must(t, <-ended)
+		if seen["watched"] != 1 || seen["sent"] != 1 || !types["watched"] {
+			t.Errorf("reconciled %v, metadata %v", seen, types)
+		}
+		if len(logged) != 2 || !strings.Contains(strings.Join(logged, " "), `"constructed"="sent"`) {
+			t.Errorf("logged %v", logged)
+		}
+	})
+}
+
+// RUN-10: what a builder needs is an error that names the call.
+func TestBuilderErrors(t *testing.T) {
+	m, err := manager.New(manager.Config{REST: apitest.New().REST(), Name: "test"})
+	must(t, err)
+	r := reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil })
+	for want, err := range map[string]error{
+		"For()":              adapter.NewControllerManagedBy(m).Named("a").Owns(&corev1.Pod{}).Complete(r),
+		"no watches":         adapter.NewControllerManagedBy(m).Named("b").Complete(r),
+		"named":              adapter.NewControllerManagedBy(m).Watches(&corev1.Pod{}, &handler.EnqueueRequestForObject{}).Complete(r),
+		"non-nil Reconciler": adapter.NewControllerManagedBy(m).For(&corev1.Pod{}).Complete(nil),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error with %q, got %v", want, err)
+		}
+	}
+}

@@ -1,0 +1,277 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes/scheme"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	crclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kelson.dev/operator/adapter/cluster"
+	"kelson.dev/operator/internal/apitest"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mapper() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	for kind := range scheme.Scheme.KnownTypes(corev1.SchemeGroupVersion) {
+		scope := meta.RESTScopeNamespace
+		if kind == "Node" {
+			scope = meta.RESTScopeRoot
+		}
+		m.Add(corev1.SchemeGroupVersion.WithKind(kind), scope)
+	}
+	return m
+}
+
+// start returns a running cache of a server with ConfigMaps and Pods, and a client that reads from
+// it.
+func start(t *testing.T, s *apitest.Server, o cache.Options) (*cluster.Cache, crclient.Client) {
+	t.Helper()
+	o.Mapper = mapper()
+	c, err := cluster.NewCache(s.REST(), o, cluster.Config{})
+	must(t, err)
+	client, err := cluster.NewClient(s.REST(), crclient.Options{Cache: &crclient.CacheOptions{Reader: c}}, nil)
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Start(ctx) }()
+	t.Cleanup(func() { cancel(); must(t, <-ended) })
+	synctest.Wait() // until it is started
+	return c, client
+}
+
+func newServer() *apitest.Server { return apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Nodes) }
+
+func configMap(namespace, name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"name": name}}}
+}
+
+func count(t *testing.T, r crclient.Reader, opts ...crclient.ListOption) int {
+	t.Helper()
+	var list corev1.ConfigMapList
+	must(t, r.List(t.Context(), &list, opts...))
+	return len(list.Items)
+}
+
+// RUN-10: reads see the client's writes although the watch has not delivered them, in caches with
+// one leaf and with several.
+func TestReadsOwnWrites(t *testing.T) {
+	for name, o := range map[string]cache.Options{
+		"all":        {},
+		"namespaces": {DefaultNamespaces: map[string]cache.Config{"default": {}, "other": {}}},
+		"leaves":     {DefaultNamespaces: map[string]cache.Config{"default": {LabelSelector: labels.Everything()}, "other": {}}},
+		"by object":  {ByObject: map[crclient.Object]cache.ByObject{&corev1.ConfigMap{}: {Label: labels.Everything()}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, c := start(t, newServer(), o)
+				if n := count(t, c); n != 0 {
+					t.Fatalf("%d objects at first", n)
+				}
+				for n := range 10 { // without a pause, so that the watch can't keep up
+					must(t, c.Create(t.Context(), configMap("default", fmt.Sprint("a", n))))
+					must(t, c.Create(t.Context(), configMap("other", fmt.Sprint("b", n))))
+					if all, one := count(t, c), count(t, c, crclient.InNamespace("other")); all != 2*n+2 || one != n+1 {
+						t.Fatalf("%d and %d objects after %d writes", all, one, 2*n+2)
+					}
+				}
+				must(t, c.Delete(t.Context(), configMap("default", "a0")))
+				if err := c.Get(t.Context(), crclient.ObjectKey{Namespace: "default", Name: "a0"}, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) || err.Error() != `ConfigMap "a0" not found` {
+					t.Errorf("get after delete: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// RUN-10: settings of namespaces and kinds hold for the objects that they name.
+func TestOptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		named := func(name string) labels.Selector { return labels.SelectorFromSet(labels.Set{"name": name}) }
+		strip := func(obj any) (any, error) {
+			obj.(metav1.Object).SetAnnotations(map[string]string{"stripped": "yes"})
+			return obj, nil
+		}
+		c, client := start(t, s, cache.Options{ByObject: map[crclient.Object]cache.ByObject{&corev1.ConfigMap{}: {
+			Transform: strip,
+			Namespaces: map[string]cache.Config{
+				"default": {LabelSelector: named("a")}, "other": {LabelSelector: named("b")},
+			},
+		}}})
+		live := cluster.Live(c)
+		for _, namespace := range []string{"default", "other"} {
+			for _, name := range []string{"a", "b"} {
+				must(t, client.Create(t.Context(), configMap(namespace, name)))
+			}
+		}
+		if cached, all := count(t, client), count(t, live); cached != 2 || all != 4 {
+			t.Errorf("%d of %d objects are cached, want 2 of 4", cached, all)
+		}
+		cm := &corev1.ConfigMap{}
+		must(t, client.Get(t.Context(), crclient.ObjectKey{Namespace: "other", Name: "b"}, cm))
+		if cm.Annotations["stripped"] != "yes" {
+			t.Error("the transform was not applied")
+		}
+		if err := client.Get(t.Context(), crclient.ObjectKey{Namespace: "default", Name: "b"}, cm); !apierrors.IsNotFound(err) {
+			t.Errorf("an object outside of the selector: %v", err)
+		}
+	})
+}
+
+// recorded counts the calls of a handler.
+type recorded struct {
+	mu                     sync.Mutex
+	adds, updates, deletes int
+}
+
+func (r *recorded) OnAdd(any, bool)   { r.mu.Lock(); defer r.mu.Unlock(); r.adds++ }
+func (r *recorded) OnUpdate(_, _ any) { r.mu.Lock(); defer r.mu.Unlock(); r.updates++ }
+func (r *recorded) OnDelete(any)      { r.mu.Lock(); defer r.mu.Unlock(); r.deletes++ }
+
+func (r *recorded) want(t *testing.T, when string, adds, updates, deletes int) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.adds != adds || r.updates != updates || r.deletes != deletes {
+		t.Errorf("%s: %d adds, %d updates, %d deletes, want %d, %d, %d", when, r.adds, r.updates, r.deletes, adds, updates, deletes)
+	}
+}
+
+// RUN-10: an informer calls handlers, also with a resync period of their own, until it is removed;
+// afterwards there is a new one.
+func TestInformer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, client := start(t, newServer(), cache.Options{})
+		i, err := c.GetInformer(t.Context(), &corev1.ConfigMap{})
+		must(t, err)
+		plain, periodic := &recorded{}, &recorded{}
+		registration, err := i.AddEventHandler(plain)
+		must(t, err)
+		_, err = i.AddEventHandlerWithResyncPeriod(periodic, time.Minute)
+		must(t, err)
+		must(t, client.Create(t.Context(), configMap("default", "a")))
+		time.Sleep(time.Second)
+		if !registration.HasSynced() || !i.HasSynced() {
+			t.Error("not synced")
+		}
+		time.Sleep(2 * time.Minute)
+		plain.want(t, "plain", 1, 0, 0)
+		periodic.want(t, "with a period", 1, 2, 0)
+		store := i.(toolscache.SharedIndexInformer).GetStore()
+		if _, ok, err := store.GetByKey("default/a"); !ok || err != nil || len(store.List()) != 1 || store.LastStoreSyncResourceVersion() == "" {
+			t.Errorf("store: %v, %v, %d objects at version %q", ok, err, len(store.List()), store.LastStoreSyncResourceVersion())
+		}
+		must(t, i.RemoveEventHandler(registration))
+		must(t, client.Create(t.Context(), configMap("default", "b")))
+		time.Sleep(time.Second)
+		plain.want(t, "removed", 1, 0, 0)
+		must(t, c.RemoveInformer(t.Context(), &corev1.ConfigMap{}))
+		must(t, client.Delete(t.Context(), configMap("default", "a")))
+		time.Sleep(5 * time.Minute)
+		periodic.want(t, "removed with its informer", 2, 2, 0)
+		if !i.IsStopped() {
+			t.Error("a removed informer is not stopped")
+		}
+		if _, err := i.AddEventHandler(plain); err == nil {
+			t.Error("a removed informer takes handlers")
+		}
+		if n := count(t, c); n != 1 {
+			t.Errorf("a new informer has %d objects, want 1", n)
+		}
+	})
+}
+
+// RUN-10: indexes select objects in lists, and in client-go's interface.
+func TestIndexes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, client := start(t, newServer(), cache.Options{})
+		must(t, c.IndexField(t.Context(), &corev1.ConfigMap{}, "initial", func(o crclient.Object) []string { return []string{o.GetName()[:1]} }))
+		i, err := c.GetInformer(t.Context(), &corev1.ConfigMap{})
+		must(t, err)
+		must(t, i.AddIndexers(toolscache.Indexers{"length": func(obj any) ([]string, error) {
+			return []string{fmt.Sprint(len(obj.(metav1.Object).GetName()))}, nil
+		}}))
+		for _, name := range []string{"apple", "avocado", "berry"} {
+			must(t, client.Create(t.Context(), configMap("default", name)))
+		}
+		if n := count(t, client, crclient.MatchingFields{"initial": "a"}); n != 2 {
+			t.Errorf("%d objects with the initial a, want 2", n)
+		}
+		indexer := i.(toolscache.SharedIndexInformer).GetIndexer()
+		fives, err := indexer.IndexKeys("length", "5")
+		if err != nil || len(fives) != 2 {
+			t.Errorf("by length: %v, %v", fives, err)
+		}
+		if err := i.AddIndexers(toolscache.Indexers{"length": nil}); err == nil {
+			t.Error("an index was added twice")
+		}
+		if err := indexer.Add(configMap("default", "x")); err == nil {
+			t.Error("the store was written to")
+		}
+	})
+}
+
+// RUN-10: a read before Start, and of a kind that must be cached but is not, is controller-runtime's
+// error.
+func TestReadErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := cluster.NewCache(newServer().REST(), cache.Options{Mapper: mapper()}, cluster.Config{})
+		must(t, err)
+		var notStarted *cache.ErrCacheNotStarted
+		if err := c.List(t.Context(), &corev1.PodList{}); !errors.As(err, &notStarted) {
+			t.Errorf("before Start: %v", err)
+		}
+		known, _ := start(t, newServer(), cache.Options{ReaderFailOnMissingInformer: true})
+		var notCached *cache.ErrResourceNotCached
+		if err := known.List(t.Context(), &corev1.PodList{}); !errors.As(err, &notCached) {
+			t.Errorf("a kind without informer: %v", err)
+		}
+	})
+}
+
+// RUN-10: errors of watches go to the handler of the options.
+func TestWatchErrorHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.Fault = func(verb, path string) (int, metav1.StatusReason) {
+			return http.StatusForbidden, metav1.StatusReasonForbidden
+		}
+		var mu sync.Mutex
+		var seen []error
+		var of string
+		c, _ := start(t, s, cache.Options{DefaultWatchErrorHandler: func(_ context.Context, r *toolscache.Reflector, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen, of = append(seen, err), r.TypeDescription()
+		}})
+		_, err := c.GetInformer(t.Context(), &corev1.ConfigMap{}, cache.BlockUntilSynced(false))
+		must(t, err)
+		time.Sleep(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(seen) == 0 || !apierrors.IsForbidden(seen[0]) || of != "/v1, Kind=ConfigMap" {
+			t.Errorf("the handler got %v for %s", seen, of)
+		}
+	})
+}

@@ -1,0 +1,31 @@
+package cluster
+
+import "testing"
+
+// RUN-10: writes are recorded under the field manager that a server takes from the user agent.
+func TestFieldOwner(t *testing.T) {
+	for agent, want := range map[string]string{
+		"manager/v1.2.3 (linux/amd64) kubernetes/abc": "manager", "plain": "plain", "bell\x07/1": "bell", "": "",
+	} {
+		if got := fieldOwner(agent); got != want {
+			t.Errorf("%q: %q, want %q", agent, got, want)
+		}
+	}
+}
+
+// RUN-10: rate limits hold for each resource, in all namespaces and for all objects.
+func TestResourceOf(t *testing.T) {
+	for path, want := range map[string]string{
+		"/api/v1/pods": "api/v1/pods",
+		"/api/v1/namespaces/default/pods/web/status":       "api/v1/pods",
+		"/api/v1/namespaces/default":                       "api/v1/namespaces",
+		"/apis/apps/v1/namespaces/default/deployments/web": "apis/apps/v1/deployments",
+		"/prefix/apis/apps/v1/deployments":                 "apis/apps/v1/deployments",
+		"/version":                                         "",
+		"/apis":                                            "apis",
+	} {
+		if got := resourceOf(path); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}

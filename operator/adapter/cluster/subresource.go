@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	crclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kelson.dev/operator/client"
+)
+
+func (w wrapped) Status() crclient.SubResourceWriter { return w.SubResource("status") }
+
+func (w wrapped) SubResource(name string) crclient.SubResourceClient {
+	return subresource{w.c.Subresource(name)}
+}
+
+type subresource struct{ s client.SubresourceWriter }
+
+func (s subresource) Get(ctx context.Context, obj, into crclient.Object, _ ...crclient.SubResourceGetOption) error {
+	return s.s.Get(ctx, obj, into)
+}
+
+func (s subresource) Create(ctx context.Context, obj, body crclient.Object, opts ...crclient.SubResourceCreateOption) error {
+	o := (&crclient.SubResourceCreateOptions{}).ApplyOptions(opts)
+	named(body, obj)
+	return s.s.Create(ctx, obj, body, client.WriteOptions{DryRun: dryRun(o.DryRun), FieldOwner: o.FieldManager, FieldValidation: o.FieldValidation})
+}
+
+func (s subresource) Update(ctx context.Context, obj crclient.Object, opts ...crclient.SubResourceUpdateOption) error {
+	o := (&crclient.SubResourceUpdateOptions{}).ApplyOptions(opts)
+	var body runtime.Object
+	if o.SubResourceBody != nil {
+		named(o.SubResourceBody, obj)
+		body = o.SubResourceBody
+	}
+	return s.s.Update(ctx, obj, body, client.WriteOptions{DryRun: dryRun(o.DryRun), FieldOwner: o.FieldManager, FieldValidation: o.FieldValidation})
+}
+
+// named gives a body the name and namespace of its object unless it has its own, as
+// controller-runtime does.
+func named(body, obj crclient.Object) {
+	if body.GetName() == "" {
+		body.SetName(obj.GetName())
+	}
+	if body.GetNamespace() == "" {
+		body.SetNamespace(obj.GetNamespace())
+	}
+}
+
+func (s subresource) Patch(ctx context.Context, obj crclient.Object, p crclient.Patch, opts ...crclient.SubResourcePatchOption) error {
+	o := (&crclient.SubResourcePatchOptions{}).ApplyOptions(opts)
+	if o.SubResourceBody == nil {
+		return s.s.Patch(ctx, obj, patch{p}, patchOptions(p, &o.PatchOptions))
+	}
+	data, err := p.Data(o.SubResourceBody)
+	if err != nil {
+		return err
+	}
+	return s.patchBody(ctx, obj, client.RawPatch(p.Type(), data), o.SubResourceBody, patchOptions(p, &o.PatchOptions))
+}
+
+// patchBody patches a subresource of another kind, and reads the result, because patches return only
+// objects of obj's kind.
+func (s subresource) patchBody(ctx context.Context, obj client.Object, p client.Patch, body client.Object, o client.WriteOptions) error {
+	if err := s.s.Patch(ctx, obj, p, o); err != nil || o.DryRun {
+		return err
+	}
+	return s.s.Get(ctx, obj, body)
+}
+
+func (s subresource) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...crclient.SubResourceApplyOption) error {
+	o := (&crclient.SubResourceApplyOptions{}).ApplyOpts(opts)
+	if o.SubResourceBody == nil {
+		return applied(obj, func(u *unstructured.Unstructured) error { return s.s.Apply(ctx, u, applyOptions(&o.ApplyOptions)) })
+	}
+	return applied(obj, func(of *unstructured.Unstructured) error {
+		err := applied(o.SubResourceBody, func(body *unstructured.Unstructured) error {
+			named(body, of)
+			data, err := json.Marshal(body)
+			if err != nil {
+				return err
+			}
+			return s.patchBody(ctx, of, client.RawPatch(types.ApplyPatchType, data), body, applyOptions(&o.ApplyOptions))
+		})
+		if err == nil { // the subresource has the version of its object
+			of.SetResourceVersion(versionOf(o.SubResourceBody))
+		}
+		return err
+	})
+}
+
+// versionOf returns the resourceVersion of a configuration.
+func versionOf(config runtime.ApplyConfiguration) string {
+	var head struct {
+		Metadata struct{ ResourceVersion string }
+	}
+	if data, err := json.Marshal(config); err == nil {
+		_ = json.Unmarshal(data, &head) // without metadata, there is no version
+	}
+	return head.Metadata.ResourceVersion
+}

@@ -1,0 +1,90 @@
+package cluster
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kelson.dev/operator/client"
+)
+
+// writer writes through the informers that have an object, so that reads of the cache see the
+// result.
+type writer struct {
+	client.Client // the server
+	cache         *Cache
+}
+
+// of returns the client for an object.
+func (w writer) of(obj client.Object) client.Client {
+	kind, err := client.KindOf(obj, w.cache.scheme)
+	if err != nil {
+		return w.Client // which reports the error
+	}
+	p := w.cache.placement(kind)
+	l := p.leafOf(p.spaces != nil && obj.GetNamespace() != "", obj.GetNamespace())
+	if l == nil {
+		return w.Client
+	}
+	return l.informers.Client()
+}
+
+func (w writer) Create(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
+	return w.of(obj).Create(ctx, obj, opts...)
+}
+
+func (w writer) Update(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
+	return w.of(obj).Update(ctx, obj, opts...)
+}
+
+func (w writer) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
+	return w.of(obj).Patch(ctx, obj, patch, opts...)
+}
+
+func (w writer) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
+	return w.of(obj).Apply(ctx, obj, opts...)
+}
+
+func (w writer) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	return w.of(obj).Delete(ctx, obj, opts...)
+}
+
+func (w writer) DeleteAllOf(ctx context.Context, obj client.Object, opts ...client.DeleteAllOfOption) error {
+	in := obj
+	if o := client.NewDeleteAllOfOptions(opts...); o.Namespace != "" {
+		in = obj.DeepCopyObject().(client.Object)
+		in.SetNamespace(o.Namespace)
+	}
+	return w.of(in).DeleteAllOf(ctx, obj, opts...)
+}
+
+func (w writer) Subresource(name string) client.SubresourceWriter { return subresourceWriter{w, name} }
+
+type subresourceWriter struct {
+	writer writer
+	name   string
+}
+
+func (s subresourceWriter) of(obj client.Object) client.SubresourceWriter {
+	return s.writer.of(obj).Subresource(s.name)
+}
+
+func (s subresourceWriter) Get(ctx context.Context, obj client.Object, into runtime.Object) error {
+	return s.of(obj).Get(ctx, obj, into)
+}
+
+func (s subresourceWriter) Create(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
+	return s.of(obj).Create(ctx, obj, body, opts...)
+}
+
+func (s subresourceWriter) Update(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
+	return s.of(obj).Update(ctx, obj, body, opts...)
+}
+
+func (s subresourceWriter) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
+	return s.of(obj).Patch(ctx, obj, patch, opts...)
+}
+
+func (s subresourceWriter) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
+	return s.of(obj).Apply(ctx, obj, opts...)
+}

@@ -1,0 +1,214 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	crmanager "sigs.k8s.io/controller-runtime/pkg/manager"
+	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"kelson.dev/operator/controller"
+	"kelson.dev/operator/reconcile"
+	"kelson.dev/operator/trace"
+)
+
+// tracing records the reconciles of controller-runtime's controllers.
+//
+// The causes of a reconcile are the events whose handlers queued its request. Neither handlers nor
+// queues of controller-runtime carry an event to where a request is added, but both run in the
+// goroutine that delivers the event: deliver notes the event under the goroutine's number, and the
+// queue looks it up there.
+type tracing struct {
+	tracer *trace.Tracer // may be nil
+	log    *slog.Logger
+	file   io.Closer // may be nil
+
+	current sync.Map // goroutine number → *delivery
+}
+
+// delivery is an event that is being delivered.
+type delivery struct {
+	kind  string
+	event controller.Event
+	cause trace.Cause
+}
+
+// deliver calls a handler of an event.
+func (t *tracing) deliver(kind string, e controller.Event, call func()) {
+	if t.tracer == nil {
+		call()
+		return
+	}
+	id := goroutine()
+	t.current.Store(id, &delivery{kind: kind, event: e, cause: controller.Cause(t.tracer, kind, e)})
+	defer t.current.Delete(id)
+	call()
+}
+
+// traced is one controller.
+type traced struct {
+	*tracing
+	name   string
+	of     crreconcile.TypedReconciler[crreconcile.Request]
+	handed *handover // may be nil
+
+	mu     sync.Mutex
+	kind   string // of the reconciled objects, as far as known
+	causes map[crreconcile.Request]trace.Causes
+}
+
+// attach traces a controller for reconcile.Request. controller.New returns a type of an internal
+// package; its exported fields Name, Do and NewQueue are what attach needs. It leaves runnables
+// without these fields alone.
+func (t *tracing) attach(r crmanager.Runnable, handed *handover) {
+	v := reflect.ValueOf(r)
+	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct || !strings.HasPrefix(v.Elem().Type().PkgPath(), "sigs.k8s.io/controller-runtime/") {
+		return
+	}
+	name, isNamed := fieldOf[string](v, "Name")
+	do, does := fieldOf[crreconcile.TypedReconciler[crreconcile.Request]](v, "Do")
+	newQueue, queues := fieldOf[func(string, workqueue.TypedRateLimiter[crreconcile.Request]) workqueue.TypedRateLimitingInterface[crreconcile.Request]](v, "NewQueue")
+	if !isNamed || !does || !queues {
+		return
+	}
+	if elected, ok := r.(crmanager.LeaderElectionRunnable); ok && !elected.NeedLeaderElection() {
+		handed = nil
+	}
+	c := &traced{tracing: t, name: *name, of: *do, handed: handed, causes: map[crreconcile.Request]trace.Causes{}}
+	*do = c
+	inner := *newQueue
+	*newQueue = func(name string, limiter workqueue.TypedRateLimiter[crreconcile.Request]) workqueue.TypedRateLimitingInterface[crreconcile.Request] {
+		switch q := inner(name, limiter).(type) {
+		case priorityqueue.PriorityQueue[crreconcile.Request]:
+			return &tracedPriorityQueue{q, c}
+		default:
+			return &tracedQueue{q, c}
+		}
+	}
+}
+
+// fieldOf returns the address of a field of the struct that v points to, if it has that type.
+func fieldOf[T any](v reflect.Value, name string) (*T, bool) {
+	f := v.Elem().FieldByName(name)
+	if !f.IsValid() || !f.CanSet() || f.Type() != reflect.TypeFor[T]() {
+		return nil, false
+	}
+	return f.Addr().Interface().(*T), true
+}
+
+// Reconcile calls the controller's reconciler and records the result.
+func (c *traced) Reconcile(ctx context.Context, req crreconcile.Request) (crreconcile.Result, error) {
+	if err := c.handed.wait(ctx); err != nil {
+		return crreconcile.Result{}, err
+	}
+	c.mu.Lock()
+	causes, kind := c.causes[req], c.kind
+	delete(c.causes, req)
+	c.mu.Unlock()
+	ctx, span := c.tracer.Start(ctx, trace.Record{
+		Controller: c.name, Kind: kind, Request: reconcile.Request{NamespacedName: req.NamespacedName}, Causes: causes,
+	})
+	var result crreconcile.Result
+	err := errPanicked // unless the reconciler returns
+	defer func() { span.End(reconcile.Result{RequeueAfter: result.RequeueAfter}, err) }()
+	result, err = c.of.Reconcile(ctx, req)
+	return result, err
+}
+
+var errPanicked = errors.New("reconciler panicked")
+
+// note records why requests are queued: the event that this goroutine delivers, or else other.
+func (c *traced) note(other string, reqs ...crreconcile.Request) {
+	if c.tracer == nil {
+		return
+	}
+	cause := trace.Cause{Event: other}
+	var from *delivery
+	if d, ok := c.current.Load(goroutine()); ok {
+		from = d.(*delivery)
+		cause = from.cause
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, req := range reqs {
+		c.causes[req] = c.causes[req].Merge(trace.Because(cause))
+		if from != nil {
+			c.learnKind(from, req)
+		}
+	}
+}
+
+// learnKind finds out which kind a controller reconciles: events of the kind queue the name of their
+// own object. If several kinds do, it is the one that the controller is named after. The caller
+// holds the lock.
+func (c *traced) learnKind(d *delivery, req crreconcile.Request) {
+	obj := d.event.Object
+	if c.kind == d.kind || obj == nil || obj.GetName() != req.Name || obj.GetNamespace() != req.Namespace {
+		return
+	}
+	if c.kind == "" || strings.EqualFold(d.kind, c.name) {
+		c.kind = d.kind
+	}
+}
+
+// tracedQueue notes the causes of requests.
+type tracedQueue struct {
+	workqueue.TypedRateLimitingInterface[crreconcile.Request]
+	c *traced
+}
+
+func (q *tracedQueue) Add(req crreconcile.Request) {
+	q.c.note(trace.Other, req)
+	q.TypedRateLimitingInterface.Add(req)
+}
+
+func (q *tracedQueue) AddAfter(req crreconcile.Request, d time.Duration) {
+	q.c.note(trace.After, req)
+	q.TypedRateLimitingInterface.AddAfter(req, d)
+}
+
+func (q *tracedQueue) AddRateLimited(req crreconcile.Request) {
+	q.c.note(trace.Retry, req)
+	q.TypedRateLimitingInterface.AddRateLimited(req)
+}
+
+// tracedPriorityQueue is tracedQueue for controller-runtime's own queue.
+type tracedPriorityQueue struct {
+	priorityqueue.PriorityQueue[crreconcile.Request]
+	c *traced
+}
+
+func (q *tracedPriorityQueue) Add(req crreconcile.Request) {
+	q.c.note(trace.Other, req)
+	q.PriorityQueue.Add(req)
+}
+
+func (q *tracedPriorityQueue) AddAfter(req crreconcile.Request, d time.Duration) {
+	q.c.note(trace.After, req)
+	q.PriorityQueue.AddAfter(req, d)
+}
+
+func (q *tracedPriorityQueue) AddRateLimited(req crreconcile.Request) {
+	q.c.note(trace.Retry, req)
+	q.PriorityQueue.AddRateLimited(req)
+}
+
+func (q *tracedPriorityQueue) AddWithOpts(o priorityqueue.AddOpts, reqs ...crreconcile.Request) {
+	switch {
+	case o.RateLimited:
+		q.c.note(trace.Retry, reqs...)
+	case o.After > 0:
+		q.c.note(trace.After, reqs...)
+	default:
+		q.c.note(trace.Other, reqs...)
+	}
+	q.PriorityQueue.AddWithOpts(o, reqs...)
+}

@@ -1,0 +1,5 @@
+package informers
+
+type SharedInformerFactory interface{ Start() }
+
+func NewSharedInformerFactory() SharedInformerFactory { return nil }

@@ -1,0 +1,6 @@
+package controller
+
+type TypedOptions[request comparable] struct {
+	MaxConcurrentReconciles int
+	UsePriorityQueue        *bool
+}

@@ -1,0 +1,11 @@
+package reconcile
+
+import "time"
+
+type Request struct{ Namespace, Name string }
+
+type Result struct {
+	Requeue      bool
+	RequeueAfter time.Duration
+	Priority     *int
+}
