@@ -23,7 +23,7 @@ TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./example
 	operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig \
 	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
 	faults-etcd fuzz differential attack bench bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
-	conformance controller-runtime adapter-controller-runtime adapter-cluster-api test-cmd helm scaffold kustomize client-go client-node cluster-api \
+	aggregation conformance controller-runtime adapter-controller-runtime adapter-cluster-api test-cmd helm scaffold kustomize client-go client-node cluster-api \
 	generators bench-generators tidy clean help
 
 help: ## list the targets
@@ -183,6 +183,12 @@ adapter-cluster-api: build ## run the suites of Cluster API's core manager on th
 
 test-cmd: build ## Kubernetes' own shell suites of kubectl, test/cmd: about ten minutes; writes its part of docs/internals/conformance.md
 	test/cmd/run.sh
+
+aggregation: build ## Kubernetes' sample API server as a process behind kelson serve: a minute after the builds
+	@mkdir -p bin/peers
+	$(GO) build -o bin/peers/ ./bench/peers/etcd
+	cd test/conformance && GOWORK=off $(GO) build -o ../../bin/peers/wardle k8s.io/sample-apiserver
+	KELSON=$(abspath $(KELSON)) $(GO) test -count=1 -v ./test/aggregation
 
 helm: build ## install, upgrade, roll back and uninstall a chart with hooks with Helm: half a minute after the build of Helm
 	test/helm/run.sh

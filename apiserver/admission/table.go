@@ -12,6 +12,7 @@ import (
 	"kelson.dev/apiserver/admission/policy"
 	"kelson.dev/apiserver/admission/webhook"
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/services"
 	"kelson.dev/apiserver/store"
 )
 
@@ -19,6 +20,8 @@ import (
 type Deps struct {
 	Store    *store.Store
 	Registry *resource.Registry
+	// Services resolves the Services that webhooks name; nil means by their endpoints in Store.
+	Services *services.Resolver
 	// Objects returns the verbs on stored objects. The verbs are built after the plugins, so call
 	// it while serving a request, not in a constructor.
 	Objects func() resource.Objects
@@ -37,7 +40,11 @@ type Deps struct {
 }
 
 func (d Deps) webhooks() webhook.Config {
-	return webhook.Config{Store: d.Store, Authorizer: d.Authorizer, Config: d.Config, Metrics: d.webhookMetrics}
+	resolver := d.Services
+	if resolver == nil {
+		resolver = services.New(services.Config{Store: d.Store})
+	}
+	return webhook.Config{Store: d.Store, Services: resolver, Authorizer: d.Authorizer, Config: d.Config, Metrics: d.webhookMetrics}
 }
 
 func (d Deps) policies() policy.Config {

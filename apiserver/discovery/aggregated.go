@@ -30,6 +30,13 @@ func aggregated(groups []group, core bool) *apidiscoveryv2.APIGroupDiscoveryList
 func aggregatedVersion(g group, v groupVersion) apidiscoveryv2.APIVersionDiscovery {
 	gv := schema.GroupVersion{Group: g.name, Version: v.name}
 	out := apidiscoveryv2.APIVersionDiscovery{Version: v.name, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent}
+	if v.other != nil {
+		out.Resources = v.other.Resources
+		if v.other.Stale {
+			out.Freshness = apidiscoveryv2.DiscoveryFreshnessStale
+		}
+		return out
+	}
 	for _, res := range v.resources {
 		own := ownKind(res, gv)
 		item := apidiscoveryv2.APIResourceDiscovery{
@@ -66,7 +73,7 @@ func aggregatedVersion(g group, v groupVersion) apidiscoveryv2.APIVersionDiscove
 // ownKind returns the kind of a resource, with group and version only outside of Kubernetes' own
 // groups, as kube-apiserver does.
 func ownKind(res *resource.Resource, gv schema.GroupVersion) *metav1.GroupVersionKind {
-	if slices.Contains(builtin(), gv.Group) {
+	if builtinGroup(gv.Group) >= 0 {
 		return &metav1.GroupVersionKind{Kind: res.Kind}
 	}
 	return &metav1.GroupVersionKind{Group: gv.Group, Version: gv.Version, Kind: res.Kind}

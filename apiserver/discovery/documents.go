@@ -13,9 +13,10 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// documents holds the documents of one set of the registry.
+// documents holds the documents of one set of the registry and of other servers.
 type documents struct {
 	set    *resource.Set
+	others *Others
 	groups []group
 
 	mu      sync.Mutex
@@ -36,8 +37,13 @@ type encoded struct {
 	etag string // aggregated documents only
 }
 
-func newDocuments(set *resource.Set) *documents {
-	return &documents{set: set, groups: groupsOf(set), encoded: map[documentKey]*encoded{}}
+func newDocuments(set *resource.Set, others *Others) *documents {
+	d := &documents{set: set, others: others, encoded: map[documentKey]*encoded{}}
+	if others == nil {
+		others = &Others{}
+	}
+	d.groups = groupsOf(set, *others)
+	return d
 }
 
 // get returns a document, or nil if the path has none. It encodes a document at the first call and
@@ -105,7 +111,7 @@ func (d *documents) group(name string) (group, bool) {
 func (d *documents) version(groupName, version string) runtime.Object {
 	for _, g := range d.groups {
 		for _, v := range g.versions {
-			if g.name == groupName && v.name == version {
+			if g.name == groupName && v.name == version && v.other == nil {
 				return resourceList(d.set, g, v)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilversion "k8s.io/apimachinery/pkg/version"
 
 	"kelson.dev/apiserver/resource"
@@ -12,63 +13,63 @@ import (
 // group is one API group of a set.
 type group struct {
 	name     string
+	priority int32
 	versions []groupVersion // best first
 }
 
 // groupVersion is one served version of a group.
 type groupVersion struct {
-	name      string
-	resources []*resource.Resource // by plural
+	name       string
+	priorities Priorities
+	resources  []*resource.Resource // by plural
+	other      *Other               // nil: the registry serves it
 }
 
-// builtin lists Kubernetes' own groups in kube-apiserver's order. The order matters to clients: if
-// two kinds share a short name, kubectl uses the kind of the earlier group. Source: the group
-// priorities of k8s.io/kubernetes/pkg/controlplane.
-func builtin() []string {
-	return []string{
-		"", "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch",
-		"certificates.k8s.io", "networking.k8s.io", "policy", "rbac.authorization.k8s.io", "storage.k8s.io",
-		"admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io", "coordination.k8s.io", "node.k8s.io",
-		"discovery.k8s.io", "resource.k8s.io", "flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "storagemigration.k8s.io",
-		"lifecycle.k8s.io",
+// groupsOf returns the groups of a set and of other servers by priority, then name. The versions of
+// each group are sorted by priority, then in Kubernetes' order (v2 before v1 before v1beta1).
+func groupsOf(set *resource.Set, others Others) []group {
+	byName := map[string]map[string]*groupVersion{}
+	version := func(gv schema.GroupVersion) *groupVersion {
+		if byName[gv.Group] == nil {
+			byName[gv.Group] = map[string]*groupVersion{}
+		}
+		v := byName[gv.Group][gv.Version]
+		if v == nil {
+			v = &groupVersion{name: gv.Version, priorities: PrioritiesOf(gv)}
+			byName[gv.Group][gv.Version] = v
+		}
+		return v
 	}
-}
-
-// groupsOf sorts the groups of a set: Kubernetes' groups in their order, then the others by name.
-// The versions of each group are in Kubernetes' order (v2 before v1 before v1beta1).
-func groupsOf(set *resource.Set) []group {
-	byName := map[string]map[string][]*resource.Resource{}
 	for _, res := range set.All() {
 		for _, v := range res.Versions {
-			if byName[res.Group] == nil {
-				byName[res.Group] = map[string][]*resource.Resource{}
-			}
-			byName[res.Group][v.Name] = append(byName[res.Group][v.Name], res)
+			in := version(schema.GroupVersion{Group: res.Group, Version: v.Name})
+			in.resources = append(in.resources, res)
+		}
+	}
+	for gv, other := range others {
+		if byName[gv.Group][gv.Version] == nil && !other.Served {
+			continue
+		}
+		v := version(gv)
+		v.priorities = other.Priorities
+		if other.Served {
+			v.other, v.resources = &other, nil
 		}
 	}
 	var out []group
 	for name, versions := range byName {
 		g := group{name: name}
-		for version, resources := range versions {
-			g.versions = append(g.versions, groupVersion{version, resources})
+		for _, v := range versions {
+			g.versions = append(g.versions, *v)
+			g.priority = max(g.priority, v.priorities.Group)
 		}
 		slices.SortFunc(g.versions, func(a, b groupVersion) int {
-			return utilversion.CompareKubeAwareVersionStrings(b.name, a.name)
+			return cmp.Or(cmp.Compare(b.priorities.Version, a.priorities.Version), utilversion.CompareKubeAwareVersionStrings(b.name, a.name))
 		})
 		out = append(out, g)
 	}
-	order := map[string]int{}
-	for i, name := range builtin() {
-		order[name] = i + 1
-	}
-	rank := func(g group) int {
-		if n := order[g.name]; n > 0 {
-			return n
-		}
-		return len(order) + 1
-	}
 	slices.SortFunc(out, func(a, b group) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.name, b.name))
 	})
 	return out
 }

@@ -27,6 +27,7 @@ import (
 // Handler serves discovery. Make it with New.
 type Handler struct {
 	registry *resource.Registry
+	others   func() *Others
 	scheme   *runtime.Scheme
 	codecs   serializer.CodecFactory
 	custom   serializer.CodecFactory // of documents of custom kinds
@@ -53,8 +54,14 @@ var sharedCustom = sync.OnceValue(func() serializer.CodecFactory {
 
 // New returns a handler that serves the registry's set at the time of each request.
 func New(registry *resource.Registry) *Handler {
+	return NewMerged(registry, func() *Others { return nil })
+}
+
+// NewMerged returns a handler that, in addition, lists the group versions of other servers. It
+// calls others at each request; nil means none. A change must give a new pointer.
+func NewMerged(registry *resource.Registry, others func() *Others) *Handler {
 	scheme, codecs := shared()
-	return &Handler{registry: registry, scheme: scheme, codecs: codecs, custom: sharedCustom()}
+	return &Handler{registry: registry, others: others, scheme: scheme, codecs: codecs, custom: sharedCustom()}
 }
 
 // ServeHTTP serves GET on /api, /api/<version>, /apis, /apis/<group> and /apis/<group>/<version>.
@@ -179,15 +186,14 @@ func (h *Handler) send(w http.ResponseWriter, req *http.Request, key documentKey
 	}
 }
 
-// documents returns the documents of the registry's current set.
+// documents returns the documents of the registry's current set and of other servers.
 func (h *Handler) documents() *documents {
-	set := h.registry.Current()
 	for {
-		have := h.current.Load()
-		if have != nil && have.set.Generation >= set.Generation {
+		set, others, have := h.registry.Current(), h.others(), h.current.Load()
+		if have != nil && have.set.Generation >= set.Generation && have.others == others {
 			return have
 		}
-		if next := newDocuments(set); h.current.CompareAndSwap(have, next) {
+		if next := newDocuments(set, others); h.current.CompareAndSwap(have, next) {
 			return next
 		}
 	}

@@ -53,15 +53,16 @@ type documents struct {
 	index      *document
 	hashes     map[string]string // path → hash, for v3
 	custom     map[string]*part  // path → documents of custom kinds
+	merged     *Others           // nil: none
+	others     map[string]Other  // path → documents of other servers
 	v2         map[string]func() (*document, error)
 }
 
 // documents returns the documents of the registry's current set.
 func (h *Handler) documents(a *archive) *documents {
-	set := h.registry.Current()
 	for {
-		have := h.current.Load()
-		if have != nil && have.generation >= set.Generation {
+		set, others, have := h.registry.Current(), h.others(), h.current.Load()
+		if have != nil && have.generation >= set.Generation && have.merged == others {
 			return have
 		}
 		served := map[schema.GroupVersion]bool{}
@@ -70,14 +71,21 @@ func (h *Handler) documents(a *archive) *documents {
 				served[schema.GroupVersion{Group: res.Group, Version: v.Name}] = true
 			}
 		}
-		if next := h.newDocuments(a, set.Generation, served); h.current.CompareAndSwap(have, next) {
+		if next := h.newDocuments(a, set.Generation, served, others); h.current.CompareAndSwap(have, next) {
 			return next
 		}
 	}
 }
 
-func (h *Handler) newDocuments(a *archive, generation uint64, served map[schema.GroupVersion]bool) *documents {
-	d := &documents{generation: generation, archive: a, base: h.base, hashes: map[string]string{}, custom: map[string]*part{}}
+func (h *Handler) newDocuments(a *archive, generation uint64, served map[schema.GroupVersion]bool, others *Others) *documents {
+	d := &documents{generation: generation, archive: a, base: h.base, hashes: map[string]string{}, custom: map[string]*part{},
+		merged: others, others: map[string]Other{}}
+	if others != nil {
+		for gv, other := range *others {
+			delete(served, gv)
+			d.others[pathOf(gv)] = other
+		}
+	}
 	show := shown(served)
 	for path, entry := range a.paths("v3/", ".json") {
 		if show(path) {
@@ -90,6 +98,11 @@ func (h *Handler) newDocuments(a *archive, generation uint64, served map[schema.
 			if _, packed := d.hashes[path]; served[gv] && !packed {
 				d.hashes[path], d.custom[path] = p.hash, p
 			}
+		}
+	}
+	for path, other := range d.others {
+		if other.V3Hash != "" {
+			d.hashes[path] = other.V3Hash
 		}
 	}
 	data, err := index(d.hashes)
@@ -126,6 +139,16 @@ func (d *documents) v3(path, mediaType string) (*document, error) {
 			return p.v3JSON()
 		}
 		return p.v3Proto()
+	}
+	if other, ok := d.others[path]; ok && other.V2 != nil {
+		converted, err := other.V2.v3()
+		switch {
+		case err != nil:
+			return nil, err
+		case mediaType == jsonType:
+			return converted.json, nil
+		}
+		return converted.proto, nil
 	}
 	name := "v3/" + path + ".json"
 	if mediaType != jsonType {

@@ -39,6 +39,9 @@ type Config struct {
 	Registry *resource.Registry
 	// Custom may be nil.
 	Custom Custom
+	// Others returns the documents of other servers. It is called at each request, and a change
+	// must give a new pointer. nil, or a nil result, means none.
+	Others func() *Others
 	// Packed is a zip archive of ready-made documents; see kelson.dev/kubernetes/openapispec for
 	// its layout. Its documents are shown for the group versions that the registry serves. Empty
 	// means none.
@@ -51,6 +54,7 @@ type Config struct {
 type Handler struct {
 	registry       *resource.Registry
 	custom         Custom
+	others         func() *Others
 	title, version string
 	archive        func() (*archive, error)
 	base           func() (*base, error)
@@ -64,9 +68,12 @@ type Handler struct {
 // New returns a handler. It reads nothing until the first request.
 func New(cfg Config) *Handler {
 	h := &Handler{
-		registry: cfg.Registry, custom: cfg.Custom, title: cfg.Title, version: cfg.Version,
+		registry: cfg.Registry, custom: cfg.Custom, others: cfg.Others, title: cfg.Title, version: cfg.Version,
 		archive: sync.OnceValues(func() (*archive, error) { return openArchive(cfg.Packed) }),
 		parts:   map[schema.GroupVersion]*part{},
+	}
+	if h.others == nil {
+		h.others = func() *Others { return nil }
 	}
 	h.base = sync.OnceValues(func() (*base, error) {
 		a, err := h.archive()
@@ -122,6 +129,10 @@ func (h *Handler) serveV3(w http.ResponseWriter, req *http.Request, docs *docume
 	hash, ok := docs.hashes[path]
 	if !ok {
 		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	if other := docs.others[path]; other.V3 != nil {
+		other.V3.ServeHTTP(w, req)
 		return
 	}
 	mediaType, ok := negotiate(w, req, protoV3)

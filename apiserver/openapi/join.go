@@ -33,7 +33,10 @@ func (d *documents) joinJSON(show func(string) bool) (*document, error) {
 			members(data)
 		}
 	}
-	fragments := d.fragments()
+	fragments, err := d.fragments(base)
+	if err != nil {
+		return nil, err
+	}
 	for _, f := range fragments {
 		members(f.paths)
 	}
@@ -72,7 +75,11 @@ func (d *documents) joinProto(show func(string) bool) (*document, error) {
 			out = append(out, data...)
 		}
 	}
-	for _, f := range d.fragments() {
+	fragments, err := d.fragments(base)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range fragments {
 		data, err := f.proto()
 		if err != nil {
 			continue // one invalid definition must not hide the others
@@ -82,14 +89,15 @@ func (d *documents) joinProto(show func(string) bool) (*document, error) {
 	return newDocument(out), nil
 }
 
-// fragments returns the fragments of all custom kinds, sorted by path, without kinds that cannot be
-// described.
-func (d *documents) fragments() []*fragment {
+// fragments returns those of all custom kinds and then of other servers, sorted by path. Kinds that
+// cannot be described are left out.
+func (d *documents) fragments(base *base) ([]*fragment, error) {
 	var out []*fragment
 	for _, path := range slices.Sorted(maps.Keys(d.custom)) {
 		if f, err := d.custom[path].v2(); err == nil {
 			out = append(out, f)
 		}
 	}
-	return out
+	others, err := d.otherFragments(base, out)
+	return append(out, others...), err
 }

@@ -11,9 +11,8 @@ import (
 	"k8s.io/kubernetes/pkg/printers"
 )
 
-// apiServices returns the kind APIService of the aggregator. The control plane stores and shows
-// these objects but does not proxy requests to the servers that they name. They have no condition
-// Available, which clients read as Unknown.
+// apiServices returns the kind APIService. The engine's package aggregator serves what these
+// objects describe.
 func apiServices() []entry {
 	return []entry{{hub: &apiregistration.APIService{}, plural: "apiservices", versions: v1, categories: extensions,
 		storagePath: "apiregistration.k8s.io/apiservices",

@@ -7,6 +7,7 @@ import (
 
 	"kelson.dev/apiserver/admission"
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/services"
 	"kelson.dev/kubernetes/plugins"
 )
 
@@ -21,10 +22,11 @@ type Admission struct {
 }
 
 // newAdmission builds the chain of plugins, in Kubernetes' order. Stop ends it.
-func (p *ControlPlane) newAdmission(cfg Config, may authorizer.Authorizer, metrics prometheus.Registerer) (upstream.Interface, error) {
+func (p *ControlPlane) newAdmission(cfg Config, may authorizer.Authorizer, metrics prometheus.Registerer, resolver *services.Resolver) (upstream.Interface, error) {
 	chain, err := admission.New(admission.Config(cfg.Admission), plugins.Table(), admission.Deps{
 		Store:       p.store,
 		Registry:    p.registry,
+		Services:    resolver,
 		Objects:     func() resource.Objects { return p.verbs },
 		Transport:   p.Transport(),
 		Authorizer:  may,

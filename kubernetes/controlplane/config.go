@@ -39,6 +39,8 @@ type Config struct {
 	Authentication Authentication
 	Authorization  Authorization
 	Admission      Admission
+	// Aggregation configures how requests reach other API servers.
+	Aggregation Aggregation
 	// Audit configures which requests are recorded, and where.
 	Audit Audit
 	// Limits bounds the requests that are served at the same time.

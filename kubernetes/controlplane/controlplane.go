@@ -31,6 +31,7 @@ import (
 	"kelson.dev/apiserver/metrics"
 	"kelson.dev/apiserver/resource"
 	verbs "kelson.dev/apiserver/rest"
+	"kelson.dev/apiserver/services"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/bootstrappolicy"
 	"kelson.dev/kubernetes/builtin"
@@ -98,7 +99,8 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	}
 	registry := metrics.New(p.store)
 	counts := metrics.NewVerbs(registry)
-	plugins, err := p.newAdmission(cfg, may, registry)
+	resolver := services.New(services.Config{Store: p.store, ClusterIP: cfg.Aggregation.ClusterIP})
+	plugins, err := p.newAdmission(cfg, may, registry, resolver)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +112,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("create built-in kinds: %w", err)
 	}
-	definitions, err := crd.New(crd.Config{Store: p.store, Registry: p.registry, Objects: objects, NoFastPaths: cfg.NoFastPaths})
+	definitions, err := crd.New(crd.Config{Store: p.store, Registry: p.registry, Objects: objects, Services: resolver, NoFastPaths: cfg.NoFastPaths})
 	if err != nil {
 		return nil, fmt.Errorf("create custom kinds: %w", err)
 	}
@@ -132,7 +134,8 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.chain, err = newChain(cfg, registry, flows, p.store, issuer, p.identify, may, p.registry, p.verbs, definitions); err != nil {
+	others := p.newAggregator(cfg, resolver, registry)
+	if p.chain, err = newChain(cfg, registry, flows, p.store, issuer, p.identify, may, p.registry, p.verbs, definitions, others); err != nil {
 		return nil, err
 	}
 	if err := bootstrap(ctx, p.store.Snapshot(), p.Transport(), cfg.ServiceRange); err != nil {
@@ -146,7 +149,11 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if err := bootstrappolicy.Ensure(ctx, policy); err != nil {
 		return nil, err
 	}
+	if err := others.Register(ctx, localVersions(p.registry.Current())); err != nil {
+		return nil, err
+	}
 	p.goRun(ctx, "definitions", definitions.Run)
+	p.goRun(ctx, "aggregator", others.Run)
 	if flows != nil {
 		p.goRun(ctx, "flow control", flows.Run)
 		p.goRun(ctx, "flow control objects", func(ctx context.Context) error { return bootstrappolicy.MaintainFlows(ctx, policy) })

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"kelson.dev/apiserver/aggregator"
 	"kelson.dev/apiserver/authn"
 	"kelson.dev/apiserver/crd"
 	"kelson.dev/apiserver/discovery"
@@ -28,10 +29,12 @@ import (
 )
 
 // newChain builds the request pipeline in front of the handlers of resources and paths.
-func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Controller, st *store.Store, issuer *tokens.Issuer, identify *authn.Authenticator, may authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions) (*filters.Chain, error) {
-	found := discovery.New(registry)
-	groups := caughtUp(catchUp(st, definitions), found)
-	documents := caughtUp(catchUp(st, definitions), openapi.New(openapi.Config{Registry: registry, Custom: definitions, Packed: openapispec.Archive}))
+func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Controller, st *store.Store, issuer *tokens.Issuer, identify *authn.Authenticator, may authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions, others *aggregator.Aggregator) (*filters.Chain, error) {
+	found := discovery.NewMerged(registry, others.Discovery)
+	groups := others.Handler(caughtUp(catchUp(st, definitions), found))
+	documents := caughtUp(catchUp(st, definitions), openapi.New(openapi.Config{
+		Registry: registry, Custom: definitions, Others: others.OpenAPI, Packed: openapispec.Archive,
+	}))
 	// A store that failed accepts no more writes until the process restarts, so liveness reports
 	// it, too.
 	checks := []filters.Check{{Name: "store", Func: func(context.Context) error { return st.Failed() }}}
@@ -48,7 +51,7 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 		maps.Copy(paths, profiling())
 	}
 	return filters.New(filters.Config{
-		Resources:     resources,
+		Resources:     others.Handler(resources),
 		Paths:         paths,
 		Below:         func() []string { return append(found.Paths(), "/openapi/v2", "/openapi/v3", "/openapi/v3/") },
 		Authenticator: identify,

@@ -138,8 +138,8 @@ func TestNamesDoNotTraversePaths(t *testing.T) {
 	}
 }
 
-// CVE-2022-3172: an aggregated server redirected clients to other hosts. Here, groups of aggregated
-// servers are not served, and no API response is a redirect.
+// CVE-2022-3172: an aggregated server redirected clients to other hosts. TestBackendRedirects has
+// such a server; here, the server of the group is unavailable. No API response is a redirect.
 func TestNoRedirects(t *testing.T) {
 	plane, admin, _ := probed(t)
 	service := `{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"v1.elsewhere.example.com"},

@@ -22,7 +22,7 @@ import (
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
 
-	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/services"
 )
 
 // maxResponse is the maximum size of a webhook's response in bytes, many times that of a stored
@@ -31,7 +31,7 @@ const maxResponse = 16 << 20
 
 // clients caches one client per client configuration.
 type clients struct {
-	store      *store.Store
+	services   *services.Resolver
 	kubeconfig string // file with the server's credentials for webhooks; "": none
 
 	mu    sync.Mutex
@@ -172,10 +172,11 @@ func (c *clients) target(callers webhookutil.AuthenticationInfoResolver, name st
 		}
 		return cfg, func(ctx context.Context, network, address string) (net.Conn, error) {
 			if address == host {
-				var err error
-				if address, err = resolve(c.store.Snapshot(), cc.Service.Namespace, cc.Service.Name, port); err != nil {
+				at, err := c.services.ResolveEndpoint(cc.Service.Namespace, cc.Service.Name, port)
+				if err != nil {
 					return nil, err
 				}
+				address = at.Host
 			}
 			return direct(ctx, network, address)
 		}, nil

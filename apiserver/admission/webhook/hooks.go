@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	"kelson.dev/apiserver/admission/matching"
+	"kelson.dev/apiserver/services"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
 )
@@ -30,6 +31,8 @@ const (
 // Config configures the plugins.
 type Config struct {
 	Store *store.Store
+	// Services resolves the Services that webhooks name.
+	Services *services.Resolver
 	// Authorizer is used by match conditions.
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Config is a WebhookAdmissionConfiguration with the server's credentials for webhooks; nil
@@ -68,7 +71,7 @@ func newHooks(cfg Config, resource, kind string, of func(*store.Object) ([]webho
 		return nil, fmt.Errorf("staticManifestsDir is not supported")
 	}
 	h := &hooks{
-		clients:    &clients{store: cfg.Store, kubeconfig: settings.KubeConfigFile},
+		clients:    &clients{services: cfg.Services, kubeconfig: settings.KubeConfigFile},
 		namespaces: matching.Namespaces(cfg.Store),
 		compiler: sync.OnceValue(func() cel.ConditionCompiler {
 			return cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))

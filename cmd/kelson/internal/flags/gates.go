@@ -14,6 +14,7 @@ type Gates struct {
 
 	authentication Authentication
 	admission      Admission
+	aggregation    Aggregation
 	audit          Audit
 	limits         Limits
 	profiling      bool
@@ -24,6 +25,7 @@ func (g *Gates) AddFlags(s *Sections) {
 	g.authentication.AddFlags(s.Area("authentication"))
 	g.Authorization.AddFlags(s.Area("authorization"))
 	g.admission.AddFlags(s.Area("admission"))
+	g.aggregation.AddFlags(s.Area("aggregation"))
 	g.audit.AddFlags(s.Area("auditing"))
 	g.limits.AddFlags(s.Area("limits"))
 	s.Area("features").BoolVar(&g.profiling, "profiling", true,
@@ -45,6 +47,9 @@ func (g *Gates) Apply(cfg *controlplane.Config) error {
 		cfg.Authentication.Anonymous = new(bool)
 	}
 	if err := g.admission.Apply(cfg); err != nil {
+		return err
+	}
+	if err := g.aggregation.Apply(cfg); err != nil {
 		return err
 	}
 	if err := g.limits.Apply(cfg); err != nil {

@@ -112,6 +112,9 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 		return nil, err
 	}
 	opts.pods.apply(&cfg, dir, p.Kubeconfig)
+	if err := addFrontProxy(dir, &cfg); err != nil {
+		return nil, err
+	}
 	// The control plane outlives ctx: it stops after the requests in flight are drained.
 	p.ControlPlane, err = controlplane.Start(context.WithoutCancel(ctx), cfg)
 	if errors.Is(err, process.ErrNotConfined) && opts.pods.mayFallBack {

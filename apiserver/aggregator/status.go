@@ -1,0 +1,85 @@
+package aggregator
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/apiserver/store"
+)
+
+// report writes the condition Available of an APIService, unless it has it already or is another
+// object by now.
+func (a *Aggregator) report(ctx context.Context, name string, uid types.UID, now condition) {
+	obj := a.cfg.Store.Snapshot().Get(store.Key{Resource: Resource, Name: name})
+	if obj == nil || obj.Head.UID != uid {
+		return
+	}
+	service, err := decode(obj)
+	if err != nil {
+		return // Run has logged it
+	}
+	was := service.availability()
+	now.LastTransitionTime = was.LastTransitionTime
+	if was.Status != now.Status || was.LastTransitionTime.IsZero() {
+		now.LastTransitionTime = metav1.NewTime(time.Now())
+	}
+	if was.Status == now.Status && was.Reason == now.Reason && was.Message == now.Message {
+		return
+	}
+	conditions, found := service.Status.Conditions, false
+	for i := range conditions {
+		if conditions[i].Type == available {
+			conditions[i], found = now, true
+		}
+	}
+	if !found {
+		conditions = append(conditions, now)
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": service.Metadata.ResourceVersion},
+		"status":   map[string]any{"conditions": conditions},
+	})
+	if err != nil {
+		return // the condition consists of strings
+	}
+	err = a.write(ctx, http.MethodPatch, collection+"/"+name+"/status", patch)
+	switch {
+	case ctx.Err() != nil || err != nil && overtaken(err) == nil: // a later check sees the change
+	case err != nil:
+		a.cfg.Log.Warn("write status of APIService", "apiservice", name, "err", err)
+	default:
+		if was.Status != now.Status {
+			a.cfg.Log.Info("availability of APIService changed", "apiservice", name, "status", now.Status, "reason", now.Reason, "message", now.Message)
+		}
+		if was.Status == isTrue && now.Status != isTrue {
+			a.counts.add(name, now.Reason)
+		}
+	}
+}
+
+// write sends a request to this server.
+func (a *Aggregator) write(ctx context.Context, method, path string, body []byte) error {
+	// The user agent becomes the manager of the fields.
+	call := inprocess.Call{Method: method, Path: path, Body: body, UserAgent: "kube-apiserver"}
+	if method == http.MethodPatch {
+		call.ContentType = string(types.MergePatchType)
+	}
+	_, err := call.Do(ctx, a.cfg.Client)
+	return err
+}
+
+// overtaken drops the errors of writes that came too late. The events of the other writes lead to
+// new attempts.
+func overtaken(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,105 @@
+package discovery_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/apiserver/discovery"
+	"kelson.dev/apiserver/resource"
+)
+
+// AGG-01: groups are ordered by priority, then name, and versions by priority, then Kubernetes'
+// order.
+func TestOthersAreOrdered(t *testing.T) {
+	kind := func(group string, versions ...string) *resource.Resource {
+		r := &resource.Resource{Group: group, Plural: "things", Singular: "thing", Kind: "Thing", Verbs: []string{"get"}}
+		for _, v := range versions {
+			r.Versions = append(r.Versions, resource.Version{Name: v})
+		}
+		return r
+	}
+	registry := resource.NewRegistry(kind("apps", "v1"), kind("autoscaling", "v1", "v2"), kind("b.example.com", "v1", "v2beta1"), kind("c.example.com", "v1"))
+	priorities := func(group, version int32) discovery.Priorities {
+		return discovery.Priorities{Group: group, Version: version}
+	}
+	var others *discovery.Others
+	handler := discovery.NewMerged(registry, func() *discovery.Others { return others })
+	get := func(path, accept string, into any) int {
+		t.Helper()
+		req := httptest.NewRequest(http.MethodGet, path, nil)
+		req.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, req)
+		if w.Code == http.StatusOK {
+			if err := json.Unmarshal(w.Body.Bytes(), into); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return w.Code
+	}
+	want := func(want string) {
+		t.Helper()
+		var legacy metav1.APIGroupList
+		get("/apis", "application/json", &legacy)
+		var both [2][]string
+		for _, g := range legacy.Groups {
+			for _, v := range g.Versions {
+				both[0] = append(both[0], v.GroupVersion)
+			}
+		}
+		var list apidiscoveryv2.APIGroupDiscoveryList
+		get("/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", &list)
+		for _, g := range list.Items {
+			for _, v := range g.Versions {
+				both[1] = append(both[1], g.Name+"/"+v.Version)
+			}
+		}
+		for _, got := range both {
+			if got := strings.Join(got, " "); got != want {
+				t.Errorf("%s\nwant %s", got, want)
+			}
+		}
+	}
+	want("apps/v1 autoscaling/v2 autoscaling/v1 b.example.com/v1 b.example.com/v2beta1 c.example.com/v1")
+	others = &discovery.Others{
+		{Group: "a.example.com", Version: "v1"}:      {Priorities: priorities(1000, 10), Served: true, Stale: true},
+		{Group: "a.example.com", Version: "v1beta1"}: {Priorities: priorities(1000, 20), Served: true},
+		{Group: "z.example.com", Version: "v1"}:      {Priorities: priorities(17650, 10), Served: true},
+		{Group: "b.example.com", Version: "v3"}:      {Priorities: priorities(1100, 1), Served: true},
+		{Group: "c.example.com", Version: "v1"}:      {Priorities: priorities(900, 1)},
+		// not served by anyone
+		{Group: "d.example.com", Version: "v1"}: {Priorities: priorities(900, 1)},
+	}
+	want("apps/v1 z.example.com/v1 autoscaling/v2 autoscaling/v1 b.example.com/v1 b.example.com/v2beta1 b.example.com/v3 " +
+		"a.example.com/v1beta1 a.example.com/v1 c.example.com/v1")
+	var group metav1.APIGroup
+	if code := get("/apis/a.example.com", "application/json", &group); code != http.StatusOK || group.PreferredVersion.Version != "v1beta1" {
+		t.Error(code, group)
+	}
+	// The server itself serves the document about its group version.
+	if code := get("/apis/a.example.com/v1", "application/json", &group); code != http.StatusNotFound {
+		t.Error(code)
+	}
+}
+
+func TestPrioritiesOf(t *testing.T) {
+	for gv, want := range map[schema.GroupVersion]discovery.Priorities{
+		{Version: "v1"}:                                        {Group: 18000, Version: 1},
+		{Group: "apps", Version: "v1"}:                         {Group: 17800, Version: 15},
+		{Group: "autoscaling", Version: "v2"}:                  {Group: 17500, Version: 30},
+		{Group: "certificates.k8s.io", Version: "v1beta1"}:     {Group: 17300, Version: 9},
+		{Group: "flowcontrol.apiserver.k8s.io", Version: "v1"}: {Group: 16100, Version: 21},
+		{Group: "example.com", Version: "v1alpha1"}:            {Group: 1000, Version: 100},
+	} {
+		if got := discovery.PrioritiesOf(gv); got != want {
+			t.Errorf("%s: %v, want %v", gv, got, want)
+		}
+	}
+}

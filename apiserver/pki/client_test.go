@@ -1,0 +1,75 @@
+package pki_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kelson.dev/apiserver/pki"
+)
+
+// AGG-01
+func TestClientFilesAreReadAgain(t *testing.T) {
+	authority, err := pki.NewAuthority("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	issue := func(name string) {
+		t.Helper()
+		pair, err := authority.Client(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for file, data := range map[string][]byte{cert: pair.CertPEM, key: pair.KeyPEM} {
+			if err := os.WriteFile(file, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := pki.ClientFiles(cert, key); err == nil {
+		t.Error("no error without files")
+	}
+	issue("one")
+	present, err := pki.ClientFiles(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(name string) {
+		t.Helper()
+		if pair, err := present(nil); err != nil || pair.Leaf.Subject.CommonName != name {
+			t.Errorf("%v, %v; want %s", pair, err, name)
+		}
+	}
+	want("one")
+	issue("two")
+	want("two")
+	if err := os.WriteFile(key, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want("two")
+}
+
+func TestClientCertificatesAreRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		authority, err := pki.NewAuthority("test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		present := authority.ClientCertificate("front-proxy")
+		first, err := present(nil)
+		if err != nil || first.Leaf.Subject.CommonName != "front-proxy" {
+			t.Fatal(first, err)
+		}
+		if again, err := present(nil); again != first {
+			t.Error("a second certificate", err)
+		}
+		time.Sleep(350 * 24 * time.Hour)
+		if later, err := present(nil); err != nil || later == first || !time.Now().Before(later.Leaf.NotAfter) {
+			t.Error("not renewed", err)
+		}
+	})
+}
