@@ -19,14 +19,6 @@ const maxColumns = 100
 // output of examples cannot be wrapped either.
 var unwrappable = regexp.MustCompile(`^//(go:|lint:|nolint|export |\s*\+|\t|    |\s*\S+$)`)
 
-// unwrapped lists folders and files whose comments still exceed the width. Remove an entry when its
-// comments fit; do not add one.
-var unwrapped = []string{
-	"apiserver/authn", "apiserver/authz", "apiserver/crd", "apiserver/rest",
-	"kubernetes/builtin/codec.go", "kubernetes/builtin/dataobjects.go",
-	"kubernetes/builtin/managedfields", "kubernetes/controllers", "operator",
-}
-
 // TestCommentWidth rejects Go comments that are wider than maxColumns, except for those that cannot
 // be wrapped and generated files.
 func TestCommentWidth(t *testing.T) {
@@ -34,8 +26,6 @@ func TestCommentWidth(t *testing.T) {
 	if err != nil {
 		t.Skip("needs a git checkout: ", err)
 	}
-	found := map[string]bool{} // entries of unwrapped that still have wide comments
-next:
 	for name := range strings.FieldsSeq(string(out)) {
 		src, err := os.ReadFile(name)
 		if os.IsNotExist(err) {
@@ -48,18 +38,7 @@ next:
 			continue
 		}
 		for _, line := range wideComments(src) {
-			for _, prefix := range unwrapped {
-				if name == prefix || strings.HasPrefix(name, prefix+"/") {
-					found[prefix] = true
-					continue next
-				}
-			}
 			t.Errorf("%s:%d: wrap the comment at %d columns, or put it above the line", name, line, maxColumns)
-		}
-	}
-	for _, prefix := range unwrapped {
-		if !found[prefix] {
-			t.Errorf("%s has no wide comments: remove it from unwrapped", prefix)
 		}
 	}
 }

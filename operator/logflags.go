@@ -141,7 +141,8 @@ func (f *logFlags) setDefaults(log *slog.Logger) {
 	slog.SetDefault(log)
 	klog.SetSlogLogger(log)
 	var verbosity klog.Level
-	_ = verbosity.Set(strconv.Itoa(max(0, int(slog.LevelInfo-f.minLevel())/4))) // an integer is valid
+	// an integer is valid
+	_ = verbosity.Set(strconv.Itoa(max(0, int(slog.LevelInfo-f.minLevel())/4)))
 }
 
 // stackHandler adds a stack trace to records from a level on.

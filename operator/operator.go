@@ -40,8 +40,8 @@ type (
 type Deps struct {
 	// Client reads from the cache and writes to the API server.
 	Client Client
-	// Live reads from the API server, for reads that must not come from the cache. Its writes are like
-	// those of Client: in the trace, and seen by the reads of Client.
+	// Live reads from the API server, for reads that must not come from the cache. Its writes are
+	// like those of Client: in the trace, and seen by the reads of Client.
 	Live Client
 	// Events records Events about objects, in the cluster of the object. Events.In(ctx) records all
 	// Events in the cluster of the reconcile.
@@ -53,14 +53,14 @@ type Deps struct {
 	// Watch adds a source to the controller while it runs, for kinds that are not known earlier.
 	// stop removes it.
 	Watch func(controller.Source) (stop func(), err error)
-	// WatchFor makes the watches in opts (Owns, OwnsKind, Watches and WatchesKind) those of the object
-	// of the reconcile, in addition to the controller's own. It replaces those of the object's earlier
-	// calls; without opts, it removes them. A watch runs while at least one object needs it, and then
-	// ends, with its cache. An object that is deleted needs none. The objects that exist when a
-	// watch begins are events, too.
+	// WatchFor makes the watches in opts (Owns, OwnsKind, Watches and WatchesKind) those of the
+	// object of the reconcile, in addition to the controller's own. It replaces those of the
+	// object's earlier calls; without opts, it removes them. A watch runs while at least one object
+	// needs it, and then ends, with its cache. An object that is deleted needs none. The objects
+	// that exist when a watch begins are events, too.
 	//
-	// Two watches are the same if they are of the same function (Owns or Watches), kind and Go type;
-	// the predicates and the mapping function are then those of the first.
+	// Two watches are the same if they are of the same function (Owns or Watches), kind and Go
+	// type; the predicates and the mapping function are then those of the first.
 	//
 	// ctx is that of the reconcile.
 	WatchFor func(ctx context.Context, opts ...Option) error

@@ -161,7 +161,8 @@ func TestWebhookStory(t *testing.T) {
 	ctx := t.Context()
 	crd := &unstructured.Unstructured{}
 	must(t, crd.UnmarshalJSON([]byte(boatCRD)))
-	eventually(t, func() error { return c.Create(ctx, crd) }) // another test's may be on its way out
+	// another test's may be on its way out
+	eventually(t, func() error { return c.Create(ctx, crd) })
 	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
 
 	stop := startOperator(t, operator.Config{REST: cfg, Webhooks: manager.WebhookConfig{Local: true, Address: "127.0.0.1:0"}},
@@ -228,7 +229,8 @@ func TestCABundleIsInjected(t *testing.T) {
 		"conversionReviewVersions": []any{"v1"},
 		"clientConfig":             map[string]any{"service": map[string]any{"namespace": "default", "name": "hooks", "path": "/convert"}},
 	}}, "spec", "conversion"))
-	eventually(t, func() error { return c.Create(ctx, crd) }) // another test's may be on its way out
+	// another test's may be on its way out
+	eventually(t, func() error { return c.Create(ctx, crd) })
 	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
 
 	path, none, ignore := "/validate-sea-kelson-dev-v2-boat", admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Ignore

@@ -36,7 +36,8 @@ func TestDiscoveryClient(t *testing.T) {
 		for _, list := range lists {
 			for _, r := range list.APIResources {
 				line := []string{list.GroupVersion, r.Name, r.Kind}
-				if !strings.Contains(r.Name, "/") { // client-go gives subresources the singular name, but only from the aggregated form
+				// client-go gives subresources the singular name, but only from the aggregated form
+				if !strings.Contains(r.Name, "/") {
 					line = append(line, r.SingularName, strings.Join(r.ShortNames, ","), strings.Join(r.Categories, ","))
 				}
 				resources = append(resources, strings.Join(append(line, strings.Join(r.Verbs, ",")), " "))

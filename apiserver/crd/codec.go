@@ -46,7 +46,8 @@ func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 	if err != nil {
 		return nil, nil, unreadable(c.name, gvkOf(u), body, err)
 	}
-	binary := mediaType == resource.MediaCBOR // Kubernetes ignores strict-validation errors for CBOR
+	// Kubernetes ignores strict-validation errors for CBOR
+	binary := mediaType == resource.MediaCBOR
 	unknown, err := c.complete(u, !binary)
 	if err != nil {
 		return nil, nil, unreadable(c.name, gvkOf(u), body, err)

@@ -19,7 +19,8 @@ import (
 // setStatus sets the accepted names and the conditions of a definition, and claims the names. undo
 // releases them if the write fails.
 func (d *Definitions) setStatus(crd *apiextensions.CustomResourceDefinition) (undo func()) {
-	crd.Status.Conditions = slices.Clone(crd.Status.Conditions) // the strategy shares them with the old object
+	// the strategy shares them with the old object
+	crd.Status.Conditions = slices.Clone(crd.Status.Conditions)
 	refusal, release := d.names.accept(crd)
 	setNamesAccepted(crd, refusal)
 	setEstablished(crd)

@@ -21,7 +21,8 @@ func (c *compiled) convert(u *unstructured.Unstructured, version string) (*unstr
 	if from.GroupVersion() == to {
 		return u, nil
 	}
-	if _, err := c.version(version); err != nil { // for example, managedFields name a version that was removed
+	// for example, managedFields name a version that was removed
+	if _, err := c.version(version); err != nil {
 		return nil, fmt.Errorf("request to convert CR to an invalid group/version: %s", to)
 	}
 	if _, err := c.version(from.Version); err != nil || from.Group != c.group {

@@ -37,12 +37,13 @@ type Config struct {
 // Definitions manages the custom kinds of one control plane. All methods are safe for concurrent
 // use.
 type Definitions struct {
-	store      *store.Store
-	registry   *resource.Registry
-	objects    func() resource.Objects
-	scheme     *runtime.Scheme
-	resource   *resource.Resource
-	converters func() (*conversion.CRConverterFactory, error) // created for the first conversion by a webhook
+	store    *store.Store
+	registry *resource.Registry
+	objects  func() resource.Objects
+	scheme   *runtime.Scheme
+	resource *resource.Resource
+	// created for the first conversion by a webhook
+	converters func() (*conversion.CRConverterFactory, error)
 	names      nameTable
 	// noFastPaths is Config.NoFastPaths.
 	noFastPaths bool

@@ -167,6 +167,7 @@ func (m *models) tracked(library resource.FieldManager, types managedfields.Type
 	}
 	return fastfields.New(fastfields.Config{
 		Library: library, Types: types, Cache: m.fields, Kind: m.gvk(version), Subresource: subresource, Reset: names, Shape: m.versions[version].shape(),
-		Default: func(u *unstructured.Unstructured) { _ = m.applyDefaults(u) }, // without a usable schema there are none
+		// without a usable schema there are none
+		Default: func(u *unstructured.Unstructured) { _ = m.applyDefaults(u) },
 	}), nil
 }

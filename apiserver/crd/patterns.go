@@ -13,15 +13,16 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
-// Matching a pattern takes up to one step for each instruction of the compiled pattern and each byte
-// of the value. A step of the worst patterns takes about 25 ns. Kubernetes has no limit: a pattern of
-// a thousand optional parts takes seconds on a value of 64 KB, and no request can cancel it.
+// Matching a pattern takes up to one step for each instruction of the compiled pattern and each
+// byte of the value. A step of the worst patterns takes about 25 ns. Kubernetes has no limit: a
+// pattern of a thousand optional parts takes seconds on a value of 64 KB, and no request can cancel
+// it.
 const (
 	// maxValueSteps limits one value, to less than half a second. Patterns of names, quantities and
 	// addresses have 10 to 1,000 instructions, which allows values of 16 KB to 1.6 MB.
 	maxValueSteps = 16 << 20
-	// freeSteps is for all values of an object. Beyond them, the time of matching is measured, because
-	// most patterns reject or accept long before the worst case.
+	// freeSteps is for all values of an object. Beyond them, the time of matching is measured,
+	// because most patterns reject or accept long before the worst case.
 	freeSteps = 64 << 20
 	// maxMatching limits the measured time.
 	maxMatching = time.Second
@@ -43,8 +44,8 @@ func (v patterned) Validate(object any, options ...validation.ValidationOption) 
 	return v.SchemaValidator.Validate(object, options...)
 }
 
-// ValidateUpdate allows what the old object already had, so that objects from before a change of the
-// schema can still be updated.
+// ValidateUpdate allows what the old object already had, so that objects from before a change of
+// the schema can still be updated.
 func (v patterned) ValidateUpdate(object, old any, options ...validation.ValidationOption) *validate.Result {
 	if err := v.patterns.check(object); err != nil && v.patterns.check(old) == nil {
 		return &validate.Result{Errors: []error{err}}

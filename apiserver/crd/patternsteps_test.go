@@ -7,8 +7,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// Many values that each take little: beyond the free steps the time of matching decides, so ordinary
-// patterns on many values pass.
+// Many values that each take little: beyond the free steps the time of matching decides, so
+// ordinary patterns on many values pass.
 func TestMatchingManyValues(t *testing.T) {
 	schema := func(pattern string) *spec.Schema {
 		return spec.ArrayProperty(&spec.Schema{SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{"string"}, Pattern: pattern}})
@@ -23,7 +23,8 @@ func TestMatchingManyValues(t *testing.T) {
 	address := `^(` + octet + `\.){3}` + octet + `(/([12]?[0-9]|3[0-2]))?$|^([0-9a-f]{1,4}:){7}[0-9a-f]{1,4}$`
 	addresses := patternsOf(schema(address))
 	const one = "2001:0db8:0000:0000:0000:ff00:0042:8329"
-	n := int(freeSteps/(addresses.items.instructions*int64(len(one)))) + 1000 // a thousand are measured
+	// a thousand are measured
+	n := int(freeSteps/(addresses.items.instructions*int64(len(one)))) + 1000
 	if err := addresses.check(list(n, one)); err != nil {
 		t.Errorf("%d addresses: %v", n, err)
 	}

@@ -7,9 +7,10 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// differ reports that two unstructured objects certainly differ outside of metadata: one has a field that the other lacks (as
-// after the first write of status), or a scalar differs. Most writes change such a field, and differ costs a fraction of a full
-// comparison. false means that a full comparison must decide.
+// differ reports that two unstructured objects certainly differ outside of metadata: one has a
+// field that the other lacks (as after the first write of status), or a scalar differs. Most writes
+// change such a field, and differ costs a fraction of a full comparison. false means that a full
+// comparison must decide.
 func differ(a, b runtime.Object) bool {
 	x, ok := a.(*unstructured.Unstructured)
 	if !ok {

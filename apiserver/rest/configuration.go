@@ -7,9 +7,10 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// plainJSON reads an applied configuration that is JSON of a kind that means the same as YAML: which is what clients send, though they
-// call it YAML. It costs a tenth of reading YAML. ok is false where the two could differ, or where there is something to complain of: then
-// it must be read as YAML.
+// plainJSON reads an applied configuration that is JSON of a kind that means the same as YAML:
+// which is what clients send, though they call it YAML. It costs a tenth of reading YAML. ok is
+// false where the two could differ, or where there is something to complain of: then it must be
+// read as YAML.
 func plainJSON(body []byte) (config map[string]any, ok bool) {
 	if len(body) == 0 || body[0] != '{' {
 		return nil, false

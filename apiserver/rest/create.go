@@ -138,7 +138,8 @@ func (s *scope) decodeNew(body []byte, media string, opts *metav1.CreateOptions)
 	}
 	s.name = object.GetName()
 	if s.res.Behavior.IsNamespace {
-		s.ctx = request.WithNamespace(s.ctx, s.name) // admission sees a namespace as an object in itself
+		// admission sees a namespace as an object in itself
+		s.ctx = request.WithNamespace(s.ctx, s.name)
 	}
 	upstream.WipeObjectMetaSystemFields(object)
 	return hub, upstream.EnsureObjectNamespaceMatchesRequestNamespace(s.namespace, object)

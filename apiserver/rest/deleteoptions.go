@@ -44,7 +44,8 @@ func (s *scope) decodeDeleteOptions(body []byte, opts *metav1.DeleteOptions) err
 		return err
 	}
 	codecs := serializer.NewCodecFactory(metainternal.Scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
-	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), media) // the codecs have every media type that BodyMedia returns
+	// the codecs have every media type that BodyMedia returns
+	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), media)
 	kind := metav1.SchemeGroupVersion.WithKind("DeleteOptions")
 	obj, _, err := codecs.DecoderToVersion(info.Serializer, kind.GroupVersion()).Decode(body, &kind, opts)
 	if err != nil {

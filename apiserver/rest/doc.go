@@ -16,9 +16,10 @@
 //
 // Writes are optimistic: a verb computes the new state from the current one and commits it on the
 // condition that the object has not changed. The type write is that transaction. It runs the kind's
-// hooks, commits what hooks and admission plugins add, and undoes what hooks allocated if it does not
-// commit. If another write came first, the verb computes the state again from the newer one; the
-// client gets 409 only if it sent a resourceVersion. A write that changes nothing is not stored.
+// hooks, commits what hooks and admission plugins add, and undoes what hooks allocated if it does
+// not commit. If another write came first, the verb computes the state again from the newer one;
+// the client gets 409 only if it sent a resourceVersion. A write that changes nothing is not
+// stored.
 //
 // Objects are bytes. A response in JSON and the storage version copies the stored bytes; other
 // encodings are produced once per revision and shared ([store.Object.Memo], [store.Event.Memo]). A

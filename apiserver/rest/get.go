@@ -82,7 +82,8 @@ func (h *Handler) fresh(ctx context.Context) (*store.Snapshot, error) {
 // are unreachable.
 func unavailable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return apierrors.NewTimeoutError("the newest state could not be read in time: "+err.Error(), 0) // the deadline of the request passed
+		// the deadline of the request passed
+		return apierrors.NewTimeoutError("the newest state could not be read in time: "+err.Error(), 0)
 	}
 	return apierrors.NewServiceUnavailable("the newest state could not be read: " + err.Error())
 }

@@ -64,7 +64,8 @@ func (p *patcher) jsonPatch(before []byte) (after []byte, strict []error, err er
 	if !p.lenient() {
 		var ops []jsonPatchOp
 		if strict, err = kjson.UnmarshalStrict(p.body, &ops); err != nil {
-			words := strings.ReplaceAll(err.Error(), "rest.jsonPatchOp", "handlers.jsonPatchOp") // Kubernetes names its own type
+			// Kubernetes names its own type
+			words := strings.ReplaceAll(err.Error(), "rest.jsonPatchOp", "handlers.jsonPatchOp")
 			return nil, nil, apierrors.NewBadRequest("error decoding patch: " + words)
 		}
 		for i, err := range strict {

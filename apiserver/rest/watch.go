@@ -108,7 +108,8 @@ type watcher struct {
 	sending   metrics.Watch
 	done      <-chan struct{} // closed when the client disconnects or the server shuts down
 	flusher   http.Flusher
-	message   func(frame []byte) error // sends a frame as one WebSocket message; nil: frames are written
+	// sends a frame as one WebSocket message; nil: frames are written
+	message   func(frame []byte) error
 	bookmarks bool
 	cursor    *store.Cursor
 	snap      *store.Snapshot // the state to send first; nil: none, or sent

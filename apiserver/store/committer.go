@@ -314,8 +314,8 @@ func (c *committer) prepare(r *request, events []*Event) []*Event {
 	return events
 }
 
-// check returns an error if the precondition of an op that writes nothing fails. batch are the events
-// of the requests before it, which are not published yet.
+// check returns an error if the precondition of an op that writes nothing fails. batch are the
+// events of the requests before it, which are not published yet.
 func (c *committer) check(op *Op, d *draft, batch []*Event) error {
 	if !op.whole() {
 		now, _ := c.view.objects.Get(d.path)

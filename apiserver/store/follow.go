@@ -14,8 +14,8 @@ import (
 //
 // Follow is the loop of every reader that handles events as they come. Three readers use a [Cursor]
 // directly: a watch of the API, which must end when events are gone; derived.Fold, which reads
-// events only when its value is read; and flowcontrol, which waits for more than the store. Await is
-// for readers that need the newest state alone.
+// events only when its value is read; and flowcontrol, which waits for more than the store. Await
+// is for readers that need the newest state alone.
 func (s *Store) Follow(ctx context.Context, resource string, begin func(*Snapshot), each func(events []*Event)) error {
 	for {
 		sn := s.Snapshot()

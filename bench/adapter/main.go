@@ -4,9 +4,9 @@
 //
 //	go run ./bench/adapter -kelson bin/kelson -programs bin/adapter/cluster-api -crds DIR -docs docs/internals/benchmarks.md
 //
-// For each side it starts a server with Cluster API's definitions and the program, creates Clusters,
-// and waits until the program has nothing more to do. It then starts the program again, on the same
-// objects. The sides alternate; figures are medians over the rounds.
+// For each side it starts a server with Cluster API's definitions and the program, creates
+// Clusters, and waits until the program has nothing more to do. It then starts the program again,
+// on the same objects. The sides alternate; figures are medians over the rounds.
 package main
 
 import (

@@ -35,7 +35,8 @@ type program struct {
 
 // startProgram starts Cluster API's core manager.
 func startProgram(ctx context.Context, dir, executable, kubeconfig string) (*program, error) {
-	if _, err := os.ReadFile(executable); err != nil { // into memory, so that reading it is not measured
+	// into memory, so that reading it is not measured
+	if _, err := os.ReadFile(executable); err != nil {
 		return nil, err
 	}
 	ports := [3]string{}

@@ -179,7 +179,8 @@ func TestDelegated(t *testing.T) {
 	url := serve(t, "--kubeconfig="+c.env.Kubeconfig(t))
 	token := c.token(t)
 	client := func(pair *tls.Certificate) *http.Client {
-		config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the authority of the server is in its own directory
+		// the authority of the server is in its own directory
+		config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec
 		if pair != nil {
 			config.Certificates = []tls.Certificate{*pair}
 		}

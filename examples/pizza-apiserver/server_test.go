@@ -78,7 +78,8 @@ func TestPizzaOnAServer(t *testing.T) {
 			if time.Now().After(until) {
 				t.Fatalf("%s is not available: %s", version, conditions)
 			}
-			time.Sleep(100 * time.Millisecond) // a real server in another process has no virtual time
+			// a real server in another process has no virtual time
+			time.Sleep(100 * time.Millisecond)
 		}
 	}
 	for _, step := range []struct{ args, want string }{

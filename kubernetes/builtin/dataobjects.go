@@ -111,7 +111,8 @@ func soundMetadata(ctx context.Context, m *metav1.ObjectMeta) bool {
 		}
 	}
 	for _, finalizer := range m.Finalizers {
-		if !isQualified(finalizer) || !strings.Contains(finalizer, "/") { // finalizers without a domain have other rules
+		// finalizers without a domain have other rules
+		if !isQualified(finalizer) || !strings.Contains(finalizer, "/") {
 			return false
 		}
 	}

@@ -7,8 +7,8 @@
 //
 //	mgr, err := adapter.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{…})
 //
-// The program keeps controller-runtime's builder, controllers and webhooks. Its cache and client are
-// the library's: reads see the program's own writes, and reconciles can be traced.
+// The program keeps controller-runtime's builder, controllers and webhooks. Its cache and client
+// are the library's: reads see the program's own writes, and reconciles can be traced.
 //
 // # Single reconcilers
 //

@@ -80,7 +80,8 @@ func copied[T any](from, to T) T {
 	return to
 }
 
-// twins do the same to two namespaces of one server: one by our client, one by controller-runtime's.
+// twins do the same to two namespaces of one server: one by our client, one by
+// controller-runtime's.
 type twins struct {
 	*rand.Rand
 	ours   client.Client
@@ -683,7 +684,8 @@ func (w *twins) deletes(t *testing.T, c calls, obj [2]client.Object) calls {
 	there := w.read(t, obj)
 	for n := range obj {
 		for i := range mine {
-			if o, ok := mine[i].(client.DeleteAllOfOptions); ok { // the same as one of a single delete
+			// the same as one of a single delete
+			if o, ok := mine[i].(client.DeleteAllOfOptions); ok {
 				ours[n], theirs[n] = append(ours[n], o.DeleteOptions), append(theirs[n], &yours[i].(*crclient.DeleteAllOfOptions).DeleteOptions)
 				continue
 			}

@@ -11,7 +11,8 @@ import (
 // leader wrote.
 type handover struct {
 	cache *cluster.Cache
-	turn  chan struct{} // has a value while no reconcile catches up; closed when the caches have caught up
+	// has a value while no reconcile catches up; closed when the caches have caught up
+	turn chan struct{}
 }
 
 func newHandover(c *cluster.Cache) *handover {

@@ -16,8 +16,8 @@ import (
 	"kelson.dev/operator/internal/apitest"
 )
 
-// RUN-10: the first reconcile of a new leader waits until the caches have caught up with the server;
-// an error is retried by the next reconcile, and later ones do not ask again.
+// RUN-10: the first reconcile of a new leader waits until the caches have caught up with the
+// server; an error is retried by the next reconcile, and later ones do not ask again.
 func TestHandover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps)

@@ -40,7 +40,8 @@ var _ crmanager.Manager = (*Manager)(nil)
 // have the same meaning, except:
 //
 //   - Cache.NewInformer has no effect, and a warning says so.
-//   - With a NewCache or NewClient function of the caller's, the manager uses what it returns; reads
+//   - With a NewCache or NewClient function of the caller's, the manager uses what it returns;
+//     reads
 //     see own writes only if both are the library's.
 //   - Cache.EnableWatchBookmarks and Client.Cache.EnableReadYourWritesConsistency have no effect:
 //     watches always accept bookmarks, and reads always see own writes.

@@ -72,7 +72,8 @@ func declared(d ast.Decl, found map[string]bool) {
 					}
 					return true
 				})
-				// An alias, or an instance of a generic type, has the members of what it stands for.
+				// An alias, or an instance of a generic type, has the members of what it stands
+				// for.
 				for _, other := range idents(spec.Type) {
 					found[spec.Name.Name+"="+other] = true
 				}

@@ -146,9 +146,9 @@ func (c *traced) note(other string, reqs ...crreconcile.Request) {
 	}
 }
 
-// learnKind finds out which kind a controller reconciles: events of the kind queue the name of their
-// own object. If several kinds do, it is the one that the controller is named after. The caller
-// holds the lock.
+// learnKind finds out which kind a controller reconciles: events of the kind queue the name of
+// their own object. If several kinds do, it is the one that the controller is named after. The
+// caller holds the lock.
 func (c *traced) learnKind(d *delivery, req crreconcile.Request) {
 	obj := d.event.Object
 	if c.kind == d.kind || obj == nil || obj.GetName() != req.Name || obj.GetNamespace() != req.Namespace {

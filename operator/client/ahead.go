@@ -32,8 +32,9 @@ type pipeline struct {
 	client  *restClient
 	asked   int64 // the limit that the caller asked for
 	buffers chan *bytes.Buffer
-	size    atomic.Int64 // average size in bytes of an object in the last page; 0 before the first page
-	cancel  context.CancelFunc
+	// average size in bytes of an object in the last page; 0 before the first page
+	size   atomic.Int64
+	cancel context.CancelFunc
 }
 
 // page is one page of a list, undecoded.
@@ -146,7 +147,8 @@ func (l *pipeline) read(ctx context.Context, r request, p *page) error {
 	limit, _ := strconv.ParseInt(r.query.Get("limit"), 10, 64)
 	expected := min(limit*l.size.Load(), pageBytes)
 	p.buffer.Reset()
-	p.buffer.Grow(int(expected + expected/8)) // a buffer that grows during the read is copied repeatedly
+	// a buffer that grows during the read is copied repeatedly
+	p.buffer.Grow(int(expected + expected/8))
 	resp, err := l.client.send(ctx, r)
 	if err != nil {
 		return err

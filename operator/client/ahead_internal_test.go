@@ -86,9 +86,10 @@ func TestContinueIn(t *testing.T) {
 // beginning until it was asked for the page behind.
 type slowPages struct {
 	count int
-	spoil map[int]string  // what pages are instead
-	asked []chan struct{} // for every page, closed when it is; that is once, and a panic if it is asked for again
-	had   atomic.Int32    // how many pages were asked for
+	spoil map[int]string // what pages are instead
+	// for every page, closed when it is; that is once, and a panic if it is asked for again
+	asked []chan struct{}
+	had   atomic.Int32 // how many pages were asked for
 }
 
 func newSlowPages(t *testing.T, count int) (*slowPages, Client) {

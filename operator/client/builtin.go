@@ -46,7 +46,8 @@ var builtinGroups = map[string]string{
 	"storagemigration":      "storagemigration.k8s.io",
 }
 
-var builtinKinds sync.Map // reflect.Type → schema.GroupVersionKind; empty for other types than Kubernetes'
+// reflect.Type → schema.GroupVersionKind; empty for other types than Kubernetes'
+var builtinKinds sync.Map
 
 // builtinKind returns the kind of a type of Kubernetes.
 func builtinKind(obj runtime.Object) (schema.GroupVersionKind, bool) {

@@ -101,7 +101,8 @@ func TestWritesAfterServerClosedConnections(t *testing.T) {
 			for n := range 6 {
 				if n%2 == 1 {
 					https.CloseClientConnections()
-					for begin := time.Now(); open.Load() > 0 && time.Since(begin) < 10*time.Second; { // net/http's own goroutines notice it
+					// net/http's own goroutines notice it
+					for begin := time.Now(); open.Load() > 0 && time.Since(begin) < 10*time.Second; {
 						time.Sleep(time.Millisecond)
 					}
 				}

@@ -59,11 +59,11 @@ type Config struct {
 type Plain struct {
 	// Applies makes Apply send a server-side apply also for objects that are known to be missing
 	// (WriteOptions.New). Otherwise it creates them, and the create owns its fields as the manager
-	// NAME:apply. With Applies, an Apply of an object that was created this way transfers the fields
-	// to the manager NAME, so that nothing of NAME:apply is left.
+	// NAME:apply. With Applies, an Apply of an object that was created this way transfers the
+	// fields to the manager NAME, so that nothing of NAME:apply is left.
 	Applies bool
-	// Statuses makes the client send each StatusPatch as a merge patch. Otherwise it sends an update
-	// if that has the same effect.
+	// Statuses makes the client send each StatusPatch as a merge patch. Otherwise it sends an
+	// update if that has the same effect.
 	Statuses bool
 	// IsCustom, if not nil, reports whether a kind is served from a CustomResourceDefinition. By
 	// default the client asks the server once per kind, before the first update of a status, by a
@@ -85,10 +85,12 @@ type restClient struct {
 	off      Plain
 	texts    sync.Pool // of *sharing, for responses whose values callers may change
 	parts    sync.Pool // of *sharing, for responses whose values no caller changes
-	plain    sync.Map  // by kind: whether creates in place of applies have only the fields of the document
-	custom   sync.Map  // by kind: whether it is a custom resource
+	// by kind: whether creates in place of applies have only the fields of the document
+	plain  sync.Map
+	custom sync.Map // by kind: whether it is a custom resource
 
-	messages, noMessages atomic.Bool // whether the server has sent protobuf, and whether it rejects protobuf
+	// whether the server has sent protobuf, and whether it rejects protobuf
+	messages, noMessages atomic.Bool
 }
 
 var _ Client = (*restClient)(nil)

@@ -120,7 +120,8 @@ func (c *restClient) create(ctx context.Context, e endpoint, r request, obj Obje
 		return false, err
 	case dropped != "":
 		c.plain.Store(e.kind, false)
-		return o.DryRun, nil // the response to the apply describes the error in the field, if there is one
+		// the response to the apply describes the error in the field, if there is one
+		return o.DryRun, nil
 	}
 	if _, known := c.plain.Load(e.kind); !known {
 		created := createdFields(obj, manager)

@@ -106,7 +106,8 @@ func droppedIn(sent, got reflect.Value, top bool) string {
 		}
 		if top {
 			switch sent.Type().Field(i).Name {
-			case "TypeMeta", "ObjectMeta", "Status", "StringData": // a Secret's StringData becomes its Data
+			// a Secret's StringData becomes its Data
+			case "TypeMeta", "ObjectMeta", "Status", "StringData":
 				continue
 			}
 		}

@@ -105,7 +105,8 @@ func notePartialItems(data []byte, list ObjectList) {
 		return // then decoding failed too
 	}
 	n := 0
-	_ = meta.EachListItem(list, func(item runtime.Object) error { // returns only errors of the function
+	// returns only errors of the function
+	_ = meta.EachListItem(list, func(item runtime.Object) error {
 		if obj, ok := item.(Object); ok && n < len(raw) {
 			notePartial(obj, jsondecode.Status(raw[n], obj))
 		}

@@ -90,7 +90,8 @@ func TestApplyDocument(t *testing.T) {
 			must(t, err)
 			var got map[string]any
 			must(t, json.Unmarshal(data, &got))
-			// Left out by some versions of the types and written by others; an empty map either way.
+			// Left out by some versions of the types and written by others; an empty map either
+			// way.
 			if spec, ok := got["spec"].(map[string]any); ok && spec["containers"] == nil {
 				delete(spec, "containers")
 			}

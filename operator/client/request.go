@@ -71,7 +71,8 @@ func (c *restClient) send(ctx context.Context, r request) (*http.Response, error
 		}
 		req.URL, req.Host = &target, target.Host
 		req.Header.Set("Accept", r.accept)
-		req.Header.Set("User-Agent", c.agent) // otherwise the transport sets it, on a copy of the request
+		// otherwise the transport sets it, on a copy of the request
+		req.Header.Set("User-Agent", c.agent)
 		if r.contentType != "" {
 			req.Header.Set("Content-Type", r.contentType)
 		}

@@ -101,7 +101,8 @@ func (s *sharing) object(obj runtime.Object) {
 	}
 	if _, isList := obj.(ObjectList); isList {
 		if _, isObject := obj.(Object); !isObject {
-			_ = meta.EachListItem(obj, func(item runtime.Object) error { s.object(item); return nil }) // returns only errors of the function
+			// returns only errors of the function
+			_ = meta.EachListItem(obj, func(item runtime.Object) error { s.object(item); return nil })
 			return
 		}
 	}

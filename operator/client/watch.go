@@ -82,7 +82,8 @@ func (s *stream) close()                         { s.once.Do(func() { _ = s.body
 func (s *stream) run() {
 	defer close(s.events)
 	var before []decoded // the previous batch
-	var sent chan bool   // result of sending that batch, while it is being sent: whether to continue
+	// result of sending that batch, while it is being sent: whether to continue
+	var sent chan bool
 	defer func() {
 		if sent != nil {
 			<-sent

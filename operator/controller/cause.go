@@ -15,7 +15,8 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// Cause returns a tracer's description of an event about an object of a kind. The tracer may be nil.
+// Cause returns a tracer's description of an event about an object of a kind. The tracer may be
+// nil.
 func Cause(t *trace.Tracer, kind string, e Event) trace.Cause {
 	return (&kindHandler{tracer: t, kind: kind}).cause(e)
 }

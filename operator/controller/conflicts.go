@@ -15,9 +15,9 @@ type conflicts struct {
 }
 
 const (
-	// persistentConflicts is the number of conflicts in a row from which on they are not chance: the
-	// cache does not catch up, or two writers overwrite each other. With the default backoff, it is
-	// reached after five seconds.
+	// persistentConflicts is the number of conflicts in a row from which on they are not chance:
+	// the cache does not catch up, or two writers overwrite each other. With the default backoff,
+	// it is reached after five seconds.
 	persistentConflicts = 10
 	maxConflicting      = 1024
 )

@@ -66,8 +66,8 @@ type Metrics interface {
 	Ended(outcome string, took time.Duration)
 	// Panicked is called after a Reconcile panicked.
 	Panicked()
-	// PersistentConflict is called after a Reconcile that hit a conflict for at least the tenth time
-	// in a row for its object.
+	// PersistentConflict is called after a Reconcile that hit a conflict for at least the tenth
+	// time in a row for its object.
 	PersistentConflict()
 }
 

@@ -178,7 +178,8 @@ func TestEchoesOfInformerReads(t *testing.T) {
 		},
 	}
 	for _, form := range []informer.Form{informer.Full, informer.Compact, informer.Metadata} {
-		for _, dynamic := range []bool{false, true} { // the informer can't show what is written in another form
+		// the informer can't show what is written in another form
+		for _, dynamic := range []bool{false, true} {
 			for name, read := range reads {
 				t.Run(fmt.Sprint(form, " dynamic ", dynamic, " ", name), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
@@ -211,7 +212,8 @@ func TestEchoesOfInformerReads(t *testing.T) {
 							time.Sleep(time.Millisecond)
 						}
 						time.Sleep(lag / 2)
-						again <- reconcile.Request{NamespacedName: one} // after the write, before its event
+						// after the write, before its event
+						again <- reconcile.Request{NamespacedName: one}
 						time.Sleep(24 * time.Hour)
 						if seen.Load() == 0 {
 							t.Errorf("no reconcile saw the write, %d did not", count.Load())

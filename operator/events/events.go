@@ -56,8 +56,8 @@ type Config struct {
 	// Client determines the kinds of the objects that events are about, and writes the events if
 	// there are no Sinks; required.
 	Client client.Client
-	// Sinks receive the events; ToServer(Client) if nil. With an empty slice, only sinks added later
-	// do.
+	// Sinks receive the events; ToServer(Client) if nil. With an empty slice, only sinks added
+	// later do.
 	Sinks []Sink
 	// Log, if not nil, receives errors of sinks.
 	Log *slog.Logger

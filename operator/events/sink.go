@@ -12,8 +12,8 @@ import (
 )
 
 // Sink receives events, one at a time and in the order in which they were recorded. It may block
-// until ctx ends; it then delays no other sink. It must not modify an event, which all sinks share, and must be
-// safe for concurrent use if several Broadcasters have it. The Broadcaster logs errors.
+// until ctx ends; it then delays no other sink. It must not modify an event, which all sinks share,
+// and must be safe for concurrent use if several Broadcasters have it. The Broadcaster logs errors.
 //
 // ctx lives until the FlushTimeout after Run's context has ended.
 type Sink interface {
@@ -94,8 +94,8 @@ func (b *Broadcaster) send(e *corev1.Event) {
 // Run passes events to the sinks until ctx ends, and then those that wait, for at most the
 // FlushTimeout. It returns nil. It must not be called while it runs.
 func (b *Broadcaster) Run(ctx context.Context) error {
-	// The context for sinks lives longer than ctx, so that waiting events are written and a write in
-	// progress is not canceled.
+	// The context for sinks lives longer than ctx, so that waiting events are written and a write
+	// in progress is not canceled.
 	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(b.cfg.FlushTimeout, cancel) })

@@ -50,7 +50,8 @@ func TestSinks(t *testing.T) {
 		fast, slow := &collector{}, &collector{slow: time.Minute}
 		f.Add(fast)
 		f.Add(slow)
-		f.Add(events.SinkFunc(func(context.Context, *corev1.Event) error { return errors.New("no") })) // stops no other
+		// stops no other
+		f.Add(events.SinkFunc(func(context.Context, *corev1.Event) error { return errors.New("no") }))
 		var want []string
 		for n := range 30 {
 			f.Event(pod("a"), "Normal", "R", fmt.Sprint(n))

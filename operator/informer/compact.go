@@ -34,8 +34,9 @@ type compact struct {
 	packer *pack.Packer
 	spaces sync.Pool // *[]byte
 
-	mu     sync.Mutex
-	recent [2]struct { // the objects decoded last: each index function is called with them separately
+	mu sync.Mutex
+	// the objects decoded last: each index function is called with them separately
+	recent [2]struct {
 		packed *packed
 		whole  client.Object
 	}

@@ -16,10 +16,10 @@ import (
 )
 
 // doubts are the objects for which the outcome of a write is unknown: the request was sent, and the
-// response was lost or is an error of the server (5xx). The overlay can't have the state that such a
-// write may have produced. So before the next read of the object through the client, the object is
-// read from the server, and its state noted. If that fails, so does the read: a state that may be
-// older than an own write is never returned.
+// response was lost or is an error of the server (5xx). The overlay can't have the state that such
+// a write may have produced. So before the next read of the object through the client, the object
+// is read from the server, and its state noted. If that fails, so does the read: a state that may
+// be older than an own write is never returned.
 //
 // What the server has not executed by then stays unknown: a request that the network delivers later
 // looks like the write of another client.
@@ -34,7 +34,8 @@ type doubts struct {
 // doubted are the objects of one kind.
 type doubted struct {
 	objects map[client.Key]doubt
-	all     uint64 // the ticket of the last write without a name (generateName, DeleteAllOf); 0 for none
+	// the ticket of the last write without a name (generateName, DeleteAllOf); 0 for none
+	all uint64
 }
 
 // doubt is about the last write of an object.

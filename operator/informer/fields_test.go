@@ -258,7 +258,8 @@ func TestFieldSelectorsOfBuiltins(t *testing.T) {
 		spec.Containers = template.Spec.Containers
 		spec.TerminationGracePeriodSeconds = new(int64)
 		p := &corev1.Pod{ObjectMeta: in(fmt.Sprint("p", n)), Spec: spec}
-		for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) { // until there is a service account
+		// until there is a service account
+		for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 			err := c.Create(ctx, p.DeepCopy())
 			if err == nil {
 				break

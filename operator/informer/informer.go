@@ -104,9 +104,9 @@ type Informers interface {
 	// own writes. It starts informers as needed and waits for their first sync. Reads with
 	// client.Live go to the server.
 	Client() client.Client
-	// Release ends the informer of obj's kind and object type if it has neither handlers nor indexes,
-	// or as soon as it has no handlers, and saves its memory and watch. The next read or handler
-	// starts a new one. Use it for kinds that are read only for a time.
+	// Release ends the informer of obj's kind and object type if it has neither handlers nor
+	// indexes, or as soon as it has no handlers, and saves its memory and watch. The next read or
+	// handler starts a new one. Use it for kinds that are read only for a time.
 	Release(obj client.Object)
 	// Remove ends the informer of obj's kind and type, if there is one, although it is used. Its
 	// handlers are not called any more. The next use of the kind and type starts a new informer,

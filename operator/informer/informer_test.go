@@ -319,7 +319,8 @@ func TestEndsWithItsLastHandler(t *testing.T) {
 		again := &recorder{}
 		w.handle(inf, again) // an ended informer starts again
 		w.told(again, "+a initial")
-		if _, ok := inf.Get(client.Key{Namespace: "default", Name: "a"}); !ok { // readers keep it running
+		// readers keep it running
+		if _, ok := inf.Get(client.Key{Namespace: "default", Name: "a"}); !ok {
 			t.Error("nothing to read")
 		}
 		if w.pods() == inf {
@@ -459,7 +460,8 @@ func TestTransform(t *testing.T) {
 		b := labelled(pod("b"), "1")
 		w.server.SetFaults(clienttest.Faults{WatchLag: time.Minute})
 		w.must(w.client.Create(t.Context(), b))
-		read, err := client.Get[corev1.Pod](t.Context(), w.client, client.KeyOf(b)) // from the overlay
+		// from the overlay
+		read, err := client.Get[corev1.Pod](t.Context(), w.client, client.KeyOf(b))
 		w.must(err)
 		if a.Labels != nil || read.Labels != nil || b.Labels == nil {
 			t.Errorf("labels %v, %v, %v", a.Labels, read.Labels, b.Labels)

@@ -62,7 +62,8 @@ func TestNotes(t *testing.T) { // RUN-02
 		"outdated, gone":                    {"see A5, outdated A5, see -A6", "nothing"},
 		"outdated what was written":         {"present A5, outdated A5", "waits"},
 		"outdated, but long followed":       {"see A8, outdated A5", "A8"},
-		"bookmark is enough":                {"present A5, bookmark 5", "nothing"}, // the server says that it is not there
+		// the server says that it is not there
+		"bookmark is enough": {"present A5, bookmark 5", "nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := newInformerForTest()

@@ -20,11 +20,12 @@ type overlay map[client.Key]entry
 type knowledge int
 
 const (
-	present  knowledge = iota // the object is obj, as of version
-	gone                      // object uid, which existed at version (0 if unknown), is deleted, and so is object before
-	behind                    // the object has a newer state than the copy, at version or later
-	outdated                  // a newer state has replaced that of uid at version
-	opaque                    // a newer state exists, and its version is not a number
+	present knowledge = iota // the object is obj, as of version
+	// object uid, which existed at version (0 if unknown), is deleted, and so is object before
+	gone
+	behind   // the object has a newer state than the copy, at version or later
+	outdated // a newer state has replaced that of uid at version
+	opaque   // a newer state exists, and its version is not a number
 )
 
 type entry struct {

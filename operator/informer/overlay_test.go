@@ -437,7 +437,8 @@ func TestAskingTheServerKeepsTheScope(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		must(w.client.Get(w.ctx, client.KeyOf(pod("in")), u))
-		must(w.client.Get(w.ctx, client.KeyOf(far), u)) // another namespace: the server is asked for what it has
+		// another namespace: the server is asked for what it has
+		must(w.client.Get(w.ctx, client.KeyOf(far), u))
 	})
 }
 

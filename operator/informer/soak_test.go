@@ -193,7 +193,8 @@ func soak(t *testing.T, seed uint64) {
 		cancel()
 		all.Wait()
 		sky.set(true, false)
-		time.Sleep(30 * time.Minute) // a watch may have to end by its time before it is noticed to be dead
+		// a watch may have to end by its time before it is noticed to be dead
+		time.Sleep(30 * time.Minute)
 		synctest.Wait()
 
 		truth := map[string]string{}
@@ -283,7 +284,8 @@ func (w *world) insist(random *rand.Rand, name string) {
 		switch {
 		case gone && readErr == nil:
 			w.t.Errorf("%s, step %d: %s is there after its deletion", name, step, identityOf(got))
-		case gone && apierrors.IsNotFound(readErr), readErr != nil && !apierrors.IsNotFound(readErr): // or the server was asked, and had bad luck
+		case gone && apierrors.IsNotFound(readErr), readErr != nil && !apierrors.IsNotFound(readErr):
+			// the object is gone, or the server failed
 		case readErr != nil:
 			w.t.Errorf("%s, step %d: %s is not there after it was written: %v", name, step, identityOf(p), readErr)
 		case identityOf(got) != identityOf(p):

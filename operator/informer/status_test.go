@@ -81,7 +81,8 @@ func TestStatuses(t *testing.T) {
 			t.Errorf("no watch: %+v", s)
 		}
 		w.server.SetFaults(clienttest.Faults{})
-		time.Sleep(50 * time.Second) // longer than any wait between attempts, and before the first bookmark
+		// longer than any wait between attempts, and before the first bookmark
+		time.Sleep(50 * time.Second)
 		check("all is well", "Node: synced\nPod in one: synced\nPod in two: synced")
 
 		begin = time.Now()

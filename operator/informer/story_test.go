@@ -29,7 +29,8 @@ func TestCatchUpStory(t *testing.T) {
 		}
 	}
 	must(err)
-	namespace := fmt.Sprint("catch-up-", time.Now().UnixNano()) // the one of the last run may be there, and ending
+	// the one of the last run may be there, and ending
+	namespace := fmt.Sprint("catch-up-", time.Now().UnixNano())
 	_ = direct.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	set, err := informer.New(informer.Config{
 		Client: direct, Scope: informer.Scope{Namespaces: []string{namespace}}, Log: slog.New(slog.DiscardHandler),

@@ -196,7 +196,8 @@ func TestDeposed(t *testing.T) {
 		a := s.enter(c, "a", 0)
 		time.Sleep(time.Minute)
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-		label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`)) // no rival, whenever it comes
+		// no rival, whenever it comes
+		label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
 		must(t, c.Patch(t.Context(), lease, label))
 		time.Sleep(time.Minute)
 		if s.leader() != "a" {

@@ -51,10 +51,12 @@ type Shards struct {
 	catchUp func(context.Context) error // may be nil; see CatchUpWith
 	changed chan struct{}               // receives a value when catchUp must be called
 
-	mu       sync.Mutex
-	state    state
-	past     []state                   // earlier states that this replica has not caught up from, oldest first
-	until    time.Time                 // this replica must stop working at this time, unless it renews its Lease
+	mu    sync.Mutex
+	state state
+	// earlier states that this replica has not caught up from, oldest first
+	past []state
+	// this replica must stop working at this time, unless it renews its Lease
+	until    time.Time
 	inFlight map[reconcile.Request]int // objects being worked on
 	left     chan struct{}             // receives a value when work on an object ends
 	gained   map[int]func()
@@ -204,7 +206,8 @@ func (s *Shards) catchUpLoop(ctx context.Context) {
 			}
 		}
 		s.mu.Lock()
-		s.past = slices.Delete(s.past, 0, upTo) // the next state is compared with the last removed one
+		// the next state is compared with the last removed one
+		s.past = slices.Delete(s.past, 0, upTo)
 		s.tell()
 		s.mu.Unlock()
 	}

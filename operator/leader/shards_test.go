@@ -142,7 +142,8 @@ func (f *field) join(name string) *replica {
 			}
 		})
 	}
-	r.cancel = func() { stopWork(); workers.Wait(); cancel() } // as a manager does: the work ends first
+	// as a manager does: the work ends first
+	r.cancel = func() { stopWork(); workers.Wait(); cancel() }
 	go func() {
 		err := s.Run(running)
 		stopWork()
@@ -424,7 +425,8 @@ func TestShardsJoinFaultyServer(t *testing.T) {
 				_, _ = server.RoundTrip(r)
 				return nil, errCut
 			},
-			func(*http.Request) (*http.Response, error) { return nil, errCut }, // of the read of the Lease
+			// of the read of the Lease
+			func(*http.Request) (*http.Response, error) { return nil, errCut },
 		}
 		c, err := client.New(client.Config{REST: &rest.Config{Host: "http://apitest", Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			if r.URL.Query().Get("watch") == "true" || r.Method == http.MethodGet && !strings.Contains(r.URL.Path, "/leases/") || len(faults) == 0 {

@@ -39,7 +39,8 @@ type Cluster struct {
 	disengage  context.CancelCauseFunc
 
 	behind atomic.Int64 // number of running catch-ups; requests wait while it is positive
-	setup  sync.Mutex   // held while the cluster is engaged or disengaged, and during OnCluster functions
+	// held while the cluster is engaged or disengaged, and during OnCluster functions
+	setup sync.Mutex
 
 	mu     sync.Mutex
 	visits int           // requests in progress

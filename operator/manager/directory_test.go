@@ -63,7 +63,8 @@ func TestGivenCertificates(t *testing.T) {
 				certName, keyName = cfg.CertName, cfg.KeyName
 			}
 			writeCertificate(t, dir, certName, keyName)
-			cfg.Address, cfg.Namespace = "127.0.0.1:0", "system" // in a cluster, an authority of its own would write a Secret there
+			// in a cluster, an authority of its own would write a Secret there
+			cfg.Address, cfg.Namespace = "127.0.0.1:0", "system"
 			s := apitest.New(apitest.ConfigMaps, apitest.Events)
 			m, err := manager.New(manager.Config{REST: s.REST(), Name: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Webhooks: cfg})
 			must(t, err)

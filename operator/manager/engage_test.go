@@ -245,7 +245,8 @@ func TestDisengage(t *testing.T) {
 		cluster = nil
 		must(t, f.Disengage("west"))
 		synctest.Wait()
-		if after := runtime.NumGoroutine(); after > before { // those of earlier tests may have ended
+		// those of earlier tests may have ended
+		if after := runtime.NumGoroutine(); after > before {
 			t.Errorf("%d goroutines, and %d before the clusters", after, before)
 			buf := make([]byte, 1<<20)
 			t.Logf("%s", buf[:runtime.Stack(buf, true)])

@@ -51,8 +51,10 @@ func TestLoops(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		reconcile func(ctx context.Context, c client.Client, key client.Key) (reconcile.Result, error)
-		others    func(ctx context.Context, c client.Client, key client.Key, i int) error // ten times a second
-		want      []string                                                                // in the loop; none if empty
+		// ten times a second
+		others func(ctx context.Context, c client.Client, key client.Key, i int) error
+		// in the loop; none if empty
+		want []string
 	}{
 		{
 			name: "one controller answers itself",

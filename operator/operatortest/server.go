@@ -25,7 +25,8 @@ var ErrNoKelson = errors.New("there is no kelson: set KELSON to the path of the 
 type server struct {
 	url    string
 	client *http.Client
-	stdin  io.Closer // kelson exits when it is closed, which happens only at the end of this process
+	// kelson exits when it is closed, which happens only at the end of this process
+	stdin  io.Closer
 	stderr *tail
 	bases  sync.Map // name → true: the saved states
 }

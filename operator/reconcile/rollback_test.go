@@ -254,7 +254,8 @@ func TestRebasedStatusPatch(t *testing.T) {
 			case r.Method == http.MethodPatch:
 				body, _ := io.ReadAll(r.Body)
 				documents = append(documents, string(body))
-				if r.Header.Get("Content-Type") == string(types.JSONPatchType) { // which this server does not know
+				// which this server does not know
+				if r.Header.Get("Content-Type") == string(types.JSONPatchType) {
 					body = []byte("{}")
 				}
 				r.Body = io.NopCloser(bytes.NewReader(body))

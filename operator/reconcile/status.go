@@ -28,7 +28,8 @@ func statusPatch(before, after client.Object) (patch client.Patch, fields map[st
 		return nil, nil, nil
 	}
 	var p client.StatusPatch
-	if before.GetResourceVersion() == after.GetResourceVersion() { // otherwise it was written in the meantime
+	// otherwise it was written in the meantime
+	if before.GetResourceVersion() == after.GetResourceVersion() {
 		p.Before = before
 	}
 	if p.Old, err = encodeStatus(before); err != nil {

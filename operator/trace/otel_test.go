@@ -81,7 +81,8 @@ func TestSpans(t *testing.T) {
 		first.End(reconcile.Result{}, nil)
 		ctx, second := tr.Start(t.Context(), trace.Record{Controller: "two", Kind: "ConfigMap", Request: request,
 			Causes: trace.Because(on("add", "ConfigMap", "a", cm.ResourceVersion))})
-		_ = c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}) // there is one
+		// there is one
+		_ = c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}})
 		second.End(reconcile.Result{}, errors.New("no milk"))
 		var names []string
 		for _, s := range p.spans {

@@ -37,7 +37,7 @@ func Append(dst []byte, value any, known Bytes) ([]byte, error) {
 		return strconv.AppendBool(dst, v), nil
 	case nil:
 		return append(dst, "null"...), nil
-	default: // numbers have a form of their own, and other types may come from code that is not careful
+	default: // numbers, and types that a careless caller may pass
 		data, err := json.Marshal(v)
 		if err != nil {
 			return nil, fmt.Errorf("write a %T as JSON: %w", v, err)

@@ -70,7 +70,8 @@ func (b *bundle) renewed(now time.Time, names []string, life time.Duration) (*bu
 		signer := n.authorities[len(n.authorities)-1]
 		for _, ca := range n.authorities {
 			if ca.remaining(now) > life {
-				signer = ca // the oldest one that lives long enough: clients have trusted it longest
+				// the oldest one that lives long enough: clients have trusted it longest
+				signer = ca
 				break
 			}
 		}

@@ -15,7 +15,8 @@ import (
 	"kelson.dev/operator/webhook"
 )
 
-// Ship in its three versions: the hub counts masts, one spoke has them as text, the other as a list.
+// Ship in its three versions: the hub counts masts, one spoke has them as text, the other as a
+// list.
 type Ship struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

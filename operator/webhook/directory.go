@@ -57,7 +57,8 @@ func (d *Directory) stampNow() (s stamp, err error) {
 		name string
 		into *fileStamp
 	}{{d.certFile, &s.cert}, {d.keyFile, &s.key}} {
-		info, err := os.Stat(f.name) // follows symbolic links: updates of a mounted Secret replace those
+		// follows symbolic links: updates of a mounted Secret replace those
+		info, err := os.Stat(f.name)
 		if err != nil {
 			return stamp{}, err
 		}

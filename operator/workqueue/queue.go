@@ -155,7 +155,8 @@ func (q *Queue[T, P]) add(key T, payload P, priority int, after time.Duration) {
 	}
 	if after > 0 && (e.state == idle || e.state == waiting) {
 		now := q.now()
-		q.postpone(e, now+min(int64(after), math.MaxInt64-now)) // avoid overflow for very long delays
+		// avoid overflow for very long delays
+		q.postpone(e, now+min(int64(after), math.MaxInt64-now))
 	} else {
 		q.enqueue(e)
 	}

@@ -151,9 +151,10 @@ type bound struct {
 
 // effectiveRules are the rules of all bindings of one subject.
 type effectiveRules struct {
-	few  []granted // the roles, if they are few: their compiled rules are shared with other subjects
-	many *table    // otherwise one table of all rules
-	errs []error   // for example roles that do not exist
+	// the roles, if they are few: their compiled rules are shared with other subjects
+	few  []granted
+	many *table  // otherwise one table of all rules
+	errs []error // for example roles that do not exist
 }
 
 type granted struct {

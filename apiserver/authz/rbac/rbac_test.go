@@ -217,7 +217,8 @@ func TestWritesAreInForce(t *testing.T) {
 	may(false)
 	s.bind("", "c8", "c7", members("dev"))
 	may(true)
-	s.put(everywhere, "", "c8", map[string]any{"metadata": map[string]any{}, "subjects": 7}) // can't be read
+	// can't be read
+	s.put(everywhere, "", "c8", map[string]any{"metadata": map[string]any{}, "subjects": 7})
 	may(false)
 }
 

@@ -127,7 +127,8 @@ func TestManagerMatchesLibrary(t *testing.T) {
 					}
 				default:
 					force := g.IntN(3) > 0
-					if before := applied[by]; g.IntN(3) > 0 && before != nil { // nearly the same configuration again
+					// nearly the same configuration again
+					if before := applied[by]; g.IntN(3) > 0 && before != nil {
 						next = before.DeepCopy()
 						g.Touch(next.Object["spec"])
 						if metadata := next.Object["metadata"].(map[string]any); g.IntN(3) == 0 {

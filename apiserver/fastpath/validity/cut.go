@@ -17,7 +17,8 @@ type cutter struct {
 }
 
 func (k *cutter) value(c *Schema, value any) any {
-	if c == nil || len(c.some) > 0 || c.Valid(value) { // omissions could change which alternative of anyOf holds
+	// omissions could change which alternative of anyOf holds
+	if c == nil || len(c.some) > 0 || c.Valid(value) {
 		return value
 	}
 	switch v := value.(type) {

@@ -138,8 +138,10 @@ func Compile(s *spec.Schema) *Schema {
 
 // plain reports whether a schema has only rules that this package implements.
 func plain(props spec.SchemaProps) bool {
-	props.ID, props.Title, props.Description, props.Schema, props.Default = "", "", "", "", nil // not rules
-	props.Nullable = false                                                                      // null is left to the library
+	// not rules
+	props.ID, props.Title, props.Description, props.Schema, props.Default = "", "", "", "", nil
+	// null is left to the library
+	props.Nullable = false
 	props.Type, props.Format, props.Enum, props.Pattern = nil, "", nil, ""
 	props.Minimum, props.Maximum, props.ExclusiveMinimum, props.ExclusiveMaximum = nil, nil, false, false
 	props.MinLength, props.MaxLength, props.MinItems, props.MaxItems, props.MinProperties, props.MaxProperties = nil, nil, nil, nil, nil, nil

@@ -126,7 +126,8 @@ func jsonList(gvk schema.GroupVersionKind, meta any, items [][]byte, without []b
 		}
 	}
 	if len(items) == 0 && gvk.Kind == "PartialObjectMetadataList" {
-		return append(parts[:0], append(head[:len(head)-1], ",\"items\":null}\n"...)), nil // as Kubernetes encodes a nil slice
+		// as Kubernetes encodes a nil slice
+		return append(parts[:0], append(head[:len(head)-1], ",\"items\":null}\n"...)), nil
 	}
 	return append(parts, []byte("]}\n")), nil
 }
@@ -174,6 +175,7 @@ func cborList(gvk schema.GroupVersionKind, meta any, items [][]byte) ([][]byte, 
 		}
 		head = append(head, b...)
 	}
-	head = binary.BigEndian.AppendUint32(append(head, 0x9a), uint32(len(items))) // an array with a length of four bytes
+	// an array with a length of four bytes
+	head = binary.BigEndian.AppendUint32(append(head, 0x9a), uint32(len(items)))
 	return append([][]byte{head}, items...), nil
 }

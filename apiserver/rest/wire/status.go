@@ -80,7 +80,8 @@ func Error(w http.ResponseWriter, req *http.Request, err error) {
 	}
 	f, negotiated := Negotiate(req, Allow{Protobuf: true})
 	if negotiated != nil {
-		f = Format{Media: "application/json", Pretty: true} // report the error even if the client does not accept its format
+		// report the error even if the client does not accept its format
+		f = Format{Media: "application/json", Pretty: true}
 	}
 	WriteStatus(w, req, f, s)
 }

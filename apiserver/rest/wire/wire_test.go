@@ -126,7 +126,8 @@ func TestEvent(t *testing.T) {
 		if err := info.StreamSerializer.Encode(event, info.StreamSerializer.Framer.NewFrameWriter(&want)); err != nil {
 			t.Fatal(err)
 		}
-		if media == resource.MediaCBOR { // Kubernetes tags the object in the event again, which says nothing new
+		// Kubernetes tags the object in the event again, which says nothing new
+		if media == resource.MediaCBOR {
 			if len(got) == 0 || got[0] != 0xd9 {
 				t.Errorf("cbor: %x", got)
 			}

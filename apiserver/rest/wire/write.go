@@ -91,7 +91,8 @@ func send(w http.ResponseWriter, req *http.Request, code int, parts [][]byte) {
 		_ = zip.Close()
 		return
 	}
-	w.Header().Set("Content-Length", strconv.Itoa(size)) // otherwise net/http sends large bodies in chunks
+	// otherwise net/http sends large bodies in chunks
+	w.Header().Set("Content-Length", strconv.Itoa(size))
 	w.WriteHeader(code)
 	if len(parts) == 1 {
 		_, _ = w.Write(parts[0])

@@ -102,7 +102,8 @@ func TestRace(t *testing.T) {
 // EX-08: the conversion loses nothing that a valid pizza has.
 func TestRoundTrip(t *testing.T) {
 	apiservertest.RoundTrip[webhook.Hub](t, &v1alpha1.Pizza{}, &v1beta1.Pizza{},
-		func(s *v1alpha1.PizzaSpec, c randfill.Continue) { // equal toppings stand together in the other version
+		// equal toppings stand together in the other version
+		func(s *v1alpha1.PizzaSpec, c randfill.Continue) {
 			for _, name := range []string{"a", "b", "c"} {
 				for range c.Intn(3) {
 					s.Toppings = append(s.Toppings, name)

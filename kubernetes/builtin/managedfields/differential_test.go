@@ -283,7 +283,8 @@ func (c *comparison) apply(seed uint64, live runtime.Object, config *unstructure
 	if after := c.text(live); after != before {
 		c.Fatalf("seed %d: %s\nturns\n%s\ninto\n%s", seed, shown, before, after)
 	}
-	if (err == nil) != (wrong == nil) || err != nil && !c.asked { // the library lists errors in random order
+	// the library lists errors in random order
+	if (err == nil) != (wrong == nil) || err != nil && !c.asked {
 		c.Fatalf("seed %d: %s\nis answered with\n%v\nnot\n%v", seed, shown, err, wrong)
 	}
 	if err != nil {

@@ -87,7 +87,8 @@ func (o *overlay) value(config any, v reflect.Value, info *typeInfo, s *shape.Sh
 	switch c := config.(type) {
 	case map[string]any:
 		switch {
-		case s.Kind != shape.Object || len(c) == 0 && !blank(v, info): // the library removes unowned members
+		case s.Kind != shape.Object || len(c) == 0 && !blank(v, info):
+			// the library removes unowned members
 			return false, false
 		case v.Kind() == reflect.Struct:
 			return o.Within(false, func() bool {

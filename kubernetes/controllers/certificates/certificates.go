@@ -97,7 +97,8 @@ func (c *Controller) syncRequest(ctx context.Context, name string) (again time.D
 		return 0, err
 	}
 	end, ends := due(stored)
-	left := max(time.Until(end), 0) + time.Nanosecond // a request is deleted after its end, not at it
+	// a request is deleted after its end, not at it
+	left := max(time.Until(end), 0) + time.Nanosecond
 	switch {
 	case ends && time.Now().After(end):
 		err = c.cfg.Client.Delete(ctx, stored, client.Preconditions{UID: stored.UID})

@@ -153,7 +153,8 @@ func (c *Collector) addUnresolved() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for it := range c.unresolved {
-		c.queue.AddRateLimited(it, struct{}{}) // with a delay: the kind is served shortly after its definition is written
+		// with a delay: the kind is served shortly after its definition is written
+		c.queue.AddRateLimited(it, struct{}{})
 	}
 	clear(c.unresolved)
 }

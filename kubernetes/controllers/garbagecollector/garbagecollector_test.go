@@ -181,7 +181,8 @@ func TestOwnerOfAnUnservedKind(t *testing.T) {
 			},
 		}}
 		p.Create(p.T, crd)
-		time.Sleep(time.Minute) // now that the kind is served, the collector can tell that the owner does not exist
+		// now that the kind is served, the collector can tell that the owner does not exist
+		time.Sleep(time.Minute)
 		p.left()
 	})
 }

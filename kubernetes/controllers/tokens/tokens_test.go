@@ -162,7 +162,8 @@ func TestUnusedTokensAreDeleted(t *testing.T) {
 			t.Errorf("an invalid token authenticates %s", got)
 		}
 		label := get(t, env, "default", "unused")
-		delete(label.Labels, "kubernetes.io/legacy-token-invalid-since") // the user needs the token after all
+		// the user needs the token after all
+		delete(label.Labels, "kubernetes.io/legacy-token-invalid-since")
 		if err := env.Client().Update(t.Context(), label); err != nil {
 			t.Fatal(err)
 		}

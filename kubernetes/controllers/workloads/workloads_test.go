@@ -169,7 +169,8 @@ func TestCronJob(t *testing.T) {
 		if last := cron.Status.LastSuccessfulTime; last == nil || last.UTC().Format("02 15:04") != "01 23:30" || len(cron.Status.Active) != 0 {
 			t.Errorf("status %+v", cron.Status)
 		}
-		if left := names(t, env, &batchv1.JobList{}); len(left) != 3 { // the default of successfulJobsHistoryLimit
+		// the default of successfulJobsHistoryLimit
+		if left := names(t, env, &batchv1.JobList{}); len(left) != 3 {
 			t.Errorf("finished Jobs %v, want 3", left)
 		}
 		cron.Spec.Suspend = new(true)
@@ -390,7 +391,8 @@ func ready(t *testing.T, env *testenv.Env, service string) (addresses []string) 
 // addresses returns the ready addresses in the Endpoints of a Service.
 func addresses(t *testing.T, env *testenv.Env, service string) (addresses []string) {
 	t.Helper()
-	endpoints := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: service, Namespace: "default"}} //nolint:staticcheck // see above
+	// see above
+	endpoints := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: service, Namespace: "default"}} //nolint:staticcheck
 	env.Get(t, endpoints)
 	for _, subset := range endpoints.Subsets {
 		for _, address := range subset.Addresses {

@@ -232,8 +232,8 @@ func TestIndexes(t *testing.T) {
 	})
 }
 
-// RUN-10: a read before Start, and of a kind that must be cached but is not, is controller-runtime's
-// error.
+// RUN-10: a read before Start, and of a kind that must be cached but is not, is
+// controller-runtime's error.
 func TestReadErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := cluster.NewCache(newServer().REST(), cache.Options{Mapper: mapper()}, cluster.Config{})

@@ -17,7 +17,8 @@ import (
 )
 
 // Informer is the informer of one kind and object type. It implements controller-runtime's
-// cache.Informer and, for programs that read the store, client-go's SharedIndexInformer. With several leaves, it delivers the events of all of them.
+// cache.Informer and, for programs that read the store, client-go's SharedIndexInformer. With
+// several leaves, it delivers the events of all of them.
 type Informer struct {
 	cache      *Cache
 	kind       schema.GroupVersionKind

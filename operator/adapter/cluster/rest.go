@@ -85,9 +85,9 @@ func countRequests(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// throttle makes a configuration wait for its rate limiter, if it has one. As in controller-runtime,
-// QPS and Burst hold for each resource; a RateLimiter holds for all. Client-go's default for QPS 0
-// is not applied.
+// throttle makes a configuration wait for its rate limiter, if it has one. As in
+// controller-runtime, QPS and Burst hold for each resource; a RateLimiter holds for all.
+// Client-go's default for QPS 0 is not applied.
 func throttle(config *rest.Config) {
 	if config.RateLimiter == nil && config.QPS <= 0 {
 		return

@@ -13,8 +13,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Programs assert that informers of controller-runtime are SharedIndexInformers of client-go, to read
-// the store. This file has the methods for it.
+// Programs assert that informers of controller-runtime are SharedIndexInformers of client-go, to
+// read the store. This file has the methods for it.
 var (
 	_ toolscache.SharedIndexInformer = (*Informer)(nil)
 	_ toolscache.Indexer             = indexer{}

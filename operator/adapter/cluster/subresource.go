@@ -63,8 +63,8 @@ func (s subresource) Patch(ctx context.Context, obj crclient.Object, p crclient.
 	return s.patchBody(ctx, obj, client.RawPatch(p.Type(), data), o.SubResourceBody, patchOptions(p, &o.PatchOptions))
 }
 
-// patchBody patches a subresource of another kind, and reads the result, because patches return only
-// objects of obj's kind.
+// patchBody patches a subresource of another kind, and reads the result, because patches return
+// only objects of obj's kind.
 func (s subresource) patchBody(ctx context.Context, obj client.Object, p client.Patch, body client.Object, o client.WriteOptions) error {
 	if err := s.s.Patch(ctx, obj, p, o); err != nil || o.DryRun {
 		return err

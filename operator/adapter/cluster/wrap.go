@@ -30,8 +30,8 @@ func Wrap(c client.Client) crclient.WithWatch {
 type wrapped struct {
 	c      client.Client
 	scheme func() *runtime.Scheme
-	// plain makes Apply always send an apply, even where a create would have the same effect, so that
-	// managedFields are those of controller-runtime.
+	// plain makes Apply always send an apply, even where a create would have the same effect, so
+	// that managedFields are those of controller-runtime.
 	plain bool
 }
 

@@ -52,7 +52,9 @@ func (c *call) single() {
 }
 
 func (c *call) create(obj *unstructured.Unstructured, dryRun bool) {
-	if c.sub != "" { // a binding, an eviction …: what matters is that the object changes and the answer does not say how
+	// a binding, an eviction …: what matters is that the object changes and the answer does not say
+	// how
+	if c.sub != "" {
 		now := c.objects[c.kind.Resource][c.key].DeepCopy()
 		_ = unstructured.SetNestedField(now.Object, "done", "metadata", "annotations", c.sub)
 		c.record("MODIFIED", c.kind.Resource, c.objects[c.kind.Resource][c.key], now)
@@ -96,11 +98,13 @@ func (c *call) update(old, obj *unstructured.Unstructured, dryRun bool) {
 	switch {
 	case dryRun:
 	case obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0:
-		obj.SetResourceVersion(old.GetResourceVersion()) // clients get the object of the request back
+		// clients get the object of the request back
+		obj.SetResourceVersion(old.GetResourceVersion())
 		c.record("DELETED", c.kind.Resource, old, obj.DeepCopy())
 	default:
 		obj.SetResourceVersion(old.GetResourceVersion())
-		if a, b := mustMarshal(old.Object), mustMarshal(obj.Object); a != b { // a write that changes nothing is none
+		// a write that changes nothing is none
+		if a, b := mustMarshal(old.Object), mustMarshal(obj.Object); a != b {
 			c.record("MODIFIED", c.kind.Resource, old, obj)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 )
 
 func Example() {
-	real, err := client.New(client.Config{REST: apitest.New(apitest.Pods).REST()}) // in your tests: env.Client()
+	// in your tests: env.Client()
+	real, err := client.New(client.Config{REST: apitest.New(apitest.Pods).REST()})
 	if err != nil {
 		panic(err)
 	}

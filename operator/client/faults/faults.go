@@ -5,10 +5,10 @@
 //	c.On(faults.Call{Verb: faults.Patch, Subresource: "status"}).After().Return(faults.ServerError) // executed, and the response is lost
 //	c.On(faults.Call{Kind: "Secret"}).Delay(2 * time.Second)
 //
-// A [Client] passes calls to another client, such as that of a testenv or operatortest Env, unless a
-// [Rule] matches. The rules are asked in the order of On; the first that matches and has calls left
-// decides. A rule can delay a call, fail it before the other client gets it, or fail it afterwards,
-// as if the response was lost. [Client.Calls] lists the calls of the test.
+// A [Client] passes calls to another client, such as that of a testenv or operatortest Env, unless
+// a [Rule] matches. The rules are asked in the order of On; the first that matches and has calls
+// left decides. A rule can delay a call, fail it before the other client gets it, or fail it
+// afterwards, as if the response was lost. [Client.Calls] lists the calls of the test.
 //
 // # When to use a real plane
 //
@@ -19,8 +19,8 @@
 // plane in milliseconds; for requests that fail below the client, such as cut watches, wrap the
 // Transport of their rest.Config.
 //
-// All methods are safe for concurrent use. Delays end with the context of the call, and pass at once
-// in a testing/synctest bubble.
+// All methods are safe for concurrent use. Delays end with the context of the call, and pass at
+// once in a testing/synctest bubble.
 package faults
 
 import (

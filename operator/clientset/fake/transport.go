@@ -205,7 +205,8 @@ func (c *call) list() (runtime.Object, error) {
 	return list, meta.SetList(list, matched)
 }
 
-// watch opens a watch. One that is to begin with a list is refused; clients then list by themselves.
+// watch opens a watch. One that is to begin with a list is refused; clients then list by
+// themselves.
 func (c *call) watch() (watch.Interface, metav1.ListOptions, error) {
 	opts, err := c.listOptions()
 	if err != nil {

@@ -21,7 +21,8 @@ var builtin = map[schema.GroupVersionKind]map[string]own{
 	{Version: "v1", Kind: "Pod"}: {
 		"spec.host":        {from: []string{"spec.nodeName"}},
 		"spec.hostNetwork": {zero: "false"},
-		"status.podIPs":    {from: []string{}}, // the server accepts the label but has no value for it
+		// the server accepts the label but has no value for it
+		"status.podIPs": {from: []string{}},
 	},
 	{Version: "v1", Kind: "Node"}:                      {"spec.unschedulable": {zero: "false"}},
 	{Version: "v1", Kind: "ReplicationController"}:     {"status.replicas": {zero: "0"}},

@@ -57,7 +57,8 @@ func TestOf(t *testing.T) {
 			t.Fatal(tt.spec)
 		}
 		if n, ok := u.Object["spec"].(map[string]any)["ratio"]; ok && n == float64(1000000) {
-			u.Object["spec"].(map[string]any)["ratio"] = int64(1000000) // as the decoders of Kubernetes have it
+			// as the decoders of Kubernetes have it
+			u.Object["spec"].(map[string]any)["ratio"] = int64(1000000)
 		}
 		value, known, err := fieldlabels.Of(&typed, kind, tt.label)
 		if err != nil || known != tt.known || value != tt.want && !known.MayBe(tt.want, value) {

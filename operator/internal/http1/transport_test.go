@@ -274,7 +274,8 @@ func TestOtherwise(t *testing.T) {
 	if got, err := w.do(t.Context(), "GET", "/a", nil); err != nil || got != "200 GET/a" || w.otherwise.Load() != 1 {
 		t.Errorf("a read: %q %v", got, err)
 	}
-	unknown := io.MultiReader(strings.NewReader("a"), bytes.NewReader([]byte("b"))) // as long as it is
+	// as long as it is
+	unknown := io.MultiReader(strings.NewReader("a"), bytes.NewReader([]byte("b")))
 	if got, err := w.do(t.Context(), "POST", "/a", unknown); err != nil || got != "200 POST/aab" || w.otherwise.Load() != 2 {
 		t.Errorf("a body of unknown length: %q %v", got, err)
 	}

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Seed returns the value of the environment variable KELSON_SEED, or a random seed if it is not set. It logs
-// the seed, so that a failed test shows how to repeat its choices. Without synctest, the interleaving of
-// goroutines is not repeated.
+// Seed returns the value of the environment variable KELSON_SEED, or a random seed if it is not
+// set. It logs the seed, so that a failed test shows how to repeat its choices. Without synctest,
+// the interleaving of goroutines is not repeated.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := rand.Uint64()

@@ -6,8 +6,8 @@
 //
 // # Model
 //
-// Read type-checks the project, and finds every use of a name of controller-runtime, and the uses of
-// client-go's informers. There are two ways to move, and a verdict for each use and each way:
+// Read type-checks the project, and finds every use of a name of controller-runtime, and the uses
+// of client-go's informers. There are two ways to move, and a verdict for each use and each way:
 //
 //   - The whole program: ctrl.NewManager becomes adapter.NewManager, and controller-runtime's own
 //     code runs on the library's cache and client. Almost everything moves as it is; findings of

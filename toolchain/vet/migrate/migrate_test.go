@@ -69,8 +69,8 @@ func line(f migrate.Finding) string {
 	return fmt.Sprintf("%s:%d %s %s", f.File, f.Line, f.Verdict, f.Name)
 }
 
-// RUN-10: a project that does not compile, or does not use controller-runtime, is an error that says
-// so.
+// RUN-10: a project that does not compile, or does not use controller-runtime, is an error that
+// says so.
 func TestReadErrors(t *testing.T) {
 	t.Setenv("GOWORK", "off")
 	dir := t.TempDir()

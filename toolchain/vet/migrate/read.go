@@ -26,8 +26,8 @@ type reader struct {
 	seen   map[string]bool // files, which can be in several packages because of tests
 }
 
-// Read type-checks the packages of the project in a directory, with their tests, and reports what it
-// takes to move it. The project must compile, and must use controller-runtime.
+// Read type-checks the packages of the project in a directory, with their tests, and reports what
+// it takes to move it. The project must compile, and must use controller-runtime.
 func Read(ctx context.Context, dir string) (*Report, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

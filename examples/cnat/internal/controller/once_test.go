@@ -116,8 +116,8 @@ func TestRefusedPodIsRetried(t *testing.T) {
 	})
 }
 
-// A change of the At while its command starts does not lose the status, nor does the status lose the
-// change.
+// A change of the At while its command starts does not lose the status, nor does the status lose
+// the change.
 func TestChangedWhileStarting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var env *testenv.Env
