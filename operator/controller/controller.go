@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kelson.dev/operator/leader"
@@ -81,6 +82,7 @@ type Controller struct {
 	conflicts  conflicts
 
 	dropping sync.RWMutex // see lockEngaged
+	cutShort atomic.Bool  // a Reconcile was canceled at the end of the grace period
 }
 
 // aging bounds by how long newer events can overtake initial objects: one second.
@@ -147,7 +149,9 @@ func (c *Controller) Watch(s Source) (stop func(), err error) { return c.sources
 
 // Run starts the sources and, when those of the manager's own cluster are synced, the workers. When
 // ctx ends, workers finish their current object within the grace period and take no further ones.
-// Run can be called only once. It returns an error if a source fails or is not synced in time.
+// Run can be called only once. It returns an error if a source fails or is not synced in time, and
+// leader.ErrStillWorking if a Reconcile was canceled at the end of the grace period: its last
+// request may still be on its way to the server, so another replica must not take over yet.
 func (c *Controller) Run(ctx context.Context) error {
 	defer c.queue.ShutDown()
 	sources, cancel := context.WithCancel(ctx)
@@ -172,6 +176,9 @@ func (c *Controller) Run(ctx context.Context) error {
 		pool.start(ctx)
 	}
 	pool.workers.Wait()
+	if c.cutShort.Load() {
+		return fmt.Errorf("controller %s: a reconcile was canceled at the end of the grace period: %w", c.cfg.Name, leader.ErrStillWorking)
+	}
 	return nil
 }
 
@@ -196,7 +203,11 @@ func (c *Controller) work(ctx, graceful context.Context, w *worker) bool {
 	if v, there := c.visit(graceful, item.Key, item.Payload); there {
 		if leave, ours := c.enter(v, item.Key, item.Payload); ours {
 			c.process(v, w, item.Key, item.Payload)
-			leave()
+			if graceful.Err() == nil {
+				leave()
+			} else { // the object stays this replica's until its Lease expires
+				c.cutShort.Store(true)
+			}
 		}
 		v.end()
 	}

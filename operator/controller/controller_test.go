@@ -18,6 +18,7 @@ import (
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
+	"kelson.dev/operator/leader"
 	"kelson.dev/operator/reconcile"
 	"kelson.dev/operator/trace"
 	"kelson.dev/operator/workqueue"
@@ -155,7 +156,7 @@ func TestConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		active, most := map[string]int{}, 0
-		r := start(t, controller.Config{Concurrency: 3, Reconciler: reconcile.Func(func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
+		r := start(t, controller.Config{Concurrency: 3, GracePeriod: time.Minute, Reconciler: reconcile.Func(func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
 			mu.Lock()
 			active[req.Name]++
 			if active[req.Name] > 1 {
@@ -225,7 +226,10 @@ func TestGracePeriod(t *testing.T) {
 		r.add("slow")
 		synctest.Wait()
 		r.add("third") // never begun
-		r.stop(t)
+		r.cancel()
+		if err := <-r.ended; !errors.Is(err, leader.ErrStillWorking) {
+			t.Errorf("after a canceled reconcile, Run returned %v", err)
+		}
 		if want := []time.Duration{2 * time.Second, 10 * time.Second}; !slices.Equal(ends, want) {
 			t.Errorf("they ended after %v, want %v", ends, want)
 		}

@@ -367,3 +367,34 @@ func TestLeaseIsKeptWhileControllersWork(t *testing.T) {
 		must(t, <-b.err)
 	})
 }
+
+// RUN-01: a reconcile that the end of the grace period cancels may have a request on its way to the
+// server. The Lease is kept, so that no other replica leads before it expires.
+func TestLeaseIsKeptAfterACanceledReconcile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+		a := startReplica(t, s, "a", func(m *manager.Config, c *controller.Config) {
+			m.GracePeriod = time.Second
+			c.GracePeriod = time.Second
+			c.Reconciler = reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+				<-ctx.Done()
+				return reconcile.Result{}, ctx.Err()
+			})
+		})
+		must(t, a.LiveClient().Create(t.Context(), configMap("one")))
+		time.Sleep(time.Second)
+		b := startReplica(t, s, "b", nil)
+		time.Sleep(time.Second)
+		a.stop()
+		if err := <-a.err; !errors.Is(err, leader.ErrStillWorking) {
+			t.Errorf("got %v", err)
+		}
+		stopped := time.Now()
+		<-b.Elected()
+		if took := time.Since(stopped); took < 5*time.Second {
+			t.Errorf("another replica leads %s after the reconcile was canceled", took)
+		}
+		b.stop()
+		must(t, <-b.err)
+	})
+}

@@ -2,8 +2,10 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kelson.dev/operator/leader"
@@ -27,6 +29,7 @@ type group struct {
 	cancel context.CancelCauseFunc
 	failed func(error) // called with each error
 	wg     sync.WaitGroup
+	cut    atomic.Pointer[error] // of a member that was stopped in the middle of its work
 }
 
 // newGroup returns a group whose members get the values of ctx, but do not end with it.
@@ -38,8 +41,13 @@ func newGroup(ctx context.Context, failed func(error)) *group {
 
 func (g *group) start(r Runnable) {
 	g.wg.Go(func() {
-		if err := r.Run(g.ctx); err != nil && g.ctx.Err() == nil {
+		err := r.Run(g.ctx)
+		switch {
+		case err == nil:
+		case g.ctx.Err() == nil:
 			g.failed(err)
+		case errors.Is(err, leader.ErrStillWorking):
+			g.cut.Store(&err)
 		}
 	})
 }
@@ -67,6 +75,15 @@ func (g *group) stop(what string, timeUp context.Context, cause error) error {
 	case <-timer.C:
 		return fmt.Errorf("stop: %s: %w", what, leader.ErrStillWorking)
 	}
+}
+
+// unfinished returns a leader.ErrStillWorking if a member has ended, but its last requests may still
+// be on their way to the server.
+func (g *group) unfinished() error {
+	if err := g.cut.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // stopMoment is how long a group may take to stop after the time is up.

@@ -224,10 +224,7 @@ func (w *world) start(name string, stream uint64) (link *network, stop func(), e
 	w.mu.Lock()
 	w.networks = append(w.networks, link)
 	w.mu.Unlock()
-	// The grace period is long enough that a stop cancels no reconcile: a canceled request may be
-	// delivered after the Lease was released (docs/design/operator.md, "Writes without a
-	// response").
-	cfg := operator.Config{REST: &rest.Config{Host: "http://apitest", Transport: link}, Log: quiet, GracePeriod: time.Minute}
+	cfg := operator.Config{REST: &rest.Config{Host: "http://apitest", Transport: link}, Log: quiet}
 	opts := []operator.Option{operator.Owns[corev1.Pod](), operator.Concurrency(3)}
 	if w.mode == "election" {
 		cfg.Election = &leader.Config{Lease: client.Key{Namespace: "system", Name: "soak"}, Identity: name}
