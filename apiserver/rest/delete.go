@@ -50,7 +50,7 @@ func (s *scope) delete() error {
 		if err != nil {
 			return err
 		}
-		wire.Object(s.w, s.req, code, f, wire.StatusKind(), bare)
+		s.send(code, f, wire.StatusKind(), bare)
 		return nil
 	}
 	return s.answer(code, f, done.obj)

@@ -39,5 +39,6 @@ func (s *scope) deleteCollection() error {
 			return err
 		}
 	}
+	s.settle(s.ctx)
 	return s.answerPage(f, page)
 }

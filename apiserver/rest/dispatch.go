@@ -68,7 +68,7 @@ func (h *Handler) resolve(w http.ResponseWriter, req *http.Request) (*scope, err
 	if s.sub != nil && !s.sub.GVK.Empty() {
 		s.kind = s.sub.GVK
 	}
-	s.ctx = request.WithNamespace(req.Context(), s.namespace)
+	s.ctx = s.withEffects(request.WithNamespace(req.Context(), s.namespace))
 	return s, nil
 }
 

@@ -137,7 +137,7 @@ func (s *scope) answerOf(code int, f wire.Format, obj *store.Object, hub runtime
 	if err != nil {
 		return err
 	}
-	wire.Object(s.w, s.req, code, f, fm.kind(), bare)
+	s.send(code, f, fm.kind(), bare)
 	return nil
 }
 

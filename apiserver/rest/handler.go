@@ -84,6 +84,7 @@ type scope struct {
 	kind      schema.GroupVersionKind // of the body, in version
 	namespace string
 	name      string
+	effects   effects
 }
 
 // errNotFoundPath becomes the plain-text 404 that kube-apiserver sends for unknown paths.

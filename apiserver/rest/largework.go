@@ -141,6 +141,12 @@ func (j *job) run(work func() error) {
 
 // write commits operations, unless their request has already responded without them.
 func (h *Handler) write(ctx context.Context, ops ...store.Op) ([]*store.Object, error) {
+	objs, err := h.commit(ctx, ops)
+	affected(ctx, objs)
+	return objs, err
+}
+
+func (h *Handler) commit(ctx context.Context, ops []store.Op) ([]*store.Object, error) {
 	j, ok := ctx.Value(jobKey{}).(*job)
 	if ok { // the job may be that of an outer request in process
 		info, _ := request.RequestInfoFrom(ctx)

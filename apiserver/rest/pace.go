@@ -38,14 +38,18 @@ type pace struct {
 	timer *time.Timer
 }
 
-// wait waits for the rest of the time between two sends. It returns false if done was closed
-// before.
-func (p *pace) wait(done <-chan struct{}) bool {
+// rest returns how long the watch must wait before it sends again.
+func (p *pace) rest() time.Duration {
 	least := min(perWatch*time.Duration(p.crowd.Load()), mostPace)
 	if least < leastPace {
-		return true
+		return 0
 	}
-	rest := least - time.Since(p.last)
+	return max(least-time.Since(p.last), 0)
+}
+
+// wait waits for that time. It returns false if done was closed before.
+func (p *pace) wait(done <-chan struct{}) bool {
+	rest := p.rest()
 	if rest <= 0 {
 		return true
 	}

@@ -75,7 +75,7 @@ func (s *scope) answerTable(code int, f wire.Format, list metav1.ListMeta, objec
 	if err != nil {
 		return err
 	}
-	wire.Object(s.w, s.req, code, f, f.As, bare)
+	s.send(code, f, f.As, bare)
 	return nil
 }
 
@@ -154,7 +154,7 @@ func (s *scope) answerView(code int, f wire.Format, obj runtime.Object) error {
 		if err != nil {
 			return err
 		}
-		wire.Object(s.w, s.req, code, f, wire.StatusKind(), bare)
+		s.send(code, f, wire.StatusKind(), bare)
 		return nil
 	}
 	switch f.As.Kind {
@@ -184,7 +184,7 @@ func (s *scope) answerView(code int, f wire.Format, obj runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	wire.Object(s.w, s.req, code, f, kind, bare)
+	s.send(code, f, kind, bare)
 	return nil
 }
 

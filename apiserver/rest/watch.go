@@ -123,6 +123,9 @@ type watcher struct {
 // close ends the use of the ResponseWriter and releases buffers.
 func (w *watcher) close() {
 	w.writing.dog.Stop()
+	if w.cursor != nil {
+		w.cursor.Leave()
+	}
 	w.pending.release()
 }
 
@@ -151,6 +154,9 @@ func (w *watcher) begin(opts *metainternalversion.ListOptions, revision uint64) 
 	if w.cursor, err = w.store.Watch(w.res.Prefix(), revision); err != nil {
 		return w.expired(err, revision)
 	}
+	if w.snap == nil { // writers wait for the watch from the moment that its client gets the header
+		w.cursor.Delivered()
+	}
 	return nil
 }
 
@@ -175,6 +181,7 @@ func (w *watcher) initial() error {
 			return err
 		}
 	}
+	w.cursor.Delivered()
 	if w.flush() != nil {
 		return errGone
 	}
@@ -244,6 +251,7 @@ func (w *watcher) run(timeout time.Duration) error {
 		if err := w.flush(); err != nil {
 			return nil
 		}
+		w.cursor.Delivered()
 		if len(events) > 0 {
 			pace.sent()
 			select {
@@ -255,6 +263,9 @@ func (w *watcher) run(timeout time.Duration) error {
 		}
 		select {
 		case <-w.cursor.Ready():
+			if pace.rest() > 0 {
+				w.cursor.Leave() // writers do not wait for a watch that waits
+			}
 			if !pace.wait(w.done) {
 				return nil
 			}

@@ -15,6 +15,13 @@ type Cursor struct {
 	store *Store
 	log   *eventLog
 	after uint64 // events up to this revision were returned or skipped
+	head  bool   // the last call of Next returned no events; at first, there are none yet
+
+	// Guarded by the audience of the log.
+	member    int    // the place among its members, from 1; 0: none
+	delivered uint64 // the revision of a member up to which it has delivered all events
+	vain      int    // how long it must stay away after the next wait for it that is in vain
+	absent    int    // how often it must still be at the head before it becomes a member
 }
 
 // Next returns the events since the last call, possibly none, without blocking, and the revision up
@@ -35,6 +42,7 @@ func (c *Cursor) Next() (events []*Event, revision uint64, err error) {
 	if s.closed && len(events) == 0 {
 		return nil, 0, ErrClosed
 	}
+	c.head = len(events) == 0
 	if all {
 		c.after = max(c.after, s.current.Load().revision)
 	} else {
@@ -92,5 +100,6 @@ func (s *Store) watch(resource string, after uint64) (*Cursor, error) {
 	if after < l.floor {
 		return nil, &CompactedError{l.floor}
 	}
+	c.head = after >= l.newest()
 	return c, nil
 }

@@ -21,6 +21,8 @@ type eventLog struct {
 	bytes   int           // size of their objects
 	waiters chan struct{} // closed by the next append; nil if no cursor waits
 	open    bool          // begin was called for the current batch
+
+	audience audience // has its own lock
 }
 
 type chunk struct {

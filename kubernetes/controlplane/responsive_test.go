@@ -17,7 +17,7 @@ import (
 )
 
 // browser is a user's client over HTTPS, with its own connections.
-func (s *site) browser(t *testing.T, name string, groups ...string) *http.Client {
+func (s *site) browser(t testing.TB, name string, groups ...string) *http.Client {
 	t.Helper()
 	pair := certified(t, s.ca, name, groups...)
 	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)

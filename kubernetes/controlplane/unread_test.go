@@ -22,13 +22,19 @@ import (
 // unread is an HTTP/2 connection of a client that opens streams but never reads from them: their
 // flow-control windows are zero.
 type unread struct {
-	t      *testing.T
+	t      testing.TB
 	framer *http2.Framer
 	conn   io.Closer
 	next   uint32
 }
 
 func (s *site) unread(t *testing.T, name string, groups ...string) *unread {
+	t.Helper()
+	return s.framed(t, 0, name, groups...)
+}
+
+// framed returns an HTTP/2 connection whose streams begin with a flow-control window.
+func (s *site) framed(t testing.TB, window uint32, name string, groups ...string) *unread {
 	t.Helper()
 	pair := certified(t, s.ca, name, groups...)
 	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
@@ -47,7 +53,7 @@ func (s *site) unread(t *testing.T, name string, groups ...string) *unread {
 	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
 		t.Fatal(err)
 	}
-	u.must(u.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
+	u.must(u.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}))
 	return u
 }
 

@@ -1,0 +1,174 @@
+package store
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// deliveryTick, twice, limits how long AwaitDelivery waits. Usually it waits for some 50 µs; the
+// limit is far above that so that it holds on a machine whose processors are busy. A process that
+// was not scheduled at all finds the first timer late, but its readers then run before the second.
+const deliveryTick = 20 * time.Millisecond
+
+// mostAbsence limits how often a reader must be at the head of the log before writers wait for it
+// again.
+const mostAbsence = 1 << 10
+
+// audience is the readers of one log for which writers wait: those that were at the head of the log
+// and deliver what came since. A reader that a writer waited for in vain leaves the audience until
+// it is at the head again, so that it delays writers once, not each of them. Each further time it
+// stays away twice as long.
+type audience struct {
+	mu      sync.Mutex
+	members []*Cursor
+	waits   []*delivery
+}
+
+// delivery is one call of AwaitDelivery.
+type delivery struct {
+	revision uint64
+	left     int           // number of members with delivered < revision
+	done     chan struct{} // closed when left is 0
+}
+
+// Delivered records that the reader has passed on the events that Next has returned so far. A
+// reader that calls it after each Next takes part in [Store.AwaitDelivery] from the first time that
+// it is at the head of the log. It must call Leave when it ends.
+func (c *Cursor) Delivered() {
+	a := &c.log.audience
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case c.member > 0:
+		a.release(c.delivered, c.after)
+		c.delivered = c.after
+	case c.head && c.absent > 0:
+		c.absent--
+	case c.head:
+		c.delivered = c.after
+		a.join(c)
+	}
+}
+
+// Leave ends the reader's part in [Store.AwaitDelivery] until Delivered is called at the head of
+// the log.
+func (c *Cursor) Leave() {
+	a := &c.log.audience
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c.member > 0 {
+		a.leave(c)
+	}
+}
+
+// AwaitDelivery blocks until every reader that was at the head of a resource's log before a
+// revision has delivered the events up to it, until ctx ends, or for some milliseconds. See
+// [Cursor.Delivered]. It neither waits nor allocates if there is no such reader.
+func (s *Store) AwaitDelivery(ctx context.Context, resource string, revision uint64) {
+	s.mu.RLock()
+	l := s.logs[resource]
+	s.mu.RUnlock()
+	if l == nil {
+		return
+	}
+	a := &l.audience
+	d := a.await(revision)
+	if d == nil {
+		return
+	}
+	timer := time.NewTimer(deliveryTick)
+	defer timer.Stop()
+	for range 2 {
+		select {
+		case <-d.done:
+			return
+		case <-ctx.Done():
+			a.forget(d, false)
+			return
+		case <-timer.C:
+			timer.Reset(deliveryTick)
+		}
+	}
+	a.forget(d, true)
+}
+
+// await returns a delivery to wait for, or nil if all members have delivered a revision.
+func (a *audience) await(revision uint64) *delivery {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	left := 0
+	for _, c := range a.members {
+		if c.delivered < revision {
+			left++
+		}
+	}
+	if left == 0 {
+		return nil
+	}
+	d := &delivery{revision: revision, left: left, done: make(chan struct{})}
+	a.waits = append(a.waits, d)
+	return d
+}
+
+// forget ends a wait. If it was in vain, the members that it waited for leave.
+func (a *audience) forget(d *delivery, vain bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := len(a.members) - 1; vain && i >= 0; i-- {
+		if c := a.members[i]; c.delivered < d.revision {
+			a.leave(c)
+			c.absent = c.vain
+			c.vain = min(2*c.vain+1, mostAbsence)
+		}
+	}
+	for i, other := range a.waits {
+		if other == d {
+			a.drop(i)
+			return
+		}
+	}
+}
+
+// join adds a cursor. Waits that began since it was at the head wait for it, too.
+func (a *audience) join(c *Cursor) {
+	a.members = append(a.members, c)
+	c.member = len(a.members)
+	for _, d := range a.waits {
+		if d.revision > c.delivered {
+			d.left++
+		}
+	}
+}
+
+// leave removes a member.
+func (a *audience) leave(c *Cursor) {
+	last := a.members[len(a.members)-1]
+	a.members[c.member-1], last.member = last, c.member
+	a.members[len(a.members)-1] = nil
+	a.members = a.members[:len(a.members)-1]
+	c.member = 0
+	a.release(c.delivered, ^uint64(0))
+}
+
+// release counts a member down in the waits for revisions after one, up to another.
+func (a *audience) release(after, upTo uint64) {
+	for i := len(a.waits) - 1; i >= 0; i-- {
+		d := a.waits[i]
+		if d.revision <= after || d.revision > upTo {
+			continue
+		}
+		if d.left--; d.left == 0 {
+			close(d.done)
+			a.drop(i)
+		}
+	}
+}
+
+// drop removes a wait.
+func (a *audience) drop(i int) {
+	last := len(a.waits) - 1
+	a.waits[i] = a.waits[last]
+	a.waits[last] = nil
+	a.waits = a.waits[:last]
+}

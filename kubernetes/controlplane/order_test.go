@@ -1,0 +1,209 @@
+package controlplane_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kelson.dev/kubernetes/controlplane"
+)
+
+// conversation is an HTTP/2 connection of which each frame is read in the order of the wire.
+type conversation struct {
+	*unread
+	partial map[uint32][]byte                // by stream: what follows the last whole line
+	event   func(stream uint32, line []byte) // called for each line of a watch
+}
+
+const wide = 1 << 30 // a flow-control window that never closes
+
+func (s *site) converse(t testing.TB, name string, groups ...string) *conversation {
+	t.Helper()
+	c := &conversation{unread: s.framed(t, wide, name, groups...), partial: map[uint32][]byte{}}
+	c.must(c.framer.WriteWindowUpdate(0, wide))
+	return c
+}
+
+// send opens a stream and returns its id.
+func (c *conversation) send(method, path, body string) uint32 {
+	c.t.Helper()
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	encoder.SetMaxDynamicTableSize(0)
+	for _, field := range [][2]string{{":method", method}, {":scheme", "https"}, {":authority", "x"}, {":path", path}, {"content-type", "application/json"}} {
+		c.must(encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
+	}
+	id := c.next
+	c.next += 2
+	c.must(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: body == ""}))
+	if body != "" {
+		c.must(c.framer.WriteData(id, true, []byte(body)))
+	}
+	return id
+}
+
+// read reads frames until the given stream has a header, and also its end if ends is set.
+func (c *conversation) read(id uint32, ends bool) {
+	c.t.Helper()
+	for {
+		frame, err := c.framer.ReadFrame()
+		c.must(err)
+		switch f := frame.(type) {
+		case *http2.SettingsFrame:
+			if !f.IsAck() {
+				c.must(c.framer.WriteSettingsAck())
+			}
+		case *http2.PingFrame:
+			c.must(c.framer.WritePing(true, f.Data))
+		case *http2.RSTStreamFrame, *http2.GoAwayFrame:
+			c.t.Fatalf("%v", frame)
+		case *http2.HeadersFrame:
+			if f.StreamID == id && (!ends || f.StreamEnded()) {
+				return
+			}
+		case *http2.DataFrame:
+			if f.StreamID == id && f.StreamEnded() {
+				return
+			}
+			rest := append(c.partial[f.StreamID], f.Data()...)
+			for f.StreamID != id {
+				line, after, whole := bytes.Cut(rest, []byte("\n"))
+				if !whole {
+					break
+				}
+				c.event(f.StreamID, line)
+				rest = after
+			}
+			c.partial[f.StreamID] = slices.Clone(rest)
+		}
+	}
+}
+
+// API-07: an event comes before the response to the write that caused it, so that on one connection
+// no watch sees what a client created in a namespace before another watch sees the namespace.
+func TestEventsPrecedeResponses(t *testing.T) {
+	rounds := 10_000
+	if testing.Short() {
+		rounds = 1000
+	}
+	s := onPort(t, controlplane.Config{NoControllers: true})
+	c := s.converse(t, "ann", user.SystemPrivilegedGroup)
+	type object struct {
+		Object struct {
+			Metadata struct{ Name, Namespace string }
+		}
+	}
+	seen := map[string]bool{} // namespaces, of which the first watch has told
+	var inversions, late, children int
+	namespaces := c.send("GET", "/api/v1/namespaces?watch=1&resourceVersion=0&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", "")
+	c.event = func(stream uint32, line []byte) {
+		var e object
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		switch {
+		case stream == namespaces:
+			seen[e.Object.Metadata.Name] = true
+		case strings.HasPrefix(e.Object.Metadata.Namespace, "order-"):
+			if children++; !seen[e.Object.Metadata.Namespace] {
+				inversions++
+			}
+		}
+	}
+	c.read(namespaces, false)
+	c.read(c.send("GET", "/api/v1/configmaps?watch=1", ""), false)
+	for i := range rounds {
+		name := fmt.Sprint("order-", i)
+		c.read(c.send("POST", "/api/v1/namespaces", `{"metadata":{"name":"`+name+`"}}`), true)
+		if !seen[name] {
+			late++
+		}
+		c.read(c.send("POST", "/api/v1/namespaces/"+name+"/configmaps", `{"metadata":{"name":"c"}}`), true)
+	}
+	c.read(c.send("GET", "/api/v1/namespaces/"+fmt.Sprint("order-", rounds-1), ""), true)
+	t.Logf("%d rounds: %d events after the response, %d inversions", rounds, late, inversions)
+	if late > 0 || inversions > 0 || children != rounds {
+		t.Errorf("of %d rounds, %d events of a namespace came after its response, and %d after that of an object in it; %d such objects were seen", rounds, late, inversions, children)
+	}
+}
+
+// API-07: a watch that is not read delays one write, and that by some milliseconds.
+func TestUnreadWatchDelaysNoWriter(t *testing.T) {
+	const writes = 300
+	s := onPort(t, controlplane.Config{NoControllers: true})
+	ann := s.browser(t, "ann", user.SystemPrivilegedGroup)
+	n := 0
+	write := func() time.Duration {
+		n++
+		begin := time.Now()
+		body := fmt.Sprintf(`{"metadata":{"name":"c%d"}}`, n)
+		if code := s.code(t.Context(), ann, "POST", "/api/v1/namespaces/default/configmaps", "application/json", strings.NewReader(body)); code != http.StatusCreated {
+			t.Fatal(code)
+		}
+		return time.Since(begin)
+	}
+	median := func() time.Duration {
+		var times []time.Duration
+		for range writes {
+			times = append(times, write())
+		}
+		slices.Sort(times)
+		return times[writes/2]
+	}
+	alone := median()
+	u := s.unread(t, "bob", user.SystemPrivilegedGroup)
+	u.get(5, "/api/v1/configmaps?watch=1")
+	watched := median()
+	t.Logf("median of a create: %s alone, %s with watches that are not read", alone, watched)
+	if watched > alone+4*time.Millisecond {
+		t.Errorf("a create takes %s instead of %s", watched, alone)
+	}
+}
+
+// BenchmarkWatchedCreates measures what a create costs whose resource is watched, of server and
+// clients together.
+func BenchmarkWatchedCreates(b *testing.B) {
+	for _, watches := range []int{0, 1, 5, 100} {
+		b.Run(fmt.Sprint(watches), func(b *testing.B) {
+			s := onPort(b, controlplane.Config{NoControllers: true})
+			c := s.converse(b, "ann", user.SystemPrivilegedGroup)
+			ctx, cancel := context.WithCancel(context.Background())
+			var readers sync.WaitGroup
+			defer func() { cancel(); readers.Wait() }()
+			for range watches {
+				client := s.browser(b, "ann", user.SystemPrivilegedGroup)
+				req, err := http.NewRequestWithContext(ctx, "GET", s.url+"/api/v1/configmaps?watch=1", nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				resp, err := client.Do(req)
+				if err != nil {
+					b.Fatal(err)
+				}
+				readers.Go(func() { _, _ = io.Copy(io.Discard, resp.Body); resp.Body.Close() })
+			}
+			b.ReportAllocs()
+			var before, after syscall.Rusage
+			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &before)
+			for n := 0; b.Loop(); n++ {
+				c.read(c.send("POST", "/api/v1/namespaces/default/configmaps", fmt.Sprintf(`{"metadata":{"name":"c%d"}}`, n)), true)
+			}
+			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &after)
+			used := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano()
+			b.ReportMetric(float64(used)/float64(b.N), "cpu-ns/op")
+		})
+	}
+}
