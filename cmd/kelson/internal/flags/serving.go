@@ -10,11 +10,10 @@ import (
 	"github.com/spf13/pflag"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	cliflag "k8s.io/component-base/cli/flag"
-	_ "k8s.io/kubernetes/pkg/features" // registers Kubernetes' feature gates
-	"k8s.io/kubernetes/plugin/pkg/admission/defaulttolerationseconds"
 
 	"kelson.dev/apiserver/serving"
 	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/plugins"
 )
 
 // Serving are the flags of how requests are served, with kube-apiserver's names.
@@ -36,7 +35,7 @@ func (o *Serving) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.minTLS, "tls-min-version", "", "lowest TLS version: "+strings.Join(cliflag.TLSPossibleVersions(), " or ")+" (default VersionTLS12)")
 	f.StringSliceVar(&o.ciphers, "tls-cipher-suites", nil, "cipher suites of TLS 1.2, by their IANA names (default: Go's)")
 	f.Var(&o.features, "feature-gates", "Kubernetes' feature gates: name=true|false,…; they apply to the whole process")
-	defaulttolerationseconds.RegisterFlags(f)
+	plugins.AddFlags(f)
 }
 
 // Check validates the flags and sets the feature gates of the process.

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-//go:generate go run ./names kubeapiserver.tsv
+//go:generate go run ../../../../kubernetes/plugins/flagnames kubeapiserver.tsv
 //go:generate go test -run TestFlagReference -update .
 
 // kubeAPIServer lists the flags of kube-apiserver: name, shorthand, type and default, separated by tabs.

@@ -67,9 +67,9 @@ func TestRest(t *testing.T) {
 
 func TestServingRefuses(t *testing.T) {
 	for arg, want := range map[string]string{
-		"--request-timeout=0s":        "--request-timeout must be positive",
-		"--tls-min-version=VersionX":  "--tls-min-version: unknown tls version",
-		"--tls-cipher-suites=NONE":    "--tls-cipher-suites: Cipher suite NONE not supported",
+		"--request-timeout=0s":         "--request-timeout must be positive",
+		"--tls-min-version=VersionX":   "--tls-min-version: unknown tls version",
+		"--tls-cipher-suites=NONE":     "--tls-cipher-suites: Cipher suite NONE not supported",
 		"--feature-gates=Nothing=true": "unrecognized feature gate: Nothing",
 	} {
 		var o Serving

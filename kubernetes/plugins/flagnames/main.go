@@ -1,7 +1,7 @@
-// Names writes the flags of kube-apiserver of the linked Kubernetes version, one per line:
+// Flagnames writes the flags of kube-apiserver of the linked Kubernetes version, one per line:
 // name, shorthand, type and default value, separated by tabs.
 //
-//	names FILE
+//	flagnames FILE
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: names FILE")
+		fmt.Fprintln(os.Stderr, "usage: flagnames FILE")
 		os.Exit(2)
 	}
 	if err := os.WriteFile(os.Args[1], table(), 0o644); err != nil {
