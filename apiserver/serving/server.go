@@ -37,7 +37,16 @@ type Config struct {
 	Drain func(ctx context.Context) error
 	// Grace limits the duration of the drain; 0 means 60 seconds.
 	Grace time.Duration
-	Log   *slog.Logger
+	// Delay is how long Run serves as before after its context has ended, before it drains. Clients
+	// use the time to move to other servers.
+	Delay time.Duration
+	// RequestTimeout is the deadline of the handler's short requests; 0 means a minute.
+	RequestTimeout time.Duration
+	// MinTLS is the lowest TLS version, such as tls.VersionTLS13; 0 means TLS 1.2.
+	MinTLS uint16
+	// CipherSuites are those of TLS 1.2; nil means Go's.
+	CipherSuites []uint16
+	Log          *slog.Logger
 }
 
 // Server serves a bound port.
@@ -86,7 +95,7 @@ func New(cfg Config) (*Server, error) {
 		Handler:           cfg.Handler,
 		TLSConfig:         cfg.tls(),
 		ReadHeaderTimeout: 32 * time.Second,
-		WriteTimeout:      writeTimeout,
+		WriteTimeout:      max(writeTimeout, cfg.RequestTimeout+writeTimeout/3),
 		IdleTimeout:       3 * time.Minute,
 		MaxHeaderBytes:    1 << 20,
 		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
@@ -98,7 +107,8 @@ func New(cfg Config) (*Server, error) {
 // tls returns the TLS configuration.
 func (cfg *Config) tls() *tls.Config {
 	config := &tls.Config{
-		MinVersion:     tls.VersionTLS12,
+		MinVersion:     max(tls.VersionTLS12, cfg.MinTLS),
+		CipherSuites:   cfg.CipherSuites,
 		NextProtos:     []string{"h2", "http/1.1"},
 		GetCertificate: cfg.Certificate,
 		// The authentication filter decides whether a certificate is trusted, because it can
@@ -145,6 +155,13 @@ func (s *Server) Run(ctx context.Context) error {
 	case err := <-failed:
 		return fmt.Errorf("serve %s: %w", s.Addr(), err)
 	case <-ctx.Done():
+	}
+	if s.cfg.Delay > 0 {
+		select {
+		case err := <-failed:
+			return fmt.Errorf("serve %s: %w", s.Addr(), err)
+		case <-time.After(s.cfg.Delay):
+		}
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Grace)
 	defer cancel()

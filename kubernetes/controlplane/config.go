@@ -50,6 +50,8 @@ type Config struct {
 	ServiceRange string
 	// EventLifetime is how long Events are kept; 0 means an hour.
 	EventLifetime time.Duration
+	// RequestTimeout is the deadline of short requests; 0 means a minute.
+	RequestTimeout time.Duration
 	// Node selects what runs pods; "" means NodeNone.
 	Node Node
 	// NodeLease is how long the node counts as alive after its last heartbeat; 0 means 40 seconds.

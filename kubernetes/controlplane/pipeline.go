@@ -65,7 +65,8 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 		Serves:        serves(registry),
 		FlowControl:   flows,
 		MaxInFlight:   cfg.Limits.InFlight, MaxMutatingInFlight: cfg.Limits.MutatingInFlight, MaxLongRunningPerUser: cfg.Limits.LongRunningPerUser,
-		Log: cfg.Log,
+		Timeout: cfg.RequestTimeout,
+		Log:     cfg.Log,
 	}), nil
 }
 

@@ -34,15 +34,8 @@ type apiserverOptions struct {
 	keyFile      string
 	serviceRange string
 	gates        flags.Gates
-}
-
-// accepted lists the flags of kube-apiserver that test suites set and that have no effect here.
-// They are accepted so that the suites start. The help says that they have no effect.
-var accepted = []string{
-	"etcd-servers", "etcd-prefix",
-	"feature-gates", "runtime-config", "advertise-address", "external-hostname", "watch-cache-sizes",
-	"storage-backend", "event-ttl", "vmodule",
-	"encryption-provider-config", // the state is in memory
+	serving      flags.Serving
+	rest         flags.Rest
 }
 
 // APIServerCommand returns kelson kube-apiserver: a control plane without controllers whose state
@@ -69,17 +62,19 @@ func APIServerCommand() *cobra.Command {
 	f.StringVar(&opts.serviceRange, "service-cluster-ip-range", "", "CIDR of the cluster IPs of Services, or two CIDRs of different families separated by a comma")
 	opts.gates.Authorization.Defaults = []string{authz.ModeAlwaysAllow}
 	opts.gates.AddFlags(&s)
-	f = s.Area("accepted")
-	for _, name := range accepted {
-		f.StringArray(name, nil, "accepted for compatibility; has no effect")
-	}
-	f.Bool("allow-privileged", false, "accepted for compatibility; has no effect")
-	f.StringP("v", "v", "0", "accepted for compatibility; has no effect")
+	opts.serving.AddFlags(s.Area("requests"))
+	opts.rest.AddFlags(&s)
 	s.AddTo(c)
 	return c
 }
 
 func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) error {
+	if err := opts.rest.Check(errOut); err != nil {
+		return err
+	}
+	if err := opts.serving.Check(); err != nil {
+		return err
+	}
 	certificate, err := opts.certificate()
 	if err != nil {
 		return err
@@ -98,14 +93,17 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 		return err
 	}
 	defer opts.gates.Close()
+	opts.serving.Apply(&cfg)
 	plane, err := controlplane.Start(context.WithoutCancel(ctx), cfg)
 	if err != nil {
 		return err
 	}
 	defer plane.Stop()
-	server, err := serving.New(serving.Config{
+	listen := serving.Config{
 		Listener: listener, Handler: plane.Handler(), Certificate: certificate, ClientCAs: plane.ClientCAs, Drain: plane.Drain, Log: log,
-	})
+	}
+	opts.serving.ApplyServer(&listen)
+	server, err := serving.New(listen)
 	if err != nil {
 		return err
 	}

@@ -54,6 +54,11 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	if err := opts.state.check(); err != nil {
 		return nil, err
 	}
+	if opts.flagged {
+		if err := opts.requests.Check(); err != nil {
+			return nil, err
+		}
+	}
 	level := slog.LevelWarn
 	if opts.Verbose {
 		level = slog.LevelDebug
@@ -82,14 +87,19 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	dir, authority := state.dir, state.authority
 
 	var handler lateHandler
-	p.server, err = serving.New(serving.Config{
+	listen := serving.Config{
 		Listener:    listener,
 		Handler:     &handler,
 		Certificate: authority.Serving(listener.Addr().(*net.TCPAddr).IP.String()),
 		ClientCAs:   func() *x509.CertPool { return p.ClientCAs() },
 		Drain:       func(ctx context.Context) error { return p.drain(ctx) },
 		Log:         log,
-	})
+	}
+	if opts.flagged {
+		opts.requests.ApplyServer(&listen)
+		opts.requests.Apply(&cfg)
+	}
+	p.server, err = serving.New(listen)
 	if err != nil {
 		return nil, err
 	}

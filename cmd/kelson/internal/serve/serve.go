@@ -33,6 +33,8 @@ type Options struct {
 	workloads   bool
 	planes      planesOptions
 	gates       flags.Gates
+	requests    flags.Serving
+	flagged     bool // the flags of requests are registered
 	signing     flags.Signing
 	pods        podFlags
 	withStdin   bool
@@ -86,6 +88,8 @@ requests in flight and exits.`,
 	f.BoolVarP(&opts.Verbose, "verbose", "v", false, "log what the control plane does")
 	f.BoolVar(&opts.withStdin, "exit-with-stdin", false, "exit when standard input is closed, so that the server ends with the process that started it")
 	opts.planes.addFlags(f)
+	opts.requests.AddFlags(s.Area("requests"))
+	opts.flagged = true
 	opts.gates.AddFlags(&s)
 	opts.signing.AddFlags(s.Area("signing"))
 	s.AddTo(c)

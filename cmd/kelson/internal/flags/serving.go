@@ -1,0 +1,89 @@
+package flags
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"kelson.dev/apiserver/serving"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/plugins"
+)
+
+// Serving are the flags of how requests are served, with kube-apiserver's names.
+type Serving struct {
+	requestTimeout time.Duration
+	eventLifetime  time.Duration
+	shutdownDelay  time.Duration
+	minTLS         string
+	ciphers        []string
+	features       cliflag.ConfigurationMap
+}
+
+// AddFlags registers the flags.
+func (o *Serving) AddFlags(f *pflag.FlagSet) {
+	o.features = cliflag.ConfigurationMap{}
+	f.DurationVar(&o.requestTimeout, "request-timeout", time.Minute, "timeout of requests other than watches and other long-running ones")
+	f.DurationVar(&o.eventLifetime, "event-ttl", time.Hour, "how long Events are kept")
+	f.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 0, "how long to serve requests as before after SIGTERM, before the drain begins")
+	f.StringVar(&o.minTLS, "tls-min-version", "", "lowest TLS version: "+strings.Join(cliflag.TLSPossibleVersions(), " or ")+" (default VersionTLS12)")
+	f.StringSliceVar(&o.ciphers, "tls-cipher-suites", nil, "cipher suites of TLS 1.2, by their IANA names (default: Go's)")
+	f.Var(&o.features, "feature-gates", "Kubernetes' feature gates: name=true|false,…; they apply to the whole process")
+	plugins.AddFlags(f)
+}
+
+// Check validates the flags and sets the feature gates of the process.
+func (o *Serving) Check() error {
+	if o.requestTimeout <= 0 {
+		return errors.New("--request-timeout must be positive")
+	}
+	if o.shutdownDelay < 0 {
+		return errors.New("--shutdown-delay-duration can not be negative value")
+	}
+	if o.eventLifetime <= 0 {
+		return errors.New("--event-ttl must be positive")
+	}
+	if _, err := cliflag.TLSVersion(o.minTLS); err != nil {
+		return fmt.Errorf("--tls-min-version: %w", err)
+	}
+	if _, err := cliflag.TLSCipherSuites(o.ciphers); err != nil {
+		return fmt.Errorf("--tls-cipher-suites: %w", err)
+	}
+	gates := map[string]string{}
+	for name, value := range o.features {
+		gates[strings.TrimPrefix(name, "kube:")] = value // the component that the gate belongs to
+	}
+	return setFeatures(gates)
+}
+
+// setFeatures sets gates of Kubernetes' registry, which is one per process.
+func setFeatures(gates map[string]string) error {
+	var pairs []string
+	for name, value := range gates {
+		pairs = append(pairs, name+"="+value)
+	}
+	return utilfeature.DefaultMutableFeatureGate.Set(strings.Join(pairs, ","))
+}
+
+// Apply copies the flags to cfg.
+func (o *Serving) Apply(cfg *controlplane.Config) {
+	cfg.RequestTimeout, cfg.EventLifetime = o.requestTimeout, o.eventLifetime
+}
+
+// ApplyServer copies the flags to the configuration of the listener. Check has accepted them.
+func (o *Serving) ApplyServer(cfg *serving.Config) {
+	cfg.RequestTimeout, cfg.Delay = o.requestTimeout, o.shutdownDelay
+	if o.minTLS != "" {
+		cfg.MinTLS, _ = cliflag.TLSVersion(o.minTLS)
+	}
+	cfg.CipherSuites, _ = cliflag.TLSCipherSuites(o.ciphers)
+	if len(o.ciphers) == 0 || cfg.MinTLS == tls.VersionTLS13 { // TLS 1.3 has no choice of suites
+		cfg.CipherSuites = nil
+	}
+}

@@ -1,0 +1,85 @@
+package flags
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+var update = flag.Bool("update", false, "write docs/reference/flags.md")
+
+func TestFlagReference(t *testing.T) {
+	const page = "../../../../docs/reference/flags.md"
+	if *update {
+		if err := os.WriteFile(page, []byte(Reference()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(page)
+	if err != nil || string(have) != Reference() {
+		t.Errorf("%s is out of date: run go generate ./cmd/kelson/internal/flags (%v)", page, err)
+	}
+}
+
+// The table contains only flags that kube-apiserver has.
+func TestOthersAreFlagsOfKubeAPIServer(t *testing.T) {
+	known := map[string]bool{}
+	for _, u := range KubeAPIServer() {
+		known[u.Name] = true
+	}
+	for name, o := range others {
+		if !known[name] || o.reason == "" {
+			t.Errorf("--%s: known %v, reason %q", name, known[name], o.reason)
+		}
+	}
+}
+
+func TestRest(t *testing.T) {
+	for _, test := range []struct{ arg, out, err string }{
+		{"--etcd-servers=http://localhost:2379", "--etcd-servers has no effect: the state is in memory, not in etcd\n", ""},
+		{"--kubelet-timeout=soon", "", "invalid argument"},
+		{"--logging-format=text", "", ""},
+		{"--logging-format=json", "", "--logging-format=json is not supported"},
+		{"--allow-privileged=true", "", ""},
+		{"--enable-garbage-collector=false", "", "--enable-garbage-collector=false is not supported"},
+		{"--emulated-version=1.36", "", "only version 1.37 is implemented"},
+		{"--min-request-timeout=1800", "", ""},
+	} {
+		var s Sections
+		var r Rest
+		r.AddFlags(&s)
+		all := pflag.NewFlagSet("", pflag.ContinueOnError)
+		all.AddFlagSet(s.FlagSets["compatibility"])
+		var out bytes.Buffer
+		err := all.Parse([]string{test.arg})
+		if err == nil {
+			err = r.Check(&out)
+		}
+		if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) || out.String() != test.out {
+			t.Errorf("%s: %v, %q", test.arg, err, out.String())
+		}
+	}
+}
+
+func TestServingRefuses(t *testing.T) {
+	for arg, want := range map[string]string{
+		"--request-timeout=0s":         "--request-timeout must be positive",
+		"--tls-min-version=VersionX":   "--tls-min-version: unknown tls version",
+		"--tls-cipher-suites=NONE":     "--tls-cipher-suites: Cipher suite NONE not supported",
+		"--feature-gates=Nothing=true": "unrecognized feature gate: Nothing",
+	} {
+		var o Serving
+		f := pflag.NewFlagSet("", pflag.ContinueOnError)
+		o.AddFlags(f)
+		if err := f.Parse([]string{arg}); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+}

@@ -1,0 +1,11 @@
+package plugins
+
+import (
+	"github.com/spf13/pflag"
+	_ "k8s.io/kubernetes/pkg/features" // registers Kubernetes' feature gates
+	"k8s.io/kubernetes/plugin/pkg/admission/defaulttolerationseconds"
+)
+
+// AddFlags registers the flags that plugins of Kubernetes have. They apply to all control planes of
+// the process.
+func AddFlags(f *pflag.FlagSet) { defaulttolerationseconds.RegisterFlags(f) }
