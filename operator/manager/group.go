@@ -77,8 +77,8 @@ func (g *group) stop(what string, timeUp context.Context, cause error) error {
 	}
 }
 
-// unfinished returns a leader.ErrStillWorking if a member has ended, but its last requests may still
-// be on their way to the server.
+// unfinished returns a leader.ErrStillWorking if a member has ended, but its last requests may
+// still be on their way to the server.
 func (g *group) unfinished() error {
 	if err := g.cut.Load(); err != nil {
 		return *err

@@ -16,7 +16,8 @@ const stopMargin = 5 * time.Second
 // Run runs everything until ctx ends or a part fails, and stops it. It can be called only once. It
 // returns nil if ctx ended and everything stopped in time, otherwise the error of the part that
 // failed: leader.ErrLost if another replica may lead, leader.ErrStillWorking if a part did not stop
-// in time, or if a leader's reconcile was canceled at the end of the grace period. In both of these cases, the process should exit.
+// in time, or if a leader's reconcile was canceled at the end of the grace period. In both of these
+// cases, the process should exit.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
 	if m.ran {

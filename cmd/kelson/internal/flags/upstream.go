@@ -13,7 +13,8 @@ import (
 //go:generate go run ../../../../kubernetes/plugins/flagnames kubeapiserver.tsv
 //go:generate go test -run TestFlagReference -update .
 
-// kubeAPIServer lists the flags of kube-apiserver: name, shorthand, type and default, separated by tabs.
+// kubeAPIServer lists the flags of kube-apiserver: name, shorthand, type and default, separated by
+// tabs.
 //
 //go:embed kubeapiserver.tsv
 var kubeAPIServer string
@@ -33,7 +34,8 @@ func KubeAPIServer() []Upstream {
 
 // other says what the drop-in does with a flag that it does not implement.
 type other struct {
-	// reason says why the flag has no effect, or why another value than the accepted ones is refused.
+	// reason says why the flag has no effect, or why another value than the accepted ones is
+	// refused.
 	reason string
 	// refused refuses every value but the default one and those in accepted.
 	refused  bool
