@@ -49,7 +49,9 @@ func affected(ctx context.Context, objs []*store.Object) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, obj := range objs {
-		e.add(effect{obj.Key.Resource, obj.Revision})
+		if obj != nil { // nil: the operation only checked an object
+			e.add(effect{obj.Key.Resource, obj.Revision})
+		}
 	}
 }
 

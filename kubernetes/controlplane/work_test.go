@@ -139,8 +139,8 @@ func TestWorkOfOneRequest(t *testing.T) {
 		"managedFields: wide":                             201,
 		"metadata: ownerReferences":                       201,
 	}
-	// Requests that are refused only after validation cost their errors and warnings; a sixteenth
-	// of the size is enough.
+	// Requests that are refused only after validation cost their errors and warnings; a twentieth of
+	// the size is enough.
 	small := map[string]int{
 		"lists: topologySpreadConstraints": 422,
 		"lists: containers":                422,
@@ -149,7 +149,7 @@ func TestWorkOfOneRequest(t *testing.T) {
 		"custom: wrong types":              422,
 	}
 	a := newAttacked(t)
-	for scale, codes := range map[float64]map[string]int{1: codes, 1. / 4: quarter, 1. / 16: small} {
+	for scale, codes := range map[float64]map[string]int{1: codes, 1. / 4: quarter, 1. / 20: small} {
 		found := 0
 		for _, attack := range bodies.All(scale) {
 			want, ok := codes[attack.Name]
