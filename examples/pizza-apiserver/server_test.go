@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,12 +23,50 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// AGG-03: the server is an APIService of the cluster that KELSON_TEST_KUBECONFIG names:
-// make run-pizza-apiserver-kube-apiserver runs this on kube-apiserver.
+// startKelson runs the binary that KELSON names, as make test does, and returns its kubeconfig.
+func startKelson(t *testing.T) (kubeconfig string) {
+	t.Helper()
+	binary := os.Getenv("KELSON")
+	if binary == "" {
+		t.Skip("SKIPPED: neither KELSON_TEST_KUBECONFIG nor KELSON is set, so nothing was seen of another server")
+	}
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	cmd := exec.CommandContext(t.Context(), binary, "serve", "--in-memory", "--node=none", "--secure-port=0", "--kubeconfig="+kubeconfig)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	ready := make(chan struct{})
+	go func() {
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), "ready in") {
+				close(ready)
+				break
+			}
+		}
+		_, _ = io.Copy(io.Discard, out)
+	}()
+	select {
+	case <-ready:
+	case <-time.After(time.Minute):
+		t.Fatal("kelson serve is not ready after a minute")
+	}
+	return kubeconfig
+}
+
+// AGG-03: the server is an APIService of kelson serve, or of the cluster that
+// KELSON_TEST_KUBECONFIG names: make run-pizza-apiserver-kube-apiserver runs this on
+// kube-apiserver.
 func TestPizzaOnAServer(t *testing.T) {
 	kubeconfig := os.Getenv("KELSON_TEST_KUBECONFIG")
 	if kubeconfig == "" {
-		t.Skip("SKIPPED: KELSON_TEST_KUBECONFIG does not name a kubeconfig, so nothing was seen of another server")
+		kubeconfig = startKelson(t)
 	}
 	must := func(err error) {
 		t.Helper()
