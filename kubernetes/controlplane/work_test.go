@@ -139,8 +139,8 @@ func TestWorkOfOneRequest(t *testing.T) {
 		"managedFields: wide":                             201,
 		"metadata: ownerReferences":                       201,
 	}
-	// Requests that are refused only after validation cost their errors and warnings; a twentieth of
-	// the size is enough.
+	// Requests that are refused only after validation cost their errors and warnings; a twentieth
+	// of the size is enough.
 	small := map[string]int{
 		"lists: topologySpreadConstraints": 422,
 		"lists: containers":                422,
