@@ -65,11 +65,15 @@ func (s *Shards) Run(ctx context.Context) error {
 			if changed && s.clear() {
 				v = target
 			}
+			s.sending(v)
 			lease, err := within(context.WithoutCancel(ctx), deadline, s.own, func(ctx context.Context, own *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 				return s.announce(ctx, own, v)
 			})
-			if lease != nil {
+			if s.unsure = lease == nil; !s.unsure {
 				s.own = lease
+				if s.fresh {
+					s.fresh, s.sentAt = false, lease.ResourceVersion
+				}
 			}
 			switch {
 			case err == nil:
@@ -185,7 +189,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 func (s *Shards) look(inf informer.Informer, deadline time.Time) (target view) {
 	now := time.Now()
 	s.mu.Lock()
-	next := state{next: s.state.next, peers: map[string]view{}}
+	next := state{next: s.state.next, sent: s.state.sent, peers: map[string]view{}}
 	s.mu.Unlock()
 	seen := map[string]bool{}
 	if soon := now.Add(time.Second); soon.Before(deadline) {
@@ -201,6 +205,9 @@ func (s *Shards) look(inf informer.Informer, deadline time.Time) (target view) {
 		if who == s.cfg.Identity {
 			next.announced = parseView(lease)
 			target = append(target, who)
+			if !s.unsure && !s.fresh && atLeast(lease.ResourceVersion, s.sentAt) {
+				next.sent = nil // the watch has delivered the last of them
+			}
 			continue
 		}
 		o := s.observe(who, lease, now)
@@ -285,14 +292,37 @@ func (s *Shards) turn(target view) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.state
-	if slices.Equal(target, now.announced) && slices.Equal(target, parseView(s.own)) {
+	if slices.Equal(target, now.announced) && slices.Equal(target, parseView(s.own)) && !s.unsure {
 		now.next = nil
 		s.become(now)
 		return false
 	}
 	now.next = target
 	s.become(now)
-	return !slices.Equal(target, parseView(s.own))
+	return s.unsure || !slices.Equal(target, parseView(s.own))
+}
+
+// sending records that a view is about to be announced.
+func (s *Shards) sending(v view) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.state
+	if slices.Equal(v, now.announced) && len(now.sent) == 0 {
+		return // a renewal
+	}
+	if n := len(now.sent); n > 0 && slices.Equal(now.sent[n-1], v) {
+		return // again
+	}
+	now.sent = append(slices.Clip(now.sent), v)
+	s.fresh = true
+	s.become(now)
+}
+
+// atLeast reports whether a resourceVersion is certainly not older than another one.
+func atLeast(version, other string) bool {
+	a, errA := strconv.ParseUint(version, 10, 64)
+	b, errB := strconv.ParseUint(other, 10, 64)
+	return version == other || errA == nil && errB == nil && a >= b
 }
 
 // clear reports whether the next view assigns all objects in progress to this replica.

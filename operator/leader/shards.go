@@ -44,7 +44,10 @@ const (
 // live replica's view assigns the object to that other replica. To change its view, a replica first
 // stops working on objects that the new view assigns to others; then it announces the new view, and
 // uses it only after its watch has delivered the announcement. So of two announcements, the later
-// one was made with the earlier one in sight, and no object is assigned to both replicas.
+// one was made with the earlier one in sight, and no object is assigned to both replicas. Others may
+// act on an announcement before this replica's watch delivers it, also if its response was lost:
+// from the request on, this replica does not work on objects that the announcement gives away, even
+// if it has changed its mind since.
 type Shards struct {
 	cfg ShardsConfig
 
@@ -65,6 +68,9 @@ type Shards struct {
 
 	// Used only by Run's goroutine.
 	own      *coordinationv1.Lease
+	unsure   bool   // the last announcement failed, and the server may have executed it
+	fresh    bool   // state.sent has grown since the last announcement that succeeded
+	sentAt   string // the resourceVersion after which the server has none of state.sent but the last
 	observed map[string]observation
 }
 
@@ -76,6 +82,7 @@ type view []string
 type state struct {
 	announced view            // our own view, as delivered by the watch
 	next      view            // the view about to be announced; nil if none
+	sent      []view          // views that other replicas may see, and the watch has not delivered
 	peers     map[string]view // of the other live replicas
 }
 
@@ -154,6 +161,11 @@ func (s *Shards) mine(req reconcile.Request) bool {
 func (s state) gives(req reconcile.Request, me string) bool {
 	if s.announced.owner(req) != me || s.next != nil && s.next.owner(req) != me {
 		return false
+	}
+	for _, v := range s.sent {
+		if v.owner(req) != me {
+			return false
+		}
 	}
 	for peer, v := range s.peers {
 		if v.owner(req) == peer {
@@ -266,7 +278,8 @@ func parseView(lease *coordinationv1.Lease) view {
 }
 
 func (s state) equal(o state) bool {
-	if !slices.Equal(s.announced, o.announced) || (s.next == nil) != (o.next == nil) || !slices.Equal(s.next, o.next) || len(s.peers) != len(o.peers) {
+	if !slices.Equal(s.announced, o.announced) || (s.next == nil) != (o.next == nil) || !slices.Equal(s.next, o.next) || len(s.peers) != len(o.peers) ||
+		!slices.EqualFunc(s.sent, o.sent, slices.Equal[view]) {
 		return false
 	}
 	for who, v := range s.peers {
