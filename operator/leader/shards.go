@@ -44,10 +44,10 @@ const (
 // live replica's view assigns the object to that other replica. To change its view, a replica first
 // stops working on objects that the new view assigns to others; then it announces the new view, and
 // uses it only after its watch has delivered the announcement. So of two announcements, the later
-// one was made with the earlier one in sight, and no object is assigned to both replicas. Others may
-// act on an announcement before this replica's watch delivers it, also if its response was lost:
-// from the request on, this replica does not work on objects that the announcement gives away, even
-// if it has changed its mind since.
+// one was made with the earlier one in sight, and no object is assigned to both replicas. Others
+// may act on an announcement before this replica's watch delivers it, also if its response was
+// lost: from the request on, this replica does not work on objects that the announcement gives
+// away, even if it has changed its mind since.
 type Shards struct {
 	cfg ShardsConfig
 
@@ -67,10 +67,11 @@ type Shards struct {
 	over     bool
 
 	// Used only by Run's goroutine.
-	own      *coordinationv1.Lease
-	unsure   bool   // the last announcement failed, and the server may have executed it
-	fresh    bool   // state.sent has grown since the last announcement that succeeded
-	sentAt   string // the resourceVersion after which the server has none of state.sent but the last
+	own    *coordinationv1.Lease
+	unsure bool // the last announcement failed, and the server may have executed it
+	fresh  bool // state.sent has grown since the last announcement that succeeded
+	// the resourceVersion after which the server has none of state.sent but the last
+	sentAt   string
 	observed map[string]observation
 }
 
