@@ -78,8 +78,8 @@ func (b *backend) describe(ctx context.Context) {
 // aggregatorUser reads OpenAPI documents, as in kube-aggregator.
 var aggregatorUser = identity{user: "system:aggregator"}
 
-// readV2 reads the v2 document. The part is nil if it has not changed, or if there is no such
-// document.
+// readV2 reads the v2 document. The part is nil if the document has not changed, or if the backend
+// has none.
 func (b *backend) readV2(ctx context.Context) (part *openapi.Part, etag string, err error) {
 	header := http.Header{}
 	if b.etag != "" {

@@ -28,9 +28,9 @@ const (
 	always  = "true"    // kept all the time
 )
 
-// Register creates the local APIServices of the group versions that this server always serves,
-// restores those that were changed since, and deletes those of group versions that are no longer
-// among them. Call it when the server starts; Run keeps the APIServices of custom kinds. New ones
+// Register brings the stored local APIServices in line with local, the group versions that this
+// server always serves. It creates missing ones, restores changed ones, and deletes those of other
+// group versions. Call it when the server starts; Run keeps the APIServices of custom kinds. New ones
 // are written as one unit, in the form in which a client's POST would leave them.
 func (a *Aggregator) Register(ctx context.Context, local []schema.GroupVersion) error {
 	for {

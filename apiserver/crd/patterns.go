@@ -58,7 +58,7 @@ type patterns struct {
 	match        *regexp.Regexp // of the value itself; nil: none
 	instructions int64          // of match
 	properties   map[string]*patterns
-	additional   *patterns // of members that are no properties
+	additional   *patterns // of members that are not in properties
 	items        *patterns
 	junctors     []*patterns // allOf, anyOf, oneOf, not
 }

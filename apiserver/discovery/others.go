@@ -16,7 +16,7 @@ type Other struct {
 	// it. If it is false, only the priorities apply, and only if the registry serves the group
 	// version.
 	Served bool
-	// Resources are those of the other server, as far as they are known.
+	// Resources are the other server's, from its last answer.
 	Resources []apidiscoveryv2.APIResourceDiscovery
 	// Stale says that the other server did not answer the last request for its resources.
 	Stale bool

@@ -35,7 +35,7 @@ type Config struct {
 	// audience is accepted.
 	Audiences authenticator.Audiences
 	// AuditPolicy decides how much of a request is recorded, and AuditSink receives the record. If
-	// either is nil, there is no audit.
+	// either is nil, the chain records nothing.
 	AuditPolicy audit.PolicyRuleEvaluator
 	AuditSink   audit.Sink
 	// Authorizer decides what users may do; nil: everything.

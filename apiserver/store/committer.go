@@ -25,7 +25,7 @@ type committer struct {
 
 	failure error                 // why every later write is refused
 	final   atomic.Pointer[error] // failure, for other goroutines
-	full    atomic.Pointer[error] // why there is no room for writes now; nil if there is room
+	full    atomic.Pointer[error] // the error of a write that found no space; nil: there is space
 
 	done chan struct{} // closed when the goroutine has ended
 }

@@ -64,7 +64,7 @@ func (c *Cursor) Leave() {
 
 // AwaitDelivery blocks until every reader that was at the head of a resource's log before a
 // revision has delivered the events up to it, until ctx ends, or for some milliseconds. See
-// [Cursor.Delivered]. It neither waits nor allocates if there is no such reader.
+// [Cursor.Delivered]. Without such a reader, it returns at once and allocates nothing.
 func (s *Store) AwaitDelivery(ctx context.Context, resource string, revision uint64) {
 	s.mu.RLock()
 	l := s.logs[resource]

@@ -9,8 +9,8 @@ import (
 )
 
 // Fold keeps a value that it updates event by event, for values that are too expensive to compute
-// after every write. There is no goroutine: a reader first applies the events since the last read.
-// So the value is never stale, and an unused Fold costs nothing.
+// after every write. A Fold runs no goroutine: each reader first applies the events since the last
+// read. So the value is never stale, and an unused Fold costs nothing.
 //
 //	f := derived.NewFold(st, idx.begin, idx.take, "roles.rbac.authorization.k8s.io", …)
 //	if err := f.RLock(); err != nil { … }
