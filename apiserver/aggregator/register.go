@@ -30,8 +30,8 @@ const (
 
 // Register brings the stored local APIServices in line with local, the group versions that this
 // server always serves. It creates missing ones, restores changed ones, and deletes those of other
-// group versions. Call it when the server starts; Run keeps the APIServices of custom kinds. New ones
-// are written as one unit, in the form in which a client's POST would leave them.
+// group versions. Call it when the server starts; Run keeps the APIServices of custom kinds. New
+// ones are written as one unit, in the form in which a client's POST would leave them.
 func (a *Aggregator) Register(ctx context.Context, local []schema.GroupVersion) error {
 	for {
 		changed, err := a.createLocal(ctx, local)

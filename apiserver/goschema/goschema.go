@@ -219,8 +219,8 @@ func listType(s *Schema, tag reflect.StructTag) {
 }
 
 // At returns the schema of the field at a path of names separated by dots, and a function that
-// replaces it. The path names fields only: At enters the elements of a list without a name for them.
-// It returns nil if the schema does not have the field.
+// replaces it. The path names fields only: At enters the elements of a list without a name for
+// them. It returns nil if the schema does not have the field.
 func At(s *Schema, path string) (*Schema, func(Schema)) {
 	set := func(Schema) {}
 	for name := range strings.SplitSeq(path, ".") {

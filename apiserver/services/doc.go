@@ -8,8 +8,8 @@
 //  3. the cluster IP, if Config.ClusterIP is set
 //  4. the ready endpoints in the Service's EndpointSlices or, if there are none, in its Endpoints
 //
-// Every call reads the newest state of the store, so an address is never stale. The package keeps no
-// cache.
+// Every call reads the newest state of the store, so an address is never stale. The package keeps
+// no cache.
 //
 //	resolver := services.New(services.Config{Store: st})
 //	url, err := resolver.ResolveEndpoint("kube-system", "metrics-server", 443)
