@@ -71,8 +71,8 @@ func (s *Shards) Run(ctx context.Context) error {
 			})
 			if s.unsure = lease == nil; !s.unsure {
 				s.own = lease
-				if s.fresh {
-					s.fresh, s.sentAt = false, lease.ResourceVersion
+				if s.sentAt == "" {
+					s.sentAt = lease.ResourceVersion
 				}
 			}
 			switch {
@@ -205,7 +205,7 @@ func (s *Shards) look(inf informer.Informer, deadline time.Time) (target view) {
 		if who == s.cfg.Identity {
 			next.announced = parseView(lease)
 			target = append(target, who)
-			if !s.unsure && !s.fresh && atLeast(lease.ResourceVersion, s.sentAt) {
+			if s.sentAt != "" && atLeast(lease.ResourceVersion, s.sentAt) {
 				next.sent = nil // the watch has delivered the last of them
 			}
 			continue
@@ -314,7 +314,7 @@ func (s *Shards) sending(v view) {
 		return // again
 	}
 	now.sent = append(slices.Clip(now.sent), v)
-	s.fresh = true
+	s.sentAt = ""
 	s.become(now)
 }
 

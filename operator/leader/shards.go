@@ -69,8 +69,8 @@ type Shards struct {
 	// Used only by Run's goroutine.
 	own    *coordinationv1.Lease
 	unsure bool // the last announcement failed, and the server may have executed it
-	fresh  bool // state.sent has grown since the last announcement that succeeded
-	// the resourceVersion after which the server has none of state.sent but the last
+	// the resourceVersion from which on the server has none of state.sent but the last; empty until
+	// an announcement succeeds after the last was sent
 	sentAt   string
 	observed map[string]observation
 }
