@@ -73,14 +73,8 @@ func NewCache(config *rest.Config, o cache.Options, own Config) (*Cache, error) 
 		o.Scheme = scheme.Scheme
 	}
 	if o.Mapper == nil {
-		httpClient := o.HTTPClient
 		var err error
-		if httpClient == nil {
-			if httpClient, err = rest.HTTPClientFor(config); err != nil {
-				return nil, fmt.Errorf("new cache: %w", err)
-			}
-		}
-		if o.Mapper, err = apiutil.NewDynamicRESTMapper(config, httpClient); err != nil {
+		if o.Mapper, err = newMapper(config, o.HTTPClient); err != nil {
 			return nil, fmt.Errorf("new cache: %w", err)
 		}
 	}

@@ -39,14 +39,8 @@ func NewClient(config *rest.Config, o crclient.Options, tracer *trace.Tracer) (c
 			o.Scheme = scheme.Scheme
 		}
 		if o.Mapper == nil {
-			httpClient := o.HTTPClient
 			var err error
-			if httpClient == nil {
-				if httpClient, err = rest.HTTPClientFor(config); err != nil {
-					return nil, fmt.Errorf("new client: %w", err)
-				}
-			}
-			if o.Mapper, err = apiutil.NewDynamicRESTMapper(config, httpClient); err != nil {
+			if o.Mapper, err = newMapper(config, o.HTTPClient); err != nil {
 				return nil, fmt.Errorf("new client: %w", err)
 			}
 		}

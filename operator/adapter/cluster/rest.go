@@ -15,6 +15,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/metrics"
 	"k8s.io/client-go/util/flowcontrol"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"kelson.dev/operator/client"
@@ -41,6 +42,18 @@ func newLive(config *rest.Config, httpClient *http.Client, scheme *runtime.Schem
 	return client.New(client.Config{
 		REST: config, Scheme: scheme, Mapper: mapper, FieldOwner: owner, Warnings: warnings, Log: logger,
 	})
+}
+
+// newMapper returns controller-runtime's mapper of a server, for options without one. A nil
+// httpClient means a client made from config.
+func newMapper(config *rest.Config, httpClient *http.Client) (meta.RESTMapper, error) {
+	if httpClient == nil {
+		var err error
+		if httpClient, err = rest.HTTPClientFor(config); err != nil {
+			return nil, err
+		}
+	}
+	return apiutil.NewDynamicRESTMapper(config, httpClient)
 }
 
 // fieldOwner returns the field manager that a server takes from a user agent, so that writes are
