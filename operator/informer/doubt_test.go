@@ -91,7 +91,7 @@ func TestLostResponses(t *testing.T) {
 func lostResponses(t *testing.T, lose func(*http.Request) (*http.Response, error)) {
 	w, l := newLosing(t)
 	w.create(pod("gone"), pod("kept"))
-	time.Sleep(2 * time.Minute) // the informer has them
+	time.Sleep(3 * time.Minute) // the informer has them: each event takes a minute
 	lost := func(write func() error) {
 		t.Helper()
 		l.set(lose)
