@@ -165,7 +165,7 @@ func (m *models) tracked(library resource.FieldManager, types managedfields.Type
 			names = append(names, *path[0].FieldName)
 		}
 	}
-	return fastfields.New(fastfields.Config{
+	return fastfields.NewMapManager(fastfields.MapConfig{
 		Library: library, Types: types, Cache: m.fields, Kind: m.gvk(version), Subresource: subresource, Reset: names, Shape: m.versions[version].shape(),
 		// without a usable schema there are none
 		Default: func(u *unstructured.Unstructured) { _ = m.applyDefaults(u) },

@@ -33,7 +33,7 @@ func TestNoFastPaths(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, tracks := manager.(*managedfields.Manager)
+		_, tracks := manager.(*managedfields.MapManager)
 		_, parsed := c.parseTree([]byte(`{"a":1}`))
 		_, merged := (&codec{compiled: c, hub: "v1"}).MergePatch([]byte(crdtest.Text(object)), []byte(`{"spec":{"count":2}}`), "v1")
 		ctx := request.WithNamespace(t.Context(), "default")

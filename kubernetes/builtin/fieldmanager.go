@@ -10,8 +10,8 @@ import (
 	upstream "k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	fastfields "kelson.dev/apiserver/fastpath/managedfields"
 	"kelson.dev/apiserver/resource"
-	fastfields "kelson.dev/kubernetes/builtin/managedfields"
 )
 
 // fieldManagers creates and caches the field managers of one kind.
@@ -24,6 +24,8 @@ type fieldManagers struct {
 	reset map[string]any
 	// noFastPaths is Config.NoFastPaths.
 	noFastPaths bool
+
+	fields fastfields.Cache // of the field sets of all versions
 
 	made sync.Map // managerKey → resource.FieldManager
 }
@@ -59,8 +61,8 @@ func (m *fieldManagers) make(kind schema.GroupVersionKind, subresource string) (
 	if shape == nil || !ok {
 		return resource.Tracked{FieldManager: library}, nil
 	}
-	return fastfields.New(fastfields.Config{
-		Library: resource.Tracked{FieldManager: library}, Types: sharedSchemas(), Scheme: m.scheme, Kind: kind, Hub: m.hub, Subresource: subresource, Shape: shape, Reset: reset,
+	return fastfields.NewStructManager(fastfields.StructConfig{
+		Library: resource.Tracked{FieldManager: library}, Types: sharedSchemas(), Cache: &m.fields, Scheme: m.scheme, Kind: kind, Hub: m.hub, Subresource: subresource, Shape: shape, Reset: reset,
 	})
 }
 

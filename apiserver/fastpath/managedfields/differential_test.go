@@ -27,7 +27,7 @@ import (
 )
 
 // codecOf creates the definition of [crdtest.Definition] and returns the codec of its kind.
-func codecOf(t *testing.T) resource.Codec {
+func codecOf(t testing.TB) resource.Codec {
 	t.Helper()
 	st, err := store.Open(store.Config{})
 	if err != nil {
@@ -71,15 +71,15 @@ func TestManagerMatchesLibrary(t *testing.T) {
 		codec := codecOf(t)
 		asked := 0
 		var cache *managedfields.Cache
-		managers := func(subresource string) (ours, library managedfields.Library) {
+		managers := func(subresource string) (ours, library resource.FieldManager) {
 			m, err := codec.FieldManager("v1", subresource)
 			if err != nil {
 				t.Fatal(err)
 			}
-			config := m.(*managedfields.Manager).Config
+			config := m.(*managedfields.MapManager).MapConfig
 			library, cache = config.Library, config.Cache
 			config.Library = counting{library, &asked}
-			return managedfields.New(config), library
+			return managedfields.NewMapManager(config), library
 		}
 		ours, library := managers("")
 		oursOfStatus, libraryOfStatus := managers("status")
@@ -92,7 +92,7 @@ func TestManagerMatchesLibrary(t *testing.T) {
 				time.Sleep(time.Duration(g.IntN(3)) * time.Second)
 				mine, theirs := ours, library
 				var what string
-				var do func(managedfields.Library) (*unstructured.Unstructured, error)
+				var do func(resource.FieldManager) (*unstructured.Unstructured, error)
 				kept := func(*unstructured.Unstructured) {} // turns a new state into what is stored
 				by := g.One("ann", "bob", "cy")
 				next := crdtest.Widget(g.Metadata(), map[string]any{"spec": g.Spec()})
@@ -102,7 +102,7 @@ func TestManagerMatchesLibrary(t *testing.T) {
 						next = g.Edited(live)
 					}
 					what = fmt.Sprintf("update by %s: %s", by, crdtest.Text(next))
-					do = func(m managedfields.Library) (*unstructured.Unstructured, error) {
+					do = func(m resource.FieldManager) (*unstructured.Unstructured, error) {
 						return m.UpdateNoErrors(live.DeepCopy(), next.DeepCopy(), by).(*unstructured.Unstructured), nil
 					}
 				case kind == 2 && step > 0:
@@ -122,7 +122,7 @@ func TestManagerMatchesLibrary(t *testing.T) {
 						u.SetManagedFields(managed)
 					}
 					what = fmt.Sprintf("status by %s: %s", by, crdtest.Text(next))
-					do = func(m managedfields.Library) (*unstructured.Unstructured, error) {
+					do = func(m resource.FieldManager) (*unstructured.Unstructured, error) {
 						return m.UpdateNoErrors(live.DeepCopy(), next.DeepCopy(), by).(*unstructured.Unstructured), nil
 					}
 				default:
@@ -137,7 +137,7 @@ func TestManagerMatchesLibrary(t *testing.T) {
 					}
 					applied[by] = next
 					what = fmt.Sprintf("apply by %s, force %v: %s", by, force, crdtest.Text(next))
-					do = func(m managedfields.Library) (*unstructured.Unstructured, error) {
+					do = func(m resource.FieldManager) (*unstructured.Unstructured, error) {
 						made, err := m.Apply(live.DeepCopy(), next.DeepCopy(), by, force)
 						if err != nil {
 							return nil, err
@@ -185,16 +185,16 @@ func firstLine(err error) string {
 
 // counting counts the calls of the library.
 type counting struct {
-	managedfields.Library
+	resource.FieldManager
 	asked *int
 }
 
 func (c counting) UpdateNoErrors(live, next runtime.Object, by string) runtime.Object {
 	*c.asked++
-	return c.Library.UpdateNoErrors(live, next, by)
+	return c.FieldManager.UpdateNoErrors(live, next, by)
 }
 
 func (c counting) Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error) {
 	*c.asked++
-	return c.Library.Apply(live, config, by, force)
+	return c.FieldManager.Apply(live, config, by, force)
 }

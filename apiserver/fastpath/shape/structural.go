@@ -50,6 +50,12 @@ func (b *structuralBuilder) of(s *structuralschema.Structural) *Shape {
 	for name := range s.Properties {
 		property := s.Properties[name]
 		out.Members[name] = b.of(&property)
+		if free(&property) {
+			if out.Free == nil {
+				out.Free = map[string]Kind{}
+			}
+			out.Free[name] = structuralKinds[property.Type]
+		}
 		if property.Default.Object != nil {
 			out.Defaulted = append(out.Defaulted, name)
 		}
@@ -72,4 +78,10 @@ func (b *structuralBuilder) of(s *structuralschema.Structural) *Shape {
 		}
 	}
 	return out
+}
+
+// free reports whether a schema accepts any content: it keeps unknown fields, and declares none.
+func free(s *structuralschema.Structural) bool {
+	return s.XPreserveUnknownFields && !s.XEmbeddedResource && (s.Type == "" || s.Type == "object") && !s.XIntOrString &&
+		len(s.Properties) == 0 && s.AdditionalProperties == nil && s.Items == nil
 }

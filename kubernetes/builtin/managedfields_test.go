@@ -1,4 +1,4 @@
-package managedfields_test
+package builtin_test
 
 import (
 	"bytes"
@@ -19,10 +19,10 @@ import (
 	upstream "k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/kubernetes/pkg/apis/core"
 
+	"kelson.dev/apiserver/fastpath/managedfields"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest/wire"
 	"kelson.dev/kubernetes/builtin"
-	"kelson.dev/kubernetes/builtin/managedfields"
 )
 
 // TestManagerMatchesLibrary writes random objects of all built-in kinds as several field managers,
@@ -68,7 +68,7 @@ type comparison struct {
 	codec   *builtin.Codec
 	types   upstream.TypeConverter
 	kind    schema.GroupVersionKind
-	manager *managedfields.Manager
+	manager *managedfields.StructManager
 	library resource.FieldManager
 
 	// Writes in all (applied, createdAll), and those that the fast path answered.
@@ -83,14 +83,14 @@ func (c *comparison) begin() {
 	if err != nil {
 		c.Fatal(err)
 	}
-	manager, ok := made.(*managedfields.Manager)
+	manager, ok := made.(*managedfields.StructManager)
 	if !ok {
 		c.Skipf("a %T", made)
 	}
 	c.library, c.types = manager.Library, manager.Types
-	config := manager.Config
+	config := manager.StructConfig
 	config.Library = c
-	if c.manager, err = managedfields.New(config); err != nil {
+	if c.manager, err = managedfields.NewStructManager(config); err != nil {
 		c.Fatal(err)
 	}
 }
@@ -248,12 +248,13 @@ func (c *comparison) again(seed uint64, random *randomTree, hub runtime.Object, 
 			}
 		}
 		time.Sleep(time.Duration(random.IntN(2)) * time.Second)
-		by := []string{"op", "op", "op", "other"}[random.IntN(4)]
+		by := []string{"op", "op", "op", "other", "other", "kubectl"}[random.IntN(6)]
 		next := applied[by]
-		if next == nil {
-			next = config
+		if next != nil {
+			next = next.DeepCopy()
+		} else if next = config.DeepCopy(); random.IntN(3) > 0 {
+			random.thin(next.Object)
 		}
-		next = next.DeepCopy()
 		for range random.IntN(3) {
 			random.alter(next.Object)
 		}

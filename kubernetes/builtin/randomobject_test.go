@@ -1,4 +1,4 @@
-package managedfields_test
+package builtin_test
 
 import (
 	"fmt"
@@ -239,4 +239,19 @@ func sameKeys(keys []string, a, b any) bool {
 		}
 	}
 	return true
+}
+
+// thin removes a third of the members of an object's parts, except for keys of list elements.
+func (r *randomTree) thin(tree map[string]any) {
+	for _, name := range slices.Sorted(maps.Keys(tree)) {
+		v, ok := tree[name].(map[string]any)
+		if !ok {
+			continue
+		}
+		if name != "metadata" && r.IntN(3) == 0 {
+			delete(tree, name)
+			continue
+		}
+		r.thin(v)
+	}
 }
