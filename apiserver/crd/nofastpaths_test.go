@@ -44,7 +44,7 @@ func TestNoFastPaths(t *testing.T) {
 			"field ownership":   tracks,
 			"validation":        rules.schema != nil,
 			"schema shape":      c.normalized(object),
-			"metadata":          c.exactMetadata(metadata()),
+			"metadata":          c.unchangedMetadata(metadata()),
 			"JSON":              parsed == nil,
 			"merge patch":       merged,
 			"prepare a create":  created,

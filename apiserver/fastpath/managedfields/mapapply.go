@@ -1,11 +1,8 @@
 package managedfields
 
 import (
-	"bytes"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
@@ -104,7 +101,7 @@ func (m *MapManager) applyValues(live, config *unstructured.Unstructured, a appl
 	if !ok {
 		return nil, nil, false
 	}
-	c, ok := changeOf(w.Raw)
+	c, ok := changeOf(w.Raw, a.owners, a.self)
 	if !ok || !a.force && m.conflicts(a.owners, c, a.self) {
 		return nil, nil, false
 	}
@@ -114,15 +111,6 @@ func (m *MapManager) applyValues(live, config *unstructured.Unstructured, a appl
 	}
 	managers, ok := m.afterApply(a.owners, c, a.self, own, changed)
 	return next, managers, ok
-}
-
-// changeOf returns the change of an encoded set of fields, which may be empty.
-func changeOf(raw []byte) (c change, ok bool) {
-	if len(raw) == 0 {
-		return c, true
-	}
-	c.set = &fieldpath.Set{}
-	return c, c.set.FromJSON(bytes.NewReader(raw)) == nil
 }
 
 // applyTyped is apply with the merge library, without the conversions around it.

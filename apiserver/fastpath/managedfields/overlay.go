@@ -51,8 +51,8 @@ type representation[V any] interface {
 	replace(config any, v V, s *shape.Shape, whole bool) (next V, changed, ok bool)
 }
 
-// merge returns object with the values of a configuration. ok is false if the object lacks a field,
-// or only the library can merge it.
+// merge returns object with the values of a configuration of the same apiVersion and kind. ok is
+// false if the object lacks a field, or only the library can merge it.
 func (o *overlay[V, R]) merge(config map[string]any, object V, s *shape.Shape) (next V, changed, ok bool) {
 	return o.members(config, object, s, inRoot)
 }
@@ -70,7 +70,7 @@ const (
 func (o *overlay[V, R]) fixed(name string, in place) bool {
 	switch in {
 	case inRoot:
-		return name == "apiVersion" || name == "kind" || slices.Contains(o.reset, name)
+		return slices.Contains(o.reset, name)
 	case inMetadata:
 		return fieldset.Identifies(name)
 	}
@@ -83,6 +83,9 @@ func (o *overlay[V, R]) members(config map[string]any, object V, s *shape.Shape,
 	base := o.PushNames(config)
 	for i := range len(config) {
 		name := o.Names[base+i]
+		if in == inRoot && (name == "apiVersion" || name == "kind") {
+			continue // the caller has compared them
+		}
 		member, ok := o.values.member(object, name)
 		if !ok {
 			return object, false, false

@@ -1,6 +1,7 @@
 package managedfields
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"time"
@@ -55,6 +56,16 @@ const mostUpdaters = 10
 // change is the difference between two states of an object, in the fields that managers can own.
 type change struct {
 	set, removed *fieldpath.Set // nil if empty
+}
+
+// changeOf returns the change of an encoded set of fields, which may be empty. It leaves out the set
+// if all has no other owner than self, because no rule needs it then.
+func changeOf(raw []byte, all owners, self identity) (c change, ok bool) {
+	if len(raw) == 0 || len(all) == 1 && all[0].identity == self {
+		return c, true
+	}
+	c.set = &fieldpath.Set{}
+	return c, c.set.FromJSON(bytes.NewReader(raw)) == nil
 }
 
 // rules are what decides about the owners of an object, whatever its representation. Both managers

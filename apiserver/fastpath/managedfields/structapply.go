@@ -40,7 +40,7 @@ func (m *StructManager) apply(live runtime.Object, config *unstructured.Unstruct
 	if !ok {
 		return nil, false
 	}
-	c, ok := changeOf(w.Raw)
+	c, ok := changeOf(w.Raw, managers, self)
 	if !ok || !force && m.conflicts(managers, c, self) {
 		return nil, false
 	}
