@@ -245,6 +245,20 @@ func (g Generator) Edited(u *unstructured.Unstructured) *unstructured.Unstructur
 	return next
 }
 
+// Mistype replaces a part of an object by a value that its schema does not allow, as a change of the
+// schema leaves it behind.
+func (g Generator) Mistype(object map[string]any) {
+	spec, ok := object["spec"].(map[string]any)
+	if !ok {
+		object["spec"] = "text"
+		return
+	}
+	name := g.One("count", "text", "labels", "whole", "list", "set", "steps", "ports", "parts", "free", "deep")
+	spec[name] = []any{
+		"text", int64(1), true, []any{"x", int64(1)}, map[string]any{"x": []any{}}, []any{map[string]any{"n": "x"}}, []any{nil}, map[string]any{"x": nil}, nil,
+	}[g.IntN(9)]
+}
+
 // Touch changes some of the values in an object.
 func (g Generator) Touch(value any) {
 	object, _ := value.(map[string]any)
