@@ -19,7 +19,7 @@ type Options struct {
 
 // Object writes the fields of an object that its manager owns. ok is false if the object has parts
 // that only the library understands, or that violate the schema, for which the library has an
-// error.
+// error. The caller checks apiVersion and kind.
 func (w *Writer) Object(object map[string]any, s *shape.Shape, o Options) (ok bool) {
 	if s == nil || s.Kind != shape.Object {
 		return false
