@@ -27,22 +27,22 @@ type fieldManagers struct {
 
 	fields fastfields.Cache // of the field sets of all versions
 
-	made sync.Map // managerKey → resource.FieldManager
+	cached sync.Map // managerKey → resource.FieldManager
 }
 
 type managerKey struct{ version, subresource string }
 
 func (m *fieldManagers) get(version, subresource string) (resource.FieldManager, error) {
 	key := managerKey{version, subresource}
-	if fm, ok := m.made.Load(key); ok {
+	if fm, ok := m.cached.Load(key); ok {
 		return fm.(resource.FieldManager), nil
 	}
 	fm, err := m.make(m.kind.WithVersion(version), subresource)
 	if err != nil {
 		return nil, fmt.Errorf("make field manager of %s: %w", m.kind.WithVersion(version), err)
 	}
-	made, _ := m.made.LoadOrStore(key, fm)
-	return made.(resource.FieldManager), nil
+	loaded, _ := m.cached.LoadOrStore(key, fm)
+	return loaded.(resource.FieldManager), nil
 }
 
 func (m *fieldManagers) make(kind schema.GroupVersionKind, subresource string) (resource.FieldManager, error) {

@@ -36,11 +36,11 @@ func BenchmarkMapManager(b *testing.B) {
 		}
 		return u
 	}
-	made, err := manager.Apply(empty, withPorts(1), "op", false)
+	withKeys, err := manager.Apply(empty, withPorts(1), "op", false)
 	if err != nil {
 		b.Fatal(err)
 	}
-	liveWithPorts := made.(*unstructured.Unstructured)
+	liveWithPorts := withKeys.(*unstructured.Unstructured)
 	liveWithPorts.SetUID("u")
 	apply := func(live, config *unstructured.Unstructured) func(*testing.B) {
 		return func(b *testing.B) {

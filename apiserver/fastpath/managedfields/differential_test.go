@@ -140,11 +140,11 @@ func TestManagerMatchesLibrary(t *testing.T) {
 					applied[by] = next
 					what = fmt.Sprintf("apply by %s, force %v: %s", by, force, crdtest.Text(next))
 					do = func(m resource.FieldManager) (*unstructured.Unstructured, error) {
-						made, err := m.Apply(live.DeepCopy(), next.DeepCopy(), by, force)
+						next, err := m.Apply(live.DeepCopy(), next.DeepCopy(), by, force)
 						if err != nil {
 							return nil, err
 						}
-						return made.(*unstructured.Unstructured), nil
+						return next.(*unstructured.Unstructured), nil
 					}
 				}
 				writes++

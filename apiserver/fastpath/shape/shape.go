@@ -88,11 +88,11 @@ func (s *Shape) Has(value any) bool {
 
 // markKeyed sets Keyed on all shapes that contain a keyed one. Shapes may be recursive.
 func markKeyed(all []*Shape) {
-	for again := true; again; {
-		again = false
+	for changed := true; changed; {
+		changed = false
 		for _, s := range all {
 			if !s.Keyed && s.containsKeyed() {
-				s.Keyed, again = true, true
+				s.Keyed, changed = true, true
 			}
 		}
 	}

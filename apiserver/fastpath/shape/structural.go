@@ -16,7 +16,7 @@ var structuralKinds = map[string]Kind{
 // fields.
 func FromStructural(s *structuralschema.Structural) *Shape {
 	b := &structuralBuilder{}
-	root := b.of(s)
+	root := b.shapeOf(s)
 	if root == nil {
 		return nil
 	}
@@ -37,8 +37,8 @@ var text = &Shape{Kind: Text}
 
 type structuralBuilder struct{ all []*Shape }
 
-// of returns a shape whose Kind is Unknown if the schema has no type.
-func (b *structuralBuilder) of(s *structuralschema.Structural) *Shape {
+// shapeOf returns a shape whose Kind is Unknown if the schema has no type.
+func (b *structuralBuilder) shapeOf(s *structuralschema.Structural) *Shape {
 	if s == nil || s.XPreserveUnknownFields || s.XEmbeddedResource {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (b *structuralBuilder) of(s *structuralschema.Structural) *Shape {
 	b.all = append(b.all, out)
 	for name := range s.Properties {
 		property := s.Properties[name]
-		out.Members[name] = b.of(&property)
+		out.Members[name] = b.shapeOf(&property)
 		if free(&property) {
 			if out.Free == nil {
 				out.Free = map[string]Kind{}
@@ -61,9 +61,9 @@ func (b *structuralBuilder) of(s *structuralschema.Structural) *Shape {
 		}
 	}
 	if s.AdditionalProperties != nil {
-		out.Others = b.of(s.AdditionalProperties.Structural)
+		out.Others = b.shapeOf(s.AdditionalProperties.Structural)
 	}
-	out.Items = b.of(s.Items)
+	out.Items = b.shapeOf(s.Items)
 	switch out.Kind {
 	case Object:
 		out.Atomic = s.XMapType != nil && *s.XMapType == "atomic"
