@@ -10,6 +10,7 @@ import (
 
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/scheduler"
 )
 
 // KubernetesVersion is the version of Kubernetes whose API the control plane serves.
@@ -76,6 +77,9 @@ type Config struct {
 	// and of EndpointSlices. They start when the first such object exists. Ignored with
 	// NoControllers.
 	Workloads bool
+	// Scheduler configures the scheduler; nil means Kubernetes' defaults. The scheduler runs with
+	// Workloads, and if Node is not NodeNone. It starts when a node and a pod without a node exist.
+	Scheduler *scheduler.Settings
 	// Once lists functions that, like the controllers, run in only one of the control planes that
 	// share a Store's log at a time. Each runs until its context ends.
 	Once []func(context.Context) error

@@ -44,6 +44,7 @@ import (
 
 	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/scheduler"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/operatortest/manifest"
@@ -66,6 +67,8 @@ type options struct {
 	run    []func(context.Context, *rest.Config) error
 	rbac   []string
 	user   string // the user that Run and Operator act as; "" means an administrator
+
+	schedulerConfig string // the file of SchedulerConfig
 }
 
 // CRDs installs the manifests in folders or files.
@@ -95,6 +98,12 @@ func Nodes(node controlplane.Node) Option {
 // of EndpointSlices. They start when the first such object exists. With [Nodes], their pods run.
 func Workloads() Option {
 	return func(o *options) { o.plane.Workloads = true }
+}
+
+// SchedulerConfig configures the scheduler, which runs with [Workloads] or [Nodes], by a file that
+// contains a KubeSchedulerConfiguration.
+func SchedulerConfig(file string) Option {
+	return func(o *options) { o.schedulerConfig = file }
 }
 
 // Run starts an operator, or any other client of the API, after everything is installed, and
@@ -132,6 +141,12 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	o.plane.NodeUnconfined = true // the test trusts its own pods
 	if o.plane.Node == controlplane.NodeProcess && o.plane.NodeDir == "" {
 		o.plane.NodeDir = t.TempDir()
+	}
+	if o.schedulerConfig != "" {
+		var err error
+		if o.plane.Scheduler, err = scheduler.Load(o.schedulerConfig); err != nil {
+			t.Fatalf("testenv: %v", err)
+		}
 	}
 	// Don't use the test's context: it ends before cleanups run, and operators must end before the
 	// control plane.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"k8s.io/klog/v2"
 
@@ -18,6 +19,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/kubernetes/ephemeral"
 	"kelson.dev/kubernetes/node/process"
+	"kelson.dev/kubernetes/scheduler"
 	"kelson.dev/kubernetes/tokens"
 )
 
@@ -57,6 +59,15 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	if opts.flagged {
 		if err := opts.requests.Check(); err != nil {
 			return nil, err
+		}
+	}
+	var placement *scheduler.Settings
+	if opts.scheduler != "" {
+		if placement, err = scheduler.Load(opts.scheduler); err != nil {
+			return nil, fmt.Errorf("--scheduler-config: %w", err)
+		}
+		if ignored := placement.Ignored(); len(ignored) > 0 {
+			fmt.Fprintf(errOut, "warning: %s: %s has no effect here: the scheduler is part of this process\n", opts.scheduler, strings.Join(ignored, ", "))
 		}
 	}
 	level := slog.LevelWarn
@@ -105,6 +116,7 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	}
 	cfg.ClientCAs, cfg.RootCA, cfg.Authority = authority.Pool(), authority.PEM, authority
 	cfg.Node, cfg.NodeDir, cfg.Workloads = node, filepath.Join(dir, "node"), opts.workloads
+	cfg.Scheduler = placement
 	cfg.ServiceAccounts = controlplane.ServiceAccounts{Key: state.tokenKey, KeySetURL: p.URL() + tokens.KeySetPath}
 	cfg.Log = log
 	if err := opts.signing.Apply(&cfg); err != nil {

@@ -31,6 +31,7 @@ type Options struct {
 	state       stateOptions
 	bindAddress string
 	workloads   bool
+	scheduler   string // file
 	planes      planesOptions
 	gates       flags.Gates
 	requests    flags.Serving
@@ -85,6 +86,7 @@ requests in flight and exits.`,
 	opts.pods.addUsersFlag(f)
 	opts.pods.addUnconfinedFlag(f)
 	f.BoolVar(&opts.workloads, "workloads", true, "run the controllers that create pods (of Deployments, StatefulSets, Jobs and so on) and the endpoints of Services")
+	f.StringVar(&opts.scheduler, "scheduler-config", "", "file with a KubeSchedulerConfiguration: profiles, plugins and extenders of the scheduler")
 	f.BoolVarP(&opts.Verbose, "verbose", "v", false, "log what the control plane does")
 	f.BoolVar(&opts.withStdin, "exit-with-stdin", false, "exit when standard input is closed, so that the server ends with the process that started it")
 	opts.planes.addFlags(f)
