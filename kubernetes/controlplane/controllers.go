@@ -16,6 +16,7 @@ import (
 	"kelson.dev/kubernetes/controllers/nodelifecycle"
 	"kelson.dev/kubernetes/controllers/nodetaints"
 	"kelson.dev/kubernetes/controllers/resourcequota"
+	"kelson.dev/kubernetes/controllers/simulatedvolumes"
 	"kelson.dev/kubernetes/controllers/storageprotection"
 	"kelson.dev/kubernetes/controllers/ttlafterfinished"
 	"kelson.dev/kubernetes/controllers/workloads"
@@ -59,6 +60,13 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,
 	}).Run)
 	p.startCredentials(ctx, parts, cfg, own, issue, may)
+	if simulatesVolumes(cfg) {
+		volumes := simulatedvolumes.New(simulatedvolumes.Config{Store: p.store, Client: own, Log: cfg.Log})
+		if err := volumes.Install(ctx); err != nil {
+			return err
+		}
+		parts.run(ctx, "simulated volumes", volumes.Run)
+	}
 	if cfg.Workloads {
 		parts.run(ctx, "workloads", workloads.New(workloads.Config{Store: p.store, REST: p.RESTConfig(), Log: cfg.Log}).Run)
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kelson.dev/kubernetes/builtin"
+	"kelson.dev/kubernetes/controllers/simulatedvolumes"
 	"kelson.dev/kubernetes/node"
 	"kelson.dev/kubernetes/node/process"
 	"kelson.dev/kubernetes/node/simulated"
@@ -35,12 +36,16 @@ func (p *ControlPlane) PodConfinement() process.Confinement { return p.node.conf
 func newNode(cfg Config, p *ControlPlane) (*ownNode, error) {
 	var containers node.Runtime
 	var err error
+	var drivers []string
 	n := &ownNode{}
 	switch cfg.Node {
 	case NodeNone, "":
 		return n, nil
 	case NodeSimulated:
 		containers = simulated.New(simulated.Config{})
+		if simulatesVolumes(cfg) {
+			drivers = []string{simulatedvolumes.Driver}
+		}
 	case NodeProcess:
 		processes, err := process.New(process.Config{Root: cfg.NodeDir, Hidden: cfg.NodeHidden, Unconfined: cfg.NodeUnconfined})
 		if err != nil {
@@ -50,10 +55,15 @@ func newNode(cfg Config, p *ControlPlane) (*ownNode, error) {
 	default:
 		return nil, fmt.Errorf("node %q: unknown", cfg.Node)
 	}
-	if n.agent, err = node.NewAgent(node.AgentConfig{Config: p.RESTConfig(), Name: nodeName, Runtime: containers, LeaseDuration: cfg.NodeLease, Log: cfg.Log}); err != nil {
+	if n.agent, err = node.NewAgent(node.AgentConfig{Config: p.RESTConfig(), Name: nodeName, Runtime: containers, Drivers: drivers, LeaseDuration: cfg.NodeLease, Log: cfg.Log}); err != nil {
 		return nil, err
 	}
 	return n, nil
+}
+
+// simulatesVolumes reports whether the control plane provisions simulated volumes.
+func simulatesVolumes(cfg Config) bool {
+	return cfg.Workloads && !cfg.NoControllers && cfg.Node == NodeSimulated
 }
 
 func (n *ownNode) start(ctx context.Context, parts *parts) {

@@ -32,6 +32,8 @@ type AgentConfig struct {
 	Taints []corev1.Taint
 	// Capacity is the node's capacity; nil means the runtime's default.
 	Capacity corev1.ResourceList
+	// Drivers are the CSI drivers that the node's CSINode lists; without any, it has no CSINode.
+	Drivers []string
 	// Version is the reported kubelet version; "" means DefaultVersion.
 	Version string
 	// LeaseDuration is how long the node counts as alive after its last heartbeat. The Agent sends

@@ -10,6 +10,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -72,7 +73,44 @@ func (a *Agent) putNode(ctx context.Context) error {
 	if err := a.putNodeStatus(ctx, node); err != nil {
 		return err
 	}
+	if err := a.putDrivers(ctx, node); err != nil {
+		return err
+	}
 	return a.untaint(ctx, node)
+}
+
+// putDrivers creates the CSINode or adds the agent's drivers to it.
+func (a *Agent) putDrivers(ctx context.Context, node *corev1.Node) error {
+	if len(a.config.Drivers) == 0 {
+		return nil
+	}
+	drivers := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node.Name,
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}}}
+	for _, name := range a.config.Drivers {
+		drivers.Spec.Drivers = append(drivers.Spec.Drivers, storagev1.CSINodeDriver{Name: name, NodeID: node.Name})
+	}
+	err := a.client.Create(ctx, drivers.DeepCopy())
+	if !apierrors.IsAlreadyExists(err) {
+		if err != nil {
+			return fmt.Errorf("create CSINode: %w", err)
+		}
+		return nil
+	}
+	found, err := client.Get[storagev1.CSINode](ctx, a.client, client.KeyOf(drivers))
+	if err != nil {
+		return fmt.Errorf("get CSINode: %w", err)
+	}
+	patch := strategic.MergeFrom(found)
+	found.OwnerReferences = drivers.OwnerReferences
+	for _, driver := range drivers.Spec.Drivers {
+		if !slices.ContainsFunc(found.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver.Name }) {
+			found.Spec.Drivers = append(found.Spec.Drivers, driver)
+		}
+	}
+	if err := a.client.Patch(ctx, found, patch); err != nil {
+		return fmt.Errorf("update CSINode: %w", err)
+	}
+	return nil
 }
 
 // untaint removes the not-ready taint, which admission adds to every new node. In a cluster, the

@@ -1,9 +1,12 @@
 package workloads
 
 import (
+	"bytes"
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/kubernetes/pkg/controller/cronjob"
 	"k8s.io/kubernetes/pkg/controller/daemon"
@@ -21,8 +24,8 @@ import (
 
 // group is a set of controllers that start together.
 type group struct {
-	kinds     []string  // the first object of one of these resources starts the group
-	but       store.Key // an object that does not start the group
+	kinds     []string                     // the first object of one of these resources starts the group
+	needs     func(obj *store.Object) bool // if not nil, whether an object starts the group
 	construct func(context.Context, *informers) ([]controller, error)
 }
 
@@ -49,9 +52,31 @@ func groups() []group {
 		{kinds: []string{"cronjobs.batch"}, construct: cronJobs},
 		// Every control plane has the Service "kubernetes", whose endpoints no controller
 		// maintains.
-		{kinds: []string{"services"}, but: store.Key{Resource: "services", Namespace: "default", Name: "kubernetes"}, construct: endpoints},
+		{kinds: []string{"services"}, needs: func(obj *store.Object) bool { return obj.Key != ownService }, construct: endpoints},
+		{kinds: []string{"persistentvolumeclaims", "persistentvolumes"}, construct: volumeBinder},
+		{kinds: []string{"pods"}, needs: containing(`"volumeClaimTemplate"`), construct: ephemeralVolumes},
+		{kinds: []string{"leases.coordination.k8s.io"}, needs: inNamespace(corev1.NamespaceNodeLease), construct: nodeLifecycle},
+		{kinds: []string{"nodes"}, needs: containing(`"NoExecute"`), construct: taintEviction},
+		{kinds: []string{"pods"}, needs: containing(`"nodeName"`), construct: podCollector},
 	}
 }
+
+var ownService = store.Key{Resource: "services", Namespace: metav1.NamespaceDefault, Name: "kubernetes"}
+
+// containing returns a condition that finds a text in an object's JSON, without decoding it. The
+// condition may also hold for objects that need no controller; that starts it early.
+func containing(text string) func(*store.Object) bool {
+	return func(obj *store.Object) bool { return bytes.Contains(obj.Data, []byte(text)) }
+}
+
+func inNamespace(namespace string) func(*store.Object) bool {
+	return func(obj *store.Object) bool { return obj.Key.Namespace == namespace }
+}
+
+// single is a controller without a choice of workers.
+type single func(context.Context)
+
+func (run single) Run(ctx context.Context, _ int) { run(ctx) }
 
 func replicas(ctx context.Context, read *informers) ([]controller, error) {
 	deployments, err := deployment.NewDeploymentController(ctx, read.deployments(), read.replicaSets(), read.pods(), read.client)

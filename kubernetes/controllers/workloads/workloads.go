@@ -1,7 +1,9 @@
 // Package workloads runs Kubernetes' own controllers of workloads:
 // replicationcontroller-controller, replicaset-controller, deployment-controller,
 // statefulset-controller, daemonset-controller, job-controller, cronjob-controller,
-// endpoints-controller, endpointslice-controller and endpointslice-mirroring-controller.
+// endpoints-controller, endpointslice-controller and endpointslice-mirroring-controller; of
+// volumes: persistentvolume-binder-controller and ephemeral-volume-controller; and of nodes:
+// node-lifecycle-controller, taint-eviction-controller and pod-garbage-collector-controller.
 //
 // They are ordinary clients of the API, whose requests pass through the whole pipeline. A group of
 // controllers starts, and its informers with it, when the first object of one of its kinds exists,
@@ -110,14 +112,14 @@ func (c *Controllers) wait(ctx context.Context, g group) error {
 		watches.Go(func() {
 			err := c.cfg.Store.Follow(waiting, kind, func(sn *store.Snapshot) {
 				for obj := range sn.Scan(kind, "", store.Key{}) {
-					if obj.Key != g.but {
+					if g.needs == nil || g.needs(obj) {
 						end(nil)
 						return
 					}
 				}
 			}, func(events []*store.Event) {
 				for _, event := range events {
-					if event.Object.Key != g.but {
+					if event.Type != store.Deleted && (g.needs == nil || g.needs(event.Object)) {
 						end(nil)
 						return
 					}
