@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"kelson.dev/apiserver/pki"
@@ -80,6 +81,12 @@ type Config struct {
 	// Scheduler configures the scheduler; nil means Kubernetes' defaults. The scheduler runs with
 	// Workloads, and if Node is not NodeNone. It starts when a node and a pod without a node exist.
 	Scheduler *scheduler.Settings
+	// LoadBalancers is the pool of addresses for Services of type LoadBalancer: at most one prefix
+	// for each IP family. None leaves them to another program. Ignored with NoControllers.
+	LoadBalancers []netip.Prefix
+	// ExternalCloud makes the control plane's own node wait for a cloud-controller-manager: it has
+	// the taint node.cloudprovider.kubernetes.io/uninitialized until that manager removes it.
+	ExternalCloud bool
 	// Once lists functions that, like the controllers, run in only one of the control planes that
 	// share a Store's log at a time. Each runs until its context ends.
 	Once []func(context.Context) error

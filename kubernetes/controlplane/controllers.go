@@ -11,6 +11,7 @@ import (
 	"kelson.dev/kubernetes/controllers/disruption"
 	"kelson.dev/kubernetes/controllers/expiry"
 	"kelson.dev/kubernetes/controllers/garbagecollector"
+	"kelson.dev/kubernetes/controllers/loadbalancer"
 	"kelson.dev/kubernetes/controllers/namespace"
 	"kelson.dev/kubernetes/controllers/namespacedefaults"
 	"kelson.dev/kubernetes/controllers/nodelifecycle"
@@ -60,6 +61,9 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,
 	}).Run)
 	p.startCredentials(ctx, parts, cfg, own, issue, may)
+	if len(cfg.LoadBalancers) > 0 {
+		parts.run(ctx, "load balancers", loadbalancer.New(loadbalancer.Config{Store: p.store, Client: own, Pool: cfg.LoadBalancers, Log: cfg.Log}).Run)
+	}
 	if simulatesVolumes(cfg) {
 		volumes := simulatedvolumes.New(simulatedvolumes.Config{Store: p.store, Client: own, Log: cfg.Log})
 		if err := volumes.Install(ctx); err != nil {

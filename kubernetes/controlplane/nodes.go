@@ -55,7 +55,7 @@ func newNode(cfg Config, p *ControlPlane) (*ownNode, error) {
 	default:
 		return nil, fmt.Errorf("node %q: unknown", cfg.Node)
 	}
-	if n.agent, err = node.NewAgent(node.AgentConfig{Config: p.RESTConfig(), Name: nodeName, Runtime: containers, Drivers: drivers, LeaseDuration: cfg.NodeLease, Log: cfg.Log}); err != nil {
+	if n.agent, err = node.NewAgent(node.AgentConfig{Config: p.RESTConfig(), Name: nodeName, Runtime: containers, Drivers: drivers, ExternalCloud: cfg.ExternalCloud, LeaseDuration: cfg.NodeLease, Log: cfg.Log}); err != nil {
 		return nil, err
 	}
 	return n, nil

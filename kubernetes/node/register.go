@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/client/strategic"
@@ -131,7 +132,14 @@ func (a *Agent) untaint(ctx context.Context, node *corev1.Node) error {
 // putNodeStatus writes the node's status.
 func (a *Agent) putNodeStatus(ctx context.Context, node *corev1.Node) error {
 	patch := strategic.MergeFrom(node)
+	addresses := node.Status.Addresses
 	a.setNodeStatus(&node.Status, time.Now())
+	if a.config.ExternalCloud { // the manager sets the others
+		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: a.config.Name}}
+		if node.Spec.ProviderID != "" {
+			node.Status.Addresses = addresses
+		}
+	}
 	if err := a.client.Subresource("status").Patch(ctx, node, patch); err != nil {
 		return fmt.Errorf("write node status: %w", err)
 	}
@@ -146,10 +154,16 @@ func (a *Agent) node() *corev1.Node {
 		corev1.LabelArchStable: runtime.GOARCH,
 	}
 	maps.Copy(labels, a.config.Labels)
-	return &corev1.Node{
+	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: a.config.Name, Labels: labels},
 		Spec:       corev1.NodeSpec{Taints: a.config.Taints},
 	}
+	if a.config.ExternalCloud {
+		node.Annotations = map[string]string{cloudproviderapi.AnnotationAlphaProvidedIPAddr: a.config.Address}
+		node.Spec.Taints = append(slices.Clone(node.Spec.Taints),
+			corev1.Taint{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule})
+	}
+	return node
 }
 
 // setNodeStatus sets the parts of the status that the agent reports, and leaves the others.

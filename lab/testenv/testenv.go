@@ -43,6 +43,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/fastpath"
+	"kelson.dev/kubernetes/controllers/loadbalancer"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/kubernetes/scheduler"
 	"kelson.dev/operator"
@@ -69,6 +70,7 @@ type options struct {
 	user   string // the user that Run and Operator act as; "" means an administrator
 
 	schedulerConfig string // the file of SchedulerConfig
+	loadBalancers   string // the CIDRs of LoadBalancers
 }
 
 // CRDs installs the manifests in folders or files.
@@ -104,6 +106,12 @@ func Workloads() Option {
 // contains a KubeSchedulerConfiguration.
 func SchedulerConfig(file string) Option {
 	return func(o *options) { o.schedulerConfig = file }
+}
+
+// LoadBalancers gives Services of type LoadBalancer addresses of a CIDR such as 192.0.2.0/24, or of
+// two CIDRs of different families separated by a comma. Nothing listens on them.
+func LoadBalancers(cidr string) Option {
+	return func(o *options) { o.loadBalancers = cidr }
 }
 
 // Run starts an operator, or any other client of the API, after everything is installed, and
@@ -145,6 +153,12 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	if o.schedulerConfig != "" {
 		var err error
 		if o.plane.Scheduler, err = scheduler.Load(o.schedulerConfig); err != nil {
+			t.Fatalf("testenv: %v", err)
+		}
+	}
+	if o.loadBalancers != "" {
+		var err error
+		if o.plane.LoadBalancers, err = loadbalancer.ParsePool(o.loadBalancers); err != nil {
 			t.Fatalf("testenv: %v", err)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"k8s.io/klog/v2"
 
@@ -19,7 +18,6 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/kubernetes/ephemeral"
 	"kelson.dev/kubernetes/node/process"
-	"kelson.dev/kubernetes/scheduler"
 	"kelson.dev/kubernetes/tokens"
 )
 
@@ -61,14 +59,9 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 			return nil, err
 		}
 	}
-	var placement *scheduler.Settings
-	if opts.scheduler != "" {
-		if placement, err = scheduler.Load(opts.scheduler); err != nil {
-			return nil, fmt.Errorf("--scheduler-config: %w", err)
-		}
-		if ignored := placement.Ignored(); len(ignored) > 0 {
-			fmt.Fprintf(errOut, "warning: %s: %s has no effect here: the scheduler is part of this process\n", opts.scheduler, strings.Join(ignored, ", "))
-		}
+	var cluster controlplane.Config
+	if err := opts.cluster(&cluster, errOut); err != nil {
+		return nil, err
 	}
 	level := slog.LevelWarn
 	if opts.Verbose {
@@ -89,7 +82,7 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	p.cleanup = append(p.cleanup, func() error { listener.Close(); return nil })
 	WarnUnlessLoopback(errOut, listener.Addr(), opts.gates.Authorization.AllowsAll())
 
-	var cfg controlplane.Config
+	cfg := cluster
 	state, err := opts.state.open(ctx, &cfg, log)
 	p.cleanup = append(p.cleanup, state.cleanup...)
 	if err != nil {
@@ -116,7 +109,6 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	}
 	cfg.ClientCAs, cfg.RootCA, cfg.Authority = authority.Pool(), authority.PEM, authority
 	cfg.Node, cfg.NodeDir, cfg.Workloads = node, filepath.Join(dir, "node"), opts.workloads
-	cfg.Scheduler = placement
 	cfg.ServiceAccounts = controlplane.ServiceAccounts{Key: state.tokenKey, KeySetURL: p.URL() + tokens.KeySetPath}
 	cfg.Log = log
 	if err := opts.signing.Apply(&cfg); err != nil {

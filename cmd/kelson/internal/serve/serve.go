@@ -32,6 +32,8 @@ type Options struct {
 	bindAddress string
 	workloads   bool
 	scheduler   string // file
+	pool        string // of load balancers
+	cloud       string
 	planes      planesOptions
 	gates       flags.Gates
 	requests    flags.Serving
@@ -87,6 +89,8 @@ requests in flight and exits.`,
 	opts.pods.addUnconfinedFlag(f)
 	f.BoolVar(&opts.workloads, "workloads", true, "run the controllers that create pods (of Deployments, StatefulSets, Jobs and so on) and the endpoints of Services")
 	f.StringVar(&opts.scheduler, "scheduler-config", "", "file with a KubeSchedulerConfiguration: profiles, plugins and extenders of the scheduler")
+	f.StringVar(&opts.pool, "load-balancer-cidr", "192.0.2.0/24", "CIDR of the addresses of Services of type LoadBalancer, or two CIDRs of different IP families separated by a comma; nothing listens on them; \"\" assigns none")
+	f.StringVar(&opts.cloud, "cloud-provider", "", "external: a cloud-controller-manager initializes the node and provides load balancers")
 	f.BoolVarP(&opts.Verbose, "verbose", "v", false, "log what the control plane does")
 	f.BoolVar(&opts.withStdin, "exit-with-stdin", false, "exit when standard input is closed, so that the server ends with the process that started it")
 	opts.planes.addFlags(f)
