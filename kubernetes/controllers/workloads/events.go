@@ -28,7 +28,12 @@ type eventClient struct{ core.EventInterface }
 // maxNames is how many names an Event can take.
 const maxNames = 100
 
-// CreateWithEventNamespaceWithContext creates the Event, with another name if its own is taken.
+// CreateWithEventNamespace creates the Event, with another name if its own is taken.
+func (c eventClient) CreateWithEventNamespace(event *corev1.Event) (*corev1.Event, error) {
+	return c.CreateWithEventNamespaceWithContext(context.Background(), event)
+}
+
+// CreateWithEventNamespaceWithContext does the same as CreateWithEventNamespace.
 func (c eventClient) CreateWithEventNamespaceWithContext(ctx context.Context, event *corev1.Event) (*corev1.Event, error) {
 	named := event
 	for i := 1; ; i++ {
