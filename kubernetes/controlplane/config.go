@@ -11,6 +11,7 @@ import (
 
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/controllers/workloads"
 	"kelson.dev/kubernetes/scheduler"
 )
 
@@ -74,6 +75,10 @@ type Config struct {
 	// and have no default service account, finished Jobs stay, and cluster roles are not
 	// aggregated.
 	NoControllers bool
+	// Controllers selects controllers by name, as kube-controller-manager's --controllers does; see
+	// ParseControllers. None means all. NoControllers, Workloads, Node and LoadBalancers still
+	// decide which controllers there are.
+	Controllers workloads.Selection
 	// Workloads runs the controllers of Deployments, StatefulSets, DaemonSets, Jobs and the like,
 	// and of EndpointSlices. They start when the first such object exists. Ignored with
 	// NoControllers.

@@ -63,7 +63,7 @@ func newNode(cfg Config, p *ControlPlane) (*ownNode, error) {
 
 // simulatesVolumes reports whether the control plane provisions simulated volumes.
 func simulatesVolumes(cfg Config) bool {
-	return cfg.Workloads && !cfg.NoControllers && cfg.Node == NodeSimulated
+	return cfg.Workloads && !cfg.NoControllers && cfg.Node == NodeSimulated && cfg.Controllers.Runs(simulatedVolumesName)
 }
 
 func (n *ownNode) start(ctx context.Context, parts *parts) {
@@ -91,7 +91,7 @@ func (n *ownNode) named(name string) (builtin.Node, bool) {
 // startScheduler starts the scheduler, which waits for a node and a pod. Control planes that run no
 // pods have none, so that the pods that tests create there stay as they are.
 func (p *ControlPlane) startScheduler(ctx context.Context, parts *parts, cfg Config) error {
-	if p.node.agent == nil && (cfg.NoControllers || !cfg.Workloads) {
+	if p.node.agent == nil && (cfg.NoControllers || !cfg.Workloads) || !cfg.Controllers.Runs(schedulerName) {
 		return nil
 	}
 	s, err := scheduler.New(scheduler.Config{

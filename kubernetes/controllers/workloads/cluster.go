@@ -2,7 +2,6 @@ package workloads
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"k8s.io/kubernetes/pkg/controller/nodelifecycle"
@@ -28,47 +27,46 @@ const (
 
 // volumeBinder returns the controller that binds claims to volumes and reclaims volumes. It has no
 // in-tree plugins: a provisioner, such as the simulated one, creates and deletes volumes.
-func volumeBinder(ctx context.Context, read *informers) ([]controller, error) {
+func volumeBinder(ctx context.Context, read *informers) (controller, error) {
 	binder, err := persistentvolume.NewController(ctx, persistentvolume.ControllerParameters{
 		KubeClient: read.client, SyncPeriod: binderResync, EnableDynamicProvisioning: true,
 		VolumeInformer: read.volumes(), ClaimInformer: read.claims(), ClassInformer: read.storageClasses(),
 		PodInformer: read.pods(), NodeInformer: read.nodes(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("persistent volume binder: %w", err)
+		return nil, err
 	}
-	return []controller{single(binder.Run)}, nil
+	return single(binder.Run), nil
 }
 
 // ephemeralVolumes returns the controller that creates the claims of pods' ephemeral volumes.
-func ephemeralVolumes(ctx context.Context, read *informers) ([]controller, error) {
-	volumes, err := ephemeral.NewController(ctx, read.client, read.pods(), read.claims())
-	return []controller{volumes}, err
+func ephemeralVolumes(ctx context.Context, read *informers) (controller, error) {
+	return ephemeral.NewController(ctx, read.client, read.pods(), read.claims())
 }
 
 // nodeLifecycle returns the controller that watches the heartbeats of nodes. It starts with the
 // first Lease of a node: on a plane whose nodes send no heartbeats, it would call all of them
 // unreachable. It polls ten times a second.
-func nodeLifecycle(ctx context.Context, read *informers) ([]controller, error) {
+func nodeLifecycle(ctx context.Context, read *informers) (controller, error) {
 	nodes, err := nodelifecycle.NewNodeLifecycleController(ctx, read.leases(), read.pods(), read.nodes(), read.daemonSets(), read.client,
 		nodeMonitorPeriod, nodeStartupGrace, nodeMonitorGrace, evictionsPerSecond, fewerEvictions, largeCluster, unhealthyZone)
 	if err != nil {
-		return nil, fmt.Errorf("node lifecycle: %w", err)
+		return nil, err
 	}
-	return []controller{single(nodes.Run)}, nil
+	return single(nodes.Run), nil
 }
 
 // taintEviction returns the controller that evicts pods from nodes with NoExecute taints.
-func taintEviction(ctx context.Context, read *informers) ([]controller, error) {
+func taintEviction(ctx context.Context, read *informers) (controller, error) {
 	evictions, err := tainteviction.New(ctx, read.client, read.pods(), read.nodes(), taintEvictionName)
 	if err != nil {
-		return nil, fmt.Errorf("taint eviction: %w", err)
+		return nil, err
 	}
-	return []controller{single(evictions.Run)}, nil
+	return single(evictions.Run), nil
 }
 
 // podCollector returns the controller that deletes the pods of deleted nodes, and the oldest of too
 // many terminated pods.
-func podCollector(ctx context.Context, read *informers) ([]controller, error) {
-	return []controller{single(podgc.NewPodGC(ctx, read.client, read.pods(), read.nodes(), terminatedPods).Run)}, nil
+func podCollector(ctx context.Context, read *informers) (controller, error) {
+	return single(podgc.NewPodGC(ctx, read.client, read.pods(), read.nodes(), terminatedPods).Run), nil
 }

@@ -16,7 +16,6 @@ package workloads
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 
@@ -35,6 +34,8 @@ type Config struct {
 	// Workers is how many objects each controller processes concurrently; 0 means 5, as in
 	// Kubernetes.
 	Workers int
+	// Selected selects controllers by name; none means all.
+	Selected Selection
 	// Log receives all records of the controllers at level Debug; nil discards them.
 	Log *slog.Logger
 }
@@ -60,7 +61,7 @@ func (c *Controllers) Run(ctx context.Context) error {
 	defer end(nil)
 	shared := sync.OnceValues(func() (*informers, error) { return newInformers(c.cfg.REST) })
 	var parts sync.WaitGroup
-	for _, g := range groups() {
+	for _, g := range groups(c.cfg.Selected) {
 		parts.Go(func() {
 			if err := c.run(ctx, g, shared); err != nil {
 				end(err)
@@ -85,7 +86,7 @@ func (c *Controllers) run(ctx context.Context, g group, shared func() (*informer
 	}
 	controllers, err := read.construct(ctx, g)
 	if err != nil {
-		return fmt.Errorf("create controllers of %s: %w", g.kinds[0], err)
+		return err
 	}
 	var parts sync.WaitGroup
 	defer parts.Wait()

@@ -20,6 +20,9 @@ func (o *Options) cluster(cfg *controlplane.Config, errOut io.Writer) (err error
 			fmt.Fprintf(errOut, "warning: %s: %s has no effect: the scheduler is part of this process\n", o.scheduler, strings.Join(ignored, ", "))
 		}
 	}
+	if cfg.Controllers, err = controlplane.ParseControllers(o.controllers); err != nil {
+		return fmt.Errorf("--controllers: %w", err)
+	}
 	switch o.cloud {
 	case "":
 	case "external":
