@@ -2,11 +2,11 @@
 // duplicated work.
 //
 // A round is a world of its own, in virtual time and with a seed: a server, two replicas that are
-// stopped, killed and partitioned, a user who creates, changes and deletes orders, and somebody who
-// deletes pods. Every request of a replica may fail, before or after the server executed it, or be
-// late; every watch may be cut, stall or be late. An operator that ends because it lost its Lease is
-// started again, as a Deployment does. In one half of the rounds the replicas elect a leader, in the
-// other they share the objects.
+// stopped, killed and partitioned, a user who creates, changes and deletes orders, and somebody
+// who deletes pods. Every request of a replica may fail, before or after the server executed it,
+// or be late; every watch may be cut, stall or be late. An operator that ends because it lost its
+// Lease is started again, as a Deployment does. In one half of the rounds the replicas elect a
+// leader, in the other they share the objects.
 //
 // Work is duplicated if an order ever has more pods than it wants. It is lost if, when the faults
 // have ended, an order has fewer pods than it wants, an old status or an old report, or if pods of
