@@ -73,7 +73,8 @@ func (w *Writer) Sorted(members map[string]any, each func(name string) bool) boo
 	return true
 }
 
-// PushNames adds the names of a map to w.Names, sorted. They start at base; the caller removes them.
+// PushNames adds the names of a map to w.Names, sorted. They start at base; the caller removes
+// them.
 func (w *Writer) PushNames(members map[string]any) (base int) {
 	base = len(w.Names)
 	for name := range members {

@@ -256,7 +256,8 @@ func TestAppliesNeedNoLibrary(t *testing.T) {
 		spec["flag"], spec["free"] = true, map[string]any{"x": []any{int64(1)}}
 		spec["ports"] = append(spec["ports"].([]any), map[string]any{"name": "c", "on": true})
 		live = manager.UpdateNoErrors(live, next, "hand").(*unstructured.Unstructured)
-		manager.UpdateNoErrors(live, live.DeepCopy(), "hand") // checks the set of hand against the schema, once
+		// checks the set of hand against the schema, once
+		manager.UpdateNoErrors(live, live.DeepCopy(), "hand")
 		apply("op", widget(2, "b"))
 		apply("op", widget(3, "c"))
 		apply("other", widget(3, "c"))

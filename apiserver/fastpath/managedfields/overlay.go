@@ -21,7 +21,7 @@ type overlay[V any, R representation[V]] struct {
 // implement it.
 type representation[V any] interface {
 	// open returns the value to which a pointer points. opaque says that the value encodes itself:
-	// it has no parts. ok is false if there is no value.
+	// it has no parts. ok is false for a nil pointer.
 	open(v V) (inner V, opaque, ok bool)
 
 	// isObject and isList report what an opened value is. Null is neither.

@@ -26,8 +26,8 @@ type Shape struct {
 	Members map[string]*Shape
 	// Others is the shape of members that are not in Members; nil if there is none.
 	Others *Shape
-	// Free are the members that may have any content: they have no Shape. The Kind is Object if they
-	// must be maps, otherwise Unknown.
+	// Free are the members that may have any content: they have no Shape. The Kind is Object if
+	// they must be maps, otherwise Unknown.
 	Free map[string]Kind
 	// Defaulted are the names of the members that have a default.
 	Defaulted []string

@@ -47,8 +47,8 @@ func Metadata(metadata map[string]any, fields *managedfields.Cache) bool {
 	return metadata["name"] != nil
 }
 
-// MetadataChange reports whether an update of valid metadata is certainly valid. fields is the cache of
-// the kind.
+// MetadataChange reports whether an update of valid metadata is certainly valid. fields is the
+// cache of the kind.
 func MetadataChange(next, was map[string]any, fields *managedfields.Cache) bool {
 	if was["uid"] == nil || was["creationTimestamp"] == nil {
 		return false

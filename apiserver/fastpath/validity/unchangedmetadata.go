@@ -2,9 +2,8 @@ package validity
 
 import "kelson.dev/apiserver/fastpath/managedfields"
 
-// UnchangedMetadata reports whether a conversion of metadata to ObjectMeta and back would certainly not change
-// it. fields is the
-// cache of the kind.
+// UnchangedMetadata reports whether a conversion of metadata to ObjectMeta and back would
+// certainly not change it. fields is the cache of the kind.
 func UnchangedMetadata(metadata map[string]any, fields *managedfields.Cache) bool {
 	for name, value := range metadata {
 		switch name {

@@ -245,8 +245,8 @@ func (g Generator) Edited(u *unstructured.Unstructured) *unstructured.Unstructur
 	return next
 }
 
-// Mistype replaces a part of an object by a value that its schema does not allow, as a change of the
-// schema leaves it behind.
+// Mistype replaces a part of an object by a value that its schema does not allow, as a change of
+// the schema leaves it behind.
 func (g Generator) Mistype(object map[string]any) {
 	spec, ok := object["spec"].(map[string]any)
 	if !ok {
