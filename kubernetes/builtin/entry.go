@@ -39,7 +39,7 @@ type entry struct {
 	returned bool
 	// returnedIn are the versions in which DELETE does so, if not in all.
 	returnedIn []string
-	behavior resource.Behavior
+	behavior   resource.Behavior
 	// storedAs, storagePath and hashVersion: see the fields of resource.Resource.
 	storedAs, storagePath, hashVersion string
 	group                              string // set if the hub type is served in two groups (Event)
