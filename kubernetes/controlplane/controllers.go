@@ -16,6 +16,7 @@ import (
 	"kelson.dev/kubernetes/controllers/nodelifecycle"
 	"kelson.dev/kubernetes/controllers/nodetaints"
 	"kelson.dev/kubernetes/controllers/resourcequota"
+	"kelson.dev/kubernetes/controllers/storagemigration"
 	"kelson.dev/kubernetes/controllers/storageprotection"
 	"kelson.dev/kubernetes/controllers/ttlafterfinished"
 	"kelson.dev/kubernetes/controllers/workloads"
@@ -55,6 +56,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 	parts.run(ctx, "node health", nodelifecycle.New(nodelifecycle.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
 	parts.run(ctx, "resource quota", resourcequota.New(resourcequota.Config{Store: p.store, Registry: p.registry, Log: cfg.Log}).Run)
 	parts.run(ctx, "policy status", admissionpolicystatus.New(admissionpolicystatus.Config{Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Log: cfg.Log}).Run)
+	parts.run(ctx, "storage migration", storagemigration.New(storagemigration.Config{Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Log: cfg.Log}).Run)
 	parts.run(ctx, "namespace controller", namespace.New(namespace.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,
 	}).Run)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/cronjob"
 	"k8s.io/kubernetes/pkg/controller/daemon"
 	"k8s.io/kubernetes/pkg/controller/deployment"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/job"
 	"k8s.io/kubernetes/pkg/controller/replicaset"
 	"k8s.io/kubernetes/pkg/controller/replication"
+	"k8s.io/kubernetes/pkg/controller/resourceclaim"
 	"k8s.io/kubernetes/pkg/controller/statefulset"
 
 	"kelson.dev/apiserver/store"
@@ -47,6 +49,7 @@ func groups() []group {
 		{kinds: []string{"daemonsets.apps"}, construct: daemonSets},
 		{kinds: []string{"jobs.batch"}, construct: jobs},
 		{kinds: []string{"cronjobs.batch"}, construct: cronJobs},
+		{kinds: []string{"resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io"}, construct: resourceClaims},
 		// Every control plane has the Service "kubernetes", whose endpoints no controller
 		// maintains.
 		{kinds: []string{"services"}, but: store.Key{Resource: "services", Namespace: "default", Name: "kubernetes"}, construct: endpoints},
@@ -86,6 +89,14 @@ func jobs(ctx context.Context, read *informers) ([]controller, error) {
 func cronJobs(ctx context.Context, read *informers) ([]controller, error) {
 	crons, err := cronjob.NewControllerV2(ctx, read.jobs(), read.cronJobs(), read.client)
 	return []controller{crons}, err
+}
+
+// resourceClaims returns the controller that creates the claims of pods from their templates, and
+// removes reservations and claims of pods that have ended.
+func resourceClaims(ctx context.Context, read *informers) ([]controller, error) {
+	// The feature gate of claims for pod groups is off, so their informer is nil.
+	claims, err := resourceclaim.NewController(klog.FromContext(ctx), read.client, read.pods(), nil, read.resourceClaims(), read.claimTemplates())
+	return []controller{claims}, err
 }
 
 // endpoints returns the controllers that write the ready pods of Services to EndpointSlices and to

@@ -10,11 +10,13 @@ import (
 	batch "k8s.io/client-go/informers/batch/v1"
 	core "k8s.io/client-go/informers/core/v1"
 	discovery "k8s.io/client-go/informers/discovery/v1"
+	devices "k8s.io/client-go/informers/resource/v1"
 	"k8s.io/client-go/kubernetes"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	batchlisters "k8s.io/client-go/listers/batch/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
+	resourcelisters "k8s.io/client-go/listers/resource/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -40,6 +42,8 @@ type informers struct {
 	revisions              lazy[appslisters.ControllerRevisionLister]
 	jobs                   lazy[batchlisters.JobLister]
 	cronJobs               lazy[batchlisters.CronJobLister]
+	resourceClaims         lazy[resourcelisters.ResourceClaimLister]
+	claimTemplates         lazy[resourcelisters.ResourceClaimTemplateLister]
 
 	constructing sync.Mutex
 
@@ -74,6 +78,8 @@ func newInformers(config *rest.Config) (*informers, error) {
 	s.revisions = lazily(s, apps.NewControllerRevisionInformer, appslisters.NewControllerRevisionLister)
 	s.jobs = lazily(s, batch.NewJobInformer, batchlisters.NewJobLister)
 	s.cronJobs = lazily(s, batch.NewCronJobInformer, batchlisters.NewCronJobLister)
+	s.resourceClaims = lazily(s, devices.NewResourceClaimInformer, resourcelisters.NewResourceClaimLister)
+	s.claimTemplates = lazily(s, devices.NewResourceClaimTemplateInformer, resourcelisters.NewResourceClaimTemplateLister)
 	return s, nil
 }
 
