@@ -54,6 +54,8 @@ type Config struct {
 	// APIs selects the versions and resources that are served; nil means all stable versions. See
 	// builtin.ParseAPIs.
 	APIs *builtin.APIs
+	// Endpoints are those of the Service "kubernetes".
+	Endpoints Endpoints
 	// EventLifetime is how long Events are kept; 0 means an hour.
 	EventLifetime time.Duration
 	// RequestTimeout is the deadline of short requests; 0 means a minute.

@@ -161,6 +161,9 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		p.goRun(ctx, "flow control", flows.Run)
 		p.goRun(ctx, "flow control objects", func(ctx context.Context) error { return bootstrappolicy.MaintainFlows(ctx, policy) })
 	}
+	if cfg.Endpoints.Address.IsValid() {
+		p.goRun(ctx, "endpoints", func(ctx context.Context) error { return p.maintainEndpoints(ctx, cfg.Endpoints) })
+	}
 	err = p.whileLeading(ctx, func(ctx context.Context, parts *parts) error {
 		if err := p.startControllers(ctx, parts, cfg, issuer, may); err != nil {
 			return err

@@ -61,11 +61,9 @@ var others = func() map[string]other {
 	)
 	return map[string]other{
 		"admission-control":                           refuse("deprecated; use --enable-admission-plugins"),
-		"advertise-address":                           noEffect("no Service points at this server"),
 		"allow-metric-labels":                         refuse(metricSets),
 		"allow-metric-labels-manifest":                refuse(metricSets),
 		"allow-privileged":                            refuse("privileged containers are always allowed; admission can refuse them", "true"),
-		"apiserver-count":                             noEffect(peers),
 		"audit-webhook-batch-initial-backoff":         refuse("deprecated; use --audit-webhook-initial-backoff"),
 		"contention-profiling":                        refuse("lock contention is not profiled"),
 		"coordinated-leadership-lease-duration":       noEffect(elections),
@@ -84,7 +82,6 @@ var others = func() map[string]other {
 		"enable-logs-handler":                         refuse("log files of this machine are never served"),
 		"encryption-provider-config":                  noEffect("the state is in memory"),
 		"encryption-provider-config-automatic-reload": noEffect("the state is in memory"),
-		"endpoint-reconciler-type":                    noEffect("one server has no others to reconcile with"),
 		"etcd-cafile":                                 noEffect(memory),
 		"etcd-certfile":                               noEffect(memory),
 		"etcd-compaction-interval":                    noEffect(memory),
