@@ -85,9 +85,8 @@ func (k *kinds) resource(group, plural string) *resource.Resource {
 	return k.made[schema.GroupResource{Group: group, Resource: plural}]
 }
 
-// Resources returns the Resources of the built-in kinds that one control plane serves. Those that do
-// not depend on cfg are shared by all control planes of a process. An error means that cfg is
-// invalid.
+// Resources returns the Resources of the built-in kinds that one control plane serves. All control
+// planes of a process share those that do not depend on cfg. An error means that cfg is invalid.
 func Resources(cfg Config) ([]*resource.Resource, error) {
 	all, err := allKinds(cfg)
 	if err != nil {

@@ -59,7 +59,7 @@ func (p *ControlPlane) maintainEndpoints(ctx context.Context, cfg Endpoints) err
 		if err := reconciler.ReconcileEndpoints("kubernetes", ip, ports, true); err != nil && ctx.Err() == nil {
 			p.log.Warn("write the endpoints of the Service kubernetes", "err", err)
 		} else if !p.store.Follows() {
-			// No other server writes them, so they are right until somebody changes them.
+			// No other server writes them, so they are right until a client changes them.
 			_ = p.store.Await(ctx, max(revision, p.store.Changed("endpoints", endpointSlices)), "endpoints", endpointSlices)
 		}
 		select {
