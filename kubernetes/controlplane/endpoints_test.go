@@ -17,7 +17,7 @@ import (
 func addressesOf(t *testing.T, plane *ControlPlane) (endpoints, slice []string) {
 	t.Helper()
 	client := kubernetes.NewForConfigOrDie(plane.RESTConfig())
-	if e, err := client.CoreV1().Endpoints("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}); err == nil {
+	if e, err := client.CoreV1().Endpoints("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}); err == nil { //nolint:staticcheck
 		for _, s := range e.Subsets {
 			for _, a := range s.Addresses {
 				endpoints = append(endpoints, a.IP)
@@ -50,8 +50,8 @@ func TestEndpointsOfKubernetes(t *testing.T) {
 		if err != nil || service.Labels[discoveryv1.LabelServiceName] != "kubernetes" || *service.Ports[0].Port != 6443 {
 			t.Errorf("%v %+v", err, service)
 		}
-		wrong := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}}
-		if _, err := client.CoreV1().Endpoints("default").Update(t.Context(), wrong, metav1.UpdateOptions{}); err != nil {
+		wrong := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}}                                      //nolint:staticcheck
+		if _, err := client.CoreV1().Endpoints("default").Update(t.Context(), wrong, metav1.UpdateOptions{}); err != nil { //nolint:staticcheck
 			t.Fatal(err)
 		}
 		time.Sleep(20 * time.Second)
