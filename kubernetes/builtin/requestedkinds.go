@@ -29,7 +29,8 @@ var deviceVersions = []string{"v1", "v1beta2", "v1beta1"}
 
 // deviceKinds returns the kinds of resource.k8s.io.
 func deviceKinds() []entry {
-	// The strategies of claims here neither check permissions nor read namespaces; see kinds.claims.
+	// The strategies of claims here neither check permissions nor read namespaces; see
+	// kinds.claims.
 	claims := resourceclaim.NewStrategy(nil, nil)
 	return []entry{
 		{hub: &resource.DeviceClass{}, plural: "deviceclasses", versions: deviceVersions, returned: true, strategy: deviceclass.Strategy},
