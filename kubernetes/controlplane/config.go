@@ -11,6 +11,7 @@ import (
 
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/controllers/workloads"
 	"kelson.dev/kubernetes/scheduler"
 )
@@ -51,6 +52,13 @@ type Config struct {
 	// ServiceRange is the CIDR of cluster IPs, or two CIDRs of different families separated by a
 	// comma; "" means 10.0.0.0/24.
 	ServiceRange string
+	// NodePorts is the range of node ports as "first-last"; "" means 30000-32767.
+	NodePorts string
+	// APIs selects the versions and resources that are served; nil means all stable versions. See
+	// builtin.ParseAPIs.
+	APIs *builtin.APIs
+	// Endpoints are those of the Service "kubernetes".
+	Endpoints Endpoints
 	// EventLifetime is how long Events are kept; 0 means an hour.
 	EventLifetime time.Duration
 	// RequestTimeout is the deadline of short requests; 0 means a minute.

@@ -18,6 +18,7 @@ import (
 	"kelson.dev/kubernetes/controllers/nodetaints"
 	"kelson.dev/kubernetes/controllers/resourcequota"
 	"kelson.dev/kubernetes/controllers/simulatedvolumes"
+	"kelson.dev/kubernetes/controllers/storagemigration"
 	"kelson.dev/kubernetes/controllers/storageprotection"
 	"kelson.dev/kubernetes/controllers/ttlafterfinished"
 	"kelson.dev/kubernetes/controllers/workloads"
@@ -62,6 +63,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 	run("node-lifecycle-controller", nodelifecycle.New(nodelifecycle.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
 	run("resourcequota-controller", resourcequota.New(resourcequota.Config{Store: p.store, Registry: p.registry, Log: cfg.Log}).Run)
 	run("validatingadmissionpolicy-status-controller", admissionpolicystatus.New(admissionpolicystatus.Config{Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Log: cfg.Log}).Run)
+	run("storage-version-migrator-controller", storagemigration.New(storagemigration.Config{Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Log: cfg.Log}).Run)
 	run("namespace-controller", namespace.New(namespace.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,
 	}).Run)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/cronjob"
 	"k8s.io/kubernetes/pkg/controller/daemon"
 	"k8s.io/kubernetes/pkg/controller/deployment"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/job"
 	"k8s.io/kubernetes/pkg/controller/replicaset"
 	"k8s.io/kubernetes/pkg/controller/replication"
+	"k8s.io/kubernetes/pkg/controller/resourceclaim"
 	"k8s.io/kubernetes/pkg/controller/statefulset"
 
 	"kelson.dev/apiserver/store"
@@ -61,6 +63,7 @@ func groups(selected Selection) []group {
 		{kinds: []string{"daemonsets.apps"}, members: []member{{"daemonset-controller", daemonSets}}},
 		{kinds: []string{"jobs.batch"}, members: []member{{"job-controller", jobs}}},
 		{kinds: []string{"cronjobs.batch"}, members: []member{{"cronjob-controller", cronJobs}}},
+		{kinds: []string{"resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io"}, members: []member{{"resourceclaim-controller", resourceClaims}}},
 		// Every control plane has the Service "kubernetes", whose endpoints no controller
 		// maintains.
 		{kinds: []string{"services"}, needs: func(obj *store.Object) bool { return obj.Key != ownService }, members: []member{
@@ -140,6 +143,13 @@ func jobs(ctx context.Context, read *informers) (controller, error) {
 
 func cronJobs(ctx context.Context, read *informers) (controller, error) {
 	return cronjob.NewControllerV2(ctx, read.jobs(), read.cronJobs(), read.client)
+}
+
+// resourceClaims returns the controller that creates the claims of pods from their templates, and
+// removes reservations and claims of pods that have ended.
+func resourceClaims(ctx context.Context, read *informers) (controller, error) {
+	// The feature gate of claims for pod groups is off, so their informer is nil.
+	return resourceclaim.NewController(klog.FromContext(ctx), read.client, read.pods(), nil, read.resourceClaims(), read.claimTemplates())
 }
 
 // endpointSlices returns the controller that writes the ready pods of Services to EndpointSlices.

@@ -12,6 +12,7 @@ import (
 	coordination "k8s.io/client-go/informers/coordination/v1"
 	core "k8s.io/client-go/informers/core/v1"
 	discovery "k8s.io/client-go/informers/discovery/v1"
+	devices "k8s.io/client-go/informers/resource/v1"
 	storage "k8s.io/client-go/informers/storage/v1"
 	"k8s.io/client-go/kubernetes"
 	appslisters "k8s.io/client-go/listers/apps/v1"
@@ -19,6 +20,7 @@ import (
 	coordinationlisters "k8s.io/client-go/listers/coordination/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
+	resourcelisters "k8s.io/client-go/listers/resource/v1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -48,6 +50,8 @@ type informers struct {
 	revisions              lazy[appslisters.ControllerRevisionLister]
 	jobs                   lazy[batchlisters.JobLister]
 	cronJobs               lazy[batchlisters.CronJobLister]
+	resourceClaims         lazy[resourcelisters.ResourceClaimLister]
+	claimTemplates         lazy[resourcelisters.ResourceClaimTemplateLister]
 
 	constructing sync.Mutex
 
@@ -85,6 +89,8 @@ func newInformers(config *rest.Config) (*informers, error) {
 	s.revisions = lazily(s, apps.NewControllerRevisionInformer, appslisters.NewControllerRevisionLister)
 	s.jobs = lazily(s, batch.NewJobInformer, batchlisters.NewJobLister)
 	s.cronJobs = lazily(s, batch.NewCronJobInformer, batchlisters.NewCronJobLister)
+	s.resourceClaims = lazily(s, devices.NewResourceClaimInformer, resourcelisters.NewResourceClaimLister)
+	s.claimTemplates = lazily(s, devices.NewResourceClaimTemplateInformer, resourcelisters.NewResourceClaimTemplateLister)
 	return s, nil
 }
 

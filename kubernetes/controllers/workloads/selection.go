@@ -47,5 +47,5 @@ var Names = []string{
 	"cronjob-controller", "daemonset-controller", "deployment-controller", "endpoints-controller", "endpointslice-controller",
 	"endpointslice-mirroring-controller", "ephemeral-volume-controller", "job-controller", "node-lifecycle-controller",
 	"persistentvolume-binder-controller", "pod-garbage-collector-controller", "replicaset-controller",
-	"replicationcontroller-controller", "statefulset-controller", "taint-eviction-controller",
+	"replicationcontroller-controller", "resourceclaim-controller", "statefulset-controller", "taint-eviction-controller",
 }

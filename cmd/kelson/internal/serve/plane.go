@@ -102,6 +102,9 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	if opts.flagged {
 		opts.requests.ApplyServer(&listen)
 		opts.requests.Apply(&cfg)
+		if err := opts.endpoints.Apply(&cfg, listener.Addr()); err != nil {
+			return nil, err
+		}
 	}
 	p.server, err = serving.New(listen)
 	if err != nil {

@@ -40,6 +40,7 @@ type Options struct {
 	requests    flags.Serving
 	flagged     bool // the flags of requests are registered
 	signing     flags.Signing
+	endpoints   flags.Endpoints
 	pods        podFlags
 	withStdin   bool
 }
@@ -96,6 +97,7 @@ requests in flight and exits.`,
 	f.BoolVarP(&opts.Verbose, "verbose", "v", false, "log what the control plane does")
 	f.BoolVar(&opts.withStdin, "exit-with-stdin", false, "exit when standard input is closed, so that the server ends with the process that started it")
 	opts.planes.addFlags(f)
+	opts.endpoints.AddFlags(f)
 	opts.requests.AddFlags(s.Area("requests"))
 	opts.flagged = true
 	opts.gates.AddFlags(&s)
