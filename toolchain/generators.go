@@ -134,6 +134,9 @@ func (r *run) definitions() {
 	crds := crd.New(r.api, r.definitionOptions())
 	dir := definitionDir(r.dir)
 	for _, res := range r.api.Resources {
+		if r.served(res) {
+			continue
+		}
 		doc, note, err := crds.File(res)
 		if note != nil {
 			r.warnings = append(r.warnings, note)
@@ -141,6 +144,20 @@ func (r *run) definitions() {
 		r.fail(err, r.out.add(filepath.Join(dir, crd.FileName(res)), doc))
 	}
 	r.removeStale(crds, dir)
+}
+
+// served reports whether a custom API server serves a kind, so that it has no definition.
+func (r *run) served(res *model.Resource) bool {
+	served := 0
+	for _, v := range res.Versions {
+		if v.Package.Served() {
+			served++
+		}
+	}
+	if served > 0 && served < len(res.Versions) {
+		r.fail(loader.Errorf(res.Versions[0].Root.Pos(), "%s has versions with and without +kelson:crd:generate=false; all packages of a kind need it", res.Kind))
+	}
+	return served > 0
 }
 
 // definitionOptions returns the options of this call, merged with those of +kelson:crd. A
