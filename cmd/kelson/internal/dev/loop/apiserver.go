@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -142,7 +143,23 @@ func (b *backend) register(ctx context.Context, l *Loop, ended <-chan struct{}) 
 	if err := l.apply(ctx, append(b.objects[:len(b.objects):len(b.objects)], aliases...)); err != nil {
 		return err
 	}
-	return b.available(ctx, ended)
+	if err := b.available(ctx, ended); err != nil {
+		return err
+	}
+	l.cfg.Log.Printf(l.subject(), "serves %s", strings.Join(b.versions(), ", "))
+	return nil
+}
+
+// versions returns the group versions of the APIServices.
+func (b *backend) versions() (all []string) {
+	for _, obj := range b.objects {
+		if obj.GroupVersionKind() == apiServices {
+			group, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
+			version, _, _ := unstructured.NestedString(obj.Object, "spec", "version")
+			all = append(all, group+"/"+version)
+		}
+	}
+	return all
 }
 
 // available waits until all APIServices are available.

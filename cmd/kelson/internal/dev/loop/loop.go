@@ -301,7 +301,13 @@ func (l *Loop) samples(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return l.apply(ctx, all)
+	if err := l.apply(ctx, all); err != nil {
+		return err
+	}
+	if l.backend != nil && len(all) > 0 { // its objects are not in the log of changes
+		l.cfg.Log.Printf("samples", "%d applied", len(all))
+	}
+	return nil
 }
 
 // apply applies the objects that are new or changed. Objects can depend on each other in any order,
