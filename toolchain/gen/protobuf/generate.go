@@ -1,9 +1,13 @@
 package protobuf
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"go/ast"
+	"os"
+	"path/filepath"
+	"regexp"
 	"sort"
 	"strconv"
 	"strings"
@@ -25,11 +29,22 @@ const metaPath = "k8s.io/apimachinery/pkg/apis/meta/v1"
 // Files has the generated files. All are nil if the package has no messages.
 type Files struct{ Source, Schema, Lock []byte }
 
-// Generate generates the code, the schema and the lock file of a package. lock is the existing lock
-// file, or nil. The error joins all errors.
-func Generate(api *model.API, pkg *model.Package, header string, lock []byte) (Files, error) {
-	g := &generator{File: source.New(pkg.Path, pkg.Name), api: api, pkg: pkg}
-	numbers, err := parseLock(lock)
+// Config configures Generate.
+type Config struct {
+	API     *model.API
+	Package *model.Package
+	Header  string
+	Lock    []byte // the existing lock file, or nil
+	// Generated reports whether the methods of another package of the API are generated too.
+	Generated func(*model.Package) bool
+}
+
+// Generate generates the code, the schema and the lock file of a package. The error joins all
+// errors.
+func Generate(cfg Config) (Files, error) {
+	pkg := cfg.Package
+	g := &generator{File: source.New(pkg.Path, pkg.Name), cfg: cfg, api: cfg.API, pkg: pkg, files: map[string][]byte{}}
+	numbers, err := parseLock(cfg.Lock)
 	if err != nil {
 		return Files{}, fmt.Errorf("%s/%s: %w", pkg.Dir, LockFileName, err)
 	}
@@ -49,16 +64,18 @@ func Generate(api *model.API, pkg *model.Package, header string, lock []byte) (F
 		}
 	}
 	g.Expand(helpers, nil)
-	src, err := g.Bytes(source.Options{Header: header, Constraint: source.Constraint})
-	return Files{Source: src, Schema: g.schema(header), Lock: g.numbers.bytes()}, err
+	src, err := g.Bytes(source.Options{Header: cfg.Header, Constraint: source.Constraint})
+	return Files{Source: src, Schema: g.schema(cfg.Header), Lock: g.numbers.bytes()}, err
 }
 
 type generator struct {
 	*source.File
+	cfg      Config
 	api      *model.API
 	pkg      *model.Package
 	numbers  numbers
 	messages []*message
+	files    map[string][]byte // the methods of imported packages, by folder
 	errs     []error
 }
 
@@ -78,7 +95,6 @@ type field struct {
 	typ    loader.Type
 	value
 	repeated bool
-	elem     bool // a repeated field of pointers
 }
 
 // kind is how a value is encoded.
@@ -149,13 +165,24 @@ func (g *generator) message(t *model.Type) *message {
 		m.fields = []*field{f}
 		return m
 	}
-	for _, f := range t.Fields {
+	for _, f := range g.fieldsOf(t) {
 		if pf := g.field(t, f); pf != nil {
 			m.fields = append(m.fields, pf)
 		}
 	}
 	g.number(m)
 	return m
+}
+
+// fieldsOf returns the fields of a struct, also of one that is declared with the name of another.
+func (g *generator) fieldsOf(t *model.Type) []*model.Field {
+	for {
+		n, ok := t.Type().Source().(*loader.Named)
+		if !ok {
+			return t.Fields
+		}
+		t = g.api.Type(n.Decl)
+	}
 }
 
 // field returns the field of a message, or nil if it is left out. Its number is 0 if the tag has
@@ -278,9 +305,33 @@ func (g *generator) hasMethods(n *loader.Named) bool {
 	if loader.FindMethod(n, "MarshalToSizedBuffer") != nil {
 		return true
 	}
-	if n.Decl.Pkg != g.pkg.Package {
-		return false
+	for _, p := range g.api.Packages {
+		if p.Package != n.Decl.Pkg {
+			continue
+		}
+		if _, ok := g.isMessage(g.api.Type(n.Decl)); ok && (p == g.pkg || g.cfg.Generated(p)) {
+			return true
+		}
 	}
-	_, ok := g.isMessage(g.api.Type(n.Decl))
-	return ok
+	return n.Decl.Pkg != g.pkg.Package && g.declares(n.Decl.Pkg.Dir, n.Decl.Name)
+}
+
+// methodLine matches the declaration of the method by which messages encode others.
+var methodLine = regexp.MustCompile(`(?m)^func \(\w+ \*?\w+\) MarshalToSizedBuffer\(.*\n`)
+
+// declares reports whether a package declares the method MarshalToSizedBuffer of a type. The loader
+// does not parse generated.pb.go and its like.
+func (g *generator) declares(dir, name string) bool {
+	methods, read := g.files[dir]
+	if !read {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		g.Fail(err)
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			g.Fail(err)
+			methods = append(methods, bytes.Join(methodLine.FindAll(data, -1), nil)...)
+		}
+		g.files[dir] = methods
+	}
+	return bytes.Contains(methods, []byte("*"+name+") ")) || bytes.Contains(methods, []byte(" "+name+") "))
 }
