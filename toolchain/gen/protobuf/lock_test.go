@@ -38,7 +38,8 @@ func generate(t *testing.T, source, lock string) (protobuf.Files, error) {
 
 // GEN-04: numbers of fields without a tag are never used for another field.
 func TestLock(t *testing.T) {
-	const source = `package v1
+	const source = `// +groupName=example.com
+package v1
 
 // Spec is a message.
 type Spec struct {
@@ -81,7 +82,7 @@ type Names []string
 // GEN-04: what protobuf cannot encode is an error at the field.
 func TestErrors(t *testing.T) {
 	for field, want := range map[string]string{
-		"A any `json:\"a\"`":                                    "types.go:3:17: protobuf: T.A: protobuf cannot encode",
+		"A any `json:\"a\"`":                                    "types.go:4:17: protobuf: T.A: protobuf cannot encode",
 		"A []map[string]string `json:\"a\"`":                    "protobuf has no lists of map[string]string",
 		"A string `protobuf:\"bytes,x,opt\"`":                   `"x" is not a field number`,
 		"A string `protobuf:\"bytes,19000,opt\"`":               `"19000" is not a field number`,
@@ -89,12 +90,12 @@ func TestErrors(t *testing.T) {
 		"A map[string][]string `json:\"a\"`":                    "protobuf cannot encode",
 		"A string `json:\"a\"`\n}\ntype U struct {\nV chan int": "protobuf: U.V: protobuf cannot encode",
 	} {
-		_, err := generate(t, "package v1\n\ntype T struct { "+field+" }\n", "")
+		_, err := generate(t, "// +groupName=example.com\npackage v1\n\ntype T struct { "+field+" }\n", "")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", field, err, want)
 		}
 	}
-	if _, err := generate(t, "package v1\n\ntype T struct{ A string }\n", "T.A four\n"); err == nil || !strings.Contains(err.Error(), `line 1: "T.A four" must have the form TYPE.FIELD NUMBER`) {
+	if _, err := generate(t, "// +groupName=example.com\npackage v1\n\ntype T struct{ A string }\n", "T.A four\n"); err == nil || !strings.Contains(err.Error(), `line 1: "T.A four" must have the form TYPE.FIELD NUMBER`) {
 		t.Errorf("wrong lock file: %v", err)
 	}
 }
