@@ -37,7 +37,8 @@ func (r *run) removeStale(crds *crd.Generator, dir string) {
 	}
 }
 
-// gone reports whether a group is one of the project's and no longer has the kind as a custom resource.
+// gone reports whether a group is one of the project's and no longer has the kind as a custom
+// resource.
 func (r *run) gone(group, kind string) bool {
 	ours := false
 	for _, p := range r.api.Packages {

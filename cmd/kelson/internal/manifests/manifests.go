@@ -51,8 +51,8 @@ func Samples(dir string) (Objects, error) {
 	return read(folder)
 }
 
-// APIServices returns the APIServices of a custom API server: the kustomization config/apiservice if
-// it exists, otherwise the files in that folder.
+// APIServices returns the APIServices of a custom API server: the kustomization config/apiservice
+// if it exists, otherwise the files in that folder.
 func APIServices(dir string) (Objects, error) {
 	folder := filepath.Join(dir, "config", "apiservice")
 	all, err := Objects(nil), error(nil)
