@@ -133,7 +133,11 @@ func TestKubernetesTypes(t *testing.T) {
 	}
 	source := strings.NewReplacer("IMPORTS", imports.String(), "MESSAGES", messages.String()).Replace(program)
 	// The program with Kubernetes' own code is below this module, and the other one is in the copy.
-	folder, err := os.MkdirTemp(".", "testdata-")
+	ignored := filepath.Join("..", "..", "..", "bin") // by git
+	if err := os.MkdirAll(ignored, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	folder, err := os.MkdirTemp(ignored, "protobuf-")
 	if err != nil {
 		t.Fatal(err)
 	}
