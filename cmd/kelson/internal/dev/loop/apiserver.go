@@ -183,7 +183,7 @@ func (b *backend) available(ctx context.Context, ended <-chan struct{}) error {
 				return nil
 			case <-ctx.Done():
 				return errors.Join(fmt.Errorf("wait for APIService %s: not available after %s: %s", obj.GetName(), serveTimeout, why), err)
-			case <-time.After(50 * time.Millisecond): // the cache of a client may not follow this kind
+			case <-time.After(50 * time.Millisecond): // the client has no watch of this kind
 			}
 		}
 	}
