@@ -15,12 +15,14 @@ func DeployCommand() *cobra.Command {
 	var image string
 	c := &cobra.Command{
 		Use:   "deploy [DIR]",
-		Short: "Deploy a project's operator to a cluster",
-		Long: `Deploy a project's operator to a cluster.
+		Short: "Deploy a project's operator or API server to a cluster",
+		Long: `Deploy a project's operator or API server to a cluster.
 
 It applies the kustomization config/default: the namespace, the
 CustomResourceDefinitions, a service account with the permissions that the
-markers request, and a Deployment of the operator's image.`,
+markers request, and a Deployment of the operator's image. A custom API server
+gets its Service and APIServices, and a certificate authority, which is kept in a
+Secret and used again by the next deploy.`,
 		Example: `  kelson deploy --image registry.example/welcome:v1`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -32,11 +34,14 @@ markers request, and a Deployment of the operator's image.`,
 				return err
 			}
 			objects.SetImage(image)
+			if err := cluster.certify(c.Context(), objects); err != nil {
+				return err
+			}
 			return cluster.apply(c, objects)
 		},
 	}
 	cluster.addFlags(c.Flags())
-	c.Flags().StringVar(&image, "image", "", "image of the operator, instead of "+manifests.Placeholder+":latest")
+	c.Flags().StringVar(&image, "image", "", "image of the program, instead of "+manifests.Placeholder+":latest")
 	return c
 }
 
