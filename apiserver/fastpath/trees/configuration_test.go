@@ -1,4 +1,4 @@
-package rest
+package trees
 
 import (
 	"reflect"
@@ -13,13 +13,13 @@ var configurations = []string{
 	`{"a":"yes","b":"1","c":"null","d":"~","e":"1e3","f":"2026-01-01","g":"# no","h":"a: b","i":"- x","j":"'","k":"%x","l":"@","m":"0x1f"}`,
 	`{"a":{"b":{"c":{"d":[[[]]]}}},"":1,"true":false}`,
 	`{"a" : 1 , "b":2}`,
-	// These must be left to YAML, or be the same by chance.
+	// These are left to YAML.
 	`{"a":1.0}`, `{"a":1e3}`, `{"a":"\u00e9"}`, `{"a":"é"}`, `{"a":1,"a":2}`, "{\"a\":\t1}", `{"<<":{"a":1}}`, `{"a":18446744073709551615}`,
 	`a: b`, `[]`, ``, `{"a":1} x`, `{a: 1}`, `{"a":01}`,
 }
 
-// API-06: applied configurations mean the same, however they are read.
-func TestPlainJSON(t *testing.T) {
+// TestConfiguration parses configurations as JSON and as YAML. // API-06
+func TestConfiguration(t *testing.T) {
 	plain := 0
 	for _, text := range configurations {
 		if agree(t, []byte(text)) {
@@ -31,17 +31,18 @@ func TestPlainJSON(t *testing.T) {
 	}
 }
 
-func FuzzPlainJSON(f *testing.F) {
+func FuzzConfiguration(f *testing.F) {
 	for _, text := range configurations {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) { agree(t, body) })
 }
 
-// agree holds what plainJSON reads to what YAML's parser does, and says whether it read anything.
+// agree fails the test if Configuration and the YAML parser return different objects. It reports
+// whether Configuration returned one.
 func agree(t *testing.T, body []byte) bool {
 	t.Helper()
-	got, ok := plainJSON(body)
+	got, ok := Configuration(body)
 	if !ok {
 		return false
 	}

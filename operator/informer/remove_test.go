@@ -13,9 +13,9 @@ import (
 	"kelson.dev/operator/internal/apitest"
 )
 
-// RUN-08: an informer that was read from ends when it is released, unless it has an index; with a
-// handler, it ends with the handler.
-func TestRelease(t *testing.T) {
+// RUN-08: an informer that was read from ends when it is removed, unless it has an index; with a
+// handler, it ends with the handler. InUse ends it in any case.
+func TestRemove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Pods)
 		direct, err := client.New(client.Config{REST: s.REST()})
@@ -37,10 +37,10 @@ func TestRelease(t *testing.T) {
 			_, err := client.List[corev1.ConfigMap](ctx, informers.Client())
 			must(t, err)
 		}
-		informers.Release(&corev1.ConfigMap{}) // there is none
+		informers.Remove(&corev1.ConfigMap{}) // there is none
 		read()
 		count(1)
-		informers.Release(&corev1.ConfigMap{})
+		informers.Remove(&corev1.ConfigMap{})
 		count(0)
 		read() // starts a new one
 		count(1)
@@ -48,12 +48,16 @@ func TestRelease(t *testing.T) {
 		must(t, err)
 		registration, err := inf.AddHandler(&quiet{})
 		must(t, err)
-		informers.Release(&corev1.ConfigMap{})
+		informers.Remove(&corev1.ConfigMap{})
 		count(1)
 		registration.Remove()
 		count(0)
 		must(t, inf.AddIndex("none", func(client.Object) []string { return nil }))
-		informers.Release(&corev1.ConfigMap{})
+		informers.Remove(&corev1.ConfigMap{})
+		count(1)
+		informers.Remove(&corev1.ConfigMap{}, informer.InUse)
+		count(0)
+		read()
 		count(1)
 		cancel()
 		must(t, <-ended)

@@ -12,18 +12,14 @@ import (
 	"kelson.dev/apiserver/fastpath/shape"
 )
 
-// typeInfo is the merge library's description of a Go type: its JSON members, in order, and when
-// they are omitted.
-type typeInfo = value.TypeReflectCacheEntry
+// structWriter encodes field sets of Go values. (Writer.Object encodes those of trees.)
+type structWriter struct{ *fieldset.Writer }
 
-// writer encodes field sets of Go values. (Writer.Object encodes those of trees.)
-type writer struct{ *fieldset.Writer }
-
-func newWriter() writer { return writer{fieldset.NewWriter()} }
+func newStructWriter() structWriter { return structWriter{fieldset.NewWriter()} }
 
 // created writes the fields by which a new object, in the Go type of its version, differs from an
 // empty one. ok is false if only the library can tell.
-func (w writer) created(empty, object reflect.Value, s *shape.Shape, reset []string) (ok bool) {
+func (w structWriter) created(empty, object reflect.Value, s *shape.Shape, reset []string) (ok bool) {
 	info := value.TypeReflectEntryOf(object.Type())
 	_, ok = w.Within(false, func() bool {
 		return w.fields(empty, object, info, func(name string, was, is reflect.Value, info *typeInfo) bool {
@@ -42,7 +38,7 @@ func (w writer) created(empty, object reflect.Value, s *shape.Shape, reset []str
 	return ok && len(w.Raw) > 0
 }
 
-func (w writer) createdMetadata(was, is reflect.Value, info *typeInfo, s *shape.Shape) (owned, ok bool) {
+func (w structWriter) createdMetadata(was, is reflect.Value, info *typeInfo, s *shape.Shape) (owned, ok bool) {
 	return w.Within(false, func() bool {
 		return w.fields(was, is, info, func(name string, was, is reflect.Value, info *typeInfo) bool {
 			if name == "managedFields" {
@@ -58,7 +54,7 @@ func (w writer) createdMetadata(was, is reflect.Value, info *typeInfo, s *shape.
 
 // fields calls each with the members of a struct, in order. was is the zero Value for a member that
 // was omitted before.
-func (w writer) fields(was, is reflect.Value, info *typeInfo, each func(name string, was, is reflect.Value, info *typeInfo) bool) bool {
+func (w structWriter) fields(was, is reflect.Value, info *typeInfo, each func(name string, was, is reflect.Value, info *typeInfo) bool) bool {
 	for _, f := range info.OrderedFields() {
 		before, now, there, ok := states(f, was, is)
 		if !ok || there && !each(f.JsonName, before, now, f.TypeEntry) {
@@ -83,7 +79,7 @@ func states(f *value.FieldCacheEntry, was, is reflect.Value) (before, now reflec
 
 // changed writes the fields by which a value differs from was, which is zero, or invalid if there
 // was no value.
-func (w writer) changed(was, is reflect.Value, info *typeInfo, s *shape.Shape) (owned, ok bool) {
+func (w structWriter) changed(was, is reflect.Value, info *typeInfo, s *shape.Shape) (owned, ok bool) {
 	switch {
 	case s == nil || s.Kind == shape.Unknown:
 		return false, false
@@ -141,7 +137,7 @@ func (w writer) changed(was, is reflect.Value, info *typeInfo, s *shape.Shape) (
 	return false, false
 }
 
-func (w writer) changedMembers(was, is reflect.Value, info *typeInfo, s *shape.Shape, self bool) (owned, ok bool) {
+func (w structWriter) changedMembers(was, is reflect.Value, info *typeInfo, s *shape.Shape, self bool) (owned, ok bool) {
 	start, parts := w.Begin(self)
 	for _, f := range info.OrderedFields() {
 		before, now, there, ok := states(f, was, is)
@@ -168,7 +164,7 @@ func (w writer) changedMembers(was, is reflect.Value, info *typeInfo, s *shape.S
 }
 
 // newElements writes the elements of a new list.
-func (w writer) newElements(is reflect.Value, s *shape.Shape, self bool) (owned, ok bool) {
+func (w structWriter) newElements(is reflect.Value, s *shape.Shape, self bool) (owned, ok bool) {
 	start, parts := w.Begin(self)
 	base := len(w.Marks)
 	for i := range is.Len() {
@@ -201,7 +197,7 @@ func (w writer) newElements(is reflect.Value, s *shape.Shape, self bool) (owned,
 var numberOrName = reflect.TypeFor[intstr.IntOrString]()
 
 // changedLeaf is changed for a scalar.
-func (w writer) changedLeaf(was, is reflect.Value, info *typeInfo, s *shape.Shape) (owned, ok bool) {
+func (w structWriter) changedLeaf(was, is reflect.Value, info *typeInfo, s *shape.Shape) (owned, ok bool) {
 	if s.Keyed { // the library checks whether the keys are known
 		return false, false
 	}
@@ -275,7 +271,7 @@ func differs(v reflect.Value, info *typeInfo) bool {
 }
 
 // entries writes the members of a new map.
-func (w writer) entries(members reflect.Value, s *shape.Shape) bool {
+func (w structWriter) entries(members reflect.Value, s *shape.Shape) bool {
 	base := len(w.Names)
 	switch m := members.Interface().(type) {
 	case map[string]string:

@@ -1,4 +1,4 @@
-package managedfields_test
+package builtin_test
 
 import (
 	"bytes"
@@ -19,10 +19,10 @@ import (
 	upstream "k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/kubernetes/pkg/apis/core"
 
+	"kelson.dev/apiserver/fastpath/managedfields"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest/wire"
 	"kelson.dev/kubernetes/builtin"
-	"kelson.dev/kubernetes/builtin/managedfields"
 )
 
 // TestManagerMatchesLibrary writes random objects of all built-in kinds as several field managers,
@@ -53,9 +53,9 @@ func TestManagerMatchesLibrary(t *testing.T) {
 						c.round(uint64(seed))
 					}
 				})
-				t.Logf("fast path: of %d applies, %d created and %d updated an object; of %d creates, %d; encoded: %d", c.applied, c.made, c.alike, c.createdAll, c.created, c.shown)
-				if c.made == 0 || c.created == 0 {
-					t.Errorf("the fast path answered %d applies and %d creates; want some of each", c.made, c.created)
+				t.Logf("fast path: of %d applies, %d created and %d updated an object; of %d creates, %d; encoded: %d", c.applied, c.appliedNew, c.appliedMore, c.createdAll, c.created, c.encoded)
+				if c.appliedNew == 0 || c.created == 0 {
+					t.Errorf("the fast path answered %d applies and %d creates; want some of each", c.appliedNew, c.created)
 				}
 			})
 		}
@@ -68,29 +68,29 @@ type comparison struct {
 	codec   *builtin.Codec
 	types   upstream.TypeConverter
 	kind    schema.GroupVersionKind
-	manager *managedfields.Manager
+	manager *managedfields.StructManager
 	library resource.FieldManager
 
 	// Writes in all (applied, createdAll), and those that the fast path answered.
-	applied, made, alike, createdAll, created, shown int
+	applied, appliedNew, appliedMore, createdAll, created, encoded int
 	// asked says that the manager called the library in the current write.
 	asked bool
 }
 
 func (c *comparison) begin() {
 	c.Helper()
-	made, err := c.codec.FieldManager(c.kind.Version, "")
+	fieldManager, err := c.codec.FieldManager(c.kind.Version, "")
 	if err != nil {
 		c.Fatal(err)
 	}
-	manager, ok := made.(*managedfields.Manager)
+	manager, ok := fieldManager.(*managedfields.StructManager)
 	if !ok {
-		c.Skipf("a %T", made)
+		c.Skipf("a %T", fieldManager)
 	}
 	c.library, c.types = manager.Library, manager.Types
-	config := manager.Config
+	config := manager.StructConfig
 	config.Library = c
-	if c.manager, err = managedfields.New(config); err != nil {
+	if c.manager, err = managedfields.NewStructManager(config); err != nil {
 		c.Fatal(err)
 	}
 }
@@ -117,17 +117,17 @@ func (c *comparison) empty() runtime.Object {
 
 func (c *comparison) round(seed uint64) {
 	random := &randomTree{Rand: rand.New(rand.NewPCG(seed, 7)), types: c.types}
-	random.sound, random.usual = seed%4 != 0, seed%4 >= 2
+	random.valid, random.usual = seed%4 != 0, seed%4 >= 2
 	tree := random.object(c.T, c.kind)
 	config := &unstructured.Unstructured{Object: tree}
 	hub, ok := c.apply(seed, c.empty(), config.DeepCopy(), "op", true)
 	if hub != nil {
-		c.again(seed, random, hub, config)
+		c.reapply(seed, random, hub, config)
 	}
 	if !ok {
 		return
 	}
-	c.made++
+	c.appliedNew++
 
 	// The same object as a client creates it with POST.
 	versioned := c.empty()
@@ -172,7 +172,7 @@ func (c *comparison) written(seed uint64, hub runtime.Object) {
 	if !ok {
 		return
 	}
-	c.shown++
+	c.encoded++
 	a, err := wire.Encode(resource.MediaProtobuf, want)
 	if err != nil {
 		c.Fatal(err)
@@ -199,7 +199,7 @@ func (c *comparison) updated(random *randomTree, hub runtime.Object) runtime.Obj
 		c.Fatal(err)
 	}
 	other := *random
-	other.sound, other.usual = random.IntN(2) == 0, false
+	other.valid, other.usual = random.IntN(2) == 0, false
 	tree := other.object(c.T, c.kind)
 	for _, name := range slices.Sorted(maps.Keys(tree)) {
 		if name != "apiVersion" && name != "kind" && name != "metadata" && random.IntN(2) == 0 {
@@ -210,19 +210,19 @@ func (c *comparison) updated(random *randomTree, hub runtime.Object) runtime.Obj
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, next); err != nil {
 		return hub
 	}
-	made, err := c.codec.FromVersion(next)
+	updated, err := c.codec.FromVersion(next)
 	if err != nil {
 		c.Fatal(err)
 	}
-	if _, err := c.codec.Store(made); err != nil {
+	if _, err := c.codec.Store(updated); err != nil {
 		return hub
 	}
-	return c.library.UpdateNoErrors(hub, made, "hand")
+	return c.library.UpdateNoErrors(hub, updated, "hand")
 }
 
-// again applies configurations of several managers to an object. Most of them resemble what the
+// reapply applies configurations of several managers to an object. Most of them resemble what the
 // manager applied before.
-func (c *comparison) again(seed uint64, random *randomTree, hub runtime.Object, config *unstructured.Unstructured) {
+func (c *comparison) reapply(seed uint64, random *randomTree, hub runtime.Object, config *unstructured.Unstructured) {
 	applied := map[string]*unstructured.Unstructured{"op": config}
 	for range 5 {
 		stored, err := c.codec.Store(hub)
@@ -248,12 +248,13 @@ func (c *comparison) again(seed uint64, random *randomTree, hub runtime.Object, 
 			}
 		}
 		time.Sleep(time.Duration(random.IntN(2)) * time.Second)
-		by := []string{"op", "op", "op", "other"}[random.IntN(4)]
+		by := []string{"op", "op", "op", "other", "other", "kubectl"}[random.IntN(6)]
 		next := applied[by]
-		if next == nil {
-			next = config
+		if next != nil {
+			next = next.DeepCopy()
+		} else if next = config.DeepCopy(); random.IntN(3) > 0 {
+			random.thin(next.Object)
 		}
-		next = next.DeepCopy()
 		for range random.IntN(3) {
 			random.alter(next.Object)
 		}
@@ -265,7 +266,7 @@ func (c *comparison) again(seed uint64, random *randomTree, hub runtime.Object, 
 			continue
 		}
 		if ok {
-			c.alike++
+			c.appliedMore++
 		}
 		hub, applied[by] = got, next
 	}

@@ -1,13 +1,11 @@
-package crd
+package validity
 
 import "kelson.dev/apiserver/fastpath/managedfields"
 
-// exactMetadata reports whether a conversion of metadata to ObjectMeta and back would certainly not
-// change it. coerce then skips the conversion.
-func (c *compiled) exactMetadata(metadata map[string]any) bool {
-	if c.noFastPaths {
-		return false
-	}
+// UnchangedMetadata reports whether a conversion of metadata to ObjectMeta and back would certainly not change
+// it. fields is the
+// cache of the kind.
+func UnchangedMetadata(metadata map[string]any, fields *managedfields.Cache) bool {
 	for name, value := range metadata {
 		switch name {
 		case "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion":
@@ -50,7 +48,7 @@ func (c *compiled) exactMetadata(metadata map[string]any) bool {
 				return false
 			}
 			for _, entry := range list {
-				if !c.fields.Exact(entry) {
+				if !fields.Exact(entry) {
 					return false
 				}
 			}

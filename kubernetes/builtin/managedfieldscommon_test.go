@@ -1,4 +1,4 @@
-package managedfields_test
+package builtin_test
 
 import (
 	"encoding/json"
@@ -31,7 +31,8 @@ const usualPod = `{"serviceAccountName":"web","securityContext":{"runAsNonRoot":
  "securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}`
 
 // TestCommonObjectsTakeFastPath applies objects as operators write them: a new object, the same
-// again, and another value. The manager must not need the library for any of them. // SSA-01
+// again, another value, and the same by another manager. The StructManager must not need the
+// library for any of them. // SSA-01
 func TestCommonObjectsTakeFastPath(t *testing.T) {
 	for name, test := range map[string]struct {
 		kind               schema.GroupVersionKind
@@ -89,9 +90,14 @@ func TestCommonObjectsTakeFastPath(t *testing.T) {
 					t.Error("the library answered the apply of ", next)
 				}
 			}
-			stranger := config(test.was, test.then)
-			if _, ok := c.apply(0, made, stranger, "other", true); ok {
-				t.Error("the fast path answered a manager that had never applied")
+			// Another manager takes over the same fields, and then sets one that the object lacks.
+			if made, ok = c.apply(0, made, config(test.was, test.then), "other", true); !ok {
+				t.Error("the library answered the apply of a second manager")
+			}
+			longer := config(test.was, test.then)
+			longer.SetLabels(map[string]string{"new": "label"})
+			if _, ok := c.apply(0, made, longer, "third", true); ok {
+				t.Error("the fast path answered an apply that adds a field")
 			}
 			hub, strict, err := c.codec.Decode([]byte(body), "application/json", test.kind.Version)
 			if err != nil || strict != nil {
@@ -106,7 +112,7 @@ func TestCommonObjectsTakeFastPath(t *testing.T) {
 	}
 }
 
-func codecOf(t *testing.T, kind schema.GroupVersionKind) *builtin.Codec {
+func codecOf(t testing.TB, kind schema.GroupVersionKind) *builtin.Codec {
 	t.Helper()
 	resources, err := builtin.Resources(builtin.Config{})
 	if err != nil {

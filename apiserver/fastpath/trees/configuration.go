@@ -1,4 +1,4 @@
-package rest
+package trees
 
 import (
 	"bytes"
@@ -7,20 +7,20 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// plainJSON reads an applied configuration that is JSON of a kind that means the same as YAML:
-// which is what clients send, though they call it YAML. It costs a tenth of reading YAML. ok is
-// false where the two could differ, or where there is something to complain of: then it must be
-// read as YAML.
-func plainJSON(body []byte) (config map[string]any, ok bool) {
+// Configuration parses an applied configuration as JSON. Clients send JSON, but the media type of an
+// apply is YAML, and the YAML parser takes ten times as long. ok is false if the body is not a JSON
+// object, if YAML could mean something else, or if the YAML parser might report an error or a
+// warning: the caller must then parse the body as YAML.
+func Configuration(body []byte) (config map[string]any, ok bool) {
 	if len(body) == 0 || body[0] != '{' {
 		return nil, false
 	}
-	for _, c := range body { // escapes, tabs and what is not ASCII have rules of their own in YAML
+	for _, c := range body { // YAML has its own rules for escapes, tabs and non-ASCII characters
 		if c == '\\' || c >= 0x7f || c < ' ' && c != '\n' {
 			return nil, false
 		}
 	}
-	if bytes.Contains(body, []byte("<<")) { // merges mappings there
+	if bytes.Contains(body, []byte("<<")) { // a merge key of YAML
 		return nil, false
 	}
 	t := configured.Get()
@@ -32,18 +32,19 @@ func plainJSON(body []byte) (config map[string]any, ok bool) {
 	return config, true
 }
 
-// configured has the texts of configurations: most programs apply much that is alike.
+// configured shares strings between configurations, because most programs apply similar ones.
 var configured intern.Pool
 
-// plainTexts shares texts, and no fields.
+// plainTexts shares strings, but no field sets.
 type plainTexts struct{ *intern.Texts }
 
 func (plainTexts) Fields([]byte) (map[string]any, bool) { return nil, false }
 func (plainTexts) Keep([]byte, map[string]any)          {}
 
-// longestKey is how long a YAML parser lets a key be.
+// longestKey is the length, in bytes, of the longest key that a YAML parser accepts.
 const longestKey = 1000
 
+// plainValue reports whether a value certainly means the same in YAML.
 func plainValue(value any) bool {
 	switch v := value.(type) {
 	case map[string]any:
@@ -58,7 +59,7 @@ func plainValue(value any) bool {
 				return false
 			}
 		}
-	case float64: // which numbers are whole is seen otherwise in YAML
+	case float64: // YAML decides differently which numbers are integers
 		return false
 	}
 	return true

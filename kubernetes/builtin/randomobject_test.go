@@ -1,4 +1,4 @@
-package managedfields_test
+package builtin_test
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ type randomTree struct {
 	*rand.Rand
 	types  upstream.TypeConverter
 	schema *smd.Schema
-	sound  bool // generate only valid, ordinary values
+	valid  bool // generate only valid, ordinary values
 	usual  bool // generate no empty values
 	bytes  bool // the member being generated is base64
 	depth  int
@@ -43,7 +43,7 @@ func (r *randomTree) object(t *testing.T, kind schema.GroupVersionKind) map[stri
 		metadata = map[string]any{}
 		tree["metadata"] = metadata
 	}
-	if r.sound || r.IntN(4) > 0 {
+	if r.valid || r.IntN(4) > 0 {
 		delete(metadata, "managedFields")
 	}
 	if r.usual {
@@ -83,7 +83,7 @@ func (r *randomTree) word() string {
 	if r.bytes {
 		return []string{"", "dGVzdA==", "YQ=="}[r.IntN(3)]
 	}
-	if !r.sound && r.IntN(20) == 0 {
+	if !r.valid && r.IntN(20) == 0 {
 		return []string{"", "a<b", `q"q`, "ä", `back\slash`, "new\nline"}[r.IntN(6)]
 	}
 	return randomWords[r.IntN(len(randomWords))]
@@ -92,10 +92,10 @@ func (r *randomTree) word() string {
 func (r *randomTree) value(ref smd.TypeRef) any {
 	r.depth++
 	defer func() { r.depth-- }()
-	if !r.usual && r.IntN(60) == 0 && !(r.sound && r.IntN(3) > 0) {
+	if !r.usual && r.IntN(60) == 0 && !(r.valid && r.IntN(3) > 0) {
 		return nil
 	}
-	if !r.sound && r.IntN(150) == 0 {
+	if !r.valid && r.IntN(150) == 0 {
 		return []any{int64(7), "odd", true, map[string]any{"odd": "x"}, []any{"odd"}}[r.IntN(5)]
 	}
 	if ref.NamedType != nil {
@@ -115,7 +115,7 @@ func (r *randomTree) value(ref smd.TypeRef) any {
 		case "IntOrString":
 			return []any{int64(80), "http", "25%", int64(0)}[r.IntN(4)]
 		case "RawExtension", "FieldsV1", "JSON":
-			if r.sound {
+			if r.valid {
 				return nil
 			}
 			return map[string]any{"f:a": map[string]any{}}
@@ -137,7 +137,7 @@ func (r *randomTree) value(ref smd.TypeRef) any {
 		out := []any{}
 		for range r.IntN(4) {
 			element := r.value(a.List.ElementType)
-			if element == nil && r.sound {
+			if element == nil && r.valid {
 				continue
 			}
 			if members, ok := element.(map[string]any); ok {
@@ -154,7 +154,7 @@ func (r *randomTree) value(ref smd.TypeRef) any {
 					}
 				}
 			}
-			if r.sound && a.List.ElementRelationship == smd.Associative && slices.ContainsFunc(out, func(other any) bool { return sameKeys(a.List.Keys, element, other) }) {
+			if r.valid && a.List.ElementRelationship == smd.Associative && slices.ContainsFunc(out, func(other any) bool { return sameKeys(a.List.Keys, element, other) }) {
 				continue
 			}
 			out = append(out, element)
@@ -177,7 +177,7 @@ func (r *randomTree) value(ref smd.TypeRef) any {
 			for range r.IntN(3) {
 				out[r.word()] = r.value(a.Map.ElementType)
 			}
-		} else if !r.sound && r.IntN(100) == 0 {
+		} else if !r.valid && r.IntN(100) == 0 {
 			out["unheardOf"] = "x"
 		}
 		return out
@@ -239,4 +239,19 @@ func sameKeys(keys []string, a, b any) bool {
 		}
 	}
 	return true
+}
+
+// thin removes a third of the members of an object's parts, except for keys of list elements.
+func (r *randomTree) thin(tree map[string]any) {
+	for _, name := range slices.Sorted(maps.Keys(tree)) {
+		v, ok := tree[name].(map[string]any)
+		if !ok {
+			continue
+		}
+		if name != "metadata" && r.IntN(3) == 0 {
+			delete(tree, name)
+			continue
+		}
+		r.thin(v)
+	}
 }

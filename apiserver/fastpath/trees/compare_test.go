@@ -1,4 +1,4 @@
-package rest
+package trees
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// What differ calls different is so by every comparison that it saves.
+// TestDiffer also compares the objects in the way that Differ saves.
 func TestDiffer(t *testing.T) {
 	spec := func(v any) map[string]any {
 		return map[string]any{"metadata": map[string]any{"resourceVersion": "1"}, "spec": v}
@@ -27,7 +27,7 @@ func TestDiffer(t *testing.T) {
 		"kinds of number":  {spec(int64(1)), spec(float64(1)), false},
 	} {
 		a, b := &unstructured.Unstructured{Object: tt.a}, &unstructured.Unstructured{Object: tt.b}
-		if differ(a, b) != tt.want || differ(b, a) != tt.want {
+		if Differ(a, b) != tt.want || Differ(b, a) != tt.want {
 			t.Errorf("%s: want %v", name, tt.want)
 		}
 		if tt.want && equality.Semantic.DeepEqual(tt.a, tt.b) {

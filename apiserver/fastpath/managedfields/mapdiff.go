@@ -12,12 +12,12 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// plainly returns how b differs from a: the fields that are new or have other values, and those
+// diff returns how b differs from a: the fields that are new or have other values, and those
 // that are gone. ok is false unless the difference consists of maps, scalars, atomic lists, and
 // lists with keys whose elements keep their order, as most differences do. It ignores the unowned
 // fields of metadata and the fields in Reset: metadata may differ then, and other fields may be
 // missing.
-func (m *Manager) plainly(a, b map[string]any) (d *differences, ok bool) {
+func (m *MapManager) diff(a, b map[string]any) (d *differences, ok bool) {
 	if m.Shape == nil {
 		return nil, false
 	}
@@ -55,6 +55,9 @@ func (m *Manager) plainly(a, b map[string]any) (d *differences, ok bool) {
 	}
 	return d, true
 }
+
+// mostElements is the length up to which keys of a list are compared with all others.
+const mostElements = 256
 
 func sameMetadata(a, b any) bool {
 	x, ok := a.(map[string]any)
@@ -169,6 +172,9 @@ func (d *differences) betweenMembers(x, y map[string]any, s *shape.Shape) bool {
 // betweenElements compares lists with keys. The shorter list must be a prefix of the longer one, as
 // far as keys are concerned.
 func (d *differences) betweenElements(x, y []any, s *shape.Shape) bool {
+	if max(len(x), len(y)) > mostElements {
+		return false
+	}
 	seen := make([]fieldpath.PathElement, 0, max(len(x), len(y)))
 	for i := range max(len(x), len(y)) {
 		var key fieldpath.PathElement
@@ -234,7 +240,7 @@ func (d *differences) whole(value any, s *shape.Shape, to *[]fieldpath.Path) boo
 		}
 		return true
 	case []any:
-		if s.Kind != shape.List || !s.Atomic && len(s.Keys) == 0 {
+		if s.Kind != shape.List || !s.Atomic && (len(s.Keys) == 0 || len(v) > mostElements) {
 			return false
 		}
 		d.add(to)
@@ -253,17 +259,4 @@ func (d *differences) whole(value any, s *shape.Shape, to *[]fieldpath.Path) boo
 	default:
 		return s.Has(value) && d.add(to)
 	}
-}
-
-// fresh returns the fields that the creator of an object owns, or, with applied, the applier of a
-// configuration. ok is false if the object has parts that only the library understands, or that
-// violate the schema, for which the library has an error.
-func (m *Manager) fresh(object map[string]any, applied bool) (*fields, bool) {
-	w := fieldset.NewWriter()
-	defer w.Free()
-	if !w.Object(object, m.Shape, fieldset.Options{Created: !applied, Reset: m.Reset}) {
-		return nil, false
-	}
-	f, err := m.cache.read(w.Raw)
-	return f, err == nil
 }
