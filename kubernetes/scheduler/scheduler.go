@@ -105,8 +105,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 }
 
-// await returns when an object of a resource exists for which needed returns true, or when ctx ends.
-// It returns an error if the store is closed.
+// await returns when an object of a resource exists for which needed returns true, or ctx ends. It
+// returns an error if the store is closed.
 func (s *Scheduler) await(ctx context.Context, resource string, needed func(*store.Object) bool) error {
 	ctx, found := context.WithCancel(ctx)
 	defer found()

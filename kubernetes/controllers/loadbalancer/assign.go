@@ -74,7 +74,8 @@ func (c *Controller) prefix(family corev1.IPFamily) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// pick returns asked if it is in the prefix, an address that the Service has, or the first free one.
+// pick returns asked if it is in the prefix, an address that the Service has, or the first free
+// one.
 func pick(prefix netip.Prefix, taken map[netip.Addr]bool, has []netip.Addr, asked netip.Addr) (netip.Addr, error) {
 	if asked.IsValid() && prefix.Contains(asked) {
 		if taken[asked] {

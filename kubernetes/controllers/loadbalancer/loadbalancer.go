@@ -1,11 +1,12 @@
 // Package loadbalancer gives Services of type LoadBalancer addresses from a pool, as the service
 // controller of a cloud would. Nothing listens on the addresses.
 //
-// It follows that controller's protocol: the finalizer service.kubernetes.io/load-balancer-cleanup,
-// the Events EnsuringLoadBalancer and EnsuredLoadBalancer, and the status with one address for each
-// of the Service's IP families. It leaves Services with a loadBalancerClass to other implementations.
-// spec.loadBalancerIP selects an address of the pool. The statuses of the Services are the only
-// record of which addresses are taken.
+// It follows that controller's protocol: the finalizer
+// service.kubernetes.io/load-balancer-cleanup, the Events EnsuringLoadBalancer and
+// EnsuredLoadBalancer, and the status with one address for each of the Service's IP families. It
+// leaves Services with a loadBalancerClass to other implementations. spec.loadBalancerIP selects
+// an address of the pool. The statuses of the Services are the only record of which addresses are
+// taken.
 package loadbalancer
 
 import (
@@ -37,8 +38,9 @@ const (
 type Config struct {
 	Store  *store.Store
 	Client client.Client
-	// Pool has the addresses: at most one prefix for each IP family. The first address of a prefix,
-	// and the last of an IPv4 prefix, are not used, unless the prefix has at most two addresses.
+	// Pool has the addresses: at most one prefix for each IP family. The first address of a
+	// prefix, and the last of an IPv4 prefix, are not used, unless the prefix has at most two
+	// addresses.
 	Pool []netip.Prefix
 	Log  *slog.Logger
 }

@@ -132,8 +132,8 @@ func TestStatefulSet(t *testing.T) {
 	})
 }
 
-// CTRL-07: a claim of the default class waits for its first consumer. While a pod uses it, it is not
-// deleted.
+// CTRL-07: a claim of the default class waits for its first consumer. While a pod uses it, it is
+// not deleted.
 func TestWaitForFirstConsumer(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		data := claim("data", "1Gi", nil)
@@ -164,7 +164,8 @@ func TestWaitForFirstConsumer(t *testing.T) {
 	})
 }
 
-// CTRL-07: a claim is bound to a volume that was created by hand, which is kept when it is released.
+// CTRL-07: a claim is bound to a volume that was created by hand, which is kept when it is
+// released.
 func TestStaticVolume(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"}, Spec: corev1.PersistentVolumeSpec{

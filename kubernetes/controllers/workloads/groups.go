@@ -28,7 +28,7 @@ import (
 
 // group is a set of controllers that start together.
 type group struct {
-	kinds   []string                     // the first object of one of these resources starts the group
+	kinds   []string                     // resources whose first object starts the group
 	needs   func(obj *store.Object) bool // if not nil, whether an object starts the group
 	members []member
 }

@@ -200,8 +200,8 @@ func TestTaintEviction(t *testing.T) {
 	})
 }
 
-// CTRL-08: nodes without heartbeats are not monitored, so that planes whose nodes have no Lease need
-// no timers.
+// CTRL-08: nodes without heartbeats are not monitored, so that planes whose nodes have no Lease
+// need no timers.
 func TestNoHeartbeats(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		after(t, env, 24*time.Hour)
