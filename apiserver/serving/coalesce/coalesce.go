@@ -10,19 +10,32 @@
 // Nothing is delayed while no call is in progress. Therefore coalescing can't cause a deadlock, not
 // even with HTTP/2 clients, which extend the flow-control window only after they have received
 // data.
+//
+// # Fairness
+//
+// Go lets a goroutine run for ten milliseconds before another one gets its processor. A short
+// request would wait that long for each connection that encrypts a large response, or that decodes
+// many headers. Such connections therefore let other goroutines run after each record, which takes
+// some microseconds, and after each large read.
 package coalesce
 
 import (
 	"context"
 	"crypto/tls"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"kelson.dev/apiserver/internal/turn"
 )
 
 // most is the maximum size of the data that waits for the next call. Further writes block.
 const most = 128 << 10
+
+// largeRead is the size in bytes of reads that carry more than a short request.
+const largeRead = 4 << 10
 
 // mostGathering limits how many connections coalesce at a time, and with them the memory that
 // clients which do not read can hold: 16 MiB.
@@ -79,6 +92,17 @@ func Bound(c net.Conn, stall time.Duration) {
 	}
 }
 
+// Compute records a computation whose result is the next data that a connection of a Listener
+// sends. Its turn ends when the data is written, or the connection closed.
+func Compute(c net.Conn, t *turn.Turn) {
+	inner, ok := c.(*conn)
+	if !ok {
+		t.End()
+		return
+	}
+	inner.computing.Swap(t).End()
+}
+
 // conn is a connection below TLS, which calls Write from one goroutine at a time.
 type conn struct {
 	net.Conn
@@ -88,6 +112,8 @@ type conn struct {
 	writing bool       // the goroutine of method write is running
 	ready   *[]byte    // data for its next call
 	err     error      // of a failed call; the connection is unusable
+
+	computing atomic.Pointer[turn.Turn] // ends at the next Write or Close; nil: none
 
 	stall time.Duration // of a call of Write; 0: any
 	renew atomic.Int64  // when the deadline must be set again, in Unix nanoseconds
@@ -107,14 +133,29 @@ func (c *conn) count(n int) {
 
 // Write sends p, or queues it for the next call.
 func (c *conn) Write(p []byte) (int, error) {
+	c.computed()
 	taken, err := c.take(p)
 	switch {
 	case err != nil:
 		return 0, err
 	case taken:
+		runtime.Gosched() // see Fairness
 		return len(p), nil
 	}
 	return c.send(p)
+}
+
+// computed ends the turn of Compute.
+func (c *conn) computed() {
+	if c.computing.Load() != nil {
+		c.computing.Swap(nil).End()
+	}
+}
+
+// Close closes the connection.
+func (c *conn) Close() error {
+	c.computed()
+	return c.Conn.Close()
 }
 
 // send writes p with one call. Setting a deadline costs a tenth of a call, so send sets one only
@@ -146,6 +187,15 @@ func (c *conn) SetDeadline(at time.Time) error {
 		return err
 	}
 	return c.Conn.SetReadDeadline(at)
+}
+
+// Read reads. After a large read it lets others run: see Fairness.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n >= largeRead {
+		runtime.Gosched()
+	}
+	return n, err
 }
 
 // take queues p for the next call if a handler has requested coalescing. Otherwise it waits until
@@ -183,6 +233,7 @@ func (c *conn) write() {
 		c.free.Signal()
 		c.mu.Unlock()
 		_, err := c.send(*now)
+		runtime.Gosched() // see Fairness
 		c.mu.Lock()
 		c.err = err
 		*now = (*now)[:0]
