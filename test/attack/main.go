@@ -46,8 +46,9 @@ import (
 type options struct {
 	kelson, peers, docs, only, sides string
 	seconds, baseline, after         int
+	nice                             int
 	guard                            int64 // bytes of memory
-	logs, scratch                    string
+	logs, scratch, profiles          string
 }
 
 func main() {
@@ -63,6 +64,8 @@ func main() {
 	flag.IntVar(&o.baseline, "baseline", 4, "seconds of the tenant's requests before an attack")
 	flag.IntVar(&o.after, "after", 60, "seconds between the end of an attack and the last measurement")
 	flag.Int64Var(&o.guard, "guard", 6<<30, "bytes of memory at which a server ends")
+	flag.IntVar(&o.nice, "nice", 10, "niceness of attackers, from 0 to 19")
+	flag.StringVar(&o.profiles, "profiles", "", "folder for a profile and an execution trace of kelson during each attack")
 	flag.StringVar(&o.logs, "logs", "", "folder that keeps the servers' logs")
 	flag.StringVar(&o.scratch, "scratch", memoryFolder(), "folder for the servers' states: in memory, so that other users of a disk don't change the tenant's times")
 	flag.StringVar(&name, "assault", "", "run one attack, in a process of its own (used by the program itself)")
@@ -202,6 +205,7 @@ func (o *options) measure(ctx context.Context, s side, a attack, m *measurement,
 	if err != nil {
 		return err
 	}
+	o.profile(ctx, srv, a)
 	during, probes := tenant.work(ctx, time.Duration(o.seconds)*time.Second)
 	m.note, err = attacker.end()
 	m.worst, m.busiest, m.guarded = watching.end()
