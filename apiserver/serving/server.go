@@ -18,7 +18,6 @@ import (
 	"syscall"
 	"time"
 
-	"kelson.dev/apiserver/internal/turn"
 	"kelson.dev/apiserver/serving/coalesce"
 )
 
@@ -121,15 +120,7 @@ func (cfg *Config) tls() *tls.Config {
 		DynamicRecordSizingDisabled: true,
 	}
 	base := config.Clone()
-	handshakes := turn.New(turn.Processors)
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		// The keys and the signature of the response take half a millisecond. Handshakes take turns,
-		// so that a burst of connections leaves a processor to requests.
-		t, err := handshakes.Take(hello.Context())
-		if err != nil {
-			return nil, err
-		}
-		coalesce.Compute(hello.Conn, t)
 		if slices.Contains(hello.SupportedProtos, "h2") {
 			coalesce.Bound(hello.Conn, stall)
 		}

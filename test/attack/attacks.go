@@ -21,6 +21,11 @@ type attack struct {
 	control bool
 	// equal makes it run at the server's priority, not at a lower one.
 	equal bool
+	// fills gives the server a small file system for its state, which the attack fills. The tenant
+	// only reads meanwhile. Then the file system grows, and the server must accept writes by itself
+	// and have all acknowledged objects, also after a restart. Only kelson is attacked: etcd reserves
+	// its space beforehand, and needs its administrator after that space was used.
+	fills bool
 }
 
 // attacks are in the order in which they run. Those whose work may continue after them come last.
@@ -36,6 +41,7 @@ var attacks = []attack{
 	{name: "flood", what: "edit: 600 requests at once, lists of 1 MB and writes", setup: mediumObjects, run: allSeats},
 	{name: "expanding", what: "no role: 40 bodies at once that expand: YAML, gzip, protobuf and CBOR with false lengths", run: expandingBodies},
 	{name: "writes", what: "edit: 16 costly writes at once: strategic merge, $setElementOrder, managedFields, wide maps", setup: costlyObjects, run: costlyWrites},
+	{name: "disk", what: "edit: fills the disk; the tenant reads; space returns, and the server is restarted", run: fillDisk, fills: true},
 }
 
 // spin keeps as many processors busy as an attacker can, until ctx ends.

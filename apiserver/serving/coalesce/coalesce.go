@@ -27,8 +27,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"kelson.dev/apiserver/internal/turn"
 )
 
 // most is the maximum size of the data that waits for the next call. Further writes block.
@@ -92,17 +90,6 @@ func Bound(c net.Conn, stall time.Duration) {
 	}
 }
 
-// Compute records a computation whose result is the next data that a connection of a Listener
-// sends. Its turn ends when the data is written, or the connection closed.
-func Compute(c net.Conn, t *turn.Turn) {
-	inner, ok := c.(*conn)
-	if !ok {
-		t.End()
-		return
-	}
-	inner.computing.Swap(t).End()
-}
-
 // conn is a connection below TLS, which calls Write from one goroutine at a time.
 type conn struct {
 	net.Conn
@@ -112,8 +99,6 @@ type conn struct {
 	writing bool       // the goroutine of method write is running
 	ready   *[]byte    // data for its next call
 	err     error      // of a failed call; the connection is unusable
-
-	computing atomic.Pointer[turn.Turn] // ends at the next Write or Close; nil: none
 
 	stall time.Duration // of a call of Write; 0: any
 	renew atomic.Int64  // when the deadline must be set again, in Unix nanoseconds
@@ -133,7 +118,6 @@ func (c *conn) count(n int) {
 
 // Write sends p, or queues it for the next call.
 func (c *conn) Write(p []byte) (int, error) {
-	c.computed()
 	taken, err := c.take(p)
 	switch {
 	case err != nil:
@@ -143,19 +127,6 @@ func (c *conn) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	return c.send(p)
-}
-
-// computed ends the turn of Compute.
-func (c *conn) computed() {
-	if c.computing.Load() != nil {
-		c.computing.Swap(nil).End()
-	}
-}
-
-// Close closes the connection.
-func (c *conn) Close() error {
-	c.computed()
-	return c.Conn.Close()
 }
 
 // send writes p with one call. Setting a deadline costs a tenth of a call, so send sets one only
