@@ -83,8 +83,8 @@ func (c *Chain) received(next http.Handler) http.Handler {
 	})
 }
 
-// need estimates the memory that decoding a body takes. Bodies with a costly estimate take turns, so
-// that they leave a processor to other requests.
+// need estimates the memory that decoding a body takes. Bodies with a costly estimate take turns,
+// so that they leave a processor to other requests.
 func (c *Chain) need(req *http.Request, body []byte) (int64, error) {
 	if len(body) >= costlyEstimate {
 		t, err := c.estimating.Take(req.Context())
