@@ -24,9 +24,9 @@ type queue struct {
 	entries []entry
 }
 
-// begin replaces all entries. No entry is due later than a lifetime from now: objects whose creation
-// is in the future were written before the clock was set back. Later changes of the clock have no
-// effect, because all due times have a monotonic clock reading.
+// begin replaces all entries. No entry is due later than a lifetime from now: objects whose
+// creation is in the future were written before the clock was set back. Later changes of the clock
+// have no effect, because all due times have a monotonic clock reading.
 func (q *queue) begin(objects iter.Seq[*store.Object], lifetime time.Duration) {
 	var entries []entry
 	now := time.Now()
