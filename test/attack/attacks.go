@@ -16,15 +16,15 @@ type attack struct {
 	setup func(context.Context, *target) error
 	// run attacks until ctx ends, or until it has sent its maximum.
 	run func(context.Context, *target) error
-	// control marks a process that only uses processors and sends nothing. It shows what the machine
-	// allows: see criteria.go.
+	// control marks a process that only uses processors and sends nothing. It shows what the
+	// machine allows: see criteria.go.
 	control bool
 	// equal makes it run at the server's priority, not at a lower one.
 	equal bool
 	// fills gives the server a small file system for its state, which the attack fills. The tenant
 	// only reads meanwhile. Then the file system grows, and the server must accept writes by itself
-	// and have all acknowledged objects, also after a restart. Only kelson is attacked: etcd reserves
-	// its space beforehand, and needs its administrator after that space was used.
+	// and have all acknowledged objects, also after a restart. Only kelson is attacked: etcd
+	// reserves its space beforehand, and needs its administrator after that space was used.
 	fills bool
 }
 

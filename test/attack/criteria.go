@@ -50,7 +50,7 @@ func (m *measurement) misses(other *measurement) (missed []string) {
 	if m.guarded {
 		miss("memory reached the guard, during the attack (%s) or after it", mb(m.worst))
 	}
-	if m.probes.failed > 0 {
+	if m.probes.failed > 0 && !m.attack.fills { // a server that cannot write is not ready
 		miss("%d of %d probes failed: %v", m.probes.failed, m.probes.requests(), m.probes.example)
 	}
 	if slowest := m.probes.slowest(); slowest > probeWithin {

@@ -70,10 +70,10 @@ func fillDisk(ctx context.Context, t *target) error {
 const acknowledged = "acknowledged"
 
 // returnSpace checks that a server whose disk is full says so, gives space back, and checks that
-// the server accepts writes again by itself. It returns how long that took.
-func (s *server) returnSpace(ctx context.Context) (time.Duration, error) {
+// the server accepts writes again by itself. It returns how long that took, and the response to a
+// write before.
+func (s *server) returnSpace(ctx context.Context) (took time.Duration, answer string, err error) {
 	var status int
-	var err error
 	for range 200 { // the last free bytes
 		status, err = s.target.send(ctx, editor, http.MethodPost, defaultMaps, bodies.JSON, configMap(fmt.Sprint("last-", time.Now().UnixNano()), strings.Repeat("x", 500_000)))
 		if status != http.StatusCreated {
@@ -82,22 +82,26 @@ func (s *server) returnSpace(ctx context.Context) (time.Duration, error) {
 	}
 	switch {
 	case status < 500 || err == nil:
-		return 0, fmt.Errorf("disk full: a write got %d: %v, want an error of the server", status, err)
+		return 0, "", fmt.Errorf("disk full: a write got %d: %v, want an error of the server", status, err)
 	case strings.Contains(err.Error(), s.disk):
-		return 0, fmt.Errorf("disk full: the response shows the data directory: %w", err)
+		return 0, "", fmt.Errorf("disk full: the response shows the data directory: %w", err)
+	}
+	answer = err.Error()
+	if _, err := s.target.send(ctx, anonymous, http.MethodGet, "/livez", "", ""); err != nil {
+		return 0, answer, fmt.Errorf("disk full: a restart would not help: %w", err)
 	}
 	if err := syscall.Mount("tmpfs", s.disk, "tmpfs", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", largeDisk)); err != nil {
-		return 0, fmt.Errorf("return space: %w", err)
+		return 0, answer, fmt.Errorf("return space: %w", err)
 	}
 	begin := time.Now()
 	for i := 0; ; i++ {
 		_, err := s.target.send(ctx, innocent, http.MethodPost, tenantMaps, bodies.JSON, configMap(fmt.Sprint("space-", i), "x"))
 		took := time.Since(begin)
 		if err == nil {
-			return took, nil
+			return took, answer, nil
 		}
 		if took > recoverWithin || ctx.Err() != nil {
-			return took, fmt.Errorf("no write in %s after space returned: %w", short(took), err)
+			return took, answer, fmt.Errorf("no write in %s after space returned: %w", short(took), err)
 		}
 		sleep(ctx, 100*time.Millisecond)
 	}

@@ -125,7 +125,7 @@ func (o *options) run(ctx context.Context) (err error) {
 	var idling sync.WaitGroup
 	for _, s := range o.chosenSides(r) {
 		for _, a := range chosen {
-			if s == peer && a.fills {
+			if s == peer && (a.fills || a.control) {
 				continue
 			}
 			if s == peer && time.Since(begin)+o.each() > most {
@@ -224,13 +224,13 @@ func (o *options) measure(ctx context.Context, s side, a attack, m *measurement,
 	}
 	m.tenant, m.probes = during, probes
 	if a.fills {
-		took, err := srv.returnSpace(ctx)
+		took, answer, err := srv.returnSpace(ctx)
 		if err != nil {
 			m.lost = err
 		}
 		n, err := srv.complete(ctx)
 		m.lost = errors.Join(m.lost, err)
-		m.note += fmt.Sprintf("; writes again %s after space returned, %d acknowledged objects", short(took), n)
+		m.note += fmt.Sprintf("; writes again %s after space returned, %d acknowledged objects; while full: %s", short(took), n, answer)
 	}
 	fmt.Printf("%-14s %-14s %s\n", a.name, s, m.summary())
 	idling.Go(func() {
