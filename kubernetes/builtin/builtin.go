@@ -74,11 +74,11 @@ const (
 type kinds struct {
 	cfg Config
 	// complete when Resources returns, and not modified afterwards
-	made map[schema.GroupResource]*resource.Resource
+	byName map[schema.GroupResource]*resource.Resource
 }
 
 func (k *kinds) resource(group, plural string) *resource.Resource {
-	return k.made[schema.GroupResource{Group: group, Resource: plural}]
+	return k.byName[schema.GroupResource{Group: group, Resource: plural}]
 }
 
 // Resources returns the Resources of all built-in kinds for one control plane. Those that do not
@@ -87,7 +87,7 @@ func Resources(cfg Config) ([]*resource.Resource, error) {
 	// Admission policies refuse privileged containers, not the validation of pods. Upstream keeps
 	// this setting once per process.
 	capabilities.Setup(true, 0)
-	k := &kinds{cfg: cfg, made: map[schema.GroupResource]*resource.Resource{}}
+	k := &kinds{cfg: cfg, byName: map[schema.GroupResource]*resource.Resource{}}
 	services, err := newServices(k)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func Resources(cfg Config) ([]*resource.Resource, error) {
 	}
 	all := slices.Concat(own, k.guarded(k.policies(k.signed(shared))))
 	for _, r := range all {
-		k.made[r.GroupResource()] = r
+		k.byName[r.GroupResource()] = r
 	}
 	return all, nil
 }

@@ -163,7 +163,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 			return err
 		}
 		p.node.start(ctx, parts)
-		return nil
+		return p.startScheduler(ctx, parts, cfg)
 	})
 	if err != nil {
 		return nil, err
