@@ -1,5 +1,5 @@
-// Command sql-apiserver serves the rows of a table in SQLite as a kind. Other programs may write to
-// the database at the same time; watches see that at once.
+// Command sql-apiserver serves the rows of an SQLite table as objects. Other programs can write to
+// the database at the same time; watches report their changes immediately.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"kelson.dev/examples/sql-apiserver/v1alpha1"
 )
 
-// API shows the table ingredients of a database.
+// API describes a server for the table ingredients of a database.
 func API(db *sql.DB) apiserver.Part {
 	return apiserver.Group("kitchen.example.com",
 		apiserver.Kind(&v1alpha1.Ingredient{}, apiserver.ClusterScoped(), rules{}, apiserver.From(&table{db}, 0)))

@@ -23,7 +23,8 @@ func flour(amount int64) *unstructured.Unstructured {
 	}}
 }
 
-// AGG-04: rows are objects; writes of clients reach the table, and those of others reach watches.
+// AGG-04: rows are objects. Writes of API clients change the table, and watches report writes of
+// other programs.
 func TestTable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kitchen.db")
 	db, err := open(file)

@@ -48,8 +48,8 @@ func (t *table) List(ctx context.Context) (all []*v1alpha1.Ingredient, err error
 	return all, rows.Err()
 }
 
-// Create inserts a row. The table has columns for the spec alone: labels and the like are rejected
-// instead of getting lost.
+// Create inserts a row. The table has columns only for the spec, so Create rejects labels and other
+// metadata instead of dropping them.
 func (t *table) Create(ctx context.Context, in *v1alpha1.Ingredient) error {
 	if err := plain(in); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (t *table) Create(ctx context.Context, in *v1alpha1.Ingredient) error {
 	return err
 }
 
-// Update changes a row, if it still has the values that the client saw.
+// Update changes a row if it still has the values that the client read.
 func (t *table) Update(ctx context.Context, in, old *v1alpha1.Ingredient) error {
 	if err := plain(in); err != nil {
 		return err
@@ -96,7 +96,8 @@ func plain(in *v1alpha1.Ingredient) error {
 	return nil
 }
 
-// Notify reports writes of other connections and processes: SQLite counts them for each connection.
+// Notify reports writes of other connections and processes. It polls SQLite's counter of such
+// writes (PRAGMA data_version).
 func (t *table) Notify(ctx context.Context, changed func()) error {
 	conn, err := t.Conn(ctx)
 	if err != nil {

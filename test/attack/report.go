@@ -32,8 +32,8 @@ func (r *report) add(a attack, s side) *measurement {
 	return m
 }
 
-// of returns the measurement of an attack on a side, or nil.
-func (r *report) of(name string, s side) *measurement {
+// find returns the measurement of an attack on a side, or nil.
+func (r *report) find(name string, s side) *measurement {
 	for _, m := range r.all {
 		if m.attack.name == name && m.side == s {
 			return m
@@ -46,7 +46,7 @@ func (r *report) of(name string, s side) *measurement {
 func (r *report) missed() (missed []string) {
 	for _, m := range r.all {
 		if m.side == kelson {
-			for _, miss := range m.misses(r.of(m.attack.name, peer)) {
+			for _, miss := range m.misses(r.find(m.attack.name, peer)) {
 				missed = append(missed, m.attack.name+": "+miss)
 			}
 		}
@@ -64,7 +64,7 @@ func (m *measurement) summary() string {
 func (r *report) print(w io.Writer, missed []string) {
 	fmt.Fprintln(w)
 	for _, m := range r.all {
-		fmt.Fprintln(w, strings.Join(m.cells(r.of(m.attack.name, peer)), " | "))
+		fmt.Fprintln(w, strings.Join(m.cells(r.find(m.attack.name, peer)), " | "))
 	}
 	fmt.Fprintf(w, "\n%s\n", r.took.Round(time.Second))
 	for _, skipped := range r.skipped {
@@ -128,8 +128,8 @@ func (r *report) markdown(missed []string) string {
 	fmt.Fprintf(&b, "\n\n| %s |\n|---|---%s|\n", strings.Join(heads, " | "), strings.Repeat("|--:", len(heads)-2))
 	for _, a := range attacks {
 		for _, s := range []side{kelson, peer} {
-			if m := r.of(a.name, s); m != nil {
-				fmt.Fprintln(&b, "| "+strings.Join(m.cells(r.of(a.name, peer)), " | ")+" |")
+			if m := r.find(a.name, s); m != nil {
+				fmt.Fprintln(&b, "| "+strings.Join(m.cells(r.find(a.name, peer)), " | ")+" |")
 			}
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"kelson.dev/cmd/kelson/internal/manifests"
-	"kelson.dev/cmd/kelson/internal/project"
 )
 
 // DeployCommand returns kelson deploy.
@@ -26,10 +25,7 @@ Secret and used again by the next deploy.`,
 		Example: `  kelson deploy --image registry.example/welcome:v1`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := project.GenerateManifests(c, project.Folder(args)); err != nil {
-				return err
-			}
-			objects, err := manifests.Default(project.Folder(args))
+			objects, err := generated(c, args, manifests.Default)
 			if err != nil {
 				return err
 			}
@@ -47,21 +43,5 @@ Secret and used again by the next deploy.`,
 
 // UndeployCommand returns kelson undeploy.
 func UndeployCommand() *cobra.Command {
-	var cluster clusterFlags
-	var ignore bool
-	c := &cobra.Command{
-		Use:   "undeploy [DIR]",
-		Short: "Delete everything that deploy created from a cluster",
-		Args:  cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			objects, err := manifests.Default(project.Folder(args))
-			if err != nil {
-				return err
-			}
-			return cluster.delete(c, objects, ignore)
-		},
-	}
-	cluster.addFlags(c.Flags())
-	c.Flags().BoolVar(&ignore, "ignore-not-found", false, "do not fail if an object does not exist")
-	return c
+	return deleteCommand("undeploy [DIR]", "Delete everything that deploy created from a cluster", manifests.Default)
 }

@@ -72,6 +72,9 @@ printed kubeconfig for kubectl in another terminal. Ctrl-C stops everything.`,
   kelson dev --kubeconfig ~/.kube/config`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if opts.until != "" && opts.reload && c.Flags().Changed("reload") {
+				return errors.New("--reload has no effect with --until")
+			}
 			opts.dir = project.Folder(args)
 			return run(c.Context(), opts, c.OutOrStdout(), c.ErrOrStderr())
 		},

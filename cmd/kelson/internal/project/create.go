@@ -112,6 +112,9 @@ creates and renews the certificates of its webhooks.`,
   kelson create webhook --group batch --version v1 --kind CronJob --conversion --spoke v2`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if len(hook.Spokes) > 0 && !hook.Conversion {
+				return errors.New("--spoke has no effect without --conversion")
+			}
 			changes, err := scaffold.CreateWebhook(".", hook)
 			if err != nil {
 				return err

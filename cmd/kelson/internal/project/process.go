@@ -25,7 +25,7 @@ type Listener interface {
 }
 
 // TraceSuffix is appended to the name of a kubeconfig to get the file of the operator's trace.
-const TraceSuffix = ".account"
+const TraceSuffix = ".trace"
 
 // maxTrace is the size in bytes above which Run deletes the trace of earlier runs.
 const maxTrace = 32 << 20

@@ -147,7 +147,7 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	p.cleanup = append(p.cleanup, func() error { p.ControlPlane.Stop(); return nil })
 	collect := newCollector()
 	p.cleanup = append(p.cleanup, func() error { collect.stop(); return nil })
-	handler.Handler = collect.around(p.ControlPlane.Handler())
+	handler.Handler = collect.count(p.ControlPlane.Handler())
 	if opts.planes.max > 0 {
 		if p.throwaway, err = newPlanes(opts.planes, cfg, dir, authority, log); err != nil {
 			return nil, err
