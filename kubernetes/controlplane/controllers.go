@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"kelson.dev/apiserver/aggregator"
 	"kelson.dev/kubernetes/controllers/admissionpolicystatus"
 	"kelson.dev/kubernetes/controllers/clusterroleaggregation"
 	"kelson.dev/kubernetes/controllers/disruption"
@@ -24,7 +25,7 @@ import (
 )
 
 // startControllers starts the controllers that are part of the API's expected behavior.
-func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg Config, issue *issuer.Issuer, may authorizer.UnconditionalAuthorizer) error {
+func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg Config, issue *issuer.Issuer, may authorizer.UnconditionalAuthorizer, others *aggregator.Aggregator) error {
 	for _, run := range cfg.Once {
 		parts.run(ctx, "run once", run)
 	}
@@ -43,7 +44,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 		return nil
 	}
 	parts.run(ctx, "garbage collector", garbagecollector.New(garbagecollector.Config{
-		Store: p.store, Registry: p.registry, Objects: p.verbs, Log: cfg.Log,
+		Store: p.store, Registry: p.registry, Objects: p.verbs, Servers: p.serversAs(others, "generic-garbage-collector"), Log: cfg.Log,
 	}).Run)
 	parts.run(ctx, "namespace defaults", namespacedefaults.New(namespacedefaults.Config{Store: p.store, Client: own, RootCA: cfg.RootCA, Log: cfg.Log}).Run)
 	parts.run(ctx, "ttl after finished", ttlafterfinished.New(ttlafterfinished.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
@@ -56,7 +57,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 	parts.run(ctx, "resource quota", resourcequota.New(resourcequota.Config{Store: p.store, Registry: p.registry, Log: cfg.Log}).Run)
 	parts.run(ctx, "policy status", admissionpolicystatus.New(admissionpolicystatus.Config{Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Log: cfg.Log}).Run)
 	parts.run(ctx, "namespace controller", namespace.New(namespace.Config{
-		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,
+		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Servers: p.serversAs(others, "namespace-controller"), Log: cfg.Log,
 	}).Run)
 	p.startCredentials(ctx, parts, cfg, own, issue, may)
 	if cfg.Workloads {
