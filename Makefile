@@ -19,7 +19,7 @@ FUZZ     ?= apiserver kubernetes toolchain operator test cmd
 FUZZTIME ?= 30s
 TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./examples/...
 
-.PHONY: run run-pizza-apiserver test-sql-apiserver run-pizza-apiserver-kube-apiserver run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
+.PHONY: run run-pizza-apiserver test-sql-apiserver test-sql-apiserver-postgres run-pizza-apiserver-kube-apiserver run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
 	operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig \
 	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
 	faults-etcd fuzz differential attack bench bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
@@ -75,6 +75,9 @@ run-pizza-apiserver: ## the custom API server of pizzas alone; its log names the
 
 test-sql-apiserver: ## the example over SQLite, a module of its own outside of the workspace
 	cd examples/sql-apiserver && GOWORK=off $(GO) test ./...
+
+test-sql-apiserver-postgres: ## the same example over PostgreSQL, which must be installed (apt-get install postgresql)
+	cd examples/sql-apiserver && NEED_POSTGRES=1 GOWORK=off $(GO) test -count=1 -v -run Postgres .
 
 run-pizza-apiserver-kube-apiserver: ## the custom API server of pizzas as an APIService of kube-apiserver; builds the server first
 	@mkdir -p bin/peers

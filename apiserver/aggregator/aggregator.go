@@ -58,6 +58,7 @@ type Aggregator struct {
 	described atomic.Pointer[openapi.Others]
 
 	mu         sync.Mutex
+	renewed    chan struct{}                                // closed by the next publish
 	backends   map[string]*backend                          // by name of the APIService
 	priorities map[schema.GroupVersion]discovery.Priorities // not the default
 }
@@ -70,7 +71,7 @@ func New(cfg Config) *Aggregator {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &Aggregator{cfg: cfg, backends: map[string]*backend{}, priorities: map[schema.GroupVersion]discovery.Priorities{}}
+	a := &Aggregator{cfg: cfg, renewed: make(chan struct{}), backends: map[string]*backend{}, priorities: map[schema.GroupVersion]discovery.Priorities{}}
 	a.lifetime, a.end = context.WithCancel(context.Background())
 	if cfg.Metrics != nil {
 		cfg.Metrics.MustRegister(a)
@@ -80,6 +81,13 @@ func New(cfg Config) *Aggregator {
 
 // Discovery returns how the group versions of backends are listed, for [discovery.NewMerged].
 func (a *Aggregator) Discovery() *discovery.Others { return a.listed.Load() }
+
+// Changes returns a channel that is closed when Discovery may return something else.
+func (a *Aggregator) Changes() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.renewed
+}
 
 // OpenAPI returns the documents of backends, for [openapi.Config].
 func (a *Aggregator) OpenAPI() *openapi.Others { return a.described.Load() }
@@ -92,6 +100,10 @@ func (a *Aggregator) Serves(gv schema.GroupVersion) bool {
 
 // publish makes changes of backends and priorities visible. The caller holds mu.
 func (a *Aggregator) publish() {
+	defer func() {
+		close(a.renewed)
+		a.renewed = make(chan struct{})
+	}()
 	if len(a.backends) == 0 {
 		a.routes.Store(nil)
 		a.described.Store(nil)

@@ -3,6 +3,7 @@ module kelson.dev/examples/sql-apiserver
 go 1.26.0
 
 require (
+	github.com/jackc/pgx/v5 v5.12.0
 	k8s.io/apimachinery v0.37.2
 	kelson.dev/apiserver v0.0.0
 	modernc.org/sqlite v1.61.1
@@ -47,6 +48,9 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.29.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/kylelemons/godebug v1.1.0 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect

@@ -1,24 +1,24 @@
-// Command sql-apiserver serves the rows of an SQLite table as objects. Other programs can write to
-// the database at the same time; watches report their changes immediately.
+// Command sql-apiserver serves the rows of a table as a kind: in the PostgreSQL database that the
+// environment variable DATABASE_URL names, or in the SQLite file kitchen.db. Other programs may
+// write to the database at the same time; watches see that at once.
 package main
 
 import (
 	"context"
-	"database/sql"
 	"log"
+	"os"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	_ "modernc.org/sqlite" // the driver
 
 	"kelson.dev/apiserver"
 
 	"kelson.dev/examples/sql-apiserver/v1alpha1"
 )
 
-// API describes a server for the table ingredients of a database.
-func API(db *sql.DB) apiserver.Part {
+// API shows the table ingredients of a database.
+func API(rows source) apiserver.Part {
 	return apiserver.Group("kitchen.example.com",
-		apiserver.Kind(&v1alpha1.Ingredient{}, apiserver.ClusterScoped(), rules{}, apiserver.From(&table{db}, 0)))
+		apiserver.Kind(&v1alpha1.Ingredient{}, apiserver.ClusterScoped(), rules{}, apiserver.From(rows, 0)))
 }
 
 type rules struct{}
@@ -38,9 +38,16 @@ func (rules) Columns() []apiserver.Column[*v1alpha1.Ingredient] {
 }
 
 func main() {
-	db, err := open("kitchen.db")
+	rows, err := open(context.Background())
 	if err != nil {
 		log.Fatal(err)
 	}
-	apiserver.Main(API(db))
+	apiserver.Main(API(rows))
+}
+
+func open(ctx context.Context) (source, error) {
+	if url := os.Getenv("DATABASE_URL"); url != "" {
+		return openPostgres(ctx, url)
+	}
+	return openSQLite(ctx, "kitchen.db")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"path/filepath"
 	"testing"
 
@@ -23,16 +24,26 @@ func flour(amount int64) *unstructured.Unstructured {
 	}}
 }
 
-// AGG-04: rows are objects. Writes of API clients change the table, and watches report writes of
-// other programs.
-func TestTable(t *testing.T) {
+// AGG-04: rows of SQLite are objects.
+func TestSQLite(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kitchen.db")
-	db, err := open(file)
+	rows, err := openSQLite(t.Context(), file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	env := apiservertest.New(t, API(db))
+	defer rows.Close()
+	other, err := openSQLite(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	testTable(t, rows, other.DB)
+}
+
+// testTable checks that writes of clients reach the table, and that those of other programs reach
+// watches.
+func testTable(t *testing.T, rows source, other *sql.DB) {
+	env := apiservertest.New(t, API(rows))
 	in := env.Dynamic(t).Resource(ingredients)
 	ctx := t.Context()
 	w, err := in.Watch(ctx, metav1.ListOptions{})
@@ -67,11 +78,6 @@ func TestTable(t *testing.T) {
 	}
 
 	// Another program.
-	other, err := open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
 	if _, err := other.Exec("UPDATE ingredients SET amount = 300"); err != nil {
 		t.Fatal(err)
 	}
@@ -84,8 +90,8 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	event(watch.Deleted, 300)
-	var rows int
-	if err := other.QueryRow("SELECT count(*) FROM ingredients").Scan(&rows); err != nil || rows != 0 {
-		t.Errorf("%d rows, %v", rows, err)
+	var left int
+	if err := other.QueryRow("SELECT count(*) FROM ingredients").Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d rows, %v", left, err)
 	}
 }

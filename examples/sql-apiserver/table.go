@@ -4,28 +4,35 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"time"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/apiserver"
+
 	"kelson.dev/examples/sql-apiserver/v1alpha1"
 )
 
-// open opens a database and creates the table.
-func open(file string) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)")
-	if err != nil {
-		return nil, err
-	}
-	_, err = db.Exec(`CREATE TABLE IF NOT EXISTS ingredients (
-		name TEXT PRIMARY KEY, amount INTEGER NOT NULL, unit TEXT NOT NULL DEFAULT '', created INTEGER NOT NULL DEFAULT (unixepoch()))`)
-	return db, err
+// source is a table that reports writes; sqlite and postgres are its implementations.
+type source interface {
+	apiserver.Source[*v1alpha1.Ingredient]
+	apiserver.Notifier
 }
 
-// table is the source of Ingredients.
-type table struct{ *sql.DB }
+// table reads and writes rows. Its statements have the placeholders that bind returns.
+type table struct {
+	*sql.DB
+	bind func(query string) string
+}
+
+// create creates the table, whose column created has seconds since 1970.
+func (t *table) create(ctx context.Context, now string) error {
+	_, err := t.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS ingredients (
+		name TEXT PRIMARY KEY, amount BIGINT NOT NULL, unit TEXT NOT NULL DEFAULT '', created BIGINT NOT NULL DEFAULT (`+now+`))`)
+	return err
+}
 
 var resource = schema.GroupResource{Group: "kitchen.example.com", Resource: "ingredients"}
 
@@ -48,8 +55,8 @@ func (t *table) List(ctx context.Context) (all []*v1alpha1.Ingredient, err error
 	return all, rows.Err()
 }
 
-// Create inserts a row. The table has columns only for the spec, so Create rejects labels and other
-// metadata instead of dropping them.
+// Create inserts a row. The table has columns for the spec alone: labels and the like are rejected
+// instead of getting lost.
 func (t *table) Create(ctx context.Context, in *v1alpha1.Ingredient) error {
 	if err := plain(in); err != nil {
 		return err
@@ -62,7 +69,7 @@ func (t *table) Create(ctx context.Context, in *v1alpha1.Ingredient) error {
 	return err
 }
 
-// Update changes a row if it still has the values that the client read.
+// Update changes a row, if it still has the values that the client saw.
 func (t *table) Update(ctx context.Context, in, old *v1alpha1.Ingredient) error {
 	if err := plain(in); err != nil {
 		return err
@@ -82,11 +89,20 @@ func (t *table) Delete(ctx context.Context, in *v1alpha1.Ingredient) error {
 }
 
 func (t *table) exec(ctx context.Context, query string, args ...any) (int64, error) {
-	result, err := t.ExecContext(ctx, query, args...)
+	result, err := t.ExecContext(ctx, t.bind(query), args...)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+// numbered replaces the placeholders ? by $1, $2 and so on.
+func numbered(query string) string {
+	parts := strings.Split(query, "?")
+	for i := range parts[1:] {
+		parts[i] += fmt.Sprintf("$%d", i+1)
+	}
+	return strings.Join(parts, "")
 }
 
 func plain(in *v1alpha1.Ingredient) error {
@@ -94,29 +110,4 @@ func plain(in *v1alpha1.Ingredient) error {
 		return apierrors.NewBadRequest("ingredients have no labels, annotations, finalizers and owners")
 	}
 	return nil
-}
-
-// Notify reports writes of other connections and processes. It polls SQLite's counter of such
-// writes (PRAGMA data_version).
-func (t *table) Notify(ctx context.Context, changed func()) error {
-	conn, err := t.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	for seen := int64(-1); ; {
-		var version int64
-		if err := conn.QueryRowContext(ctx, "PRAGMA data_version").Scan(&version); err != nil {
-			return err
-		}
-		if version != seen {
-			seen = version
-			changed()
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }

@@ -7,13 +7,16 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 
 	"kelson.dev/apiserver/aggregator"
 	"kelson.dev/apiserver/authn"
 	"kelson.dev/apiserver/crd"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/services"
+	"kelson.dev/kubernetes/controllers/aggregated"
 )
 
 // Aggregation configures how requests reach the servers that APIServices name. The zero value calls
@@ -58,4 +61,11 @@ func localVersions(set *resource.Set) []schema.GroupVersion {
 		}
 	}
 	return out
+}
+
+// serversAs returns the API servers behind this one for a controller, which is their client with the
+// permissions of its service account.
+func (p *ControlPlane) serversAs(others *aggregator.Aggregator, controller string) *aggregated.Servers {
+	account := &serviceaccount.ServiceAccountInfo{Namespace: metav1.NamespaceSystem, Name: controller}
+	return aggregated.New(aggregated.Config{Discovery: others.Discovery, Changes: others.Changes, REST: p.RESTConfigAs(account.UserInfo())})
 }

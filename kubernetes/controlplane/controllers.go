@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"kelson.dev/apiserver/aggregator"
 	"kelson.dev/kubernetes/controllers/admissionpolicystatus"
 	"kelson.dev/kubernetes/controllers/clusterroleaggregation"
 	"kelson.dev/kubernetes/controllers/disruption"
@@ -27,7 +28,7 @@ import (
 )
 
 // startControllers starts the controllers that are part of the API's expected behavior.
-func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg Config, issue *issuer.Issuer, may authorizer.UnconditionalAuthorizer) error {
+func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg Config, issue *issuer.Issuer, may authorizer.UnconditionalAuthorizer, others *aggregator.Aggregator) error {
 	for _, run := range cfg.Once {
 		parts.run(ctx, "run once", run)
 	}
@@ -51,7 +52,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 		return nil
 	}
 	run("garbage-collector-controller", garbagecollector.New(garbagecollector.Config{
-		Store: p.store, Registry: p.registry, Objects: p.verbs, Log: cfg.Log,
+		Store: p.store, Registry: p.registry, Objects: p.verbs, Servers: p.serversAs(others, "generic-garbage-collector"), Log: cfg.Log,
 	}).Run)
 	run(defaultsNames[0], namespacedefaults.New(namespacedefaults.Config{Store: p.store, Client: own, RootCA: cfg.RootCA, Log: cfg.Log}).Run)
 	run("ttl-after-finished-controller", ttlafterfinished.New(ttlafterfinished.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
@@ -65,7 +66,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 	run("validatingadmissionpolicy-status-controller", admissionpolicystatus.New(admissionpolicystatus.Config{Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Log: cfg.Log}).Run)
 	run("storage-version-migrator-controller", storagemigration.New(storagemigration.Config{Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Log: cfg.Log}).Run)
 	run("namespace-controller", namespace.New(namespace.Config{
-		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,
+		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Servers: p.serversAs(others, "namespace-controller"), Log: cfg.Log,
 	}).Run)
 	p.startCredentials(ctx, parts, cfg, own, issue, may)
 	if len(cfg.LoadBalancers) > 0 {

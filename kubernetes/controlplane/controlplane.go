@@ -165,7 +165,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		p.goRun(ctx, "endpoints", func(ctx context.Context) error { return p.maintainEndpoints(ctx, cfg.Endpoints) })
 	}
 	err = p.whileLeading(ctx, func(ctx context.Context, parts *parts) error {
-		if err := p.startControllers(ctx, parts, cfg, issuer, may); err != nil {
+		if err := p.startControllers(ctx, parts, cfg, issuer, may, others); err != nil {
 			return err
 		}
 		p.node.start(ctx, parts)

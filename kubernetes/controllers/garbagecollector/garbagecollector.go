@@ -14,6 +14,11 @@
 //     object with the same name but another uid is not the owner.
 //   - A reference to a kind that is not served keeps the dependent, because the owner may exist.
 //
+// Objects and owners may also be in other API servers, those that APIServices name. Only while there
+// are such servers, the collector follows the metadata of their objects, and a second queue with its
+// own workers has the work that needs their answers, so that a slow server delays no other work. An
+// owner in a server that does not answer counts as existing.
+//
 // Every event queues the objects that it may affect. One worker at a time processes an object, and
 // always uses the newest state.
 package garbagecollector
@@ -32,6 +37,7 @@ import (
 
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/controllers/aggregated"
 	"kelson.dev/operator/workqueue"
 )
 
@@ -41,6 +47,8 @@ type Config struct {
 	Registry *resource.Registry
 	// Objects writes and deletes objects, with the full semantics of the API's verbs.
 	Objects resource.Objects
+	// Servers are the API servers behind this one; nil means that there are none.
+	Servers *aggregated.Servers
 	// Workers is how many objects are processed concurrently; 0 means 16.
 	Workers int
 	Log     *slog.Logger
@@ -48,8 +56,11 @@ type Config struct {
 
 // Collector is the garbage collector of one control plane.
 type Collector struct {
-	cfg   Config
-	queue *workqueue.Queue[item, struct{}]
+	cfg    Config
+	queue  *workqueue.Queue[item, struct{}]
+	remote *workqueue.Queue[item, struct{}] // items that need answers of other servers
+	mirror *mirror
+	more   sync.Once // starts the workers of remote
 
 	mu         sync.Mutex
 	unresolved map[item]bool // items with an owner whose kind is not served
@@ -72,18 +83,37 @@ func New(cfg Config) *Collector {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Collector{cfg: cfg, unresolved: map[item]bool{}}
+	c := &Collector{cfg: cfg, unresolved: map[item]bool{}}
+	c.mirror = newMirror(cfg.Servers, cfg.Log, c.consider)
+	return c
 }
 
 // Run runs the collector until ctx ends or the store is closed.
 func (c *Collector) Run(ctx context.Context) error {
-	c.queue = newQueue()
+	c.queue, c.remote = newQueue(), newQueue()
 	var workers sync.WaitGroup
+	defer c.mirror.tasks.Wait()
 	defer workers.Wait()
+	defer c.remote.ShutDown()
 	defer c.queue.ShutDown()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	for range c.cfg.Workers {
-		workers.Go(func() { c.work(ctx) })
+		workers.Go(func() { c.work(ctx, c.queue) })
 	}
+	workers.Go(func() {
+		c.cfg.Servers.Follow(ctx, func() {
+			if c.cfg.Servers.Any() {
+				c.more.Do(func() {
+					for range c.cfg.Workers {
+						workers.Go(func() { c.work(ctx, c.remote) })
+					}
+				})
+			}
+			c.mirror.adjust(ctx)
+			c.addUnresolved()
+		})
+	})
 	err := c.cfg.Store.Follow(ctx, "", c.considerAll, func(events []*store.Event) {
 		for _, e := range events {
 			c.consider(e)
@@ -113,11 +143,11 @@ const definitions = "customresourcedefinitions.apiextensions.k8s.io"
 
 // consider queues the objects that an event affects.
 func (c *Collector) consider(e *store.Event) {
-	sn := c.cfg.Store.Snapshot()
+	g := c.graph()
 	obj := e.Object
 	if e.Type == store.Deleted {
-		c.addDependents(sn, obj)
-		c.addWaitingOwners(sn, obj)
+		c.addDependents(g, obj)
+		c.addWaitingOwners(g, obj)
 		return
 	}
 	if obj.Key.Resource == definitions {
@@ -128,22 +158,22 @@ func (c *Collector) consider(e *store.Event) {
 	}
 	if waitsForDependents(obj) {
 		c.queue.Add(itemOf(obj), struct{}{})
-		c.addDependents(sn, obj)
+		c.addDependents(g, obj)
 	}
 	if e.Prev != nil && len(e.Prev.Head.Owners) > 0 {
-		c.addWaitingOwners(sn, e.Prev) // the dependent may no longer block its owner
+		c.addWaitingOwners(g, e.Prev) // the dependent may no longer block its owner
 	}
 }
 
-func (c *Collector) addDependents(sn *store.Snapshot, owner *store.Object) {
-	for dependent := range sn.Dependents(owner.Head.UID) {
+func (c *Collector) addDependents(g graph, owner *store.Object) {
+	for dependent := range g.dependents(owner.Head.UID) {
 		c.queue.Add(itemOf(dependent), struct{}{})
 	}
 }
 
-func (c *Collector) addWaitingOwners(sn *store.Snapshot, dependent *store.Object) {
+func (c *Collector) addWaitingOwners(g graph, dependent *store.Object) {
 	for _, ref := range dependent.Head.Owners {
-		if owner := sn.ByUID(ref.UID); owner != nil && waitsForDependents(owner) {
+		if owner := g.byUID(ref.UID); owner != nil && waitsForDependents(owner) {
 			c.queue.Add(itemOf(owner), struct{}{})
 		}
 	}
@@ -159,18 +189,24 @@ func (c *Collector) addUnresolved() {
 	clear(c.unresolved)
 }
 
-func (c *Collector) work(ctx context.Context) {
+func (c *Collector) work(ctx context.Context, queue *workqueue.Queue[item, struct{}]) {
 	for {
-		next, err := c.queue.Get(ctx)
+		next, err := queue.Get(ctx)
 		if err != nil {
 			return // shut down
 		}
 		it := next.Key
+		if queue == c.queue && c.asksServers(it) {
+			c.remote.Add(it, struct{}{})
+			queue.Forget(it)
+			queue.Done(next)
+			continue
+		}
 		switch err := c.collect(asCollector(ctx), it); {
 		case err == nil:
-			c.queue.Forget(it)
+			queue.Forget(it)
 		case errors.Is(err, errUnresolved):
-			c.queue.Forget(it)
+			queue.Forget(it)
 			c.mu.Lock()
 			c.unresolved[it] = true
 			c.mu.Unlock()
@@ -179,10 +215,41 @@ func (c *Collector) work(ctx context.Context) {
 			if !apierrors.IsConflict(err) {
 				c.cfg.Log.Warn("collect garbage", "resource", it.key.Resource, "namespace", it.key.Namespace, "name", it.key.Name, "err", err)
 			}
-			c.queue.AddRateLimited(it, struct{}{})
+			queue.AddRateLimited(it, struct{}{})
 		}
-		c.queue.Done(next)
+		queue.Done(next)
 	}
+}
+
+// graph returns the newest state.
+func (c *Collector) graph() graph {
+	g := graph{sn: c.cfg.Store.Snapshot()}
+	if c.cfg.Servers.Any() {
+		g.mirror = c.mirror
+	}
+	return g
+}
+
+// asksServers reports whether processing an item may need an answer of another server.
+func (c *Collector) asksServers(it item) bool {
+	if !c.cfg.Servers.Any() {
+		return false
+	}
+	if isRemote(it.key.Resource) {
+		return true
+	}
+	g := c.graph()
+	obj := g.get(it.key)
+	if obj == nil {
+		return false
+	}
+	for _, ref := range obj.Head.Owners {
+		gk, version := groupKind(ref.APIVersion, ref.Kind)
+		if c.cfg.Servers.Serve(gk.WithVersion(version).GroupVersion()) {
+			return true
+		}
+	}
+	return orphansDependents(obj) && len(g.mirror.dependentsOf(obj.Head.UID)) > 0
 }
 
 func hasFinalizer(obj *store.Object, name string) bool {

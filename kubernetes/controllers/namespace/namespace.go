@@ -5,6 +5,10 @@
 // The controller deletes all objects in it, waits for those that need time (pods that stop, objects
 // with finalizers), and removes the finalizer when none are left. It is driven by the store's
 // events and reads the store's index by namespace: no discovery, no polling.
+//
+// Only if APIServices name other API servers, it also deletes the objects in these, as discovery
+// lists them, and asks again while some are left. A server that does not answer keeps the namespace,
+// because it may hold objects in it.
 package namespace
 
 import (
@@ -12,9 +16,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
-	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,26 +28,32 @@ import (
 
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/controllers/aggregated"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/workqueue"
 )
 
 const namespaces = "namespaces"
 
-// Config configures the controller. All fields except Log are required.
+// Config configures the controller. All fields except Servers and Log are required.
 type Config struct {
 	Store    *store.Store
 	Registry *resource.Registry
 	Objects  resource.Objects
 	// Client writes the status and the finalizers of namespaces.
 	Client client.Client
-	Log    *slog.Logger
+	// Servers are the API servers behind this one; nil means that there are none.
+	Servers *aggregated.Servers
+	Log     *slog.Logger
 }
 
 // Controller is the namespace controller of one control plane.
 type Controller struct {
 	cfg   Config
 	queue *workqueue.Queue[string, struct{}]
+
+	workers sync.WaitGroup
+	more    sync.Once
 }
 
 // New returns a controller; call Run to start it.
@@ -57,16 +66,18 @@ func New(cfg Config) *Controller {
 
 // Run runs the controller until ctx ends or the store is closed.
 func (c *Controller) Run(ctx context.Context) error {
-	c.queue = workqueue.New(workqueue.Config[string, struct{}]{})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		c.work(ctx)
-	}()
-	defer func() {
-		c.queue.ShutDown()
-		<-done
-	}()
+	c.queue = workqueue.New(workqueue.Config[string, struct{}]{Limiter: workqueue.MaxOf[string]{
+		&workqueue.Exponential[string]{Base: 5 * time.Millisecond, Max: maxRetry},
+		&workqueue.Bucket[string]{Every: 100 * time.Millisecond, Burst: 100},
+	}})
+	ctx, cancel := context.WithCancel(ctx)
+	defer c.workers.Wait()
+	defer c.queue.ShutDown()
+	defer cancel()
+	c.workers.Go(func() { c.work(ctx) })
+	if c.cfg.Servers != nil {
+		c.workers.Go(func() { c.cfg.Servers.Follow(ctx, func() { c.serversChanged(ctx) }) })
+	}
 	err := c.cfg.Store.Follow(ctx, "", func(sn *store.Snapshot) {
 		for ns := range sn.Scan(namespaces, "", store.Key{}) {
 			c.consider(ns)
@@ -76,6 +87,28 @@ func (c *Controller) Run(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// Both are as in Kubernetes.
+const (
+	maxRetry = time.Minute
+	// concurrent is how many namespaces are processed at once if there are other servers, which may
+	// be slow.
+	concurrent = 10
+)
+
+// serversChanged queues the namespaces that wait for another server.
+func (c *Controller) serversChanged(ctx context.Context) {
+	if c.cfg.Servers.Any() {
+		c.more.Do(func() {
+			for range concurrent - 1 {
+				c.workers.Go(func() { c.work(ctx) })
+			}
+		})
+	}
+	for ns := range c.cfg.Store.Snapshot().Scan(namespaces, "", store.Key{}) {
+		c.consider(ns)
+	}
 }
 
 // follow queues namespaces that are being deleted, and those from which an object was deleted.
@@ -131,14 +164,14 @@ func (c *Controller) empty(ctx context.Context, name string) error {
 		return nil
 	}
 	background := metav1.DeletePropagationBackground
-	var failed []error
+	found := content{left: map[string]int{}, finalizers: map[string]int{}}
 	for obj := range sn.InNamespace(name) {
 		if !obj.Head.DeletionTimestamp.IsZero() {
 			continue
 		}
 		res, ok := c.cfg.Registry.Current().ByPrefix(obj.Key.Resource)
 		if !ok {
-			failed = append(failed, fmt.Errorf("delete %s %s: its kind is not served", obj.Key.Resource, obj.Key.Name))
+			found.failed = append(found.failed, fmt.Errorf("delete %s %s: its kind is not served", obj.Key.Resource, obj.Key.Name))
 			continue
 		}
 		_, err := c.cfg.Objects.Delete(ctx, res, name, obj.Key.Name, &metav1.DeleteOptions{
@@ -146,80 +179,33 @@ func (c *Controller) empty(ctx context.Context, name string) error {
 			PropagationPolicy: &background,
 		})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			failed = append(failed, fmt.Errorf("delete %s %s: %w", obj.Key.Resource, obj.Key.Name, err))
+			found.failed = append(found.failed, fmt.Errorf("delete %s %s: %w", obj.Key.Resource, obj.Key.Name, err))
 		}
 	}
 
-	left := map[string]int{}
-	finalizers := map[string]int{}
+	wait := c.cfg.Servers.Any() && c.emptyServers(ctx, name, &found)
 	for obj := range c.cfg.Store.Snapshot().InNamespace(name) {
-		left[obj.Key.Resource]++
+		found.left[qualified(obj.Key.Resource)]++
 		for _, f := range obj.Head.Finalizers {
-			finalizers[f]++
+			found.finalizers[f]++
 		}
 	}
 	ns := &corev1.Namespace{}
 	if err := c.cfg.Client.Get(ctx, client.Key{Name: name}, ns); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if setConditions(ns, left, finalizers, failed) {
+	if setConditions(ns, &found) {
 		if err := c.cfg.Client.Subresource("status").Update(ctx, ns, nil); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 	}
-	if err := errors.Join(failed...); err != nil || len(left) > 0 {
-		return err // the event of the last deletion queues the namespace again
+	if !found.empty() {
+		err := errors.Join(append(found.failed, found.undiscovered)...)
+		if err == nil && wait {
+			c.queue.AddAfter(name, struct{}{}, remaining)
+		}
+		return err // the event of the last deletion in the store queues the namespace again
 	}
 	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
 	return client.IgnoreNotFound(c.cfg.Client.Subresource("finalize").Update(ctx, ns, nil))
-}
-
-// setConditions sets the conditions that say what keeps the namespace from being deleted, with the
-// reasons and messages of Kubernetes' namespace controller. It reports whether anything changed.
-func setConditions(ns *corev1.Namespace, left, finalizers map[string]int, failed []error) bool {
-	changed := false
-	set := func(kind corev1.NamespaceConditionType, bad bool, badReason, goodReason, badMessage, goodMessage string) {
-		want := corev1.NamespaceCondition{Type: kind, Status: corev1.ConditionFalse, Reason: goodReason, Message: goodMessage}
-		if bad {
-			want.Status, want.Reason, want.Message = corev1.ConditionTrue, badReason, badMessage
-		}
-		i := slices.IndexFunc(ns.Status.Conditions, func(have corev1.NamespaceCondition) bool { return have.Type == kind })
-		if i < 0 {
-			if !bad && kind != corev1.NamespaceDeletionContentFailure {
-				return // there is no condition to reset
-			}
-			want.LastTransitionTime = metav1.NewTime(time.Now())
-			ns.Status.Conditions = append(ns.Status.Conditions, want)
-			changed = true
-			return
-		}
-		have := &ns.Status.Conditions[i]
-		if have.Status == want.Status && have.Reason == want.Reason && have.Message == want.Message {
-			return
-		}
-		want.LastTransitionTime = have.LastTransitionTime
-		if have.Status != want.Status {
-			want.LastTransitionTime = metav1.NewTime(time.Now())
-		}
-		*have, changed = want, true
-	}
-	message := ""
-	if err := errors.Join(failed...); err != nil {
-		message = "Failed to delete all resource types, " + fmt.Sprintf("%d remaining: ", len(failed)) + err.Error()
-	}
-	set(corev1.NamespaceDeletionContentFailure, len(failed) > 0, "ContentDeletionFailed", "ContentDeleted",
-		message, "All content successfully deleted, may be waiting on finalization")
-	set(corev1.NamespaceContentRemaining, len(left) > 0, "SomeResourcesRemain", "ContentRemoved",
-		"Some resources are remaining: "+counted(left, "%s has %d resource instances"), "All content successfully removed")
-	set(corev1.NamespaceFinalizersRemaining, len(finalizers) > 0, "SomeFinalizersRemain", "ContentHasNoFinalizers",
-		"Some content in the namespace has finalizers remaining: "+counted(finalizers, "%s in %d resource instances"), "All content-preserving finalizers finished")
-	return changed
-}
-
-func counted(counts map[string]int, format string) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		parts = append(parts, fmt.Sprintf(format, name, counts[name]))
-	}
-	return strings.Join(parts, ", ")
 }

@@ -1,0 +1,123 @@
+package garbagecollector
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/controllers/aggregated"
+)
+
+// life is the state of an owner.
+type life int
+
+const (
+	gone    life = iota
+	waiting      // for its dependents to be deleted
+	solid
+)
+
+// owners divides the owners' uids into those that live (solid), those that wait for their
+// dependents to be deleted, and those that are gone.
+func (c *Collector) owners(ctx context.Context, g graph, at home, obj *store.Object) (living, deleting, absent []types.UID, err error) {
+	for _, ref := range obj.Head.Owners {
+		state, err := c.owner(ctx, g, at, obj, ref)
+		switch {
+		case err != nil:
+			return nil, nil, nil, err
+		case state == gone:
+			absent = append(absent, ref.UID)
+		case state == waiting:
+			deleting = append(deleting, ref.UID)
+		default:
+			living = append(living, ref.UID)
+		}
+	}
+	return living, deleting, absent, nil
+}
+
+// owner returns the state of an owner. As for every request, another server's group version has
+// precedence over that of this server.
+func (c *Collector) owner(ctx context.Context, g graph, at home, obj *store.Object, ref store.Owner) (life, error) {
+	gk, version := groupKind(ref.APIVersion, ref.Kind)
+	if gvk := gk.WithVersion(version); c.cfg.Servers.Serve(gvk.GroupVersion()) {
+		return c.remoteOwner(ctx, g, at, obj, gvk, ref)
+	}
+	kind, ok := c.cfg.Registry.Current().ByKind(gk)
+	if ok {
+		_, ok = kind.Serves(version)
+	}
+	if !ok {
+		return gone, errUnresolved
+	}
+	key := kind.Key("", ref.Name)
+	if kind.Namespaced {
+		if !at.namespaced() {
+			return c.unfindable(obj, ref), nil
+		}
+		key.Namespace = obj.Key.Namespace
+	}
+	owner := g.sn.Get(key)
+	if owner == nil || owner.Head.UID != ref.UID {
+		return gone, nil
+	}
+	return lifeOf(owner), nil
+}
+
+func lifeOf(owner *store.Object) life {
+	if waitsForDependents(owner) {
+		return waiting
+	}
+	return solid
+}
+
+// unfindable keeps a cluster-scoped object with a namespaced owner: a reference names no namespace,
+// so the owner can't be found.
+func (c *Collector) unfindable(obj *store.Object, ref store.Owner) life {
+	c.cfg.Log.Warn("cluster-scoped object has a namespaced owner; it is never collected",
+		"resource", obj.Key.Resource, "name", obj.Key.Name, "owner", ref.Kind+"/"+ref.Name)
+	return solid
+}
+
+// remoteOwner returns the state of an owner in another server. Only an answer of the server itself
+// shows that the owner is gone: the mirror may be behind, or not have the resource.
+func (c *Collector) remoteOwner(ctx context.Context, g graph, at home, obj *store.Object, gvk schema.GroupVersionKind, ref store.Owner) (life, error) {
+	kind, ok := c.cfg.Servers.Find(gvk)
+	if !ok {
+		return gone, errUnresolved
+	}
+	namespace := ""
+	if kind.Namespaced {
+		if !at.namespaced() {
+			return c.unfindable(obj, ref), nil
+		}
+		namespace = obj.Key.Namespace
+	}
+	if owner := g.mirror.find(ref.UID); owner != nil && owner.Key.Name == ref.Name && owner.Key.Namespace == namespace {
+		return lifeOf(owner), nil
+	}
+	client, err := c.cfg.Servers.Client(kind.GroupVersionResource, namespace)
+	if err != nil {
+		return gone, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, aggregated.Timeout)
+	defer cancel()
+	found, err := client.Get(ctx, ref.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return gone, nil
+	case err != nil:
+		return gone, err
+	case found.UID != ref.UID:
+		return gone, nil
+	}
+	owner, err := objectOf(resourceOf(kind.GroupVersionResource), found)
+	if err != nil {
+		return gone, err
+	}
+	return lifeOf(owner), nil
+}
