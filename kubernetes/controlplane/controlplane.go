@@ -54,6 +54,8 @@ type ControlPlane struct {
 	cancel context.CancelFunc
 	parts  parts
 	stop   sync.Once
+
+	leaveEndpoints func() // nil if the server's address is not published
 }
 
 // Start starts a control plane and returns when it serves requests. It runs until ctx ends or Stop
@@ -162,7 +164,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		p.goRun(ctx, "flow control objects", func(ctx context.Context) error { return bootstrappolicy.MaintainFlows(ctx, policy) })
 	}
 	if cfg.Endpoints.Address.IsValid() {
-		p.goRun(ctx, "endpoints", func(ctx context.Context) error { return p.maintainEndpoints(ctx, cfg.Endpoints) })
+		p.startEndpoints(ctx, cfg.Endpoints)
 	}
 	err = p.whileLeading(ctx, func(ctx context.Context, parts *parts) error {
 		if err := p.startControllers(ctx, parts, cfg, issuer, may, others); err != nil {
@@ -215,7 +217,12 @@ func (p *ControlPlane) Stop() {
 
 // Drain refuses new requests, ends watches, and returns when the short requests in flight are
 // answered or ctx ends.
-func (p *ControlPlane) Drain(ctx context.Context) error { return p.chain.Shutdown(ctx) }
+func (p *ControlPlane) Drain(ctx context.Context) error {
+	if p.leaveEndpoints != nil {
+		p.leaveEndpoints()
+	}
+	return p.chain.Shutdown(ctx)
+}
 
 // Handler serves the API through the whole request pipeline, for a listener.
 func (p *ControlPlane) Handler() http.Handler { return p.chain }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 	"time"
@@ -37,10 +38,43 @@ const (
 	endpointsLabel = "kelson.dev/server-address"
 )
 
+// endpointsTimeout bounds each request for the endpoints, so that a store that does not answer cannot
+// keep a server from ending.
+const endpointsTimeout = 5 * time.Second
+
+// startEndpoints runs maintainEndpoints until ctx ends or leaveEndpoints is called, which returns
+// when the server's address is removed: clients must not be sent to a server that refuses them.
+func (p *ControlPlane) startEndpoints(ctx context.Context, cfg Endpoints) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	p.leaveEndpoints = func() {
+		cancel()
+		<-ended
+	}
+	p.goRun(ctx, "endpoints", func(ctx context.Context) error {
+		defer close(ended)
+		return p.maintainEndpoints(ctx, cfg)
+	})
+}
+
+// withoutRetry is a transport whose clients do not repeat refused requests: client-go would repeat
+// those that a server refuses at its end ten times, a second apart.
+type withoutRetry struct{ http.RoundTripper }
+
+func (t withoutRetry) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.RoundTripper.RoundTrip(r)
+	if err == nil {
+		resp.Header.Del("Retry-After")
+	}
+	return resp, err
+}
+
 // maintainEndpoints keeps the address of this server in the endpoints of the Service "kubernetes"
 // until ctx ends, and then removes it. Kubernetes' own reconcilers do the work.
 func (p *ControlPlane) maintainEndpoints(ctx context.Context, cfg Endpoints) error {
-	client, err := kubernetes.NewForConfig(p.RESTConfig())
+	config := p.RESTConfig()
+	config.Transport, config.Timeout = withoutRetry{config.Transport}, endpointsTimeout
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("create the client of endpoints: %w", err)
 	}

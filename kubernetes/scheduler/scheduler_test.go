@@ -52,6 +52,7 @@ func createNode(t *testing.T, env *testenv.Env, name, zone string, change func(*
 	}
 	node.Status.Capacity = node.Status.Allocatable
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Test"}}
+	node.ResourceVersion = "" // controllers may have changed the node's taints since
 	if err := env.Client().Subresource("status").Update(t.Context(), node, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -359,6 +360,8 @@ func TestRunsOnDemand(t *testing.T) {
 			t.Errorf("%d requests for another scheduler's pod", n)
 		}
 		addPod(t, env, "r", "1", nil)
+		time.Sleep(time.Minute) // its queue may retry once
+		env.Settle(t)
 		if got := verdict(t, env, "r"); got != "a" {
 			t.Errorf("after an idle day: %s", got)
 		}
