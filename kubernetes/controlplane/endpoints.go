@@ -38,8 +38,8 @@ const (
 	endpointsLabel = "kelson.dev/server-address"
 )
 
-// endpointsTimeout bounds each request for the endpoints, so that a store that does not answer cannot
-// keep a server from ending.
+// endpointsTimeout bounds each request for the endpoints, so that a store that does not answer
+// cannot keep a server from ending.
 const endpointsTimeout = 5 * time.Second
 
 // startEndpoints runs maintainEndpoints until ctx ends or leaveEndpoints is called, which returns
