@@ -105,7 +105,7 @@ func TestPodStory(t *testing.T) {
 		for _, want := range []string{
 			"web ScalingReplicaSet", set + " SuccessfulCreate",
 			old.Name + " Scheduled", old.Name + " Pulled", old.Name + " Created", old.Name + " Started",
-			old.Spec.NodeName + " NodeNotReady", old.Name + " NodeNotReady", old.Name + " TaintManagerEviction",
+			old.Spec.NodeName + " NodeNotReady", old.Name + " TaintManagerEviction",
 			next + " Scheduled", next + " Started", old.Spec.NodeName + " RemovingNode",
 		} {
 			if !slices.Contains(events, want) {
