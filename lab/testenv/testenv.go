@@ -114,6 +114,12 @@ func LoadBalancers(cidr string) Option {
 	return func(o *options) { o.loadBalancers = cidr }
 }
 
+// NoControllers leaves out the controllers that in Kubernetes belong to kube-controller-manager:
+// see [controlplane.Config].
+func NoControllers() Option {
+	return func(o *options) { o.plane.NoControllers = true }
+}
+
 // Run starts an operator, or any other client of the API, after everything is installed, and
 // cancels its context when the test ends. If run returns an error before that, the test fails.
 func Run(run func(ctx context.Context, config *rest.Config) error) Option {
@@ -187,9 +193,7 @@ func start(t testing.TB, o options, opts []Option) *Env {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			config := plane.RESTConfig()
-			config.Impersonate.UserName = o.user
-			if err := run(ctx, config); err != nil && ctx.Err() == nil {
+			if err := run(ctx, env.OperatorRESTConfig()); err != nil && ctx.Err() == nil {
 				t.Errorf("testenv: Run ended early: %v", err)
 			}
 		}()
@@ -204,6 +208,14 @@ func (e *Env) Plane() *controlplane.ControlPlane { return e.plane }
 // RESTConfig returns an administrator's client configuration, for client-go, controller-runtime or
 // kelson.dev/operator.
 func (e *Env) RESTConfig() *rest.Config { return e.plane.RESTConfig() }
+
+// OperatorRESTConfig returns the client configuration that Run and Operator get: that of the
+// ServiceAccount in the manifests of RBAC, or an administrator's.
+func (e *Env) OperatorRESTConfig() *rest.Config {
+	config := e.plane.RESTConfig()
+	config.Impersonate.UserName = e.made.user
+	return config
+}
 
 // Client returns an administrator's client.
 func (e *Env) Client() client.Client { return e.client }
