@@ -72,8 +72,9 @@ var forbidden = []struct {
 		why: "upstream does not support it as a library: a version bump must touch one folder"},
 	{from: "kelson.dev/kubernetes/...", to: "k8s.io/kubernetes/...", but: []string{
 		"kelson.dev/kubernetes/authorizers", "kelson.dev/kubernetes/bootstrappolicy", "kelson.dev/kubernetes/builtin/...",
-		"kelson.dev/kubernetes/controllers/certificates", "kelson.dev/kubernetes/controllers/workloads", "kelson.dev/kubernetes/openapispec/generate",
-		"kelson.dev/kubernetes/plugins/...", "kelson.dev/kubernetes/quota", "kelson.dev/kubernetes/tokens"}, tests: true,
+		"kelson.dev/kubernetes/controllers/certificates", "kelson.dev/kubernetes/controllers/workloads", "kelson.dev/kubernetes/controlplane",
+		"kelson.dev/kubernetes/openapispec/generate",
+		"kelson.dev/kubernetes/plugins/...", "kelson.dev/kubernetes/quota", "kelson.dev/kubernetes/scheduler", "kelson.dev/kubernetes/tokens"}, tests: true,
 		why: "upstream does not support it as a library: a version bump must touch few packages"},
 
 	// Everywhere.

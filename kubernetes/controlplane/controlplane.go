@@ -105,7 +105,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		return nil, err
 	}
 	kinds, err := builtin.Resources(builtin.Config{
-		Objects: objects, Store: p.store, Logs: p.node.logs, Node: p.node.named, ServiceRange: cfg.ServiceRange,
+		Objects: objects, Store: p.store, Logs: p.node.logs, Node: p.node.named, ServiceRange: cfg.ServiceRange, NodePorts: cfg.NodePorts, APIs: cfg.APIs,
 		Tokens: issuer, Authenticator: p.identify, Audiences: issuer.Audiences(),
 		Authorizer: may, Rules: rules, Registry: p.registry, NoFastPaths: cfg.NoFastPaths,
 	})
@@ -116,7 +116,10 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("create custom kinds: %w", err)
 	}
-	p.registry.Put(append(kinds, definitions.Resource())...)
+	if builtin.ServesDefinitions(cfg.APIs) {
+		kinds = append(kinds, definitions.Resource())
+	}
+	p.registry.Put(kinds...)
 	if err := definitions.Load(); err != nil {
 		return nil, fmt.Errorf("load custom kinds: %w", err)
 	}
@@ -138,7 +141,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if p.chain, err = newChain(cfg, registry, flows, p.store, issuer, p.identify, may, p.registry, p.verbs, definitions, others); err != nil {
 		return nil, err
 	}
-	if err := bootstrap(ctx, p.store.Snapshot(), p.Transport(), cfg.ServiceRange); err != nil {
+	if err := bootstrap(ctx, p.store.Snapshot(), p.registry.Current(), p.Transport(), cfg.ServiceRange); err != nil {
 		return nil, fmt.Errorf("create initial objects: %w", err)
 	}
 	// the control plane serves clients without it
@@ -158,12 +161,15 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		p.goRun(ctx, "flow control", flows.Run)
 		p.goRun(ctx, "flow control objects", func(ctx context.Context) error { return bootstrappolicy.MaintainFlows(ctx, policy) })
 	}
+	if cfg.Endpoints.Address.IsValid() {
+		p.goRun(ctx, "endpoints", func(ctx context.Context) error { return p.maintainEndpoints(ctx, cfg.Endpoints) })
+	}
 	err = p.whileLeading(ctx, func(ctx context.Context, parts *parts) error {
 		if err := p.startControllers(ctx, parts, cfg, issuer, may); err != nil {
 			return err
 		}
 		p.node.start(ctx, parts)
-		return nil
+		return p.startScheduler(ctx, parts, cfg)
 	})
 	if err != nil {
 		return nil, err

@@ -32,6 +32,12 @@ type AgentConfig struct {
 	Taints []corev1.Taint
 	// Capacity is the node's capacity; nil means the runtime's default.
 	Capacity corev1.ResourceList
+	// ExternalCloud makes the node wait for a cloud-controller-manager, as a kubelet with
+	// --cloud-provider=external does: a new Node has the taint uninitialized and names Address in an
+	// annotation, and an initialized one keeps the addresses that the manager sets.
+	ExternalCloud bool
+	// Drivers are the CSI drivers that the node's CSINode lists; without any, it has no CSINode.
+	Drivers []string
 	// Version is the reported kubelet version; "" means DefaultVersion.
 	Version string
 	// LeaseDuration is how long the node counts as alive after its last heartbeat. The Agent sends

@@ -43,7 +43,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/fastpath"
+	"kelson.dev/kubernetes/controllers/loadbalancer"
 	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/scheduler"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/operatortest/manifest"
@@ -66,6 +68,9 @@ type options struct {
 	run    []func(context.Context, *rest.Config) error
 	rbac   []string
 	user   string // the user that Run and Operator act as; "" means an administrator
+
+	schedulerConfig string // the file of SchedulerConfig
+	loadBalancers   string // the CIDRs of LoadBalancers
 }
 
 // CRDs installs the manifests in folders or files.
@@ -95,6 +100,18 @@ func Nodes(node controlplane.Node) Option {
 // of EndpointSlices. They start when the first such object exists. With [Nodes], their pods run.
 func Workloads() Option {
 	return func(o *options) { o.plane.Workloads = true }
+}
+
+// SchedulerConfig configures the scheduler, which runs with [Workloads] or [Nodes], by a file that
+// contains a KubeSchedulerConfiguration.
+func SchedulerConfig(file string) Option {
+	return func(o *options) { o.schedulerConfig = file }
+}
+
+// LoadBalancers gives Services of type LoadBalancer addresses of a CIDR such as 192.0.2.0/24, or of
+// two CIDRs of different families separated by a comma. Nothing listens on them.
+func LoadBalancers(cidr string) Option {
+	return func(o *options) { o.loadBalancers = cidr }
 }
 
 // Run starts an operator, or any other client of the API, after everything is installed, and
@@ -132,6 +149,18 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	o.plane.NodeUnconfined = true // the test trusts its own pods
 	if o.plane.Node == controlplane.NodeProcess && o.plane.NodeDir == "" {
 		o.plane.NodeDir = t.TempDir()
+	}
+	if o.schedulerConfig != "" {
+		var err error
+		if o.plane.Scheduler, err = scheduler.Load(o.schedulerConfig); err != nil {
+			t.Fatalf("testenv: %v", err)
+		}
+	}
+	if o.loadBalancers != "" {
+		var err error
+		if o.plane.LoadBalancers, err = loadbalancer.ParsePool(o.loadBalancers); err != nil {
+			t.Fatalf("testenv: %v", err)
+		}
 	}
 	// Don't use the test's context: it ends before cleanups run, and operators must end before the
 	// control plane.
