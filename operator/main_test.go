@@ -35,7 +35,7 @@ func TestCommandLine(t *testing.T) {
 	tests := []struct {
 		args string
 		code int
-		want string // in what it prints
+		want string // in the output
 	}{
 		{"-h", 0, "-metrics-bind-address host:port"},
 		{"--nonsense", 2, "flag provided but not defined"},
@@ -73,7 +73,7 @@ func TestRestConfig(t *testing.T) {
 	}
 }
 
-// RUN-01: a program from start to end, with its account in a file. It needs nothing of the API
+// RUN-01: a program from start to end, with its trace in a file. It sends no request to the API
 // server.
 func TestProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -116,7 +116,7 @@ func TestDefaultName(t *testing.T) {
 	}
 }
 
-// RUN-01, RUN-05: the flags of a kubebuilder project's main mean the same here.
+// RUN-01, RUN-05: the flags of a kubebuilder project's main have the same meaning.
 func TestFlagsOfKubebuilder(t *testing.T) {
 	parse := func(env map[string]string, args string) Config {
 		t.Helper()

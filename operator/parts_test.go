@@ -29,7 +29,7 @@ import (
 
 var leases = apitest.Kind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", Plural: "leases"}
 
-// visits counts who reconciled what.
+// visits counts the reconciles of each object by each replica.
 type visits struct {
 	mu   sync.Mutex
 	seen map[string]bool
@@ -82,7 +82,7 @@ func runIn(t *testing.T, cfg operator.Config, parts ...operator.Part) (stop func
 	return func() { cancel(); must(t, <-ended) }
 }
 
-// RUN-03: controllers see what the caches hold.
+// RUN-03: controllers get the objects of the caches.
 func TestCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events)
@@ -106,7 +106,7 @@ func TestCaches(t *testing.T) {
 	})
 }
 
-// RUN-03: further clusters, and what an operator does in them.
+// RUN-03: an operator works in additional clusters.
 func TestClustersOfAnOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events)

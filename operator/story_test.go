@@ -123,7 +123,8 @@ func boat(version, name string, spec map[string]any) *unstructured.Unstructured 
 		"metadata": map[string]any{"namespace": "default", "name": name}, "spec": spec}}
 }
 
-// eventually tries until what is tried works; its last error ends the test.
+// eventually repeats a function until it succeeds; after the timeout, its last error fails the
+// test.
 func eventually(t *testing.T, try func() error) {
 	t.Helper()
 	var err error
@@ -216,8 +217,8 @@ func TestWebhookStory(t *testing.T) {
 	eventually(t, func() error { return c.Delete(ctx, stored) })
 }
 
-// RUN-05: in a cluster, the CA bundle is written into what refers to the operator's Service, and
-// into nothing else.
+// RUN-05: in a cluster, the CA bundle is written to the configurations that refer to the operator's
+// Service, and to no others.
 func TestCABundleIsInjected(t *testing.T) {
 	cfg := apiserver.For(t)
 	c, err := client.New(client.Config{REST: cfg})

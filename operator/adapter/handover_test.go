@@ -64,7 +64,7 @@ func TestHandover(t *testing.T) {
 	})
 }
 
-// RUN-10: goroutines have different numbers, which don't change.
+// RUN-10: each goroutine has its own number, which does not change.
 func TestGoroutine(t *testing.T) {
 	here, there := goroutine(), make(chan uint64)
 	go func() { there <- goroutine() }()

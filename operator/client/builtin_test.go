@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// MACH-01: the kinds of Kubernetes are known without a scheme, all of them and as client-go's
-// scheme has them.
+// MACH-01: all kinds of Kubernetes are known without a scheme, with the names of client-go's
+// scheme.
 func TestBuiltinKinds(t *testing.T) {
 	count := 0
 	for kind, of := range scheme.Scheme.AllKnownTypes() {
@@ -45,7 +45,8 @@ var statusVersion = schema.GroupVersionKind{Version: "v1", Kind: "Status"}
 
 type stranger struct{ corev1.Pod }
 
-// What is registered under another name has that name, if it says so; other types are not known.
+// A type registered under another name has that name, if its TypeMeta has it; other types are
+// unknown.
 func TestOtherKinds(t *testing.T) {
 	s := newScheme()
 	other := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Pod"}

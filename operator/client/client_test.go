@@ -72,8 +72,8 @@ func TestVerbsInEveryForm(t *testing.T) {
 	metadata := &metav1.PartialObjectMetadata{}
 	metadata.SetGroupVersionKind(podKind)
 	for name, form := range map[string]struct {
-		make func() client.Object // as it is created
-		read client.Object        // as it is read
+		make func() client.Object // as created
+		read client.Object        // as read
 	}{
 		"typed":    {func() client.Object { return pod("web") }, &corev1.Pod{}},
 		"dynamic":  {func() client.Object { return dynamic(podKind, "web") }, dynamic(podKind, "")},
@@ -170,7 +170,7 @@ func TestGenericCalls(t *testing.T) {
 		t.Errorf("each: %s", got)
 	}
 	for range client.Each[corev1.Pod](ctx, c, client.Limit(2)) {
-		break // leaving is allowed
+		break // breaking out of the loop is allowed
 	}
 	if none, err := client.List[corev1.Pod](ctx, c, client.InNamespace("empty")); err != nil || len(none) != 0 {
 		t.Errorf("empty list: %v, %v", none, err)
@@ -301,8 +301,8 @@ func TestRetryAfter(t *testing.T) {
 	for name, tt := range map[string]struct {
 		code     int
 		after    string
-		failures int // so many requests fail
-		want     int // 0: it works in the end
+		failures int // number of requests that fail
+		want     int // 0: the last request succeeds
 		took     time.Duration
 	}{
 		"busy":            {429, "3", 2, 0, 6 * time.Second},

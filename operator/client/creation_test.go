@@ -21,7 +21,7 @@ import (
 	"kelson.dev/operator/internal/apitest/apiserver"
 )
 
-// requests counts what is sent, by verb and content.
+// requests records the verb and the content type of each request.
 type requests struct {
 	mu   sync.Mutex
 	sent []string
@@ -57,8 +57,8 @@ const (
 	sentCreate, sentMessage, sentApply, sentTakeOver = "POST json", "POST vnd.kubernetes.protobuf", "PATCH apply-patch", "PATCH json-patch"
 )
 
-// RUN-04: an apply of what is new is a create, and what is applied later comes to the same as if it
-// had not been.
+// RUN-04: an apply of a new object is sent as a create, and later applies have the same result as
+// if it had been an apply.
 func TestApplyOfNewStory(t *testing.T) {
 	cfg := rest.CopyConfig(apiserver.For(t))
 	sent := &requests{}
@@ -103,18 +103,18 @@ func TestApplyOfNewStory(t *testing.T) {
 			t.Errorf("it is managed by %q", got)
 		}
 		must(t, other.Apply(ctx, configMap("fields", map[string]string{"c": "other's"})))
-		// Changed and more: the apply takes over what it has.
+		// With a changed and an additional field: the apply takes over its fields.
 		obj = configMap("fields", map[string]string{"a": "2", "b": "1", "d": "1"})
 		must(t, c.Apply(ctx, obj))
 		sent.want(t, sentApply)
 		check(obj, map[string]string{"a": "2", "b": "1", "c": "other's", "d": "1"}, "founder Apply", "founder:apply Update", "other Apply")
-		// Less: what the create had goes.
+		// With fewer fields: the others of the create are removed.
 		obj = configMap("fields", map[string]string{"a": "2"})
 		obj.Labels = nil
 		must(t, c.Apply(ctx, obj))
 		sent.want(t, sentApply, sentTakeOver, sentApply)
 		check(obj, map[string]string{"a": "2", "c": "other's"}, "founder Apply", "other Apply")
-		if len(obj.Labels) != 1 { // which are the other's, too
+		if len(obj.Labels) != 1 { // the label is also owned by the other manager
 			t.Errorf("labels %v", obj.Labels)
 		}
 		must(t, c.Apply(ctx, configMap("fields", nil)))
@@ -210,7 +210,7 @@ func TestApplyOfNewStory(t *testing.T) {
 	})
 }
 
-// apiServerAgain is the server of a configuration, without what wraps its transport.
+// apiServerAgain returns the configuration of the same server without the wrapper of its transport.
 func apiServerAgain(cfg *rest.Config) *rest.Config {
 	again := rest.CopyConfig(cfg)
 	again.WrapTransport = nil

@@ -28,7 +28,7 @@ func named(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: client.Key{Namespace: "default", Name: name}}
 }
 
-// runs is a controller under way, with what it logged and recorded.
+// runs is a running controller, with its log and records.
 type runs struct {
 	*controller.Controller
 	mu      sync.Mutex
@@ -225,7 +225,7 @@ func TestGracePeriod(t *testing.T) {
 		r.add("quick")
 		r.add("slow")
 		synctest.Wait()
-		r.add("third") // never begun
+		r.add("third") // never started
 		r.cancel()
 		if err := <-r.ended; !errors.Is(err, leader.ErrStillWorking) {
 			t.Errorf("after a canceled reconcile, Run returned %v", err)

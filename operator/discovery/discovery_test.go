@@ -38,7 +38,7 @@ func open(t *testing.T, server *clienttest.Server, cfg discovery.Config) *discov
 	return d
 }
 
-// names asks all there is.
+// names requests all documents.
 func names(t *testing.T, d *discovery.Client) string {
 	t.Helper()
 	groups, err := d.Groups(t.Context())
@@ -58,7 +58,7 @@ func names(t *testing.T, d *discovery.Client) string {
 	return strings.Join(all, " ")
 }
 
-// MACH-01: plain, kept in memory, kept in files.
+// MACH-01: without a cache, with one in memory, and with one in files.
 func TestKept(t *testing.T) {
 	dir := t.TempDir()
 	for name, tt := range map[string]struct {
@@ -107,7 +107,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// MACH-01: files that are broken, old or another's do not count.
+// MACH-01: cache files that are damaged, too old, or of another user are ignored.
 func TestFiles(t *testing.T) {
 	server, asked := newServer()
 	dir := t.TempDir()
@@ -155,8 +155,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// MACH-01, MACH-07: a mapper over files finds what has come since they were written, and asks no
-// more than it must.
+// MACH-01, MACH-07: a mapper over cache files finds kinds that were added after the files were
+// written, and sends no unnecessary requests.
 func TestMapper(t *testing.T) {
 	server, asked := newServer()
 	cfg := discovery.Config{Dir: t.TempDir()}

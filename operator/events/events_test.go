@@ -50,7 +50,7 @@ func start(t *testing.T, cfg events.Config) *fixture {
 	return f
 }
 
-// lines are the events on the server, without what differs from run to run.
+// lines returns the events on the server, without the parts that differ from run to run.
 func (f *fixture) lines() []string {
 	var lines []string
 	for _, e := range f.Objects("events") {

@@ -26,7 +26,7 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// world is a server, a client of it, and informers that run until the test ends.
+// world has a server, its client, and informers that run until the test ends.
 type world struct {
 	t      *testing.T
 	ctx    context.Context
@@ -65,7 +65,7 @@ func (w *world) run() {
 		if err := <-done; err != nil {
 			w.t.Errorf("run: %v", err)
 		}
-		synctest.Wait() // for the server's side
+		synctest.Wait() // wait for the server
 		if n := w.server.Watches(); n != 0 {
 			w.t.Errorf("%d watches are left", n)
 		}
@@ -218,7 +218,7 @@ func TestHandlers(t *testing.T) {
 		w.told(second, "-a")
 
 		late.Remove()
-		late.Remove() // again is nothing
+		late.Remove() // a second call has no effect
 		w.must(w.direct.Delete(w.ctx, b))
 		w.told(first, "-b")
 		w.told(second, "")
@@ -228,7 +228,7 @@ func TestHandlers(t *testing.T) {
 	})
 }
 
-// MACH-05: a slow handler does not block other handlers, and misses nothing.
+// MACH-05: a slow handler does not block other handlers, and gets all events.
 func TestSlowHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -319,7 +319,7 @@ func TestEndsWithItsLastHandler(t *testing.T) {
 		again := &recorder{}
 		w.handle(inf, again) // an ended informer starts again
 		w.told(again, "+a initial")
-		// readers keep it running
+		// readers keep the informer running
 		if _, ok := inf.Get(client.Key{Namespace: "default", Name: "a"}); !ok {
 			t.Error("nothing to read")
 		}
@@ -329,7 +329,7 @@ func TestEndsWithItsLastHandler(t *testing.T) {
 	})
 }
 
-// MACH-05: an informer follows a kind that is not there yet, goes and comes back.
+// MACH-05: an informer follows a kind that is created later, deleted and created again.
 func TestKindThatComesAndGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -396,7 +396,7 @@ func TestMissedDeletes(t *testing.T) {
 		synctest.Wait()
 		w.must(w.direct.Delete(w.ctx, a))
 		w.must(w.direct.Delete(w.ctx, b))
-		w.create(pod("b")) // another of that name
+		w.create(pod("b")) // another object with that name
 		w.must(w.direct.Update(w.ctx, labelled(c, "9")))
 		w.server.Compact()
 		w.server.SetFaults(clienttest.Faults{})
@@ -564,7 +564,7 @@ func TestListers(t *testing.T) {
 	})
 }
 
-// RUN-01: a missing permission or kind is logged at once and named, and is what a wait ends with.
+// RUN-01: a missing permission or kind is logged immediately, by name, and is the error of a wait.
 func TestWhatCannotBeRead(t *testing.T) {
 	forbidden := func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, "/pods") {

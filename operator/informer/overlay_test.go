@@ -34,12 +34,12 @@ func newLagging(t *testing.T, change ...func(*informer.Config)) *world {
 func (w *world) lag(d time.Duration) {
 	time.Sleep(2 * time.Second) // a watch that ends at once is tried again later only
 	w.server.SetFaults(clienttest.Faults{WatchLag: d})
-	w.server.CutWatches() // the lag is that of new watches
+	w.server.CutWatches() // the lag applies to new watches
 	time.Sleep(time.Second)
 	synctest.Wait()
 }
 
-// get reads from the informer's client: the pod, or nil.
+// get returns the pod from the informer's client, or nil.
 func (w *world) get(name string) *corev1.Pod {
 	w.t.Helper()
 	p, err := client.Get[corev1.Pod](w.ctx, w.client, client.Key{Namespace: "default", Name: name})
@@ -61,7 +61,7 @@ func (w *world) names(opts ...client.ListOption) string {
 	return strings.Join(names, " ")
 }
 
-// atOnce fails the test if f takes (virtual) time: it should be answered from what is known.
+// atOnce fails the test if f takes (virtual) time: it must be answered from memory.
 func (w *world) atOnce(f func()) {
 	w.t.Helper()
 	begin := time.Now()
@@ -82,7 +82,7 @@ func TestReadsItsOwnWrites(t *testing.T) {
 			if read == nil || read.ResourceVersion != a.ResourceVersion || read == a {
 				t.Fatalf("after create: %v", read)
 			}
-			read.Labels["v"] = "changed by its owner" // what is read is a private copy
+			read.Labels["v"] = "changed by its owner" // the result of a read is a private copy
 			if w.get("a").Labels["v"] != "1" || a.Labels["v"] != "1" {
 				t.Error("the copy is shared")
 			}
@@ -110,7 +110,7 @@ func TestReadsItsOwnWrites(t *testing.T) {
 			if w.get("a").Annotations["binding"] == "" {
 				t.Error("after a binding, whose answer says nothing")
 			}
-			w.must(w.client.Update(w.ctx, w.get("a"))) // no conflict with oneself
+			w.must(w.client.Update(w.ctx, w.get("a"))) // no conflict with the client's own write
 
 			w.must(w.client.Delete(w.ctx, a))
 			if p := w.get("a"); p != nil {
@@ -127,7 +127,7 @@ func TestReadsItsOwnWrites(t *testing.T) {
 			}
 		})
 		w.must(w.client.Create(w.ctx, pod("last")))
-		for range 30 { // while the informer sees all that, bit by bit
+		for range 30 { // while the informer receives these events
 			if p := w.get("a"); p != nil {
 				t.Fatalf("it came back: %v", p)
 			}
@@ -221,7 +221,7 @@ func TestDeletesThatTakeTime(t *testing.T) {
 			t.Fatalf("it waits for its finalizer: %v", p)
 		}
 		p.Finalizers = nil
-		w.must(w.client.Update(w.ctx, p)) // the answer is the object; and it is gone
+		w.must(w.client.Update(w.ctx, p)) // the response is the object, which is then deleted
 		w.atOnce(func() {
 			if p := w.get("held"); p != nil {
 				t.Errorf("its last finalizer is gone: %v", p)
@@ -237,7 +237,7 @@ func TestDeletesThatTakeTime(t *testing.T) {
 	})
 }
 
-// RUN-02: the answer to most deletes has a uid and no version.
+// RUN-02: the responses to most deletes have a uid and no version.
 func TestDeletesWithoutVersion(t *testing.T) {
 	cm := func() *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cm"}}
@@ -291,7 +291,7 @@ func TestDeleteOfWhatIsGone(t *testing.T) {
 		if err := w.client.Delete(w.ctx, pod("a")); !apierrors.IsNotFound(err) {
 			t.Fatal(err)
 		}
-		if p := w.get("a"); p != nil { // the server has said so
+		if p := w.get("a"); p != nil { // the server has reported it
 			t.Errorf("got %v", p)
 		}
 	})
@@ -338,8 +338,8 @@ func TestDryRunIsNoWrite(t *testing.T) {
 	})
 }
 
-// RUN-02: other forms of a written object cannot be made of it: a read waits for the informer, and
-// asks the server when that takes long.
+// RUN-02: a written object cannot be converted to all other forms: a read of another form waits for
+// the informer, and asks the server after a second.
 func TestOtherForms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -407,7 +407,7 @@ func TestWritesOutOfScope(t *testing.T) {
 	})
 }
 
-// RUN-02: what the server is asked instead of an informer that is late is held to the same scope.
+// RUN-02: a read from the server, instead of from a late informer, has the informer's scope.
 func TestAskingTheServerKeepsTheScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t, func(c *informer.Config) {
@@ -437,13 +437,13 @@ func TestAskingTheServerKeepsTheScope(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		must(w.client.Get(w.ctx, client.KeyOf(pod("in")), u))
-		// another namespace: the server is asked for what it has
+		// another namespace: the read goes to the server
 		must(w.client.Get(w.ctx, client.KeyOf(far), u))
 	})
 }
 
-// RUN-02: versions that are no numbers cannot be compared: the server is asked until the informer
-// has that very version.
+// RUN-02: versions that are not numbers cannot be compared: reads go to the server until the
+// informer has the version of the write.
 func TestOpaqueVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -469,8 +469,8 @@ func TestOpaqueVersions(t *testing.T) {
 	})
 }
 
-// RUN-02: the same on a server that has no other versions, for objects, lists and deletes; and it
-// says so, once.
+// RUN-02: the same on a server with such versions only, for objects, lists and deletes; this is
+// logged once.
 func TestServerWithOpaqueVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -530,7 +530,7 @@ func TestHistoryThatIsRewritten(t *testing.T) {
 	})
 }
 
-// What is given away is kept as it is, and can be looked at where it is kept.
+// An object that its writer has given away is stored without a copy, and can be read in place.
 func TestGivenAndShared(t *testing.T) { // RUN-04
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t, func(c *informer.Config) { c.Form = informer.Full })
@@ -553,14 +553,14 @@ func TestGivenAndShared(t *testing.T) { // RUN-04
 			t.Errorf("from the server: %+v", in)
 		}
 		time.Sleep(2 * time.Minute)
-		// The watch has brought what was given, which is not decoded once more.
+		// The watch has delivered the object that was given away, which is not decoded again.
 		if of, in := shared("a", client.GetOptions{}); in != client.Object(given) || of == given || of.Labels["v"] != "1" {
 			t.Errorf("given, after the watch: %p, want %p; a copy: %+v", in, given, of)
 		}
 		if _, in := shared("b", client.GetOptions{}); in == nil || in == client.Object(kept) || in.GetLabels()["v"] != "1" {
 			t.Errorf("not given, after the watch: %p, and what was written is %p", in, kept)
 		}
-		// What others write, and what was given before that, is not taken for it.
+		// Writes of others, and objects given away earlier, are distinguished from it.
 		others, err := client.Get[corev1.Pod](t.Context(), w.direct, client.KeyOf(given))
 		w.must(err)
 		others.Labels["v"] = "2"
@@ -572,7 +572,7 @@ func TestGivenAndShared(t *testing.T) { // RUN-04
 	})
 }
 
-// Encoded copies have nothing to share.
+// Encoded copies share nothing with objects that were given away.
 func TestNothingShared(t *testing.T) { // MACH-05
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *informer.Config) { c.Form = informer.Compact })
@@ -586,8 +586,8 @@ func TestNothingShared(t *testing.T) { // MACH-05
 	})
 }
 
-// MACH-05: a transform changes a copy, also of what the writer has given away: it may share parts
-// with others.
+// MACH-05: a transform gets a copy, also of an object that its writer has given away, which may
+// share parts with others.
 func TestTransformOfWhatIsGiven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(cfg *informer.Config) {
@@ -612,7 +612,7 @@ func TestTransformOfWhatIsGiven(t *testing.T) {
 	})
 }
 
-// RUN-02: the reads of an informer show what this process wrote, in the scope of the informer.
+// RUN-02: reads from an informer include this process's writes, within the scope of the informer.
 func TestInformerShowsOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *informer.Config) { c.Scope.Labels = labels.SelectorFromSet(labels.Set{"in": "scope"}) })

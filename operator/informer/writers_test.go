@@ -16,8 +16,8 @@ import (
 	"kelson.dev/operator/internal/randomtest"
 )
 
-// RUN-02: many writers that read what they wrote, with an informer that is late now and then. Run
-// it with -race.
+// RUN-02: many writers that read their own writes, with an informer that is sometimes late. Run it
+// with -race.
 func TestWritersReadThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -54,9 +54,9 @@ func TestWritersReadThemselves(t *testing.T) {
 	})
 }
 
-// write changes one pod at random and compares each read with what it must be.
+// write changes one pod at random and compares each read with the expected state.
 func (w *world) write(random *rand.Rand, name string) {
-	var want *corev1.Pod // nil: it is not there
+	var want *corev1.Pod // nil: it does not exist
 	for step := range 150 {
 		time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
 		var err error

@@ -69,8 +69,8 @@ func startReplica(t *testing.T, s *apitest.Server, name string, change func(*man
 	return r
 }
 
-// RUN-01: the one that leads works; the other is ready to, and takes over within a moment of being
-// let.
+// RUN-01: the leader works; the other replica is ready, and takes over as soon as the Lease is
+// released.
 func TestOneReplicaLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
@@ -101,7 +101,7 @@ func TestOneReplicaLeads(t *testing.T) {
 	})
 }
 
-// RUN-01: who has lost the election stops, gives nothing under way any grace, and says why.
+// RUN-01: a replica that has lost the election stops without a grace period, and reports why.
 func TestLostElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
@@ -179,7 +179,7 @@ func TestShardedController(t *testing.T) {
 	})
 }
 
-// RUN-01: a missing permission is named at once.
+// RUN-01: a missing permission is reported immediately.
 func TestMissingPermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events)
@@ -208,7 +208,7 @@ func TestMissingPermission(t *testing.T) {
 	})
 }
 
-// RUN-03: the cluster is part of the request, and reads and writes follow it.
+// RUN-03: reads and writes go to the cluster of the request.
 func TestClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events)
@@ -274,7 +274,7 @@ func TestClusters(t *testing.T) {
 	})
 }
 
-// RUN-06: two controllers that fight over a field are distinguished from one that works a lot.
+// RUN-06: two controllers that fight over a field are a loop; a controller with much work is not.
 func TestHotLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events)
@@ -305,7 +305,7 @@ func TestHotLoop(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- m.Run(ctx) }()
 		must(t, m.LiveClient().Create(t.Context(), configMap("busy")))
-		for i := range 100 { // somebody else's work is no loop
+		for i := range 100 { // another writer's work is not a loop
 			cm := configMap("busy")
 			cm.Data = map[string]string{"n": fmt.Sprint(i)}
 			must(t, m.LiveClient().Update(t.Context(), cm))
@@ -346,7 +346,7 @@ func TestLeaseIsKeptWhileControllersWork(t *testing.T) {
 		a := startReplica(t, s, "a", func(m *manager.Config, c *controller.Config) {
 			m.GracePeriod = time.Second
 			c.Reconciler = reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
-				time.Sleep(15 * time.Second) // it does not look at its context
+				time.Sleep(15 * time.Second) // it ignores its context
 				ended.Store(true)
 				return reconcile.Result{}, nil
 			})
@@ -368,8 +368,8 @@ func TestLeaseIsKeptWhileControllersWork(t *testing.T) {
 	})
 }
 
-// RUN-01: a reconcile that the end of the grace period cancels may have a request on its way to the
-// server. The Lease is kept, so that no other replica leads before it expires.
+// RUN-01: a reconcile that is canceled at the end of the grace period may have a request in flight.
+// The Lease is kept, so that no other replica leads before it expires.
 func TestLeaseIsKeptAfterACanceledReconcile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)

@@ -21,7 +21,7 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// RUN-06: which work is a loop, and which is none.
+// RUN-06: which work counts as a loop, and which does not.
 func TestLoops(t *testing.T) {
 	update := func(ctx context.Context, c client.Client, key client.Key, f func(*corev1.ConfigMap) bool) error {
 		return reconcile.RetryOnConflict(ctx, func(ctx context.Context) error {
@@ -53,7 +53,7 @@ func TestLoops(t *testing.T) {
 		reconcile func(ctx context.Context, c client.Client, key client.Key) (reconcile.Result, error)
 		// ten times a second
 		others func(ctx context.Context, c client.Client, key client.Key, i int) error
-		// in the loop; none if empty
+		// the fields in the loop; empty: no loop
 		want []string
 	}{
 		{

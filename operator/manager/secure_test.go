@@ -17,7 +17,7 @@ import (
 	"kelson.dev/operator/manager"
 )
 
-// reviewers is an API server that knows whose a token is, and who may see metrics.
+// reviewers is an API server that answers TokenReviews, and SubjectAccessReviews for metrics.
 type reviewers struct{ asked atomic.Int32 }
 
 func (r *reviewers) RoundTrip(req *http.Request) (*http.Response, error) {

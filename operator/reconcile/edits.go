@@ -21,8 +21,8 @@ type editWarnings struct {
 }
 
 const (
-	// The comparison takes as long as some reconciles. A reconciler that makes the mistake makes it
-	// often: the first reconciles are checked, and then a few.
+	// The comparison takes as long as some reconciles. A reconciler with the mistake repeats it
+	// often, so the first reconciles are checked, and then a few.
 	checkedRuns   = 16
 	checkOneOf    = 64
 	maxEditWarned = 64

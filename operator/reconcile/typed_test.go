@@ -24,8 +24,8 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// A budget serves as an object with a status of all that is common: conditions, observedGeneration,
-// numbers.
+// The tests use PodDisruptionBudgets because their status has all common types of fields:
+// conditions, observedGeneration, numbers.
 type budget = policyv1.PodDisruptionBudget
 
 var budgets = apitest.Kind{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget", Plural: "poddisruptionbudgets"}
@@ -81,7 +81,7 @@ func (f *fixture) budget(t *testing.T) *budget {
 	return b
 }
 
-// statusWrites is how often the status was written.
+// statusWrites returns the number of writes of the status.
 func (f *fixture) statusWrites() int {
 	n := 0
 	for _, r := range f.Requests() {
@@ -114,15 +114,15 @@ func TestStatusIsWrittenOnceWhenChanged(t *testing.T) {
 	}
 	_, err := f.run(t, step(func(_ context.Context, b *budget) (reconcile.Result, error) {
 		b.Status.DisruptedPods = nil
-		return reconcile.Result{}, errors.New("broken") // is written all the same
+		return reconcile.Result{}, errors.New("broken") // the status is written nevertheless
 	}))
 	if b := f.budget(t); err == nil || err.Error() != "broken" || b.Status.DisruptedPods != nil || b.Status.CurrentHealthy != 2 {
 		t.Errorf("%v, %+v", err, b.Status)
 	}
 }
 
-// RUN-04: the worker is free once the status is all that is left, and is kept when there is none to
-// be written.
+// RUN-04: the reconciler yields its worker when only the write of the status remains, and does not
+// yield without such a write.
 func TestYieldsBeforeTheStatusIsWritten(t *testing.T) {
 	f := newFixture(t)
 	var steps []string
@@ -280,7 +280,8 @@ func TestInvalidIsCondition(t *testing.T) {
 	}
 }
 
-// RUN-04: an invalid object must be told so: what prevents that is an error to be retried.
+// RUN-04: the condition of an invalid object must be written; if the write fails, the reconcile is
+// retried.
 func TestInvalidThatCannotBeWritten(t *testing.T) {
 	f := newFixture(t)
 	f.Fault = func(verb, path string) (int, metav1.StatusReason) {
@@ -302,7 +303,7 @@ func TestStatusConflicts(t *testing.T) {
 	f := newFixture(t)
 	do := step(func(ctx context.Context, b *budget) (reconcile.Result, error) {
 		other := f.budget(t)
-		if other.Labels == nil { // somebody writes meanwhile
+		if other.Labels == nil { // another client writes meanwhile
 			other.Labels = map[string]string{"a": "b"}
 			must(t, f.client.Update(ctx, other))
 		}

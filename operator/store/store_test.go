@@ -86,7 +86,7 @@ func TestIndexer(t *testing.T) {
 
 func errOf(_ any, err error) error { return err }
 
-// MACH-04: whatever happens, an index finds what a search would.
+// MACH-04: after random operations, an index has the same objects as a search.
 func TestIndexesAgree(t *testing.T) {
 	seed := randomtest.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))

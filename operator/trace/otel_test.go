@@ -23,7 +23,7 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// provider keeps the spans that are made, in place of an SDK.
+// provider replaces an SDK, and retains the spans.
 type provider struct {
 	embedded.TracerProvider
 	mu    sync.Mutex

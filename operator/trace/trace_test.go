@@ -102,7 +102,7 @@ func TestWrites(t *testing.T) {
 
 	cm := configMap("a")
 	must(t, c.Create(ctx, cm))
-	must(t, c.Update(ctx, cm)) // as it is
+	must(t, c.Update(ctx, cm)) // unchanged
 	cm.Data = map[string]string{"a": "b"}
 	must(t, c.Update(ctx, cm))
 	again := configMap("a")

@@ -83,7 +83,7 @@ func TestReplicasShareOneAuthority(t *testing.T) {
 		if mended := same("after the Secret was damaged"); bytes.Equal(mended.Certificate[0], anew.Certificate[0]) {
 			t.Error("the Secret was not mended")
 		}
-		// A replica that comes later takes what is there.
+		// A later replica uses the existing certificates.
 		if three := startAuthority(t, c); true {
 			<-three.Ready()
 			if !bytes.Equal(certificate(t, three).Certificate[0], same("at the end").Certificate[0]) {
@@ -149,6 +149,6 @@ func TestDirectoryIsReadAnew(t *testing.T) {
 		}
 		must(t, os.Remove(filepath.Join(dir, "tls.crt")))
 		time.Sleep(2 * time.Second)
-		certificate(t, d) // the last one is good enough
+		certificate(t, d) // the last one is still valid for long enough
 	})
 }

@@ -14,7 +14,7 @@ func TestRenewalNeverSurprises(t *testing.T) {
 	names := []string{"*.system.svc", "localhost", "127.0.0.1"}
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	var b *bundle
-	var trusted [][]byte // one entry a week
+	var trusted [][]byte // one entry per week
 	authorities := map[string]bool{}
 	for week := range 30 * 52 {
 		n, err := b.renewed(now, names, life)

@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// object is one of many that are alike.
+// object returns the n-th of many similar objects.
 func object(n int) []byte {
 	return fmt.Appendf(nil, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"widget-%d","uid":"%08x-%04x","resourceVersion":"%d",%s},"spec":%s}`,
 		n, n*2654435761, n*40503, 1000+n, strings.Repeat(`"labels":{"app.kubernetes.io/name":"widget"},`, 5), strings.Repeat(`{"template":["a","b"]}`, 20))
 }
 
-// What was packed comes back, whatever was packed before and after it.
+// Unpack returns what was packed, whatever was packed before and after it.
 func TestRoundTrip(t *testing.T) {
 	p := New()
 	packed, size, whole := []Packed{}, 0, 0
@@ -40,7 +40,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// A dictionary is bounded, and another follows when what comes is of another kind.
+// The dictionary is bounded, and is replaced when objects of another kind are packed.
 func TestDictionaryIsRenewed(t *testing.T) {
 	p := New()
 	random := rand.New(rand.NewPCG(1, 2))
