@@ -208,7 +208,7 @@ func consistent(tx *apiserver.Tx) error {
 	return err
 }
 
-// AGG-02: what a rule writes is committed with the write, or not at all.
+// AGG-02: writes of a rule are committed together with the request's write, or not at all.
 func TestRuleWrites(t *testing.T) {
 	count := func(_ context.Context, tx *apiserver.Tx, w *apiserver.Write[*pizza]) error {
 		total, err := apiserver.Get[*topping](tx, "", "total")

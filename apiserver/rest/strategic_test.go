@@ -10,8 +10,8 @@ import (
 	"kelson.dev/apiserver/attacktest/bodies"
 )
 
-// A strategic merge is refused before it begins if the library would compare too many elements,
-// however the patch is made.
+// A strategic merge is refused before it begins if the library would compare too many elements, for
+// any form of the patch.
 func TestComparisons(t *testing.T) {
 	schema, err := strategicpatch.NewPatchMetaFromStruct(corev1.ReplicationController{})
 	if err != nil {

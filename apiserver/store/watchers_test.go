@@ -85,7 +85,7 @@ func TestManyWatchers(t *testing.T) {
 				made.Add(1)
 				op := create(fmt.Sprint(w, "-", n%5))
 				if op.Expect = store.AnyRevision; n%5 == 4 {
-					// a deletion
+					// deletions have no content
 					op = store.Op{Key: thing(fmt.Sprint(w, "-", n%5-1)), Expect: store.AnyRevision}
 				}
 				if _, err := s.Commit(t.Context(), op); err != nil {

@@ -30,7 +30,7 @@ import (
 func needKelson(t testing.TB) {
 	t.Helper()
 	if os.Getenv("KELSON") == "" {
-		t.Skip("SKIPPED: KELSON does not name a kelson binary, so nothing was seen of control planes")
+		t.Skip("SKIPPED: needs a control plane: set KELSON to a kelson binary")
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 // with its Secret.
 func TestFleetStory(t *testing.T) {
 	if os.Getenv("KELSON") == "" {
-		t.Skip("SKIPPED: KELSON does not name a kelson binary, so nothing was seen of a real API server")
+		t.Skip("SKIPPED: needs a real API server: set KELSON to a kelson binary")
 	}
 	hub, east := operatortest.New(t), operatortest.New(t)
 	hub.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}})
