@@ -344,7 +344,7 @@ type Hooks struct {
 	// false removes the object. nil: never.
 	HoldsDelete func(hub runtime.Object) bool
 	// AfterCommit is called when the write is visible and before the response: created (old nil),
-	// updated, or deleted (hub nil). Definitions use it to serve their paths at once.
+	// updated, or deleted (hub nil). Definitions use it to serve their paths immediately.
 	AfterCommit func(ctx context.Context, hub, old runtime.Object, revision uint64)
 }
 

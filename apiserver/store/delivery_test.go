@@ -50,7 +50,7 @@ func TestAwaitDelivery(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		slow := 3 * time.Millisecond
-		for range 3 { // readers that take the time slow for each event
+		for range 3 { // readers that take the duration slow for each event
 			c, err := s.Watch("pods", s.Snapshot().Revision())
 			if err != nil {
 				t.Fatal(err)
@@ -110,7 +110,7 @@ func TestAwaitDelivery(t *testing.T) {
 			stuck.Delivered()
 		}
 		if d := waited(); d != slow {
-			t.Errorf("waited %s at once again for a reader that was waited for in vain twice", d)
+			t.Errorf("waited %s again immediately for a reader after two timeouts", d)
 		}
 		revision := write()
 		short, end := context.WithTimeout(t.Context(), time.Millisecond)

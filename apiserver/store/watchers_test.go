@@ -12,8 +12,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// API-07: ten thousand watchers get the same events in the same order, whether they read at once or
-// late. Those that are too late get an error; no event is skipped silently.
+// API-07: ten thousand watchers get the same events in the same order, whether they read
+// immediately or late. Those that are too late get an error; no event is skipped silently.
 func TestManyWatchers(t *testing.T) {
 	watchers, writers, each := 10_000, 16, 10
 	if testing.Short() {
@@ -28,7 +28,8 @@ func TestManyWatchers(t *testing.T) {
 		tooLate bool
 	}
 	accounts := make([]account, watchers)
-	// what was written, and what the first watcher, which reads at once, has read
+	// the numbers of writes, and of events that the first watcher, which reads immediately, has
+	// read
 	var made, seen atomic.Int64
 	var reading sync.WaitGroup
 	for i := range watchers {

@@ -58,7 +58,8 @@ func (s *services) allocateShared(ctx context.Context, hub, old runtime.Object, 
 	return []store.Op{record}, func() { hub.(*core.Service).Spec = *before }, err
 }
 
-// mark updates the allocators to what the Services of a snapshot hold. The caller holds mu.
+// mark updates the allocators with the addresses and ports of the Services in a snapshot. The
+// caller holds mu.
 func (s *services) mark(sn *store.Snapshot) error {
 	all := held{map[string]bool{}, map[int]bool{}}
 	for svc, err := range derived.List[corev1.Service](sn, "services", "") {

@@ -384,7 +384,7 @@ func TestMissedDeletes(t *testing.T) {
 		w.run()
 		synctest.Wait()
 		r.take()
-		time.Sleep(time.Minute) // a watch that ends at once is tried again later only
+		time.Sleep(time.Minute) // a watch that ends immediately is retried only later
 		w.server.SetFaults(clienttest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Query().Get("watch") == "" {
 				return false

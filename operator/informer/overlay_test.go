@@ -32,7 +32,7 @@ func newLagging(t *testing.T, change ...func(*informer.Config)) *world {
 }
 
 func (w *world) lag(d time.Duration) {
-	time.Sleep(2 * time.Second) // a watch that ends at once is tried again later only
+	time.Sleep(2 * time.Second) // a watch that ends immediately is retried only later
 	w.server.SetFaults(clienttest.Faults{WatchLag: d})
 	w.server.CutWatches() // the lag applies to new watches
 	time.Sleep(time.Second)

@@ -35,7 +35,7 @@ func (w *editWarnings) due() bool {
 	return w.runs <= checkedRuns || w.runs%checkOneOf == 0
 }
 
-// first reports whether there was no warning about the same fields.
+// first reports whether no warning about the same fields was logged before.
 func (w *editWarnings) first(fields string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -55,7 +55,7 @@ func modelKey(r *rand.Rand) store.Key {
 	return k
 }
 
-// world collects what happened. Its fields are guarded by mu.
+// world records the history of a run. Its fields are guarded by mu.
 type world struct {
 	store *store.Store
 	start uint64
