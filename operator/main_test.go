@@ -97,7 +97,7 @@ func TestProgram(t *testing.T) {
 	}
 	for _, want := range []string{"starting operator", "server=http://a.example", "at work", "operator stopped"} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("it printed no %q: %s", want, out.String())
+			t.Errorf("the output lacks %q: %s", want, out.String())
 		}
 	}
 	if _, err := os.Stat(account); err != nil {
@@ -139,7 +139,7 @@ func TestFlagsOfKubebuilder(t *testing.T) {
 	}
 	protocols := &tls.Config{NextProtos: []string{"h2", "http/1.1"}}
 	if cfg.Webhooks.TLS(protocols); len(protocols.NextProtos) != 1 {
-		t.Errorf("HTTP/2 is spoken: %v", protocols.NextProtos)
+		t.Errorf("HTTP/2 is offered: %v", protocols.NextProtos)
 	}
 	cfg = parse(map[string]string{"ENABLE_WEBHOOKS": "false"}, "--metrics-bind-address=0 --metrics-secure=false")
 	if !cfg.NoWebhooks || cfg.SecureMetrics != nil || cfg.MetricsAddress != "" || cfg.Election != nil {
@@ -153,6 +153,6 @@ func TestFlagsOfKubebuilder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := f.config(os.Getenv); err == nil {
-		t.Error("a certificate that is not there is no mistake")
+		t.Error("no error for a missing certificate")
 	}
 }

@@ -141,7 +141,7 @@ func TestSharded(t *testing.T) {
 		stopA()
 		time.Sleep(time.Second)
 		if n := len(b.names()); n != 30 {
-			t.Errorf("the one that is left has %d of 30", n)
+			t.Errorf("the remaining replica has %d of 30", n)
 		}
 		stopB()
 	})
@@ -221,15 +221,15 @@ func TestDynamicWatch(t *testing.T) {
 			t.Error("an unrequested kind is watched")
 		}
 		if create(t, s, "default", "begin", map[string]string{"watch": "pods"}); !visited() {
-			t.Error("what is there was not seen")
+			t.Error("the existing Pod was not observed")
 		}
 		if pod("two"); !visited() {
-			t.Error("what comes is not seen")
+			t.Error("the new Pod was not observed")
 		}
 		create(t, s, "default", "end", map[string]string{"watch": "stop"})
 		visited()
 		if pod("three"); visited() {
-			t.Error("it is still watched")
+			t.Error("Pods are still watched")
 		}
 		stop()
 	})

@@ -99,7 +99,7 @@ func (w *boatWebhook) ValidateCreate(_ context.Context, boat *Boat) (webhook.War
 
 func (w *boatWebhook) ValidateUpdate(_ context.Context, old, boat *Boat) (webhook.Warnings, error) {
 	if boat.Spec.Sails < old.Spec.Sails {
-		return nil, fmt.Errorf("a boat with %d sails keeps them", old.Spec.Sails)
+		return nil, fmt.Errorf("a boat with %d sails cannot lose any", old.Spec.Sails)
 	}
 	return nil, nil
 }
@@ -266,7 +266,7 @@ func TestCABundleIsInjected(t *testing.T) {
 			return fmt.Errorf("the operator's webhook has the CA bundle %q", got)
 		}
 		if got := now.Webhooks[0].ClientConfig.CABundle; len(got) > 0 {
-			t.Error("a stranger's webhook has our CA bundle")
+			t.Error("another operator's webhook has our CA bundle")
 		}
 		if err := c.Get(ctx, client.KeyOf(crd), crd); err != nil {
 			return err

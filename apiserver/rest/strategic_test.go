@@ -75,9 +75,9 @@ func TestComparisons(t *testing.T) {
 		}
 	})
 	if mayBeSlow(4 << 10) {
-		t.Error("a small patch is looked at")
+		t.Error("a small patch is analyzed")
 	}
 	if !mayBeSlow(3 << 20) {
-		t.Error("a large patch is not looked at")
+		t.Error("a large patch is not analyzed")
 	}
 }

@@ -43,7 +43,7 @@ type entry struct {
 	// storedAs, storagePath and hashVersion: see the fields of resource.Resource.
 	storedAs, storagePath, hashVersion string
 	group                              string // set if the hub type is served in two groups (Event)
-	// review makes it a kind whose objects are answered and not stored.
+	// review makes it a kind whose objects are not stored; see the type review.
 	review *review
 }
 

@@ -152,7 +152,7 @@ func TestReconcilerOfControllerRuntime(t *testing.T) {
 			t.Errorf("RequeueAfter: %d runs, want 4", n)
 		}
 		if n := r.count("unlabelled"); n != 0 {
-			t.Errorf("a predicate was not asked: %d runs", n)
+			t.Errorf("a predicate was not called: %d runs", n)
 		}
 		pod, err := client.Get[corev1.Pod](ctx, c, client.Key{Namespace: "default", Name: "plain"})
 		must(t, err)
@@ -163,7 +163,7 @@ func TestReconcilerOfControllerRuntime(t *testing.T) {
 		must(t, c.Delete(ctx, pod)) // Owns
 		time.Sleep(time.Second)
 		if _, err := client.Get[corev1.Pod](ctx, c, client.KeyOf(pod)); err != nil || r.count("plain") == before {
-			t.Errorf("what is owned was not recreated: %v", err)
+			t.Errorf("the owned Pod was not recreated: %v", err)
 		}
 		before = r.count("plain")
 		must(t, c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s", Annotations: map[string]string{"for": "plain"}}}))
@@ -219,11 +219,11 @@ func TestClientStory(t *testing.T) {
 	}
 	must(t, c.Apply(ctx, apply, crclient.FieldOwner("other"), crclient.ForceOwnership))
 	if apply.ResourceVersion == nil || apply.Data["from"] != "here" {
-		t.Errorf("the answer is not in what was applied: %v", apply.Data)
+		t.Errorf("the configuration lacks the response: %v", apply.Data)
 	}
 	must(t, c.Get(ctx, crclient.ObjectKeyFromObject(cm), cm))
 	if cm.Data["more"] != "y" {
-		t.Errorf("it reads %v after its own apply", cm.Data)
+		t.Errorf("a read returns %v after the client's own apply", cm.Data)
 	}
 	stale := cm.DeepCopy()
 	stale.ResourceVersion = "1"

@@ -308,7 +308,7 @@ func (w *twins) step(t *testing.T) {
 		}
 	}
 	if a, b := w.state(t, 0), w.state(t, 1); !reflect.DeepEqual(a, b) {
-		t.Errorf("ours leaves\n%v, theirs\n%v", a, b)
+		t.Errorf("the objects are\n%v with ours and\n%v with theirs", a, b)
 	}
 }
 

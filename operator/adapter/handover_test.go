@@ -46,7 +46,7 @@ func TestHandover(t *testing.T) {
 		h := newHandover(c)
 		faulty.Store(true)
 		if err := h.wait(ctx); err == nil {
-			t.Error("no error although the server can't be asked")
+			t.Error("no error although the server is unreachable")
 		}
 		faulty.Store(false)
 		before := requests.Load()

@@ -141,7 +141,7 @@ func TestManager(t *testing.T) {
 			}
 		}
 		if restored == nil || restored.Causes[0].Kind != "Pod" || len(restored.Writes) != 1 || restored.Writes[0].Verb != "create" {
-			t.Errorf("no record says that the pod was created because it was deleted: %+v", restored)
+			t.Errorf("no record has the deletion of the pod as the cause of its creation: %+v", restored)
 		}
 	})
 }

@@ -177,7 +177,7 @@ func TestListAheadOfTheBody(t *testing.T) {
 					pages++
 					synctest.Wait()
 					if had, want := int(s.had.Load()), min(page+1+pagesHeld, count); spoiled == "" && had != want {
-						t.Errorf("with %d pages read, %d were asked for, want %d", page+1, had, want)
+						t.Errorf("with %d pages read, %d were requested, want %d", page+1, had, want)
 					}
 				})
 				if spoiled == "" && (err != nil || pages != count) || spoiled != "" && (err == nil || pages != 5) {

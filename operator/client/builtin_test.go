@@ -24,7 +24,7 @@ func TestBuiltinKinds(t *testing.T) {
 		}
 		count++
 		if got, err := KindOf(obj, newScheme()); got != kind || err != nil {
-			t.Errorf("%v is taken for %v: %v", kind, got, err)
+			t.Errorf("%v has the kind %v: %v", kind, got, err)
 		}
 		if list, ok := obj.(ObjectList); ok && strings.HasSuffix(kind.Kind, listSuffix) && kind.Kind != listSuffix {
 			item, err := ItemOf(list, newScheme())
@@ -64,6 +64,6 @@ func TestOtherKinds(t *testing.T) {
 		t.Errorf("%v, %v", kind, err)
 	}
 	if kind, err := KindOf(&stranger{}, s); err == nil {
-		t.Errorf("a stranger is %v", kind)
+		t.Errorf("an unknown type has the kind %v", kind)
 	}
 }

@@ -116,7 +116,7 @@ func TestFrames(t *testing.T) {
 }
 
 // Reading frames that are already buffered does not modify earlier ones.
-func TestFramesThatAreHere(t *testing.T) {
+func TestBufferedFrames(t *testing.T) {
 	var text, proto strings.Builder
 	var want []string
 	kind := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}

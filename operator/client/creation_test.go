@@ -87,7 +87,7 @@ func TestApplyOfNewStory(t *testing.T) {
 		live, err := client.Get[corev1.ConfigMap](ctx, other, client.KeyOf(obj))
 		must(t, err)
 		if !maps.Equal(live.Data, want) || !maps.Equal(obj.Data, want) {
-			t.Errorf("there is %v, the answer was %v, want %v", live.Data, obj.Data, want)
+			t.Errorf("the server has %v, the response was %v, want %v", live.Data, obj.Data, want)
 		}
 		if got := managers(live); !slices.Equal(got, wantManagers) {
 			t.Errorf("managers %q, want %q", got, wantManagers)
@@ -132,7 +132,7 @@ func TestApplyOfNewStory(t *testing.T) {
 		sent.want(t, sentMessage)
 		obj := configMap("conflict", map[string]string{"a": "2"})
 		if err := c.Apply(ctx, obj, client.Unforced, client.DryRunAll); !apierrors.IsConflict(err) {
-			t.Errorf("a dry run, which hands over nothing: %v", err)
+			t.Errorf("a dry run: %v", err)
 		}
 		sent.want(t, sentApply)
 		must(t, c.Apply(ctx, obj, client.Unforced))
@@ -140,7 +140,7 @@ func TestApplyOfNewStory(t *testing.T) {
 		check(obj, map[string]string{"a": "2"}, "founder Apply")
 		err := other.Apply(ctx, configMap("conflict", map[string]string{"a": "3"}), client.Unforced)
 		if !apierrors.IsConflict(err) {
-			t.Errorf("another's apply: %v", err)
+			t.Errorf("an apply by another manager: %v", err)
 		}
 		err = c.Apply(ctx, configMap("unforced", map[string]string{"a": "1"}), isNew, client.Unforced)
 		must(t, err)
@@ -202,7 +202,7 @@ func TestApplyOfNewStory(t *testing.T) {
 			t.Errorf("it is %+v", d)
 		}
 		if d.Generation != 2 {
-			t.Errorf("its generation is %d: it was to be changed once", d.Generation)
+			t.Errorf("the generation is %d, want 2", d.Generation)
 		}
 		if got := managers(d); slices.Contains(got, "founder:apply Update") {
 			t.Errorf("managers %q", got)

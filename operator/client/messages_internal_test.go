@@ -50,7 +50,7 @@ func TestDropped(t *testing.T) {
 }
 
 // RUN-04: a server newer than the Go types of Kubernetes is also detected in protobuf.
-func TestMessagesThatHaveMore(t *testing.T) {
+func TestMessagesWithUnknownFields(t *testing.T) {
 	kind := corev1.SchemeGroupVersion.WithKind("PersistentVolume")
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u"}, Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound}}
 	plain, err := protobufCodec{}.encode(v, kind)

@@ -47,9 +47,9 @@ func TestSharedManagedFields(t *testing.T) {
 	}
 	read(own)
 	if a, b := read(own), read(own); a.ManagedFields[0].FieldsV1 == b.ManagedFields[0].FieldsV1 || &a.Spec.Containers[0] == &b.Spec.Containers[0] {
-		t.Error("what may be changed is shared")
+		t.Error("mutable objects share parts")
 	} else if unsafe.StringData(a.Labels["x"]) != unsafe.StringData(b.Labels["x"]) {
-		t.Error("texts are not shared")
+		t.Error("strings are not shared")
 	}
 	// Items of a list share parts, too.
 	list := &corev1.PodList{Items: []corev1.Pod{*managedPod(), *managedPod(), *managedPod()}}

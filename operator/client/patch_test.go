@@ -48,7 +48,7 @@ func TestDifferences(t *testing.T) {
 		})
 	}
 	if _, err := client.MergeFrom(pod("a")).Data(dynamic(podKind, "a")); err == nil {
-		t.Error("a difference of two types was accepted")
+		t.Error("no error for objects of two types")
 	}
 }
 

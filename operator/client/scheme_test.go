@@ -40,7 +40,7 @@ func TestSchemeOfApimachinery(t *testing.T) {
 	got, err := client.Get[corev1.ConfigMap](t.Context(), c, client.KeyOf(cm))
 	must(t, err)
 	if got.Immutable != nil {
-		t.Error("the client defaults")
+		t.Error("the client sets defaults")
 	}
 	own := got.DeepCopy()
 	c.Scheme().Default(own)

@@ -47,7 +47,7 @@ func TestTransport(t *testing.T) {
 		t.Errorf("path %s", path)
 	}
 	if _, err := client.New(client.Config{}); err == nil {
-		t.Error("a client of nothing was made")
+		t.Error("no error without a configuration")
 	}
 }
 

@@ -147,7 +147,7 @@ func TestFactory(t *testing.T) {
 			t.Errorf("found %v, %v", found, err)
 		}
 		if _, err := inf.ByIndex("y", "2"); err == nil {
-			t.Error("an index that is not there finds something")
+			t.Error("no error for an unknown index")
 		}
 
 		b := configMap("two", "b", nil)
@@ -326,7 +326,7 @@ func TestTypedClient(t *testing.T) {
 		r, err := clientset.REST(cfg, h, corev1.SchemeGroupVersion, scheme, serializer.NewCodecFactory(scheme))
 		must(t, err)
 		if r.GetRateLimiter() != nil && r.GetRateLimiter().QPS() > 0 {
-			t.Error("it limits itself")
+			t.Error("the default client has a rate limit")
 		}
 		maps := gentype.NewClientWithList("configmaps", r, runtime.NewParameterCodec(scheme), "one",
 			func() *corev1.ConfigMap { return &corev1.ConfigMap{} }, func() *corev1.ConfigMapList { return &corev1.ConfigMapList{} })

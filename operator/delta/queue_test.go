@@ -120,7 +120,7 @@ func TestQueue(t *testing.T) {
 func TestSynced(t *testing.T) { // MACH-03
 	q, k := newQueue()
 	if q.HasSynced() {
-		t.Error("synced before anything came")
+		t.Error("synced before the first change")
 	}
 	q.Replace([]thing{{"a", 1}}, "")
 	if q.HasSynced() {
@@ -184,7 +184,7 @@ func TestReplaceWhileProcessing(t *testing.T) {
 
 // MACH-03: with concurrent producers and consumers, the consumer ends with the producer's state,
 // and no delta is delivered twice or out of order.
-func TestNothingLostNothingDoubled(t *testing.T) {
+func TestDeliversExactlyOnce(t *testing.T) {
 	q, k := newQueue()
 	seed := randomtest.Seed(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -151,7 +151,7 @@ func TestFiles(t *testing.T) {
 	}
 	names(t, d)
 	if asked.Load() != 4 {
-		t.Error("another's files were read")
+		t.Error("files of another user were read")
 	}
 }
 

@@ -37,7 +37,7 @@ func TestCompact(t *testing.T) {
 		w.must(w.set.WaitForSync(t.Context()))
 		synctest.Wait()
 		if got := h.take(); strings.Count(got, "initial") != 20 {
-			t.Errorf("told %s", got)
+			t.Errorf("calls %s", got)
 		}
 		for _, p := range want {
 			got, err := client.Get[corev1.Pod](t.Context(), w.client, client.KeyOf(p))

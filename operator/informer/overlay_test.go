@@ -108,7 +108,7 @@ func TestReadsItsOwnWrites(t *testing.T) {
 			}
 			w.must(w.client.Subresource("binding").Create(w.ctx, a, &corev1.Binding{}))
 			if w.get("a").Annotations["binding"] == "" {
-				t.Error("after a binding, whose answer says nothing")
+				t.Error("after a binding, whose response lacks the object")
 			}
 			w.must(w.client.Update(w.ctx, w.get("a"))) // no conflict with the client's own write
 
@@ -129,10 +129,10 @@ func TestReadsItsOwnWrites(t *testing.T) {
 		w.must(w.client.Create(w.ctx, pod("last")))
 		for range 30 { // while the informer receives these events
 			if p := w.get("a"); p != nil {
-				t.Fatalf("it came back: %v", p)
+				t.Fatalf("the deleted object reappeared: %v", p)
 			}
 			if w.get("last") == nil {
-				t.Fatal("the last is not there")
+				t.Fatal("the last object is missing")
 			}
 			time.Sleep(time.Minute)
 		}
@@ -198,7 +198,7 @@ func TestListsHaveOwnWrites(t *testing.T) {
 			t.Errorf("page by page: %s", got)
 		}
 		if _, err := client.List[corev1.Pod](w.ctx, w.client, client.MatchingFields{"spec.nodName": "n1"}); !apierrors.IsBadRequest(err) {
-			t.Errorf("field that is not there: %v", err)
+			t.Errorf("unknown field: %v", err)
 		}
 		time.Sleep(20 * time.Minute)
 		if got := w.names(); got != "fresh old elsewhere" {
@@ -209,7 +209,7 @@ func TestListsHaveOwnWrites(t *testing.T) {
 }
 
 // RUN-02
-func TestDeletesThatTakeTime(t *testing.T) {
+func TestSlowDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
 		held := pod("held")
@@ -218,19 +218,19 @@ func TestDeletesThatTakeTime(t *testing.T) {
 		w.must(w.client.Delete(w.ctx, held))
 		p := w.get("held")
 		if p == nil || p.DeletionTimestamp == nil {
-			t.Fatalf("it waits for its finalizer: %v", p)
+			t.Fatalf("an object with a finalizer is gone: %v", p)
 		}
 		p.Finalizers = nil
 		w.must(w.client.Update(w.ctx, p)) // the response is the object, which is then deleted
 		w.atOnce(func() {
 			if p := w.get("held"); p != nil {
-				t.Errorf("its last finalizer is gone: %v", p)
+				t.Errorf("an object without finalizers remains: %v", p)
 			}
 		})
 		for range 10 {
 			time.Sleep(time.Minute)
 			if p := w.get("held"); p != nil {
-				t.Errorf("it came back: %v", p)
+				t.Errorf("the deleted object reappeared: %v", p)
 			}
 		}
 		w.isDrained()
@@ -266,7 +266,7 @@ func TestDeletesWithoutVersion(t *testing.T) {
 				w.create(cm())
 				time.Sleep(4 * time.Minute)
 				if err := get(); err != nil {
-					t.Errorf("another of that name: %v", err)
+					t.Errorf("another object with that name: %v", err)
 				}
 				w.isDrained()
 			})
@@ -275,18 +275,18 @@ func TestDeletesWithoutVersion(t *testing.T) {
 }
 
 // RUN-02
-func TestDeleteOfWhatIsGone(t *testing.T) {
+func TestDeleteOfMissingObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.create(pod("a"))
 		w.run()
 		if w.get("a") == nil {
-			t.Fatal("not there")
+			t.Fatal("missing")
 		}
 		w.lag(time.Minute)
 		w.must(w.direct.Delete(w.ctx, pod("a"))) // by somebody else
 		if w.get("a") == nil {
-			t.Fatal("the informer knows already")
+			t.Fatal("the informer has the write already")
 		}
 		if err := w.client.Delete(w.ctx, pod("a")); !apierrors.IsNotFound(err) {
 			t.Fatal(err)
@@ -328,7 +328,7 @@ func TestDeleteAllOf(t *testing.T) {
 }
 
 // RUN-02
-func TestDryRunIsNoWrite(t *testing.T) {
+func TestDryRunDoesNotWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
 		w.must(w.client.Create(w.ctx, pod("a"), client.DryRunAll))
@@ -393,7 +393,7 @@ func TestWritesOutOfScope(t *testing.T) {
 				t.Errorf("got %q", got)
 			}
 			if w.get("label") != nil || w.get("field") != nil || w.get("in") == nil {
-				t.Error("get does not know the scope")
+				t.Error("get ignores the scope")
 			}
 		})
 		w.must(w.client.Update(w.ctx, labelled(in, "3")))
@@ -408,7 +408,7 @@ func TestWritesOutOfScope(t *testing.T) {
 }
 
 // RUN-02: a read from the server, instead of from a late informer, has the informer's scope.
-func TestAskingTheServerKeepsTheScope(t *testing.T) {
+func TestServerReadsKeepTheScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t, func(c *informer.Config) {
 			c.Scope = informer.Scope{Namespaces: []string{"default", "b"}, Labels: labels.SelectorFromSet(labels.Set{"v": "1"})}
@@ -464,7 +464,7 @@ func TestOpaqueVersions(t *testing.T) {
 		w.get("a")
 		w.names()
 		if reads != 2 {
-			t.Errorf("the server was asked %d times, want 2", reads)
+			t.Errorf("%d reads from the server, want 2", reads)
 		}
 	})
 }
@@ -499,7 +499,7 @@ func TestServerWithOpaqueVersions(t *testing.T) {
 			t.Errorf("listed %q", got)
 		}
 		if n := strings.Count(w.log.String(), "are not numbers"); n != 1 {
-			t.Errorf("it was said %d times:\n%s", n, w.log.String())
+			t.Errorf("logged %d times:\n%s", n, w.log.String())
 		}
 		time.Sleep(20 * time.Minute)
 		reads := 0
@@ -507,7 +507,7 @@ func TestServerWithOpaqueVersions(t *testing.T) {
 		w.get("a")
 		w.names()
 		if reads != 0 || w.names() != "a" {
-			t.Errorf("the informer has caught up, and the server was asked %d times; %q", reads, w.names())
+			t.Errorf("%d reads from the server after the informer has caught up; %q", reads, w.names())
 		}
 		w.isDrained()
 	})
@@ -515,7 +515,7 @@ func TestServerWithOpaqueVersions(t *testing.T) {
 
 // RUN-02: a reset server counts from the beginning: earlier writes must not overlay the copy
 // forever.
-func TestHistoryThatIsRewritten(t *testing.T) {
+func TestResetServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
 		w.must(w.client.Create(w.ctx, pod("before")))
@@ -588,7 +588,7 @@ func TestNothingShared(t *testing.T) { // MACH-05
 
 // MACH-05: a transform gets a copy, also of an object that its writer has given away, which may
 // share parts with others.
-func TestTransformOfWhatIsGiven(t *testing.T) {
+func TestTransformOfGivenObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(cfg *informer.Config) {
 			cfg.Transform = func(obj client.Object) client.Object {
@@ -602,12 +602,12 @@ func TestTransformOfWhatIsGiven(t *testing.T) {
 		given := labelled(pod("a"), "1")
 		w.must(w.client.Create(t.Context(), given, client.WriteOptions{Given: true}))
 		if given.Labels["v"] != "1" {
-			t.Errorf("what was given has become %v", given.Labels)
+			t.Errorf("the object that was given away has become %v", given.Labels)
 		}
 		got, err := client.Get[corev1.Pod](t.Context(), w.client, client.KeyOf(given))
 		w.must(err)
 		if got.Labels["v"] != "transformed" {
-			t.Errorf("what is read is %v", got.Labels)
+			t.Errorf("a read returns %v", got.Labels)
 		}
 	})
 }

@@ -172,7 +172,7 @@ func TestInformersOfOtherTypesFollowTheWatch(t *testing.T) {
 }
 
 // RUN-02: informers that start again have all earlier writes.
-func TestRestartReadsFormerWrites(t *testing.T) {
+func TestRestartReadsEarlierWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
 		w.must(w.client.Create(w.ctx, labelled(pod("a"), "1")))

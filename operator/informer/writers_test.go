@@ -18,7 +18,7 @@ import (
 
 // RUN-02: many writers that read their own writes, with an informer that is sometimes late. Run it
 // with -race.
-func TestWritersReadThemselves(t *testing.T) {
+func TestWritersReadTheirOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.run()
@@ -99,7 +99,7 @@ func (w *world) write(random *rand.Rand, name string) {
 				break
 			}
 			if want.DeletionTimestamp == nil {
-				err = fmt.Errorf("it is not being deleted")
+				err = fmt.Errorf("the pod has no deletionTimestamp")
 				break
 			}
 			want.Finalizers = nil

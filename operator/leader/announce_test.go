@@ -35,16 +35,16 @@ func TestAnnouncementWithoutResponse(t *testing.T) {
 		return s.state.gives(given, "a")
 	}
 	if !mine() {
-		t.Fatal("the object is not ours at first")
+		t.Fatal("the object does not belong to the replica at first")
 	}
 	s.turn(both)
 	s.sending(both)
 	s.unsure = true // the response was lost
 	if !s.turn(alone) {
-		t.Error("it does not announce its new view")
+		t.Error("the new view is not announced")
 	}
 	if mine() {
-		t.Error("it works on an object that it may have given away")
+		t.Error("the replica works on an object that it may have given away")
 	}
 }
 

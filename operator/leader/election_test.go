@@ -110,7 +110,7 @@ func TestHandOverOnRelease(t *testing.T) {
 		a.cancel()
 		time.Sleep(2 * time.Second)
 		if s.leader() != "a" {
-			t.Errorf("the Lease was given back before the work had ended: %q leads", s.leader())
+			t.Errorf("the Lease was released before the work had ended: %q leads", s.leader())
 		}
 		must(t, <-a.ended)
 		begin := time.Now()
@@ -201,7 +201,7 @@ func TestDeposed(t *testing.T) {
 		must(t, c.Patch(t.Context(), lease, label))
 		time.Sleep(time.Minute)
 		if s.leader() != "a" {
-			t.Fatal("a stranger's label ended it")
+			t.Fatal("a label of another client ended its term")
 		}
 		must(t, c.Delete(t.Context(), lease))
 		begin := time.Now()

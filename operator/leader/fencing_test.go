@@ -156,7 +156,7 @@ func TestWholeSeconds(t *testing.T) {
 	c := newClient(t, apitest.New(leases))
 	_, err := leader.New(leader.Config{Client: c, Lease: key, Duration: 15900 * time.Millisecond, RenewDeadline: 15500 * time.Millisecond, RetryPeriod: time.Second})
 	if err == nil {
-		t.Error("a leader may lead longer than its Lease says")
+		t.Error("a leader may lead longer than its Lease lasts")
 	}
 }
 

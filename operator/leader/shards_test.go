@@ -281,7 +281,7 @@ func TestShardsUnderFaults(t *testing.T) {
 				all += n
 			}
 			if all != f.size {
-				t.Errorf("seed %d: %d of %d objects are with somebody: %v", seed, all, f.size, shares)
+				t.Errorf("seed %d: %d of %d objects belong to a replica: %v", seed, all, f.size, shares)
 			}
 			for _, r := range live {
 				r.cancel()

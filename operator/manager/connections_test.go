@@ -22,7 +22,7 @@ import (
 
 // RUN-03: with real connections, a disengaged cluster leaves nothing behind, whether its server
 // responds or not.
-func TestConnectionsAreGivenBack(t *testing.T) {
+func TestConnectionsAreReleased(t *testing.T) {
 	f := newFleet(t, manager.Config{}, nil)
 	stop := f.start(t)
 	defer stop()

@@ -83,7 +83,7 @@ func TestGivenCertificates(t *testing.T) {
 			cancel()
 			must(t, <-ended)
 			if requests := s.Requests(); len(requests) != 0 {
-				t.Errorf("the server was asked for %q", requests)
+				t.Errorf("the server got the requests %q", requests)
 			}
 		})
 	}
@@ -96,7 +96,7 @@ func TestGivenCertificates(t *testing.T) {
 		must(t, m.AddWebhook(webhook.Hook{Path: "/x"}, webhook.HandlerFunc(
 			func(context.Context, webhook.Request) webhook.Response { return webhook.Allowed() })))
 		if err := m.Run(t.Context()); err == nil {
-			t.Error("it runs without the configured certificates")
+			t.Error("the manager runs without the configured certificates")
 		}
 	})
 }

@@ -83,7 +83,7 @@ func TestOneReplicaLeads(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 		if _, body := get(t, b.HealthHandler(), "/readyz"); body != "ok" {
-			t.Errorf("who waits is not ready: %s", body)
+			t.Errorf("the waiting replica is not ready: %s", body)
 		}
 		for m, want := range map[*replica]string{a: "1", b: "0"} {
 			if _, body := get(t, m.MetricsHandler(), "/metrics"); !strings.Contains(body, `leader_election_master_status{name="test"} `+want) {
@@ -122,7 +122,7 @@ func TestLostElection(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if begun.IsZero() || ended.Sub(lost) > 2*time.Second {
-			t.Errorf("a reconcile went on for %v", ended.Sub(lost))
+			t.Errorf("a reconcile continued for %v", ended.Sub(lost))
 		}
 	})
 }
@@ -172,7 +172,7 @@ func TestShardedController(t *testing.T) {
 			all[name] = true
 		}
 		if len(all) != 40 {
-			t.Errorf("the one that is left has %d of 40", len(all))
+			t.Errorf("the remaining replica has %d of 40", len(all))
 		}
 		b.stop()
 		must(t, <-b.err)
@@ -258,7 +258,7 @@ func TestClusters(t *testing.T) {
 			}
 		}
 		if _, err := m.Engage("east", east.REST()); err == nil {
-			t.Error("two clusters of one name")
+			t.Error("two clusters have the same name")
 		}
 		cancel()
 		must(t, <-ended)
@@ -269,7 +269,7 @@ func TestClusters(t *testing.T) {
 			}
 		}
 		if !chained {
-			t.Errorf("no cause is known by its writer: %+v", records)
+			t.Errorf("no cause names the reconcile that wrote it: %+v", records)
 		}
 	})
 }
@@ -312,7 +312,7 @@ func TestHotLoop(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 		if len(loops) > 0 {
-			t.Fatalf("a loop where there is none: %v", loops)
+			t.Fatalf("a false loop: %v", loops)
 		}
 		fight.Store(true)
 		must(t, m.LiveClient().Create(t.Context(), configMap("torn")))
@@ -329,10 +329,10 @@ func TestHotLoop(t *testing.T) {
 			}
 		}
 		if _, body := get(t, m.MetricsHandler(), "/metrics"); !strings.Contains(body, `kelson_hot_loops_total{controller="left"}`) {
-			t.Error("it is not counted")
+			t.Error("the loop is not in the metrics")
 		}
 		if len(loops) > 4 {
-			t.Errorf("told %d times in half a minute", len(loops))
+			t.Errorf("reported %d times in half a minute", len(loops))
 		}
 	})
 }

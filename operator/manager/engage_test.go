@@ -186,7 +186,7 @@ func TestDisengage(t *testing.T) {
 			t.Errorf("the second time: %v", err)
 		}
 		if _, err := f.Cluster("east"); !errors.Is(err, manager.ErrClusterNotFound) {
-			t.Errorf("it is found: %v", err)
+			t.Errorf("a disengaged cluster is found: %v", err)
 		}
 		if !errors.Is(context.Cause(cluster.Context()), manager.ErrDisengaged) {
 			t.Errorf("its context has ended by %v", context.Cause(cluster.Context()))
@@ -216,7 +216,7 @@ func TestDisengage(t *testing.T) {
 			}
 		}
 		if got := f.log.with("level=ERROR", "cluster=east", "disengaged"); len(got) != 0 {
-			t.Errorf("it was not quiet: %q", got)
+			t.Errorf("unexpected log: %q", got)
 		}
 
 		// The other clusters continue.
@@ -313,11 +313,11 @@ func TestEngageAgain(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		if !slices.Equal(slow, []string{"0", "1"}) {
-			t.Errorf("what runs reads from %q", slow)
+			t.Errorf("running reconciles read from %q", slow)
 		}
 		for n, s := range servers {
 			if got := s.Requests(); !slices.Equal(got[2:], []string{"PUT /api/v1/namespaces/default/configmaps/slow"}) {
-				t.Errorf("server %d was asked for %q", n, got)
+				t.Errorf("server %d got the requests %q", n, got)
 			}
 		}
 		if s := f.controller.Queue().Stats(); s.Waiting != 1 {
@@ -422,7 +422,7 @@ func TestEngageFails(t *testing.T) {
 
 // RUN-03: clusters are engaged and disengaged concurrently while the manager starts, works and
 // stops.
-func TestFleetOfManyHands(t *testing.T) {
+func TestConcurrentEngagements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for seed := range uint64(10) {
 			f := newFleet(t, manager.Config{}, func(ctx context.Context, req reconcile.Request) (bool, reconcile.Result, error) {

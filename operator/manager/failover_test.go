@@ -102,7 +102,7 @@ func standby(t *testing.T, s *apitest.Server, name string, lag time.Duration, ga
 
 // RUN-09: with watches that lag behind the watch of the Lease, a new leader does not repeat the
 // last work of the previous one.
-func TestFailoverReadsWhatWasWritten(t *testing.T) {
+func TestFailoverReadsEarlierWrites(t *testing.T) {
 	for _, lag := range []time.Duration{0, 500 * time.Millisecond, 30 * time.Second} {
 		t.Run(lag.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestFailoverReadsWhatWasWritten(t *testing.T) {
 }
 
 // RUN-09: the same for objects that a replica takes over when replicas share the work.
-func TestShardMovesWithWhatWasWritten(t *testing.T) {
+func TestShardHandoverReadsEarlierWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Pods, leases)
 		gate := func(name string) func(client.Client) controller.Gate {
@@ -292,7 +292,7 @@ func TestShardsThatCannotStop(t *testing.T) {
 			link.cut.Store(true)
 			begin := time.Now()
 			if took := (<-cancelled).Sub(begin); took > 10*time.Second {
-				t.Errorf("its reconcile went on for %v", took)
+				t.Errorf("its reconcile continued for %v", took)
 			}
 			if err := <-ended; !errors.Is(err, leader.ErrLost) {
 				t.Errorf("got %v", err)
@@ -314,7 +314,7 @@ func TestShardsThatCannotStop(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			if len(s.Objects("leases")) != 1 {
-				t.Error("the Lease was given back")
+				t.Error("the Lease was released")
 			}
 			close(end)
 		})

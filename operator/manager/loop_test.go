@@ -121,7 +121,7 @@ func TestLoops(t *testing.T) {
 				must(t, <-ended)
 				if len(tt.want) == 0 {
 					if len(loops) > 0 {
-						t.Errorf("a loop where there is none: %s", loops[0])
+						t.Errorf("a false loop: %s", loops[0])
 					}
 					return
 				}

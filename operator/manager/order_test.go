@@ -44,7 +44,7 @@ func (w watched) RoundTrip(r *http.Request) (*http.Response, error) {
 // RUN-01: caches start first, then what runs in every replica, and then, when this replica leads,
 // controllers and the rest. They stop in the opposite order, so that each part outlives those that
 // need it.
-func TestOrderOfEverything(t *testing.T) {
+func TestStartAndStopOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var order []string
@@ -122,7 +122,7 @@ func TestOrderOfEverything(t *testing.T) {
 		for ; released >= begun && order[released] != "write the Lease"; released-- {
 		}
 		if released < at("end of reconcile") || released > at("end of watch configmaps") {
-			t.Errorf("the Lease is given back at %d", released)
+			t.Errorf("the Lease is released at %d", released)
 		}
 		if events := s.Objects("events"); len(events) != 2 || events[0]["reason"] != "Last" && events[1]["reason"] != "Last" {
 			t.Errorf("the last event is not among %v", events)

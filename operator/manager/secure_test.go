@@ -79,7 +79,7 @@ func TestSecureMetrics(t *testing.T) {
 			data, _ := io.ReadAll(resp.Body)
 			return resp.StatusCode, string(data)
 		}
-		t.Fatal("no answer")
+		t.Fatal("no response")
 		return 0, ""
 	}
 	for token, want := range map[string]int{"": 401, "stranger": 401, "someone": 403, "prometheus": 200} {

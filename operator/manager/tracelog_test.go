@@ -11,7 +11,7 @@ import (
 )
 
 // RUN-06: the endpoint serves the trace of the latest reconciles, oldest first.
-func TestAccountIsBounded(t *testing.T) {
+func TestTraceIsBounded(t *testing.T) {
 	for _, reconciles := range []int{3, traceLines + 3} {
 		a := &traceLog{}
 		sink := a.sink()

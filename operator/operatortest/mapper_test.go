@@ -91,7 +91,7 @@ func TestMapperAgainstClientGo(t *testing.T) {
 		}
 	}
 	if asked < 1000 {
-		t.Errorf("only %d questions were asked", asked)
+		t.Errorf("only %d lookups were compared", asked)
 	}
 	kind(schema.GroupVersionKind{Version: "v1", Kind: "Nothing"})
 	kind(schema.GroupVersionKind{Group: "nowhere.example", Version: "v1", Kind: "Pod"})

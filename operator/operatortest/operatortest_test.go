@@ -185,7 +185,7 @@ func messageOf(t *testing.T, do func(testing.TB)) (message string) {
 
 // Each of these cases without a server needs its own process, because a process has only one
 // server.
-func TestSaysWhatIsMissing(t *testing.T) {
+func TestReportsMissing(t *testing.T) {
 	notKelson := filepath.Join(t.TempDir(), "kelson")
 	if err := os.WriteFile(notKelson, []byte("#!/bin/sh\necho 'unknown flag: --planes' >&2\nexit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
@@ -203,7 +203,7 @@ func TestSaysWhatIsMissing(t *testing.T) {
 		}
 	}
 	if got := messageOf(t, func(tb testing.TB) { operatortest.New(tb, operatortest.CRDs("nowhere")) }); !strings.Contains(got, "nowhere") {
-		t.Errorf("CRDs that are not there: %q", got)
+		t.Errorf("missing CRDs: %q", got)
 	}
 }
 

@@ -170,7 +170,7 @@ func TestObjectInContext(t *testing.T) {
 // RUN-04
 func TestNothingToReconcile(t *testing.T) {
 	called := step(func(context.Context, *budget) (reconcile.Result, error) {
-		t.Error("it was called")
+		t.Error("the reconciler was called")
 		return reconcile.Result{}, nil
 	})
 	t.Run("gone", func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestFinalizer(t *testing.T) {
 	_, err := f.run(t, r)
 	must(t, err)
 	if left := f.Objects(budgets.Plural); len(left) > 0 {
-		t.Errorf("it is still there: %v", left)
+		t.Errorf("the object is still there: %v", left)
 	}
 	_, err = f.run(t, r)
 	must(t, err)
@@ -271,12 +271,12 @@ func TestInvalidIsCondition(t *testing.T) {
 		t.Errorf("events %q", f.events)
 	}
 	if reconcile.IsTrue(f.budget(t), reconcile.ConditionAccepted) {
-		t.Error("it is accepted")
+		t.Error("the object is accepted")
 	}
 	_, err := f.run(t, step(func(context.Context, *budget) (reconcile.Result, error) { return reconcile.Result{}, nil }))
 	must(t, err)
 	if !reconcile.IsTrue(f.budget(t), reconcile.ConditionAccepted) {
-		t.Error("it is not accepted again")
+		t.Error("the condition was not reset")
 	}
 }
 

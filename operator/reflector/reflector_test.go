@@ -194,7 +194,7 @@ func TestBackoff(t *testing.T) { // MACH-02
 			}
 		}
 		if !errors.Is(failures[0], errServer) || !strings.HasPrefix(failures[0].Error(), "watch: ") {
-			t.Errorf("told %v", failures[0])
+			t.Errorf("reported %v", failures[0])
 		}
 	})
 	for failures, most := range map[int]time.Duration{0: minBackoff, 1: minBackoff, 2: time.Second, 6: 16 * time.Second, 7: maxBackoff, 1000: maxBackoff} {

@@ -40,10 +40,10 @@ func TestForget(t *testing.T) {
 		tracer.Forget("east")
 		tracer.Forget("east")
 		if by("east") != 0 || tracer.Suspicious("east", "ConfigMap", key) {
-			t.Error("east is still known")
+			t.Error("records of east remain")
 		}
 		if by("west") == 0 || !tracer.Suspicious("west", "ConfigMap", key) {
-			t.Error("west is forgotten")
+			t.Error("records of west are gone")
 		}
 		time.Sleep(time.Second)
 		flap("west")
@@ -52,7 +52,7 @@ func TestForget(t *testing.T) {
 		}
 		flap("east")
 		if told != 3 {
-			t.Error("the loop of another cluster of that name is not told")
+			t.Error("the loop of another cluster with that name was not reported")
 		}
 		tracer.Forget("east")
 		tracer.Forget("west")

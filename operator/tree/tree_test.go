@@ -103,7 +103,7 @@ func TestParseReadsOrdinaryObjects(t *testing.T) {
 	}
 }
 
-func TestAppendOfWhatIsNoTree(t *testing.T) {
+func TestAppendRejectsOtherTypes(t *testing.T) {
 	for _, value := range []any{int32(7), float32(1.5), []string{"a"}, map[string]string{"a": "b"}, json.Number("12"), map[string]any(nil), []any(nil), 1e21, 1.0} {
 		got, err := tree.Append(nil, map[string]any{"v": value}, nil)
 		want, _ := json.Marshal(map[string]any{"v": value})
@@ -202,6 +202,6 @@ func TestSameAndDiffer(t *testing.T) {
 	}
 	shared := map[string]any{"a": "b"}
 	if !tree.Same(shared, shared) {
-		t.Error("a tree is not the same as itself")
+		t.Error("a tree does not equal itself")
 	}
 }

@@ -50,7 +50,7 @@ func TestDrop(t *testing.T) {
 			t.Errorf("%+v is left", s)
 		}
 		if limiter.NumRequeues("east/failed") != 0 || limiter.NumRequeues("west/failed") != 1 {
-			t.Error("the limiter has forgotten too little or too much")
+			t.Error("the limiter has reset the wrong keys")
 		}
 		if n := q.Drop(of("east/")); n != 0 {
 			t.Errorf("%d were dropped the second time", n)

@@ -332,7 +332,7 @@ func TestGetEndsWithContext(t *testing.T) {
 		wg.Wait()
 		q.Add("a", struct{}{})
 		if _, err := q.Get(ctx); err == nil {
-			t.Error("Get handed out a key after the end of its context")
+			t.Error("Get returned a key after its context had ended")
 		}
 		get(t, q)
 	})

@@ -55,6 +55,6 @@ func TestMergeFrom(t *testing.T) {
 	}
 	dynamic := &unstructured.Unstructured{Object: map[string]any{}}
 	if _, err := strategic.MergeFrom(dynamic).Data(dynamic); err == nil {
-		t.Error("a difference without a type was made")
+		t.Error("no error for an object without a Go type")
 	}
 }

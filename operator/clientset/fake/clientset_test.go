@@ -59,7 +59,7 @@ func TestActions(t *testing.T) {
 			t.Errorf("created twice: %v", err)
 		}
 		if err := c.Update(ctx, cm); err == nil {
-			t.Error("the reactor was not asked")
+			t.Error("the reactor was not called")
 		}
 		if _, err := client.Get[corev1.Node](ctx, c, client.Key{Name: "n"}); err != nil {
 			t.Error(err)
@@ -109,12 +109,12 @@ func TestDiscovery(t *testing.T) {
 func TestResult(t *testing.T) {
 	empty := &corev1.ConfigMap{}
 	if got, err := fake.Result(empty, nil, nil); got != empty || err != nil {
-		t.Errorf("of nothing: %v, %v", got, err)
+		t.Errorf("without an object: %v, %v", got, err)
 	}
 	if got, err := fake.Result(empty, configMap("a"), nil); got.Name != "a" || err != nil {
-		t.Errorf("of one: %v, %v", got, err)
+		t.Errorf("with an object: %v, %v", got, err)
 	}
 	if _, err := fake.Result(empty, &corev1.Node{}, nil); err == nil {
-		t.Error("of another type, it is no error")
+		t.Error("no error for an object of another type")
 	}
 }

@@ -263,12 +263,12 @@ func TestFailures(t *testing.T) {
 	}
 	w.Server.Close()
 	if _, err := w.do(t.Context(), "PUT", "/a", nil); err == nil {
-		t.Error("a server that is not there answered")
+		t.Error("no error for an unreachable server")
 	}
 }
 
 // MACH-01: net/http handles unusual requests.
-func TestOtherwise(t *testing.T) {
+func TestOtherRequests(t *testing.T) {
 	w := newWorld(t, echo)
 	if got, err := w.do(t.Context(), "GET", "/a", nil); err != nil || got != "200 GET/a" || w.otherwise.Load() != 1 {
 		t.Errorf("a read: %q %v", got, err)

@@ -159,14 +159,14 @@ func compare[T any](t *testing.T, data []byte) {
 	case err != nil && !errors.Is(err, tree.ErrUnusual):
 		t.Errorf("%T: %v", got, err)
 	case err == nil && wantErr != nil:
-		t.Errorf("%T: %s was read, and is refused: %v", got, data, wantErr)
+		t.Errorf("%T: %s was decoded, but apimachinery rejects it: %v", got, data, wantErr)
 	case err == nil && !reflect.DeepEqual(got, want):
 		t.Errorf("%T: %s\nis   %#v\nwant %#v", got, data, got, want)
 	}
 }
 
 // Ordinary objects are decoded by this package, without apimachinery's decoder.
-func TestUsual(t *testing.T) {
+func TestOrdinaryObjects(t *testing.T) {
 	for n, text := range seeds {
 		var p plain
 		var syntax any
@@ -182,7 +182,7 @@ func TestUsual(t *testing.T) {
 		}
 	}
 	if err := jsondecode.Decode([]byte(`{}`), plain{}, nil, nil); err == nil {
-		t.Error("reads into a copy")
+		t.Error("Decode copies its input")
 	}
 }
 

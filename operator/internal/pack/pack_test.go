@@ -33,7 +33,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("%d bytes were packed into %d", whole, size)
 	}
 	if got := (Packed{}).Unpack(nil); len(got) != 0 {
-		t.Errorf("nothing is %q", got)
+		t.Errorf("the empty string is %q", got)
 	}
 	if d := p.Dictionary(); d < len(object(0)) || d > 4*len(object(0)) {
 		t.Errorf("dictionary of %d", d)
@@ -83,7 +83,7 @@ func TestConcurrently(t *testing.T) {
 			for n := range 200 {
 				data := fmt.Appendf(object(n), " %d %s", w, strings.Repeat(fmt.Sprint(w, n), 50))
 				if packed := p.Pack(data); !bytes.Equal(packed.Unpack(nil), data) {
-					t.Error("not what it was")
+					t.Error("the unpacked string differs")
 					return
 				}
 			}
@@ -100,7 +100,7 @@ func FuzzPack(f *testing.F) {
 		p := New()
 		first, second, third := p.Pack(a), p.Pack(b), p.Pack(append(bytes.Clone(b), a...))
 		if !bytes.Equal(first.Unpack(nil), a) || !bytes.Equal(second.Unpack(nil), b) || !bytes.Equal(third.Unpack(nil), append(bytes.Clone(b), a...)) {
-			t.Error("not what it was")
+			t.Error("the unpacked string differs")
 		}
 	})
 }

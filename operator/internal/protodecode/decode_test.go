@@ -191,11 +191,11 @@ func TestMalformed(t *testing.T) {
 	}
 	for _, into := range []any{nil, corev1.Pod{}, (*corev1.Pod)(nil), new(string), &own{}, &resource.Quantity{}} {
 		if protodecode.Decode(raw, into, nil) {
-			t.Errorf("%T was read", into)
+			t.Errorf("%T was decoded", into)
 		}
 	}
 	if protodecode.Decode([]byte("\x0a\x06\x0a\x01a\x0a\x01b"), &corev1.Pod{}, nil) {
-		t.Error("a field that comes twice was read")
+		t.Error("a duplicate field was decoded")
 	}
 }
 
@@ -229,21 +229,21 @@ func TestParts(t *testing.T) {
 	share := newShared()
 	read := func() (pod corev1.Pod) {
 		if !protodecode.Decode(raw, &pod, share) {
-			t.Fatal("is not read")
+			t.Fatal("was not decoded")
 		}
 		return pod
 	}
 	first, second, third, fourth := read(), read(), read(), read()
 	if &first.Spec.Containers[0] == &second.Spec.Containers[0] {
-		t.Error("what is there once is kept")
+		t.Error("parts that occur once are retained")
 	}
 	if &second.Spec.Containers[0] != &third.Spec.Containers[0] || third.Spec.SecurityContext != fourth.Spec.SecurityContext ||
 		reflect.ValueOf(third.Annotations).Pointer() != reflect.ValueOf(fourth.Annotations).Pointer() {
-		t.Error("what is alike is not shared")
+		t.Error("equal parts are not shared")
 	}
 	third.Spec.Containers = append(third.Spec.Containers, corev1.Container{Name: "more"})
 	if !reflect.DeepEqual(fourth, first) || len(read().Spec.Containers) != 2 {
-		t.Error("slices that are shared can grow into each other")
+		t.Error("appending to a shared slice changes another one")
 	}
 	// Equal bytes of different fields are not shared: limits are not requests.
 	for n := range 2000 { // more than the cache retains
@@ -256,7 +256,7 @@ func TestParts(t *testing.T) {
 		}
 		for range 2 { // the second time from the cache
 			if !same(t, reflect.TypeFor[corev1.Pod](), raw, share) {
-				t.Fatal("is not read")
+				t.Fatal("was not decoded")
 			}
 		}
 	}
@@ -268,7 +268,7 @@ func TestParts(t *testing.T) {
 	for range 4 {
 		var list corev1.PodList
 		if !protodecode.Decode(raw, &list, share) {
-			t.Fatal("is not read")
+			t.Fatal("was not decoded")
 		}
 		seen[&list.Items[0]] = true
 	}
@@ -344,7 +344,7 @@ func BenchmarkPod(b *testing.B) {
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				if !way.decode(raws[n%len(raws)], &corev1.Pod{}) {
-					b.Fatal("is not read")
+					b.Fatal("was not decoded")
 				}
 			}
 		})

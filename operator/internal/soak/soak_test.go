@@ -79,7 +79,7 @@ func TestSoak(t *testing.T) {
 }
 
 // The oracle detects incorrect reconcilers.
-func TestSoakFindsMistakes(t *testing.T) {
+func TestSoakDetectsErrors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		of   variant
 		want string

@@ -93,7 +93,7 @@ func TestRunsAfterThirtyDays(t *testing.T) {
 		env.Settle(t)
 		wantPhase(t, env, at, cnat.Pending)
 		if have := pods(t, env); len(have) != 0 {
-			t.Fatalf("a pod was made before the time: %v", have[0].Name)
+			t.Fatalf("a pod was created before the time: %v", have[0].Name)
 		}
 
 		time.Sleep(time.Hour)
@@ -271,7 +271,7 @@ func TestImpossibleTime(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		env.Settle(t)
 		if env.Get(t, at); at.ResourceVersion != version {
-			t.Fatalf("it was tried again: %+v", at.Status)
+			t.Fatalf("the command was retried: %+v", at.Status)
 		}
 		at.Spec.Schedule = in(-time.Hour)
 		if err := env.Client().Update(t.Context(), at); err != nil {

@@ -113,7 +113,7 @@ func TestInstaller(t *testing.T) {
 	}
 }
 
-func TestStaleFilesGo(t *testing.T) {
+func TestStaleFilesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	if err := (pack.Files{"a/b": []byte("1"), "c": []byte("2")}).Write(dir); err != nil {
 		t.Fatal(err)
