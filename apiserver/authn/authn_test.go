@@ -29,7 +29,7 @@ func TestTokenFile(t *testing.T) {
 	}
 	req := httptest.NewRequest("GET", "/", nil)
 	if _, ok, err := auth.AuthenticateRequest(req); ok || err != nil {
-		t.Errorf("no credentials are no error: %v %v", ok, err)
+		t.Errorf("a request without credentials: %v %v", ok, err)
 	}
 	req.Header.Set("Authorization", "Bearer secret")
 	resp, ok, err := auth.AuthenticateRequest(req)

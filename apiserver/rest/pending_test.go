@@ -50,7 +50,7 @@ func TestStalledWatch(t *testing.T) {
 			t.Errorf("ended after %s", took)
 		}
 		if took := given.at.Sub(start); took != watchdog.Patience {
-			t.Errorf("seats were given back after %s", took)
+			t.Errorf("seats were released after %s", took)
 		}
 		w.dog.Stop()
 		time.Sleep(time.Hour)

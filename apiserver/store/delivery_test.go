@@ -94,7 +94,7 @@ func TestAwaitDelivery(t *testing.T) {
 			t.Errorf("waited %s for a reader that does not read", d)
 		}
 		if d := waited(); d != slow {
-			t.Errorf("waited %s for readers that need %s, and one that was waited for in vain", d, slow)
+			t.Errorf("waited %s for readers that need %s, and one that timed out", d, slow)
 		}
 		for range 2 {
 			if _, _, err := stuck.Next(); err != nil {

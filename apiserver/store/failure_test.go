@@ -90,7 +90,7 @@ func TestWritesAreInvisibleUntilDurable(t *testing.T) {
 			t.Errorf("%d events up to %d before they are durable", len(events), revision)
 		}
 		if s.Snapshot().ByUID("uid-of-a") != nil {
-			t.Error("the index shows what is not durable")
+			t.Error("the index shows a write that is not durable")
 		}
 		ready := cursor.Ready()
 
@@ -172,7 +172,7 @@ func TestFailedAppendIsFinal(t *testing.T) {
 					t.Errorf("after reopening: %v", there)
 				}
 				if reopened.Snapshot().Get(thing("kept")) == nil {
-					t.Error("what was acknowledged is lost")
+					t.Error("an acknowledged write is lost")
 				}
 			})
 		})
@@ -358,7 +358,7 @@ func TestFullBackend(t *testing.T) {
 		time.Sleep(10*time.Second + time.Millisecond)
 		synctest.Wait()
 		if !errors.Is(s.Failed(), store.ErrFull) || b.asks.Load() != 10 {
-			t.Errorf("%v, asked %d times in ten seconds", s.Failed(), b.asks.Load())
+			t.Errorf("%v, %d checks for space in ten seconds", s.Failed(), b.asks.Load())
 		}
 		b.full.Store(false)
 		time.Sleep(time.Second)
@@ -370,7 +370,7 @@ func TestFullBackend(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if b.asks.Load() != 11 {
-			t.Errorf("asked %d times", b.asks.Load())
+			t.Errorf("%d checks for space", b.asks.Load())
 		}
 	})
 }

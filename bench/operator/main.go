@@ -27,7 +27,7 @@ var (
 	turns   = flag.Int("turns", 6, "how often reconciles are, and what came of each turn is compared; they vary more")
 	only    = flag.String("only", "", "one part: informers, handlers, queue, reconcile or idle")
 	on      = flag.String("on", "", "one server: kelson or kube-apiserver")
-	profile = flag.String("profile", "", "folder for profiles of ours: of the processor, and of what was allocated")
+	profile = flag.String("profile", "", "folder for CPU and allocation profiles of our side")
 )
 
 func main() {

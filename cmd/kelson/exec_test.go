@@ -92,7 +92,7 @@ func TestKubectlEntersContainers(t *testing.T) {
 			t.Errorf("the server ended with %d\n%s", code, s.stderr)
 		}
 		if err := cmd.Wait(); err == nil {
-			t.Error("the command went on without its server")
+			t.Error("the command continued without its server")
 		}
 	})
 }

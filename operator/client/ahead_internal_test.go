@@ -195,7 +195,7 @@ func TestListAheadOfTheBody(t *testing.T) {
 			}
 			synctest.Wait()
 			if had := s.had.Load(); had != 1+pagesHeld {
-				t.Errorf("%d pages were asked for", had)
+				t.Errorf("%d pages were requested", had)
 			}
 			cancel()
 		})

@@ -118,7 +118,7 @@ func TestListAhead(t *testing.T) {
 		check(t, all)
 		asked.take()
 	})
-	t.Run("a page that failed is asked for again", func(t *testing.T) {
+	t.Run("a failed page is requested again", func(t *testing.T) {
 		asked.down = 1
 		all, err := read(&corev1.Pod{})
 		must(t, err)

@@ -277,7 +277,7 @@ func TestProtobuf(t *testing.T) {
 		t.Errorf("get: %v %+v", err, got)
 	}
 	if accept := s.asked[len(s.asked)-1]; accept != "application/vnd.kubernetes.protobuf,application/json" {
-		t.Errorf("asked for %q", accept)
+		t.Errorf("requested %q", accept)
 	}
 	s.answer = &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "12", Continue: "more"}, Items: []corev1.Pod{*podOf("a"), *podOf("b")}}
 	list := &corev1.PodList{}

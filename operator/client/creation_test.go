@@ -146,7 +146,7 @@ func TestApplyOfNewStory(t *testing.T) {
 		must(t, err)
 		sent.want(t, sentApply)
 	})
-	t.Run("what is about an object that there was", func(t *testing.T) {
+	t.Run("an apply of an object that was deleted", func(t *testing.T) {
 		obj := configMap("was", map[string]string{"a": "1"})
 		obj.UID = "5b0f1bd4-8f4b-4b77-8f0d-0c0ffee0c0de"
 		if err := c.Apply(ctx, obj, isNew); !apierrors.IsConflict(err) {

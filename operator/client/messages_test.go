@@ -93,7 +93,7 @@ func TestMessagesStory(t *testing.T) {
 			t.Errorf("answer %v", obj)
 		}
 	})
-	t.Run("a server that knows less", func(t *testing.T) {
+	t.Run("an older server", func(t *testing.T) {
 		forget := func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 			if r.Header.Get("Content-Type") == messageType {
 				r = withoutImmutable(t, r)

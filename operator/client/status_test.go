@@ -166,7 +166,7 @@ func TestStatusPatchStory(t *testing.T) {
 		sent.want(t, sentPatch)
 		check(t, u, `{"keeper":"Ida","lit":true}`, `founder Update status {"f:status":{"f:lit":{}}}`, `other Update status {"f:status":{".":{},"f:keeper":{}}}`)
 	})
-	t.Run("with more than the type knows", func(t *testing.T) {
+	t.Run("with fields that the type lacks", func(t *testing.T) {
 		u := created(t, "more")
 		raw(c, u, `{"lit":true,"keeper":"Ida"}`)
 		sent.want(t, sentPatch)

@@ -122,7 +122,7 @@ func TestOutcomes(t *testing.T) {
 					t.Errorf("it logged %q, want %q", log, tt.logged)
 				}
 				if n := r.Queue().NumRequeues(named("a")); n != 0 {
-					t.Errorf("%d requeues are not forgotten", n)
+					t.Errorf("%d requeues were not reset", n)
 				}
 			})
 		})

@@ -93,13 +93,13 @@ func TestQueue(t *testing.T) {
 		"the deletion that was seen wins": {[]thing{a(1)}, func(q *queue) { q.Delete(a(2)); q.Replace(nil, "") }, "a Deleted2"},
 		"also when it comes later":        {[]thing{a(1)}, func(q *queue) { q.Replace(nil, ""); q.Delete(a(2)) }, "a Deleted2 initial"},
 		"deletion of the unknown":         {nil, func(q *queue) { q.Delete(a(1)) }, ""},
-		"replace tells what is missing": {[]thing{a(1), b(1)}, func(q *queue) { q.Replace([]thing{a(2)}, "") },
+		"replace reports missing objects": {[]thing{a(1), b(1)}, func(q *queue) { q.Replace([]thing{a(2)}, "") },
 			"a Replaced2 initial, b Deleted1? initial"},
-		"also of what only waits": {nil, func(q *queue) { q.Add(b(7)); q.Replace([]thing{a(2)}, "") }, "b Added7 Deleted7?, a Replaced2"},
-		"and of what is both":     {[]thing{b(1)}, func(q *queue) { q.Update(b(7)); q.Replace(nil, "") }, "b Updated7 Deleted7?"},
-		"resync":                  {[]thing{a(1), b(1)}, func(q *queue) { q.Update(a(2)); q.Resync() }, "a Updated2, b Sync1"},
-		"nothing to do":           {nil, func(q *queue) { q.Replace(nil, "") }, ""},
-		"initial":                 {nil, func(q *queue) { q.Replace([]thing{a(1), b(1)}, ""); q.Add(c(1)) }, "a Replaced1 initial, b Replaced1 initial, c Added1"},
+		"also of what only waits":      {nil, func(q *queue) { q.Add(b(7)); q.Replace([]thing{a(2)}, "") }, "b Added7 Deleted7?, a Replaced2"},
+		"and of objects that are both": {[]thing{b(1)}, func(q *queue) { q.Update(b(7)); q.Replace(nil, "") }, "b Updated7 Deleted7?"},
+		"resync":                       {[]thing{a(1), b(1)}, func(q *queue) { q.Update(a(2)); q.Resync() }, "a Updated2, b Sync1"},
+		"nothing to do":                {nil, func(q *queue) { q.Replace(nil, "") }, ""},
+		"initial":                      {nil, func(q *queue) { q.Replace([]thing{a(1), b(1)}, ""); q.Add(c(1)) }, "a Replaced1 initial, b Replaced1 initial, c Added1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q, k := newQueue()

@@ -77,7 +77,7 @@ func TestKept(t *testing.T) {
 				count := func(what string, want int64) {
 					t.Helper()
 					if got := asked.Swap(0); got != want {
-						t.Errorf("%s: asked %d times, want %d", what, got, want)
+						t.Errorf("%s: %d requests, want %d", what, got, want)
 					}
 				}
 				d := open(t, server, tt.cfg)
@@ -133,12 +133,12 @@ func TestFiles(t *testing.T) {
 		asked.Store(0)
 		names(t, open(t, server, cfg))
 		if got := asked.Load(); got != want {
-			t.Errorf("%s: asked %d times, want %d", what, got, want)
+			t.Errorf("%s: %d requests, want %d", what, got, want)
 		}
 	}
 	check("as they are", func(string) error { return nil }, 0)
 	check("broken", func(path string) error { return os.WriteFile(path, []byte("{"), 0o600) }, 4)
-	check("mended", func(string) error { return nil }, 0)
+	check("restored", func(string) error { return nil }, 0)
 	old := time.Now().Add(-2 * time.Hour)
 	check("old", func(path string) error { return os.Chtimes(path, old, old) }, 4)
 
@@ -164,12 +164,12 @@ func TestMapper(t *testing.T) {
 	asked.Store(0)
 	m := open(t, server, cfg).Mapper()
 	if mapping, err := m.RESTMapping(widget.GroupKind(), "v1"); err != nil || mapping.Resource.Resource != "widgets" || asked.Load() != 0 {
-		t.Errorf("%v %v, asked %d times", mapping, err, asked.Load())
+		t.Errorf("%v %v, %d requests", mapping, err, asked.Load())
 	}
 	gadget := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Gadget"}
 	server.AddKind(clienttest.Kind{GroupVersionKind: gadget, Resource: "gadgets", Namespaced: true})
 	if mapping, err := m.RESTMapping(gadget.GroupKind(), "v1"); err != nil || mapping.Resource.Resource != "gadgets" || asked.Load() != 1 {
-		t.Errorf("%v %v, asked %d times", mapping, err, asked.Load())
+		t.Errorf("%v %v, %d requests", mapping, err, asked.Load())
 	}
 	if _, err := m.RESTMapping(schema.GroupKind{Group: "example.com", Kind: "Nothing"}, "v1"); !meta.IsNoMatchError(err) {
 		t.Errorf("nothing: %v", err)

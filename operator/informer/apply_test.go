@@ -64,7 +64,7 @@ func TestApplyTwice(t *testing.T) { // RUN-04
 		w.must(w.direct.Update(t.Context(), labelled(changed, "3")))
 		synctest.Wait()
 		apply("2", client.FieldOwner("other"))
-		check("somebody changed it", 1)
+		check("another client changed it", 1)
 		w.must(w.client.Delete(t.Context(), first))
 		apply("2", client.FieldOwner("other"))
 		check("it was deleted", 1)

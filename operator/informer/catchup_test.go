@@ -126,7 +126,7 @@ func TestCatchUpCost(t *testing.T) {
 			if r.Method == http.MethodGet && r.URL.Query().Get("watch") == "" {
 				requests++
 				if !strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList") || r.URL.Query().Get("resourceVersion") != "" {
-					t.Errorf("asked %s, %v", r.URL, r.Header)
+					t.Errorf("requested %s, %v", r.URL, r.Header)
 				}
 			}
 			return false

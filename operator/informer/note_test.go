@@ -60,7 +60,7 @@ func TestNotes(t *testing.T) { // RUN-02
 		"outdated, unseen":                  {"outdated A5", "waits"},
 		"outdated, seen":                    {"see A5, outdated A5, see A7", "A7"},
 		"outdated, gone":                    {"see A5, outdated A5, see -A6", "nothing"},
-		"outdated what was written":         {"present A5, outdated A5", "waits"},
+		"outdated own write":                {"present A5, outdated A5", "waits"},
 		"outdated, but long followed":       {"see A8, outdated A5", "A8"},
 		// the server reports that it does not exist
 		"bookmark is enough": {"present A5, bookmark 5", "nothing"},

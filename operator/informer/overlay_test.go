@@ -547,7 +547,7 @@ func TestGivenAndShared(t *testing.T) { // RUN-04
 			t.Errorf("given: %p, want %p; a copy: %+v", in, given, of)
 		}
 		if _, in := shared("b", client.GetOptions{}); in == nil || in == client.Object(kept) || in.GetLabels()["v"] != "1" {
-			t.Errorf("not given: %p, and what was written is %p", in, kept)
+			t.Errorf("not given: %p, written %p", in, kept)
 		}
 		if _, in := shared("a", client.GetOptions{Live: true}); in != nil {
 			t.Errorf("from the server: %+v", in)
@@ -558,7 +558,7 @@ func TestGivenAndShared(t *testing.T) { // RUN-04
 			t.Errorf("given, after the watch: %p, want %p; a copy: %+v", in, given, of)
 		}
 		if _, in := shared("b", client.GetOptions{}); in == nil || in == client.Object(kept) || in.GetLabels()["v"] != "1" {
-			t.Errorf("not given, after the watch: %p, and what was written is %p", in, kept)
+			t.Errorf("not given, after the watch: %p, written %p", in, kept)
 		}
 		// Writes of others, and objects given away earlier, are distinguished from it.
 		others, err := client.Get[corev1.Pod](t.Context(), w.direct, client.KeyOf(given))

@@ -278,7 +278,7 @@ func (w *world) insist(random *rand.Rand, name string) {
 		readErr := w.client.Get(w.ctx, key, got)
 		list, listErr := client.List[corev1.Pod](w.ctx, w.client)
 		if listErr == nil && slices.ContainsFunc(list, func(l *corev1.Pod) bool { return l.Name == name && (gone || identityOf(l) == identityOf(p)) }) == gone {
-			w.t.Errorf("%s, step %d: the list has not what was written: gone %v, %s", name, step, gone, identityOf(p))
+			w.t.Errorf("%s, step %d: the list lacks the write: gone %v, %s", name, step, gone, identityOf(p))
 		}
 		switch {
 		case gone && readErr == nil:

@@ -78,7 +78,7 @@ func (w *world) write(random *rand.Rand, name string) {
 				err = w.client.Create(w.ctx, want)
 			}
 		case next == 2:
-			what = "update what was read"
+			what = "update after a read"
 			if want, err = client.Get[corev1.Pod](w.ctx, w.client, client.KeyOf(want)); err == nil {
 				err = w.client.Update(w.ctx, labelled(want, fmt.Sprint(step)))
 			}

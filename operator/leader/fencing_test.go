@@ -267,7 +267,7 @@ func fencing(t *testing.T, random *rand.Rand) {
 	join("last")
 	time.Sleep(2 * time.Minute)
 	if s.leader() == "" {
-		t.Error("there is no leader")
+		t.Error("no leader")
 	}
 	for _, m := range members {
 		m.cancel()

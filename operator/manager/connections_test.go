@@ -56,7 +56,7 @@ func TestConnectionsAreReleased(t *testing.T) {
 		for _, s := range servers {
 			_, err := f.Engage("east", &rest.Config{Host: s.URL})
 			must(t, err)
-			eventually(t, "the cluster is not asked", func() bool {
+			eventually(t, "no request to the cluster", func() bool {
 				if _, ok := asked.LoadAndDelete("silent"); ok {
 					return true
 				}

@@ -199,7 +199,7 @@ func TestMissingPermission(t *testing.T) {
 		_, body := get(t, r.HealthHandler(), "/readyz")
 		for what, text := range map[string]string{"/readyz": body, "log": log.String()} {
 			if !strings.Contains(text, "configmaps") || !strings.Contains(text, "is missing (grant list and watch by a ClusterRoleBinding)") {
-				t.Errorf("%s does not name what is missing: %s", what, text)
+				t.Errorf("%s does not name the missing permission: %s", what, text)
 			}
 		}
 		if err := <-r.err; err == nil || !strings.Contains(err.Error(), "configmaps is missing") {

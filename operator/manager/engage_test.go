@@ -203,7 +203,7 @@ func TestDisengage(t *testing.T) {
 		}
 		synctest.Wait()
 		if s := f.controller.Queue().Stats(); s.Waiting+s.Ready+s.Running != 0 {
-			t.Errorf("%+v is in the queue: what was interrupted is not tried again", s)
+			t.Errorf("%+v is in the queue: interrupted reconciles must not be retried", s)
 		}
 		failing := reconcile.Request{Cluster: "east", NamespacedName: client.Key{Namespace: "default", Name: "failing"}}
 		if n := f.controller.Queue().NumRequeues(failing); n != 0 {
@@ -321,7 +321,7 @@ func TestEngageAgain(t *testing.T) {
 			}
 		}
 		if s := f.controller.Queue().Stats(); s.Waiting != 1 {
-			t.Errorf("%+v is in the queue: want what the second cluster asked for", s)
+			t.Errorf("%+v is in the queue, want the requests of the second cluster", s)
 		}
 		if got := f.log.with("level=ERROR"); len(got) != 0 {
 			t.Errorf("%q", got)

@@ -65,7 +65,7 @@ func TestLoops(t *testing.T) {
 			want: []string{"ConfigMap default/it", "data.n", "of test"},
 		},
 		{
-			name: "somebody else undoes it",
+			name: "another writer reverts it",
 			reconcile: func(ctx context.Context, c client.Client, key client.Key) (reconcile.Result, error) {
 				return reconcile.Result{}, update(ctx, c, key, set("side", "ours"))
 			},
@@ -75,7 +75,7 @@ func TestLoops(t *testing.T) {
 			want: []string{"ConfigMap default/it", `data.side ("`, "theirs"},
 		},
 		{
-			name: "it keeps up with somebody else",
+			name: "it follows another writer",
 			reconcile: func(ctx context.Context, c client.Client, key client.Key) (reconcile.Result, error) {
 				return reconcile.Result{}, update(ctx, c, key, func(cm *corev1.ConfigMap) bool { return set("seen", cm.Data["spec"])(cm) })
 			},

@@ -90,7 +90,7 @@ func TestSecureMetrics(t *testing.T) {
 	}
 	before := server.asked.Load()
 	if code, _ := get("prometheus"); code != 200 || server.asked.Load() != before {
-		t.Errorf("%d; asked again after a moment", code)
+		t.Errorf("%d after a repeated request", code)
 	}
 	cancel()
 	must(t, <-ended)

@@ -191,7 +191,7 @@ func TestReportsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ env, want string }{
-		{"KELSON=", "there is no kelson: set KELSON to the path of the binary, or put it in PATH"},
+		{"KELSON=", "no kelson binary: set KELSON to the path of the binary, or put it in PATH"},
 		{"KELSON=/nowhere/kelson", "/nowhere/kelson"},
 		{"KELSON=" + notKelson, "unknown flag: --planes"},
 	} {

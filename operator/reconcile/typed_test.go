@@ -378,7 +378,7 @@ func TestRetryOnConflict(t *testing.T) {
 		{"at once", []error{nil}, nil, 0},
 		{"third time", []error{conflict, conflict, nil}, nil, 30 * time.Millisecond},
 		{"other error", []error{conflict, errors.ErrUnsupported}, errors.ErrUnsupported, 10 * time.Millisecond},
-		{"in vain", []error{conflict, conflict, conflict, conflict, conflict}, conflict, 150 * time.Millisecond},
+		{"conflicts until the end", []error{conflict, conflict, conflict, conflict, conflict}, conflict, 150 * time.Millisecond},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -60,7 +60,7 @@ func TestBundleIsKept(t *testing.T) {
 	}
 	kept, err := decodeBundle(data)
 	if err != nil || !kept.equal(b) {
-		t.Fatalf("%v: another bundle came back", err)
+		t.Fatalf("%v: the bundle changed", err)
 	}
 	if again, err := kept.renewed(now, []string{"a.example.com"}, time.Hour); err != nil || again != kept {
 		t.Errorf("%v: renewed without need", err)

@@ -44,7 +44,7 @@ func TestDrop(t *testing.T) {
 		q.AddAfter("west/later", "", 2*time.Hour)
 		q.Add("west/ready", "")
 		if n := q.Drop(of("east/")); n != 4 {
-			t.Errorf("%d were dropped, want 4: what is ready, for later, failed, and added again", n)
+			t.Errorf("%d were dropped, want 4: ready, delayed, failed, and added again", n)
 		}
 		if s := q.Stats(); s.Ready != 1 || s.Waiting != 2 || s.Running != 2 {
 			t.Errorf("%+v is left", s)

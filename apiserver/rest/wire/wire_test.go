@@ -211,6 +211,6 @@ func TestStatus(t *testing.T) {
 	w := httptest.NewRecorder()
 	Error(w, req, apierrors.NewTooManyRequests("later", 7))
 	if w.Code != 429 || w.Header().Get("Retry-After") != "7" || w.Header().Get("Content-Type") != "application/json" {
-		t.Errorf("an error is said in JSON if need be: %d %v", w.Code, w.Header())
+		t.Errorf("an error without a supported media type must be JSON: %d %v", w.Code, w.Header())
 	}
 }

@@ -80,7 +80,7 @@ func FuzzDirectory(f *testing.F) {
 			t.Fatalf("after a write: %v", err)
 		}
 		if s.Snapshot().Get(op.Key) == nil {
-			t.Error("what was written is lost")
+			t.Error("a write is lost")
 		}
 		s.Close()
 	})

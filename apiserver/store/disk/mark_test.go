@@ -152,7 +152,7 @@ func TestMarkOfAnOpenStore(t *testing.T) {
 			return
 		}
 	}
-	t.Error("there is no mark")
+	t.Error("the mark is missing")
 }
 
 // A damaged mark is ignored.

@@ -102,7 +102,7 @@ func TestNoPlaintextOnDisk(t *testing.T) {
 			}
 			put(t, s, "configmaps", "shown", plain)
 			if !strings.Contains(onDisk(t, dir), plain) {
-				t.Error("what is not named is plain")
+				t.Error("a resource that is not named is not encrypted")
 			}
 			if err := s.Close(); err != nil {
 				t.Fatal(err)

@@ -78,7 +78,7 @@ func TestShared(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if sn, err := b.Fresh(ctx); err == nil {
-		t.Errorf("a state at %d is said to be whole", sn.Revision())
+		t.Errorf("a state at %d counts as complete", sn.Revision())
 	}
 	if _, err := openShared(log, lacking); err == nil || !strings.Contains(err.Error(), "secrets lab/hidden") {
 		t.Errorf("opened without the key: %v", err)

@@ -267,7 +267,7 @@ func (w *world) verify(t *testing.T) {
 			if op.Data != nil {
 				state[op.Key] = obj
 				if payload(t, obj) != c.payloads[i] {
-					t.Errorf("revision %d is not what was written", revision)
+					t.Errorf("revision %d differs from the write", revision)
 				}
 			}
 			events = append(events, e)

@@ -108,7 +108,7 @@ func testIndexes(t *testing.T, s *store.Store) {
 	commit(t, s, store.Op{Key: key("b"), Expect: store.AnyRevision})
 	want("o1", "")
 	if s.Snapshot().ByUID("ub") != nil {
-		t.Error("the index finds what was deleted")
+		t.Error("the index finds a deleted object")
 	}
 	want("", "")
 }

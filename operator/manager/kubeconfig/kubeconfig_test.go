@@ -138,7 +138,7 @@ func TestFromSecrets(t *testing.T) {
 		expect("a kubeconfig that is none")
 		broken.Data = secret("west", "http://two", `{}`).Data
 		must(t, own.Update(t.Context(), broken))
-		expect("and is mended", "west:on-two")
+		expect("and is corrected", "west:on-two")
 
 		east.Data = nil
 		must(t, own.Update(t.Context(), east))

@@ -57,7 +57,7 @@ func story(t *testing.T, c client.Client, settle func(check func() error)) {
 	forHost := func(host string, port int32) func(*networkingv1.Ingress) error {
 		return func(found *networkingv1.Ingress) error {
 			if found == nil {
-				return errors.New("there is no Ingress")
+				return errors.New("the Ingress does not exist")
 			}
 			backend := found.Spec.Rules[0].HTTP.Paths[0].Backend.Service
 			if found.Spec.Rules[0].Host != host || backend.Name != "web" || backend.Port.Number != port {
@@ -107,7 +107,7 @@ func story(t *testing.T, c client.Client, settle func(check func() error)) {
 	change(func(s *corev1.Service) { s.Annotations = map[string]string{controller.Annotation: ""} })
 	ingress(func(found *networkingv1.Ingress) error {
 		if found == nil || found.Spec.DefaultBackend == nil {
-			return errors.New("the stranger's Ingress is gone")
+			return errors.New("the other client's Ingress is gone")
 		}
 		return nil
 	})
