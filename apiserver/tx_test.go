@@ -56,7 +56,7 @@ func TestAdmission(t *testing.T) {
 	}
 	again, err := in.Apply(ctx, "a", newPizza(t, "a", `{}`), metav1.ApplyOptions{FieldManager: "none"})
 	if err != nil || again.GetResourceVersion() != same.GetResourceVersion() {
-		t.Errorf("a write that changes nothing: %v, revisions %s and %s", err, same.GetResourceVersion(), again.GetResourceVersion())
+		t.Errorf("a write without changes: %v, revisions %s and %s", err, same.GetResourceVersion(), again.GetResourceVersion())
 	}
 	if _, err := in.Create(ctx, newPizza(t, "field", spec), metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("field error: %v", err)
@@ -188,7 +188,7 @@ func TestNoPizzaWithoutTopping(t *testing.T) {
 			all.Wait()
 			for _, want := range []string{"topping ", "no topping ", "no topping Forbidden", "pizza ", "pizza NotFound", "no pizza "} {
 				if _, seen := outcomes.Load(want); !seen {
-					t.Errorf("no outcome %q: the test did not test it", want)
+					t.Errorf("no outcome %q: the test did not exercise it", want)
 				}
 			}
 		})

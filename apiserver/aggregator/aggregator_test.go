@@ -116,7 +116,7 @@ func TestConcurrentChanges(t *testing.T) {
 		clients.Wait()
 		synctest.Wait()
 		if a.Discovery() != nil || a.OpenAPI() != nil {
-			t.Error("documents of backends that are gone")
+			t.Error("documents of removed backends")
 		}
 		cancel()
 		if err := <-ended; err != nil {

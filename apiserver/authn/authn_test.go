@@ -38,7 +38,7 @@ func TestTokenFile(t *testing.T) {
 	}
 	req.Header.Set("Authorization", "Bearer wrong")
 	if _, ok, err := auth.AuthenticateRequest(req); ok || err == nil {
-		t.Errorf("a wrong token is an error: %v %v", ok, err)
+		t.Errorf("an invalid token: %v %v", ok, err)
 	}
 	if _, err := authn.New(t.Context(), authn.Config{TokenFile: file + "x"}); err == nil {
 		t.Error("no such file")

@@ -49,7 +49,7 @@ func TestPace(t *testing.T) {
 		p.sent()
 		close(done)
 		if p.wait(done) {
-			t.Error("it waits for a client that is gone")
+			t.Error("Close waits for a disconnected client")
 		}
 		p.end()
 	})

@@ -194,7 +194,7 @@ func TestContextEndsInQueueAndInBackend(t *testing.T) {
 		synctest.Wait()
 		taken.want(t, true, nil)
 		if sn := s.Snapshot(); sn.Get(thing("taken")) == nil || sn.Get(thing("queued")) != nil {
-			t.Errorf("revision %d has the wrong things", sn.Revision())
+			t.Errorf("revision %d has the wrong objects", sn.Revision())
 		}
 		if got := b.Appends(); got != 1 {
 			t.Errorf("%d appends", got)

@@ -112,13 +112,13 @@ func TestManyWatchers(t *testing.T) {
 		if a.tooLate {
 			tooLate++
 		} else if len(a.sums) != len(longest) {
-			t.Fatalf("watcher %d saw %d events, and heard of no more", i, len(a.sums))
+			t.Fatalf("watcher %d saw %d events and waits for more", i, len(a.sums))
 		}
 		if n := len(a.sums); n > 0 && a.sums[n-1] != longest[n-1] {
 			t.Fatalf("watcher %d saw other events, or in another order", i)
 		}
 	}
 	if tooLate < watchers/10 {
-		t.Errorf("%d watchers were told that they are too late, want those that slept at least", tooLate)
+		t.Errorf("%d watchers got an error for lost events, want at least those that slept", tooLate)
 	}
 }

@@ -228,6 +228,6 @@ func TestFastCreatesOfConfigMaps(t *testing.T) {
 		}
 	}
 	if passed < 50 {
-		t.Errorf("only %d of random ones are sound", passed)
+		t.Errorf("only %d random documents are valid", passed)
 	}
 }

@@ -276,7 +276,7 @@ func TestAvailability(t *testing.T) {
 				synctest.Wait()
 				c.wantAvailable(wardleName, "False", "FailedDiscoveryCheck", "connection refused")
 				if found := find(c); found.Freshness != apidiscoveryv2.DiscoveryFreshnessStale || len(found.Resources) != 1 {
-					t.Errorf("discovery of a backend that is gone: %+v", found)
+					t.Errorf("discovery of a removed backend: %+v", found)
 				}
 				c.listen(address, "wardle.default.svc", good)
 				time.Sleep(31 * time.Second)

@@ -130,7 +130,7 @@ func TestLocalAPIServicesAfterRestarts(t *testing.T) {
 				t.Errorf("%q %q", got["v1.batch"], got["v1.policy"])
 			}
 			if _, ok := got["v1.gone.example.com"]; ok {
-				t.Error("an APIService of a group version that is not served any more is still there")
+				t.Error("an APIService of a group version that is no longer served still exists")
 			}
 			for name, want := range map[string]string{"v1.apps": `"groupPriorityMinimum":17800`, "v1.policy": `"groupPriorityMinimum":5,`} {
 				if _, answer := ask(t, plane, root, "GET", apiServicesPath+"/"+name, ""); !strings.Contains(answer, want) || strings.Contains(answer, `"service"`) {

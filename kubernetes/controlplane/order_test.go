@@ -136,7 +136,7 @@ func TestEventsPrecedeResponses(t *testing.T) {
 	c.read(c.send("GET", "/api/v1/namespaces/"+fmt.Sprint("order-", rounds-1), ""), true)
 	t.Logf("%d rounds: %d events after the response, %d inversions", rounds, late, inversions)
 	if late > 0 || inversions > 0 || children != rounds {
-		t.Errorf("of %d rounds, %d events of a namespace came after its response, and %d after that of an object in it; %d such objects were seen", rounds, late, inversions, children)
+		t.Errorf("in %d rounds, %d events of a namespace came after its response, and %d after the response for an object in it; %d such objects were seen", rounds, late, inversions, children)
 	}
 }
 

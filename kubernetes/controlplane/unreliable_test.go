@@ -213,7 +213,7 @@ func TestUnreliableAuthorizationWebhook(t *testing.T) {
 	s.othersAreServed(t, "the authorization webhook hangs")
 	r.set(says(http.StatusOK, `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":true}}`))
 	if got := s.code(t.Context(), eve, "GET", secrets+"/allowed", "", nil); got != http.StatusNotFound {
-		t.Errorf("a true answer: %d, want 404 for a Secret that is not there", got)
+		t.Errorf("a correct response: %d, want 404 for a missing Secret", got)
 	}
 }
 

@@ -92,7 +92,7 @@ func TestEventRateLimit(t *testing.T) {
 	cfg.Admission.Plugins = map[string][]byte{"EventRateLimit": []byte("apiVersion: eventratelimit.admission.k8s.io/v1alpha1\nkind: Configuration\n")}
 	if cp, err := controlplane.Start(t.Context(), cfg); err == nil {
 		cp.Stop()
-		t.Error("a configuration without limits was taken")
+		t.Error("a configuration without limits was accepted")
 	}
 }
 

@@ -248,6 +248,6 @@ func TestRestore(t *testing.T) {
 	}
 	again, err := to.Commit(t.Context(), store.Op{Key: crashKey(50, 0, ""), Data: []byte(`{"metadata":{}}`)})
 	if err != nil || again[0].Revision <= later[0].Revision {
-		t.Errorf("a revision is given again: %v, %v", again, err)
+		t.Errorf("a revision is assigned again: %v, %v", again, err)
 	}
 }

@@ -43,7 +43,7 @@ func kept(t *testing.T, log *storetest.Log, resource, name string) (value string
 }
 
 // All servers encrypt and decrypt the values of a shared log. A server without the key reports that
-// and serves nothing wrong. API-13
+// it lacks the key, and never serves a wrong state. API-13
 func TestShared(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "encryption.yaml")
 	config(t, file, "secrets", "aesgcm:key1", "identity")
@@ -70,7 +70,7 @@ func TestShared(t *testing.T) {
 		t.Errorf("the log has %q", value)
 	}
 	if !holds(t, a, "secrets", "hidden") {
-		t.Error("who wrote it can't read it")
+		t.Error("the server that wrote it cannot read it")
 	}
 
 	// b stays at the state before the value that it cannot read, and reports that it does not have

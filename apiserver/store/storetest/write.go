@@ -39,10 +39,10 @@ func testWrite(t *testing.T, s *store.Store) {
 		}
 	}
 	if s.Snapshot().Get(key("a")) != nil {
-		t.Error("deleted, but still there")
+		t.Error("deleted, but it still exists")
 	}
 	if objs, err := s.Commit(context.Background()); objs != nil || err != nil {
-		t.Errorf("nothing to write gave %v, %v", objs, err)
+		t.Errorf("an empty unit returned %v, %v", objs, err)
 	}
 }
 
