@@ -65,7 +65,7 @@ func TestStalledWatch(t *testing.T) {
 	})
 }
 
-// Small frames are combined in small buffers, or in a large one if it is in use already.
+// Frames are combined in small buffers, and in large ones while fewer than largeBuffers are in use.
 func TestPending(t *testing.T) {
 	var all []*pending
 	frame := make([]byte, 10<<10)
