@@ -218,7 +218,7 @@ func TestStatusWithoutTable(t *testing.T) {
 			t.Errorf("table of d%s: %d, want %d", view, got.Code, code)
 		}
 	}
-	if got := s.send("GET", path+"/d/status", "", table, "application/json"); got.Code != 200 || !strings.Contains(got.Body.String(), `"kind":"DeviceTaintRule"`) {
+	if got := s.send("GET", path+"/d/status", "", table+",application/json"); got.Code != 200 || !strings.Contains(got.Body.String(), `"kind":"DeviceTaintRule"`) {
 		t.Errorf("status as JSON: %d %s", got.Code, got.Body)
 	}
 }
