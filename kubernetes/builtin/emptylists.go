@@ -47,8 +47,8 @@ func nullEmptyLists(data []byte) []byte {
 	return append(out, data[from:]...)
 }
 
-// withoutEmptyLists returns a copy of an object in which empty lists are missing, except in raw JSON
-// from clients and in byte slices.
+// withoutEmptyLists returns a copy of an object in which empty lists are missing, except in raw
+// JSON from clients and in byte slices.
 func withoutEmptyLists(obj runtime.Object) runtime.Object {
 	obj = obj.DeepCopyObject()
 	dropEmptyLists(reflect.ValueOf(obj).Elem())

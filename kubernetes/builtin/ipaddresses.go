@@ -19,6 +19,9 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
+// AddressManager is the value of the label that marks the IPAddresses of Services.
+const AddressManager = ipallocator.ControllerName
+
 // ipAddressFields are the managed fields of an IPAddress as kube-apiserver creates it.
 const ipAddressFields = `{"f:metadata":{"f:labels":{".":{},"f:ipaddress.kubernetes.io/ip-family":{},"f:ipaddress.kubernetes.io/managed-by":{}}},` +
 	`"f:spec":{"f:parentRef":{".":{},"f:name":{},"f:namespace":{},"f:resource":{}}}}`
@@ -29,7 +32,7 @@ func NewIPAddress(address netip.Addr, namespace, service string) *networkingv1.I
 		TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "IPAddress"},
 		ObjectMeta: metav1.ObjectMeta{Name: address.String(), Labels: map[string]string{
 			networkingv1.LabelIPAddressFamily: string(family(address)),
-			networkingv1.LabelManagedBy:       ipallocator.ControllerName,
+			networkingv1.LabelManagedBy:       AddressManager,
 		}},
 		Spec: networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Resource: "services", Namespace: namespace, Name: service}},
 	}

@@ -28,9 +28,9 @@ const (
 	serviceCIDRManager = "kubernetes-service-cidr-controller"
 )
 
-// defaultServiceCIDR creates the ServiceCIDR "kubernetes" with the configured ranges, which is ready
-// at once, and adds a second range to an existing one. Like kube-apiserver, it keeps an existing one
-// with other ranges: Services get their addresses from it, whatever is configured.
+// defaultServiceCIDR creates the ServiceCIDR "kubernetes" with the configured ranges, which is
+// ready at once, and adds a second range to an existing one. Like kube-apiserver, it keeps an
+// existing one with other ranges: Services get their addresses from it, whatever is configured.
 func defaultServiceCIDR(ctx context.Context, state *store.Snapshot, served *resource.Set, transport http.RoundTripper, serviceRange string, log *slog.Logger) error {
 	if !served.Serves(networkingv1.SchemeGroupVersion.WithResource("servicecidrs"), "") {
 		return nil

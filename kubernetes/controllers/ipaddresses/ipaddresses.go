@@ -1,5 +1,6 @@
-// Package ipaddresses repairs IPAddresses: each cluster IP of a Service has an IPAddress that refers
-// to the Service, and each IPAddress of the service allocator refers to a Service with the address.
+// Package ipaddresses repairs IPAddresses: each cluster IP of a Service has an IPAddress that
+// refers to the Service, and each IPAddress of the service allocator refers to a Service with the
+// address.
 //
 // Writes of Services keep both in step. The controller is for IPAddresses that users delete or
 // change, and for states that were written without IPAddresses. It uses the Events of Kubernetes'
@@ -18,7 +19,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
@@ -134,7 +134,7 @@ func (c *Controller) sync(ctx context.Context, key pair) (time.Duration, error) 
 	if svc := holder(sn, key); svc != nil {
 		return 0, c.ensure(ctx, sn, svc, ip, key)
 	}
-	if ip == nil || parent(ip) != key.service || ip.Labels[networkingv1.LabelManagedBy] != ipallocator.ControllerName {
+	if ip == nil || parent(ip) != key.service || ip.Labels[networkingv1.LabelManagedBy] != builtin.AddressManager {
 		return 0, nil // nothing, another pair's matter, or the object of a client
 	}
 	return c.release(ctx, sn, ip, key)
@@ -162,7 +162,7 @@ func (c *Controller) ensure(ctx context.Context, sn *store.Snapshot, svc *corev1
 		c.recorder.Eventf(svc, corev1.EventTypeWarning, "ClusterIPNotAllocated", "Cluster IP [%s]: %s is not allocated; repairing", family, key.address)
 		return c.create(ctx, want)
 	case parent(ip) == key.service:
-		if ip.Labels[networkingv1.LabelIPAddressFamily] == family && ip.Labels[networkingv1.LabelManagedBy] == ipallocator.ControllerName {
+		if ip.Labels[networkingv1.LabelIPAddressFamily] == family && ip.Labels[networkingv1.LabelManagedBy] == builtin.AddressManager {
 			return nil
 		}
 	case holder(sn, pair{key.address, parent(ip)}) != nil:

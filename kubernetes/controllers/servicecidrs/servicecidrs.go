@@ -18,10 +18,10 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/controllers/follow"
 	"kelson.dev/operator/client"
 )
@@ -137,7 +137,7 @@ func (c *Controller) needed(cidr *networkingv1.ServiceCIDR, others map[string]*n
 		rest = append(rest, prefixes(other)...)
 	}
 	for address, err := range derived.List[networkingv1.IPAddress](c.cfg.Store.Snapshot(), addresses, "") {
-		if err != nil || address.Labels[networkingv1.LabelManagedBy] != ipallocator.ControllerName {
+		if err != nil || address.Labels[networkingv1.LabelManagedBy] != builtin.AddressManager {
 			continue
 		}
 		ip, err := netip.ParseAddr(address.Name)
