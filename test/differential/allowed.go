@@ -44,7 +44,9 @@ func allowances() []*allowance {
 		{stream: flowSchemas, where: `body.*(status\.conditions|metadata\.managedFields|metadata\.resourceVersion|cells\[\]).*`, why: dangling, chance: true},
 		{stream: flowSchemas, where: `body\..*message`, peer: `kind[\\]*":[\\]*"(FlowSchema|Nothing)`, why: dangling, chance: true},
 		{stream: flowSchemas, label: "status update bad conditions", where: `status|body(\..*)?`, peer: `^(409( .*)?|Conflict|flowschemas|\(absent\)|Operation cannot be fulfilled .*)$`,
-			why: "kube-apiserver's flow control writes a FlowSchema's status concurrently, so the update conflicts", chance: true},
+			why: "flow control writes a FlowSchema's status concurrently, on either server, so the update conflicts", chance: true},
+		{stream: flowSchemas, label: "status update bad conditions", where: `status|body(\..*)?`, kelson: `^(409( .*)?|Conflict|flowschemas|\(absent\)|Operation cannot be fulfilled .*)$`,
+			why: "flow control writes a FlowSchema's status concurrently, on either server, so the update conflicts", chance: true},
 		{stream: "generated/.*", label: "(generated|mutated) apply", where: `body\.message`,
 			peer: `^failed to create typed patch object .*: (?s:.*)field not declared in schema`, kelson: `^failed to create typed patch object .*: (?s:.*)field not declared in schema`,
 			why: "the merge library stops at the first unknown field of a map, whose order is random, so the number of errors is random", chance: true},
@@ -53,8 +55,6 @@ func allowances() []*allowance {
 		{stream: flowSchemas, label: "delete right preconditions", where: "status", peer: `^409 .*does not match the ResourceVersion in record`, why: dangling, chance: true},
 		{stream: flowSchemas, label: "delete again", where: "status", peer: "^200", kelson: "^404", why: dangling, chance: true},
 		{stream: "v1/persistentvolumeclaims", label: "watch from .*", where: `body\(length\)`, why: claimed, chance: true},
-		{stream: "v1/services", where: `body\.(message|details\..*)`, peer: `failed to allocate IP: IPAddress\.networking\.k8s\.io .* is invalid: spec\.parentRef\.name: Required value`,
-			why: "kube-apiserver stores addresses as IPAddresses, and detects a missing name of a Service there first"},
 		{stream: "v1/persistentvolumeclaims", label: `(status )?(update|patch|apply).*`, where: `body\.metadata\.resourceVersion`, peer: `^newer`, kelson: `^the same`, why: claimed},
 		{stream: "documents/openapi", where: `body\.definitions\..*\.v\d+(alpha|beta)\d+\..*`, peer: `^\(absent\)$`,
 			why: "the OpenAPI v2 document also defines types of versions that are not served"},
@@ -88,7 +88,5 @@ func allowances() []*allowance {
 			why: "an invalid body for the scale of a custom kind gets a specific error; kube-apiserver returns an internal decoder error"},
 		{stream: "admissionregistration.k8s.io/v1/validatingadmissionpolicies", label: "status apply missing",
 			why: "an apply to the status of a missing policy gets 404; kube-apiserver would create the policy"},
-		{stream: `networking\.k8s\.io/v1/servicecidrs`, label: `list slash|list page limit=1`, where: `body\.(items\[kubernetes\]|items\[.*-a\]|metadata\.continue)`,
-			why: "addresses of Services come from the range in the server's flags, for which no ServiceCIDR is created"},
 	}
 }
