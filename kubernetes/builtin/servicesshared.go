@@ -58,7 +58,7 @@ func (s *services) allocateShared(ctx context.Context, svc, old *core.Service, d
 	return ops, nil
 }
 
-// mark updates the allocator with the ports of the Services in a snapshot. The caller holds mu.
+// mark updates the allocator of ports to what the Services of a snapshot hold. The caller holds mu.
 func (s *services) mark(sn *store.Snapshot) error {
 	held := map[int]bool{}
 	for svc, err := range derived.List[corev1.Service](sn, "services", "") {

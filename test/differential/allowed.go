@@ -64,8 +64,6 @@ func allowances() []*allowance {
 			why: "the index of OpenAPI documents has an ETag and supports compression"},
 		{stream: "custom/plain/instances", label: `(patch status|get( in v1)?|update) ?(\{"spec":\{"(any":null|pod":\{.*\})\}\})?`, where: `body\.metadata\.resourceVersion`,
 			peer: `^newer`, kelson: `^the same`, why: "a null that the schema does not allow is dropped before it is stored; kube-apiserver stores it, does not return it, and drops it with the next write"},
-		{stream: "generated/resource.k8s.io/.*", where: `body\.(spec\.)?spec\.devices\.requests`, peer: `^null$`, kelson: `^\[\]$`,
-			why: "a list that a client sends empty reads null from kube-apiserver; objects that can contain raw JSON keep it", chance: true},
 		{stream: "documents/(openapi|paths)|custom/.*", label: `.*openapi.*`, where: `header Vary`, peer: `^Accept$`, kelson: `^Accept \| Accept-Encoding$`,
 			why: "OpenAPI v3 documents support compression"},
 		{stream: "documents/paths", label: `.* (/debug/.*|/statusz|/flagz|/configz|/logs|/metrics/slis|/index.html|/debug/pprof/?)`, why: "diagnostic pages that are not served"},
