@@ -52,7 +52,7 @@ var forbidden = []struct {
 	// Within the engine: serving, filters, verbs, kinds, store.
 	{from: "kelson.dev/apiserver/...", to: "kelson.dev/apiserver", but: []string{"kelson.dev/apiserver", "kelson.dev/apiserver/apiservertest"},
 		why: "the library for custom API servers is above the engine's packages"},
-	{from: "kelson.dev/kubernetes/...", to: "kelson.dev/apiserver", why: "the control plane composes the engine itself"},
+	{from: "kelson.dev/kubernetes/...", to: "kelson.dev/apiserver", tests: true, why: "the control plane composes the engine itself"},
 	{from: "kelson.dev/apiserver/store/...", to: "kelson.dev/apiserver/resource", why: "the store handles bytes and heads, not kinds"},
 	{from: "kelson.dev/apiserver/store/...", to: "kelson.dev/apiserver/rest/...", why: "the store is below the verbs"},
 	{from: "kelson.dev/apiserver/store/...", to: "kelson.dev/apiserver/filters/...", why: "the store is below the pipeline"},
@@ -72,8 +72,9 @@ var forbidden = []struct {
 		why: "upstream does not support it as a library: a version bump must touch one folder"},
 	{from: "kelson.dev/kubernetes/...", to: "k8s.io/kubernetes/...", but: []string{
 		"kelson.dev/kubernetes/authorizers", "kelson.dev/kubernetes/bootstrappolicy", "kelson.dev/kubernetes/builtin/...",
-		"kelson.dev/kubernetes/controllers/certificates", "kelson.dev/kubernetes/controllers/workloads", "kelson.dev/kubernetes/openapispec/generate",
-		"kelson.dev/kubernetes/plugins/...", "kelson.dev/kubernetes/quota", "kelson.dev/kubernetes/tokens"}, tests: true,
+		"kelson.dev/kubernetes/controllers/certificates", "kelson.dev/kubernetes/controllers/workloads", "kelson.dev/kubernetes/controlplane",
+		"kelson.dev/kubernetes/openapispec/generate",
+		"kelson.dev/kubernetes/plugins/...", "kelson.dev/kubernetes/quota", "kelson.dev/kubernetes/scheduler", "kelson.dev/kubernetes/tokens"}, tests: true,
 		why: "upstream does not support it as a library: a version bump must touch few packages"},
 
 	// Everywhere.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -86,6 +87,74 @@ func TestWideComments(t *testing.T) {
 	} {
 		if got := len(wideComments([]byte("package p\n" + src + "\n"))); got != want {
 			t.Errorf("%q: %d wide comments, want %d", src, got, want)
+		}
+	}
+}
+
+// generatedDocs lists documents that commands write: their tests compare whole texts.
+var generatedDocs = []string{
+	"docs/internals/benchmarks.md", "docs/internals/conformance.md", "docs/internals/differential.md",
+	"docs/reference/commands.md", "docs/reference/flags.md", "docs/reference/generators.md", "docs/reference/markers.md",
+	"docs/reference/security.md", "toolchain/scaffold/_former/", "toolchain/scaffold/_template/", "test/generators/",
+}
+
+// TestMarkdownWidth rejects lines of text in Markdown that are wider than maxColumns. Tables, code,
+// lines with links and generated documents may be wider.
+func TestMarkdownWidth(t *testing.T) {
+	out, err := exec.Command("git", "ls-files", "*.md").Output()
+	if err != nil {
+		t.Skip("needs a git checkout: ", err)
+	}
+	for name := range strings.FieldsSeq(string(out)) {
+		if slices.ContainsFunc(generatedDocs, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if os.IsNotExist(err) {
+			continue // removed, but not committed
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range wideText(string(text)) {
+			t.Errorf("%s:%d: wrap the text at %d columns", name, line, maxColumns)
+		}
+	}
+}
+
+// wideText returns the numbers of the lines of a Markdown document that are too wide.
+func wideText(text string) (wide []int) {
+	code := false
+	for i, line := range strings.Split(text, "\n") {
+		trimmed := strings.TrimSpace(line)
+		if strings.HasPrefix(trimmed, "```") {
+			code = !code
+			continue
+		}
+		if code || strings.HasPrefix(trimmed, "|") || strings.HasPrefix(trimmed, "<!--") || strings.Contains(line, "](") {
+			continue
+		}
+		if utf8.RuneCountInString(line) > maxColumns && strings.Contains(trimmed, " ") {
+			wide = append(wide, i+1)
+		}
+	}
+	return wide
+}
+
+func TestWideText(t *testing.T) {
+	long := strings.Repeat("word ", 21)
+	for text, want := range map[string]int{
+		"short":                              0,
+		long:                                 1,
+		"- " + long:                          1,
+		"| " + long + "|":                    0,
+		"```sh\n" + long + "\n```":           0,
+		"```sh\nx\n```\n" + long:             1,
+		long + "[link](url)":                 0,
+		"`" + strings.Repeat("x", 101) + "`": 0,
+	} {
+		if got := len(wideText(text)); got != want {
+			t.Errorf("%q: %d wide lines, want %d", text, got, want)
 		}
 	}
 }

@@ -130,7 +130,7 @@ func (l *liveWatches) need(cluster *manager.Cluster, w watch) error {
 	if kind, ok := source.(*controller.Kind); ok {
 		end = func() {
 			stop()
-			cluster.Informers().Release(kind.Object) // it may have been read from, too
+			cluster.Informers().Remove(kind.Object) // it may have been read from, too
 		}
 	}
 	if l.running == nil {

@@ -38,6 +38,7 @@ func Generators() []Generator {
 		{"register", "zz_generated.register.go", "SchemeGroupVersion and AddToScheme.", false, (*run).registration},
 		{"defaults", "zz_generated.defaults.go", "Defaulting functions, from +default markers and SetDefaults_ functions.", false, (*run).defaulting},
 		{"conversion", "zz_generated.conversion.go and its test", "Conversion functions between a version and its hub, and round-trip tests.", false, (*run).conversions},
+		{"protobuf", "zz_generated.protobuf.go, zz_generated.protobuf.lock and generated.proto", "Marshal and Unmarshal methods for protobuf, with Kubernetes' wire format.", false, (*run).protobufs},
 		{"applyconfiguration", "OUTPUT/applyconfiguration", "Apply configurations: types with optional fields, With and Extract functions.", false, (*run).applyConfigurations},
 		{"client", "OUTPUT/clientset", "Typed clients for the kinds marked +genclient, and fakes.", false, (*run).clients},
 		{"lister", "OUTPUT/listers", "Listers for the kinds marked +genclient.", false, (*run).listers},
@@ -134,6 +135,9 @@ func (r *run) definitions() {
 	crds := crd.New(r.api, r.definitionOptions())
 	dir := definitionDir(r.dir)
 	for _, res := range r.api.Resources {
+		if r.served(res) {
+			continue
+		}
 		doc, note, err := crds.File(res)
 		if note != nil {
 			r.warnings = append(r.warnings, note)
@@ -141,6 +145,20 @@ func (r *run) definitions() {
 		r.fail(err, r.out.add(filepath.Join(dir, crd.FileName(res)), doc))
 	}
 	r.removeStale(crds, dir)
+}
+
+// served reports whether a custom API server serves a kind, so that it has no definition.
+func (r *run) served(res *model.Resource) bool {
+	served := 0
+	for _, v := range res.Versions {
+		if v.Package.Served() {
+			served++
+		}
+	}
+	if served > 0 && served < len(res.Versions) {
+		r.fail(loader.Errorf(res.Versions[0].Root.Pos(), "%s has versions with and without +kelson:crd:generate=false; all packages of a kind need it", res.Kind))
+	}
+	return served > 0
 }
 
 // definitionOptions returns the options of this call, merged with those of +kelson:crd. A

@@ -1,6 +1,9 @@
 package toolchain
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -12,6 +15,7 @@ import (
 	"kelson.dev/toolchain/gen/informer"
 	"kelson.dev/toolchain/gen/lister"
 	"kelson.dev/toolchain/gen/openapi"
+	"kelson.dev/toolchain/gen/protobuf"
 	"kelson.dev/toolchain/gen/register"
 	"kelson.dev/toolchain/loader"
 	"kelson.dev/toolchain/model"
@@ -45,6 +49,25 @@ func (r *run) conversions() {
 		files, err := conversion.Generate(conversion.Config{API: r.api, Workspace: r.ws, Package: p, Header: r.header, Registered: r.registered(p)})
 		r.file(p, conversion.FileName, files.Source, err)
 		r.file(p, conversion.TestFileName, files.Test, nil)
+	}
+}
+
+func (r *run) protobufs() {
+	for _, p := range r.packages() {
+		if !p.HasAPI {
+			continue
+		}
+		lock, err := os.ReadFile(filepath.Join(p.Dir, protobuf.LockFileName))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			r.fail(err)
+			continue
+		}
+		files, err := protobuf.Generate(protobuf.Config{API: r.api, Package: p, Header: r.header, Lock: lock, Generated: func(other *model.Package) bool {
+			return slices.Contains(r.packages(), other)
+		}})
+		r.file(p, protobuf.FileName, files.Source, err)
+		r.file(p, protobuf.SchemaFileName, files.Schema, err)
+		r.fail(r.out.add(filepath.Join(p.Dir, protobuf.LockFileName), files.Lock))
 	}
 }
 

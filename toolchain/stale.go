@@ -37,13 +37,14 @@ func (r *run) removeStale(crds *crd.Generator, dir string) {
 	}
 }
 
-// gone reports whether a group is one of the project's and no longer has the kind.
+// gone reports whether a group is one of the project's and no longer has the kind as a custom
+// resource.
 func (r *run) gone(group, kind string) bool {
 	ours := false
 	for _, p := range r.api.Packages {
 		if p.HasAPI && p.Group == group {
 			ours = true
-			if p.Type(kind) != nil {
+			if p.Type(kind) != nil && !p.Served() {
 				return false
 			}
 		}

@@ -16,6 +16,8 @@
 //	register            zz_generated.register.go            next to the types      gen/register
 //	defaults            zz_generated.defaults.go            next to the types      gen/defaults
 //	conversion          zz_generated.conversion.go, _test   next to the types      gen/conversion
+//	protobuf            zz_generated.protobuf.go, .lock         next to the types      gen/protobuf
+//	                    generated.proto
 //	applyconfiguration  OUTPUT/applyconfiguration           for server-side apply  gen/applyconfiguration
 //	client              OUTPUT/clientset                    clients and fakes      gen/client
 //	lister              OUTPUT/listers                                             gen/lister

@@ -111,11 +111,11 @@ func (c *Chain) Admit(ctx context.Context, a admission.Attributes, o admission.O
 	if err := c.admit(ctx, a, o); err != nil {
 		return err
 	}
-	again := a.GetReinvocationContext()
-	if !again.ShouldReinvoke() {
+	reinvocation := a.GetReinvocationContext()
+	if !reinvocation.ShouldReinvoke() {
 		return nil
 	}
-	again.SetIsReinvoke()
+	reinvocation.SetIsReinvoke()
 	return c.admit(ctx, a, o)
 }
 

@@ -44,6 +44,14 @@ func TestFullDisk(t *testing.T) {
 			if !record("before") {
 				t.Error("the first event is refused")
 			}
+			if mode == audit.ModeBatch { // Close writes the buffer
+				if err := trail.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if trail, err = audit.Open(cfg); err != nil {
+					t.Fatal(err)
+				}
+			}
 			ballast := filepath.Join(dir, "ballast")
 			full := func() {
 				t.Helper()

@@ -30,9 +30,9 @@ type keySet struct {
 	next   time.Time   // earliest time of the next discovery after a failed one
 }
 
-// discoverAgain is the minimum time between a failed discovery and the next one. It limits the
-// requests that clients can cause by sending tokens.
-const discoverAgain = time.Second
+// rediscoveryInterval is the minimum time between a failed discovery and the next one. It limits
+// the requests that clients can cause by sending tokens.
+const rediscoveryInterval = time.Second
 
 func newKeySet(ctx context.Context, issuer apiserver.Issuer) (*keySet, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -96,7 +96,7 @@ func (k *keySet) discovered() (oidc.KeySet, error) {
 	keys, err := k.discover()
 	k.failed = err
 	if err != nil {
-		k.next = time.Now().Add(discoverAgain)
+		k.next = time.Now().Add(rediscoveryInterval)
 		return nil, err
 	}
 	k.keys = keys

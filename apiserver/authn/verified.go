@@ -22,8 +22,15 @@ type verified struct {
 
 type verdict struct {
 	by       *bundle
-	until    time.Time
+	until    time.Time               // with a monotonic clock reading
+	from, to time.Time               // when the whole chain is valid, by the wall clock
 	response *authenticator.Response // shared, read-only
+}
+
+// holds reports whether a verdict is valid at a time, with the present authorities. Setting the
+// clock does not extend it.
+func (v verdict) holds(now time.Time, by *bundle) bool {
+	return v.response != nil && v.by == by && now.Before(v.until) && !now.Before(v.from) && !now.After(v.to)
 }
 
 const (
@@ -41,17 +48,20 @@ func (v *verified) AuthenticateRequest(req *http.Request) (*authenticator.Respon
 	v.mu.Lock()
 	known := v.known[leaf]
 	v.mu.Unlock()
-	if known.response != nil && known.by == by && now.Before(known.until) {
+	if known.holds(now, by) {
 		return known.response, true, nil
 	}
 	response, ok, err := v.verify.AuthenticateRequest(req)
 	if !ok || err != nil {
 		return response, ok, err // rejections are not cached
 	}
-	until := now.Add(cacheFor)
-	for _, c := range req.TLS.PeerCertificates {
-		if c.NotAfter.Before(until) {
-			until = c.NotAfter
+	fresh := verdict{by: by, until: now.Add(cacheFor), from: leaf.NotBefore, to: leaf.NotAfter, response: response}
+	for _, c := range req.TLS.PeerCertificates[1:] {
+		if c.NotBefore.After(fresh.from) {
+			fresh.from = c.NotBefore
+		}
+		if c.NotAfter.Before(fresh.to) {
+			fresh.to = c.NotAfter
 		}
 	}
 	v.mu.Lock()
@@ -62,6 +72,6 @@ func (v *verified) AuthenticateRequest(req *http.Request) (*authenticator.Respon
 	if v.known == nil {
 		v.known = map[*stdx509.Certificate]verdict{}
 	}
-	v.known[leaf] = verdict{by, until, response}
+	v.known[leaf] = fresh
 	return response, true, nil
 }

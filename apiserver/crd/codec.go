@@ -1,6 +1,7 @@
 package crd
 
 import (
+	stdjson "encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	kjson "sigs.k8s.io/json"
 
+	"kelson.dev/apiserver/fastpath/trees"
 	"kelson.dev/apiserver/fastpath/validity"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
@@ -282,6 +284,23 @@ func (c *compiled) schemaOf(u *unstructured.Unstructured) (*structuralschema.Str
 		return nil, nil
 	}
 	return v.structural()
+}
+
+// parseTree parses a JSON object. After an error the caller must use the library's parser, which
+// accepts more and explains what it rejects.
+func (c *compiled) parseTree(data []byte) (map[string]any, error) {
+	if c.noFastPaths {
+		return nil, tree.ErrUnusual
+	}
+	return c.fields.Parse(data)
+}
+
+// encodeTree returns an object as JSON, as encoding/json writes it. The caller owns the result.
+func (c *compiled) encodeTree(object map[string]any) ([]byte, error) {
+	if c.noFastPaths {
+		return stdjson.Marshal(object)
+	}
+	return trees.Encode(object, c.fields)
 }
 
 func notProtobuf() error {

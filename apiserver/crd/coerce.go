@@ -8,6 +8,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kelson.dev/apiserver/fastpath/validity"
 )
 
 // coercion sets how coerce treats unknown fields and malformed metadata.
@@ -28,7 +30,7 @@ func (c *compiled) coerce(u *unstructured.Unstructured, opts coercion) ([]string
 		}
 	}
 	kind, apiVersion := u.GetKind(), u.GetAPIVersion()
-	if metadata, ok := u.Object["metadata"].(map[string]any); ok && c.exactMetadata(metadata) && (!opts.repair || metadata["generation"] != nil) {
+	if metadata, ok := u.Object["metadata"].(map[string]any); ok && c.unchangedMetadata(metadata) && (!opts.repair || metadata["generation"] != nil) {
 		if kind != c.name || u.GroupVersionKind().Group != c.group {
 			return nil, nil
 		}
@@ -83,4 +85,10 @@ func (c *compiled) coerceContent(u *unstructured.Unstructured, opts coercion) (u
 		return nil, problem
 	}
 	return append(unknown, paths...), nil
+}
+
+// unchangedMetadata reports whether a conversion of metadata to ObjectMeta and back would certainly
+// not change it.
+func (c *compiled) unchangedMetadata(metadata map[string]any) bool {
+	return !c.noFastPaths && validity.UnchangedMetadata(metadata, c.fields)
 }

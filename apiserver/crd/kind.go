@@ -73,7 +73,7 @@ func compile(d *Definitions, definition *apiextensionsv1.CustomResourceDefinitio
 		namespaced:  definition.Spec.Scope == apiextensionsv1.NamespaceScoped,
 		versions:    make(map[string]*version, len(definition.Spec.Versions)),
 		since:       revision,
-		fields:      managedfields.NewCache(),
+		fields:      &managedfields.Cache{},
 		noFastPaths: d != nil && d.noFastPaths,
 		webhook:     definition.Spec.Conversion != nil && definition.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter,
 	}

@@ -123,8 +123,8 @@ func (m *models) manager(version, subresource string) (resource.FieldManager, er
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := managerKey{version, subresource}
-	if made, ok := m.managers[key]; ok {
-		return made, nil
+	if manager, ok := m.managers[key]; ok {
+		return manager, nil
 	}
 	types, err := m.types()
 	if err != nil {
@@ -140,12 +140,12 @@ func (m *models) manager(version, subresource string) (resource.FieldManager, er
 	if err != nil {
 		return nil, fmt.Errorf("track fields of %s: %w", m.name, err)
 	}
-	made, err := m.tracked(resource.Tracked{FieldManager: library}, types, version, subresource, reset)
+	manager, err := m.tracked(resource.Tracked{FieldManager: library}, types, version, subresource, reset)
 	if err != nil {
 		return nil, err
 	}
-	m.managers[key] = made
-	return made, nil
+	m.managers[key] = manager
+	return manager, nil
 }
 
 // tracked returns the fast path in front of library, or library itself where the fast path does not
@@ -165,7 +165,7 @@ func (m *models) tracked(library resource.FieldManager, types managedfields.Type
 			names = append(names, *path[0].FieldName)
 		}
 	}
-	return fastfields.New(fastfields.Config{
+	return fastfields.NewMapManager(fastfields.MapConfig{
 		Library: library, Types: types, Cache: m.fields, Kind: m.gvk(version), Subresource: subresource, Reset: names, Shape: m.versions[version].shape(),
 		// without a usable schema there are none
 		Default: func(u *unstructured.Unstructured) { _ = m.applyDefaults(u) },

@@ -25,53 +25,6 @@ func newGenerator(seed, stream uint64) generator {
 	return generator{crdtest.NewGenerator(seed, stream)}
 }
 
-// someMetadata returns metadata as clients, managers and servers write it, sometimes invalid.
-func (a generator) someMetadata() map[string]any {
-	m := a.Metadata()
-	m["namespace"], m["uid"], m["creationTimestamp"], m["generation"] = "default", "u", "2026-01-02T03:04:05Z", int64(3)
-	m["resourceVersion"] = "7"
-	if a.IntN(2) == 0 {
-		entry := map[string]any{"manager": a.One("ann", strings.Repeat("x", 129), "b\x01"), "operation": a.One("Update", "Apply", "Update", "Upsert"),
-			"apiVersion": "example.com/v1", "fieldsType": a.One("FieldsV1", "FieldsV1", "FieldsV1", "FieldsV2"), "time": "2026-01-02T03:04:05Z",
-			"fieldsV1": map[string]any{"f:spec": map[string]any{}}}
-		if a.IntN(3) == 0 {
-			entry["subresource"] = a.One("status", strings.Repeat("s", 300))
-		}
-		m["managedFields"] = []any{entry}
-	}
-	switch a.IntN(24) {
-	case 0:
-		m["name"] = a.One("Not_A_Name", "a/b", "..")
-	case 1:
-		m["namespace"] = a.One("other", "Default")
-	case 2:
-		m["uid"] = "v"
-	case 3:
-		m["labels"] = map[string]any{a.One("-", "ok/ok", "a/b/c"): a.One("!", "x")}
-	case 4:
-		m["annotations"] = map[string]any{"A_b/-": "x", "long": strings.Repeat("x", 300_000*a.IntN(2))}
-	case 5:
-		m["finalizers"] = []any{a.One("plain", "example.com/a", "not a name"), "example.com/b"}
-	case 6:
-		delete(m, a.One("uid", "creationTimestamp", "namespace", "generation", "name"))
-	case 7:
-		m["deletionTimestamp"] = "2026-01-02T03:04:05Z"
-	case 8:
-		m["deletionGracePeriodSeconds"] = int64(0)
-	case 9:
-		m["generateName"] = a.One("w-", "W_")
-	case 10:
-		m["ownerReferences"] = []any{map[string]any{"apiVersion": "v1", "kind": a.One("Pod", "Event"), "name": "p", "uid": "1"}}
-	case 11:
-		m["creationTimestamp"] = "2025-01-02T03:04:05Z"
-	case 12:
-		m["selfLink"] = "/x"
-	case 13:
-		m["generation"] = int64(9)
-	}
-	return m
-}
-
 // someParts returns a spec and a status, which sometimes violate the schema.
 func (a generator) someParts() map[string]any {
 	parts := map[string]any{"spec": a.Spec()}
@@ -120,7 +73,7 @@ func shortcutMatchesLibrary(t *testing.T, rule string) {
 		ctx := request.WithNamespace(t.Context(), a.One("default", "default", "default", "other"))
 		warned := &recorder{}
 		ctx = warning.WithWarningRecorder(ctx, warned)
-		next := crdtest.Widget(a.someMetadata(), a.someParts())
+		next := crdtest.Widget(a.AnyMetadata(), a.someParts())
 		if a.IntN(30) == 0 {
 			next.Object["kind"] = "Gadget"
 		}

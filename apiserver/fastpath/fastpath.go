@@ -5,8 +5,8 @@
 // whose errors clients see. docs/design/fastpaths.md lists all fast paths, what each gains, and its
 // differential test.
 //
-// The packages below this folder are fast paths, named by what they decide: validity, and
-// managedfields for field ownership. Packages shape and fieldset are what they share.
+// The packages below this folder are fast paths, named by what they decide: validity, managedfields
+// for field ownership, and trees for JSON. Packages shape and fieldset are what they share.
 //
 // Every Config that leads to a fast path has a field NoFastPaths. It is an ordinary field: two
 // control planes of one process can differ in it. The engine never reads the environment. Programs

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,4 +128,23 @@ func TestDeadlineOfARequest(t *testing.T) {
 			t.Errorf("took %v", since)
 		}
 	})
+}
+
+// API-03: deadlines have a monotonic clock reading, so that setting the clock does not move them.
+func TestDeadlinesAreMonotonic(t *testing.T) {
+	served := false
+	c := New(Config{Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		served = true
+		at, ok := req.Context().Deadline()
+		if !ok || !strings.Contains(at.String(), " m=") {
+			t.Errorf("deadline: %v %v", at, ok)
+		}
+		if received, _ := request.ReceivedTimestampFrom(req.Context()); !strings.Contains(received.String(), " m=") {
+			t.Errorf("received: %v", received)
+		}
+	})})
+	c.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/api/v1/pods", nil))
+	if !served {
+		t.Error("not served")
+	}
 }

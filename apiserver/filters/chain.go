@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"kelson.dev/apiserver/flowcontrol"
+	"kelson.dev/apiserver/internal/turn"
 )
 
 // Config configures a Chain.
@@ -93,6 +94,7 @@ type Chain struct {
 	unread            unread // responses whose requests have released their seats
 	arriving          budget // memory of bodies that are incomplete or wait for decoding
 	decoding          budget // memory that decoding needs
+	estimating        turn.Turns
 
 	paths map[string]http.Handler
 }
@@ -111,7 +113,7 @@ func New(cfg Config) *Chain {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	c := &Chain{cfg: cfg}
+	c := &Chain{cfg: cfg, estimating: turn.New(turn.Processors)}
 	c.metrics = c.newMetrics(cfg.Metrics)
 	c.reading.bound(cfg.MaxInFlight, defaultMaxReading)
 	c.mutating.bound(cfg.MaxMutatingInFlight, defaultMaxMutating)

@@ -22,6 +22,8 @@ const (
 	// firstRead is the size of the first buffer of a body, whatever Content-Length the client
 	// sends.
 	firstRead = 16 << 10
+	// costlyEstimate is the size in bytes of bodies whose estimate can take a millisecond.
+	costlyEstimate = 128 << 10
 )
 
 // received reads the body of a short request before the request takes a seat, so that clients that
@@ -56,7 +58,7 @@ func (c *Chain) received(next http.Handler) http.Handler {
 		need := int64(len(a.data))
 		if err == nil && a.rest == nil {
 			var bad error
-			if need, bad = wire.Need(req.Header.Get("Content-Type"), a.data, c.cfg.MaxBody); bad != nil {
+			if need, bad = c.need(req, a.data); bad != nil {
 				err, need = bad, 0
 			} else if most := c.decoding.most(); most >= 0 && need > most {
 				err = apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("decoding it takes about %d bytes of memory, limit is %d", need, most))
@@ -79,6 +81,19 @@ func (c *Chain) received(next http.Handler) http.Handler {
 		req.Body = &body{data: a.data, err: err, rest: a.rest}
 		next.ServeHTTP(w, req)
 	})
+}
+
+// need estimates the memory that decoding a body takes. Bodies with a costly estimate take turns,
+// so that they leave a processor to other requests.
+func (c *Chain) need(req *http.Request, body []byte) (int64, error) {
+	if len(body) >= costlyEstimate {
+		t, err := c.estimating.Take(req.Context())
+		if err != nil {
+			return 0, err
+		}
+		defer t.End()
+	}
+	return wire.Need(req.Header.Get("Content-Type"), body, c.cfg.MaxBody)
 }
 
 // errNoShare reports that arriving bodies take too much memory.

@@ -195,8 +195,8 @@ func same(a, b json.RawMessage) bool {
 // names. Names that mean something else there get a suffix, as in kube-aggregator.
 func (p *Part) fragment(definitions, parameters names) *fragment {
 	own := &Part{paths: maps.Clone(p.paths), definitions: maps.Clone(p.definitions), parameters: maps.Clone(p.parameters)}
-	own.settle("definitions", own.definitions, definitions)
-	own.settle("parameters", own.parameters, parameters)
+	own.mergeSection("definitions", own.definitions, definitions)
+	own.mergeSection("parameters", own.parameters, parameters)
 	f := &fragment{paths: members(own.paths), definitions: members(own.definitions), parameters: members(own.parameters)}
 	f.proto = sync.OnceValues(func() ([]byte, error) {
 		parsed, err := openapiv2.ParseDocument(own.document())
@@ -209,9 +209,9 @@ func (p *Part) fragment(definitions, parameters names) *fragment {
 	return f
 }
 
-// settle drops the members of a section that taken has with the same meaning, renames those with
-// another one, and adds the rest to taken.
-func (p *Part) settle(section string, own map[string]json.RawMessage, taken names) {
+// mergeSection drops the members of a section that taken has with the same meaning, renames those
+// with another one, and adds the rest to taken.
+func (p *Part) mergeSection(section string, own map[string]json.RawMessage, taken names) {
 	renamed := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		value := own[name]

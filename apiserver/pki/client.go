@@ -15,7 +15,7 @@ func (a *Authority) ClientCertificate(user string) func(*tls.CertificateRequestI
 	return func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if current != nil && time.Until(current.Leaf.NotAfter) > renewBefore {
+		if current != nil && usable(current.Leaf, time.Now()) {
 			return current, nil
 		}
 		issued, err := a.Client(user)

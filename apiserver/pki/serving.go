@@ -2,6 +2,7 @@ package pki
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"sync"
 	"time"
@@ -42,10 +43,16 @@ type serving struct {
 	current *tls.Certificate
 }
 
+// usable reports whether a certificate is valid and not about to expire. A certificate is not valid
+// yet if the clock was set back after it was issued.
+func usable(leaf *x509.Certificate, now time.Time) bool {
+	return !now.Before(leaf.NotBefore) && leaf.NotAfter.Sub(now) > renewBefore
+}
+
 func (s *serving) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.current != nil && time.Until(s.current.Leaf.NotAfter) > renewBefore {
+	if s.current != nil && usable(s.current.Leaf, time.Now()) {
 		return s.current, nil
 	}
 	issued, err := s.authority.Server(s.hosts...)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	storeerr "k8s.io/apiserver/pkg/storage/errors"
 
+	"kelson.dev/apiserver/fastpath/trees"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 )
@@ -113,7 +114,7 @@ func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.
 		return nil, err
 	}
 	// A write that would only update the timestamps of managedFields changes nothing.
-	if h.noFastPaths || !differ(hub, old) {
+	if h.noFastPaths || !trees.Differ(hub, old) {
 		if w.hub, err = fieldmanager.IgnoreManagedFieldsTimestampsTransformer(ctx, hub, old); err != nil {
 			return nil, err
 		}

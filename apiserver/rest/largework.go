@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
 
+	"kelson.dev/apiserver/internal/turn"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 )
@@ -100,11 +101,11 @@ func detached[T any](s *scope, work func() (T, error)) (T, error) {
 
 func (s *scope) runDetached(work func() error) error {
 	ctx := s.ctx
-	leave, err := s.workers.enter(ctx)
+	t, leave, err := s.workers.enter(ctx)
 	if err != nil {
 		return err
 	}
-	j := &job{Context: ctx, info: s.info, done: make(chan struct{})}
+	j := &job{Context: turn.Context(ctx, t), info: s.info, done: make(chan struct{})}
 	s.ctx = warning.WithWarningRecorder(j, j)
 	go func() {
 		defer leave()
@@ -155,6 +156,15 @@ func (h *Handler) commit(ctx context.Context, ops []store.Op) ([]*store.Object, 
 	if !ok {
 		return h.store.Commit(ctx, ops...)
 	}
+	resume := turn.Pause(ctx)
+	objs, err := h.commitOf(j, ctx, ops)
+	if err != nil { // the write may be computed again; otherwise little is left to do
+		resume()
+	}
+	return objs, err
+}
+
+func (h *Handler) commitOf(j *job, ctx context.Context, ops []store.Op) ([]*store.Object, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.left {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml" // keeps integers whole, which sigs.k8s.io/yaml does not
 	kjson "sigs.k8s.io/json"
 
+	"kelson.dev/apiserver/fastpath/trees"
 	patches "kelson.dev/apiserver/internal/jsonpatch"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
@@ -184,10 +185,10 @@ func (p *patcher) apply(live runtime.Object, current *store.Object) (runtime.Obj
 	}
 	config, plain := &unstructured.Unstructured{}, false
 	if p.kind == types.ApplyYAMLPatchType && !p.noFastPaths {
-		config.Object, plain = plainJSON(p.body)
+		config.Object, plain = trees.Configuration(p.body)
 	}
 	if plain {
-		// plainJSON accepts only well-formed bodies without duplicate fields.
+		// Configuration accepts only well-formed bodies without duplicate fields.
 	} else if err := p.unmarshal(&config.Object); err != nil {
 		if p.kind == types.ApplyYAMLPatchType {
 			if _, err := yaml.ToJSON(p.body); err != nil {

@@ -17,6 +17,7 @@ import (
 	upstream "k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/warning"
 
+	"kelson.dev/apiserver/fastpath/trees"
 	"kelson.dev/apiserver/rest/wire"
 	"kelson.dev/apiserver/store"
 )
@@ -118,7 +119,7 @@ func (s *scope) managed(next, old runtime.Object, current *store.Object, manager
 // to it. A body without managedFields keeps the present ones; a body with different ones is a
 // change.
 func (h *Handler) unchanged(next, old runtime.Object) bool {
-	if !h.noFastPaths && differ(next, old) {
+	if !h.noFastPaths && trees.Differ(next, old) {
 		return false
 	}
 	n, err := meta.Accessor(next)

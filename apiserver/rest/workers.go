@@ -9,10 +9,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kelson.dev/apiserver/internal/turn"
 )
 
-// perUser is how many large writes of one user are computed at once. Some of them wait for
-// webhooks, so there may be more than processors.
+// perUser is how many large writes of one user are under way at once. Of these, turn.Processors are
+// computed, and the others wait for webhooks and commits, or for their turn.
 var perUser = max(4, runtime.GOMAXPROCS(0))
 
 // waitingPerPlace is how many more large writes of a user wait for each place.
@@ -28,32 +30,41 @@ type workers struct {
 // places counts the work of one user.
 type places struct {
 	taken chan struct{} // one element for each place that is taken
+	turns turn.Turns    // of those that compute
 	all   int           // taken or waited for; guarded by workers.mu
 }
 
-// enter waits for a place of the context's user and returns the function that frees it. If too many
-// writes wait already, or the context ends first, the error is a 429. Members of system:masters are
-// not limited.
-func (w *workers) enter(ctx context.Context) (leave func(), err error) {
+// enter waits for a place of the context's user, and then for a turn to compute. leave frees both;
+// the turn pauses while the work waits. If too many writes wait already, or the context ends first,
+// the error is a 429. Members of system:masters are not limited.
+func (w *workers) enter(ctx context.Context) (t *turn.Turn, leave func(), err error) {
 	who, _ := request.UserFrom(ctx)
 	if who == nil || slices.Contains(who.GetGroups(), user.SystemPrivilegedGroup) {
-		return func() {}, nil
+		return nil, func() {}, nil
 	}
 	name := who.GetName()
 	p := w.join(name)
 	if p == nil {
-		return nil, errTooMuchWork()
+		return nil, nil, errTooMuchWork()
 	}
 	select {
 	case p.taken <- struct{}{}:
-		return func() {
-			<-p.taken
-			w.part(name, p)
-		}, nil
 	case <-ctx.Done():
 		w.part(name, p)
-		return nil, errTooMuchWork()
+		return nil, nil, errTooMuchWork()
 	}
+	free := func() {
+		<-p.taken
+		w.part(name, p)
+	}
+	if t, err = p.turns.Take(ctx); err != nil {
+		free()
+		return nil, nil, errTooMuchWork()
+	}
+	return t, func() {
+		t.End()
+		free()
+	}, nil
 }
 
 func errTooMuchWork() error {
@@ -66,7 +77,7 @@ func (w *workers) join(name string) *places {
 	defer w.mu.Unlock()
 	p := w.users[name]
 	if p == nil {
-		p = &places{taken: make(chan struct{}, perUser)}
+		p = &places{taken: make(chan struct{}, perUser), turns: turn.New(turn.Processors)}
 		if w.users == nil {
 			w.users = map[string]*places{}
 		}

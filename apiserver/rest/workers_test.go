@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kelson.dev/apiserver/internal/turn"
 )
 
 func as(ctx context.Context, name string, groups ...string) context.Context {
@@ -25,16 +27,17 @@ func TestPlacesOfUsers(t *testing.T) {
 		mallory := as(ctx, "mallory")
 		var leaves []func()
 		for range perUser {
-			leave, err := w.enter(mallory)
+			work, leave, err := w.enter(mallory)
 			if err != nil {
 				t.Fatal(err)
 			}
+			turn.Pause(turn.Context(ctx, work)) // for a webhook
 			leaves = append(leaves, leave)
 		}
 		entered := make(chan error)
 		for range perUser * waitingPerPlace {
 			go func() {
-				leave, err := w.enter(mallory)
+				_, leave, err := w.enter(mallory)
 				entered <- err
 				if err == nil {
 					leave()
@@ -42,11 +45,11 @@ func TestPlacesOfUsers(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if _, err := w.enter(mallory); !apierrors.IsTooManyRequests(err) {
+		if _, _, err := w.enter(mallory); !apierrors.IsTooManyRequests(err) {
 			t.Errorf("one more: %v, want 429", err)
 		}
 		for _, other := range []context.Context{as(ctx, "ann"), as(ctx, "mallory", user.SystemPrivilegedGroup), ctx} {
-			leave, err := w.enter(other)
+			_, leave, err := w.enter(other)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,11 +65,11 @@ func TestPlacesOfUsers(t *testing.T) {
 			}
 		}
 		// All places are taken until the deadline.
-		leave, err := w.enter(mallory)
+		_, leave, err := w.enter(mallory)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.enter(mallory); !apierrors.IsTooManyRequests(err) || ctx.Err() == nil {
+		if _, _, err := w.enter(mallory); !apierrors.IsTooManyRequests(err) || ctx.Err() == nil {
 			t.Errorf("at the deadline: %v, want 429", err)
 		}
 		leave()
@@ -75,6 +78,49 @@ func TestPlacesOfUsers(t *testing.T) {
 		}
 		if len(w.users) != 0 {
 			t.Errorf("users without work: %v", w.users)
+		}
+	})
+}
+
+// One user's large writes leave a processor to others: those beyond turn.Processors wait until one
+// ends or waits for something else.
+func TestTurnsOfUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &workers{}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		mallory := as(ctx, "mallory")
+		var computing []*turn.Turn
+		for range turn.Processors {
+			work, leave, err := w.enter(mallory)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer leave()
+			computing = append(computing, work)
+		}
+		entered := make(chan error)
+		go func() {
+			_, leave, err := w.enter(mallory)
+			entered <- err
+			if err == nil {
+				leave()
+			}
+		}()
+		synctest.Wait()
+		select {
+		case err := <-entered:
+			t.Fatalf("one more writes are computed: %v", err)
+		default:
+		}
+		if _, leave, err := w.enter(as(ctx, "ann")); err != nil {
+			t.Errorf("another user: %v", err)
+		} else {
+			leave()
+		}
+		turn.Pause(turn.Context(ctx, computing[0]))
+		if err := <-entered; err != nil {
+			t.Errorf("after one pauses: %v", err)
 		}
 	})
 }

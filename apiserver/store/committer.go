@@ -129,7 +129,7 @@ func (c *committer) process(batch []*request) (wake waiters) {
 	switch {
 	case errors.Is(err, ErrNotWritten):
 		c.undo(events)
-		return c.processAgain(batch, err)
+		return c.retryBatch(batch, err)
 	case err != nil:
 		c.fail(err)
 		return refuse(batch, err)
@@ -169,10 +169,10 @@ func (c *committer) fail(err error) {
 	c.store.log.Error("write outcome unknown; refusing all writes until restart, which reads the state from the backend", "err", err)
 }
 
-// processAgain answers a batch of which the backend wrote nothing. Unless space has run out, it
+// retryBatch handles a batch of which the backend wrote nothing. Unless space has run out, it
 // retries each request alone: one request may be the cause, such as one whose values can't be
 // encrypted.
-func (c *committer) processAgain(batch []*request, err error) (wake waiters) {
+func (c *committer) retryBatch(batch []*request, err error) (wake waiters) {
 	if !errors.Is(err, ErrFull) && len(batch) > 1 {
 		for _, r := range batch {
 			r.err = nil
@@ -185,19 +185,19 @@ func (c *committer) processAgain(batch []*request, err error) (wake waiters) {
 		c.store.log.Warn("write refused; nothing was written", "err", err)
 	case c.full.Swap(&err) == nil:
 		c.store.log.Error("no space left for the state; refusing writes until space is free", "err", err)
-		go c.awaitRoom()
+		go c.awaitSpace()
 	}
 	return refuse(batch, err)
 }
 
-// roomEvery is how often a store without space checks whether space is free. Every write checks,
-// too.
-const roomEvery = time.Second
+// spaceCheckInterval is how often a store without space checks whether space is free. Every write
+// checks, too.
+const spaceCheckInterval = time.Second
 
-// awaitRoom queues empty requests, which make the committer ask the backend, until there is space
+// awaitSpace queues empty requests, which make the committer ask the backend, until there is space
 // or the store closes.
-func (c *committer) awaitRoom() {
-	tick := time.NewTicker(roomEvery)
+func (c *committer) awaitSpace() {
+	tick := time.NewTicker(spaceCheckInterval)
 	defer tick.Stop()
 	for c.full.Load() != nil {
 		select {

@@ -91,7 +91,7 @@ func measure(ctx context.Context, side string) (created, restarted figures, err 
 		return created, restarted, err
 	}
 	if err = s.createClusters(ctx, *count); err == nil {
-		created, err = p.settled(ctx)
+		created, err = p.waitIdle(ctx)
 	}
 	p.process.Stop(20 * time.Second)
 	if err != nil {
@@ -100,7 +100,7 @@ func measure(ctx context.Context, side string) (created, restarted figures, err 
 	if p, err = startProgram(ctx, dir, executable, s.kubeconfig); err != nil {
 		return created, restarted, err
 	}
-	restarted, err = p.settled(ctx)
+	restarted, err = p.waitIdle(ctx)
 	p.process.Stop(20 * time.Second)
 	return created, restarted, err
 }

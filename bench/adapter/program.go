@@ -77,11 +77,11 @@ func writeCertificate(dir string) error {
 		os.WriteFile(filepath.Join(dir, "tls.key"), pair.KeyPEM, 0o600))
 }
 
-// quiet is for how long nothing must happen before a program counts as settled.
+// quiet is for how long nothing must happen before a program counts as idle.
 const quiet = 5 * time.Second
 
-// settled waits until the program reconciles and requests nothing any more.
-func (p *program) settled(ctx context.Context) (figures, error) {
+// waitIdle waits until the program no longer reconciles or sends requests.
+func (p *program) waitIdle(ctx context.Context) (figures, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	var last figures

@@ -10,7 +10,7 @@ func (l *life) weigh(ctx context.Context, id string) error {
 	if !l.wanted(id, id+"-own") {
 		return nil
 	}
-	if err := l.rest(ctx); err != nil {
+	if err := l.waitIdle(ctx); err != nil {
 		return err
 	}
 	m, err := l.memory()
@@ -23,8 +23,8 @@ func (l *life) weigh(ctx context.Context, id string) error {
 	return nil
 }
 
-// rest waits, so that the side can release memory.
-func (o *options) rest(ctx context.Context) error {
+// waitIdle waits until the idle server has released memory.
+func (o *options) waitIdle(ctx context.Context) error {
 	select {
 	case <-time.After(o.idle):
 		return nil

@@ -104,7 +104,7 @@ func (o *options) runMillion(ctx context.Context) error {
 }
 
 func (o *options) sayMemory(ctx context.Context, s *server, when string) error {
-	if err := o.rest(ctx); err != nil {
+	if err := o.waitIdle(ctx); err != nil {
 		return err
 	}
 	m, err := s.memory()

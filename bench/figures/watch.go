@@ -129,7 +129,7 @@ func (l *life) idleWatchers(ctx context.Context) error {
 	if !l.side.kelson {
 		writes = l.peerIdleWrites
 	}
-	if err := l.rest(ctx); err != nil {
+	if err := l.waitIdle(ctx); err != nil {
 		return err
 	}
 	before, err := l.memory()
@@ -166,7 +166,7 @@ func (l *life) idleWatchers(ctx context.Context) error {
 	}
 	defer closeAll(transports)
 	crowd.ready.Wait()
-	if err := l.rest(ctx); err != nil {
+	if err := l.waitIdle(ctx); err != nil {
 		return err
 	}
 	now, err := l.memory()

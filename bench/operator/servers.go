@@ -134,9 +134,9 @@ func (s *server) start(dir, binary string, args ...string) error {
 	return err
 }
 
-// settle prepares a measurement: it flushes pending disk writes and reads the executables into
+// prepare prepares a measurement: it flushes pending disk writes and reads the executables into
 // memory.
-func (s *server) settle() error {
+func (s *server) prepare() error {
 	syscall.Sync()
 	for _, p := range s.processes {
 		if err := load(fmt.Sprintf("/proc/%d/exe", p.ID)); err != nil {

@@ -205,7 +205,7 @@ func reconcileOn(ctx context.Context, dir, which string, start func(context.Cont
 	}); err != nil {
 		return r, err
 	}
-	if err := s.settle(); err != nil {
+	if err := s.prepare(); err != nil {
 		return r, err
 	}
 	if which == "alone" {

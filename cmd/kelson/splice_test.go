@@ -22,6 +22,7 @@ var guideImports = map[string]string{
 	"corev1":       "k8s.io/api/core/v1",
 	"metav1":       "k8s.io/apimachinery/pkg/apis/meta/v1",
 	"runtime":      "k8s.io/apimachinery/pkg/runtime",
+	"field":        "k8s.io/apimachinery/pkg/util/validation/field",
 	"operatortest": "kelson.dev/operator/operatortest",
 	"operator":     "kelson.dev/operator",
 	"reconcile":    "kelson.dev/operator/reconcile",

@@ -10,7 +10,7 @@ import (
 	"kelson.dev/apiserver"
 )
 
-// API shows the metrics of a meter.
+// API describes a server for the metrics of a meter.
 func API(m *meter) apiserver.Part {
 	age := apiserver.MaxAge(15 * time.Second)
 	return apiserver.Group("metrics.k8s.io",

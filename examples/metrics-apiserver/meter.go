@@ -16,7 +16,7 @@ import (
 // meter reads a /proc file system. CPU is the difference between two readings.
 type meter struct{ proc string }
 
-// ticks is the unit of CPU times in /proc, in seconds; Linux has 100 in a second.
+// ticks is the unit of CPU times in /proc, in seconds. Linux counts hundredths of a second.
 const ticks = 0.01
 
 // machine returns what the machine uses.
@@ -141,7 +141,7 @@ func (m *meter) processes() map[string]process {
 	return all
 }
 
-// wait waits for the window of a measurement.
+// wait waits between the two readings of a measurement.
 func wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

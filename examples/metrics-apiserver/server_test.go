@@ -70,7 +70,8 @@ func TestTop(t *testing.T) {
 	}
 	eventually := func(want string, args ...string) string {
 		t.Helper()
-		for begin := time.Now(); ; time.Sleep(100 * time.Millisecond) { // other processes have no virtual time
+		// other processes have no virtual time
+		for begin := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 			out, err := kubectl("", args...)
 			if err == nil && strings.Contains(out, want) {
 				return out

@@ -42,7 +42,7 @@ func (p pods) List(ctx context.Context) ([]*v1beta1.PodMetrics, error) {
 	return all, err
 }
 
-// usage is what something uses.
+// usage is the resource usage of a node or pod.
 type usage struct {
 	cpu    float64 // cores
 	memory int64   // bytes

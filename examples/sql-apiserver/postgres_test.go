@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// server runs the newest installed PostgreSQL on a Unix socket, and returns the URL of its database.
-// It does not run as root, so the test then runs it as the user that Debian's package creates.
+// server runs the newest installed PostgreSQL on a Unix socket, and returns the URL of its
+// database. It does not run as root, so the test then runs it as the user that Debian's package
+// creates.
 func server(t *testing.T) string {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the pattern is valid
@@ -68,7 +69,8 @@ func server(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) { // another process has no virtual time
+	// another process has no virtual time
+	for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		if err = db.Ping(); err == nil {
 			return at.String()
 		}

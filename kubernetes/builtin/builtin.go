@@ -58,6 +58,9 @@ type Config struct {
 	// NodePorts is the range of node ports as "first-last". Empty means DefaultNodePorts.
 	NodePorts string
 
+	// APIs selects the versions and resources that are served; nil: all stable versions.
+	APIs *APIs
+
 	// NoFastPaths turns all fast paths off, so that Kubernetes' libraries do all work; see package
 	// fastpath.
 	NoFastPaths bool
@@ -73,21 +76,31 @@ const (
 // refer.
 type kinds struct {
 	cfg Config
-	// complete when Resources returns, and not modified afterwards
-	made map[schema.GroupResource]*resource.Resource
+	// complete when Resources returns, and not modified afterwards; includes kinds that are not
+	// served
+	byName map[schema.GroupResource]*resource.Resource
 }
 
 func (k *kinds) resource(group, plural string) *resource.Resource {
-	return k.made[schema.GroupResource{Group: group, Resource: plural}]
+	return k.byName[schema.GroupResource{Group: group, Resource: plural}]
 }
 
-// Resources returns the Resources of all built-in kinds for one control plane. Those that do not
-// depend on cfg are shared by all control planes of a process. An error means that cfg is invalid.
+// Resources returns the Resources of the built-in kinds that one control plane serves. All control
+// planes of a process share those that do not depend on cfg. An error means that cfg is invalid.
 func Resources(cfg Config) ([]*resource.Resource, error) {
+	all, err := allKinds(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return selected(all, cfg.APIs), nil
+}
+
+// allKinds returns all kinds, with all versions that can be served.
+func allKinds(cfg Config) ([]*resource.Resource, error) {
 	// Admission policies refuse privileged containers, not the validation of pods. Upstream keeps
 	// this setting once per process.
 	capabilities.Setup(true, 0)
-	k := &kinds{cfg: cfg, made: map[schema.GroupResource]*resource.Resource{}}
+	k := &kinds{cfg: cfg, byName: map[schema.GroupResource]*resource.Resource{}}
 	services, err := newServices(k)
 	if err != nil {
 		return nil, err
@@ -100,9 +113,9 @@ func Resources(cfg Config) ([]*resource.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := slices.Concat(own, k.guarded(k.policies(k.signed(shared))))
+	all := slices.Concat(own, k.guarded(k.policies(k.signed(k.claims(shared)))))
 	for _, r := range all {
-		k.made[r.GroupResource()] = r
+		k.byName[r.GroupResource()] = r
 	}
 	return all, nil
 }
@@ -123,7 +136,7 @@ var (
 )
 
 func buildShared(noFastPaths bool) ([]*resource.Resource, error) {
-	return build(noFastPaths, plainCore(), workloads(), clusterKinds(), apiServices())
+	return build(noFastPaths, plainCore(), workloads(), clusterKinds(), deviceKinds(), requestedKinds(), apiServices())
 }
 
 func build(noFastPaths bool, tables ...[]entry) ([]*resource.Resource, error) {

@@ -24,6 +24,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/certificates/clustertrustbundle"
 	"k8s.io/kubernetes/pkg/registry/certificates/podcertificaterequest"
 	"k8s.io/kubernetes/pkg/registry/coordination/lease"
+	"k8s.io/kubernetes/pkg/registry/coordination/leasecandidate"
 	"k8s.io/kubernetes/pkg/registry/discovery/endpointslice"
 	"k8s.io/kubernetes/pkg/registry/flowcontrol/flowschema"
 	"k8s.io/kubernetes/pkg/registry/flowcontrol/prioritylevelconfiguration"
@@ -59,9 +60,9 @@ func clusterKinds() []entry {
 	// kinds.policies.
 	policyStrategy := validatingadmissionpolicy.NewStrategy(nil, nil)
 	return []entry{
-		{hub: &admissionregistration.MutatingAdmissionPolicy{}, plural: "mutatingadmissionpolicies", versions: v1, categories: extensions,
+		{hub: &admissionregistration.MutatingAdmissionPolicy{}, plural: "mutatingadmissionpolicies", versions: []string{"v1", "v1beta1", "v1alpha1"}, categories: extensions,
 			strategy: mutatingadmissionpolicy.NewStrategy(nil, nil)},
-		{hub: &admissionregistration.MutatingAdmissionPolicyBinding{}, plural: "mutatingadmissionpolicybindings", versions: v1, categories: extensions,
+		{hub: &admissionregistration.MutatingAdmissionPolicyBinding{}, plural: "mutatingadmissionpolicybindings", versions: []string{"v1", "v1beta1", "v1alpha1"}, categories: extensions,
 			strategy: mutatingadmissionpolicybinding.NewStrategy(nil, nil, nil)},
 		{hub: &admissionregistration.MutatingWebhookConfiguration{}, plural: "mutatingwebhookconfigurations", versions: v1, categories: extensions,
 			strategy: mutatingwebhookconfiguration.Strategy},
@@ -75,13 +76,15 @@ func clusterKinds() []entry {
 		{hub: &certificates.CertificateSigningRequest{}, plural: "certificatesigningrequests", versions: v1, short: []string{"csr"},
 			strategy: csr.Strategy, status: csr.StatusStrategy, fields: selectable(csr.SelectableFields),
 			subs: []resource.Subresource{{Name: "approval", NoTable: true, Update: &resource.UpdateView{Strategy: csr.ApprovalStrategy}}}},
-		{hub: &certificates.ClusterTrustBundle{}, plural: "clustertrustbundles", versions: v1, hashVersion: "v1beta1", strategy: clustertrustbundle.Strategy,
+		{hub: &certificates.ClusterTrustBundle{}, plural: "clustertrustbundles", versions: betaToo, hashVersion: "v1beta1", strategy: clustertrustbundle.Strategy,
 			fields: selectable(trustFields)},
 		// The strategy here checks no permission to sign; see kinds.signed.
-		{hub: &certificates.PodCertificateRequest{}, plural: "podcertificaterequests", versions: v1, hashVersion: "v1beta1", strategy: podCertificates,
+		{hub: &certificates.PodCertificateRequest{}, plural: "podcertificaterequests", versions: betaToo, hashVersion: "v1beta1", strategy: podCertificates,
 			status: podcertificaterequest.NewStatusStrategy(podCertificates, nil, nil), fields: selectable(podCertificateFields)},
 
 		{hub: &coordination.Lease{}, plural: "leases", versions: v1, strategy: lease.Strategy},
+		{hub: &coordination.LeaseCandidate{}, plural: "leasecandidates", versions: []string{"v1beta1", "v1alpha2"}, strategy: leasecandidate.Strategy,
+			fields: selectable(leasecandidate.ToSelectableFields)},
 
 		{hub: &discovery.EndpointSlice{}, plural: "endpointslices", versions: v1, strategy: endpointslice.Strategy},
 

@@ -15,7 +15,7 @@ import (
 // Names, short names, categories, verbs and subresources equal those of kube-apiserver's discovery.
 // // API-11
 func TestAsDiscovery(t *testing.T) {
-	list, err := Resources(Config{Tokens: &tokens.Issuer{}})
+	list, err := allKinds(Config{Tokens: &tokens.Issuer{}})
 	if err != nil {
 		t.Fatal(err)
 	}

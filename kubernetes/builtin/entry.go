@@ -18,7 +18,8 @@ import (
 type entry struct {
 	hub    runtime.Object // an empty object of the internal type
 	plural string
-	// versions are the served versions, preferred first. The first is the storage version.
+	// versions are the versions that can be served, preferred first. The first is the storage
+	// version. The function selected chooses those that a control plane serves.
 	versions   []string
 	short      []string
 	categories []string
@@ -36,7 +37,9 @@ type entry struct {
 	complete func(versioned runtime.Object)
 	// returned makes DELETE answer with the object.
 	returned bool
-	behavior resource.Behavior
+	// returnedIn are the versions in which DELETE does so, if not in all.
+	returnedIn []string
+	behavior   resource.Behavior
 	// storedAs, storagePath and hashVersion: see the fields of resource.Resource.
 	storedAs, storagePath, hashVersion string
 	group                              string // set if the hub type is served in two groups (Event)
@@ -46,6 +49,9 @@ type entry struct {
 
 // v1 is the only version of most kinds.
 var v1 = []string{"v1"}
+
+// betaToo are the versions of a kind that also has a beta version.
+var betaToo = []string{"v1", "v1beta1"}
 
 // all is the category of `kubectl get all`.
 var all = []string{"all"}
@@ -117,6 +123,14 @@ func (e *entry) build(scheme *runtime.Scheme, noFastPaths bool) (*resource.Resou
 	codec.complete = e.complete
 	codec.noFastPaths, codec.managers.noFastPaths = noFastPaths, noFastPaths
 	r.Codec = codec
+	for _, version := range e.returnedIn {
+		if r.In == nil {
+			r.In = map[string]*resource.Resource{}
+		}
+		in := *r
+		in.In, in.ReturnsDeleted = nil, true
+		r.In[version] = &in
+	}
 	return r, nil
 }
 

@@ -10,8 +10,8 @@ import (
 	upstream "k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	fastfields "kelson.dev/apiserver/fastpath/managedfields"
 	"kelson.dev/apiserver/resource"
-	fastfields "kelson.dev/kubernetes/builtin/managedfields"
 )
 
 // fieldManagers creates and caches the field managers of one kind.
@@ -25,22 +25,24 @@ type fieldManagers struct {
 	// noFastPaths is Config.NoFastPaths.
 	noFastPaths bool
 
-	made sync.Map // managerKey → resource.FieldManager
+	fields fastfields.Cache // of the field sets of all versions
+
+	cached sync.Map // managerKey → resource.FieldManager
 }
 
 type managerKey struct{ version, subresource string }
 
 func (m *fieldManagers) get(version, subresource string) (resource.FieldManager, error) {
 	key := managerKey{version, subresource}
-	if fm, ok := m.made.Load(key); ok {
+	if fm, ok := m.cached.Load(key); ok {
 		return fm.(resource.FieldManager), nil
 	}
 	fm, err := m.make(m.kind.WithVersion(version), subresource)
 	if err != nil {
 		return nil, fmt.Errorf("make field manager of %s: %w", m.kind.WithVersion(version), err)
 	}
-	made, _ := m.made.LoadOrStore(key, fm)
-	return made.(resource.FieldManager), nil
+	loaded, _ := m.cached.LoadOrStore(key, fm)
+	return loaded.(resource.FieldManager), nil
 }
 
 func (m *fieldManagers) make(kind schema.GroupVersionKind, subresource string) (resource.FieldManager, error) {
@@ -59,8 +61,8 @@ func (m *fieldManagers) make(kind schema.GroupVersionKind, subresource string) (
 	if shape == nil || !ok {
 		return resource.Tracked{FieldManager: library}, nil
 	}
-	return fastfields.New(fastfields.Config{
-		Library: resource.Tracked{FieldManager: library}, Types: sharedSchemas(), Scheme: m.scheme, Kind: kind, Hub: m.hub, Subresource: subresource, Shape: shape, Reset: reset,
+	return fastfields.NewStructManager(fastfields.StructConfig{
+		Library: resource.Tracked{FieldManager: library}, Types: sharedSchemas(), Cache: &m.fields, Scheme: m.scheme, Kind: kind, Hub: m.hub, Subresource: subresource, Shape: shape, Reset: reset,
 	})
 }
 

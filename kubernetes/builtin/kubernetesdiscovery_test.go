@@ -21,7 +21,12 @@ import (
 
 func newHandler(t testing.TB) (*discovery.Handler, *resource.Registry) {
 	t.Helper()
-	kinds, err := builtin.Resources(builtin.Config{})
+	return newHandlerOf(t, nil)
+}
+
+func newHandlerOf(t testing.TB, apis *builtin.APIs) (*discovery.Handler, *resource.Registry) {
+	t.Helper()
+	kinds, err := builtin.Resources(builtin.Config{APIs: apis})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +77,18 @@ const (
 
 // API-09: discovery describes the served kinds exactly as kube-apiserver does, and in its order.
 func TestAsKubernetes(t *testing.T) {
-	h, _ := newHandler(t)
+	all, err := builtin.ParseAPIs(map[string]string{"api/all": "true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, apis := range []*builtin.APIs{nil, all} {
+		h, _ := newHandlerOf(t, apis)
+		compareDocuments(t, h)
+	}
+}
+
+func compareDocuments(t *testing.T, h *discovery.Handler) {
+	t.Helper()
 	upstream := documents(t)
 
 	want := parse[metav1.APIGroupList](t, upstream("apis.json"))

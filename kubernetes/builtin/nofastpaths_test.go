@@ -3,8 +3,8 @@ package builtin
 import (
 	"testing"
 
+	"kelson.dev/apiserver/fastpath/managedfields"
 	"kelson.dev/apiserver/resource"
-	"kelson.dev/kubernetes/builtin/managedfields"
 )
 
 // TestNoFastPaths checks that Config.NoFastPaths reaches every kind: no strategy, field manager or
@@ -30,7 +30,7 @@ func TestNoFastPaths(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, ok := manager.(*managedfields.Manager); ok {
+			if _, ok := manager.(*managedfields.StructManager); ok {
 				managers++
 			}
 		}

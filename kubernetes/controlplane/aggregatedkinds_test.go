@@ -177,6 +177,8 @@ func TestGarbageOfAggregatedKinds(t *testing.T) {
 			a, b := c.configMap("a"), c.flunder("b")
 			c.flunder("c", a)
 			c.configMap("d", b)
+			// As in Kubernetes, the collector knows another server's objects from watches.
+			time.Sleep(time.Second)
 			c.remove(configMaps+"a", "Orphan")
 			c.remove(flunders+"b", "Orphan")
 			c.left("c", "d")

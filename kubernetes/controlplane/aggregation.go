@@ -63,8 +63,8 @@ func localVersions(set *resource.Set) []schema.GroupVersion {
 	return out
 }
 
-// serversAs returns the API servers behind this one for a controller, which is their client with the
-// permissions of its service account.
+// serversAs returns the API servers behind this one for a controller, which is their client with
+// the permissions of its service account.
 func (p *ControlPlane) serversAs(others *aggregator.Aggregator, controller string) *aggregated.Servers {
 	account := &serviceaccount.ServiceAccountInfo{Namespace: metav1.NamespaceSystem, Name: controller}
 	return aggregated.New(aggregated.Config{Discovery: others.Discovery, Changes: others.Changes, REST: p.RESTConfigAs(account.UserInfo())})

@@ -14,14 +14,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 )
 
 // bootstrap creates, through the API, the objects that every new cluster has and that state lacks:
-// namespaces, priority classes and the Service "kubernetes". API-12
-func bootstrap(ctx context.Context, state *store.Snapshot, transport http.RoundTripper, serviceRange string) error {
+// namespaces, priority classes and the Service "kubernetes". It leaves out kinds that are not
+// served. API-12
+func bootstrap(ctx context.Context, state *store.Snapshot, served *resource.Set, transport http.RoundTripper, serviceRange string) error {
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
-		if state.Get(store.Key{Resource: "namespaces", Name: name}) != nil {
+		if state.Get(store.Key{Resource: "namespaces", Name: name}) != nil || !served.Serves(corev1.SchemeGroupVersion.WithResource("namespaces"), "") {
 			continue
 		}
 		err := create(ctx, transport, "/api/v1/namespaces", &corev1.Namespace{
@@ -33,14 +35,14 @@ func bootstrap(ctx context.Context, state *store.Snapshot, transport http.RoundT
 		}
 	}
 	for _, class := range priorityClasses() {
-		if state.Get(store.Key{Resource: "priorityclasses.scheduling.k8s.io", Name: class.Name}) != nil {
+		if state.Get(store.Key{Resource: "priorityclasses.scheduling.k8s.io", Name: class.Name}) != nil || !served.Serves(schedulingv1.SchemeGroupVersion.WithResource("priorityclasses"), "") {
 			continue
 		}
 		if err := create(ctx, transport, "/apis/scheduling.k8s.io/v1/priorityclasses", class); err != nil {
 			return fmt.Errorf("priority class %s: %w", class.Name, err)
 		}
 	}
-	if state.Get(store.Key{Resource: "services", Namespace: metav1.NamespaceDefault, Name: "kubernetes"}) != nil {
+	if state.Get(store.Key{Resource: "services", Namespace: metav1.NamespaceDefault, Name: "kubernetes"}) != nil || !served.Serves(corev1.SchemeGroupVersion.WithResource("services"), "") {
 		return nil
 	}
 	address, err := firstAddress(serviceRange)

@@ -6,10 +6,14 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/builtin"
+	"kelson.dev/kubernetes/controllers/workloads"
+	"kelson.dev/kubernetes/scheduler"
 )
 
 // KubernetesVersion is the version of Kubernetes whose API the control plane serves.
@@ -48,6 +52,13 @@ type Config struct {
 	// ServiceRange is the CIDR of cluster IPs, or two CIDRs of different families separated by a
 	// comma; "" means 10.0.0.0/24.
 	ServiceRange string
+	// NodePorts is the range of node ports as "first-last"; "" means 30000-32767.
+	NodePorts string
+	// APIs selects the versions and resources that are served; nil means all stable versions. See
+	// builtin.ParseAPIs.
+	APIs *builtin.APIs
+	// Endpoints are those of the Service "kubernetes".
+	Endpoints Endpoints
 	// EventLifetime is how long Events are kept; 0 means an hour.
 	EventLifetime time.Duration
 	// RequestTimeout is the deadline of short requests; 0 means a minute.
@@ -72,10 +83,23 @@ type Config struct {
 	// and have no default service account, finished Jobs stay, and cluster roles are not
 	// aggregated.
 	NoControllers bool
+	// Controllers selects controllers by name, as kube-controller-manager's --controllers does; see
+	// ParseControllers. None means all. NoControllers, Workloads, Node and LoadBalancers still
+	// decide which controllers there are.
+	Controllers workloads.Selection
 	// Workloads runs the controllers of Deployments, StatefulSets, DaemonSets, Jobs and the like,
 	// and of EndpointSlices. They start when the first such object exists. Ignored with
 	// NoControllers.
 	Workloads bool
+	// Scheduler configures the scheduler; nil means Kubernetes' defaults. The scheduler runs with
+	// Workloads, and if Node is not NodeNone. It starts when a node and a pod without a node exist.
+	Scheduler *scheduler.Settings
+	// LoadBalancers is the pool of addresses for Services of type LoadBalancer: at most one prefix
+	// for each IP family. None leaves them to another program. Ignored with NoControllers.
+	LoadBalancers []netip.Prefix
+	// ExternalCloud makes the control plane's own node wait for a cloud-controller-manager: it has
+	// the taint node.cloudprovider.kubernetes.io/uninitialized until that manager removes it.
+	ExternalCloud bool
 	// Once lists functions that, like the controllers, run in only one of the control planes that
 	// share a Store's log at a time. Each runs until its context ends.
 	Once []func(context.Context) error

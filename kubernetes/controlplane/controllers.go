@@ -12,11 +12,14 @@ import (
 	"kelson.dev/kubernetes/controllers/disruption"
 	"kelson.dev/kubernetes/controllers/expiry"
 	"kelson.dev/kubernetes/controllers/garbagecollector"
+	"kelson.dev/kubernetes/controllers/loadbalancer"
 	"kelson.dev/kubernetes/controllers/namespace"
 	"kelson.dev/kubernetes/controllers/namespacedefaults"
 	"kelson.dev/kubernetes/controllers/nodelifecycle"
 	"kelson.dev/kubernetes/controllers/nodetaints"
 	"kelson.dev/kubernetes/controllers/resourcequota"
+	"kelson.dev/kubernetes/controllers/simulatedvolumes"
+	"kelson.dev/kubernetes/controllers/storagemigration"
 	"kelson.dev/kubernetes/controllers/storageprotection"
 	"kelson.dev/kubernetes/controllers/ttlafterfinished"
 	"kelson.dev/kubernetes/controllers/workloads"
@@ -37,31 +40,47 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 	if err != nil {
 		return fmt.Errorf("create the controllers' client: %w", err)
 	}
+	run := func(name string, run func(context.Context) error) {
+		if cfg.Controllers.Runs(name) {
+			parts.run(ctx, name, run)
+		}
+	}
 	// The control plane's own node needs this controller even with NoControllers: without it, the
 	// node stays tainted.
-	parts.run(ctx, "node taints", nodetaints.New(nodetaints.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
+	run("node-lifecycle-controller", nodetaints.New(nodetaints.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
 	if cfg.NoControllers {
 		return nil
 	}
-	parts.run(ctx, "garbage collector", garbagecollector.New(garbagecollector.Config{
+	run("garbage-collector-controller", garbagecollector.New(garbagecollector.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Servers: p.serversAs(others, "generic-garbage-collector"), Log: cfg.Log,
 	}).Run)
-	parts.run(ctx, "namespace defaults", namespacedefaults.New(namespacedefaults.Config{Store: p.store, Client: own, RootCA: cfg.RootCA, Log: cfg.Log}).Run)
-	parts.run(ctx, "ttl after finished", ttlafterfinished.New(ttlafterfinished.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
-	parts.run(ctx, "cluster role aggregation", clusterroleaggregation.New(clusterroleaggregation.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
-	parts.run(ctx, "storage protection", storageprotection.New(storageprotection.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
-	parts.run(ctx, "disruption budgets", disruption.New(disruption.Config{
+	run(defaultsNames[0], namespacedefaults.New(namespacedefaults.Config{Store: p.store, Client: own, RootCA: cfg.RootCA, Log: cfg.Log}).Run)
+	run("ttl-after-finished-controller", ttlafterfinished.New(ttlafterfinished.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
+	run("clusterrole-aggregation-controller", clusterroleaggregation.New(clusterroleaggregation.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
+	run(protectionNames[0], storageprotection.New(storageprotection.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
+	run("disruption-controller", disruption.New(disruption.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,
 	}).Run)
-	parts.run(ctx, "node health", nodelifecycle.New(nodelifecycle.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
-	parts.run(ctx, "resource quota", resourcequota.New(resourcequota.Config{Store: p.store, Registry: p.registry, Log: cfg.Log}).Run)
-	parts.run(ctx, "policy status", admissionpolicystatus.New(admissionpolicystatus.Config{Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Log: cfg.Log}).Run)
-	parts.run(ctx, "namespace controller", namespace.New(namespace.Config{
+	run("node-lifecycle-controller", nodelifecycle.New(nodelifecycle.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
+	run("resourcequota-controller", resourcequota.New(resourcequota.Config{Store: p.store, Registry: p.registry, Log: cfg.Log}).Run)
+	run("validatingadmissionpolicy-status-controller", admissionpolicystatus.New(admissionpolicystatus.Config{Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Log: cfg.Log}).Run)
+	run("storage-version-migrator-controller", storagemigration.New(storagemigration.Config{Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Log: cfg.Log}).Run)
+	run("namespace-controller", namespace.New(namespace.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Servers: p.serversAs(others, "namespace-controller"), Log: cfg.Log,
 	}).Run)
 	p.startCredentials(ctx, parts, cfg, own, issue, may)
+	if len(cfg.LoadBalancers) > 0 {
+		run(loadBalancersName, loadbalancer.New(loadbalancer.Config{Store: p.store, Client: own, Pool: cfg.LoadBalancers, Log: cfg.Log}).Run)
+	}
+	if simulatesVolumes(cfg) {
+		volumes := simulatedvolumes.New(simulatedvolumes.Config{Store: p.store, Client: own, Log: cfg.Log})
+		if err := volumes.Install(ctx); err != nil {
+			return err
+		}
+		parts.run(ctx, "simulated volumes", volumes.Run)
+	}
 	if cfg.Workloads {
-		parts.run(ctx, "workloads", workloads.New(workloads.Config{Store: p.store, REST: p.RESTConfig(), Log: cfg.Log}).Run)
+		parts.run(ctx, "workloads", workloads.New(workloads.Config{Store: p.store, REST: p.RESTConfig(), Selected: cfg.Controllers, Log: cfg.Log}).Run)
 	}
 	return nil
 }

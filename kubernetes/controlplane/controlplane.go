@@ -54,6 +54,8 @@ type ControlPlane struct {
 	cancel context.CancelFunc
 	parts  parts
 	stop   sync.Once
+
+	leaveEndpoints func() // nil if the server's address is not published
 }
 
 // Start starts a control plane and returns when it serves requests. It runs until ctx ends or Stop
@@ -105,7 +107,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		return nil, err
 	}
 	kinds, err := builtin.Resources(builtin.Config{
-		Objects: objects, Store: p.store, Logs: p.node.logs, Node: p.node.named, ServiceRange: cfg.ServiceRange,
+		Objects: objects, Store: p.store, Logs: p.node.logs, Node: p.node.named, ServiceRange: cfg.ServiceRange, NodePorts: cfg.NodePorts, APIs: cfg.APIs,
 		Tokens: issuer, Authenticator: p.identify, Audiences: issuer.Audiences(),
 		Authorizer: may, Rules: rules, Registry: p.registry, NoFastPaths: cfg.NoFastPaths,
 	})
@@ -116,7 +118,10 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("create custom kinds: %w", err)
 	}
-	p.registry.Put(append(kinds, definitions.Resource())...)
+	if builtin.ServesDefinitions(cfg.APIs) {
+		kinds = append(kinds, definitions.Resource())
+	}
+	p.registry.Put(kinds...)
 	if err := definitions.Load(); err != nil {
 		return nil, fmt.Errorf("load custom kinds: %w", err)
 	}
@@ -138,7 +143,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if p.chain, err = newChain(cfg, registry, flows, p.store, issuer, p.identify, may, p.registry, p.verbs, definitions, others); err != nil {
 		return nil, err
 	}
-	if err := bootstrap(ctx, p.store.Snapshot(), p.Transport(), cfg.ServiceRange); err != nil {
+	if err := bootstrap(ctx, p.store.Snapshot(), p.registry.Current(), p.Transport(), cfg.ServiceRange); err != nil {
 		return nil, fmt.Errorf("create initial objects: %w", err)
 	}
 	// the control plane serves clients without it
@@ -158,12 +163,15 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		p.goRun(ctx, "flow control", flows.Run)
 		p.goRun(ctx, "flow control objects", func(ctx context.Context) error { return bootstrappolicy.MaintainFlows(ctx, policy) })
 	}
+	if cfg.Endpoints.Address.IsValid() {
+		p.startEndpoints(ctx, cfg.Endpoints)
+	}
 	err = p.whileLeading(ctx, func(ctx context.Context, parts *parts) error {
 		if err := p.startControllers(ctx, parts, cfg, issuer, may, others); err != nil {
 			return err
 		}
 		p.node.start(ctx, parts)
-		return nil
+		return p.startScheduler(ctx, parts, cfg)
 	})
 	if err != nil {
 		return nil, err
@@ -209,7 +217,12 @@ func (p *ControlPlane) Stop() {
 
 // Drain refuses new requests, ends watches, and returns when the short requests in flight are
 // answered or ctx ends.
-func (p *ControlPlane) Drain(ctx context.Context) error { return p.chain.Shutdown(ctx) }
+func (p *ControlPlane) Drain(ctx context.Context) error {
+	if p.leaveEndpoints != nil {
+		p.leaveEndpoints()
+	}
+	return p.chain.Shutdown(ctx)
+}
 
 // Handler serves the API through the whole request pipeline, for a listener.
 func (p *ControlPlane) Handler() http.Handler { return p.chain }

@@ -9,13 +9,14 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/controlplane"
 )
 
 // broken is a backend whose disk can be made to fail.
-type broken struct{ fails bool }
+type broken struct{ fails, full bool }
 
 func (b *broken) Load(func(store.Record) error) (uint64, error)                   { return 0, nil }
 func (b *broken) Close() error                                                    { return nil }
@@ -24,6 +25,13 @@ func (b *broken) Checkpoint() func(context.Context, iter.Seq[store.Record]) erro
 func (b *broken) Append([]store.Record) error {
 	if b.fails {
 		return errors.New("input/output error")
+	}
+	return b.Recover()
+}
+
+func (b *broken) Recover() error {
+	if b.full {
+		return store.ErrFull
 	}
 	return nil
 }
@@ -80,6 +88,44 @@ func TestFailedDisk(t *testing.T) {
 		}
 		if code, _ := get(t, plane, "/api/v1/namespaces/default"); code != http.StatusOK {
 			t.Errorf("read of an existing object: %d", code)
+		}
+	})
+}
+
+// API-13: a server whose disk is full is not ready, but a restart would not help. It becomes ready
+// by itself when there is space.
+func TestFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &broken{}
+		state, err := store.Open(store.Config{Backend: disk})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer state.Close()
+		plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: state})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer plane.Stop()
+		synctest.Wait()
+		for _, full := range []bool{true, false} {
+			disk.full = full
+			resp, err := (&http.Client{Transport: plane.Transport()}).Post("http://plane/api/v1/namespaces/default/configmaps?fieldManager=t", "application/json",
+				strings.NewReader(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"x"}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			time.Sleep(time.Minute)
+			ready := http.StatusOK
+			if full {
+				ready = http.StatusInternalServerError
+			}
+			for path, want := range map[string]int{"/livez": http.StatusOK, "/livez/store": http.StatusOK, "/readyz": ready, "/api/v1/namespaces/default": http.StatusOK} {
+				if code, body := get(t, plane, path); code != want {
+					t.Errorf("full: %v: %s: %d, want %d: %s", full, path, code, want, body)
+				}
+			}
 		}
 	})
 }

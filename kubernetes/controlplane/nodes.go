@@ -7,20 +7,22 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kelson.dev/kubernetes/builtin"
+	"kelson.dev/kubernetes/controllers/simulatedvolumes"
 	"kelson.dev/kubernetes/node"
 	"kelson.dev/kubernetes/node/process"
 	"kelson.dev/kubernetes/node/simulated"
+	"kelson.dev/kubernetes/scheduler"
 )
 
 // nodeName is the name of the control plane's own node.
 const nodeName = "kelson"
 
-// ownNode is the control plane's own node: an agent and a scheduler. The zero value has neither.
+// ownNode is the control plane's own node. The zero value has no agent.
 type ownNode struct {
-	agent     *node.Agent
-	scheduler *node.Scheduler
+	agent *node.Agent
 
 	confinement process.Confinement // "" unless the node is NodeProcess
 }
@@ -29,17 +31,21 @@ type ownNode struct {
 // other Node.
 func (p *ControlPlane) PodConfinement() process.Confinement { return p.node.confinement }
 
-// newNode creates the node that cfg.Node selects. Its components are clients of p, which need not
-// be complete yet.
+// newNode creates the node that cfg.Node selects. Its agent is a client of p, which need not be
+// complete yet.
 func newNode(cfg Config, p *ControlPlane) (*ownNode, error) {
 	var containers node.Runtime
 	var err error
+	var drivers []string
 	n := &ownNode{}
 	switch cfg.Node {
 	case NodeNone, "":
 		return n, nil
 	case NodeSimulated:
 		containers = simulated.New(simulated.Config{})
+		if simulatesVolumes(cfg) {
+			drivers = []string{simulatedvolumes.Driver}
+		}
 	case NodeProcess:
 		processes, err := process.New(process.Config{Root: cfg.NodeDir, Hidden: cfg.NodeHidden, Unconfined: cfg.NodeUnconfined})
 		if err != nil {
@@ -49,19 +55,20 @@ func newNode(cfg Config, p *ControlPlane) (*ownNode, error) {
 	default:
 		return nil, fmt.Errorf("node %q: unknown", cfg.Node)
 	}
-	if n.agent, err = node.NewAgent(node.AgentConfig{Config: p.RESTConfig(), Name: nodeName, Runtime: containers, LeaseDuration: cfg.NodeLease, Log: cfg.Log}); err != nil {
-		return nil, err
-	}
-	if n.scheduler, err = node.NewScheduler(node.SchedulerConfig{Config: p.RESTConfig(), Log: cfg.Log}); err != nil {
+	if n.agent, err = node.NewAgent(node.AgentConfig{Config: p.RESTConfig(), Name: nodeName, Runtime: containers, Drivers: drivers, ExternalCloud: cfg.ExternalCloud, LeaseDuration: cfg.NodeLease, Log: cfg.Log}); err != nil {
 		return nil, err
 	}
 	return n, nil
 }
 
+// simulatesVolumes reports whether the control plane provisions simulated volumes.
+func simulatesVolumes(cfg Config) bool {
+	return cfg.Workloads && !cfg.NoControllers && cfg.Node == NodeSimulated && cfg.Controllers.Runs(simulatedVolumesName)
+}
+
 func (n *ownNode) start(ctx context.Context, parts *parts) {
 	if n.agent != nil {
 		parts.run(ctx, "node agent", n.agent.Run)
-		parts.run(ctx, "scheduler", n.scheduler.Run)
 	}
 }
 
@@ -79,4 +86,21 @@ func (n *ownNode) named(name string) (builtin.Node, bool) {
 		return nil, false
 	}
 	return n.agent, true
+}
+
+// startScheduler starts the scheduler, which waits for a node and a pod. Control planes that run no
+// pods have none, so that the pods that tests create there stay as they are.
+func (p *ControlPlane) startScheduler(ctx context.Context, parts *parts, cfg Config) error {
+	if p.node.agent == nil && (cfg.NoControllers || !cfg.Workloads) || !cfg.Controllers.Runs(schedulerName) {
+		return nil
+	}
+	s, err := scheduler.New(scheduler.Config{
+		Store: p.store, REST: p.RESTConfig(), Settings: cfg.Scheduler, Log: cfg.Log,
+		Serves: func(r schema.GroupVersionResource) bool { return p.registry.Current().Serves(r, "") },
+	})
+	if err != nil {
+		return fmt.Errorf("create scheduler: %w", err)
+	}
+	parts.run(ctx, "scheduler", s.Run)
+	return nil
 }

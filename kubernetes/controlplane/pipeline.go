@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"runtime"
@@ -36,8 +37,14 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 		Registry: registry, Custom: definitions, Others: others.OpenAPI, Packed: openapispec.Archive,
 	}))
 	// A store that failed accepts no more writes until the process restarts, so liveness reports
-	// it, too.
+	// it, too. A store without space accepts writes again by itself.
 	checks := []filters.Check{{Name: "store", Func: func(context.Context) error { return st.Failed() }}}
+	live := []filters.Check{{Name: "store", Func: func(context.Context) error {
+		if err := st.Failed(); !errors.Is(err, store.ErrFull) {
+			return err
+		}
+		return nil
+	}}}
 	paths := map[string]http.Handler{
 		"/api": groups, "/api/": groups, "/apis": groups, "/apis/": groups,
 		"/openapi/": documents,
@@ -60,7 +67,7 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 		AuditSink:     cfg.Audit.Sink,
 		Authorizer:    may,
 		Version:       kubernetesVersion(),
-		Checks:        filters.Checks{Health: checks, Live: checks, Ready: append(reachable(st), checks...)},
+		Checks:        filters.Checks{Health: checks, Live: live, Ready: append(reachable(st), checks...)},
 		Metrics:       metrics,
 		Serves:        serves(registry),
 		FlowControl:   flows,

@@ -26,16 +26,25 @@ type AgentConfig struct {
 	Runtime Runtime
 	// Address is the address of the node, and the hostIP of its pods; "" means 127.0.0.1.
 	Address string
-	// Labels and Taints are set on the Node in addition to the standard labels. Taints are set only
-	// when the Agent creates the Node.
+	// Labels and Taints are set on the Node in addition to the standard labels. Taints are
+	// set only when the Agent creates the Node.
 	Labels map[string]string
 	Taints []corev1.Taint
 	// Capacity is the node's capacity; nil means the runtime's default.
 	Capacity corev1.ResourceList
+	// ExternalCloud makes the node wait for a cloud-controller-manager, as a kubelet with
+	// --cloud-provider=external does: a new Node has the taint uninitialized and names
+	// Address in an annotation, and an initialized one keeps the addresses that the manager
+	// sets.
+	ExternalCloud bool
+	// Drivers are the CSI drivers that the node's CSINode lists; without any, it has no
+	// CSINode.
+	Drivers []string
 	// Version is the reported kubelet version; "" means DefaultVersion.
 	Version string
-	// LeaseDuration is how long the node counts as alive after its last heartbeat. The Agent sends
-	// four heartbeats in that time. 0 means 40 seconds; if negative, the node has no lease.
+	// LeaseDuration is how long the node counts as alive after its last heartbeat. The Agent
+	// sends four heartbeats in that time. 0 means 40 seconds; if negative, the node has no
+	// lease.
 	LeaseDuration time.Duration
 	// Log receives errors; nil discards them.
 	Log *slog.Logger
@@ -92,9 +101,9 @@ func NewAgent(config AgentConfig) (*Agent, error) {
 // Name returns the name of the node.
 func (a *Agent) Name() string { return a.config.Name }
 
-// Run registers the node and runs its pods until ctx ends. It returns nil when the containers that
-// can't outlive the agent have ended. The pods' objects stay unchanged on the server: a later agent
-// with the same name adopts them. Run must be called at most once.
+// Run registers the node and runs its pods until ctx ends. It returns nil when the containers
+// that can't outlive the agent have ended. The pods' objects stay unchanged on the server: a
+// later agent with the same name adopts them. Run must be called at most once.
 func (a *Agent) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	parts.Go(func() { a.broadcaster.Run(ctx) })

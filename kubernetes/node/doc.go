@@ -1,15 +1,15 @@
-// Package node runs pods: it has a scheduler, which binds pods to nodes, and a node agent, which
-// runs the pods of its node. They replace kube-scheduler and the kubelet.
+// Package node runs pods: its agent replaces the kubelet. Package
+// kelson.dev/kubernetes/scheduler binds pods to nodes.
 //
 // # Model
 //
-//	            bind                   runs
-//	Scheduler ───────▶ Pod ◀──────── Agent ───────▶ Runtime
-//	   follows pods      ▲   follows its pods         simulated: containers are timers
-//	   and nodes         └── status, deletion         process: containers are processes of this machine
+//	      follows its pods       runs
+//	Pod ──────────────────▶ Agent ───▶ Runtime
+//	 ▲                        │          simulated: containers are timers
+//	 └── status, deletion ────┘          process: containers are processes of this machine
 //
-// Both are clients of the API: they need only the address of the API server and credentials, and
-// use any transport.
+// An [Agent] is a client of the API: it needs only the address of the API server and credentials,
+// and uses any transport.
 //
 // Like a kubelet, an [Agent] registers its Node, renews the node's lease, and runs each pod that is
 // bound to it. A pure state machine (lifecycle.go) decides what to do next, from the pod, the state
@@ -27,10 +27,6 @@
 // ([Agent.ServeHTTP]): exec, attach, port-forward and logs. Exec and attach work for containers
 // that implement [Executor] and [Attacher], and port-forward for sandboxes that implement [Dialer].
 //
-// A [Scheduler] filters nodes by readiness, unschedulable, taints, node selector, required node
-// affinity, host ports and requests, and picks the least loaded of the remaining nodes. It has no
-// preemption and no topology spread.
-//
 // # Concurrency
 //
 // Run blocks until its context ends, and leaves no goroutine behind. All waiting uses package time,
@@ -38,9 +34,7 @@
 //
 // # Use
 //
-//	scheduler, err := node.NewScheduler(node.SchedulerConfig{Config: restConfig})
 //	agent, err := node.NewAgent(node.AgentConfig{Config: restConfig, Name: "node-1", Runtime: simulated.New(simulated.Config{})})
-//	go scheduler.Run(ctx)
 //	go agent.Run(ctx)
 //	log, err := agent.Logs(ctx, pod, &corev1.PodLogOptions{Follow: true})
 package node

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -105,4 +106,14 @@ func FuzzExpand(f *testing.F) {
 			t.Errorf("expand(%q) = %q", text, got)
 		}
 	})
+}
+
+func list(cpu, memory, pods string) corev1.ResourceList {
+	l := corev1.ResourceList{}
+	for name, text := range map[corev1.ResourceName]string{"cpu": cpu, "memory": memory, "pods": pods} {
+		if text != "" {
+			l[name] = resource.MustParse(text)
+		}
+	}
+	return l
 }

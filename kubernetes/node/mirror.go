@@ -20,8 +20,6 @@ type mirror[T any, P client.Pointer[T]] struct {
 	options []client.ListOption
 	log     *slog.Logger
 	changed func(old, obj P)
-	// synced, if not nil, is called after each complete list.
-	synced func()
 
 	objects map[client.Key]P
 }
@@ -98,9 +96,6 @@ func (m *mirror[T, P]) Replace(items []P, _ string) {
 	}
 	for _, item := range items {
 		m.Add(item)
-	}
-	if m.synced != nil {
-		m.synced()
 	}
 }
 

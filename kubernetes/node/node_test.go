@@ -152,7 +152,7 @@ func TestSimulatedPod(t *testing.T) {
 			t.Errorf("terminated %+v", ended)
 		}
 		want := []string{
-			"Scheduled: Successfully assigned default/p to kelson (x1)",
+			"Scheduled: Successfully assigned default/p to kelson (x0)",
 			`Pulled: Container image "busybox" already present on machine and can be accessed by the pod (x1)`,
 			"Created: Container created (x1)",
 			"Started: Container started (x1)",
@@ -234,7 +234,8 @@ func TestUnschedulableIsRetried(t *testing.T) {
 		w.create(p)
 		synctest.Wait()
 		p = w.wantPhase(corev1.PodPending)
-		want := corev1.PodCondition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable", Message: "0/1 nodes are available: 1 Insufficient cpu."}
+		want := corev1.PodCondition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable", Message: "0/1 nodes are available: 1 Insufficient cpu. " +
+			"preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."}
 		if c := p.Status.Conditions[0]; c.Type != want.Type || c.Status != want.Status || c.Reason != want.Reason || c.Message != want.Message {
 			t.Errorf("condition %+v", c)
 		}
@@ -252,7 +253,7 @@ func TestUnschedulableIsRetried(t *testing.T) {
 		}
 		synctest.Wait()
 		w.wantPhase(corev1.PodRunning)
-		if got := w.events(); !slices.Contains(got, "FailedScheduling: 0/1 nodes are available: 1 Insufficient cpu. (x1)") {
+		if got := w.events(); !slices.Contains(got, "FailedScheduling: "+want.Message+" (x0)") {
 			t.Errorf("events %q", got)
 		}
 	})

@@ -10,9 +10,11 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/client/strategic"
@@ -72,7 +74,44 @@ func (a *Agent) putNode(ctx context.Context) error {
 	if err := a.putNodeStatus(ctx, node); err != nil {
 		return err
 	}
+	if err := a.putDrivers(ctx, node); err != nil {
+		return err
+	}
 	return a.untaint(ctx, node)
+}
+
+// putDrivers creates the CSINode or adds the agent's drivers to it.
+func (a *Agent) putDrivers(ctx context.Context, node *corev1.Node) error {
+	if len(a.config.Drivers) == 0 {
+		return nil
+	}
+	drivers := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node.Name,
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}}}
+	for _, name := range a.config.Drivers {
+		drivers.Spec.Drivers = append(drivers.Spec.Drivers, storagev1.CSINodeDriver{Name: name, NodeID: node.Name})
+	}
+	err := a.client.Create(ctx, drivers.DeepCopy())
+	if !apierrors.IsAlreadyExists(err) {
+		if err != nil {
+			return fmt.Errorf("create CSINode: %w", err)
+		}
+		return nil
+	}
+	found, err := client.Get[storagev1.CSINode](ctx, a.client, client.KeyOf(drivers))
+	if err != nil {
+		return fmt.Errorf("get CSINode: %w", err)
+	}
+	patch := strategic.MergeFrom(found)
+	found.OwnerReferences = drivers.OwnerReferences
+	for _, driver := range drivers.Spec.Drivers {
+		if !slices.ContainsFunc(found.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver.Name }) {
+			found.Spec.Drivers = append(found.Spec.Drivers, driver)
+		}
+	}
+	if err := a.client.Patch(ctx, found, patch); err != nil {
+		return fmt.Errorf("update CSINode: %w", err)
+	}
+	return nil
 }
 
 // untaint removes the not-ready taint, which admission adds to every new node. In a cluster, the
@@ -93,7 +132,14 @@ func (a *Agent) untaint(ctx context.Context, node *corev1.Node) error {
 // putNodeStatus writes the node's status.
 func (a *Agent) putNodeStatus(ctx context.Context, node *corev1.Node) error {
 	patch := strategic.MergeFrom(node)
+	addresses := node.Status.Addresses
 	a.setNodeStatus(&node.Status, time.Now())
+	if a.config.ExternalCloud { // the manager sets the others
+		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: a.config.Name}}
+		if node.Spec.ProviderID != "" {
+			node.Status.Addresses = addresses
+		}
+	}
 	if err := a.client.Subresource("status").Patch(ctx, node, patch); err != nil {
 		return fmt.Errorf("write node status: %w", err)
 	}
@@ -108,10 +154,16 @@ func (a *Agent) node() *corev1.Node {
 		corev1.LabelArchStable: runtime.GOARCH,
 	}
 	maps.Copy(labels, a.config.Labels)
-	return &corev1.Node{
+	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: a.config.Name, Labels: labels},
 		Spec:       corev1.NodeSpec{Taints: a.config.Taints},
 	}
+	if a.config.ExternalCloud {
+		node.Annotations = map[string]string{cloudproviderapi.AnnotationAlphaProvidedIPAddr: a.config.Address}
+		node.Spec.Taints = append(slices.Clone(node.Spec.Taints),
+			corev1.Taint{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule})
+	}
+	return node
 }
 
 // setNodeStatus sets the parts of the status that the agent reports, and leaves the others.

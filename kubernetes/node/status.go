@@ -22,9 +22,9 @@ func (l *lifecycle) status(pod *corev1.Pod, address, hostIP string, ended bool, 
 	}
 
 	status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses = nil, nil, nil
-	again := l.mayRestart(pod)
+	mayRestart := l.mayRestart(pod)
 	for _, r := range l.records {
-		s := r.status(pod, again)
+		s := r.status(pod, mayRestart)
 		switch r.role {
 		case roleMain:
 			status.ContainerStatuses = append(status.ContainerStatuses, s)
@@ -105,10 +105,11 @@ func (l *lifecycle) mayRestart(pod *corev1.Pod) bool {
 	return l.failure == nil && !l.deleted && pod.DeletionTimestamp == nil && !terminal(pod) && !l.completed(pod)
 }
 
-// status returns the container's status. again is the pod's mayRestart.
-func (r *record) status(pod *corev1.Pod, again bool) corev1.ContainerStatus {
+// status returns the container's status. mayRestart is the result of
+// lifecycle.mayRestart.
+func (r *record) status(pod *corev1.Pod, mayRestart bool) corev1.ContainerStatus {
 	state, last := r.state, r.last
-	if exit := r.state.Terminated; exit != nil && again && restarts(pod, r, exit.ExitCode) {
+	if exit := r.state.Terminated; exit != nil && mayRestart && restarts(pod, r, exit.ExitCode) {
 		// The container will be restarted: it is waiting, and the ended attempt is its last state.
 		last = corev1.ContainerState{Terminated: exit}
 		waiting := &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: r.backoffMessage(pod)}

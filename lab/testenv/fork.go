@@ -2,6 +2,8 @@ package testenv
 
 import (
 	"testing"
+
+	"kelson.dev/apiserver/store"
 )
 
 // Fork starts a control plane whose initial state is that of this one: its objects, custom kinds
@@ -17,9 +19,26 @@ import (
 // outside have timestamps in the future.
 func (e *Env) Fork(t testing.TB, opts ...Option) *Env {
 	t.Helper()
+	return e.forkOf(t, e.plane.Store().Snapshot(), opts)
+}
+
+func (e *Env) forkOf(t testing.TB, state *store.Snapshot, opts []Option) *Env {
+	t.Helper()
 	o := e.made
 	o.crds, o.rbac, o.run = nil, nil, nil
-	o.plane.From = e.plane.Store().Snapshot()
+	o.plane.From = state
 	o.plane.NodeDir = "" // containers are not copied, so the fork has its own directory
 	return start(t, o, opts)
+}
+
+// ForkAt is Fork from the state that e had at an earlier revision: the resourceVersion of a write.
+// It fails the test if the control plane no longer has that state; it keeps a few thousand
+// versions.
+func (e *Env) ForkAt(t testing.TB, revision uint64, opts ...Option) *Env {
+	t.Helper()
+	state, err := e.plane.Store().At(revision)
+	if err != nil {
+		t.Fatalf("testenv: fork at revision %d: %v", revision, err)
+	}
+	return e.forkOf(t, state, opts)
 }

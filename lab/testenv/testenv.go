@@ -43,7 +43,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/fastpath"
+	"kelson.dev/kubernetes/controllers/loadbalancer"
 	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/scheduler"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/operatortest/manifest"
@@ -66,6 +68,9 @@ type options struct {
 	run    []func(context.Context, *rest.Config) error
 	rbac   []string
 	user   string // the user that Run and Operator act as; "" means an administrator
+
+	schedulerConfig string // the file of SchedulerConfig
+	loadBalancers   string // the CIDRs of LoadBalancers
 }
 
 // CRDs installs the manifests in folders or files.
@@ -95,6 +100,24 @@ func Nodes(node controlplane.Node) Option {
 // of EndpointSlices. They start when the first such object exists. With [Nodes], their pods run.
 func Workloads() Option {
 	return func(o *options) { o.plane.Workloads = true }
+}
+
+// SchedulerConfig configures the scheduler, which runs with [Workloads] or [Nodes], by a file that
+// contains a KubeSchedulerConfiguration.
+func SchedulerConfig(file string) Option {
+	return func(o *options) { o.schedulerConfig = file }
+}
+
+// LoadBalancers gives Services of type LoadBalancer addresses of a CIDR such as 192.0.2.0/24, or of
+// two CIDRs of different families separated by a comma. Nothing listens on them.
+func LoadBalancers(cidr string) Option {
+	return func(o *options) { o.loadBalancers = cidr }
+}
+
+// NoControllers leaves out the controllers that in Kubernetes belong to kube-controller-manager:
+// see [controlplane.Config].
+func NoControllers() Option {
+	return func(o *options) { o.plane.NoControllers = true }
 }
 
 // Run starts an operator, or any other client of the API, after everything is installed, and
@@ -133,6 +156,18 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	if o.plane.Node == controlplane.NodeProcess && o.plane.NodeDir == "" {
 		o.plane.NodeDir = t.TempDir()
 	}
+	if o.schedulerConfig != "" {
+		var err error
+		if o.plane.Scheduler, err = scheduler.Load(o.schedulerConfig); err != nil {
+			t.Fatalf("testenv: %v", err)
+		}
+	}
+	if o.loadBalancers != "" {
+		var err error
+		if o.plane.LoadBalancers, err = loadbalancer.ParsePool(o.loadBalancers); err != nil {
+			t.Fatalf("testenv: %v", err)
+		}
+	}
 	// Don't use the test's context: it ends before cleanups run, and operators must end before the
 	// control plane.
 	plane, err := controlplane.Start(context.Background(), o.plane)
@@ -158,9 +193,7 @@ func start(t testing.TB, o options, opts []Option) *Env {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			config := plane.RESTConfig()
-			config.Impersonate.UserName = o.user
-			if err := run(ctx, config); err != nil && ctx.Err() == nil {
+			if err := run(ctx, env.OperatorRESTConfig()); err != nil && ctx.Err() == nil {
 				t.Errorf("testenv: Run ended early: %v", err)
 			}
 		}()
@@ -175,6 +208,14 @@ func (e *Env) Plane() *controlplane.ControlPlane { return e.plane }
 // RESTConfig returns an administrator's client configuration, for client-go, controller-runtime or
 // kelson.dev/operator.
 func (e *Env) RESTConfig() *rest.Config { return e.plane.RESTConfig() }
+
+// OperatorRESTConfig returns the client configuration that Run and Operator get: that of the
+// ServiceAccount in the manifests of RBAC, or an administrator's.
+func (e *Env) OperatorRESTConfig() *rest.Config {
+	config := e.plane.RESTConfig()
+	config.Impersonate.UserName = e.made.user
+	return config
+}
 
 // Client returns an administrator's client.
 func (e *Env) Client() client.Client { return e.client }

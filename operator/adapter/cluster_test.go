@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	crcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -79,5 +81,54 @@ func TestLimiterOfClusters(t *testing.T) {
 		}
 		cancel()
 		must(t, <-ended)
+	})
+}
+
+// RUN-07: in a reconcile of another cluster, ClientFrom has the mapper of that cluster, and reads
+// and writes kinds that only it serves.
+func TestClientFromCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		own, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events)
+		m, err := manager.New(manager.Config{REST: own.REST(), Name: "test", Log: slog.New(slog.DiscardHandler)})
+		must(t, err)
+		pods := corev1.SchemeGroupVersion.WithKind("Pod").GroupKind()
+		served := map[string]bool{} // by cluster
+		r := crreconcile.Func(func(ctx context.Context, req crreconcile.Request) (crreconcile.Result, error) {
+			c, err := adapter.ClientFrom(ctx, m)
+			must(t, err)
+			_, err = c.RESTMapper().RESTMapping(pods, "v1")
+			served[reconcile.Cluster(ctx)] = err == nil
+			if err != nil {
+				return crreconcile.Result{}, nil
+			}
+			namespaced, err := c.IsObjectNamespaced(&corev1.Pod{})
+			must(t, err)
+			if !namespaced {
+				t.Error("pods have no namespace")
+			}
+			must(t, c.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: req.Namespace, Name: req.Name}}))
+			must(t, c.Get(ctx, req.NamespacedName, &corev1.Pod{}))
+			return crreconcile.Result{}, nil
+		})
+		must(t, adapter.NewControllerManagedBy(m).For(&corev1.ConfigMap{}).Complete(r))
+		_, err = m.Engage("east", east.REST())
+		must(t, err)
+		for _, s := range []*apitest.Server{own, east} {
+			c, err := client.New(client.Config{REST: s.REST()})
+			must(t, err)
+			must(t, c.Create(t.Context(), configMap("a", "")))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		time.Sleep(time.Second)
+		cancel()
+		must(t, <-ended)
+		if want := map[string]bool{"": false, "east": true}; !maps.Equal(served, want) {
+			t.Errorf("pods are served: %v, want %v", served, want)
+		}
+		if got := len(east.Objects("pods")); got != 1 {
+			t.Errorf("%d pods in east, want 1", got)
+		}
 	})
 }

@@ -86,12 +86,11 @@ func (t *tracing) attach(r crmanager.Runnable, handed *handover) {
 	*do = c
 	inner := *newQueue
 	*newQueue = func(name string, limiter workqueue.TypedRateLimiter[crreconcile.Request]) workqueue.TypedRateLimitingInterface[crreconcile.Request] {
-		switch q := inner(name, limiter).(type) {
-		case priorityqueue.PriorityQueue[crreconcile.Request]:
-			return &tracedPriorityQueue{q, c}
-		default:
-			return &tracedQueue{q, c}
+		q := inner(name, limiter)
+		if priorities, ok := q.(priorityqueue.PriorityQueue[crreconcile.Request]); ok {
+			return &tracedPriorityQueue{tracedQueue{q, c}, priorities}
 		}
+		return &tracedQueue{q, c}
 	}
 }
 
@@ -182,23 +181,12 @@ func (q *tracedQueue) AddRateLimited(req crreconcile.Request) {
 
 // tracedPriorityQueue is tracedQueue for controller-runtime's own queue.
 type tracedPriorityQueue struct {
-	priorityqueue.PriorityQueue[crreconcile.Request]
-	c *traced
+	tracedQueue
+	priorities priorityqueue.PriorityQueue[crreconcile.Request] // the same queue
 }
 
-func (q *tracedPriorityQueue) Add(req crreconcile.Request) {
-	q.c.note(trace.Other, req)
-	q.PriorityQueue.Add(req)
-}
-
-func (q *tracedPriorityQueue) AddAfter(req crreconcile.Request, d time.Duration) {
-	q.c.note(trace.After, req)
-	q.PriorityQueue.AddAfter(req, d)
-}
-
-func (q *tracedPriorityQueue) AddRateLimited(req crreconcile.Request) {
-	q.c.note(trace.Retry, req)
-	q.PriorityQueue.AddRateLimited(req)
+func (q *tracedPriorityQueue) GetWithPriority() (req crreconcile.Request, priority int, shutdown bool) {
+	return q.priorities.GetWithPriority()
 }
 
 func (q *tracedPriorityQueue) AddWithOpts(o priorityqueue.AddOpts, reqs ...crreconcile.Request) {
@@ -210,5 +198,5 @@ func (q *tracedPriorityQueue) AddWithOpts(o priorityqueue.AddOpts, reqs ...crrec
 	default:
 		q.c.note(trace.Other, reqs...)
 	}
-	q.PriorityQueue.AddWithOpts(o, reqs...)
+	q.priorities.AddWithOpts(o, reqs...)
 }

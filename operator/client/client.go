@@ -21,6 +21,19 @@
 //
 // A Client is safe for concurrent use and runs nothing in the background. All calls return when
 // their context ends.
+//
+// # For caches and frameworks
+//
+// Reconcilers need none of the following. They are exported for code that keeps objects, wraps
+// clients or generates requests, such as packages informer, reconcile and adapter, and are as
+// stable as the rest:
+//   - [Encoded], [NewEncoded], [Encode], [Decode], [MetadataOf], [Items], [NewItems], [ItemOf],
+//     [FillList]: objects and lists of types that are not known at compile time;
+//   - [Ahead], [Known], ListOptions.Shared, GetOptions.Shared: reads that share memory or overlap
+//     requests; the results must not be modified;
+//   - WriteOptions.Given and WriteOptions.New, [Transformed]: what the caller promises a cache;
+//   - [ApplyDocument], [StatusPatch], [DiffFrom]: patches that the library itself sends;
+//   - [NewKeepingMapper], [IsFresh], [MapperIn], [Document], [Steady]: discovery and transports.
 package client
 
 import (

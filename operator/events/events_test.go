@@ -186,3 +186,31 @@ func TestNilRecorder(t *testing.T) {
 	r.Event(pod("a"), "Normal", "R", "m")
 	r.Eventf(pod("a"), "Normal", "R", "m")
 }
+
+// In virtual time, two programs can give Events about one object the same name. Both are written,
+// and repeats count on the right one.
+func TestNameIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, events.Config{})
+		c, err := client.New(client.Config{REST: f.REST()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := events.New(events.Config{Client: c})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- other.Run(ctx) }()
+		f.Event(pod("a"), corev1.EventTypeNormal, "First", "x")
+		for range 2 {
+			other.Recorder("other").Event(pod("a"), corev1.EventTypeNormal, "Second", "y")
+		}
+		synctest.Wait()
+		want := []string{"Pod a Normal First x1: x", "Pod a Normal Second x2: y"}
+		if got := f.lines(); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		cancel()
+		<-ended
+		f.stop()
+	})
+}

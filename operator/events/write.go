@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,13 +43,22 @@ func (s *toServer) Write(ctx context.Context, shared *corev1.Event) error {
 			return err
 		}
 	}
-	if err := s.client.Create(ctx, e); err != nil {
+	err := s.client.Create(ctx, e)
+	// In virtual time, another program can have given the same name to an event about the object.
+	for i := 1; apierrors.IsAlreadyExists(err) && i < maxNames; i++ {
+		e.Name = fmt.Sprintf("%s.%d", shared.Name, i)
+		err = s.client.Create(ctx, e)
+	}
+	if err != nil {
 		*repeats = repeated{}
 		return err
 	}
-	*repeats = repeated{name: shared.Name, count: 1}
+	*repeats = repeated{name: e.Name, count: 1}
 	return nil
 }
+
+// maxNames is how many names an event can take.
+const maxNames = 100
 
 // again returns the patch that repeats an event.
 func again(e *corev1.Event, count int32) client.Patch {

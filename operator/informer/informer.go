@@ -11,7 +11,7 @@
 // [Informers] has one informer per kind and object type (Go type, dynamic, metadata only). Each
 // follows its part of the server ([Scope]) by one watch, shared by all users. An informer starts on
 // first use and ends when its last handler is removed. An informer that was read from ends only
-// after [Informers].Release, and one with an index does not end.
+// after [Informers].Remove, and one with an index does not end.
 //
 // # Read your own writes
 //
@@ -94,6 +94,13 @@ type Informer interface {
 	Version() string
 }
 
+// RemoveOption is an option of Informers.Remove.
+type RemoveOption int
+
+// InUse removes an informer although it has handlers or indexes. Its handlers are not called any
+// more.
+const InUse RemoveOption = 1
+
 // Informers is the set of shared informers of one client: at most one per kind and object type,
 // started on first use and ended when unused.
 type Informers interface {
@@ -104,14 +111,11 @@ type Informers interface {
 	// own writes. It starts informers as needed and waits for their first sync. Reads with
 	// client.Live go to the server.
 	Client() client.Client
-	// Release ends the informer of obj's kind and object type if it has neither handlers nor
-	// indexes, or as soon as it has no handlers, and saves its memory and watch. The next read or
-	// handler starts a new one. Use it for kinds that are read only for a time.
-	Release(obj client.Object)
-	// Remove ends the informer of obj's kind and type, if there is one, although it is used. Its
-	// handlers are not called any more. The next use of the kind and type starts a new informer,
-	// which has no indexes.
-	Remove(obj client.Object) error
+	// Remove ends the informer of obj's kind and object type, if there is one, and saves its memory
+	// and watch. The next read or handler starts a new one, which has no indexes. An informer in
+	// use ends only with InUse: otherwise, one with indexes stays, and one with handlers ends with
+	// its last handler.
+	Remove(obj client.Object, o ...RemoveOption)
 	// Has reports whether an informer has an object with the kind, name and uid of obj, in any
 	// form. It starts no informer.
 	Has(obj client.Object) bool

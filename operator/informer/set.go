@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -98,17 +99,23 @@ func (s *informers) start(inf *informer) {
 	s.tasks.Go(func() { inf.run(s.ctx) })
 }
 
-func (s *informers) Release(obj client.Object) {
+func (s *informers) Remove(obj client.Object, o ...RemoveOption) {
 	kind, err := client.KindOf(obj, s.cfg.Client.Scheme())
 	if err != nil {
 		return // an object without a kind has no informer
 	}
+	name := s.idOf(kind, reflect.TypeOf(obj))
 	s.mu.Lock()
-	inf := s.members[s.idOf(kind, reflect.TypeOf(obj))]
-	s.mu.Unlock()
-	if inf != nil && !inf.indexed.Load() {
+	defer s.mu.Unlock()
+	inf := s.members[name]
+	switch {
+	case inf == nil:
+	case slices.Contains(o, InUse):
+		delete(s.members, name)
+		inf.endNow()
+	case !inf.indexed.Load():
 		inf.pinned.Store(false)
-		s.forget(inf)
+		s.forgetLocked(inf)
 	}
 }
 
@@ -116,24 +123,14 @@ func (s *informers) Release(obj client.Object) {
 func (s *informers) forget(inf *informer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.forgetLocked(inf)
+}
+
+// forgetLocked is forget for callers that hold the lock.
+func (s *informers) forgetLocked(inf *informer) {
 	if s.members[inf.id] == inf && inf.endIfUnused() {
 		delete(s.members, inf.id)
 	}
-}
-
-func (s *informers) Remove(obj client.Object) error {
-	kind, err := client.KindOf(obj, s.cfg.Client.Scheme())
-	if err != nil {
-		return fmt.Errorf("remove informer of %T: %w", obj, err)
-	}
-	name := s.idOf(kind, reflect.TypeOf(obj))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if inf := s.members[name]; inf != nil {
-		delete(s.members, name)
-		inf.endNow()
-	}
-	return nil
 }
 
 func (s *informers) all() []*informer {

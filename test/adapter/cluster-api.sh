@@ -16,11 +16,11 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 suite=adapter-cluster-api
 work=$root/bin/adapter/cluster-api
 export GOWORK=off GOFLAGS=-mod=mod GINKGO_NO_COLOR=1
-turn() { if [ -n "${TURN:-}" ]; then "$TURN" "$@"; else "$@"; fi; } # TURN is a command that waits for its turn, then runs the rest
 required() { sed -n "s|^\t$1 \(v[^ ]*\).*|\1|p" "$root/operator/adapter/go.mod"; }
 runtime=$(required sigs.k8s.io/controller-runtime) kubernetes=$(required k8s.io/client-go)
 
 mkdir -p "$work"
+. "$root/test/suite.sh"
 source() { (cd "$work" && go mod download -json "$1@$version" | sed -n 's/.*"Dir": "\(.*\)",/\1/p'); }
 if [ ! -e "$work/$version/prepared" ]; then
 	rm -rf "$work/$version" "$work/$version.new"
@@ -55,48 +55,17 @@ packages="controllers/clustercache core/reconcilers/cluster core/reconcilers/clu
 	core/reconcilers/topology/cluster core/webhooks/admission/test"
 [ $# -eq 0 ] || packages=$*
 
-# The folder belongs to this run, which identifies servers that a suite left running by it and ends them.
-scratch=$(mktemp -d "$work/run.XXXXXX")
-KUBEBUILDER_ASSETS=$scratch/bin
-export KUBEBUILDER_ASSETS
-mkdir "$KUBEBUILDER_ASSETS"
-cp "${KELSON:-$root/bin/kelson}" "$scratch/kelson"
-"$scratch/kelson" envtest "$KUBEBUILDER_ASSETS" >/dev/null
-lost() { for pid in $(pgrep -f "^$KUBEBUILDER_ASSETS/"); do kill "$pid" || true; done; }
-trap 'lost; rm -rf "$scratch"' EXIT
-trap 'exit 1' INT TERM
-. "$root/test/section.sh"
-
-failed=0
-echo '| package | passed | failed | skipped | seconds |'
-echo '|---|--:|--:|--:|--:|'
-for package in $packages; do
-	name=$(echo "$package" | tr / -)
-	log=$work/$name.log
-	cd "$work/$version"
-	if ! turn go test -c -o "$work/$name.test" "./$package" >"$log" 2>&1; then
-		echo "| $package | 0 | 1 (does not build: see $log) | 0 | 0 |" | tee -a "$scratch/rows"
-		failed=1
-		continue
-	fi
-	cd "$package"
-	begin=$(date +%s)
-	code=0
-	turn "$work/$name.test" -test.v -test.timeout=15m >"$log" 2>&1 || code=$?
-	seconds=$(($(date +%s) - begin))
-	awk -v package="$package" -v code="$code" -v seconds="$seconds" -f "$root/test/controller-runtime/count.awk" "$log" >"$scratch/row" || failed=1
-	tee -a "$scratch/rows" <"$scratch/row"
-	lost
-done
+test_package() { turn "$1" -test.v -test.timeout=15m; }
+# shellcheck disable=SC2086
+run_suites "$work/$version" $packages
 [ $# -eq 0 ] || exit $failed
 {
 	echo "<!-- $suite: written by test/adapter/cluster-api.sh -->"
 	printf "## Cluster API's own suites, on the operator library\n\n"
 	echo "Here the suites of Cluster API $version's core manager ran with controller-runtime $runtime, Kubernetes' libraries $kubernetes, and \`ctrl.NewManager\` replaced"
 	echo "by \`adapter.NewManager\` in \`core/main.go\` and in the suites' common setup. \`make $suite\` repeats it."
-	printf '\n| package | passed | failed | skipped |\n|---|--:|--:|--:|\n'
-	awk -F ' *\\| *' '{ printf "| %s | %s | %s | %s |\n", $2, $3, $4, $5; p += $3; f += $4; s += $5 }
-		END { printf "| all | %d | %d | %d |\n", p, f, s }' "$scratch/rows"
+	echo
+	table
 	echo "<!-- end of $suite -->"
 } >"$scratch/section"
 section "$scratch/section"

@@ -14,9 +14,8 @@ version=v0.25.2
 root=$(cd "$(dirname "$0")/../.." && pwd)
 here=$root/test/adapter
 work=$root/bin/adapter/controller-runtime
-kelson=${KELSON:-$root/bin/kelson}
+suite=adapter-controller-runtime
 export GOWORK=off GOFLAGS=-mod=mod
-turn() { if [ -n "${TURN:-}" ]; then "$TURN" "$@"; else "$@"; fi; } # TURN is a command that waits for its turn, then runs the rest
 
 packages="pkg/builder pkg/cache pkg/client pkg/cluster pkg/controller pkg/handler pkg/manager pkg/source"
 all=1
@@ -52,43 +51,17 @@ replace '\bcache\.New(' 'adapter.NewCache(' pkg/cache/*_test.go pkg/source/*_tes
 replace '\bclient\.New(' 'adapter.NewClient(' pkg/client/*_test.go
 replace '\bmanager\.New(' 'adapter.NewManager(' pkg/builder/*_test.go pkg/controller/*_test.go pkg/internal/controller/*_test.go pkg/source/*_test.go
 
-KUBEBUILDER_ASSETS=$(mktemp -d "$work/assets.XXXXXX")
-export KUBEBUILDER_ASSETS
-"$kelson" envtest "$KUBEBUILDER_ASSETS" >/dev/null
-lost() { for pid in $(pgrep -f "^$KUBEBUILDER_ASSETS/"); do kill "$pid" || true; done; }
-trap 'lost; rm -rf "$KUBEBUILDER_ASSETS"' EXIT
-trap 'exit 1' INT TERM
+. "$root/test/suite.sh"
 
-failed=0
-rows=$KUBEBUILDER_ASSETS/rows # besides the binaries
-echo '| package | passed | failed | skipped | seconds |' | tee "$rows"
-echo '|---|--:|--:|--:|--:|' | tee -a "$rows"
-for package in $packages; do
-	name=$(echo "$package" | tr / -)
-	log=$work/$name.log
-	cd "$work/$version"
-	if ! turn go test -c -o "$work/$name.test" "./$package" >"$log" 2>&1; then
-		echo "| $package | does not build ||||" | tee -a "$rows"
-		failed=1
-		continue
-	fi
-	# lines of excluded.txt: package, tab, regular expression of specs or name of a Go test, tab, reason
-	skip=$(awk -F '\t' -v package="$package" '$1 == package && $2 !~ /^Test/ { printf "%s%s", sep, $2; sep = "|" }' "$here/excluded.txt")
-	tests=$(awk -F '\t' -v package="$package" '$1 == package && $2 ~ /^Test/ { printf "%s^%s$", sep, $2; sep = "|" }' "$here/excluded.txt")
-	cd "$package"
-	begin=$(date +%s)
-	code=0
-	turn "$work/$name.test" -test.v -test.timeout=10m -ginkgo.no-color ${tests:+-test.skip "$tests"} ${skip:+-ginkgo.skip "$skip"} >"$log" 2>&1 || code=$?
-	seconds=$(($(date +%s) - begin))
-	awk -v package="$package" -v code="$code" -v seconds="$seconds" -f "$root/test/controller-runtime/count.awk" "$log" >"$rows.one" || failed=1
-	tee -a "$rows" <"$rows.one"
-	lost
-done
+# Lines of excluded.txt: package, tab, regular expression of specs or name of a Go test, tab, reason.
+test_package() {
+	skip=$(awk -F '\t' -v package="$2" '$1 == package && $2 !~ /^Test/ { printf "%s%s", sep, $2; sep = "|" }' "$here/excluded.txt")
+	tests=$(awk -F '\t' -v package="$2" '$1 == package && $2 ~ /^Test/ { printf "%s^%s$", sep, $2; sep = "|" }' "$here/excluded.txt")
+	turn "$1" -test.v -test.timeout=10m -ginkgo.no-color ${tests:+-test.skip "$tests"} ${skip:+-ginkgo.skip "$skip"}
+}
+# shellcheck disable=SC2086
+run_suites "$work/$version" $packages
 [ -n "$all" ] || exit $failed
-awk -F '|' 'NR > 2 { passed += $3; failed += $4; skipped += $5; seconds += $6 } END { printf "| all | %d | %d | %d | %d |\n", passed, failed, skipped, seconds }' \
-	"$rows" >"$rows.one"
-tee -a "$rows" <"$rows.one"
-scratch=$KUBEBUILDER_ASSETS suite=adapter-controller-runtime
 {
 	cat <<-END
 		<!-- $suite: written by test/adapter/controller-runtime.sh -->
@@ -98,11 +71,10 @@ scratch=$KUBEBUILDER_ASSETS suite=adapter-controller-runtime
 		\`cluster.New\`, were replaced by the adapter's functions, and nothing else. \`make adapter-controller-runtime\` repeats it.
 
 	END
-	cat "$rows"
+	timed_table
 	printf '\nNot run, with the reason; the specs are among the skipped ones:\n\n| package | specs | why |\n|---|---|---|\n'
 	awk -F '\t' '!/^#/ && NF == 3 { gsub(/\|/, "\\|", $2); printf "| %s | `%s` | %s |\n", $1, $2, $3 }' "$here/excluded.txt"
 	echo "<!-- end of $suite -->"
 } >"$scratch/section"
-. "$root/test/section.sh"
 section "$scratch/section"
 exit $failed

@@ -1,6 +1,11 @@
 package main
 
-import "context"
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
 
 // attack is one of the attacks.
 type attack struct {
@@ -11,17 +16,51 @@ type attack struct {
 	setup func(context.Context, *target) error
 	// run attacks until ctx ends, or until it has sent its maximum.
 	run func(context.Context, *target) error
+	// control marks a process that only uses processors and sends nothing. It shows what the
+	// machine allows: see criteria.go.
+	control bool
+	// equal makes it run at the server's priority, not at a lower one.
+	equal bool
+	// fills gives the server a small file system for its state, which the attack fills. The tenant
+	// only reads meanwhile. Then the file system grows, and the server must accept writes by itself
+	// and have all acknowledged objects, also after a restart. Only kelson is attacked: etcd
+	// reserves its space beforehand, and needs its administrator after that space was used.
+	fills bool
 }
 
 // attacks are in the order in which they run. Those whose work may continue after them come last.
 var attacks = []attack{
-	{"probes", "anonymous: 40 connections of unread /healthz?verbose responses", nil, unreadProbes},
-	{"headers", "no role: POSTs whose bodies never arrive", nil, unsentBodies},
-	{"labels", "anonymous: 2,500 paths of 200 kB; /metrics is scraped meanwhile", nil, inventedLabels},
-	{"names", "anonymous and no role: invented groups, namespaces, methods, tokens and users", nil, inventedNames},
-	{"readers", "edit: 300 lists of 20 MB, read at 1 kB/s", largeObjects, slowReaders},
-	{"watches", "edit: 2,700 unread watches on 20 MB of objects, which change", largeObjects, unreadWatches},
-	{"flood", "edit: 600 requests at once, lists of 1 MB and writes", mediumObjects, allSeats},
-	{"expanding", "no role: 40 bodies at once that expand: YAML, gzip, protobuf and CBOR with false lengths", nil, expandingBodies},
-	{"writes", "edit: 16 costly writes at once: strategic merge, $setElementOrder, managedFields, wide maps", costlyObjects, costlyWrites},
+	{name: "control", what: "control: two processors are kept busy by another process, at the attackers' priority; nothing is sent", run: spin, control: true},
+	{name: "control-equal", what: "control: the same at the server's priority", run: spin, control: true, equal: true},
+	{name: "probes", what: "anonymous: 40 connections of unread /healthz?verbose responses", run: unreadProbes},
+	{name: "headers", what: "no role: POSTs whose bodies never arrive", run: unsentBodies},
+	{name: "labels", what: "anonymous: 2,500 paths of 200 kB; /metrics is scraped meanwhile", run: inventedLabels},
+	{name: "names", what: "anonymous and no role: invented groups, namespaces, methods, tokens and users", run: inventedNames},
+	{name: "readers", what: "edit: 300 lists of 20 MB, read at 1 kB/s", setup: largeObjects, run: slowReaders},
+	{name: "watches", what: "edit: 2,700 unread watches on 20 MB of objects, which change", setup: largeObjects, run: unreadWatches},
+	{name: "flood", what: "edit: 600 requests at once, lists of 1 MB and writes", setup: mediumObjects, run: allSeats},
+	{name: "expanding", what: "no role: 40 bodies at once that expand: YAML, gzip, protobuf and CBOR with false lengths", run: expandingBodies},
+	{name: "writes", what: "edit: 16 costly writes at once: strategic merge, $setElementOrder, managedFields, wide maps", setup: costlyObjects, run: costlyWrites},
+	{name: "disk", what: "edit: fills the disk; the tenant reads; space returns, and the server is restarted", run: fillDisk, fills: true},
 }
+
+// spin keeps as many processors busy as an attacker can, until ctx ends.
+func spin(ctx context.Context, _ *target) error {
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				for i := range spins {
+					spun.Store(int64(i))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return nil
+}
+
+// spins is how many steps spin takes between two looks at its context: less than a millisecond.
+const spins = 10_000
+
+var spun atomic.Int64

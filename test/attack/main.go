@@ -46,8 +46,9 @@ import (
 type options struct {
 	kelson, peers, docs, only, sides string
 	seconds, baseline, after         int
+	nice                             int
 	guard                            int64 // bytes of memory
-	logs, scratch                    string
+	logs, scratch, profiles          string
 }
 
 func main() {
@@ -63,6 +64,8 @@ func main() {
 	flag.IntVar(&o.baseline, "baseline", 4, "seconds of the tenant's requests before an attack")
 	flag.IntVar(&o.after, "after", 60, "seconds between the end of an attack and the last measurement")
 	flag.Int64Var(&o.guard, "guard", 6<<30, "bytes of memory at which a server ends")
+	flag.IntVar(&o.nice, "nice", 10, "niceness of attackers, from 0 to 19")
+	flag.StringVar(&o.profiles, "profiles", "", "folder for a profile and an execution trace of kelson during each attack")
 	flag.StringVar(&o.logs, "logs", "", "folder that keeps the servers' logs")
 	flag.StringVar(&o.scratch, "scratch", memoryFolder(), "folder for the servers' states: in memory, so that other users of a disk don't change the tenant's times")
 	flag.StringVar(&name, "assault", "", "run one attack, in a process of its own (used by the program itself)")
@@ -122,11 +125,20 @@ func (o *options) run(ctx context.Context) (err error) {
 	var idling sync.WaitGroup
 	for _, s := range o.chosenSides(r) {
 		for _, a := range chosen {
+			if s == peer && (a.fills || a.control) {
+				continue
+			}
 			if s == peer && time.Since(begin)+o.each() > most {
 				r.skipped = append(r.skipped, fmt.Sprintf("%s on %s", a.name, s))
 				continue
 			}
 			if err = o.measure(ctx, s, a, r.add(a, s), &idling); err != nil {
+				if why := (*skipped)(nil); errors.As(err, &why) {
+					r.all = r.all[:len(r.all)-1]
+					r.impossible = append(r.impossible, fmt.Sprintf("%s on %s: %v", a.name, s, why))
+					err = nil
+					continue
+				}
 				err = fmt.Errorf("%s against %s: %w", a.name, s, err)
 				break
 			}
@@ -168,7 +180,7 @@ func (o *options) attacks() ([]attack, error) {
 // measure runs one attack against a new server of a side. When measure returns, the server idles;
 // idling waits for its last measurement.
 func (o *options) measure(ctx context.Context, s side, a attack, m *measurement, idling *sync.WaitGroup) (err error) {
-	srv, err := o.start(ctx, s)
+	srv, err := o.start(ctx, s, a.fills)
 	if err != nil {
 		return err
 	}
@@ -195,6 +207,7 @@ func (o *options) measure(ctx context.Context, s side, a attack, m *measurement,
 	if err != nil {
 		return err
 	}
+	tenant.reads = a.fills
 	m.baseline, m.before = baseline.p99(), before.memory
 
 	watching := srv.watch(o.guard)
@@ -202,6 +215,7 @@ func (o *options) measure(ctx context.Context, s side, a attack, m *measurement,
 	if err != nil {
 		return err
 	}
+	o.profile(ctx, srv, a)
 	during, probes := tenant.work(ctx, time.Duration(o.seconds)*time.Second)
 	m.note, err = attacker.end()
 	m.worst, m.busiest, m.guarded = watching.end()
@@ -209,6 +223,15 @@ func (o *options) measure(ctx context.Context, s side, a attack, m *measurement,
 		return err
 	}
 	m.tenant, m.probes = during, probes
+	if a.fills {
+		took, answer, err := srv.returnSpace(ctx)
+		if err != nil {
+			m.lost = err
+		}
+		n, err := srv.complete(ctx)
+		m.lost = errors.Join(m.lost, err)
+		m.note += fmt.Sprintf("; writes again %s after space returned, %d acknowledged objects; while full: %s", short(took), n, answer)
+	}
 	fmt.Printf("%-14s %-14s %s\n", a.name, s, m.summary())
 	idling.Go(func() {
 		defer srv.stop()
@@ -216,8 +239,13 @@ func (o *options) measure(ctx context.Context, s side, a attack, m *measurement,
 			return
 		}
 		watching := srv.watch(o.guard)
-		m.after, m.afterCPU, m.lost = srv.idle(ctx, time.Duration(o.after)*time.Second)
+		var lost error
+		m.after, m.afterCPU, lost = srv.idle(ctx, time.Duration(o.after)*time.Second)
 		_, _, m.guarded = watching.end()
+		if a.fills {
+			lost = errors.Join(lost, srv.survives(ctx))
+		}
+		m.lost = errors.Join(m.lost, lost)
 	})
 	return errors.Join(ctx.Err())
 }

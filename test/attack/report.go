@@ -18,8 +18,9 @@ const (
 // report has all measurements.
 type report struct {
 	all            []*measurement
-	alone          bool // kube-apiserver was not built
-	skipped        []string
+	alone          bool     // kube-apiserver was not built
+	skipped        []string // for lack of time
+	impossible     []string // on this machine, with the reasons
 	took           time.Duration
 	load           string // of the machine before the run, as in /proc/loadavg
 	seconds, after int
@@ -31,8 +32,8 @@ func (r *report) add(a attack, s side) *measurement {
 	return m
 }
 
-// of returns the measurement of an attack on a side, or nil.
-func (r *report) of(name string, s side) *measurement {
+// find returns the measurement of an attack on a side, or nil.
+func (r *report) find(name string, s side) *measurement {
 	for _, m := range r.all {
 		if m.attack.name == name && m.side == s {
 			return m
@@ -45,7 +46,7 @@ func (r *report) of(name string, s side) *measurement {
 func (r *report) missed() (missed []string) {
 	for _, m := range r.all {
 		if m.side == kelson {
-			for _, miss := range m.misses(r.of(m.attack.name, peer)) {
+			for _, miss := range m.misses(r.find(m.attack.name, peer)) {
 				missed = append(missed, m.attack.name+": "+miss)
 			}
 		}
@@ -63,24 +64,28 @@ func (m *measurement) summary() string {
 func (r *report) print(w io.Writer, missed []string) {
 	fmt.Fprintln(w)
 	for _, m := range r.all {
-		fmt.Fprintln(w, strings.Join(m.cells(), " | "))
+		fmt.Fprintln(w, strings.Join(m.cells(r.find(m.attack.name, peer)), " | "))
 	}
 	fmt.Fprintf(w, "\n%s\n", r.took.Round(time.Second))
 	for _, skipped := range r.skipped {
 		fmt.Fprintln(w, "not measured, for lack of time: "+skipped)
+	}
+	for _, impossible := range r.impossible {
+		fmt.Fprintln(w, "skipped: "+impossible)
 	}
 	for _, miss := range missed {
 		fmt.Fprintln(w, "missed: "+miss)
 	}
 }
 
-var heads = []string{"attack", "server", "slowest probe", "tenant: failed", "tenant: p99, before → during", "memory: before → worst → a minute after",
+var heads = []string{"attack", "server", "slowest probe", "tenant: failed", "tenant: p99, before → during", "limit", "memory: before → worst → a minute after",
 	"processors: worst second → a minute after"}
 
-func (m *measurement) cells() []string {
+// cells returns the row of a measurement. other is as in misses.
+func (m *measurement) cells(other *measurement) []string {
 	cells := []string{m.attack.what, string(m.side)}
 	if m.tenant == nil {
-		return append(cells, "", "", "", "", "")
+		return append(cells, "", "", "", "", "", "")
 	}
 	probes := short(m.probes.slowest())
 	if m.probes.failed > 0 {
@@ -96,7 +101,11 @@ func (m *measurement) cells() []string {
 	} else if m.lost != nil {
 		after, cpu = "the server ended", "–"
 	}
-	return append(cells, probes, failed, short(m.baseline)+" → "+short(m.tenant.p99()), mb(m.before)+" → "+mb(m.worst)+" → "+after,
+	limit := short(m.p99Limit(other))
+	if m.attack.control || m.side == peer {
+		limit = "–"
+	}
+	return append(cells, probes, failed, short(m.baseline)+" → "+short(m.tenant.p99()), limit, mb(m.before)+" → "+mb(m.worst)+" → "+after,
 		fmt.Sprintf("%.1f → %s", m.busiest, cpu))
 }
 
@@ -113,11 +122,14 @@ func (r *report) markdown(missed []string) string {
 	if len(r.skipped) > 0 {
 		fmt.Fprintf(&b, " Not measured, for lack of time: %s.", strings.Join(r.skipped, ", "))
 	}
+	for _, impossible := range r.impossible {
+		fmt.Fprintf(&b, " Skipped: %s.", impossible)
+	}
 	fmt.Fprintf(&b, "\n\n| %s |\n|---|---%s|\n", strings.Join(heads, " | "), strings.Repeat("|--:", len(heads)-2))
 	for _, a := range attacks {
 		for _, s := range []side{kelson, peer} {
-			if m := r.of(a.name, s); m != nil {
-				fmt.Fprintln(&b, "| "+strings.Join(m.cells(), " | ")+" |")
+			if m := r.find(a.name, s); m != nil {
+				fmt.Fprintln(&b, "| "+strings.Join(m.cells(r.find(a.name, peer)), " | ")+" |")
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"kelson.dev/apiserver/pki"
@@ -40,12 +41,15 @@ func (o *options) chosenSides(r *report) (chosen []side) {
 type server struct {
 	target    *target
 	dir       string
-	logs      string // folder for the logs; empty: they are discarded
+	disk      string   // mount point of a small file system with the state; empty: none
+	args      []string // of kelson
+	logs      string   // folder for the logs; empty: they are discarded
 	processes []*child.Process
 }
 
-// start starts a side with an empty durable state, and waits until it is ready.
-func (o *options) start(ctx context.Context, s side) (_ *server, err error) {
+// start starts a side with an empty durable state, and waits until it is ready. If small, the state
+// is in a small file system.
+func (o *options) start(ctx context.Context, s side, small bool) (_ *server, err error) {
 	dir, err := os.MkdirTemp(o.scratch, string(s)+"-")
 	if err != nil {
 		return nil, err
@@ -62,8 +66,16 @@ func (o *options) start(ctx context.Context, s side) (_ *server, err error) {
 	}()
 	key := func(name string) string { return filepath.Join(o.scratch, name) }
 	if s == kelson {
-		err = srv.run(o.kelson, "serve", "--node=none", "--secure-port", port, "--data-dir", filepath.Join(dir, "data"),
-			"--kubeconfig", filepath.Join(dir, "kubeconfig"), "--client-ca-file", key("ca.crt"))
+		state := dir
+		if small {
+			if err := srv.mountSmall(); err != nil {
+				return nil, err
+			}
+			state = srv.disk
+		}
+		srv.args = []string{"serve", "--node=none", "--secure-port", port, "--data-dir", filepath.Join(state, "data"),
+			"--kubeconfig", filepath.Join(dir, "kubeconfig"), "--client-ca-file", key("ca.crt")}
+		err = srv.run(o.kelson, srv.args...)
 	} else {
 		err = o.startPeer(srv, port, key)
 	}
@@ -114,7 +126,18 @@ func (s *server) stop() {
 			_ = os.WriteFile(filepath.Join(s.logs, log), []byte(s.processes[i].Output()), 0o644)
 		}
 	}
+	if s.disk != "" {
+		_ = syscall.Unmount(s.disk, 0)
+	}
 	os.RemoveAll(s.dir)
+}
+
+// restart restarts kelson.
+func (s *server) restart() error {
+	old := s.processes[0]
+	old.Stop(20 * time.Second)
+	s.processes = nil
+	return s.run(old.Path, s.args...)
 }
 
 // ready waits until the server serves the objects that every cluster has.

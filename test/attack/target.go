@@ -201,7 +201,11 @@ func (o *options) startAssault(srv *server, a attack) (*attacker, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := &attacker{cmd: exec.Command("nice", "-n", "10", self, "-assault", a.name, "-addr", srv.target.addr, "-keys", srv.target.keys,
+	nice := strconv.Itoa(o.nice)
+	if a.equal {
+		nice = "0"
+	}
+	at := &attacker{cmd: exec.Command("nice", "-n", nice, self, "-assault", a.name, "-addr", srv.target.addr, "-keys", srv.target.keys,
 		"-seconds", strconv.Itoa(o.seconds))}
 	at.cmd.Stdout, at.cmd.Stderr = &at.out, &at.out
 	at.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -22,6 +22,7 @@ const (
 type tenant struct {
 	*target
 	round int
+	reads bool // it only reads
 }
 
 func newTenant(ctx context.Context, t *target) (*tenant, error) {
@@ -108,6 +109,9 @@ func (t *tenant) request(ctx context.Context, l *latencies, i int) {
 		return err
 	}
 	object := fmt.Sprintf("%s/c%d", tenantMaps, i%20)
+	if kind := i % 10; t.reads && (kind == 3 || kind > 6) {
+		i = 1 // a read of one object
+	}
 	switch i % 10 {
 	case 0, 5:
 		one(http.MethodGet, tenantMaps, "", "")

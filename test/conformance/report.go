@@ -86,14 +86,14 @@ func oneLine(message string) string {
 	return message
 }
 
-func (rs results) of(o outcome) results {
+func (rs results) withOutcome(o outcome) results {
 	return slices.DeleteFunc(slices.Clone(rs), func(r result) bool { return r.outcome != o })
 }
 
 func (rs results) counts() string {
 	var counts []string
 	for _, o := range []outcome{passed, failed, skipped, notRun} {
-		if n := len(rs.of(o)); n > 0 {
+		if n := len(rs.withOutcome(o)); n > 0 {
 			counts = append(counts, fmt.Sprintf("%d %s", n, o))
 		}
 	}
@@ -132,7 +132,7 @@ func (rs results) markdown() string {
 	fmt.Fprintf(&b, "those of sig-api-machinery that need no pod that really runs. Run them with `make conformance`.\n\n")
 	fmt.Fprintf(&b, "**%s.**\n", rs.counts())
 	for _, o := range []outcome{failed, skipped, notRun, passed} {
-		group := rs.of(o)
+		group := rs.withOutcome(o)
 		if len(group) == 0 {
 			continue
 		}

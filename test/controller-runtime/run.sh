@@ -10,7 +10,7 @@ set -eu
 version=v0.25.2
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$root/bin/controller-runtime
-kelson=${KELSON:-$root/bin/kelson}
+suite=controller-runtime
 export GOWORK=off GOFLAGS=-mod=mod
 
 packages="pkg/builder pkg/cache pkg/client pkg/client/apiutil pkg/cluster pkg/controller pkg/controller/controllerutil pkg/envtest
@@ -32,40 +32,12 @@ if [ ! -e "$work/$version/go.mod" ]; then
 	find "$work/$version.new" -name '*.sh' -exec chmod +x {} +
 	mv "$work/$version.new" "$work/$version"
 fi
-# The folder belongs to this run, which identifies servers that a suite left running by it and ends them.
-KUBEBUILDER_ASSETS=$(mktemp -d "$work/assets.XXXXXX")
-export KUBEBUILDER_ASSETS
-"$kelson" envtest "$KUBEBUILDER_ASSETS" >/dev/null
-trap 'pkill -f "^$KUBEBUILDER_ASSETS/" || true; rm -rf "$KUBEBUILDER_ASSETS"' EXIT
-trap 'exit 1' INT TERM
+. "$root/test/suite.sh"
 
-failed=0
-rows=$KUBEBUILDER_ASSETS/rows # besides the binaries
-echo '| package | passed | failed | skipped | seconds |' | tee "$rows"
-echo '|---|--:|--:|--:|--:|' | tee -a "$rows"
-for package in $packages; do
-	name=$(echo "$package" | tr / -)
-	log=$work/$name.log
-	cd "$work/$version"
-	if ! go test -c -o "$work/$name.test" "./$package" >"$log" 2>&1; then
-		echo "| $package | does not build ||||" | tee -a "$rows"
-		failed=1
-		continue
-	fi
-	cd "$package"
-	begin=$(date +%s)
-	code=0
-	"$work/$name.test" -test.v -test.timeout=10m -test.skip "$skip" -ginkgo.no-color >"$log" 2>&1 || code=$?
-	seconds=$(($(date +%s) - begin))
-	# The pipe hides the exit code of awk, which says whether all passed.
-	awk -v package="$package" -v code="$code" -v seconds="$seconds" -f "$root/test/controller-runtime/count.awk" "$log" >"$rows.one" || failed=1
-	tee -a "$rows" <"$rows.one"
-done
-awk -F '|' 'NR > 2 { passed += $3; failed += $4; skipped += $5; seconds += $6 } END { printf "| all | %d | %d | %d | %d |\n", passed, failed, skipped, seconds }' \
-	"$rows" >"$rows.one"
-tee -a "$rows" <"$rows.one"
+test_package() { turn "$1" -test.v -test.timeout=10m -test.skip "$skip" -ginkgo.no-color; }
+# shellcheck disable=SC2086
+run_suites "$work/$version" $packages
 if [ -n "$all" ]; then
-	scratch=$KUBEBUILDER_ASSETS suite=controller-runtime
 	{
 		cat <<-END
 			<!-- controller-runtime: written by test/controller-runtime/run.sh -->
@@ -76,7 +48,7 @@ if [ -n "$all" ]; then
 			\`make controller-runtime\` repeats it, and writes this table; each suite's output stays in \`bin/controller-runtime\`.
 
 		END
-		cat "$rows"
+		timed_table
 		cat <<-END
 
 			Counted are Ginkgo specs, and Go tests without subtests; not all of them talk to the server. Skipped are the specs that upstream itself
@@ -88,7 +60,6 @@ milliseconds after the server was asked. When the machine is busy the server may
 			<!-- end of controller-runtime -->
 		END
 	} >"$scratch/section"
-	. "$root/test/section.sh"
 	section "$scratch/section"
 fi
 exit $failed

@@ -42,9 +42,10 @@ func groupFamily() Family {
 		{Name: "kelson:generate", On: OnPackage, Value: Strings, Example: "client;lister;informer",
 			Doc: "The generators that `kelson generate` runs for the package in addition to object, crd, rbac and webhook."},
 		{Name: "kelson:crd", On: OnPackage, Example: "generateEmbeddedObjectMeta=true",
-			Args: []Arg{{"generateEmbeddedObjectMeta", Bool, true}, {"allowDangerousTypes", Bool, true}, {"maxDescLen", Int, true}},
+			Args: []Arg{{"generateEmbeddedObjectMeta", Bool, true}, {"allowDangerousTypes", Bool, true}, {"maxDescLen", Int, true}, {"generate", Bool, true}},
 			Doc: "Options for the definitions of the whole project, named as in controller-gen's crd generator: " +
-				"a schema for metadata inside objects; float fields; the maximum length of descriptions, 0 for none."},
+				"a schema for metadata inside objects; float fields; the maximum length of descriptions, 0 for none. " +
+				"`generate=false`: the kinds of this package are not custom resources, since a custom API server serves them."},
 		{Name: "kelson:output", On: OnPackage, Value: String, Example: "pkg/client",
 			Doc: "The directory of clients, listers, informers and apply configurations, relative to the project's root. The default is `pkg/generated`."},
 	}}

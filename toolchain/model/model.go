@@ -134,6 +134,17 @@ func (p *Package) Asks() []string {
 	return names
 }
 
+// Served reports whether the kinds of the package are not custom resources, but those of a custom
+// API server: the package has +kelson:crd:generate=false.
+func (p *Package) Served() bool {
+	for _, m := range p.Markers {
+		if yes := m.Bool("generate"); m.Name == "kelson:crd" && yes != nil && !*yes {
+			return true
+		}
+	}
+	return false
+}
+
 // Objects returns the kinds of the package and their lists: the types to register in a scheme.
 func (p *Package) Objects() []*Type {
 	var list []*Type

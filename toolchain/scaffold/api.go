@@ -20,6 +20,7 @@ type API struct {
 	ClusterScoped        bool
 	Resource             bool // its Go types, definition, roles and sample
 	Controller           bool // its controller, with a test
+	Server               bool // fail unless the project is a custom API server
 	Force                bool // overwrite existing files
 }
 
@@ -57,6 +58,9 @@ func CreateAPI(dir string, api API) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
+	if api.Server && !w.project.IsServer() {
+		return nil, errors.New("--apiserver: the project is an operator: create a custom API server with kelson init --plugin apiserver")
+	}
 	if err := w.createAPI(api); err != nil {
 		return nil, err
 	}
@@ -65,6 +69,9 @@ func CreateAPI(dir string, api API) ([]Change, error) {
 
 func (w *work) createAPI(api API) error {
 	p := w.project
+	if p.IsServer() {
+		return w.createServed(api)
+	}
 	r := p.Find(api.Group, api.Version, api.Kind)
 	isNew := r == nil
 	if isNew {
@@ -108,7 +115,8 @@ func ofKubernetes(group, version, kind string) (Resource, error) {
 	return r, nil
 }
 
-func (w *work) createResource(r *Resource, api API, isNew bool) error {
+// checkResource returns an error if the types of a kind cannot be created.
+func (w *work) checkResource(r *Resource, api API, isNew bool) error {
 	p := w.project
 	if r.API {
 		if r.ClusterScoped != api.ClusterScoped || api.Plural != "" && r.Plural != api.Plural {
@@ -136,33 +144,46 @@ func (w *work) createResource(r *Resource, api API, isNew bool) error {
 	if r.QualifiedGroup() == "" {
 		return errors.New("--group is required, because the project has no domain")
 	}
-	r.API, r.Path = true, p.apiPath(r)
-	v := p.valuesOf(r)
+	return nil
+}
+
+func (w *work) createResource(r *Resource, api API, isNew bool) error {
+	if err := w.checkResource(r, api, isNew); err != nil || r.API {
+		return err
+	}
+	r.API, r.Path = true, w.project.apiPath(r)
+	v := w.project.valuesOf(r)
 	if err := w.own("kind", v, api.Force); err != nil {
 		return err
 	}
-	if err := w.add("version", v); err != nil {
+	if err := w.createTypes("version", v); err != nil {
 		return err
-	}
-	if err := w.checkType(v); err != nil {
-		return err
-	}
-	group := w.apiDir(v) + "/groupversion_info.go"
-	for _, name := range []string{"&" + r.Kind + "{}", "&" + r.Kind + "List{}"} {
-		if err := w.stage.edit(group, func(src []byte) ([]byte, error) { return goedit.AddArgument(src, typesCall, name) }); err != nil {
-			return err
-		}
 	}
 	if err := w.addToScheme(v); err != nil {
-		return err
-	}
-	if err := w.markStorage(r, true); err != nil {
 		return err
 	}
 	if err := w.add("crds", v); err != nil {
 		return err
 	}
 	return w.list("resources", w.lists(v)...)
+}
+
+// createTypes adds the package of a version, from a step of the template, and registers the types
+// of the kind there.
+func (w *work) createTypes(step string, v values) error {
+	if err := w.add(step, v); err != nil {
+		return err
+	}
+	if err := w.checkType(v); err != nil {
+		return err
+	}
+	group := w.apiDir(v) + "/groupversion_info.go"
+	for _, name := range []string{"&" + v.Kind + "{}", "&" + v.Kind + "List{}"} {
+		if err := w.stage.edit(group, func(src []byte) ([]byte, error) { return goedit.AddArgument(src, typesCall, name) }); err != nil {
+			return err
+		}
+	}
+	return w.markStorage(&v.Resource, true)
 }
 
 // checkType returns an error if another file of the package declares the type.

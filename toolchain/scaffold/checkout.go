@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -15,8 +16,12 @@ import (
 
 const library = "kelson.dev/operator"
 
-// direct lists the modules that projects import.
-var direct = []string{library, "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"}
+// direct lists the modules that operators import, and directServer those that custom API servers
+// import.
+var (
+	direct       = []string{library, "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"}
+	directServer = []string{serverLibrary, "k8s.io/apimachinery", "sigs.k8s.io/randfill"}
+)
 
 // Checkout returns the folder of the Kelson source that this program was built from: the given
 // folder, the folder that the compiler recorded, or the folder that contains the program.
@@ -54,29 +59,33 @@ func isCheckout(dir string) bool {
 	return err == nil && modfile.ModulePath(lib) == library
 }
 
-// modules has the requirements and checksums that a module needs to require the operator library of
-// a checkout.
+// modules has the requirements and checksums that a module needs to require a library of a
+// checkout.
 type modules struct {
-	checkout string
-	mod      *modfile.File
-	sum      []byte
+	checkout  string
+	libraries []string // the modules of the checkout that it needs, as paths
+	direct    []string
+	mod       *modfile.File
+	sum       []byte
 }
 
-func readModules(checkout string) (*modules, error) {
-	dir := filepath.Join(checkout, "operator")
+// readModules reads the requirements of the operator library or, for custom API servers, of
+// kelson.dev/apiserver, which requires the operator library.
+func readModules(checkout string, server bool) (*modules, error) {
+	m := &modules{checkout: checkout, libraries: []string{library}, direct: direct}
+	if server {
+		m.libraries, m.direct = []string{serverLibrary, library}, directServer
+	}
+	dir := filepath.Join(checkout, path.Base(m.libraries[0]))
 	data, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {
 		return nil, err
 	}
-	mod, err := modfile.Parse(filepath.Join(dir, "go.mod"), data, nil)
-	if err != nil {
+	if m.mod, err = modfile.Parse(filepath.Join(dir, "go.mod"), data, nil); err != nil {
 		return nil, err
 	}
-	sum, err := os.ReadFile(filepath.Join(dir, "go.sum"))
-	if err != nil {
-		return nil, err
-	}
-	return &modules{checkout, mod, sum}, nil
+	m.sum, err = os.ReadFile(filepath.Join(dir, "go.sum"))
+	return m, err
 }
 
 func (m *modules) goVersion() string { return m.mod.Go.Version }
@@ -100,24 +109,28 @@ func (m *modules) apply(mod, sum []byte, repo string) (newMod, newSum []byte, er
 	for _, r := range f.Require {
 		have[r.Mod.Path] = r.Mod.Version
 	}
-	need := func(path, version string) {
-		old, there := have[path]
+	need := func(module, version string) {
+		old, there := have[module]
 		if !there {
-			f.AddNewRequire(path, version, !slices.Contains(direct, path))
+			f.AddNewRequire(module, version, !slices.Contains(m.direct, module))
 		} else if semver.Compare(old, version) < 0 {
-			_ = f.AddRequire(path, version)
+			_ = f.AddRequire(module, version)
 		}
 	}
-	need(library, "v0.0.0")
+	for _, library := range m.libraries {
+		need(library, "v0.0.0")
+	}
 	for _, r := range m.mod.Require {
 		need(r.Mod.Path, r.Mod.Version)
 	}
 	f.SetRequireSeparateIndirect(f.Require)
-	if err := f.AddReplace(library, "", filepath.Join(m.checkout, "operator"), ""); err != nil {
-		return nil, nil, err
+	for _, library := range m.libraries {
+		if err := f.AddReplace(library, "", filepath.Join(m.checkout, path.Base(library)), ""); err != nil {
+			return nil, nil, err
+		}
 	}
 	for _, r := range f.Replace {
-		if r.Old.Path == library && len(r.Syntax.Before) == 0 {
+		if r.Old.Path == m.libraries[0] && len(r.Syntax.Before) == 0 {
 			r.Syntax.Before = []modfile.Comment{{Token: "// Until Kelson is published, this is the checkout that the project was made with."}}
 		}
 	}
@@ -152,7 +165,7 @@ func Follow(dir string) ([]Change, error) {
 	if !isCheckout(checkout) {
 		return nil, fmt.Errorf("the replace directive for Kelson in go.mod points at %s, which is not a checkout of Kelson", checkout)
 	}
-	m, err := readModules(checkout)
+	m, err := readModules(checkout, requires(mod, serverLibrary))
 	if err != nil {
 		return nil, err
 	}
@@ -161,6 +174,12 @@ func Follow(dir string) ([]Change, error) {
 		return nil, err
 	}
 	return st.commit()
+}
+
+// requires reports whether a go.mod requires a module.
+func requires(mod []byte, module string) bool {
+	f, err := modfile.ParseLax("go.mod", mod, nil)
+	return err == nil && slices.ContainsFunc(f.Require, func(r *modfile.Require) bool { return r.Mod.Path == module })
 }
 
 // checkoutOf returns the folder of Kelson's source in the replace directive of a scaffolded go.mod,

@@ -49,6 +49,15 @@ func (w *work) made(r *Resource) ([]file, error) {
 		all = append(all, files...)
 		return err
 	}
+	if w.project.IsServer() {
+		if err := step("server-types"); err != nil {
+			return nil, err
+		}
+		if v.versions(w.project) == 0 {
+			return all, step("server-kind")
+		}
+		return all, nil
+	}
 	if r.API {
 		if err := step("kind"); err != nil {
 			return nil, err
@@ -131,6 +140,9 @@ func (w *work) kept(name string) bool {
 
 func (w *work) deleteAPI(r *Resource, made []file) error {
 	p := w.project
+	if p.IsServer() {
+		return w.deleteServed(r, made)
+	}
 	v := p.valuesOf(r)
 	for _, f := range made {
 		if w.stage.exists(f.name) {
@@ -157,18 +169,8 @@ func (w *work) deleteAPI(r *Resource, made []file) error {
 		return err
 	}
 	alone := !slices.ContainsFunc(p.Resources, func(o Resource) bool { return o.API && o.Path == r.Path && o.Kind != r.Kind })
-	group := w.apiDir(v) + "/groupversion_info.go"
-	if alone {
-		w.stage.remove(group)
-		for _, name := range w.stage.glob(w.apiDir(v) + "/zz_generated.*") {
-			w.stage.remove(name)
-		}
-	} else {
-		for _, name := range []string{"&" + r.Kind + "{}", "&" + r.Kind + "List{}"} {
-			if err := w.stage.edit(group, func(src []byte) ([]byte, error) { return goedit.RemoveArgument(src, typesCall, name) }); err != nil {
-				return err
-			}
-		}
+	if err := w.deleteTypes(v, alone); err != nil {
+		return err
 	}
 	if err := w.removeFromScheme(v, alone); err != nil {
 		return err
@@ -189,6 +191,26 @@ func (w *work) deleteAPI(r *Resource, made []file) error {
 		lists = slices.DeleteFunc(lists, func(l listed) bool { return l.item == "../crd" })
 	}
 	return w.unlist("resources", lists...)
+}
+
+// deleteTypes removes the package of a version if the kind is alone there, or else the registration
+// of its types.
+func (w *work) deleteTypes(v values, alone bool) error {
+	group := w.apiDir(v) + "/groupversion_info.go"
+	if alone {
+		w.drop(group)
+		w.drop(v.fileName("config/apiservice/GROUP_VERSION.yaml"))
+		for _, name := range w.stage.glob(w.apiDir(v) + "/zz_generated.*") {
+			w.stage.remove(name)
+		}
+		return nil
+	}
+	for _, name := range []string{"&" + v.Kind + "{}", "&" + v.Kind + "List{}"} {
+		if err := w.stage.edit(group, func(src []byte) ([]byte, error) { return goedit.RemoveArgument(src, typesCall, name) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // drop removes a file if it exists.

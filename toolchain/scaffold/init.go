@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -19,6 +20,7 @@ type InitOptions struct {
 	Repo     string // path of its Go module; that of a go.mod which is there, by default
 	Name     string // the folder's name by default
 	Checkout string // where Kelson's source is; see Checkout
+	Server   bool   // the project is a custom API server, not an operator
 }
 
 // mayBeThere lists files that a folder may contain before Init.
@@ -56,12 +58,15 @@ func Init(opts InitOptions) ([]Change, error) {
 		return nil, err
 	}
 	p := &Project{Domain: opts.Domain, Name: opts.Name, Repo: opts.Repo, Layout: []string{Layout}}
+	if opts.Server {
+		p.Layout = []string{ServerLayout}
+	}
 	switch old, err := ReadProject(dir); {
 	case err == nil:
-		if old.Domain == p.Domain && old.Name == p.Name && old.Repo == p.Repo {
+		if old.Domain == p.Domain && old.Name == p.Name && old.Repo == p.Repo && slices.Equal(old.Layout, p.Layout) {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("%s already is a project, with domain %s and repo %s", opts.Dir, old.Domain, old.Repo)
+		return nil, fmt.Errorf("%s already is a project, with domain %s, repo %s and layout %s", opts.Dir, old.Domain, old.Repo, strings.Join(old.Layout, ","))
 	case !errors.Is(err, ErrNoProject):
 		return nil, err
 	}
@@ -125,9 +130,9 @@ func open(dir string) (*work, error) {
 		return nil, err
 	}
 	w := &work{stage: newStage(abs), template: present(), project: p}
-	if len(p.Layout) != 1 || p.Layout[0] != Layout {
-		return nil, fmt.Errorf("kelson cannot change projects with layout %s, only with %s; generate, build and run work with any layout",
-			strings.Join(p.Layout, ","), Layout)
+	if !p.IsServer() && !slices.Equal(p.Layout, []string{Layout}) {
+		return nil, fmt.Errorf("kelson cannot change projects with layout %s, only with %s and %s; generate, build and run work with any layout",
+			strings.Join(p.Layout, ","), Layout, ServerLayout)
 	}
 	mod, err := w.stage.read("go.mod")
 	if err != nil {
@@ -147,7 +152,7 @@ func open(dir string) (*work, error) {
 func (w *work) initialise(checkout string, withModules bool) error {
 	v := w.project.values()
 	if withModules {
-		m, err := readModules(checkout)
+		m, err := readModules(checkout, w.project.IsServer())
 		if err != nil {
 			return err
 		}
@@ -156,10 +161,10 @@ func (w *work) initialise(checkout string, withModules bool) error {
 		}
 		v.Checkout, v.GoVersion = checkout, goMinor(m.goVersion())
 	}
-	return w.add("project", v)
+	return w.add(w.project.base(), v)
 }
 
-// require updates go.mod and go.sum to the requirements of the operator library.
+// require updates go.mod and go.sum to the requirements of the library.
 func (w *work) require(m *modules) error {
 	mod, err := w.stage.read("go.mod")
 	if err != nil {

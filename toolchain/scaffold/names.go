@@ -90,6 +90,7 @@ type values struct {
 	HubAlias    string // of the hub, for a spoke
 	HubPath     string
 	Controllers string // name of the package of its controller
+	Kinds       string // name of the package of its rules, in a custom API server
 }
 
 func (p *Project) values() values {
@@ -111,9 +112,9 @@ func (p *Project) valuesOf(r *Resource) values {
 	if v.Qualified == "" {
 		v.MarkerGroup = `""`
 	}
-	v.Controllers = "controller"
+	v.Controllers, v.Kinds = "controller", "kinds"
 	if p.inGroup(r) {
-		v.InGroup, v.Controllers = r.Group+"/", packageName(r.Group)
+		v.InGroup, v.Controllers, v.Kinds = r.Group+"/", packageName(r.Group), packageName(r.Group)
 	}
 	if v.Group == "" {
 		v.Alias = r.Version

@@ -46,7 +46,7 @@ func upgrade(dir, checkout string, force bool, to int, templates func(int) (blue
 	if done.From > to {
 		return nil, fmt.Errorf("a newer kelson made this project: its template has version %d, this kelson has version %d", done.From, to)
 	}
-	m, err := readModules(checkout)
+	m, err := readModules(checkout, w.project.IsServer())
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (w *work) replayed(version int, v values, templates func(int) (blueprint, e
 	}
 	p := w.project
 	again := &work{stage: newStage(""), template: template, project: &Project{Domain: p.Domain, Name: p.Name, Repo: p.Repo, Layout: p.Layout}}
-	if err := again.add("project", v); err != nil {
+	if err := again.add(p.base(), v); err != nil {
 		return nil, err
 	}
 	for i := range p.Resources {

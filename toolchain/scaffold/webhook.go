@@ -31,6 +31,9 @@ func CreateWebhook(dir string, hook Webhook) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
+	if w.project.IsServer() {
+		return nil, errors.New("a custom API server has no webhooks: its rules default, validate and convert objects")
+	}
 	if err := w.createWebhook(hook); err != nil {
 		return nil, err
 	}

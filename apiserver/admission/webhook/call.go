@@ -19,6 +19,8 @@ import (
 	latency "k8s.io/apiserver/pkg/endpoints/request"
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/apiserver/pkg/warning"
+
+	"kelson.dev/apiserver/internal/turn"
 )
 
 // subject is the object of a request in one version. Its encoding is shared by all webhooks.
@@ -94,7 +96,10 @@ func (h *hooks) call(ctx context.Context, inv *generic.WebhookInvocation, s *sub
 			post.Timeout((left + time.Second - 1).Truncate(time.Second))
 		}
 	}
-	if err := post.Do(ctx).Into(answer); err != nil {
+	resume := turn.Pause(ctx)
+	err = post.Do(ctx).Into(answer)
+	resume()
+	if err != nil {
 		status, ok := err.(*apierrors.StatusError)
 		if !ok {
 			status = apierrors.NewServiceUnavailable("error calling webhook")

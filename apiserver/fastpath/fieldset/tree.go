@@ -19,7 +19,7 @@ type Options struct {
 
 // Object writes the fields of an object that its manager owns. ok is false if the object has parts
 // that only the library understands, or that violate the schema, for which the library has an
-// error.
+// error. The caller checks apiVersion and kind.
 func (w *Writer) Object(object map[string]any, s *shape.Shape, o Options) (ok bool) {
 	if s == nil || s.Kind != shape.Object {
 		return false
@@ -63,7 +63,7 @@ func (w *Writer) metadata(metadata map[string]any, s *shape.Shape) (owned, ok bo
 
 // Sorted calls each with the names of a map, sorted.
 func (w *Writer) Sorted(members map[string]any, each func(name string) bool) bool {
-	base := w.pushNames(members)
+	base := w.PushNames(members)
 	for i := range len(members) {
 		if !each(w.Names[base+i]) {
 			return false
@@ -73,7 +73,9 @@ func (w *Writer) Sorted(members map[string]any, each func(name string) bool) boo
 	return true
 }
 
-func (w *Writer) pushNames(members map[string]any) (base int) {
+// PushNames adds the names of a map to w.Names, sorted. They start at base; the caller removes
+// them.
+func (w *Writer) PushNames(members map[string]any) (base int) {
 	base = len(w.Names)
 	for name := range members {
 		w.Names = append(w.Names, name)
@@ -123,7 +125,7 @@ func (w *Writer) value(value any, s *shape.Shape, self bool) (owned, ok bool) {
 
 func (w *Writer) members(v map[string]any, s *shape.Shape, self bool) (owned, ok bool) {
 	start, parts := w.Begin(self)
-	base := w.pushNames(v)
+	base := w.PushNames(v)
 	for i := range len(v) {
 		name := w.Names[base+i]
 		at := len(w.Raw)

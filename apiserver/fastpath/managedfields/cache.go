@@ -15,7 +15,7 @@ import (
 
 // Cache holds the field sets of a kind in three forms: encoded, as the tree in an object, and as a
 // set. A program mostly writes the same fields of all objects of a kind, so a few sets suffice for
-// a million objects. It is safe for concurrent use.
+// a million objects. The zero value is an empty Cache. A Cache is safe for concurrent use.
 type Cache struct {
 	mu     sync.RWMutex
 	byRaw  map[string]*fields
@@ -27,32 +27,40 @@ type Cache struct {
 
 // fields is one field set. It is immutable.
 type fields struct {
-	raw  []byte // encoded with sorted names, as in stored objects
-	tree map[string]any
+	// raw is the encoding: with sorted names if there is a tree, otherwise as the object has it.
+	raw  []byte
+	tree map[string]any // as maps have it; nil if the set comes from a struct
 	set  func() (*fieldpath.Set, error)
 
-	reconciled sync.Map // the versions for which reconcile returned true
+	fitting sync.Map // the versions for which fits returned true
 }
 
-// isReconciled reports whether reconcile returned true for a version before.
-func (f *fields) isReconciled(version string) bool {
-	_, ok := f.reconciled.Load(version)
-	return ok
-}
-
-// reconcile reports whether the set fits the schema of a version and has no unowned fields. A set
-// does not fit if it was recorded when a list or map was atomic and no longer is, or the other way
-// around. value is any value with that schema.
-func (f *fields) reconcile(version string, value *typed.TypedValue) bool {
+// fits reports whether the library would leave the set as it is: the set fits the schema of a
+// version, and has no unowned fields. A set does not fit if it was recorded when a list or map was
+// atomic and no longer is, or the other way around. schema returns any value with that schema.
+func (f *fields) fits(version string, schema func() (*typed.TypedValue, error)) bool {
+	if _, ok := f.fitting.Load(version); ok {
+		return true
+	}
 	set, err := f.set()
-	if err != nil || !set.Intersection(unowned).Empty() {
+	if err != nil || set.Empty() || !set.Intersection(unowned).Empty() {
+		return false
+	}
+	if f.tree == nil { // structs keep the bytes, which must be as the library writes them
+		raw, err := set.ToJSON()
+		if err != nil || !bytes.Equal(raw, f.raw) {
+			return false
+		}
+	}
+	value, err := schema()
+	if err != nil {
 		return false
 	}
 	changed, err := typed.ReconcileFieldSetWithSchema(set, value) // looks at the schema only
 	if err != nil || changed != nil {
 		return false
 	}
-	f.reconciled.Store(version, nil)
+	f.fitting.Store(version, nil)
 	return true
 }
 
@@ -62,17 +70,6 @@ const (
 	// longest is the size, in bytes of its encoding, of the largest set that a Cache holds.
 	longest = 16 << 10
 )
-
-// NewCache returns an empty Cache.
-func NewCache() *Cache {
-	c := &Cache{}
-	c.clear()
-	return c
-}
-
-func (c *Cache) clear() {
-	c.byRaw, c.byTree, c.bySet = map[string]*fields{}, map[unsafe.Pointer]*fields{}, map[*fieldpath.Set]*fields{}
-}
 
 func address(tree map[string]any) unsafe.Pointer { return reflect.ValueOf(tree).UnsafePointer() }
 
@@ -91,12 +88,16 @@ func (c *Cache) known(tree map[string]any) bool {
 	return ok
 }
 
-// read returns the fields of an encoded set.
-func (c *Cache) read(raw []byte) (*fields, error) {
+func (c *Cache) byBytes(raw []byte) (*fields, bool) {
 	c.mu.RLock()
+	defer c.mu.RUnlock()
 	f, ok := c.byRaw[string(raw)]
-	c.mu.RUnlock()
-	if ok {
+	return f, ok
+}
+
+// read returns the fields of an encoded set, with their tree.
+func (c *Cache) read(raw []byte) (*fields, error) {
+	if f, ok := c.byBytes(raw); ok {
 		return f, nil
 	}
 	content, err := tree.Parse(raw, nil)
@@ -106,51 +107,67 @@ func (c *Cache) read(raw []byte) (*fields, error) {
 	return c.keep(raw, content)
 }
 
+// encoded returns the fields of an encoded set, without a tree.
+func (c *Cache) encoded(raw []byte) *fields {
+	if f, ok := c.byBytes(raw); ok {
+		return f
+	}
+	return c.add(bytes.Clone(raw), nil)
+}
+
 // keep adds a set. The names in raw may have any order.
 func (c *Cache) keep(raw []byte, content map[string]any) (*fields, error) {
 	if !onlyMaps(content) {
 		return nil, tree.ErrUnusual
 	}
-	ordered, err := tree.Append(nil, content, nil)
+	sorted, err := tree.Append(nil, content, nil)
 	if err != nil {
 		return nil, err
 	}
-	f := &fields{raw: ordered, tree: content}
-	f.set = sync.OnceValues(func() (*fieldpath.Set, error) {
-		set := &fieldpath.Set{}
-		if err := set.FromJSON(bytes.NewReader(ordered)); err != nil {
-			return nil, err
-		}
+	f := c.add(sorted, content)
+	if string(raw) != string(sorted) && max(len(raw), len(sorted)) <= longest {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.byTree[address(content)] == f {
-			c.bySet[set] = f
-		}
-		return set, nil
-	})
-	if len(raw) > longest {
-		return f, nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if known, ok := c.byRaw[string(ordered)]; ok {
-		if string(raw) != string(ordered) {
-			c.byRaw[string(raw)] = known
-		}
-		return known, nil
-	}
-	if len(c.byRaw) >= most {
-		c.clear()
-	}
-	c.byRaw[string(ordered)], c.byTree[address(content)] = f, f
-	if string(raw) != string(ordered) {
 		c.byRaw[string(raw)] = f
 	}
 	return f, nil
 }
 
-// ofSet returns the fields of a set.
-func (c *Cache) ofSet(set *fieldpath.Set) (*fields, error) {
+// add adds a set, unless the Cache has it already or the set is too long.
+func (c *Cache) add(raw []byte, content map[string]any) *fields {
+	f := &fields{raw: raw, tree: content}
+	f.set = sync.OnceValues(func() (*fieldpath.Set, error) {
+		set := &fieldpath.Set{}
+		if err := set.FromJSON(bytes.NewReader(raw)); err != nil {
+			return nil, err
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.byRaw[string(raw)] == f {
+			c.bySet[set] = f
+		}
+		return set, nil
+	})
+	if len(raw) > longest {
+		return f
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.byRaw[string(raw)]; ok {
+		return known
+	}
+	if c.byRaw == nil || len(c.byRaw) >= most {
+		c.byRaw, c.byTree, c.bySet = map[string]*fields{}, map[unsafe.Pointer]*fields{}, map[*fieldpath.Set]*fields{}
+	}
+	c.byRaw[string(raw)] = f
+	if content != nil {
+		c.byTree[address(content)] = f
+	}
+	return f
+}
+
+// ofSet returns the fields of a set, with or without their tree.
+func (c *Cache) ofSet(set *fieldpath.Set, withTree bool) (*fields, error) {
 	c.mu.RLock()
 	f, ok := c.bySet[set]
 	c.mu.RUnlock()
@@ -158,8 +175,11 @@ func (c *Cache) ofSet(set *fieldpath.Set) (*fields, error) {
 		return f, nil
 	}
 	raw, err := set.ToJSON()
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case !withTree:
+		return c.encoded(raw), nil
 	}
 	return c.read(raw)
 }
@@ -209,12 +229,11 @@ type sharing struct {
 }
 
 func (s sharing) Fields(raw []byte) (map[string]any, bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if f, ok := s.byRaw[string(raw)]; ok {
-		return f.tree, true
+	f, ok := s.byBytes(raw)
+	if !ok {
+		return nil, false
 	}
-	return nil, false
+	return f.tree, true
 }
 
 // Keep implements [tree.Sharing]. If the cache already holds the set with another tree, the object

@@ -14,8 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	upstream "k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"kelson.dev/apiserver/crd"
 	"kelson.dev/apiserver/fastpath/managedfields"
@@ -27,7 +29,7 @@ import (
 )
 
 // codecOf creates the definition of [crdtest.Definition] and returns the codec of its kind.
-func codecOf(t *testing.T) resource.Codec {
+func codecOf(t testing.TB) resource.Codec {
 	t.Helper()
 	st, err := store.Open(store.Config{})
 	if err != nil {
@@ -71,15 +73,15 @@ func TestManagerMatchesLibrary(t *testing.T) {
 		codec := codecOf(t)
 		asked := 0
 		var cache *managedfields.Cache
-		managers := func(subresource string) (ours, library managedfields.Library) {
+		managers := func(subresource string) (ours, library resource.FieldManager) {
 			m, err := codec.FieldManager("v1", subresource)
 			if err != nil {
 				t.Fatal(err)
 			}
-			config := m.(*managedfields.Manager).Config
+			config := m.(*managedfields.MapManager).MapConfig
 			library, cache = config.Library, config.Cache
 			config.Library = counting{library, &asked}
-			return managedfields.New(config), library
+			return managedfields.NewMapManager(config), library
 		}
 		ours, library := managers("")
 		oursOfStatus, libraryOfStatus := managers("status")
@@ -92,7 +94,7 @@ func TestManagerMatchesLibrary(t *testing.T) {
 				time.Sleep(time.Duration(g.IntN(3)) * time.Second)
 				mine, theirs := ours, library
 				var what string
-				var do func(managedfields.Library) (*unstructured.Unstructured, error)
+				var do func(resource.FieldManager) (*unstructured.Unstructured, error)
 				kept := func(*unstructured.Unstructured) {} // turns a new state into what is stored
 				by := g.One("ann", "bob", "cy")
 				next := crdtest.Widget(g.Metadata(), map[string]any{"spec": g.Spec()})
@@ -102,7 +104,7 @@ func TestManagerMatchesLibrary(t *testing.T) {
 						next = g.Edited(live)
 					}
 					what = fmt.Sprintf("update by %s: %s", by, crdtest.Text(next))
-					do = func(m managedfields.Library) (*unstructured.Unstructured, error) {
+					do = func(m resource.FieldManager) (*unstructured.Unstructured, error) {
 						return m.UpdateNoErrors(live.DeepCopy(), next.DeepCopy(), by).(*unstructured.Unstructured), nil
 					}
 				case kind == 2 && step > 0:
@@ -122,7 +124,7 @@ func TestManagerMatchesLibrary(t *testing.T) {
 						u.SetManagedFields(managed)
 					}
 					what = fmt.Sprintf("status by %s: %s", by, crdtest.Text(next))
-					do = func(m managedfields.Library) (*unstructured.Unstructured, error) {
+					do = func(m resource.FieldManager) (*unstructured.Unstructured, error) {
 						return m.UpdateNoErrors(live.DeepCopy(), next.DeepCopy(), by).(*unstructured.Unstructured), nil
 					}
 				default:
@@ -137,12 +139,12 @@ func TestManagerMatchesLibrary(t *testing.T) {
 					}
 					applied[by] = next
 					what = fmt.Sprintf("apply by %s, force %v: %s", by, force, crdtest.Text(next))
-					do = func(m managedfields.Library) (*unstructured.Unstructured, error) {
-						made, err := m.Apply(live.DeepCopy(), next.DeepCopy(), by, force)
+					do = func(m resource.FieldManager) (*unstructured.Unstructured, error) {
+						next, err := m.Apply(live.DeepCopy(), next.DeepCopy(), by, force)
 						if err != nil {
 							return nil, err
 						}
-						return made.(*unstructured.Unstructured), nil
+						return next.(*unstructured.Unstructured), nil
 					}
 				}
 				writes++
@@ -168,6 +170,10 @@ func TestManagerMatchesLibrary(t *testing.T) {
 				live = &unstructured.Unstructured{Object: content}
 				live.SetUID("u")
 				live.SetResourceVersion(fmt.Sprint(step + 1))
+				if g.IntN(12) == 0 { // as after a change of the schema's types
+					g.Mistype(live.Object)
+					applied = map[string]*unstructured.Unstructured{}
+				}
 			}
 		}
 		t.Logf("%d writes, %d of them asked the library", writes, asked)
@@ -185,16 +191,86 @@ func firstLine(err error) string {
 
 // counting counts the calls of the library.
 type counting struct {
-	managedfields.Library
+	resource.FieldManager
 	asked *int
 }
 
 func (c counting) UpdateNoErrors(live, next runtime.Object, by string) runtime.Object {
 	*c.asked++
-	return c.Library.UpdateNoErrors(live, next, by)
+	return c.FieldManager.UpdateNoErrors(live, next, by)
 }
 
 func (c counting) Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error) {
 	*c.asked++
-	return c.Library.Apply(live, config, by, force)
+	return c.FieldManager.Apply(live, config, by, force)
+}
+
+// TestAppliesNeedNoLibrary applies a configuration with every kind of list and map, then the same
+// again, then other values by two managers, next to fields of a third manager. The manager must not
+// even convert the objects to the merge library's values. // API-08
+func TestAppliesNeedNoLibrary(t *testing.T) {
+	m, err := codecOf(t).FieldManager("v1", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := m.(*managedfields.MapManager).MapConfig
+	library, asked, converted := config.Library, 0, 0
+	config.Library = counting{library, &asked}
+	config.Types = countingTypes{config.Types, &converted}
+	manager := managedfields.NewMapManager(config)
+	widget := func(port int64, word string) *unstructured.Unstructured {
+		return crdtest.Widget(map[string]any{"name": "w", "labels": map[string]any{"app": word}}, map[string]any{"spec": map[string]any{
+			"count": port, "text": word, "list": []any{word}, "whole": map[string]any{"x": word}, "labels": map[string]any{"y": word},
+			"set": []any{"a", "b"}, "deep": map[string]any{"a": map[string]any{"b": word}},
+			"ports": []any{map[string]any{"name": "b", "port": port, "on": true}, map[string]any{"name": "a", "port": int64(10), "on": false}},
+		}})
+	}
+	live := crdtest.Widget(nil, nil)
+	delete(live.Object, "metadata")
+	apply := func(by string, next *unstructured.Unstructured) {
+		t.Helper()
+		asked, converted = 0, 0
+		got, err := manager.Apply(live.DeepCopy(), next.DeepCopy(), by, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if asked > 0 || converted > 0 {
+			t.Errorf("apply by %s: %d calls of the library, %d conversions", by, asked, converted)
+		}
+		want, err := library.Apply(live.DeepCopy(), next.DeepCopy(), by, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		live = got.(*unstructured.Unstructured)
+		if shown, wanted := crdtest.Text(live), crdtest.Text(want.(*unstructured.Unstructured)); shown != wanted {
+			t.Fatalf("apply by %s\ngot  %s\nwant %s", by, shown, wanted)
+		}
+		live.SetUID("u")
+	}
+	synctest.Test(t, func(t *testing.T) { // for its clock
+		apply("op", widget(1, "a"))
+		apply("op", widget(1, "a"))
+		apply("op", widget(2, "b"))
+		next := live.DeepCopy()
+		spec := next.Object["spec"].(map[string]any)
+		spec["flag"], spec["free"] = true, map[string]any{"x": []any{int64(1)}}
+		spec["ports"] = append(spec["ports"].([]any), map[string]any{"name": "c", "on": true})
+		live = manager.UpdateNoErrors(live, next, "hand").(*unstructured.Unstructured)
+		// checks the set of hand against the schema, once
+		manager.UpdateNoErrors(live, live.DeepCopy(), "hand")
+		apply("op", widget(2, "b"))
+		apply("op", widget(3, "c"))
+		apply("other", widget(3, "c"))
+		apply("other", widget(4, "d"))
+	})
+}
+
+type countingTypes struct {
+	upstream.TypeConverter
+	converted *int
+}
+
+func (c countingTypes) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	*c.converted++
+	return c.TypeConverter.ObjectToTyped(obj, opts...)
 }

@@ -1,17 +1,29 @@
-// Package managedfields tracks which manager set which fields of custom objects, as
+// Package managedfields tracks which manager set which fields of an object, as
 // metadata.managedFields records it.
 //
-//	manager := managedfields.New(managedfields.Config{Library: library, Types: types, Kind: gvk, Cache: cache, …})
+//	manager := managedfields.NewMapManager(managedfields.MapConfig{Library: library, Types: types, Kind: gvk, Cache: cache, …})
 //	next := manager.UpdateNoErrors(live, next, "kubectl-edit")
 //	next, err := manager.Apply(live, config, "my-operator", force)
 //
 // Kubernetes' own field manager (k8s.io/apimachinery/pkg/util/managedfields), with the merge
 // library below it, defines the results. It serves all kinds and all versions of an object at once.
-// It spends most of its time on conversions: from maps to Go types, to JSON, to field sets and
-// back, although most objects of a kind have the same few field sets.
+// It spends most of its time on conversions: from objects to trees of values, to field sets, to
+// JSON and back, although most objects of a kind have the same few field sets.
 //
 // This package is a fast path for the common writes: those of objects whose managers all wrote in
-// the manager's version. It works on the maps themselves and remembers field sets ([Cache]). It
-// passes all other writes, and all errors, to the library. TestManagerMatchesLibrary compares the
-// two.
+// the manager's version. It passes all other writes, and all errors, to the library. Objects have
+// two representations, each with a manager:
+//
+//	                 MapManager                  StructManager
+//	objects          custom: maps                built-in: Go structs
+//	entries          mapentries.go               structentries.go
+//	apply            mapapply.go                 structapply.go
+//	values           mapvalues.go                structvalues.go
+//	live objects     mapcheck.go                 structcheck.go
+//	updates          mapdiff.go                  the library
+//
+// What does not depend on the representation exists once: the cache of field sets ([Cache]), who
+// owns what after an update or an apply and which fields conflict (owners.go), and the walk that
+// merges a configuration (overlay.go). TestManagerMatchesLibrary, here and in
+// kelson.dev/kubernetes/builtin, compares each manager with the library.
 package managedfields

@@ -33,6 +33,11 @@ func (c *Cache) Exact(entry any) bool {
 // ExactTime reports whether a conversion of a time to metav1.Time and back would not change it, and
 // it is not the zero time.
 func ExactTime(word string) bool {
+	_, ok := exactTime(word)
+	return ok
+}
+
+func exactTime(word string) (t time.Time, ok bool) {
 	t, err := time.Parse(time.RFC3339, word)
-	return err == nil && !t.IsZero() && t.UTC().Format(time.RFC3339) == word
+	return t, err == nil && !t.IsZero() && t.UTC().Format(time.RFC3339) == word
 }

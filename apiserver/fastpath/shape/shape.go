@@ -26,6 +26,9 @@ type Shape struct {
 	Members map[string]*Shape
 	// Others is the shape of members that are not in Members; nil if there is none.
 	Others *Shape
+	// Free are the members that may have any content: they have no Shape. The Kind is Object if
+	// they must be maps, otherwise Unknown.
+	Free map[string]Kind
 	// Defaulted are the names of the members that have a default.
 	Defaulted []string
 }
@@ -85,11 +88,11 @@ func (s *Shape) Has(value any) bool {
 
 // markKeyed sets Keyed on all shapes that contain a keyed one. Shapes may be recursive.
 func markKeyed(all []*Shape) {
-	for again := true; again; {
-		again = false
+	for changed := true; changed; {
+		changed = false
 		for _, s := range all {
 			if !s.Keyed && s.containsKeyed() {
-				s.Keyed, again = true, true
+				s.Keyed, changed = true, true
 			}
 		}
 	}

@@ -16,7 +16,7 @@ var structuralKinds = map[string]Kind{
 // fields.
 func FromStructural(s *structuralschema.Structural) *Shape {
 	b := &structuralBuilder{}
-	root := b.of(s)
+	root := b.shapeOf(s)
 	if root == nil {
 		return nil
 	}
@@ -37,8 +37,8 @@ var text = &Shape{Kind: Text}
 
 type structuralBuilder struct{ all []*Shape }
 
-// of returns a shape whose Kind is Unknown if the schema has no type.
-func (b *structuralBuilder) of(s *structuralschema.Structural) *Shape {
+// shapeOf returns a shape whose Kind is Unknown if the schema has no type.
+func (b *structuralBuilder) shapeOf(s *structuralschema.Structural) *Shape {
 	if s == nil || s.XPreserveUnknownFields || s.XEmbeddedResource {
 		return nil
 	}
@@ -49,15 +49,21 @@ func (b *structuralBuilder) of(s *structuralschema.Structural) *Shape {
 	b.all = append(b.all, out)
 	for name := range s.Properties {
 		property := s.Properties[name]
-		out.Members[name] = b.of(&property)
+		out.Members[name] = b.shapeOf(&property)
+		if free(&property) {
+			if out.Free == nil {
+				out.Free = map[string]Kind{}
+			}
+			out.Free[name] = structuralKinds[property.Type]
+		}
 		if property.Default.Object != nil {
 			out.Defaulted = append(out.Defaulted, name)
 		}
 	}
 	if s.AdditionalProperties != nil {
-		out.Others = b.of(s.AdditionalProperties.Structural)
+		out.Others = b.shapeOf(s.AdditionalProperties.Structural)
 	}
-	out.Items = b.of(s.Items)
+	out.Items = b.shapeOf(s.Items)
 	switch out.Kind {
 	case Object:
 		out.Atomic = s.XMapType != nil && *s.XMapType == "atomic"
@@ -72,4 +78,10 @@ func (b *structuralBuilder) of(s *structuralschema.Structural) *Shape {
 		}
 	}
 	return out
+}
+
+// free reports whether a schema accepts any content: it keeps unknown fields, and declares none.
+func free(s *structuralschema.Structural) bool {
+	return s.XPreserveUnknownFields && !s.XEmbeddedResource && (s.Type == "" || s.Type == "object") && !s.XIntOrString &&
+		len(s.Properties) == 0 && s.AdditionalProperties == nil && s.Items == nil
 }

@@ -15,8 +15,8 @@ func FromTyped(t *typed.ParseableType) *Shape {
 	if t == nil {
 		return nil
 	}
-	b := &typedBuilder{schema: t.Schema, made: map[string]*Shape{}}
-	root := b.of(t.TypeRef)
+	b := &typedBuilder{schema: t.Schema, byName: map[string]*Shape{}}
+	root := b.shapeOf(t.TypeRef)
 	markKeyed(b.all)
 	return root
 }
@@ -24,13 +24,13 @@ func FromTyped(t *typed.ParseableType) *Shape {
 // typedBuilder creates the Shapes of one schema. Types may be recursive.
 type typedBuilder struct {
 	schema *smd.Schema
-	made   map[string]*Shape
+	byName map[string]*Shape
 	all    []*Shape
 }
 
-func (b *typedBuilder) of(ref smd.TypeRef) *Shape {
+func (b *typedBuilder) shapeOf(ref smd.TypeRef) *Shape {
 	if ref.NamedType != nil && ref.ElementRelationship == nil {
-		if s, ok := b.made[*ref.NamedType]; ok {
+		if s, ok := b.byName[*ref.NamedType]; ok {
 			return s
 		}
 	}
@@ -48,7 +48,7 @@ func (b *typedBuilder) of(ref smd.TypeRef) *Shape {
 		s = &Shape{Kind: Object, Atomic: a.Map.ElementRelationship == smd.Atomic}
 	}
 	if ref.NamedType != nil && ref.ElementRelationship == nil {
-		b.made[*ref.NamedType] = s
+		b.byName[*ref.NamedType] = s
 	}
 	if s == nil {
 		return nil
@@ -56,7 +56,7 @@ func (b *typedBuilder) of(ref smd.TypeRef) *Shape {
 	b.all = append(b.all, s)
 	switch s.Kind {
 	case List:
-		s.Items, s.Keyed = b.of(a.List.ElementType), !s.Atomic
+		s.Items, s.Keyed = b.shapeOf(a.List.ElementType), !s.Atomic
 		for _, name := range a.List.Keys {
 			s.Keys = append(s.Keys, Key{name, b.keyDefault(a.List, name)})
 		}
@@ -64,13 +64,13 @@ func (b *typedBuilder) of(ref smd.TypeRef) *Shape {
 	case Object:
 		s.Members = make(map[string]*Shape, len(a.Map.Fields))
 		for _, f := range a.Map.Fields {
-			s.Members[f.Name] = b.of(f.Type)
+			s.Members[f.Name] = b.shapeOf(f.Type)
 			if f.Default != nil {
 				s.Defaulted = append(s.Defaulted, f.Name)
 			}
 		}
 		if a.Map.ElementType != (smd.TypeRef{}) {
-			s.Others = b.of(a.Map.ElementType)
+			s.Others = b.shapeOf(a.Map.ElementType)
 		}
 	}
 	return s

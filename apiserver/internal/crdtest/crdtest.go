@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -144,6 +145,53 @@ func (g Generator) Metadata() map[string]any {
 	return m
 }
 
+// AnyMetadata returns metadata as clients, managers and servers write it, sometimes invalid.
+func (g Generator) AnyMetadata() map[string]any {
+	m := g.Metadata()
+	m["namespace"], m["uid"], m["creationTimestamp"], m["generation"] = "default", "u", "2026-01-02T03:04:05Z", int64(3)
+	m["resourceVersion"] = "7"
+	if g.IntN(2) == 0 {
+		entry := map[string]any{"manager": g.One("ann", strings.Repeat("x", 129), "b\x01"), "operation": g.One("Update", "Apply", "Update", "Upsert"),
+			"apiVersion": "example.com/v1", "fieldsType": g.One("FieldsV1", "FieldsV1", "FieldsV1", "FieldsV2"), "time": "2026-01-02T03:04:05Z",
+			"fieldsV1": map[string]any{"f:spec": map[string]any{}}}
+		if g.IntN(3) == 0 {
+			entry["subresource"] = g.One("status", strings.Repeat("s", 300))
+		}
+		m["managedFields"] = []any{entry}
+	}
+	switch g.IntN(24) {
+	case 0:
+		m["name"] = g.One("Not_A_Name", "a/b", "..")
+	case 1:
+		m["namespace"] = g.One("other", "Default")
+	case 2:
+		m["uid"] = "v"
+	case 3:
+		m["labels"] = map[string]any{g.One("-", "ok/ok", "a/b/c"): g.One("!", "x")}
+	case 4:
+		m["annotations"] = map[string]any{"A_b/-": "x", "long": strings.Repeat("x", 300_000*g.IntN(2))}
+	case 5:
+		m["finalizers"] = []any{g.One("plain", "example.com/a", "not a name"), "example.com/b"}
+	case 6:
+		delete(m, g.One("uid", "creationTimestamp", "namespace", "generation", "name"))
+	case 7:
+		m["deletionTimestamp"] = "2026-01-02T03:04:05Z"
+	case 8:
+		m["deletionGracePeriodSeconds"] = int64(0)
+	case 9:
+		m["generateName"] = g.One("w-", "W_")
+	case 10:
+		m["ownerReferences"] = []any{map[string]any{"apiVersion": "v1", "kind": g.One("Pod", "Event"), "name": "p", "uid": "1"}}
+	case 11:
+		m["creationTimestamp"] = "2025-01-02T03:04:05Z"
+	case 12:
+		m["selfLink"] = "/x"
+	case 13:
+		m["generation"] = int64(9)
+	}
+	return m
+}
+
 // Widget returns an object of Definition with metadata and the other parts (spec, status).
 func Widget(metadata map[string]any, parts map[string]any) *unstructured.Unstructured {
 	content := map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata}
@@ -195,6 +243,20 @@ func (g Generator) Edited(u *unstructured.Unstructured) *unstructured.Unstructur
 		}
 	}
 	return next
+}
+
+// Mistype replaces a part of an object by a value that its schema does not allow, as a change of
+// the schema leaves it behind.
+func (g Generator) Mistype(object map[string]any) {
+	spec, ok := object["spec"].(map[string]any)
+	if !ok {
+		object["spec"] = "text"
+		return
+	}
+	name := g.One("count", "text", "labels", "whole", "list", "set", "steps", "ports", "parts", "free", "deep")
+	spec[name] = []any{
+		"text", int64(1), true, []any{"x", int64(1)}, map[string]any{"x": []any{}}, []any{map[string]any{"n": "x"}}, []any{nil}, map[string]any{"x": nil}, nil,
+	}[g.IntN(9)]
 }
 
 // Touch changes some of the values in an object.

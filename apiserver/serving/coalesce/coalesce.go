@@ -10,12 +10,20 @@
 // Nothing is delayed while no call is in progress. Therefore coalescing can't cause a deadlock, not
 // even with HTTP/2 clients, which extend the flow-control window only after they have received
 // data.
+//
+// # Fairness
+//
+// Go lets a goroutine run for ten milliseconds before another one gets its processor. A short
+// request would wait that long for each connection that encrypts a large response, or that decodes
+// many headers. Such connections therefore let other goroutines run after each record, which takes
+// some microseconds, and after each large read.
 package coalesce
 
 import (
 	"context"
 	"crypto/tls"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +31,9 @@ import (
 
 // most is the maximum size of the data that waits for the next call. Further writes block.
 const most = 128 << 10
+
+// largeRead is the size in bytes of reads that carry more than a short request.
+const largeRead = 4 << 10
 
 // mostGathering limits how many connections coalesce at a time, and with them the memory that
 // clients which do not read can hold: 16 MiB.
@@ -112,6 +123,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	case err != nil:
 		return 0, err
 	case taken:
+		runtime.Gosched() // see Fairness
 		return len(p), nil
 	}
 	return c.send(p)
@@ -146,6 +158,15 @@ func (c *conn) SetDeadline(at time.Time) error {
 		return err
 	}
 	return c.Conn.SetReadDeadline(at)
+}
+
+// Read reads. After a large read it lets others run: see Fairness.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n >= largeRead {
+		runtime.Gosched()
+	}
+	return n, err
 }
 
 // take queues p for the next call if a handler has requested coalescing. Otherwise it waits until
@@ -183,6 +204,7 @@ func (c *conn) write() {
 		c.free.Signal()
 		c.mu.Unlock()
 		_, err := c.send(*now)
+		runtime.Gosched() // see Fairness
 		c.mu.Lock()
 		c.err = err
 		*now = (*now)[:0]

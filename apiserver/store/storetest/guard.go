@@ -174,7 +174,7 @@ func (g *guard) watch(resource string, events []*store.Event, sn *store.Snapshot
 		w = &guardWatcher{cursor: cursor, at: g.last.Revision()}
 		g.watchers[resource] = w
 	}
-	w.unread = append(w.unread, of(resource, events)...)
+	w.unread = append(w.unread, ofResource(resource, events)...)
 	if g.rand.IntN(4) > 0 || len(w.unread) > 8 {
 		g.read(resource, w, sn)
 	}
@@ -203,7 +203,7 @@ func (g *guard) resume(resource string, sn *store.Snapshot) {
 		g.refused(resource, from, err)
 		return
 	}
-	g.drain(resource, cursor, from, of(resource, after(g.history, from)), sn)
+	g.drain(resource, cursor, from, ofResource(resource, after(g.history, from)), sn)
 }
 
 // drain reads a cursor that has reached the revision from to its end and compares the events. It
@@ -268,8 +268,8 @@ func after(events []*store.Event, revision uint64) []*store.Event {
 	return nil
 }
 
-// of returns the events of a resource; "" is all.
-func of(resource string, events []*store.Event) []*store.Event {
+// ofResource returns the events of a resource, or all events if resource is "".
+func ofResource(resource string, events []*store.Event) []*store.Event {
 	if resource == "" {
 		return events
 	}

@@ -28,7 +28,7 @@ func API() apiserver.Part {
 	)
 }
 
-// Pizzas has the rules of a pizza by itself.
+// Pizzas has the rules that concern only one pizza.
 type Pizzas struct{}
 
 // Default adds the default toppings to a pizza without toppings.
@@ -63,7 +63,7 @@ func (Pizzas) Validate(_ context.Context, p *v1beta1.Pizza) (errs field.ErrorLis
 	return errs
 }
 
-// Columns shows the toppings and what they cost.
+// Columns returns the table columns of a pizza: toppings and cost.
 func (Pizzas) Columns() []apiserver.Column[*v1beta1.Pizza] {
 	return []apiserver.Column[*v1beta1.Pizza]{
 		{Name: "Toppings", Type: "integer", Value: func(p *v1beta1.Pizza) any {
@@ -77,7 +77,7 @@ func (Pizzas) Columns() []apiserver.Column[*v1beta1.Pizza] {
 	}
 }
 
-// Toppings has the rules of a topping by itself.
+// Toppings has the rules that concern only one topping.
 type Toppings struct{}
 
 // Validate checks the cost.
@@ -88,14 +88,13 @@ func (Toppings) Validate(_ context.Context, t *v1alpha1.Topping) (errs field.Err
 	return errs
 }
 
-// Columns shows the cost.
+// Columns returns the table column of a topping: its cost.
 func (Toppings) Columns() []apiserver.Column[*v1alpha1.Topping] {
 	return []apiserver.Column[*v1alpha1.Topping]{{Name: "Cost", Type: "integer", Value: func(t *v1alpha1.Topping) any { return t.Spec.Cost }}}
 }
 
-// ToppingsExist rejects a pizza with a topping that does not exist. A topping that is deleted
-// before the pizza is stored does not exist either: what the rule reads is a precondition of the
-// write.
+// ToppingsExist rejects a pizza with a topping that does not exist. The objects that a rule reads
+// are preconditions of the write, so a concurrent deletion of the topping is detected too.
 func ToppingsExist(_ context.Context, tx *apiserver.Tx, w *apiserver.Write[*v1beta1.Pizza]) error {
 	var errs field.ErrorList
 	for i, t := range w.Object.Spec.Toppings {
@@ -110,7 +109,7 @@ func ToppingsExist(_ context.Context, tx *apiserver.Tx, w *apiserver.Write[*v1be
 	return errs.ToAggregate()
 }
 
-// ToppingUnused keeps a topping as long as a pizza has it.
+// ToppingUnused rejects the deletion of a topping that a pizza has.
 func ToppingUnused(_ context.Context, tx *apiserver.Tx, w *apiserver.Write[*v1alpha1.Topping]) error {
 	pizzas, err := apiserver.List[*v1beta1.Pizza](tx, "", nil)
 	if err != nil {

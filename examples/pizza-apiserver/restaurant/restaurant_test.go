@@ -77,7 +77,8 @@ func TestPizza(t *testing.T) {
 	}
 }
 
-// AGG-02: whatever the order, a pizza and its topping's deletion do not both succeed.
+// AGG-02: of two concurrent requests, one that creates a pizza and one that deletes its topping,
+// only one succeeds.
 func TestRace(t *testing.T) {
 	prepared := menu(t)
 	for range 50 {
@@ -102,7 +103,7 @@ func TestRace(t *testing.T) {
 // EX-08: the conversion loses nothing that a valid pizza has.
 func TestRoundTrip(t *testing.T) {
 	apiservertest.RoundTrip[webhook.Hub](t, &v1alpha1.Pizza{}, &v1beta1.Pizza{},
-		// equal toppings stand together in the other version
+		// the other version groups equal toppings
 		func(s *v1alpha1.PizzaSpec, c randfill.Continue) {
 			for _, name := range []string{"a", "b", "c"} {
 				for range c.Intn(3) {

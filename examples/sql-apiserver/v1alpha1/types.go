@@ -14,7 +14,7 @@ type Ingredient struct {
 	Spec IngredientSpec `json:"spec"`
 }
 
-// IngredientSpec is how much of it there is.
+// IngredientSpec is the stock of an ingredient.
 type IngredientSpec struct {
 	Amount int64  `json:"amount"`
 	Unit   string `json:"unit,omitempty"`

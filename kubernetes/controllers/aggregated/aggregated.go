@@ -105,9 +105,9 @@ func kindOf(gv schema.GroupVersion, r *apidiscoveryv2.APIResourceDiscovery) Kind
 	return k
 }
 
-// Kinds returns the resources of all other servers, each in its group's preferred version. The error
-// is a [clientdiscovery.ErrGroupDiscoveryFailed] with the group versions whose servers did not
-// answer; their resources, as last listed, are returned too.
+// Kinds returns the resources of all other servers, each in its group's preferred version. The
+// error is a [clientdiscovery.ErrGroupDiscoveryFailed] with the group versions whose servers did
+// not answer; their resources, as last listed, are returned too.
 func (s *Servers) Kinds() ([]Kind, error) {
 	if !s.Any() {
 		return nil, nil

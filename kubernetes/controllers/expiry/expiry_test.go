@@ -59,3 +59,39 @@ func TestObjectsExpireAfterTheirLastWrite(t *testing.T) {
 		}
 	})
 }
+
+// Objects that were written before the clock was set back, and objects that are written after them,
+// expire a lifetime from the start at the latest.
+func TestObjectsOfTheFuture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := store.Open(store.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		future := fmt.Sprintf(`{"metadata":{"name":"future","namespace":"default","creationTimestamp":%q}}`, time.Now().AddDate(1, 0, 0).UTC().Format(time.RFC3339))
+		if _, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "events", Namespace: "default", Name: "future"}, Data: []byte(future)}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- expiry.New(s, "events", time.Hour).Run(ctx) }()
+		synctest.Wait()
+		time.Sleep(10 * time.Minute)
+		put(t, s, "later", 0)
+		for _, step := range []struct {
+			wait time.Duration
+			left int
+		}{{49 * time.Minute, 2}, {2 * time.Minute, 1}, {10 * time.Minute, 0}} {
+			time.Sleep(step.wait)
+			synctest.Wait()
+			if got := s.Snapshot().Count("events", ""); got != step.left {
+				t.Errorf("%v: %d left, want %d", time.Now().Format(time.TimeOnly), got, step.left)
+			}
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -24,11 +24,15 @@ type queue struct {
 	entries []entry
 }
 
-// begin replaces all entries.
+// begin replaces all entries. No entry is due later than a lifetime from now: objects whose
+// creation is in the future were written before the clock was set back. Later changes of the clock
+// have no effect, because all due times have a monotonic clock reading.
 func (q *queue) begin(objects iter.Seq[*store.Object], lifetime time.Duration) {
 	var entries []entry
+	now := time.Now()
 	for obj := range objects {
-		entries = append(entries, entry{obj.Key, obj.Revision, obj.Head.CreationTimestamp.Add(lifetime)})
+		left := min(obj.Head.CreationTimestamp.Add(lifetime).Sub(now), lifetime)
+		entries = append(entries, entry{obj.Key, obj.Revision, now.Add(left)})
 	}
 	slices.SortFunc(entries, func(a, b entry) int { return a.due.Compare(b.due) })
 	q.mu.Lock()

@@ -21,8 +21,8 @@ import (
 
 // mirror has the metadata of the objects in other API servers: of all resources that can be listed,
 // watched and deleted, as in Kubernetes' collector. The objects have the form of the store's, with
-// the metadata as Data and the path of the resource in the API as Key.Resource, which no resource of
-// the store has. All methods are safe for concurrent use.
+// the metadata as Data and the path of the resource in the API as Key.Resource, which no resource
+// of the store has. All methods are safe for concurrent use.
 type mirror struct {
 	servers *aggregated.Servers
 	log     *slog.Logger

@@ -7,8 +7,8 @@
 // events and reads the store's index by namespace: no discovery, no polling.
 //
 // Only if APIServices name other API servers, it also deletes the objects in these, as discovery
-// lists them, and asks again while some are left. A server that does not answer keeps the namespace,
-// because it may hold objects in it.
+// lists them, and asks again while some are left. A server that does not answer keeps the
+// namespace, because it may hold objects in it.
 package namespace
 
 import (

@@ -1,10 +1,16 @@
 package workloads
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/cronjob"
 	"k8s.io/kubernetes/pkg/controller/daemon"
 	"k8s.io/kubernetes/pkg/controller/deployment"
@@ -14,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/job"
 	"k8s.io/kubernetes/pkg/controller/replicaset"
 	"k8s.io/kubernetes/pkg/controller/replication"
+	"k8s.io/kubernetes/pkg/controller/resourceclaim"
 	"k8s.io/kubernetes/pkg/controller/statefulset"
 
 	"kelson.dev/apiserver/store"
@@ -21,9 +28,15 @@ import (
 
 // group is a set of controllers that start together.
 type group struct {
-	kinds     []string  // the first object of one of these resources starts the group
-	but       store.Key // an object that does not start the group
-	construct func(context.Context, *informers) ([]controller, error)
+	kinds   []string                     // resources whose first object starts the group
+	needs   func(obj *store.Object) bool // if not nil, whether an object starts the group
+	members []member
+}
+
+// member is a controller of a group.
+type member struct {
+	name      string // as in kube-controller-manager's --controllers
+	construct func(context.Context, *informers) (controller, error)
 }
 
 // controller is one of Kubernetes' controllers. Run returns when ctx has ended and its workers have
@@ -40,60 +53,116 @@ const (
 	daemonBackOffMax   = 15 * time.Minute
 )
 
-func groups() []group {
-	return []group{
-		{kinds: []string{"deployments.apps", "replicasets.apps", "replicationcontrollers"}, construct: replicas},
-		{kinds: []string{"statefulsets.apps"}, construct: statefulSets},
-		{kinds: []string{"daemonsets.apps"}, construct: daemonSets},
-		{kinds: []string{"jobs.batch"}, construct: jobs},
-		{kinds: []string{"cronjobs.batch"}, construct: cronJobs},
+// groups returns the groups with the selected controllers.
+func groups(selected Selection) []group {
+	all := []group{
+		{kinds: []string{"deployments.apps", "replicasets.apps", "replicationcontrollers"}, members: []member{
+			{"deployment-controller", deployments}, {"replicaset-controller", replicaSets}, {"replicationcontroller-controller", replicationControllers},
+		}},
+		{kinds: []string{"statefulsets.apps"}, members: []member{{"statefulset-controller", statefulSets}}},
+		{kinds: []string{"daemonsets.apps"}, members: []member{{"daemonset-controller", daemonSets}}},
+		{kinds: []string{"jobs.batch"}, members: []member{{"job-controller", jobs}}},
+		{kinds: []string{"cronjobs.batch"}, members: []member{{"cronjob-controller", cronJobs}}},
+		{kinds: []string{"resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io"}, members: []member{{"resourceclaim-controller", resourceClaims}}},
 		// Every control plane has the Service "kubernetes", whose endpoints no controller
 		// maintains.
-		{kinds: []string{"services"}, but: store.Key{Resource: "services", Namespace: "default", Name: "kubernetes"}, construct: endpoints},
+		{kinds: []string{"services"}, needs: func(obj *store.Object) bool { return obj.Key != ownService }, members: []member{
+			{"endpointslice-controller", endpointSlices}, {"endpoints-controller", endpoints}, {"endpointslice-mirroring-controller", mirrors},
+		}},
+		{kinds: []string{"persistentvolumeclaims", "persistentvolumes"}, members: []member{{"persistentvolume-binder-controller", volumeBinder}}},
+		{kinds: []string{"pods"}, needs: containing(`"volumeClaimTemplate"`), members: []member{{"ephemeral-volume-controller", ephemeralVolumes}}},
+		{kinds: []string{"leases.coordination.k8s.io"}, needs: inNamespace(corev1.NamespaceNodeLease), members: []member{{"node-lifecycle-controller", nodeLifecycle}}},
+		{kinds: []string{"nodes"}, needs: containing(`"NoExecute"`), members: []member{{taintEvictionName, taintEviction}}},
+		{kinds: []string{"pods"}, needs: containing(`"nodeName"`), members: []member{{"pod-garbage-collector-controller", podCollector}}},
 	}
-}
-
-func replicas(ctx context.Context, read *informers) ([]controller, error) {
-	deployments, err := deployment.NewDeploymentController(ctx, read.deployments(), read.replicaSets(), read.pods(), read.client)
-	if err != nil {
-		return nil, err
+	var groups []group
+	for _, g := range all {
+		g.members = slices.DeleteFunc(g.members, func(m member) bool { return !selected.Runs(m.name) })
+		if len(g.members) > 0 {
+			groups = append(groups, g)
+		}
 	}
-	return []controller{
-		deployments,
-		replicaset.NewReplicaSetController(ctx, read.replicaSets(), read.pods(), read.client, replicaset.BurstReplicas),
-		replication.NewReplicationManager(ctx, read.pods(), read.replicationControllers(), read.client, replication.BurstReplicas),
-	}, nil
+	return groups
 }
 
-func statefulSets(ctx context.Context, read *informers) ([]controller, error) {
-	return []controller{
-		statefulset.NewStatefulSetController(ctx, read.pods(), read.statefulSets(), read.claims(), read.revisions(), read.client),
-	}, nil
+// construct creates the controllers of the group.
+func (g group) construct(ctx context.Context, read *informers) ([]controller, error) {
+	var all []controller
+	for _, m := range g.members {
+		c, err := m.construct(ctx, read)
+		if err != nil {
+			return nil, fmt.Errorf("create %s: %w", m.name, err)
+		}
+		all = append(all, c)
+	}
+	return all, nil
 }
 
-func daemonSets(ctx context.Context, read *informers) ([]controller, error) {
-	sets, err := daemon.NewDaemonSetsController(ctx, read.daemonSets(), read.revisions(), read.pods(), read.nodes(), read.client,
+var ownService = store.Key{Resource: "services", Namespace: metav1.NamespaceDefault, Name: "kubernetes"}
+
+// containing returns a condition that finds a text in an object's JSON, without decoding it. The
+// condition may also hold for objects that need no controller; that starts it early.
+func containing(text string) func(*store.Object) bool {
+	return func(obj *store.Object) bool { return bytes.Contains(obj.Data, []byte(text)) }
+}
+
+func inNamespace(namespace string) func(*store.Object) bool {
+	return func(obj *store.Object) bool { return obj.Key.Namespace == namespace }
+}
+
+// single is a controller without a choice of workers.
+type single func(context.Context)
+
+func (run single) Run(ctx context.Context, _ int) { run(ctx) }
+
+func deployments(ctx context.Context, read *informers) (controller, error) {
+	return deployment.NewDeploymentController(ctx, read.deployments(), read.replicaSets(), read.pods(), read.client)
+}
+
+func replicaSets(ctx context.Context, read *informers) (controller, error) {
+	return replicaset.NewReplicaSetController(ctx, read.replicaSets(), read.pods(), read.client, replicaset.BurstReplicas), nil
+}
+
+func replicationControllers(ctx context.Context, read *informers) (controller, error) {
+	return replication.NewReplicationManager(ctx, read.pods(), read.replicationControllers(), read.client, replication.BurstReplicas), nil
+}
+
+func statefulSets(ctx context.Context, read *informers) (controller, error) {
+	return statefulset.NewStatefulSetController(ctx, read.pods(), read.statefulSets(), read.claims(), read.revisions(), read.client), nil
+}
+
+func daemonSets(ctx context.Context, read *informers) (controller, error) {
+	return daemon.NewDaemonSetsController(ctx, read.daemonSets(), read.revisions(), read.pods(), read.nodes(), read.client,
 		flowcontrol.NewBackOff(daemonBackOff, daemonBackOffMax))
-	return []controller{sets}, err
 }
 
-func jobs(ctx context.Context, read *informers) ([]controller, error) {
+func jobs(ctx context.Context, read *informers) (controller, error) {
 	// The feature gate of gang scheduling (pod groups) is off, so its informers are nil.
-	jobs, err := job.NewController(ctx, read.client, read.pods(), read.jobs(), nil, nil)
-	return []controller{jobs}, err
+	return job.NewController(ctx, read.client, read.pods(), read.jobs(), nil, nil)
 }
 
-func cronJobs(ctx context.Context, read *informers) ([]controller, error) {
-	crons, err := cronjob.NewControllerV2(ctx, read.jobs(), read.cronJobs(), read.client)
-	return []controller{crons}, err
+func cronJobs(ctx context.Context, read *informers) (controller, error) {
+	return cronjob.NewControllerV2(ctx, read.jobs(), read.cronJobs(), read.client)
 }
 
-// endpoints returns the controllers that write the ready pods of Services to EndpointSlices and to
-// the older Endpoints, and that mirror hand-written Endpoints to EndpointSlices.
-func endpoints(ctx context.Context, read *informers) ([]controller, error) {
-	return []controller{
-		endpointslice.NewController(ctx, read.pods(), read.services(), read.nodes(), read.slices(), endpointsPerSlice, read.client, 0),
-		endpoint.NewEndpointController(ctx, read.pods(), read.services(), read.endpoints(), read.client, 0),
-		endpointslicemirroring.NewController(ctx, read.endpoints(), read.slices(), read.services(), endpointsPerSubset, read.client, 0),
-	}, nil
+// resourceClaims returns the controller that creates the claims of pods from their templates, and
+// removes reservations and claims of pods that have ended.
+func resourceClaims(ctx context.Context, read *informers) (controller, error) {
+	// The feature gate of claims for pod groups is off, so their informer is nil.
+	return resourceclaim.NewController(klog.FromContext(ctx), read.client, read.pods(), nil, read.resourceClaims(), read.claimTemplates())
+}
+
+// endpointSlices returns the controller that writes the ready pods of Services to EndpointSlices.
+func endpointSlices(ctx context.Context, read *informers) (controller, error) {
+	return endpointslice.NewController(ctx, read.pods(), read.services(), read.nodes(), read.slices(), endpointsPerSlice, read.client, 0), nil
+}
+
+// endpoints returns the controller that writes the ready pods of Services to the older Endpoints.
+func endpoints(ctx context.Context, read *informers) (controller, error) {
+	return endpoint.NewEndpointController(ctx, read.pods(), read.services(), read.endpoints(), read.client, 0), nil
+}
+
+// mirrors returns the controller that mirrors hand-written Endpoints to EndpointSlices.
+func mirrors(ctx context.Context, read *informers) (controller, error) {
+	return endpointslicemirroring.NewController(ctx, read.endpoints(), read.slices(), read.services(), endpointsPerSubset, read.client, 0), nil
 }

@@ -6,15 +6,22 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apps "k8s.io/client-go/informers/apps/v1"
 	batch "k8s.io/client-go/informers/batch/v1"
+	coordination "k8s.io/client-go/informers/coordination/v1"
 	core "k8s.io/client-go/informers/core/v1"
 	discovery "k8s.io/client-go/informers/discovery/v1"
+	devices "k8s.io/client-go/informers/resource/v1"
+	storage "k8s.io/client-go/informers/storage/v1"
 	"k8s.io/client-go/kubernetes"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	batchlisters "k8s.io/client-go/listers/batch/v1"
+	coordinationlisters "k8s.io/client-go/listers/coordination/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
+	resourcelisters "k8s.io/client-go/listers/resource/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -29,6 +36,9 @@ type informers struct {
 	pods                   lazy[corelisters.PodLister]
 	nodes                  lazy[corelisters.NodeLister]
 	claims                 lazy[corelisters.PersistentVolumeClaimLister]
+	volumes                lazy[corelisters.PersistentVolumeLister]
+	storageClasses         lazy[storagelisters.StorageClassLister]
+	leases                 lazy[coordinationlisters.LeaseLister]
 	services               lazy[corelisters.ServiceLister]
 	endpoints              lazy[corelisters.EndpointsLister]
 	slices                 lazy[discoverylisters.EndpointSliceLister]
@@ -40,6 +50,8 @@ type informers struct {
 	revisions              lazy[appslisters.ControllerRevisionLister]
 	jobs                   lazy[batchlisters.JobLister]
 	cronJobs               lazy[batchlisters.CronJobLister]
+	resourceClaims         lazy[resourcelisters.ResourceClaimLister]
+	claimTemplates         lazy[resourcelisters.ResourceClaimTemplateLister]
 
 	constructing sync.Mutex
 
@@ -59,10 +71,13 @@ func newInformers(config *rest.Config) (*informers, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create client: %w", err)
 	}
-	s := &informers{client: client}
+	s := &informers{client: clientset{client}}
 	s.pods = lazily(s, core.NewPodInformer, corelisters.NewPodLister)
 	s.nodes = lazily(s, clusterWide(core.NewNodeInformer), corelisters.NewNodeLister)
 	s.claims = lazily(s, core.NewPersistentVolumeClaimInformer, corelisters.NewPersistentVolumeClaimLister)
+	s.volumes = lazily(s, clusterWide(core.NewPersistentVolumeInformer), corelisters.NewPersistentVolumeLister)
+	s.storageClasses = lazily(s, clusterWide(storage.NewStorageClassInformer), storagelisters.NewStorageClassLister)
+	s.leases = lazily(s, inLeases(coordination.NewLeaseInformer), coordinationlisters.NewLeaseLister)
 	s.services = lazily(s, core.NewServiceInformer, corelisters.NewServiceLister)
 	s.endpoints = lazily(s, core.NewEndpointsInformer, corelisters.NewEndpointsLister)
 	s.slices = lazily(s, discovery.NewEndpointSliceInformer, discoverylisters.NewEndpointSliceLister)
@@ -74,6 +89,8 @@ func newInformers(config *rest.Config) (*informers, error) {
 	s.revisions = lazily(s, apps.NewControllerRevisionInformer, appslisters.NewControllerRevisionLister)
 	s.jobs = lazily(s, batch.NewJobInformer, batchlisters.NewJobLister)
 	s.cronJobs = lazily(s, batch.NewCronJobInformer, batchlisters.NewCronJobLister)
+	s.resourceClaims = lazily(s, devices.NewResourceClaimInformer, resourcelisters.NewResourceClaimLister)
+	s.claimTemplates = lazily(s, devices.NewResourceClaimTemplateInformer, resourcelisters.NewResourceClaimTemplateLister)
 	return s, nil
 }
 
@@ -84,6 +101,13 @@ type newInformer func(kubernetes.Interface, string, time.Duration, cache.Indexer
 func clusterWide(construct func(kubernetes.Interface, time.Duration, cache.Indexers) cache.SharedIndexInformer) newInformer {
 	return func(client kubernetes.Interface, _ string, resync time.Duration, _ cache.Indexers) cache.SharedIndexInformer {
 		return construct(client, resync, cache.Indexers{})
+	}
+}
+
+// inLeases restricts an informer to the namespace of the nodes' Leases.
+func inLeases(construct newInformer) newInformer {
+	return func(client kubernetes.Interface, _ string, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+		return construct(client, corev1.NamespaceNodeLease, resync, indexers)
 	}
 }
 

@@ -1,7 +1,9 @@
 // Package workloads runs Kubernetes' own controllers of workloads:
 // replicationcontroller-controller, replicaset-controller, deployment-controller,
 // statefulset-controller, daemonset-controller, job-controller, cronjob-controller,
-// endpoints-controller, endpointslice-controller and endpointslice-mirroring-controller.
+// endpoints-controller, endpointslice-controller and endpointslice-mirroring-controller; of
+// volumes: persistentvolume-binder-controller and ephemeral-volume-controller; and of nodes:
+// node-lifecycle-controller, taint-eviction-controller and pod-garbage-collector-controller.
 //
 // They are ordinary clients of the API, whose requests pass through the whole pipeline. A group of
 // controllers starts, and its informers with it, when the first object of one of its kinds exists,
@@ -14,7 +16,6 @@ package workloads
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 
@@ -33,6 +34,8 @@ type Config struct {
 	// Workers is how many objects each controller processes concurrently; 0 means 5, as in
 	// Kubernetes.
 	Workers int
+	// Selected selects controllers by name; none means all.
+	Selected Selection
 	// Log receives all records of the controllers at level Debug; nil discards them.
 	Log *slog.Logger
 }
@@ -58,7 +61,7 @@ func (c *Controllers) Run(ctx context.Context) error {
 	defer end(nil)
 	shared := sync.OnceValues(func() (*informers, error) { return newInformers(c.cfg.REST) })
 	var parts sync.WaitGroup
-	for _, g := range groups() {
+	for _, g := range groups(c.cfg.Selected) {
 		parts.Go(func() {
 			if err := c.run(ctx, g, shared); err != nil {
 				end(err)
@@ -83,7 +86,7 @@ func (c *Controllers) run(ctx context.Context, g group, shared func() (*informer
 	}
 	controllers, err := read.construct(ctx, g)
 	if err != nil {
-		return fmt.Errorf("create controllers of %s: %w", g.kinds[0], err)
+		return err
 	}
 	var parts sync.WaitGroup
 	defer parts.Wait()
@@ -110,14 +113,14 @@ func (c *Controllers) wait(ctx context.Context, g group) error {
 		watches.Go(func() {
 			err := c.cfg.Store.Follow(waiting, kind, func(sn *store.Snapshot) {
 				for obj := range sn.Scan(kind, "", store.Key{}) {
-					if obj.Key != g.but {
+					if g.needs == nil || g.needs(obj) {
 						end(nil)
 						return
 					}
 				}
 			}, func(events []*store.Event) {
 				for _, event := range events {
-					if event.Object.Key != g.but {
+					if event.Type != store.Deleted && (g.needs == nil || g.needs(event.Object)) {
 						end(nil)
 						return
 					}

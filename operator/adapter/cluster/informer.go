@@ -106,9 +106,7 @@ func (c *Cache) RemoveInformer(_ context.Context, obj crclient.Object) error {
 	c.mu.Unlock()
 	i.stop()
 	for l := range i.parts {
-		if err := l.informers.Remove(i.prototype); err != nil {
-			return err
-		}
+		l.informers.Remove(i.prototype, informer.InUse)
 	}
 	return nil
 }

@@ -2,9 +2,10 @@
 // duplicated work.
 //
 // A round is a world of its own, in virtual time and with a seed: a server, two replicas that are
-// stopped, killed and partitioned, a user who creates, changes and deletes orders, and somebody who
-// deletes pods. Every request of a replica may fail, before or after the server executed it, or be
-// late; every watch may be cut, stall or be late. In one half of the rounds the replicas elect a
+// stopped, killed and partitioned, a user who creates, changes and deletes orders, and somebody
+// who deletes pods. Every request of a replica may fail, before or after the server executed it,
+// or be late; every watch may be cut, stall or be late. An operator that ends because it lost its
+// Lease is started again, as a Deployment does. In one half of the rounds the replicas elect a
 // leader, in the other they share the objects.
 //
 // Work is duplicated if an order ever has more pods than it wants. It is lost if, when the faults
@@ -41,7 +42,7 @@ import (
 // KELSON_SEED repeats one round.
 func TestSoak(t *testing.T) {
 	// The short form is a round of each mode.
-	length, modes := time.Duration(0), []string{"election", "shards"}
+	length := time.Duration(0)
 	if text := os.Getenv("KELSON_SOAK"); text != "" {
 		var err error
 		if length, err = time.ParseDuration(text); err != nil {
@@ -53,15 +54,16 @@ func TestSoak(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := run(t, seed, []string{"election", "shards"}[seed%2], correct)
+		w := run(t, seed, modes[seed%2], correct)
 		w.report(t)
 		return
 	}
 	total := map[string]int{}
 	rounds := 0
 	for begin := time.Now(); (rounds < 2 || time.Since(begin) < length) && !t.Failed(); rounds++ {
-		seed := rand.Uint64()&^1 | uint64(rounds%len(modes))
-		w := run(t, seed, modes[rounds%len(modes)], correct)
+		mode := uint64(rounds % len(modes))
+		seed := rand.Uint64()&^1 | mode // so that KELSON_SEED selects the mode too
+		w := run(t, seed, modes[mode], correct)
 		w.report(t)
 		for name, n := range w.counts {
 			total[name] += n
@@ -98,6 +100,9 @@ func TestSoakFindsMistakes(t *testing.T) {
 	}
 }
 
+// modes are the ways in which replicas divide their work.
+var modes = []string{"election", "shards"}
+
 const (
 	replicas   = 2
 	ordersMade = 15
@@ -105,6 +110,9 @@ const (
 	// stalled is noticed when its time ends, and a reconcile may wait for its next attempt.
 	trouble = 8 * time.Minute
 	peace   = 20 * time.Minute
+	// aftermath is how long after the last fault an operator may end because of it: until the Lease
+	// of its predecessor or its own has expired.
+	aftermath = time.Minute
 )
 
 type world struct {
@@ -138,13 +146,14 @@ func run(t *testing.T, seed uint64, mode string, of variant) *world {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), trouble)
 		defer cancel()
-		var all sync.WaitGroup
-		stops := make([]func(), replicas)
+		var all, troubled sync.WaitGroup
+		end := make(chan struct{})
 		for n := range replicas {
-			all.Go(func() { stops[n] = w.replica(ctx, n) })
+			troubled.Add(1)
+			all.Go(func() { w.replica(ctx, n, troubled.Done, end) })
 		}
-		all.Go(func() { w.user(ctx, t) })
-		all.Wait()
+		troubled.Go(func() { w.user(ctx, t) })
+		troubled.Wait()
 		w.mu.Lock()
 		for _, n := range w.networks {
 			if !n.isDown() { // those of killed replicas stay down
@@ -154,9 +163,8 @@ func run(t *testing.T, seed uint64, mode string, of variant) *world {
 		w.mu.Unlock()
 		time.Sleep(peace)
 		w.judge()
-		for _, stop := range stops {
-			stop()
-		}
+		close(end)
+		all.Wait()
 		for _, n := range w.networks {
 			for name, count := range n.faults {
 				w.counts[name] += count
@@ -178,44 +186,63 @@ func (w *world) found(format string, args ...any) {
 	w.findings = append(w.findings, fmt.Sprintf(format, args...))
 }
 
-// replica runs an operator again and again until ctx ends. It returns a function that stops the
-// last one.
-func (w *world) replica(ctx context.Context, n int) (stop func()) {
+// replica runs an operator, again whenever it ends, until end is closed. Until ctx ends, it stops,
+// kills and partitions the operator; then it calls calm.
+func (w *world) replica(ctx context.Context, n int, calm func(), end <-chan struct{}) {
 	random := rand.New(rand.NewPCG(w.seed, uint64(100+n)))
+	var peaceful time.Time // zero while there is trouble
 	for life := 0; ; life++ {
 		link, stop, ended := w.start(fmt.Sprintf("%c%d", 'a'+n, life), uint64(1000*(n+1)+life))
+		link.set(!peaceful.IsZero(), false)
 		for alive := true; alive; {
+			var next <-chan time.Time
+			trouble := ctx.Done()
+			if peaceful.IsZero() {
+				next = time.After(time.Duration(20+random.IntN(100)) * time.Second)
+			} else {
+				trouble = nil
+			}
 			select {
-			case <-ctx.Done():
-				return stop
+			case <-end:
+				stop()
+				return
+			case <-trouble:
+				peaceful = time.Now()
+				calm()
 			case err := <-ended:
-				if !errors.Is(err, leader.ErrLost) && !errors.Is(err, leader.ErrStillWorking) {
+				lost := errors.Is(err, leader.ErrLost) || errors.Is(err, leader.ErrStillWorking)
+				if !lost || !peaceful.IsZero() && time.Since(peaceful) > aftermath {
 					w.found("ended: %v", err)
 				}
 				w.count("lost its Lease")
-				alive = false
-				continue
-			case <-time.After(time.Duration(20+random.IntN(100)) * time.Second):
-			}
-			switch random.IntN(3) {
-			case 0:
-				w.count("stopped")
 				stop()
 				alive = false
-			case 1:
-				w.count("killed")
-				link.set(false, true)
-				stop()
-				alive = false
-			default:
-				w.count("partitioned")
-				link.set(false, true)
-				time.Sleep(time.Duration(1+random.IntN(20)) * time.Second)
-				link.set(false, false)
+			case <-next:
+				alive = w.disturb(random, link, stop)
 			}
 		}
 		time.Sleep(time.Duration(random.IntN(5000)) * time.Millisecond)
 	}
+}
+
+// disturb stops, kills or partitions an operator, and reports whether it still runs.
+func (w *world) disturb(random *rand.Rand, link *network, stop func()) (alive bool) {
+	switch random.IntN(3) {
+	case 0:
+		w.count("stopped")
+		stop()
+	case 1:
+		w.count("killed")
+		link.set(false, true)
+		stop()
+	default:
+		w.count("partitioned")
+		link.set(false, true)
+		time.Sleep(time.Duration(1+random.IntN(20)) * time.Second)
+		link.set(false, false)
+		return true
+	}
+	return false
 }
 
 // start runs an operator.

@@ -236,11 +236,15 @@ func (g *generator) problem(f *model.Field, from *loader.Decl, format string, ar
 	return p
 }
 
-// methods generates the methods that conversion webhooks call.
+// methods generates the methods that conversion webhooks or kelson.dev/apiserver call. The former
+// pass an interface, the latter the type of the hub.
 func (g *generator) methods(names []string) {
-	hub, ok := hubInterface(g.Workspace, g.File)
-	if !ok {
-		return
+	served := g.Package.Served()
+	hub, ok := "", served
+	if !served {
+		if hub, ok = hubInterface(g.Workspace, g.File); !ok {
+			return
+		}
 	}
 	for _, n := range names {
 		t := g.API.Type(g.spoke.Type(n))
@@ -248,12 +252,16 @@ func (g *generator) methods(names []string) {
 			loader.FindMethod(t.Type(), "Hub") != nil {
 			continue
 		}
+		param, value := hub, "hub.(*"+g.Type(g.hub.Type(n).Type())+")"
+		if served {
+			param, value = "*"+g.Type(g.hub.Type(n).Type()), "hub"
+		}
 		g.Expand(`// ConvertTo converts the object to the hub version.
-func (in *$Kind) ConvertTo(hub $hub) error { return Convert_${spoke}_${Kind}_To_${name}_$Kind(in, hub.(*$Hub), nil) }
+func (in *$Kind) ConvertTo(hub $hub) error { return Convert_${spoke}_${Kind}_To_${name}_$Kind(in, $value, nil) }
 
 // ConvertFrom converts the object from the hub version.
-func (in *$Kind) ConvertFrom(hub $hub) error { return Convert_${name}_${Kind}_To_${spoke}_$Kind(hub.(*$Hub), in, nil) }
-`, source.Vars{"Kind": n, "hub": hub, "spoke": g.spoke.Name, "name": g.hub.Name, "Hub": g.Type(g.hub.Type(n).Type())})
+func (in *$Kind) ConvertFrom(hub $hub) error { return Convert_${name}_${Kind}_To_${spoke}_$Kind($value, in, nil) }
+`, source.Vars{"Kind": n, "hub": param, "value": value, "spoke": g.spoke.Name, "name": g.hub.Name})
 	}
 }
 
@@ -271,6 +279,9 @@ func hubInterface(ws *loader.Workspace, f *source.File) (string, bool) {
 // hubMethods generates Hub methods for the kinds of a hub that a spoke has too.
 func hubMethods(cfg Config) ([]byte, error) {
 	f := source.New(cfg.Package.Path, cfg.Package.Name)
+	if cfg.Package.Served() {
+		return nil, nil // the methods of the spokes name the hub's type
+	}
 	if _, ok := hubInterface(cfg.Workspace, f); !ok {
 		return nil, nil
 	}

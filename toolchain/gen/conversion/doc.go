@@ -19,9 +19,12 @@
 // hand-written Convert_v1_Old_To_v2_New, if there is one.
 //
 // Kinds get ConvertTo and ConvertFrom, and kinds of the hub get Hub, for the conversion webhooks of
-// kelson.dev/operator/webhook or of controller-runtime, depending on which the module requires.
+// kelson.dev/operator/webhook or of controller-runtime, depending on which the module requires. If
+// a custom API server serves the package (+kelson:crd:generate=false), ConvertTo and ConvertFrom
+// have the hub's type as their parameter, as kelson.dev/apiserver wants it, and Hub is not
+// generated.
 //
-// It also generates a test, zz_generated.conversion_test.go: every kind, filled with random
-// values, must be the same after it went to the hub and back, and every object of the hub after it
-// went to the spoke and back. It fails if a field is lost.
+// It also generates a test, zz_generated.conversion_test.go: every kind, filled with random values,
+// must be the same after it went to the hub and back, and every object of the hub after it went to
+// the spoke and back. It fails if a field is lost.
 package conversion

@@ -5,12 +5,18 @@ type Package struct{ Path, Clause string }
 
 // Packages are the packages that texts can name as $alias.
 var Packages = map[string]Package{
+	"binary":  {"encoding/binary", "binary"},
+	"bits":    {"math/bits", "bits"},
 	"bytes":   {"bytes", "bytes"},
 	"context": {"context", "context"},
 	"fmt":     {"fmt", "fmt"},
 	"http":    {"net/http", "http"},
+	"io":      {"io", "io"},
 	"json":    {"encoding/json", "json"},
+	"maps":    {"maps", "maps"},
+	"math":    {"math", "math"},
 	"reflect": {"reflect", "reflect"},
+	"slices":  {"slices", "slices"},
 	"sync":    {"sync", "sync"},
 	"testing": {"testing", "testing"},
 	"time":    {"time", "time"},

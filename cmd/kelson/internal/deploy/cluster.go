@@ -23,6 +23,7 @@ import (
 	"k8s.io/kubectl/pkg/cmd/util"
 
 	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/operator/client"
 )
 
@@ -32,6 +33,37 @@ type clusterFlags struct{ kubeconfig, context string }
 func (c *clusterFlags) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: $KUBECONFIG or ~/.kube/config)")
 	f.StringVar(&c.context, "context", "", "context of the kubeconfig to use")
+}
+
+// generated runs the generators on the project that args name, and returns the objects that read
+// finds in its folder.
+func generated(c *cobra.Command, args []string, read func(dir string) (manifests.Objects, error)) (manifests.Objects, error) {
+	dir := project.Folder(args)
+	if err := project.GenerateManifests(c, dir); err != nil {
+		return nil, err
+	}
+	return read(dir)
+}
+
+// deleteCommand returns a command that deletes the objects that read finds in a project's folder.
+func deleteCommand(use, short string, read func(dir string) (manifests.Objects, error)) *cobra.Command {
+	var cluster clusterFlags
+	var ignore bool
+	c := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			objects, err := read(project.Folder(args))
+			if err != nil || len(objects) == 0 {
+				return err
+			}
+			return cluster.delete(c, objects, ignore)
+		},
+	}
+	cluster.addFlags(c.Flags())
+	c.Flags().BoolVar(&ignore, "ignore-not-found", false, "do not fail if an object does not exist")
+	return c
 }
 
 // args returns the flags for kubectl.

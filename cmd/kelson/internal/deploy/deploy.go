@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"kelson.dev/cmd/kelson/internal/manifests"
-	"kelson.dev/cmd/kelson/internal/project"
 )
 
 // DeployCommand returns kelson deploy.
@@ -15,48 +14,34 @@ func DeployCommand() *cobra.Command {
 	var image string
 	c := &cobra.Command{
 		Use:   "deploy [DIR]",
-		Short: "Deploy a project's operator to a cluster",
-		Long: `Deploy a project's operator to a cluster.
+		Short: "Deploy a project's operator or API server to a cluster",
+		Long: `Deploy a project's operator or API server to a cluster.
 
 It applies the kustomization config/default: the namespace, the
 CustomResourceDefinitions, a service account with the permissions that the
-markers request, and a Deployment of the operator's image.`,
+markers request, and a Deployment of the operator's image. A custom API server
+gets its Service and APIServices, and a certificate authority, which is kept in a
+Secret and used again by the next deploy.`,
 		Example: `  kelson deploy --image registry.example/welcome:v1`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := project.GenerateManifests(c, project.Folder(args)); err != nil {
-				return err
-			}
-			objects, err := manifests.Default(project.Folder(args))
+			objects, err := generated(c, args, manifests.Default)
 			if err != nil {
 				return err
 			}
 			objects.SetImage(image)
+			if err := cluster.certify(c.Context(), objects); err != nil {
+				return err
+			}
 			return cluster.apply(c, objects)
 		},
 	}
 	cluster.addFlags(c.Flags())
-	c.Flags().StringVar(&image, "image", "", "image of the operator, instead of "+manifests.Placeholder+":latest")
+	c.Flags().StringVar(&image, "image", "", "image of the program, instead of "+manifests.Placeholder+":latest")
 	return c
 }
 
 // UndeployCommand returns kelson undeploy.
 func UndeployCommand() *cobra.Command {
-	var cluster clusterFlags
-	var ignore bool
-	c := &cobra.Command{
-		Use:   "undeploy [DIR]",
-		Short: "Delete everything that deploy created from a cluster",
-		Args:  cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			objects, err := manifests.Default(project.Folder(args))
-			if err != nil {
-				return err
-			}
-			return cluster.delete(c, objects, ignore)
-		},
-	}
-	cluster.addFlags(c.Flags())
-	c.Flags().BoolVar(&ignore, "ignore-not-found", false, "do not fail if an object does not exist")
-	return c
+	return deleteCommand("undeploy [DIR]", "Delete everything that deploy created from a cluster", manifests.Default)
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"kelson.dev/cmd/kelson/internal/manifests"
-	"kelson.dev/cmd/kelson/internal/project"
 )
 
 // InstallCommand returns kelson install.
@@ -22,10 +21,7 @@ It generates the definitions, applies them with server-side apply, and waits
 until they are established.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := project.GenerateManifests(c, project.Folder(args)); err != nil {
-				return err
-			}
-			objects, err := manifests.Definitions(project.Folder(args))
+			objects, err := generated(c, args, manifests.Definitions)
 			if err != nil {
 				return err
 			}
@@ -45,21 +41,5 @@ until they are established.`,
 
 // UninstallCommand returns kelson uninstall.
 func UninstallCommand() *cobra.Command {
-	var cluster clusterFlags
-	var ignore bool
-	c := &cobra.Command{
-		Use:   "uninstall [DIR]",
-		Short: "Delete a project's CustomResourceDefinitions and all their objects from a cluster",
-		Args:  cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			objects, err := manifests.Definitions(project.Folder(args))
-			if err != nil || len(objects) == 0 {
-				return err
-			}
-			return cluster.delete(c, objects, ignore)
-		},
-	}
-	cluster.addFlags(c.Flags())
-	c.Flags().BoolVar(&ignore, "ignore-not-found", false, "do not fail if an object does not exist")
-	return c
+	return deleteCommand("uninstall [DIR]", "Delete a project's CustomResourceDefinitions and all their objects from a cluster", manifests.Definitions)
 }

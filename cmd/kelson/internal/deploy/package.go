@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -106,6 +107,9 @@ func readOperator(dir string) (o pack.Operator, err error) {
 	settings, err := scaffold.ReadProject(dir)
 	if err != nil {
 		return o, err
+	}
+	if settings.IsServer() {
+		return o, errors.New("package a custom API server: not supported, because its certificate authority is created by kelson deploy: use that")
 	}
 	o.Name = settings.Name
 	if o.Name == "" {

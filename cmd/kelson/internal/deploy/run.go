@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,6 +29,9 @@ the environment, the operator runs without webhooks.`,
 			own, rest := project.SplitArgs(c, args)
 			if len(own) > 1 {
 				return fmt.Errorf("unexpected argument %q: put flags of the operator after --", own[1])
+			}
+			if p, err := project.Open(project.Folder(own)); err == nil && p.Server {
+				return errors.New("run a custom API server: use kelson dev, or go run ./cmd --standalone")
 			}
 			temp, err := os.MkdirTemp("", "kelson-run-")
 			if err != nil {

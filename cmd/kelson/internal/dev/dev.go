@@ -41,8 +41,9 @@ func Command() *cobra.Command {
 	opts := devOptions{Options: serve.InMemory()}
 	c := &cobra.Command{
 		Use:   "dev [DIR]",
-		Short: "Run an operator project on its own control plane and show what happens",
-		Long: `Run an operator project on its own control plane and show what happens.
+		Short: "Run a project on its own control plane and show what happens",
+		Long: `Run an operator, or a custom API server, on its own control plane and show what
+happens.
 
 The control plane runs in this process and keeps its state in memory. With
 --kubeconfig, kelson uses another cluster instead; that cluster must be able to
@@ -56,13 +57,24 @@ When you save a file, kelson repeats the steps that the change affects. If the
 project does not compile, it prints the errors and the current operator keeps
 running. The operator serves its webhooks with certificates for this run, and
 kelson registers them by URL; with ENABLE_WEBHOOKS=false in the environment, it
-runs without webhooks. Projects made by kubebuilder need no changes. Use the
+runs without webhooks. Projects made by kubebuilder need no changes.
+
+A custom API server runs behind the control plane: kelson registers the
+APIServices in config/apiservice, with a certificate authority for this run, and
+points their Service to this machine. The server keeps its objects until kelson
+ends. With --kubeconfig, kelson deletes the APIServices and the Service when it
+ends; the cluster's API server must be able to reach localhost.
+
+Use the
 printed kubeconfig for kubectl in another terminal. Ctrl-C stops everything.`,
 		Example: `  kelson dev examples/cnat --node=process
   kelson dev . --until 'at/example-at:{.status.phase}=DONE' --timeout 1m
   kelson dev --kubeconfig ~/.kube/config`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if opts.until != "" && opts.reload && c.Flags().Changed("reload") {
+				return errors.New("--reload has no effect with --until")
+			}
 			opts.dir = project.Folder(args)
 			return run(c.Context(), opts, c.OutOrStdout(), c.ErrOrStderr())
 		},
@@ -127,6 +139,7 @@ type cluster struct {
 	client     client.Client
 	kubeconfig string
 	// starts to log what happens
+	other  bool // not a control plane in this process
 	follow func(ctx context.Context, dir string) (stop func(), err error)
 	wait   func(context.Context, *waitfor.Condition) error
 	stop   func() error
@@ -173,7 +186,7 @@ func otherCluster(kubeconfig string, out io.Writer) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{log: devlog.New(out, nil), kubeconfig: path, stop: func() error { return nil }}
+	c := &cluster{log: devlog.New(out, nil), kubeconfig: path, other: true, stop: func() error { return nil }}
 	if c.client, err = client.New(client.Config{REST: config, FieldOwner: "kelson-dev"}); err != nil {
 		return nil, err
 	}
@@ -225,7 +238,7 @@ func develop(ctx context.Context, proj *project.Project, opts devOptions, c *clu
 	held := make(chan error, 1)
 	l, err := loop.Start(ctx, loop.Config{
 		Project: proj, Client: c.client, Kubeconfig: c.kubeconfig, Log: c.log,
-		Webhooks: os.Getenv("ENABLE_WEBHOOKS") != "false", Reload: opts.reload && condition == nil,
+		Unregister: c.other, Webhooks: os.Getenv("ENABLE_WEBHOOKS") != "false", Reload: opts.reload && condition == nil,
 	}, func() (err error) {
 		stop, err = c.follow(ctx, proj.Dir)
 		return err
@@ -235,7 +248,11 @@ func develop(ctx context.Context, proj *project.Project, opts devOptions, c *clu
 	}
 	defer l.Stop()
 	if condition != nil {
-		go func() { held <- c.wait(ctx, condition) }()
+		wait := c.wait
+		if proj.Server { // its objects are not in the store of the control plane
+			wait = func(ctx context.Context, condition *waitfor.Condition) error { return condition.WaitIn(ctx, c.client) }
+		}
+		go func() { held <- wait(ctx, condition) }()
 	}
 	ran := make(chan error, 1)
 	running, stopRunning := context.WithCancel(ctx)

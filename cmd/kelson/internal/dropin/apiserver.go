@@ -35,6 +35,7 @@ type apiserverOptions struct {
 	serviceRange string
 	gates        flags.Gates
 	serving      flags.Serving
+	endpoints    flags.Endpoints
 	rest         flags.Rest
 }
 
@@ -60,6 +61,7 @@ func APIServerCommand() *cobra.Command {
 	f.StringVar(&opts.certFile, "tls-cert-file", "", "serving certificate")
 	f.StringVar(&opts.keyFile, "tls-private-key-file", "", "private key of the serving certificate")
 	f.StringVar(&opts.serviceRange, "service-cluster-ip-range", "", "CIDR of the cluster IPs of Services, or two CIDRs of different families separated by a comma")
+	opts.endpoints.AddFlags(f)
 	opts.gates.Authorization.Defaults = []string{authz.ModeAlwaysAllow}
 	opts.gates.AddFlags(&s)
 	opts.serving.AddFlags(s.Area("requests"))
@@ -94,6 +96,9 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 	}
 	defer opts.gates.Close()
 	opts.serving.Apply(&cfg)
+	if err := opts.endpoints.Apply(&cfg, listener.Addr()); err != nil {
+		return err
+	}
 	plane, err := controlplane.Start(context.WithoutCancel(ctx), cfg)
 	if err != nil {
 		return err

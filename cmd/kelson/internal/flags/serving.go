@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"kelson.dev/apiserver/serving"
+	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/kubernetes/plugins"
 )
@@ -24,6 +26,9 @@ type Serving struct {
 	minTLS         string
 	ciphers        []string
 	features       cliflag.ConfigurationMap
+	runtimeConfig  cliflag.ConfigurationMap
+	apis           *builtin.APIs // nil: all stable versions; set by Check
+	nodePorts      string
 }
 
 // AddFlags registers the flags.
@@ -35,6 +40,9 @@ func (o *Serving) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.minTLS, "tls-min-version", "", "lowest TLS version: "+strings.Join(cliflag.TLSPossibleVersions(), " or ")+" (default VersionTLS12)")
 	f.StringSliceVar(&o.ciphers, "tls-cipher-suites", nil, "cipher suites of TLS 1.2, by their IANA names (default: Go's)")
 	f.Var(&o.features, "feature-gates", "Kubernetes' feature gates: name=true|false,…; they apply to the whole process")
+	o.runtimeConfig = cliflag.ConfigurationMap{}
+	f.Var(&o.runtimeConfig, "runtime-config", "which built-in APIs are served: api/all, api/ga, api/beta, api/alpha, GROUP/VERSION or GROUP/VERSION/RESOURCE =true|false,…; by default all stable versions")
+	f.StringVar(&o.nodePorts, "service-node-port-range", builtin.DefaultNodePorts, "range of the node ports of Services, first and last included")
 	plugins.AddFlags(f)
 }
 
@@ -59,11 +67,29 @@ func (o *Serving) Check() error {
 	for name, value := range o.features {
 		gates[strings.TrimPrefix(name, "kube:")] = value // the component that the gate belongs to
 	}
-	return setFeatures(gates)
+	if err := setFeatures(gates); err != nil {
+		return err
+	}
+	ports, err := utilnet.ParsePortRange(o.nodePorts)
+	if err != nil {
+		return fmt.Errorf("--service-node-port-range: %w", err)
+	}
+	if ports.Size == 0 {
+		return errors.New("--service-node-port-range must not be empty")
+	}
+	if len(o.runtimeConfig) > 0 {
+		if o.apis, err = builtin.ParseAPIs(o.runtimeConfig); err != nil {
+			return fmt.Errorf("--runtime-config: %w", err)
+		}
+	}
+	return nil
 }
 
 // setFeatures sets gates of Kubernetes' registry, which is one per process.
 func setFeatures(gates map[string]string) error {
+	if len(gates) == 0 {
+		return nil
+	}
 	var pairs []string
 	for name, value := range gates {
 		pairs = append(pairs, name+"="+value)
@@ -74,6 +100,7 @@ func setFeatures(gates map[string]string) error {
 // Apply copies the flags to cfg.
 func (o *Serving) Apply(cfg *controlplane.Config) {
 	cfg.RequestTimeout, cfg.EventLifetime = o.requestTimeout, o.eventLifetime
+	cfg.APIs, cfg.NodePorts = o.apis, o.nodePorts
 }
 
 // ApplyServer copies the flags to the configuration of the listener. Check has accepted them.

@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/kubernetes/controlplane"
 )
 
 var update = flag.Bool("update", false, "write docs/reference/flags.md")
@@ -79,6 +82,44 @@ func TestServingRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := o.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+}
+
+func TestRuntimeConfig(t *testing.T) {
+	parse := func(args ...string) (*controlplane.Config, error) {
+		var o Serving
+		f := pflag.NewFlagSet("", pflag.ContinueOnError)
+		o.AddFlags(f)
+		if err := f.Parse(args); err != nil {
+			return nil, err
+		}
+		cfg := &controlplane.Config{}
+		err := o.Check()
+		o.Apply(cfg)
+		return cfg, err
+	}
+	cfg, err := parse("--runtime-config=api/beta=true,apps/v1=false", "--runtime-config=batch/v1/jobs=false", "--service-node-port-range=30100-30200")
+	if err != nil || cfg.NodePorts != "30100-30200" {
+		t.Fatalf("%v, %+v", err, cfg)
+	}
+	for _, c := range []struct {
+		group, version, resource string
+		served                   bool
+	}{
+		{"resource.k8s.io", "v1beta1", "resourceclaims", true}, {"resource.k8s.io", "v1alpha3", "devicetaintrules", false},
+		{"apps", "v1", "deployments", false}, {"batch", "v1", "jobs", false}, {"batch", "v1", "cronjobs", true},
+	} {
+		if got := cfg.APIs.ResourceEnabled(schema.GroupVersionResource{Group: c.group, Version: c.version, Resource: c.resource}); got != c.served {
+			t.Errorf("%v: served %v", c, got)
+		}
+	}
+	for arg, want := range map[string]string{
+		"--runtime-config=example.com/v1=true": "--runtime-config: unknown api groups example.com/v1",
+		"--service-node-port-range=1-2-3":      "--service-node-port-range: ",
+	} {
+		if _, err := parse(arg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", arg, err)
 		}
 	}

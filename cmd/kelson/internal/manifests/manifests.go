@@ -51,6 +51,19 @@ func Samples(dir string) (Objects, error) {
 	return read(folder)
 }
 
+// APIServices returns the APIServices of a custom API server: the kustomization config/apiservice
+// if it exists, otherwise the files in that folder.
+func APIServices(dir string) (Objects, error) {
+	folder := filepath.Join(dir, "config", "apiservice")
+	all, err := Objects(nil), error(nil)
+	if _, statErr := os.Stat(filepath.Join(folder, "kustomization.yaml")); statErr == nil {
+		all, err = Build(folder)
+	} else {
+		all, err = read(folder)
+	}
+	return slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return o.GetKind() != "APIService" }), err
+}
+
 // Default returns all objects of the operator's deployment: the kustomization config/default. It
 // returns ErrNone if the project has no such kustomization.
 func Default(dir string) (Objects, error) {

@@ -2,6 +2,7 @@ package project
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -36,13 +37,24 @@ With --resource, it creates the kind's Go types, roles for its users and a
 sample; with --controller, a reconciler and its test. Both are on by default.
 Then it runs the generators, unless --make=false. A kind has only one controller:
 further versions do not get their own. Existing files stay unchanged, so running
-the command twice changes nothing.`,
+the command twice changes nothing.
+
+In a custom API server's project, it creates the kind's Go types, its rules with
+a test, its APIService, roles and a sample. The first version of a kind is its
+hub; functions that convert the others to and from it are generated.`,
 		Example: `  kelson create api --group webapp --version v1 --kind Welcome
   kelson create api --group config --version v2 --kind ProjectConfig --controller=false
-  kelson create api --group apps --version v1 --kind Deployment --resource=false`,
+  kelson create api --group apps --version v1 --kind Deployment --resource=false
+  kelson create api --apiserver --group restaurant --version v1alpha1 --kind Pizza`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			api.ClusterScoped = !namespaced
+			if p, err := scaffold.ReadProject("."); err == nil && p.IsServer() && !c.Flags().Changed("controller") {
+				api.Controller = false
+			}
+			if api.Server && c.Flags().Changed("controller") && api.Controller {
+				return errors.New("--apiserver and --controller exclude each other")
+			}
 			changes, err := scaffold.CreateAPI(".", api)
 			if err != nil {
 				return err
@@ -56,6 +68,7 @@ the command twice changes nothing.`,
 	f.StringVar(&api.Plural, "plural", "", "plural of the kind (default: the English plural)")
 	f.BoolVar(&api.Resource, "resource", true, "create the kind's types, roles and sample")
 	f.BoolVar(&api.Controller, "controller", true, "create a controller for the kind")
+	f.BoolVar(&api.Server, "apiserver", false, "fail unless the project is a custom API server; PROJECT records what it is")
 	f.BoolVar(&namespaced, "namespaced", true, "objects of the kind belong to namespaces")
 	f.BoolVar(&generate, "make", true, "run the generators")
 	f.BoolVar(&api.Force, "force", false, "overwrite existing files")
@@ -99,6 +112,9 @@ creates and renews the certificates of its webhooks.`,
   kelson create webhook --group batch --version v1 --kind CronJob --conversion --spoke v2`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if len(hook.Spokes) > 0 && !hook.Conversion {
+				return errors.New("--spoke has no effect without --conversion")
+			}
 			changes, err := scaffold.CreateWebhook(".", hook)
 			if err != nil {
 				return err

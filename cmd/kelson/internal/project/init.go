@@ -12,20 +12,31 @@ import (
 // InitCommand returns kelson init.
 func InitCommand() *cobra.Command {
 	var opts scaffold.InitOptions
+	var plugin string
 	c := &cobra.Command{
 		Use:   "init [DIR]",
-		Short: "Create a project for an operator",
-		Long: `Create a project for an operator.
+		Short: "Create a project for an operator or a custom API server",
+		Long: `Create a project for an operator or, with --plugin apiserver, for a custom API
+server.
 
-The project is a Go module with kubebuilder's layout: cmd/main.go, config with
-the manifests, a Makefile and a Dockerfile. Add kinds with kelson create api.
+The project is a Go module: cmd/main.go, config with the manifests, a Makefile
+and a Dockerfile. Operators have kubebuilder's layout. Add kinds with
+kelson create api.
 Until Kelson is published, a replace directive in go.mod points to the source
 from which this kelson was built, or to the folder that --kelson names.`,
 		Example: `  kelson init --domain example.com --repo example.com/welcome
-  kelson init welcome --domain example.com --repo example.com/welcome`,
+  kelson init welcome --domain example.com --repo example.com/welcome
+  kelson init pizza --plugin apiserver --domain example.com --repo example.com/pizza`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			opts.Dir = Folder(args)
+			switch plugin {
+			case "operator":
+			case "apiserver":
+				opts.Server = true
+			default:
+				return fmt.Errorf("--plugin %q: known plugins: operator, apiserver", plugin)
+			}
 			checkout, err := scaffold.Checkout(opts.Checkout)
 			if err != nil {
 				return err
@@ -46,6 +57,7 @@ from which this kelson was built, or to the folder that --kelson names.`,
 	f.StringVar(&opts.Domain, "domain", "my.domain", "domain of the project: the last part of its API groups")
 	f.StringVar(&opts.Repo, "repo", "", "path of the project's Go module (default: the path in an existing go.mod)")
 	f.StringVar(&opts.Name, "project-name", "", "name of the project (default: the name of the folder)")
+	f.StringVar(&plugin, "plugin", "operator", "what the project is: operator or apiserver")
 	f.StringVar(&opts.Checkout, "kelson", "", "folder with Kelson's source (default: the source from which this program was built)")
 	return c
 }

@@ -25,7 +25,7 @@ type Listener interface {
 }
 
 // TraceSuffix is appended to the name of a kubeconfig to get the file of the operator's trace.
-const TraceSuffix = ".account"
+const TraceSuffix = ".trace"
 
 // maxTrace is the size in bytes above which Run deletes the trace of earlier runs.
 const maxTrace = 32 << 20
@@ -56,14 +56,14 @@ func (p *Project) Run(binary, kubeconfig string, listener Listener, env ...strin
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, trace.Env+"=fd:3,file:"+kubeconfig+TraceSuffix)
 	cmd.Env = append(cmd.Env, env...)
 	cmd.ExtraFiles = []*os.File{write}
-	output := listener.Output("operator")
+	output := listener.Output(p.Role())
 	cmd.Stdout, cmd.Stderr = output, output
 	// Its own process group: Ctrl-C reaches only this process, which stops the operator before the
 	// control plane.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		traceReader.Close()
-		return nil, fmt.Errorf("run operator: %w", err)
+		return nil, fmt.Errorf("run %s: %w", p.Role(), err)
 	}
 	process := &Process{cmd: cmd, ended: make(chan error, 1), done: make(chan struct{})}
 	var reading sync.WaitGroup

@@ -18,17 +18,30 @@ import (
 	"strconv"
 )
 
-// Project is the folder of an operator project.
+// serverLibrary is the library of custom API servers.
+const serverLibrary = "kelson.dev/apiserver"
+
+// Project is the folder of an operator project or of a custom API server.
 type Project struct {
 	// Dir is the absolute path of the folder.
 	Dir string
-	// Main is the folder of the operator's main package.
+	// Main is the folder of the main package.
 	Main string
-	// Args are the arguments of the operator's process.
+	// Args are the arguments of the program's process.
 	Args []string
+	// Server means that the program is a custom API server: it uses kelson.dev/apiserver.
+	Server bool
 }
 
-// Open opens the operator project in dir: a Go module, or part of one, with a main package in dir,
+// Role returns what the program is, for logs: "operator" or "server".
+func (p *Project) Role() string {
+	if p.Server {
+		return "server"
+	}
+	return "operator"
+}
+
+// Open opens the project in dir: a Go module, or part of one, with a main package in dir,
 // in cmd, or in a folder below cmd.
 func Open(dir string) (*Project, error) {
 	abs, err := filepath.Abs(dir)
@@ -52,13 +65,15 @@ func Open(dir string) (*Project, error) {
 	}
 	for _, main := range append(candidates, below...) {
 		if _, err := os.Stat(filepath.Join(main, "main.go")); err == nil {
-			return &Project{Dir: abs, Main: main}, nil
+			p := &Project{Dir: abs, Main: main}
+			p.Server = p.MainImports(serverLibrary)
+			return p, nil
 		}
 	}
-	return nil, fmt.Errorf("open project %s: no main.go in this folder, in cmd or in a folder below cmd: use the folder of an operator project", dir)
+	return nil, fmt.Errorf("open project %s: no main.go in this folder, in cmd or in a folder below cmd: use the folder of a project", dir)
 }
 
-// MainImports reports whether the operator's main package imports the package path.
+// MainImports reports whether the main package imports the package path.
 func (p *Project) MainImports(path string) bool {
 	files, err := filepath.Glob(filepath.Join(p.Main, "*.go"))
 	if err != nil {
@@ -73,12 +88,12 @@ func (p *Project) MainImports(path string) bool {
 	return false
 }
 
-// Build builds the operator to the file binary. The error contains the output of the compiler.
+// Build builds the program to the file binary. The error contains the output of the compiler.
 func (p *Project) Build(ctx context.Context, binary string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, ".")
 	cmd.Dir = p.Main
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build operator: %w\n%s", err, bytes.TrimSpace(output))
+		return fmt.Errorf("build %s: %w\n%s", p.Role(), err, bytes.TrimSpace(output))
 	}
 	return nil
 }

@@ -55,7 +55,8 @@ func newCollector() *collector {
 type cycle struct{ c *collector }
 
 // done adjusts the pace after each collection. A periodic adjustment would use an outdated heap
-// size while the heap grows quickly, and collect too late.
+// size while the heap grows quickly, and collect too late: 108 to 122 MiB of private memory instead
+// of 89 after 20,000 objects in memory (docs/design/performance.md).
 func (cy *cycle) done() {
 	cy.c.mu.Lock()
 	defer cy.c.mu.Unlock()
@@ -65,15 +66,15 @@ func (cy *cycle) done() {
 	}
 }
 
-// around returns a handler that counts the requests of h.
-func (c *collector) around(h http.Handler) http.Handler {
+// count returns a handler that counts the requests of h.
+func (c *collector) count(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		defer c.note()
+		defer c.countRequest()
 		h.ServeHTTP(w, req)
 	})
 }
 
-func (c *collector) note() {
+func (c *collector) countRequest() {
 	c.requests.Add(1)
 	if c.armed.Load() || !c.armed.CompareAndSwap(false, true) {
 		return
@@ -81,12 +82,12 @@ func (c *collector) note() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.stopped {
-		c.timer = time.AfterFunc(quiet, c.look)
+		c.timer = time.AfterFunc(quiet, c.checkIdle)
 	}
 }
 
-// look runs every quiet period while there are requests, and once after the last.
-func (c *collector) look() {
+// checkIdle runs every quiet period while there are requests, and once after the last.
+func (c *collector) checkIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stopped {

@@ -16,7 +16,7 @@ func TestCollectorStopsOnIdleServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector()
 		defer c.stop()
-		h := c.around(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		h := c.count(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		begin := time.Now()
 		for range 10 {
 			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))

@@ -59,6 +59,10 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 			return nil, err
 		}
 	}
+	var cluster controlplane.Config
+	if err := opts.cluster(&cluster, errOut); err != nil {
+		return nil, err
+	}
 	level := slog.LevelWarn
 	if opts.Verbose {
 		level = slog.LevelDebug
@@ -78,7 +82,7 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	p.cleanup = append(p.cleanup, func() error { listener.Close(); return nil })
 	WarnUnlessLoopback(errOut, listener.Addr(), opts.gates.Authorization.AllowsAll())
 
-	var cfg controlplane.Config
+	cfg := cluster
 	state, err := opts.state.open(ctx, &cfg, log)
 	p.cleanup = append(p.cleanup, state.cleanup...)
 	if err != nil {
@@ -98,6 +102,9 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	if opts.flagged {
 		opts.requests.ApplyServer(&listen)
 		opts.requests.Apply(&cfg)
+		if err := opts.endpoints.Apply(&cfg, listener.Addr()); err != nil {
+			return nil, err
+		}
 	}
 	p.server, err = serving.New(listen)
 	if err != nil {
@@ -140,7 +147,7 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	p.cleanup = append(p.cleanup, func() error { p.ControlPlane.Stop(); return nil })
 	collect := newCollector()
 	p.cleanup = append(p.cleanup, func() error { collect.stop(); return nil })
-	handler.Handler = collect.around(p.ControlPlane.Handler())
+	handler.Handler = collect.count(p.ControlPlane.Handler())
 	if opts.planes.max > 0 {
 		if p.throwaway, err = newPlanes(opts.planes, cfg, dir, authority, log); err != nil {
 			return nil, err

@@ -25,11 +25,13 @@ import (
 
 // planesOptions are the flags of throwaway control planes.
 type planesOptions struct {
-	max  int
-	idle time.Duration
+	max   int
+	idle  time.Duration
+	flags *pflag.FlagSet // nil without a command line
 }
 
 func (o *planesOptions) addFlags(f *pflag.FlagSet) {
+	o.flags = f
 	f.IntVar(&o.max, "planes", 0, "maximum number of throwaway control planes that clients can create under /planes; 0: none")
 	f.DurationVar(&o.idle, "planes-idle", 10*time.Minute, "delete a throwaway control plane that had no request for this long; 0: never")
 }
@@ -40,6 +42,9 @@ func (o *planesOptions) check() error {
 	}
 	if o.idle < 0 {
 		return fmt.Errorf("--planes-idle %s: must not be negative", o.idle)
+	}
+	if o.max == 0 && o.flags != nil && o.flags.Changed("planes-idle") {
+		return errors.New("--planes-idle has no effect without --planes")
 	}
 	return nil
 }

@@ -31,11 +31,16 @@ type Options struct {
 	state       stateOptions
 	bindAddress string
 	workloads   bool
+	scheduler   string // file
+	pool        string // of load balancers
+	cloud       string
+	controllers []string
 	planes      planesOptions
 	gates       flags.Gates
 	requests    flags.Serving
 	flagged     bool // the flags of requests are registered
 	signing     flags.Signing
+	endpoints   flags.Endpoints
 	pods        podFlags
 	withStdin   bool
 }
@@ -85,9 +90,14 @@ requests in flight and exits.`,
 	opts.pods.addUsersFlag(f)
 	opts.pods.addUnconfinedFlag(f)
 	f.BoolVar(&opts.workloads, "workloads", true, "run the controllers that create pods (of Deployments, StatefulSets, Jobs and so on) and the endpoints of Services")
+	f.StringVar(&opts.scheduler, "scheduler-config", "", "file with a KubeSchedulerConfiguration: profiles, plugins and extenders of the scheduler")
+	f.StringVar(&opts.pool, "load-balancer-cidr", "192.0.2.0/24", "CIDR of the addresses of Services of type LoadBalancer, or two CIDRs of different IP families separated by a comma; nothing listens on them; \"\" assigns none")
+	f.StringSliceVar(&opts.controllers, "controllers", []string{"*"}, "controllers to run, as in kube-controller-manager: NAME, -NAME, and * for all that are not named; also kube-scheduler, simulated-volumes and service-lb-controller")
+	f.StringVar(&opts.cloud, "cloud-provider", "", "external: a cloud-controller-manager initializes the node and provides load balancers")
 	f.BoolVarP(&opts.Verbose, "verbose", "v", false, "log what the control plane does")
 	f.BoolVar(&opts.withStdin, "exit-with-stdin", false, "exit when standard input is closed, so that the server ends with the process that started it")
 	opts.planes.addFlags(f)
+	opts.endpoints.AddFlags(f)
 	opts.requests.AddFlags(s.Area("requests"))
 	opts.flagged = true
 	opts.gates.AddFlags(&s)

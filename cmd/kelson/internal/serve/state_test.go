@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Flags of the state that would have no effect beside the other flags are errors.
-func TestStateFlagsWithoutEffect(t *testing.T) {
+// Flags that would have no effect beside the other flags are errors.
+func TestFlagsWithoutEffect(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // a server that starts nevertheless ends at once
@@ -24,6 +24,8 @@ func TestStateFlagsWithoutEffect(t *testing.T) {
 		{"--in-memory --unsafe-no-sync", "--in-memory and --unsafe-no-sync cannot be used together"},
 		{"--unsafe-no-sync --etcd-servers=http://127.0.0.1:1", "--unsafe-no-sync and --etcd-servers cannot be used together"},
 		{"--in-memory --etcd-servers=http://127.0.0.1:1", "--in-memory and --etcd-servers cannot be used together"},
+		{"--in-memory --planes-idle=1h", "--planes-idle has no effect without --planes"},
+		{"--in-memory --planes=0 --planes-idle=10m", "--planes-idle has no effect without --planes"},
 	} {
 		c := Command()
 		c.SetArgs(append(strings.Fields(test.args), "--secure-port=0"))

@@ -130,8 +130,8 @@ func run(ctx context.Context, o options, paths []string, out io.Writer) error {
 
 // reportMigration prints what it takes to move a project to the operator library.
 func reportMigration(ctx context.Context, o options, paths []string, out io.Writer) error {
-	if len(paths) > 0 || len(o.kustomize) > 0 || o.against != "" {
-		return errors.New("--migrate reads one project and can't be combined with manifests, --kustomize or --against")
+	if len(paths) > 0 || len(o.kustomize) > 0 || o.against != "" || o.strict || o.quiet {
+		return errors.New("--migrate cannot be used with PATH, --kustomize, --against, --strict or --quiet: it reads one Go project and no manifests")
 	}
 	report, err := migrate.Read(ctx, o.migrate)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,21 +36,21 @@ func Command() *cobra.Command {
 Operators built with kelson.dev/operator record a trace of each reconcile: the
 events that caused it and its writes. This command reads traces from
 
-  - the files and URLs of --account; it connects the traces of several operators
+  - the files and URLs of --trace; it connects the traces of several operators
   - otherwise, the trace of kelson dev, which is next to the file $KUBECONFIG
 
 An operator writes its trace to a file if its environment has
-KELSON_TRACE=file:PATH. With the flag --account-bind-address, it serves the trace
+KELSON_TRACE=file:PATH. With the flag --trace-bind-address, it serves the trace
 of its latest reconciles over HTTP.`,
 		Example: `  kelson why pod/example-at
-  kelson why at/example-at -n default --account http://localhost:8090 --account other.account`,
+  kelson why at/example-at -n default --trace http://localhost:8090 --trace other.trace`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return run(c.Context(), opts, args[0], c.OutOrStdout())
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVar(&opts.traces, "account", nil, "file or URL of an operator's trace; - is standard input; may be repeated")
+	f.StringArrayVar(&opts.traces, "trace", nil, "file or URL of an operator's trace; - is standard input; may be repeated")
 	f.StringVarP(&opts.namespace, "namespace", "n", "", "namespace of the object (default: any)")
 	f.IntVar(&opts.last, "last", 5, "number of latest writes to show")
 	f.StringVar(&opts.token, "token", "", "bearer token for requests to URLs")
@@ -66,9 +67,12 @@ func run(ctx context.Context, opts options, object string, out io.Writer) error 
 	if len(traces) == 0 {
 		path := os.Getenv("KUBECONFIG") + project.TraceSuffix
 		if _, err := os.Stat(path); err != nil || path == project.TraceSuffix {
-			return errors.New("no trace found: pass --account, or set KUBECONFIG to a cluster started by kelson dev")
+			return errors.New("no trace found: pass --trace, or set KUBECONFIG to a cluster started by kelson dev")
 		}
 		traces = []string{path}
+	}
+	if err := opts.checkURLs(traces); err != nil {
+		return err
 	}
 	var readers []io.Reader
 	for _, place := range traces {
@@ -96,11 +100,26 @@ func run(ctx context.Context, opts options, object string, out io.Writer) error 
 	return nil
 }
 
+// checkURLs returns an error if a flag for requests was given and no trace needs it.
+func (o options) checkURLs(traces []string) error {
+	if o.token != "" && !slices.ContainsFunc(traces, isURL) {
+		return errors.New("--token has no effect: no --trace is a URL")
+	}
+	if o.insecure && !slices.ContainsFunc(traces, func(place string) bool { return strings.HasPrefix(place, "https://") }) {
+		return errors.New("--insecure-skip-tls-verify has no effect: no --trace is an https URL")
+	}
+	return nil
+}
+
+func isURL(place string) bool {
+	return strings.HasPrefix(place, "http://") || strings.HasPrefix(place, "https://")
+}
+
 func openTrace(ctx context.Context, opts options, place string) (io.ReadCloser, error) {
 	if place == "-" {
 		return io.NopCloser(os.Stdin), nil
 	}
-	if !strings.HasPrefix(place, "http://") && !strings.HasPrefix(place, "https://") {
+	if !isURL(place) {
 		return os.Open(place)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, place, nil)

@@ -26,7 +26,7 @@ func TestWhyReadsFilesAndServers(t *testing.T) {
 	}))
 	defer server.Close()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(kubeconfig+".account", []byte(one), 0o600); err != nil {
+	if err := os.WriteFile(kubeconfig+".trace", []byte(one), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("KUBECONFIG", kubeconfig)
@@ -35,11 +35,13 @@ func TestWhyReadsFilesAndServers(t *testing.T) {
 		want, err string
 	}{
 		{args: "configmap/c", want: "because Deploy default/d was created by kubectl-create"},
-		{args: "pod/p --account " + server.URL + " --token secret --account " + kubeconfig + ".account", want: "because Deploy default/d was created by kubectl-create"},
-		{args: "pod/p --account " + server.URL, err: "401"},
+		{args: "pod/p --trace " + server.URL + " --token secret --trace " + kubeconfig + ".trace", want: "because Deploy default/d was created by kubectl-create"},
+		{args: "pod/p --trace " + server.URL, err: "401"},
 		{args: "pod/p", err: "no recorded reconcile involves pod/p"},
 		{args: "pod", err: "want KIND/NAME"},
-		{args: "pod/p --account /does/not/exist", err: "no such file"},
+		{args: "pod/p --token secret", err: "--token has no effect: no --trace is a URL"},
+		{args: "pod/p --insecure-skip-tls-verify --trace " + server.URL, err: "--insecure-skip-tls-verify has no effect: no --trace is an https URL"},
+		{args: "pod/p --trace /does/not/exist", err: "no such file"},
 	} {
 		c := Command()
 		var out strings.Builder

@@ -25,8 +25,7 @@ import (
 	"kelson.dev/examples/cnat/internal/controller"
 )
 
-// newEnv returns a control plane with the operator and a node.
-func newEnv(t *testing.T, node controlplane.Node) *testenv.Env {
+func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, cnat.AddToScheme} {
@@ -34,7 +33,13 @@ func newEnv(t *testing.T, node controlplane.Node) *testenv.Env {
 			t.Fatal(err)
 		}
 	}
-	return testenv.New(t, testenv.Scheme(scheme), testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"), testenv.Nodes(node),
+	return scheme
+}
+
+// newEnv returns a control plane with the operator and a node.
+func newEnv(t *testing.T, node controlplane.Node) *testenv.Env {
+	t.Helper()
+	return testenv.New(t, testenv.Scheme(scheme(t)), testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"), testenv.Nodes(node),
 		testenv.Operator(controller.Parts()...))
 }
 

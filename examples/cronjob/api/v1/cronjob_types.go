@@ -6,80 +6,81 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ConcurrencyPolicy says what happens when a Job is due while an earlier one still runs.
+// ConcurrencyPolicy defines what happens when a Job is due while an earlier one still runs.
 // +kubebuilder:validation:Enum=Allow;Forbid;Replace
 type ConcurrencyPolicy string
 
 const (
 	// AllowConcurrent allows Jobs to run concurrently.
 	AllowConcurrent ConcurrencyPolicy = "Allow"
-	// ForbidConcurrent leaves out a Job while an earlier one runs.
+	// ForbidConcurrent skips a Job while an earlier one runs.
 	ForbidConcurrent ConcurrencyPolicy = "Forbid"
-	// ReplaceConcurrent ends the earlier one.
+	// ReplaceConcurrent deletes the earlier Job and starts the new one.
 	ReplaceConcurrent ConcurrencyPolicy = "Replace"
 )
 
-// CronJobSpec says which Jobs run, and when.
+// CronJobSpec defines which Jobs run, and when.
 type CronJobSpec struct {
-	// schedule in the format of cron, as in "*/5 * * * *"; also @hourly and its like.
+	// schedule is in cron format, such as "*/5 * * * *", or a macro such as @hourly.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=200
 	Schedule string `json:"schedule"`
 
-	// startingDeadlineSeconds is how late a Job may start; one that is later is left out. By
-	// default any time is good enough.
+	// startingDeadlineSeconds is how many seconds late a Job may start. A Job that is later than
+	// this is skipped. By default, there is no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
 
-	// concurrencyPolicy says what happens when a Job is due while an earlier one still runs: Allow
-	// (the default), Forbid or Replace.
+	// concurrencyPolicy defines what happens when a Job is due while an earlier one still runs:
+	// Allow (the default), Forbid or Replace.
 	// +optional
 	ConcurrencyPolicy ConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
 
-	// suspend keeps Jobs from being started. Running Jobs continue.
+	// suspend prevents new Jobs. Running Jobs continue.
 	// +optional
 	Suspend *bool `json:"suspend,omitempty"`
 
-	// jobTemplate is what the Jobs are made of.
+	// jobTemplate is the template of the Jobs.
 	// +required
 	JobTemplate batchv1.JobTemplateSpec `json:"jobTemplate"`
 
-	// successfulJobsHistoryLimit is how many Jobs that succeeded are kept.
+	// successfulJobsHistoryLimit is the number of succeeded Jobs to keep.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	SuccessfulJobsHistoryLimit *int32 `json:"successfulJobsHistoryLimit,omitempty"`
 
-	// failedJobsHistoryLimit is how many Jobs that failed are kept.
+	// failedJobsHistoryLimit is the number of failed Jobs to keep.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	FailedJobsHistoryLimit *int32 `json:"failedJobsHistoryLimit,omitempty"`
 }
 
-// CronJobStatus is what became of it.
+// CronJobStatus is the observed state of a CronJob.
 type CronJobStatus struct {
-	// active are the Jobs that run.
+	// active lists the running Jobs.
 	// +optional
 	// +listType=atomic
 	Active []corev1.ObjectReference `json:"active,omitempty"`
 
-	// lastScheduleTime is the time for which a Job was last started.
+	// lastScheduleTime is the time for which the latest Job was started.
 	// +optional
 	LastScheduleTime *metav1.Time `json:"lastScheduleTime,omitempty"`
 
-	// observedGeneration is the generation that the status is about.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions say what holds of it: Scheduled, and, if the spec can't be followed, Accepted.
+	// conditions are the latest observations of the state: Scheduled, and Accepted if the spec is
+	// invalid.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// CronJob runs Jobs by a schedule.
+// CronJob runs Jobs on a schedule.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:storageversion
@@ -91,11 +92,11 @@ type CronJob struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says which Jobs run, and when.
+	// spec defines which Jobs run, and when.
 	// +required
 	Spec CronJobSpec `json:"spec"`
 
-	// status is what became of it.
+	// status is the observed state.
 	// +optional
 	Status CronJobStatus `json:"status,omitempty"`
 }

@@ -78,7 +78,7 @@ func (r *CronJobReconciler) Reconcile(ctx context.Context, cron *batchv1.CronJob
 		switch cron.Spec.ConcurrencyPolicy {
 		case batchv1.ForbidConcurrent:
 			reconcile.SetCondition(cron, condition(false, "StillRunning", "the next Job waits for the one before it"))
-			// and when the running one has ended
+			// the end of the running Job also triggers a reconcile
 			return operator.After(time.Until(schedule.Next(now))), nil
 		case batchv1.ReplaceConcurrent:
 			for _, job := range jobs.active {

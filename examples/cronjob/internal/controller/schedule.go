@@ -15,7 +15,7 @@ func ParseSchedule(text string) (Schedule, error) {
 	return Schedule{s}, err
 }
 
-// enough is up to how many times are counted one by one.
+// enough is the maximum number of due times that are counted one by one.
 const enough = 100
 
 // due describes what was due in a time span.

@@ -30,13 +30,13 @@ var (
 	_ webhook.Convertible = (*V2)(nil)
 )
 
-// Hub marks the version.
+// Hub marks V1 as the hub of conversions.
 func (*V1) Hub() {}
 
-// DeepCopyObject is a copy of the version's own type.
+// DeepCopyObject returns a copy of the same Go type.
 func (d *V1) DeepCopyObject() runtime.Object { return &V1{*d.DeepCopy()} }
 
-// DeepCopyObject is a copy of the version's own type.
+// DeepCopyObject returns a copy of the same Go type.
 func (d *V2) DeepCopyObject() runtime.Object { return &V2{*d.DeepCopy()} }
 
 // ConvertTo converts the size to a string.

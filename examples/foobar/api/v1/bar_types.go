@@ -4,9 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BarSpec says what a Bar says.
+// BarSpec is the desired state of a Bar.
 type BarSpec struct {
-	// message that it has.
+	// message is the text of the Bar.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1000
 	Message string `json:"message,omitempty"`

@@ -4,28 +4,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FooSpec says how many Bars there should be, and what they say.
+// FooSpec defines the Bars of a Foo.
 type FooSpec struct {
-	// bars is how many there should be.
+	// bars is the desired number of Bars.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10
 	Bars int32 `json:"bars"`
 
-	// message that each of them has.
+	// message is the text of each Bar.
 	// +required
 	// +kubebuilder:validation:MaxLength=1000
 	Message string `json:"message"`
 }
 
-// FooStatus is how many there are.
+// FooStatus is the observed state of a Foo.
 type FooStatus struct {
-	// bars is how many there are.
+	// bars is the observed number of Bars.
 	// +optional
 	Bars int32 `json:"bars"`
 
-	// observedGeneration is the generation that the status is about.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }

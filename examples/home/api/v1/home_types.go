@@ -6,7 +6,7 @@ import (
 
 // HomeSpec is the desired state of a Home.
 type HomeSpec struct {
-	// foo is what the Home is about.
+	// foo is any text. The controller copies it to the status.
 	// +optional
 	// +kubebuilder:validation:MaxLength=100
 	Foo string `json:"foo,omitempty"`
@@ -18,7 +18,7 @@ type HomeStatus struct {
 	// +optional
 	Seen string `json:"seen,omitempty"`
 
-	// observedGeneration is the generation that the status is about.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

@@ -15,8 +15,8 @@ import (
 // +kubebuilder:rbac:groups=ajd.demo.welcome.domain,resources=homes/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=ajd.demo.welcome.domain,resources=homes/finalizers,verbs=update
 
-// HomeController returns the part of the operator that reconciles Home objects. Kinds that the
-// reconciler makes are to be named here, as in operator.For(NewHomeReconciler,
+// HomeController returns the part of the operator that reconciles Home objects. Name kinds that the
+// reconciler creates here, as in operator.For(NewHomeReconciler,
 // operator.Owns[corev1.Pod]()), and in an rbac marker above.
 func HomeController() operator.Part {
 	return operator.For(NewHomeReconciler)

@@ -135,13 +135,13 @@ func (c *controller) work(ctx context.Context) {
 			return
 		}
 		// a started sync is completed
-		c.settle(item.Key, c.sync(context.WithoutCancel(ctx), item.Key))
+		c.retry(item.Key, c.sync(context.WithoutCancel(ctx), item.Key))
 		c.queue.Done(item)
 	}
 }
 
-// settle retries a failed key with backoff, up to maxRetries times.
-func (c *controller) settle(key client.Key, err error) {
+// retry enqueues a failed key with backoff, up to maxRetries times.
+func (c *controller) retry(key client.Key, err error) {
 	switch {
 	case err == nil:
 		c.queue.Forget(key)

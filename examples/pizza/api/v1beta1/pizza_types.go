@@ -4,9 +4,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PizzaSpec is the recipe.
+// PizzaSpec is the recipe of a Pizza.
 type PizzaSpec struct {
-	// toppings and how much there is of them; none is a pizza with tomato, mozzarella and salami.
+	// toppings lists the toppings and their quantities. By default, these are tomato, mozzarella
+	// and salami.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -14,15 +15,15 @@ type PizzaSpec struct {
 	Toppings []PizzaTopping `json:"toppings,omitempty"`
 }
 
-// PizzaTopping is some of a topping.
+// PizzaTopping is a topping and its quantity.
 type PizzaTopping struct {
-	// name of the Topping.
+	// name is the name of the Topping.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 
-	// quantity of it.
+	// quantity is the number of portions.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
@@ -30,17 +31,17 @@ type PizzaTopping struct {
 	Quantity int32 `json:"quantity"`
 }
 
-// PizzaStatus is what became of it.
+// PizzaStatus is the observed state of a Pizza.
 type PizzaStatus struct {
-	// cost of all toppings, in cents.
+	// cost is the total cost of the toppings, in cents.
 	// +optional
 	Cost int64 `json:"cost,omitempty"`
 
-	// observedGeneration is the generation that the status is about.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions say what holds of it: Priced.
+	// conditions are the latest observations of the state: Priced.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

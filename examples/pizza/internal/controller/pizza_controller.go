@@ -29,7 +29,7 @@ func PizzaController() operator.Part {
 	return operator.For(NewPizzaReconciler, operator.Watches((*PizzaReconciler).pizzasWith))
 }
 
-// PizzasByTopping returns the index with which pizzas are found by the name of a topping.
+// PizzasByTopping returns the index of pizzas by the names of their toppings.
 func PizzasByTopping() operator.Part {
 	return operator.Index(indexTopping, func(pizza *restaurantv1beta1.Pizza) []string {
 		names := make([]string, len(pizza.Spec.Toppings))
@@ -49,7 +49,7 @@ type PizzaReconciler struct{ operator.Deps }
 // NewPizzaReconciler returns a PizzaReconciler.
 func NewPizzaReconciler(deps operator.Deps) *PizzaReconciler { return &PizzaReconciler{deps} }
 
-// pizzasWith returns the pizzas that a change of a topping concerns. It reads only those.
+// pizzasWith returns requests for the pizzas that have a topping. It uses the index.
 func (r *PizzaReconciler) pizzasWith(ctx context.Context, topping *restaurantv1alpha1.Topping) []operator.Request {
 	var requests []operator.Request
 	pizzas, err := client.List[restaurantv1beta1.Pizza](ctx, r.Client, client.MatchingIndex{indexTopping: topping.Name})
@@ -62,7 +62,7 @@ func (r *PizzaReconciler) pizzasWith(ctx context.Context, topping *restaurantv1a
 	return requests
 }
 
-// Reconcile is called when a pizza, or one of its toppings has changed.
+// Reconcile is called when a pizza or one of its toppings has changed.
 func (r *PizzaReconciler) Reconcile(ctx context.Context, pizza *restaurantv1beta1.Pizza) (operator.Result, error) {
 	var cost int64
 	var missing []string

@@ -15,7 +15,7 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch
 
-// The ConfigMap with the cluster's name, for anybody to read.
+// The ConfigMap with the cluster's name, in the namespace that everyone may read.
 const (
 	Namespace = metav1.NamespacePublic
 	Name      = "cluster-name"
@@ -32,8 +32,8 @@ func Naming(clusterName string) operator.Part {
 	)
 }
 
-// once has the ConfigMap looked at when the operator starts, though nothing happened: it may not be
-// there.
+// once enqueues the ConfigMap when the operator starts. Without it, a missing ConfigMap would cause
+// no event and would not be created.
 func once(_ context.Context, q *controller.Queue) (<-chan struct{}, error) {
 	q.Add(operator.Request{NamespacedName: types.NamespacedName{Namespace: Namespace, Name: Name}}, trace.Because(trace.Cause{Event: trace.Other}))
 	done := make(chan struct{})

@@ -24,7 +24,7 @@ const Default = "project_config.yaml"
 
 // File is the configuration file.
 type File struct {
-	// Spec is what the file says, after Configure.
+	// Spec is the content of the file. Configure sets it.
 	Spec configv2.ProjectConfigSpec
 
 	flags *flag.FlagSet
@@ -61,7 +61,7 @@ func (f *File) Configure(cfg *operator.Config) error {
 	return nil
 }
 
-// address returns the address to serve at; empty for none.
+// address returns the address to listen on; "" if the endpoint is disabled.
 func address(e configv2.Endpoint) string {
 	if e.BindAddress == "0" {
 		return ""
@@ -69,8 +69,8 @@ func address(e configv2.Endpoint) string {
 	return e.BindAddress
 }
 
-// Read reads a file strictly: a field that is not known, or stands there twice, is an error, as is
-// what the kind's schema refuses.
+// Read reads a file strictly: unknown and duplicate fields are errors, and so are values that the
+// schema of the kind rejects.
 func Read(name string) (*configv2.ProjectConfig, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {

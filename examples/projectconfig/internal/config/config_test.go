@@ -12,7 +12,7 @@ import (
 	"kelson.dev/operator"
 )
 
-// configure returns what a file and the command line say.
+// configure returns the configuration from a file and command-line arguments.
 func configure(t *testing.T, args ...string) (*config.File, operator.Config, error) {
 	t.Helper()
 	file, cfg := &config.File{}, operator.Config{MetricsAddress: "flag", GracePeriod: time.Second}

@@ -4,41 +4,41 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SimpleDeploymentSpec says how many pods there should be, and of what.
+// SimpleDeploymentSpec defines the pods of a SimpleDeployment.
 type SimpleDeploymentSpec struct {
-	// replicas is how many pods there should be.
+	// replicas is the desired number of pods.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	Replicas int32 `json:"replicas"`
 
-	// image that the pods run.
+	// image is the image that the pods run.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	Image string `json:"image"`
 
-	// command to run in place of the image's own.
+	// command replaces the command of the image.
 	// +optional
 	// +listType=atomic
 	Command []string `json:"command,omitempty"`
 }
 
-// SimpleDeploymentStatus is how many pods there were.
+// SimpleDeploymentStatus is the observed state of a SimpleDeployment.
 type SimpleDeploymentStatus struct {
-	// replicas is how many pods there are.
+	// replicas is the observed number of pods.
 	// +optional
 	Replicas int32 `json:"replicas"`
 
-	// readyReplicas is how many of them are ready.
+	// readyReplicas is the number of ready pods.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// selector selects them; autoscalers read it.
+	// selector selects the pods, as text; autoscalers read it.
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// observedGeneration is the generation that the status is about.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

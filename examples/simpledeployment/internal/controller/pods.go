@@ -9,7 +9,7 @@ import (
 	appsv1 "kelson.dev/examples/simpledeployment/api/v1"
 )
 
-// labelsOf are those of all pods of a SimpleDeployment.
+// labelsOf returns the labels of all pods of a SimpleDeployment.
 func labelsOf(sd *appsv1.SimpleDeployment) map[string]string {
 	return map[string]string{appsv1.GroupVersion.Group + "/simple-deployment": sd.Name}
 }
@@ -34,7 +34,7 @@ func isReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// isOver says that a pod will never run again.
+// isOver reports whether a pod has ended.
 func isOver(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

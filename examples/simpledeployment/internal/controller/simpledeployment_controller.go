@@ -29,8 +29,8 @@ func SimpleDeploymentController() operator.Part {
 	return operator.For(NewSimpleDeploymentReconciler, operator.Owns[corev1.Pod]())
 }
 
-// SimpleDeploymentReconciler keeps pods with the names <name>-0, <name>-1 … for each
-// SimpleDeployment: the names identify missing pods, so that no pod is created twice.
+// SimpleDeploymentReconciler maintains pods with the names <name>-0, <name>-1 … for each
+// SimpleDeployment. The fixed names prevent duplicates.
 type SimpleDeploymentReconciler struct{ operator.Deps }
 
 // NewSimpleDeploymentReconciler returns a SimpleDeploymentReconciler.
@@ -38,8 +38,8 @@ func NewSimpleDeploymentReconciler(deps operator.Deps) *SimpleDeploymentReconcil
 	return &SimpleDeploymentReconciler{deps}
 }
 
-// Reconcile is called when a SimpleDeployment or one of its pods has changed. It sees what it has
-// written itself, so it never makes or deletes a pod for a state that is over.
+// Reconcile is called when a SimpleDeployment or one of its pods has changed. It reads its own
+// earlier writes, so it does not create or delete pods because of an outdated cache.
 func (r *SimpleDeploymentReconciler) Reconcile(ctx context.Context, sd *appsv1.SimpleDeployment) (operator.Result, error) {
 	selector := labels.SelectorFromSet(labelsOf(sd))
 	pods, err := client.List[corev1.Pod](ctx, r.Client, client.InNamespace(sd.Namespace), client.MatchingSelector{Selector: selector})
@@ -64,7 +64,7 @@ func (r *SimpleDeploymentReconciler) Reconcile(ctx context.Context, sd *appsv1.S
 				ready++
 			}
 		}
-		delete(wanted, pod.Name) // one that is going still has the name
+		delete(wanted, pod.Name) // a pod that is being deleted still has the name
 	}
 	for i := range sd.Spec.Replicas {
 		if name := podName(sd, i); wanted[name] {

@@ -40,7 +40,7 @@ func simple(replicas int32) *appsv1.SimpleDeployment {
 	}
 }
 
-// settle lets pods start or go, and what follows from it.
+// settle waits until pods have started or ended and the operator has reacted.
 func settle(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	time.Sleep(2 * time.Minute) // virtual
@@ -69,7 +69,8 @@ func wantReady(t *testing.T, env *testenv.Env, sd *appsv1.SimpleDeployment, repl
 	}
 }
 
-// EX-04: the subresource scale is what kubectl scale and autoscalers write.
+// EX-04: the replicas can be changed with the subresource scale, as kubectl scale and autoscalers
+// do.
 func TestScale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t)
@@ -129,7 +130,7 @@ func TestPodsAreReplaced(t *testing.T) {
 	})
 }
 
-// EX-04: pods of others are left alone, also those that the selector finds.
+// EX-04: the operator ignores pods that it does not own, even if the selector matches them.
 func TestOthersPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t)

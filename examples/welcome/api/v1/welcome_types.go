@@ -4,22 +4,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// WelcomeSpec says who is welcomed, and by how many.
+// WelcomeSpec defines a web page that welcomes someone.
 type WelcomeSpec struct {
-	// name of who is welcomed.
+	// name is the name that the page welcomes.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=100
 	Name string `json:"name"`
 
-	// replicas is how many pods serve the page.
+	// replicas is the desired number of pods that serve the page.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	Replicas int32 `json:"replicas"`
 
-	// image has a shell and BusyBox' httpd.
+	// image is the image of the pods. It must have a shell and BusyBox' httpd.
 	// +optional
 	// +kubebuilder:default="busybox:1.37"
 	// +kubebuilder:validation:MinLength=1
@@ -28,15 +28,15 @@ type WelcomeSpec struct {
 
 // WelcomeStatus is the observed state of a Welcome.
 type WelcomeStatus struct {
-	// url is where the page is, within the cluster.
+	// url is the URL of the page within the cluster.
 	// +optional
 	URL string `json:"url,omitempty"`
 
-	// availableReplicas is how many pods serve it.
+	// availableReplicas is the number of pods that serve the page.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas"`
 
-	// observedGeneration is the generation that the status is about.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

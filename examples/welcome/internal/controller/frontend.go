@@ -9,14 +9,14 @@ import (
 	webappv1 "kelson.dev/examples/welcome/api/v1"
 )
 
-// port is where the pods listen; they need no privilege for it.
+// port is the port of the pods. It is above 1023, so that they need no privileges.
 const port = 8080
 
-// serve writes the page and serves it. The name is given in the environment, so that no name is
-// taken for a command.
+// serve is the shell script that writes the page and serves it. The name is in an environment
+// variable, so that the shell does not interpret it.
 const serve = `mkdir -p /tmp/www && printf 'Welcome, %s!\n' "$NAME" >/tmp/www/index.html && exec httpd -f -p 8080 -h /tmp/www`
 
-// labelsOf select the pods of a Welcome.
+// labelsOf returns the labels of the pods of a Welcome.
 func labelsOf(welcome *webappv1.Welcome) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "welcome", "app.kubernetes.io/instance": welcome.Name}
 }

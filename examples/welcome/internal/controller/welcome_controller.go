@@ -35,8 +35,8 @@ type WelcomeReconciler struct{ operator.Deps }
 // NewWelcomeReconciler returns a WelcomeReconciler.
 func NewWelcomeReconciler(deps operator.Deps) *WelcomeReconciler { return &WelcomeReconciler{deps} }
 
-// Reconcile is called when a Welcome, its Deployment or its Service has changed. Both belong to the
-// Welcome and go with it.
+// Reconcile is called when a Welcome, its Deployment or its Service has changed. The Welcome owns
+// both, so the garbage collector deletes them with it.
 func (r *WelcomeReconciler) Reconcile(ctx context.Context, welcome *webappv1.Welcome) (operator.Result, error) {
 	deployment, err := operator.Apply(ctx, r.Client, deploymentOf(welcome))
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *WelcomeReconciler) Reconcile(ctx context.Context, welcome *webappv1.Wel
 	return operator.Result{}, nil
 }
 
-// readiness is the condition that follows from the Deployment.
+// readiness returns the condition Ready according to the Deployment.
 func readiness(welcome *webappv1.Welcome, deployment *appsv1.Deployment) metav1.Condition {
 	ready := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: "Serving", Message: "all pods serve the page"}
 	status := deployment.Status

@@ -23,8 +23,8 @@ import (
 	"kelson.dev/examples/welcome/internal/controller"
 )
 
-// newEnv is a control plane with the operator, Kubernetes' own controller of Deployments, and a
-// node whose pods run.
+// newEnv returns a control plane with the operator, Kubernetes' Deployment controller and a
+// simulated node.
 func newEnv(t *testing.T) *testenv.Env {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -45,7 +45,7 @@ func welcome(name string, replicas int32) *webappv1.Welcome {
 	}
 }
 
-// settle lets pods start and what follows from it.
+// settle waits until pods have started and the operator has reacted.
 func settle(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	time.Sleep(time.Minute) // virtual
@@ -89,7 +89,7 @@ func TestFrontEndFollowsItsWelcome(t *testing.T) {
 		env.Create(t, w)
 		settle(t, env)
 
-		// Who meddles with the Deployment is set right.
+		// Changes of the Deployment by other clients are reverted.
 		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "front", Namespace: "default"}}
 		env.Get(t, deployment)
 		deployment.Spec.Template.Spec.Containers[0].Env[0].Value = "nobody"

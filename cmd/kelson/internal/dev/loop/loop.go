@@ -6,7 +6,8 @@
 //	samples change        → apply
 //
 // If the project does not compile, the loop logs the errors and the current operator keeps running.
-// The operator serves its webhooks on this machine, with certificates for this run.
+// The operator serves its webhooks on this machine, with certificates for this run. A custom API
+// server runs in the same way: the loop registers it with the cluster, for this machine.
 package loop
 
 import (
@@ -42,6 +43,8 @@ type Config struct {
 	// Webhooks registers the project's webhooks, which the operator serves. If false, the operator
 	// runs with ENABLE_WEBHOOKS=false.
 	Webhooks bool
+	// Unregister deletes the Services and APIServices of a custom API server when the loop stops.
+	Unregister bool
 	// Reload repeats the affected steps when files change.
 	Reload bool
 }
@@ -53,6 +56,7 @@ type Loop struct {
 	temp     string
 	binaries int // number of builds, for file names
 	hooks    *webhooks
+	backend  *backend // of a custom API server, or nil
 
 	binary   [sha256.Size]byte
 	operator *project.Process
@@ -76,7 +80,11 @@ func Start(ctx context.Context, cfg Config, started func() error) (_ *Loop, err 
 	if err := l.generate(ctx, true); err != nil {
 		return nil, err
 	}
-	if cfg.Webhooks {
+	if cfg.Project.Server {
+		if l.backend, err = newBackend(cfg.Project, cfg.Client, cfg.Kubeconfig, l.temp); err != nil {
+			return nil, err
+		}
+	} else if cfg.Webhooks {
 		if l.hooks, err = newWebhooks(cfg.Project, l.temp); err != nil {
 			return nil, err
 		}
@@ -101,6 +109,11 @@ func Start(ctx context.Context, cfg Config, started func() error) (_ *Loop, err 
 
 // Stop stops the operator and removes temporary files.
 func (l *Loop) Stop() {
+	if l.backend != nil && l.cfg.Unregister {
+		if err := l.backend.unregister(); err != nil {
+			l.fail(l.subject(), err)
+		}
+	}
 	if l.operator != nil {
 		l.operator.Stop()
 	}
@@ -127,9 +140,9 @@ func (l *Loop) Run(ctx context.Context) error {
 			return ctx.Err()
 		case err := <-ended:
 			if !l.cfg.Reload {
-				return fmt.Errorf("operator exited: %w", err)
+				return fmt.Errorf("%s exited: %w", l.subject(), err)
 			}
-			l.cfg.Log.Printf("operator", "exited: %v; it restarts after the next change", err)
+			l.cfg.Log.Printf(l.subject(), "exited: %v; it restarts after the next change", err)
 			ended = nil
 		case files := <-changed:
 			before := l.operator
@@ -144,11 +157,6 @@ func (l *Loop) Run(ctx context.Context) error {
 // reload repeats the steps that changes of files affect. It logs errors; the current operator then
 // keeps running.
 func (l *Loop) reload(ctx context.Context, files []string) {
-	fail := func(subject string, err error) {
-		for line := range strings.Lines(err.Error()) {
-			l.cfg.Log.Printf(subject, "✗ %s", strings.TrimRight(line, "\n"))
-		}
-	}
 	if len(files) == 0 {
 		return
 	}
@@ -156,29 +164,39 @@ func (l *Loop) reload(ctx context.Context, files []string) {
 	code := slices.ContainsFunc(files, func(f string) bool { return !strings.HasPrefix(f, "config/") })
 	if code {
 		if err := l.generate(ctx, false); err != nil {
-			fail("manifests", err)
+			l.fail("manifests", err)
 			return
 		}
 	}
 	if err := l.definitions(ctx); err != nil {
-		fail("manifests", err)
+		l.fail("manifests", err)
 		return
 	}
 	if code || l.operator.HasEnded() {
 		binary, err := l.build(ctx)
 		if err != nil {
-			fail("operator", err)
+			l.fail(l.subject(), err)
 			return
 		}
 		if err := l.restart(ctx, binary); err != nil {
-			fail("operator", err)
+			l.fail(l.subject(), err)
 			return
 		}
 	}
 	if err := l.samples(ctx); err != nil {
-		fail("samples", err)
+		l.fail("samples", err)
 	}
 }
+
+// fail logs an error.
+func (l *Loop) fail(subject string, err error) {
+	for line := range strings.Lines(err.Error()) {
+		l.cfg.Log.Printf(subject, "✗ %s", strings.TrimRight(line, "\n"))
+	}
+}
+
+// subject names the project's program in the log.
+func (l *Loop) subject() string { return l.cfg.Project.Role() }
 
 func (l *Loop) generate(ctx context.Context, first bool) error {
 	wrote, err := toolchain.Generate(ctx, toolchain.Options{Dir: l.cfg.Project.Dir, Cache: l.cache})
@@ -222,7 +240,7 @@ func (l *Loop) build(ctx context.Context) (string, error) {
 	}
 	if sum := sha256.Sum256(data); sum != l.binary {
 		l.binary = sum
-		l.cfg.Log.Printf("operator", "built in %s", time.Since(begin).Round(time.Millisecond))
+		l.cfg.Log.Printf(l.subject(), "built in %s", time.Since(begin).Round(time.Millisecond))
 		return name, nil
 	}
 	if l.operator != nil && l.operator.HasEnded() {
@@ -238,10 +256,13 @@ func (l *Loop) restart(ctx context.Context, binary string) error {
 	}
 	if l.operator != nil {
 		l.operator.Stop()
-		l.cfg.Log.Printf("operator", "restarted")
+		l.cfg.Log.Printf(l.subject(), "restarted")
 	}
 	env := []string{"ENABLE_WEBHOOKS=false"}
-	if l.hooks != nil {
+	switch {
+	case l.backend != nil:
+		env = nil
+	case l.hooks != nil:
 		env = l.hooks.env()
 	}
 	operator, err := l.cfg.Project.Run(binary, l.cfg.Kubeconfig, l.cfg.Log, env...)
@@ -249,6 +270,9 @@ func (l *Loop) restart(ctx context.Context, binary string) error {
 		return err
 	}
 	l.operator = operator
+	if l.backend != nil {
+		return l.backend.register(ctx, l, operator.Done())
+	}
 	if l.hooks == nil {
 		return nil
 	}
@@ -277,7 +301,13 @@ func (l *Loop) samples(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return l.apply(ctx, all)
+	if err := l.apply(ctx, all); err != nil {
+		return err
+	}
+	if l.backend != nil && len(all) > 0 { // its objects are not in the log of changes
+		l.cfg.Log.Printf("samples", "%d applied", len(all))
+	}
+	return nil
 }
 
 // apply applies the objects that are new or changed. Objects can depend on each other in any order,

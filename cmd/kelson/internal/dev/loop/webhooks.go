@@ -128,26 +128,35 @@ func withoutConversion(definitions manifests.Objects) {
 	}
 }
 
-// serveTimeout is how long an operator may take until it serves its webhooks.
+// serveTimeout is how long a process may take until it serves.
 const serveTimeout = 30 * time.Second
 
 // served waits until the webhooks accept connections. It returns nil if the operator exits before:
 // Run reports that.
 func (h *webhooks) served(ctx context.Context, ended <-chan struct{}) error {
+	if _, err := serves(ctx, h.address, ended); err != nil {
+		return fmt.Errorf("wait for webhooks: the operator does not serve them at %s: %w", h.address, err)
+	}
+	return nil
+}
+
+// serves waits until a process accepts TLS connections at an address. It returns false if the
+// process ends before.
+func serves(ctx context.Context, address string, ended <-chan struct{}) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, serveTimeout)
 	defer cancel()
 	// only checks that the port accepts connections
 	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
 	for {
-		conn, err := dialer.DialContext(ctx, "tcp", h.address)
+		conn, err := dialer.DialContext(ctx, "tcp", address)
 		if err == nil {
-			return conn.Close()
+			return true, conn.Close()
 		}
 		select {
 		case <-ended:
-			return nil
+			return false, nil
 		case <-ctx.Done():
-			return fmt.Errorf("wait for webhooks: the operator does not serve them at %s: %w", h.address, err)
+			return false, err
 		case <-time.After(50 * time.Millisecond): // a port of another process can only be polled
 		}
 	}

@@ -141,7 +141,7 @@ type handler struct {
 	held      func()
 }
 
-func (h *handler) look(obj client.Object) {
+func (h *handler) evaluate(obj client.Object) {
 	namespace := h.condition.namespace
 	if obj.GetNamespace() == "" {
 		namespace = ""
@@ -152,8 +152,8 @@ func (h *handler) look(obj client.Object) {
 	}
 }
 
-func (h *handler) OnAdd(obj client.Object, _ bool)  { h.look(obj) }
-func (h *handler) OnUpdate(_, obj client.Object)    { h.look(obj) }
+func (h *handler) OnAdd(obj client.Object, _ bool)  { h.evaluate(obj) }
+func (h *handler) OnUpdate(_, obj client.Object)    { h.evaluate(obj) }
 func (h *handler) OnDelete(_ client.Object, _ bool) {}
 
 // in reports whether the condition is true in a snapshot.

@@ -32,7 +32,8 @@ func (*CronJobHooks) ValidateDelete(context.Context, *batchv1.CronJob) (webhook.
 	return nil, nil
 }
 
-// maxName leaves room for what names of Jobs add: a hyphen and ten digits, of 63 characters.
+// maxName is the maximum length of a CronJob's name. Names of Jobs have at most 63 characters and
+// add a hyphen and ten digits.
 const maxName = 52
 
 func validate(cron *batchv1.CronJob) (webhook.Warnings, error) {

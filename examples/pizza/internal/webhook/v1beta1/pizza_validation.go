@@ -14,7 +14,7 @@ import (
 	restaurantv1beta1 "kelson.dev/examples/pizza/api/v1beta1"
 )
 
-// Add delete to the verbs to have ValidateDelete called.
+// The API server calls ValidateDelete only if verbs contains delete.
 // +kubebuilder:webhook:path=/validate-restaurant-programming-kubernetes-info-v1beta1-pizza,mutating=false,failurePolicy=fail,sideEffects=None,groups=restaurant.programming-kubernetes.info,resources=pizzas,verbs=create;update,versions=v1beta1,name=vpizza-v1beta1.kb.io,admissionReviewVersions=v1
 
 var _ webhook.Validator[restaurantv1beta1.Pizza] = (*PizzaHooks)(nil)
@@ -24,8 +24,8 @@ func (h *PizzaHooks) ValidateCreate(ctx context.Context, pizza *restaurantv1beta
 	return h.validate(ctx, pizza, nil)
 }
 
-// ValidateUpdate asks only for toppings that are new: one that is sold out does not keep a pizza
-// from being changed otherwise.
+// ValidateUpdate checks only added toppings, so that a pizza with a topping that no longer exists
+// can still be changed.
 func (h *PizzaHooks) ValidateUpdate(ctx context.Context, old, pizza *restaurantv1beta1.Pizza) (webhook.Warnings, error) {
 	return h.validate(ctx, pizza, old.Spec.Toppings)
 }

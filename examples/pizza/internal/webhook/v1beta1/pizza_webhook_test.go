@@ -47,7 +47,7 @@ func TestWebhooks(t *testing.T) {
 		probe := old("probe")
 		wrong := env.Client().Create(t.Context(), old("wrong", "sand"), client.DryRunAll)
 		if err := env.Client().Create(t.Context(), probe, client.DryRunAll); err == nil && len(probe.Spec.Toppings) == 3 && apierrors.IsInvalid(wrong) {
-			break // defaulted, judged and converted
+			break // defaulted, validated and converted
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("the webhooks are not called: %v, %v", probe.Spec.Toppings, wrong)
@@ -65,7 +65,7 @@ func TestWebhooks(t *testing.T) {
 	if err := env.Client().Update(t.Context(), pizza); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `spec.toppings[2].name: Not found: "sand"`) {
 		t.Errorf("sand: %v", err)
 	}
-	// A topping that is sold out stays where it is.
+	// A pizza keeps a topping that was deleted.
 	if err := env.Client().Delete(t.Context(), &restaurantv1alpha1.Topping{ObjectMeta: metav1.ObjectMeta{Name: "salami"}}); err != nil {
 		t.Fatal(err)
 	}

@@ -3,9 +3,9 @@
 package v1
 
 // BarSpecApplyConfiguration is a declarative configuration of a BarSpec for server-side apply.
-// BarSpec says what a Bar says.
+// BarSpec is the desired state of a Bar.
 type BarSpecApplyConfiguration struct {
-	// message that it has.
+	// message is the text of the Bar.
 	Message *string `json:"message,omitempty"`
 }
 

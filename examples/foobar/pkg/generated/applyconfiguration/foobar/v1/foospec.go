@@ -3,11 +3,11 @@
 package v1
 
 // FooSpecApplyConfiguration is a declarative configuration of a FooSpec for server-side apply.
-// FooSpec says how many Bars there should be, and what they say.
+// FooSpec defines the Bars of a Foo.
 type FooSpecApplyConfiguration struct {
-	// bars is how many there should be.
+	// bars is the desired number of Bars.
 	Bars *int32 `json:"bars,omitempty"`
-	// message that each of them has.
+	// message is the text of each Bar.
 	Message *string `json:"message,omitempty"`
 }
 

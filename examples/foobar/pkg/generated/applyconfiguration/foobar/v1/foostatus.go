@@ -3,11 +3,11 @@
 package v1
 
 // FooStatusApplyConfiguration is a declarative configuration of a FooStatus for server-side apply.
-// FooStatus is how many there are.
+// FooStatus is the observed state of a Foo.
 type FooStatusApplyConfiguration struct {
-	// bars is how many there are.
+	// bars is the observed number of Bars.
 	Bars *int32 `json:"bars,omitempty"`
-	// observedGeneration is the generation that the status is about.
+	// observedGeneration is the generation of the spec that the status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 }
 

@@ -1,0 +1,8 @@
+// Package trees parses, encodes and compares objects as JSON trees of maps, lists and scalars. It
+// builds on kelson.dev/operator/tree, and answers only if the libraries would give the same answer.
+//
+//	config, ok := trees.Configuration(body)
+//	if !ok {
+//		err = yaml.Unmarshal(body, &config)
+//	}
+package trees

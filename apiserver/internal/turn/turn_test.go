@@ -1,0 +1,118 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// compute is a computation that pauses in the middle.
+func compute(ctx context.Context, ts Turns, before, pause, after time.Duration) error {
+	t, err := ts.Take(ctx)
+	if err != nil {
+		return err
+	}
+	defer t.End()
+	time.Sleep(before)
+	if pause > 0 {
+		resume := Pause(Context(ctx, t))
+		time.Sleep(pause)
+		resume()
+	}
+	time.Sleep(after)
+	return nil
+}
+
+func TestTurns(t *testing.T) {
+	for _, test := range []struct {
+		name                 string
+		turns, computations  int
+		before, pause, after time.Duration
+		want                 time.Duration
+	}{
+		{"one after the other", 1, 5, time.Second, 0, 0, 5 * time.Second},
+		{"two at once", 2, 6, time.Second, 0, 0, 3 * time.Second},
+		{"pauses overlap", 1, 5, time.Second, time.Minute, time.Second, time.Minute + 6*time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ts := New(test.turns)
+				begin := time.Now()
+				done := make(chan error)
+				for range test.computations {
+					go func() { done <- compute(t.Context(), ts, test.before, test.pause, test.after) }()
+				}
+				for range test.computations {
+					if err := <-done; err != nil {
+						t.Error(err)
+					}
+				}
+				if took := time.Since(begin); took != test.want {
+					t.Errorf("took %s, want %s", took, test.want)
+				}
+			})
+		})
+	}
+}
+
+// A computation with several goroutines has its turn again when the last of their pauses ends. A
+// turn that ends during a pause is not taken again.
+func TestPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := New(1)
+		mine, err := ts.Take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := Context(t.Context(), mine)
+		first, second := Pause(ctx), Pause(ctx)
+		other, err := ts.Take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		first() // does not wait for a turn
+		go func() {
+			time.Sleep(time.Second)
+			other.End()
+		}()
+		begin := time.Now()
+		second()
+		if took := time.Since(begin); took != time.Second {
+			t.Errorf("the last pause ended after %s, want 1s", took)
+		}
+		resume := Pause(ctx)
+		mine.End()
+		resume()
+		late, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if other, err = ts.Take(late); err != nil {
+			t.Fatalf("the turn is still taken: %v", err)
+		}
+		if _, err := ts.Take(late); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("two turns of one: %v", err)
+		}
+	})
+}
+
+// A computation whose context ends does not wait for a turn again, and does not give back a turn
+// that it does not have.
+func TestResumeAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := New(1)
+		mine, _ := ts.Take(t.Context())
+		ctx, cancel := context.WithTimeout(Context(t.Context(), mine), time.Minute)
+		defer cancel()
+		resume := Pause(ctx)
+		other, _ := ts.Take(t.Context())
+		resume()
+		mine.End()
+		other.End()
+		if len(ts.taken) != 0 {
+			t.Error("a turn is lost")
+		}
+		Pause(t.Context())() // without a turn
+		(*Turn)(nil).End()
+	})
+}

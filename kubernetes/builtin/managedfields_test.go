@@ -1,0 +1,341 @@
+package builtin_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	upstream "k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	"kelson.dev/apiserver/fastpath/managedfields"
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/rest/wire"
+	"kelson.dev/kubernetes/builtin"
+)
+
+// TestManagerMatchesLibrary writes random objects of all built-in kinds as several field managers,
+// with the fast path and with the library. Both must produce the same objects and the same
+// managedFields. // SSA-01
+func TestManagerMatchesLibrary(t *testing.T) {
+	resources, err := builtin.Resources(builtin.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rounds := 8
+	for _, r := range resources {
+		if r.Review != nil {
+			continue
+		}
+		for _, version := range r.Versions {
+			kind := r.GVK(version.Name)
+			t.Run(kind.GroupVersion().String()+" "+kind.Kind, func(t *testing.T) {
+				n := rounds
+				if kind.Group == "" || kind.Group == "apps" {
+					n *= 4
+				}
+				c := &comparison{codec: r.Codec.(*builtin.Codec), kind: kind}
+				synctest.Test(t, func(t *testing.T) { // for its clock
+					c.T = t
+					c.begin()
+					for seed := range n {
+						c.round(uint64(seed))
+					}
+				})
+				t.Logf("fast path: of %d applies, %d created and %d updated an object; of %d creates, %d; encoded: %d", c.applied, c.appliedNew, c.appliedMore, c.createdAll, c.created, c.encoded)
+				if c.appliedNew == 0 || c.created == 0 {
+					t.Errorf("the fast path answered %d applies and %d creates; want some of each", c.appliedNew, c.created)
+				}
+			})
+		}
+	}
+}
+
+// comparison compares the manager of one kind with the library.
+type comparison struct {
+	*testing.T
+	codec   *builtin.Codec
+	types   upstream.TypeConverter
+	kind    schema.GroupVersionKind
+	manager *managedfields.StructManager
+	library resource.FieldManager
+
+	// Writes in all (applied, createdAll), and those that the fast path answered.
+	applied, appliedNew, appliedMore, createdAll, created, encoded int
+	// asked says that the manager called the library in the current write.
+	asked bool
+}
+
+func (c *comparison) begin() {
+	c.Helper()
+	fieldManager, err := c.codec.FieldManager(c.kind.Version, "")
+	if err != nil {
+		c.Fatal(err)
+	}
+	manager, ok := fieldManager.(*managedfields.StructManager)
+	if !ok {
+		c.Skipf("a %T", fieldManager)
+	}
+	c.library, c.types = manager.Library, manager.Types
+	config := manager.StructConfig
+	config.Library = c
+	if c.manager, err = managedfields.NewStructManager(config); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// UpdateNoErrors and Apply forward to the library and set asked.
+func (c *comparison) UpdateNoErrors(live, next runtime.Object, by string) runtime.Object {
+	c.asked = true
+	return c.library.UpdateNoErrors(live, next, by)
+}
+
+func (c *comparison) Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error) {
+	c.asked = true
+	return c.library.Apply(live, config, by, force)
+}
+
+func (c *comparison) empty() runtime.Object {
+	obj, err := builtin.Scheme().New(c.kind)
+	if err != nil {
+		c.Fatal(err)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(c.kind)
+	return obj
+}
+
+func (c *comparison) round(seed uint64) {
+	random := &randomTree{Rand: rand.New(rand.NewPCG(seed, 7)), types: c.types}
+	random.valid, random.usual = seed%4 != 0, seed%4 >= 2
+	tree := random.object(c.T, c.kind)
+	config := &unstructured.Unstructured{Object: tree}
+	hub, ok := c.apply(seed, c.empty(), config.DeepCopy(), "op", true)
+	if hub != nil {
+		c.reapply(seed, random, hub, config)
+	}
+	if !ok {
+		return
+	}
+	c.appliedNew++
+
+	// The same object as a client creates it with POST.
+	versioned := c.empty()
+	var err error
+	if err = runtime.DefaultUnstructuredConverter.FromUnstructured(config.DeepCopy().Object, versioned); err != nil {
+		return
+	}
+	hub, err = c.codec.FromVersion(versioned)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.createdAll++
+	want := c.library.UpdateNoErrors(c.empty(), hub.DeepCopyObject(), "hand")
+	c.asked = false
+	before := c.text(hub)
+	got := c.manager.UpdateNoErrors(c.empty(), hub, "hand")
+	if !c.asked {
+		c.created++
+	}
+	if c.text(got) != c.text(want) {
+		c.Fatalf("seed %d: %s\nis created with\n%s\nnot\n%s", seed, before, c.text(got), c.text(want))
+	}
+	c.written(seed, got)
+}
+
+// written checks that Codec.Written encodes a hub to the same bytes as the object that is loaded
+// from the store.
+func (c *comparison) written(seed uint64, hub runtime.Object) {
+	stored, err := c.codec.Store(hub)
+	if err != nil {
+		return
+	}
+	loaded, err := c.codec.Load(stored)
+	if err != nil {
+		c.Fatal(err)
+	}
+	want, err := c.codec.ToVersion(loaded, c.kind.Version)
+	if err != nil {
+		c.Fatal(err)
+	}
+	got, ok := c.codec.Written(hub, stored, c.kind.Version)
+	if !ok {
+		return
+	}
+	c.encoded++
+	a, err := wire.Encode(resource.MediaProtobuf, want)
+	if err != nil {
+		c.Fatal(err)
+	}
+	b, err := wire.Encode(resource.MediaProtobuf, got)
+	if err != nil {
+		c.Fatal(err)
+	}
+	if !bytes.Equal(a, b) {
+		c.Fatalf("seed %d: %s\nis shown as\n%v\nnot\n%v", seed, stored, got, want)
+	}
+}
+
+// updated returns an object after an update that sets random fields outside of metadata, without
+// validation: some of its lists then have elements without keys, which the library refuses to
+// merge.
+func (c *comparison) updated(random *randomTree, hub runtime.Object) runtime.Object {
+	versioned, err := c.codec.ToVersion(hub, c.kind.Version)
+	if err != nil {
+		c.Fatal(err)
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(versioned)
+	if err != nil {
+		c.Fatal(err)
+	}
+	other := *random
+	other.valid, other.usual = random.IntN(2) == 0, false
+	tree := other.object(c.T, c.kind)
+	for _, name := range slices.Sorted(maps.Keys(tree)) {
+		if name != "apiVersion" && name != "kind" && name != "metadata" && random.IntN(2) == 0 {
+			content[name] = tree[name]
+		}
+	}
+	next := c.empty()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, next); err != nil {
+		return hub
+	}
+	updated, err := c.codec.FromVersion(next)
+	if err != nil {
+		c.Fatal(err)
+	}
+	if _, err := c.codec.Store(updated); err != nil {
+		return hub
+	}
+	return c.library.UpdateNoErrors(hub, updated, "hand")
+}
+
+// reapply applies configurations of several managers to an object. Most of them resemble what the
+// manager applied before.
+func (c *comparison) reapply(seed uint64, random *randomTree, hub runtime.Object, config *unstructured.Unstructured) {
+	applied := map[string]*unstructured.Unstructured{"op": config}
+	for range 5 {
+		stored, err := c.codec.Store(hub)
+		if err != nil {
+			return // the store would not hold such an object
+		}
+		if hub, err = c.codec.Load(stored); err != nil {
+			c.Fatal(err)
+		}
+		switch random.IntN(8) { // another manager updates the object
+		case 0:
+			next := hub.DeepCopyObject()
+			accessor, err := meta.Accessor(next)
+			if err != nil {
+				c.Fatal(err)
+			}
+			accessor.SetLabels(map[string]string{random.word(): random.word()})
+			hub = c.library.UpdateNoErrors(hub, next, "hand")
+		case 1, 2, 3, 4:
+			if config := applied["op"]; config != nil {
+				hub = c.updated(random, hub)
+				c.apply(seed, hub.DeepCopyObject(), config.DeepCopy(), "op", true)
+			}
+		}
+		time.Sleep(time.Duration(random.IntN(2)) * time.Second)
+		by := []string{"op", "op", "op", "other", "other", "kubectl"}[random.IntN(6)]
+		next := applied[by]
+		if next != nil {
+			next = next.DeepCopy()
+		} else if next = config.DeepCopy(); random.IntN(3) > 0 {
+			random.thin(next.Object)
+		}
+		for range random.IntN(3) {
+			random.alter(next.Object)
+		}
+		next.SetName("one")
+		live := hub.DeepCopyObject()
+		got, ok := c.apply(seed, hub, next.DeepCopy(), by, random.IntN(4) > 0)
+		if got == nil {
+			hub = live
+			continue
+		}
+		if ok {
+			c.appliedMore++
+		}
+		hub, applied[by] = got, next
+	}
+}
+
+// apply returns the result of an applied configuration, or nil if it is refused. ok says that the
+// fast path answered.
+func (c *comparison) apply(seed uint64, live runtime.Object, config *unstructured.Unstructured, by string, force bool) (_ runtime.Object, ok bool) {
+	c.applied++
+	shown, _ := json.Marshal(config)
+	want, wrong := c.library.Apply(live.DeepCopyObject(), config.DeepCopy(), by, force)
+	c.asked = false
+	before := c.text(live)
+	got, err := c.manager.Apply(live, config, by, force)
+	if after := c.text(live); after != before {
+		c.Fatalf("seed %d: %s\nturns\n%s\ninto\n%s", seed, shown, before, after)
+	}
+	// the library lists errors in random order
+	if (err == nil) != (wrong == nil) || err != nil && !c.asked {
+		c.Fatalf("seed %d: %s\nis answered with\n%v\nnot\n%v", seed, shown, err, wrong)
+	}
+	if err != nil {
+		return nil, false
+	}
+	if c.text(got) != c.text(want) {
+		c.Fatalf("seed %d: %s\nmakes of\n%s\nnow\n%s\nnot\n%s", seed, shown, before, c.text(got), c.text(want))
+	}
+	return got, !c.asked
+}
+
+// text returns an object as it is stored, with the times of its managers removed.
+func (c *comparison) text(hub runtime.Object) string {
+	hub = hub.DeepCopyObject()
+	accessor, err := meta.Accessor(hub)
+	if err != nil {
+		c.Fatal(err)
+	}
+	for i := range accessor.GetManagedFields() {
+		if e := &accessor.GetManagedFields()[i]; e.Time != nil {
+			e.Time = &metav1.Time{}
+		}
+	}
+	stored, err := c.codec.Store(hub)
+	if err != nil {
+		return err.Error()
+	}
+	return string(stored) + fmt.Sprintf(" %T", hub)
+}
+
+// TestApplyChecksTheWholeObject applies the same configuration again after an update added an
+// element without a key to another list. The library answers with an error, although the
+// configuration does not have that list. // SSA-01
+func TestApplyChecksTheWholeObject(t *testing.T) {
+	kind := schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}
+	c := &comparison{T: t, codec: codecOf(t, kind), kind: kind}
+	c.begin()
+	config := func() *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": "one"},
+			"imagePullSecrets": []any{map[string]any{"name": "a"}},
+		}}
+	}
+	live, _ := c.apply(0, c.empty(), config(), "op", true)
+	next := live.DeepCopyObject().(*core.ServiceAccount)
+	next.Secrets = []core.ObjectReference{{Namespace: "x"}}
+	next.ImagePullSecrets = append(next.ImagePullSecrets, core.LocalObjectReference{})
+	live = c.library.UpdateNoErrors(live, next, "hand")
+	if _, err := c.library.Apply(live.DeepCopyObject(), config(), "op", true); err == nil {
+		t.Fatal("the library accepts the live object")
+	}
+	c.apply(0, live, config(), "op", true)
+}

@@ -1,0 +1,163 @@
+// Package storagemigration replaces storage-version-migrator-controller: for each
+// StorageVersionMigration, it stores the objects of the resource again that are stored in an older
+// form, and reports the result in the migration's status.
+//
+// Older forms are custom objects that were stored under an earlier state of their definition (in
+// another version, or before a change of defaults), and, over etcd, values that were encrypted with
+// an earlier key. A store of its own encrypts everything with the current key at each checkpoint.
+// Over etcd the controller can't see which key encrypted a value, so it stores all objects again.
+// Watches see a migrated object as modified.
+package storagemigration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	migrationv1 "k8s.io/api/storagemigration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/kubernetes/controllers/follow"
+)
+
+const migrations = "storageversionmigrations.storagemigration.k8s.io"
+
+// unknownFor is how long a resource may be unknown before its migration fails: its definition may
+// be created at the same time.
+const unknownFor = time.Minute
+
+// Config configures the controller. Store, Registry and REST are required.
+type Config struct {
+	Store    *store.Store
+	Registry *resource.Registry
+	// REST writes the status.
+	REST *rest.Config
+	Log  *slog.Logger
+}
+
+// Controller migrates the objects of one control plane.
+type Controller struct {
+	cfg    Config
+	client kubernetes.Interface // nil until first use
+}
+
+// New returns a controller; call Run to start it.
+func New(cfg Config) *Controller { return &Controller{cfg: cfg} }
+
+// Run runs the controller until ctx ends or the store is closed.
+func (c *Controller) Run(ctx context.Context) error {
+	return follow.Run(ctx, follow.Config[string]{
+		Name: "storage migration", Store: c.cfg.Store, Resources: []string{migrations}, Log: c.cfg.Log,
+		Keys: func(obj *store.Object, add func(string)) { add(obj.Key.Name) },
+		Sync: c.sync,
+	})
+}
+
+func (c *Controller) sync(ctx context.Context, name string) (time.Duration, error) {
+	stored, err := derived.Get[migrationv1.StorageVersionMigration](c.cfg.Store.Snapshot(), migrations, "", name)
+	if apierrors.IsNotFound(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if ended(stored, migrationv1.MigrationSucceeded) || ended(stored, migrationv1.MigrationFailed) {
+		return 0, nil
+	}
+	if c.client == nil {
+		if c.client, err = kubernetes.NewForConfig(c.cfg.REST); err != nil {
+			return 0, err
+		}
+	}
+	m := stored.DeepCopy()
+	group := schema.GroupResource{Group: m.Spec.Resource.Group, Resource: m.Spec.Resource.Resource}
+	res, known := c.cfg.Registry.Current().ByName(group)
+	if !known || res.Review != nil {
+		if age := time.Since(m.CreationTimestamp.Time); age < unknownFor {
+			return unknownFor - age + time.Second, nil
+		}
+		return 0, c.end(ctx, m, migrationv1.MigrationFailed, "StorageVersionMigrationFailed", "resource does not exist in discovery")
+	}
+	if m.Status.ResourceVersion == "" {
+		sn, err := c.cfg.Store.Fresh(ctx)
+		if err != nil {
+			return 0, err
+		}
+		m.Status.ResourceVersion = strconv.FormatUint(sn.Revision(), 10)
+	}
+	total, err := c.migrate(ctx, res)
+	if err != nil {
+		return 0, fmt.Errorf("migrate %s: %w", group, err)
+	}
+	message := "The migration is running"
+	if total > 0 {
+		message += fmt.Sprintf(", %d objects verified migrated", total)
+	}
+	set(m, migrationv1.MigrationRunning, "MigrationRunning", message)
+	return 0, c.end(ctx, m, migrationv1.MigrationSucceeded, "StorageVersionMigrationSucceeded", "Migration completed")
+}
+
+func ended(m *migrationv1.StorageVersionMigration, kind migrationv1.MigrationConditionType) bool {
+	return meta.IsStatusConditionTrue(m.Status.Conditions, string(kind))
+}
+
+func set(m *migrationv1.StorageVersionMigration, kind migrationv1.MigrationConditionType, reason, message string) {
+	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: string(kind), Status: metav1.ConditionTrue, Reason: reason, Message: message})
+}
+
+// end writes the result of a migration.
+func (c *Controller) end(ctx context.Context, m *migrationv1.StorageVersionMigration, kind migrationv1.MigrationConditionType, reason, message string) error {
+	set(m, kind, reason, message)
+	_, err := c.client.StoragemigrationV1().StorageVersionMigrations().UpdateStatus(ctx, m, metav1.UpdateOptions{FieldManager: "storage-version-migrator-controller"})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// migrate stores the stale objects of a resource again. It returns how many objects the resource
+// has.
+func (c *Controller) migrate(ctx context.Context, res *resource.Resource) (total int, err error) {
+	for obj := range c.cfg.Store.Snapshot().Scan(res.Prefix(), "", store.Key{}) {
+		if ctx.Err() != nil {
+			return total, ctx.Err()
+		}
+		total++
+		if err := c.migrateObject(ctx, res, obj); err != nil {
+			return total, fmt.Errorf("%s/%s: %w", obj.Key.Namespace, obj.Key.Name, err)
+		}
+	}
+	return total, nil
+}
+
+func (c *Controller) migrateObject(ctx context.Context, res *resource.Resource, obj *store.Object) error {
+	verbatim, can := res.Codec.(resource.Verbatim)
+	if !c.cfg.Store.Follows() && (!can || verbatim.Verbatim(obj)) {
+		return nil
+	}
+	hub, err := res.Codec.Load(obj.Data)
+	if err != nil {
+		return err
+	}
+	data, err := res.Codec.Store(hub)
+	if err != nil {
+		return err
+	}
+	_, err = c.cfg.Store.Commit(ctx, store.Op{Key: obj.Key, Data: data, Expect: obj.Revision})
+	var conflict *store.ConflictError
+	if errors.As(err, &conflict) { // written or deleted in the meantime: nothing stale is left
+		return nil
+	}
+	return err
+}

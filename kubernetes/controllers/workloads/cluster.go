@@ -1,0 +1,72 @@
+package workloads
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/kubernetes/pkg/controller/nodelifecycle"
+	"k8s.io/kubernetes/pkg/controller/podgc"
+	"k8s.io/kubernetes/pkg/controller/tainteviction"
+	"k8s.io/kubernetes/pkg/controller/volume/ephemeral"
+	"k8s.io/kubernetes/pkg/controller/volume/persistentvolume"
+)
+
+// kube-controller-manager's defaults.
+const (
+	binderResync       = 15 * time.Second
+	nodeMonitorPeriod  = 5 * time.Second
+	nodeStartupGrace   = time.Minute
+	nodeMonitorGrace   = 50 * time.Second
+	evictionsPerSecond = 0.1
+	fewerEvictions     = 0.01 // per second, in zones with many unhealthy nodes
+	largeCluster       = 50
+	unhealthyZone      = 0.55
+	terminatedPods     = 12500
+	taintEvictionName  = "taint-eviction-controller"
+)
+
+// volumeBinder returns the controller that binds claims to volumes and reclaims volumes. It has no
+// in-tree plugins: a provisioner, such as the simulated one, creates and deletes volumes.
+func volumeBinder(ctx context.Context, read *informers) (controller, error) {
+	binder, err := persistentvolume.NewController(ctx, persistentvolume.ControllerParameters{
+		KubeClient: read.client, SyncPeriod: binderResync, EnableDynamicProvisioning: true,
+		VolumeInformer: read.volumes(), ClaimInformer: read.claims(), ClassInformer: read.storageClasses(),
+		PodInformer: read.pods(), NodeInformer: read.nodes(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return single(binder.Run), nil
+}
+
+// ephemeralVolumes returns the controller that creates the claims of pods' ephemeral volumes.
+func ephemeralVolumes(ctx context.Context, read *informers) (controller, error) {
+	return ephemeral.NewController(ctx, read.client, read.pods(), read.claims())
+}
+
+// nodeLifecycle returns the controller that watches the heartbeats of nodes. It starts with the
+// first Lease of a node: on a plane whose nodes send no heartbeats, it would call all of them
+// unreachable. It polls ten times a second.
+func nodeLifecycle(ctx context.Context, read *informers) (controller, error) {
+	nodes, err := nodelifecycle.NewNodeLifecycleController(ctx, read.leases(), read.pods(), read.nodes(), read.daemonSets(), read.client,
+		nodeMonitorPeriod, nodeStartupGrace, nodeMonitorGrace, evictionsPerSecond, fewerEvictions, largeCluster, unhealthyZone)
+	if err != nil {
+		return nil, err
+	}
+	return single(nodes.Run), nil
+}
+
+// taintEviction returns the controller that evicts pods from nodes with NoExecute taints.
+func taintEviction(ctx context.Context, read *informers) (controller, error) {
+	evictions, err := tainteviction.New(ctx, read.client, read.pods(), read.nodes(), taintEvictionName)
+	if err != nil {
+		return nil, err
+	}
+	return single(evictions.Run), nil
+}
+
+// podCollector returns the controller that deletes the pods of deleted nodes, and the oldest of too
+// many terminated pods.
+func podCollector(ctx context.Context, read *informers) (controller, error) {
+	return single(podgc.NewPodGC(ctx, read.client, read.pods(), read.nodes(), terminatedPods).Run), nil
+}

@@ -1,0 +1,168 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
+)
+
+// Endpoints configures the endpoints of the Service "kubernetes", which point at the servers.
+type Endpoints struct {
+	// Address is where clients reach this server; the zero value publishes none. Endpoints must not
+	// contain loopback addresses.
+	Address netip.AddrPort
+	// Servers is how many servers write to the same endpoints without leases; 0 means that the
+	// servers of a shared store find each other through leases.
+	Servers int
+}
+
+const (
+	// endpointsEvery is how often a server renews its lease and checks the endpoints, as in
+	// kube-apiserver.
+	endpointsEvery = 10 * time.Second
+	// endpointsLife is how long a server that does not renew its lease is in the endpoints.
+	endpointsLife = 15 * time.Second
+	// endpointsLabel selects the leases of servers in kube-system; its value is the address.
+	endpointsLabel = "kelson.dev/server-address"
+)
+
+// endpointsTimeout bounds each request for the endpoints, so that a store that does not answer
+// cannot keep a server from ending.
+const endpointsTimeout = 5 * time.Second
+
+// startEndpoints runs maintainEndpoints until ctx ends or leaveEndpoints is called, which returns
+// when the server's address is removed: clients must not be sent to a server that refuses them.
+func (p *ControlPlane) startEndpoints(ctx context.Context, cfg Endpoints) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	p.leaveEndpoints = func() {
+		cancel()
+		<-ended
+	}
+	p.goRun(ctx, "endpoints", func(ctx context.Context) error {
+		defer close(ended)
+		return p.maintainEndpoints(ctx, cfg)
+	})
+}
+
+// withoutRetry is a transport whose clients do not repeat refused requests: client-go would repeat
+// those that a server refuses at its end ten times, a second apart.
+type withoutRetry struct{ http.RoundTripper }
+
+func (t withoutRetry) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.RoundTripper.RoundTrip(r)
+	if err == nil {
+		resp.Header.Del("Retry-After")
+	}
+	return resp, err
+}
+
+// maintainEndpoints keeps the address of this server in the endpoints of the Service "kubernetes"
+// until ctx ends, and then removes it. Kubernetes' own reconcilers do the work.
+func (p *ControlPlane) maintainEndpoints(ctx context.Context, cfg Endpoints) error {
+	config := p.RESTConfig()
+	config.Transport, config.Timeout = withoutRetry{config.Transport}, endpointsTimeout
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("create the client of endpoints: %w", err)
+	}
+	adapter := reconcilers.NewEndpointsAdapter(client.CoreV1(), client.DiscoveryV1())
+	reconciler := reconcilers.NewMasterCountEndpointReconciler(max(cfg.Servers, 1), adapter)
+	if p.store.Follows() && cfg.Servers == 0 {
+		reconciler = reconcilers.NewLeaseEndpointReconciler(adapter, &serverLeases{client: client.CoordinationV1().Leases(metav1.NamespaceSystem)})
+	}
+	ip := net.IP(cfg.Address.Addr().AsSlice())
+	if err := reconciler.ValidateIP(ip); err != nil {
+		return fmt.Errorf("endpoints of the Service kubernetes: %w", err)
+	}
+	ports := []corev1.EndpointPort{{Name: "https", Port: int32(cfg.Address.Port()), Protocol: corev1.ProtocolTCP}}
+	for ctx.Err() == nil {
+		revision := p.store.Snapshot().Revision()
+		if err := reconciler.ReconcileEndpoints("kubernetes", ip, ports, true); err != nil && ctx.Err() == nil {
+			p.log.Warn("write the endpoints of the Service kubernetes", "err", err)
+		} else if !p.store.Follows() {
+			// No other server writes them, so they are right until a client changes them.
+			_ = p.store.Await(ctx, max(revision, p.store.Changed("endpoints", endpointSlices)), "endpoints", endpointSlices)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(endpointsEvery):
+		}
+	}
+	reconciler.StopReconciling()
+	if err := reconciler.RemoveEndpoints("kubernetes", ip, ports); err != nil {
+		p.log.Warn("remove this server from the endpoints of the Service kubernetes", "err", err)
+	}
+	return nil
+}
+
+const endpointSlices = "endpointslices.discovery.k8s.io"
+
+// serverLeases keeps the addresses of live servers in Leases of kube-system. It implements
+// reconcilers.Leases.
+type serverLeases struct{ client coordination.LeaseInterface }
+
+func leaseOf(ip string) string { return "kelson-server-" + strings.ReplaceAll(ip, ":", "-") }
+
+func (l *serverLeases) ListLeases() ([]string, error) {
+	list, err := l.client.List(context.Background(), metav1.ListOptions{LabelSelector: endpointsLabel})
+	if err != nil {
+		return nil, err
+	}
+	var live []string
+	for i := range list.Items {
+		lease := &list.Items[i]
+		if lease.Spec.RenewTime == nil || lease.Spec.HolderIdentity == nil {
+			continue
+		}
+		if time.Since(lease.Spec.RenewTime.Time) < endpointsLife {
+			live = append(live, *lease.Spec.HolderIdentity)
+		} else if err := l.remove(lease.Name); err != nil {
+			return nil, err
+		}
+	}
+	return live, nil
+}
+
+func (l *serverLeases) UpdateLease(ip string) error {
+	now, seconds := metav1.NowMicro(), int32(endpointsLife/time.Second)
+	spec := coordinationv1.LeaseSpec{HolderIdentity: &ip, RenewTime: &now, LeaseDurationSeconds: &seconds}
+	lease, err := l.client.Get(context.Background(), leaseOf(ip), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = l.client.Create(context.Background(), &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Name: leaseOf(ip), Labels: map[string]string{endpointsLabel: strings.ReplaceAll(ip, ":", "-")}}, Spec: spec,
+		}, metav1.CreateOptions{})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	lease.Spec = spec
+	_, err = l.client.Update(context.Background(), lease, metav1.UpdateOptions{})
+	return err
+}
+
+func (l *serverLeases) RemoveLease(ip string) error { return l.remove(leaseOf(ip)) }
+
+func (l *serverLeases) remove(name string) error {
+	err := l.client.Delete(context.Background(), name, metav1.DeleteOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// Destroy has nothing to release.
+func (l *serverLeases) Destroy() {}

@@ -1,0 +1,99 @@
+package controlplane
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+func addressesOf(t *testing.T, plane *ControlPlane) (endpoints, slice []string) {
+	t.Helper()
+	client := kubernetes.NewForConfigOrDie(plane.RESTConfig())
+	if e, err := client.CoreV1().Endpoints("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}); err == nil { //nolint:staticcheck
+		for _, s := range e.Subsets {
+			for _, a := range s.Addresses {
+				endpoints = append(endpoints, a.IP)
+			}
+		}
+	}
+	if s, err := client.DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}); err == nil {
+		for _, e := range s.Endpoints {
+			slice = append(slice, e.Addresses...)
+		}
+	}
+	return endpoints, slice
+}
+
+// The Service "kubernetes" has the address of the server, also after someone changed it. // API-15
+func TestEndpointsOfKubernetes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plane, err := Start(context.Background(), Config{Endpoints: Endpoints{Address: netip.MustParseAddrPort("192.0.2.7:6443")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer plane.Stop()
+		time.Sleep(time.Second)
+		want := []string{"192.0.2.7"}
+		if endpoints, slice := addressesOf(t, plane); !slices.Equal(endpoints, want) || !slices.Equal(slice, want) {
+			t.Fatalf("endpoints %v, slice %v", endpoints, slice)
+		}
+		client := kubernetes.NewForConfigOrDie(plane.RESTConfig())
+		service, err := client.DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+		if err != nil || service.Labels[discoveryv1.LabelServiceName] != "kubernetes" || *service.Ports[0].Port != 6443 {
+			t.Errorf("%v %+v", err, service)
+		}
+		wrong := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}}                                      //nolint:staticcheck
+		if _, err := client.CoreV1().Endpoints("default").Update(t.Context(), wrong, metav1.UpdateOptions{}); err != nil { //nolint:staticcheck
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		if endpoints, slice := addressesOf(t, plane); !slices.Equal(endpoints, want) || !slices.Equal(slice, want) {
+			t.Errorf("restored: endpoints %v, slice %v", endpoints, slice)
+		}
+	})
+}
+
+// A server whose lease is not renewed is not among the live servers. // API-15
+func TestServerLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plane, err := Start(context.Background(), Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer plane.Stop()
+		leases := &serverLeases{client: kubernetes.NewForConfigOrDie(plane.RESTConfig()).CoordinationV1().Leases("kube-system")}
+		live := func(want ...string) {
+			t.Helper()
+			got, err := leases.ListLeases()
+			slices.Sort(got)
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("live %v, want %v: %v", got, want, err)
+			}
+		}
+		renew := func(ips ...string) {
+			for _, ip := range ips {
+				if err := leases.UpdateLease(ip); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		renew("192.0.2.1", "2001:db8::1")
+		live("192.0.2.1", "2001:db8::1")
+		time.Sleep(10 * time.Second)
+		renew("192.0.2.1")
+		time.Sleep(10 * time.Second)
+		live("192.0.2.1")
+		if err := leases.RemoveLease("192.0.2.1"); err != nil {
+			t.Fatal(err)
+		}
+		live()
+	})
+}

@@ -1,0 +1,63 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"k8s.io/client-go/kubernetes"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/kubernetes/pkg/scheduler"
+
+	"kelson.dev/apiserver/resource"
+)
+
+// build creates upstream's scheduler, which runs parts of itself until ctx ends, and its informers,
+// which the caller must start.
+func build(ctx context.Context, cfg Config) (*scheduler.Scheduler, *factory, error) {
+	config := rest.CopyConfig(cfg.REST)
+	config.ContentType, config.AcceptContentTypes = resource.MediaProtobuf, resource.MediaProtobuf+","+resource.MediaJSON
+	config.UserAgent = "kelson-scheduler"
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("create client: %w", err)
+	}
+	informers := &factory{SharedInformerFactory: scheduler.NewInformerFactory(client, 0, nil)}
+	informers.withoutUnserved(cfg)
+	broadcaster := events.NewBroadcaster(&sink{events.EventSinkImpl{Interface: client.EventsV1()}})
+	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+		return nil, nil, fmt.Errorf("record events: %w", err)
+	}
+	context.AfterFunc(ctx, broadcaster.Shutdown)
+	recorders := func(name string) events.EventRecorderLogger {
+		return broadcaster.NewRecorder(clientscheme.Scheme, name)
+	}
+	c := cfg.Settings.config
+	sched, err := scheduler.New(ctx, client, informers, nil, recorders,
+		scheduler.WithComponentConfigVersion(c.APIVersion),
+		scheduler.WithKubeConfig(config),
+		scheduler.WithProfiles(c.DeepCopy().Profiles...), // New completes them in place
+		scheduler.WithPercentageOfNodesToScore(c.PercentageOfNodesToScore),
+		scheduler.WithPodInitialBackoffSeconds(c.PodInitialBackoffSeconds),
+		scheduler.WithPodMaxBackoffSeconds(c.PodMaxBackoffSeconds),
+		scheduler.WithExtenders(c.Extenders...),
+		scheduler.WithParallelism(c.Parallelism),
+	)
+	if err != nil {
+		return nil, nil, err
+	}
+	return sched, informers, nil
+}
+
+// The first call of signal.Notify in a process starts a goroutine that never ends. Upstream's
+// scheduler calls it for its cache debugger; if that happened first in a testing/synctest bubble,
+// the bubble could not end. So the goroutine is started here, and the signal keeps its default
+// action.
+func init() {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, os.Interrupt)
+	signal.Stop(c)
+}

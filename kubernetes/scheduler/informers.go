@@ -1,0 +1,114 @@
+package scheduler
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/core"
+	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/informers/resource"
+	"k8s.io/client-go/informers/scheduling"
+	"k8s.io/client-go/informers/storage"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// factory is an informer factory that records which handlers are added to its informers, so that
+// wait needs no polling: Scheduler.WaitForHandlersSync checks only ten times a second.
+type factory struct {
+	informers.SharedInformerFactory
+
+	mu    sync.Mutex
+	added []cache.DoneChecker
+}
+
+func (f *factory) Core() core.Interface         { return core.New(f, metav1.NamespaceAll, nil) }
+func (f *factory) Storage() storage.Interface   { return storage.New(f, metav1.NamespaceAll, nil) }
+func (f *factory) Resource() resource.Interface { return resource.New(f, metav1.NamespaceAll, nil) }
+func (f *factory) Scheduling() scheduling.Interface {
+	return scheduling.New(f, metav1.NamespaceAll, nil)
+}
+
+// InformerFor returns the shared informer of a type.
+func (f *factory) InformerFor(obj runtime.Object, create internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	return recorded{f.SharedInformerFactory.InformerFor(obj, create), f}
+}
+
+// wait waits until the informers have their first lists and all handlers have received them. It
+// returns false if ctx ends first.
+func (f *factory) wait(ctx context.Context) bool {
+	f.WaitForCacheSyncWithContext(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return cache.WaitFor(ctx, "", f.added...)
+}
+
+// recorded is an informer that records its handlers in the factory.
+type recorded struct {
+	cache.SharedIndexInformer
+	factory *factory
+}
+
+func (r recorded) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return r.factory.record(r.SharedIndexInformer.AddEventHandler(h))
+}
+
+func (r recorded) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	return r.factory.record(r.SharedIndexInformer.AddEventHandlerWithResyncPeriod(h, resync))
+}
+
+func (r recorded) AddEventHandlerWithOptions(h cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+	return r.factory.record(r.SharedIndexInformer.AddEventHandlerWithOptions(h, options))
+}
+
+func (f *factory) record(registration cache.ResourceEventHandlerRegistration, err error) (cache.ResourceEventHandlerRegistration, error) {
+	if err == nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.added = append(f.added, registration.HasSyncedChecker())
+	}
+	return registration, err
+}
+
+// withoutUnserved gives the factory informers that stay empty for the resources that the API server
+// does not serve: the others would never sync, and the scheduler would never start.
+func (f *factory) withoutUnserved(cfg Config) {
+	devices := resourcev1.SchemeGroupVersion
+	for name, kind := range map[schema.GroupVersionResource]struct{ object, list runtime.Object }{
+		devices.WithResource("resourceclaims"):                                   {&resourcev1.ResourceClaim{}, &resourcev1.ResourceClaimList{}},
+		devices.WithResource("resourceslices"):                                   {&resourcev1.ResourceSlice{}, &resourcev1.ResourceSliceList{}},
+		devices.WithResource("deviceclasses"):                                    {&resourcev1.DeviceClass{}, &resourcev1.DeviceClassList{}},
+		devices.WithResource("devicetaintrules"):                                 {&resourcev1.DeviceTaintRule{}, &resourcev1.DeviceTaintRuleList{}},
+		schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups"):           {&schedulingv1beta1.PodGroup{}, &schedulingv1beta1.PodGroupList{}},
+		schedulingv1alpha3.SchemeGroupVersion.WithResource("compositepodgroups"): {&schedulingv1alpha3.CompositePodGroup{}, &schedulingv1alpha3.CompositePodGroupList{}},
+	} {
+		if cfg.Serves(name) {
+			continue
+		}
+		f.InformerFor(kind.object, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
+			return cache.NewSharedIndexInformer(empty{kind.list}, kind.object, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+		})
+	}
+}
+
+// empty lists no objects, and its watches have no events.
+type empty struct{ list runtime.Object }
+
+func (e empty) List(metav1.ListOptions) (runtime.Object, error) {
+	list := e.list.DeepCopyObject()
+	list.(metav1.ListInterface).SetResourceVersion("1")
+	return list, nil
+}
+func (e empty) Watch(metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil }
+
+// IsWatchListSemanticsUnSupported makes reflectors call List before Watch.
+func (e empty) IsWatchListSemanticsUnSupported() bool { return true }

@@ -1,0 +1,207 @@
+package explore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"testing"
+	"time"
+)
+
+// Options says how long to explore.
+type Options struct {
+	// For bounds the time; 0 means ten seconds.
+	For time.Duration
+	// OneFault ends the exploration when every plan of one fault was tried.
+	OneFault bool
+	// Seed selects the random plans.
+	Seed uint64
+	// Progress, if not nil, is called after each plan.
+	Progress func(Report)
+}
+
+// Report is the result of an exploration.
+type Report struct {
+	// Plans is how many plans were run, and OneFault how many plans of one fault there are. Skipped
+	// is how many of them were not run, because a run with the same state at the same moment was.
+	Plans, OneFault, Skipped int
+	// States is how many different states of the control plane occurred.
+	States int
+	// Points is how many writes and events the run without faults has.
+	Points int
+	Took   time.Duration
+	Alarms []Alarm
+}
+
+// Summary says what was explored.
+func (r Report) Summary() string {
+	return fmt.Sprintf("explored %d plans in %v (%.0f a minute): %d points, %d plans of one fault, %d of them equal to others; %d states, %d alarms",
+		r.Plans, r.Took.Round(time.Millisecond), float64(r.Plans)/r.Took.Minutes(), r.Points, r.OneFault, r.Skipped, r.States, len(r.Alarms))
+}
+
+// Explore explores a scenario. It must not be called in a testing/synctest bubble. The error says
+// why the scenario cannot be explored.
+func Explore(t *testing.T, s Scenario, o Options) (Report, error) {
+	t.Helper()
+	begin := time.Now()
+	e := newExplorer(t, s)
+	reference, err := e.reference()
+	if err != nil {
+		return Report{}, err
+	}
+	c := &campaign{explorer: e, reference: reference, begin: begin, end: begin.Add(o.For), options: o,
+		states: map[[32]byte]bool{}, signatures: map[string]bool{}, random: rand.New(rand.NewPCG(o.Seed, 1))}
+	if o.For == 0 {
+		c.end = begin.Add(defaultFor)
+	}
+	c.report.Points = len(reference.points)
+	c.explore()
+	c.report.Took = time.Since(begin)
+	return c.report, nil
+}
+
+// campaign is one exploration.
+type campaign struct {
+	*explorer
+	reference  *result
+	begin, end time.Time
+	options    Options
+	states     map[[32]byte]bool
+	signatures map[string]bool // of the alarms that were reported
+	random     *rand.Rand
+	report     Report
+}
+
+func (c *campaign) explore() {
+	plans, skipped := singles(c.reference, len(c.scenario.Inputs))
+	c.report.OneFault, c.report.Skipped = len(plans)+skipped, skipped
+	var fruitful []Plan // they led to new states
+	for _, plan := range plans {
+		if time.Now().After(c.end) {
+			return
+		}
+		if c.try(plan) {
+			fruitful = append(fruitful, plan)
+		}
+	}
+	if c.options.OneFault || len(plans) == 0 {
+		return
+	}
+	for time.Now().Before(c.end) {
+		plan := c.mutate(plans, fruitful)
+		if c.try(plan) && len(plan) < maxFaults {
+			fruitful = append(fruitful, plan)
+		}
+	}
+}
+
+// maxFaults bounds the faults of a plan.
+const maxFaults = 4
+
+// mutate makes a plan of several faults: one that led to new states, with one more fault, which may
+// be a random order.
+func (c *campaign) mutate(plans, fruitful []Plan) Plan {
+	if len(fruitful) == 0 {
+		fruitful = plans
+	}
+	plan := append(Plan(nil), fruitful[c.random.IntN(len(fruitful))]...)
+	if c.random.IntN(4) == 0 {
+		return append(plan, Fault{Kind: Order, Seed: c.random.Uint64N(1 << 20)})
+	}
+	return append(plan, plans[c.random.IntN(len(plans))]...)
+}
+
+// try runs a plan, and reports whether it led to a state that no earlier plan had.
+func (c *campaign) try(plan Plan) bool {
+	r := c.run(plan)
+	c.report.Plans++
+	news := false
+	for state := range r.states {
+		if !c.states[state] {
+			c.states[state], news = true, true
+		}
+	}
+	c.report.States = len(c.states)
+	if alarms := c.alarms(r, c.reference); len(alarms) > 0 && r.failed == nil {
+		c.found(alarms[0], plan, r)
+	}
+	if c.options.Progress != nil {
+		c.report.Took = time.Since(c.begin)
+		c.options.Progress(c.report)
+	}
+	return news && r.failed == nil
+}
+
+// found shrinks the plan of an alarm, and reports it unless an equal one is known.
+func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
+	if c.signatures[alarm.signature()] {
+		return
+	}
+	alarm.Plan, alarm.Steps = plan, r.steps
+	for i := 0; i < len(plan) && len(plan) > 1; {
+		fewer := append(append(Plan(nil), plan[:i]...), plan[i+1:]...)
+		again := c.run(fewer)
+		alarms := c.alarms(again, c.reference)
+		if again.failed != nil || len(alarms) == 0 {
+			i++ // this fault is needed
+			continue
+		}
+		plan, alarm = fewer, alarms[0]
+		alarm.Plan, alarm.Steps = fewer, again.steps
+	}
+	if c.signatures[alarm.signature()] {
+		return
+	}
+	c.signatures[alarm.signature()] = true
+	c.report.Alarms = append(c.report.Alarms, alarm)
+}
+
+var numbers = regexp.MustCompile(`\d+`)
+
+// signature is equal for alarms that are probably the same bug.
+func (a Alarm) signature() string {
+	return a.Oracle + " " + a.What + " " + numbers.ReplaceAllString(a.Detail, "#")
+}
+
+// singles returns the plans of one fault at the points of the run without faults. It skips kills at
+// moments at which the state of the control plane is the same as at an earlier one: the memory of
+// the process is lost, so what follows is the same.
+func singles(reference *result, inputs int) (plans []Plan, skipped int) {
+	type moment struct {
+		state  [32]byte
+		inputs int
+	}
+	killed := map[moment]bool{}
+	for _, v := range reference.points {
+		kinds := onWrites
+		if v.isEvent() {
+			kinds = onEvents
+		}
+		for _, kind := range kinds {
+			var at moment
+			switch kind {
+			case KillBefore:
+				at = moment{v.before, v.inputs}
+			case KillAfter:
+				at = moment{v.after, v.inputs}
+			case HoldInput:
+				if v.inputs >= inputs {
+					continue // there is no next input
+				}
+			case Conflict:
+				if v.Verb != "update" {
+					continue // has no precondition that another write could break
+				}
+			}
+			if at != (moment{}) {
+				if killed[at] {
+					skipped++
+					continue
+				}
+				killed[at] = true
+			}
+			plans = append(plans, Plan{{Kind: kind, At: v.Point}})
+		}
+	}
+	return plans, skipped
+}

@@ -1,0 +1,131 @@
+package explore
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Alarm is a violation that a run has shown.
+type Alarm struct {
+	// Oracle is its number in docs/guides/testing.md, such as O1; What is its name.
+	Oracle, What string
+	// Detail says what happened, with the objects and fields.
+	Detail string
+	// Plan is the shortest plan known to cause it.
+	Plan Plan
+	// Steps are the requests, events and faults of the run.
+	Steps []string
+
+	fatal bool // the trial cannot continue
+}
+
+func (a Alarm) String() string {
+	return fmt.Sprintf("%s (%s): %s", a.What, a.Oracle, a.Detail)
+}
+
+// alarm adds an alarm to the trial's result.
+func (t *trial) alarm(oracle, what, detail string) {
+	t.log("ALARM " + what + ": " + detail)
+	t.result.alarms = append(t.result.alarms, Alarm{Oracle: oracle, What: what, Detail: detail})
+}
+
+// check applies the oracles of every version: the invariants (O10), and that a status never claims
+// to have observed a later generation than exists (O11).
+func (t *trial) check(change Change) error {
+	for _, invariant := range t.scenario.Invariants {
+		if err := invariant.Check(View{t}, change); err != nil {
+			t.alarm("O10", invariant.Name, err.Error())
+		}
+	}
+	observed, ok, _ := unstructured.NestedInt64(change.Object.Object, "status", "observedGeneration")
+	if generation := change.Object.GetGeneration(); ok && generation > 0 && observed > generation {
+		t.alarm("O11", "observedGeneration is ahead", fmt.Sprintf("%s %s has status.observedGeneration %d and generation %d",
+			change.Object.GetKind(), generic(metaOf(change.Object)), observed, generation))
+	}
+	return nil
+}
+
+// View is the state of the control plane after a change.
+type View struct{ trial *trial }
+
+// List returns the objects of a kind that were created or changed in the run, in the order of
+// their names. Don't change them.
+func (v View) List(kind string) []*unstructured.Unstructured {
+	var of []*unstructured.Unstructured
+	for _, obj := range sorted(v.trial.history) {
+		if obj != nil && obj.GetKind() == kind {
+			of = append(of, obj)
+		}
+	}
+	return of
+}
+
+func sorted(h *history) iter.Seq2[string, *unstructured.Unstructured] {
+	return func(yield func(string, *unstructured.Unstructured) bool) {
+		for _, key := range slices.SortedFunc(maps.Keys(h.now), compareKeys) {
+			if !yield(key.Resource, h.now[key]) {
+				return
+			}
+		}
+	}
+}
+
+// compare applies the oracles that compare a run with the one without faults: its end state (O1),
+// how often it has created and deleted objects (O2), and what is left at the end (O9).
+func compare(r, reference *result, ignore []string) []Alarm {
+	var alarms []Alarm
+	add := func(oracle, what string, lines []string) {
+		if len(lines) > 0 {
+			alarms = append(alarms, Alarm{Oracle: oracle, What: what, Detail: strings.Join(lines, "\n")})
+		}
+	}
+	add("O1", "another end state", without(ignore, r.end.Diff(reference.end)))
+	var counts []string
+	count := func(verb string, have, want map[string]int) {
+		for _, id := range slices.Sorted(maps.Keys(r.own)) {
+			if have[id] > want[id] {
+				counts = append(counts, fmt.Sprintf("%s is %s %s, without faults %s", id, verb, times(have[id]), times(want[id])))
+			}
+		}
+	}
+	count("created", r.creates, reference.creates)
+	count("deleted", r.deletes, reference.deletes)
+	add("O2", "done more often", counts)
+	add("O9", "left behind", without(ignore, r.left.Diff(reference.left)))
+	slices.SortStableFunc(alarms, func(a, b Alarm) int { return cmp.Compare(rank[a.Oracle], rank[b.Oracle]) })
+	return alarms
+}
+
+// rank orders alarms of one run: what explains most comes first.
+var rank = map[string]int{"O2": 1, "O1": 2, "O9": 3}
+
+func times(n int) string {
+	switch n {
+	case 0:
+		return "never"
+	case 1:
+		return "once"
+	case 2:
+		return "twice"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// without drops the differences in ignored fields.
+func without(ignore, lines []string) []string {
+	return slices.DeleteFunc(lines, func(line string) bool {
+		for _, field := range ignore {
+			resource, path, ok := strings.Cut(field, ".")
+			if ok && strings.HasPrefix(line, resource+" ") && strings.Contains(line, "."+path) {
+				return true
+			}
+		}
+		return false
+	})
+}

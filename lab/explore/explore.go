@@ -1,0 +1,200 @@
+// Package explore searches for the faults of processes, networks and API servers that an operator
+// does not survive.
+//
+//	func TestExplore(t *testing.T) {
+//		explore.Run(t, explore.Scenario{
+//			Env:      []testenv.Option{testenv.CRDs("../config/crd"), testenv.Nodes(controlplane.NodeSimulated)},
+//			Operator: explore.Parts(controller.Parts()...),
+//			Inputs:   []explore.Input{explore.Create(sample())},
+//		})
+//	}
+//
+// Run first runs the operator without faults and records its writes and the events that it
+// receives. Then it runs the operator again and again, each time on a fork of the same control
+// plane, in virtual time, and with one fault at one of these points: the process is killed before
+// or after a write, a response is lost, a watch is late or is cut, and so on (see [Kind]). After
+// that come pairs of faults and random orders, until the time is over. A run is a sequence of
+// choices: every request, response and event waits until the explorer lets it pass, when everything
+// else is blocked. Equal plans give equal runs.
+//
+// The oracles compare a run with the one without faults: the objects at the end, how often the
+// operator created and deleted each object, and what is left after a user deleted the inputs. They
+// also report an operator that ends, panics, is never quiet, claims to have observed a generation
+// that does not exist, is refused by RBAC, or violates an invariant of the scenario.
+//
+// An alarm comes with the shortest plan that causes it. [Replay] runs that plan again.
+package explore
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kelson.dev/lab/testenv"
+)
+
+// PlanVariable is the environment variable that makes Run replay one plan, and ForVariable the one
+// that says for how long Run explores, as a Go duration.
+const (
+	PlanVariable = "KELSON_EXPLORE_PLAN"
+	ForVariable  = "KELSON_EXPLORE_FOR"
+)
+
+// defaultFor bounds how long Run and Explore explore.
+const defaultFor = 10 * time.Second
+
+// Run explores a scenario, and fails the test with each alarm that it finds. It tries every plan of
+// one fault, for at most ten seconds. With the environment variable KELSON_EXPLORE_FOR, such as
+// "2m", it explores that long, with several faults at a time and random orders.
+//
+// With the environment variable KELSON_EXPLORE_PLAN it replays that plan instead.
+func Run(t *testing.T, s Scenario) {
+	t.Helper()
+	if text := os.Getenv(PlanVariable); text != "" {
+		Replay(t, s, text)
+		return
+	}
+	options := Options{OneFault: true}
+	if text := os.Getenv(ForVariable); text != "" {
+		limit, err := time.ParseDuration(text)
+		if err != nil || limit <= 0 {
+			t.Fatalf("explore: %s=%q is not a positive duration such as 2m", ForVariable, text)
+		}
+		options = Options{For: limit}
+	}
+	report, err := Explore(t, s, options)
+	if err != nil {
+		t.Fatalf("explore: %v", err)
+	}
+	t.Log(report.Summary())
+	for _, alarm := range report.Alarms {
+		t.Errorf("%s", alarm.describe(t.Name()))
+	}
+}
+
+// Replay runs one plan, and fails the test if it raises an alarm. The text is what an alarm names.
+func Replay(t *testing.T, s Scenario, text string) {
+	t.Helper()
+	plan, err := ParsePlan(text)
+	if err != nil {
+		t.Fatalf("explore: %v", err)
+	}
+	e := newExplorer(t, s)
+	reference, err := e.reference()
+	if err != nil {
+		t.Fatalf("explore: %v", err)
+	}
+	r := e.run(plan)
+	switch alarms := e.alarms(r, reference); {
+	case r.failed != nil:
+		t.Fatalf("explore: %v", r.failed)
+	case len(r.unused) > 0:
+		t.Fatalf("explore: the run does not reach the point of: %s", r.unused)
+	case len(alarms) > 0:
+		alarm := alarms[0]
+		alarm.Plan, alarm.Steps = plan, r.steps
+		t.Errorf("%s", alarm.describe(t.Name()))
+	}
+	if testing.Verbose() {
+		t.Log(strings.Join(r.steps, "\n"))
+	}
+}
+
+// explorer runs the trials of one scenario, one after the other.
+type explorer struct {
+	t        *testing.T
+	scenario Scenario
+	base     *testenv.Env
+	trials   int
+}
+
+func newExplorer(t *testing.T, s Scenario) *explorer {
+	t.Helper()
+	if s.Operator == nil {
+		t.Fatal("explore: the scenario has no Operator")
+	}
+	e := &explorer{t: t, scenario: s}
+	// The bubbles of the runs fork the base, whose state stays after its own bubble has ended.
+	synctest.Test(t, func(t *testing.T) {
+		e.base = testenv.New(t, s.Env...)
+		e.base.Settle(t)
+		if s.Prepare != nil {
+			if err := s.Prepare(t.Context(), e.base.Client()); err != nil {
+				t.Fatalf("explore: prepare: %v", err)
+			}
+			e.base.Settle(t)
+		}
+	})
+	return e
+}
+
+// run runs one plan.
+func (e *explorer) run(plan Plan) *result {
+	e.trials++
+	var r result
+	synctest.Test(e.t, func(t *testing.T) {
+		trial := &trial{t: t, scenario: &e.scenario, env: e.base.Fork(t), plan: plan}
+		trial.run()
+		r = trial.result
+	})
+	return &r
+}
+
+// reference runs the scenario without faults, twice: what differs between equal runs says nothing
+// about faults.
+func (e *explorer) reference() (*result, error) {
+	first, second := e.run(nil), e.run(nil)
+	switch {
+	case first.failed != nil:
+		return nil, first.failed
+	case len(first.alarms) > 0:
+		return nil, fmt.Errorf("without any fault, the operator raises an alarm: %s\nlast steps:\n%s", first.alarms[0], tail(first.steps, 12))
+	}
+	if lines := second.end.Diff(first.end); len(lines) > 0 {
+		return nil, fmt.Errorf("two runs without faults end in different states, so faults cannot be judged; name the fields in Ignore, or make the operator deterministic:\n%s",
+			strings.Join(without(e.scenario.Ignore, lines), "\n"))
+	}
+	return first, nil
+}
+
+// alarms returns what is wrong with a run, the most telling first.
+func (e *explorer) alarms(r, reference *result) []Alarm {
+	if len(r.alarms) > 0 {
+		return r.alarms
+	}
+	return compare(r, reference, e.scenario.Ignore)
+}
+
+func tail(lines []string, n int) string {
+	if len(lines) > n {
+		lines = lines[len(lines)-n:]
+	}
+	return "  " + strings.Join(lines, "\n  ")
+}
+
+// describe is the text of an alarm in a test's output.
+func (a Alarm) describe(test string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (%s)\n%s\n", a.What, a.Oracle, indent(a.Detail))
+	fmt.Fprintf(&b, "faults: %s\n", a.Plan)
+	fmt.Fprintf(&b, "what happened:\n%s\n", tail(around(a.Steps), 24))
+	if test != "" {
+		fmt.Fprintf(&b, "replay: %s='%s' go test -v -run '^%s$'", PlanVariable, a.Plan, test)
+	}
+	return b.String()
+}
+
+func indent(text string) string { return "  " + strings.ReplaceAll(text, "\n", "\n  ") }
+
+// around leaves out the steps before the first fault, but for a few.
+func around(steps []string) []string {
+	for i, step := range steps {
+		if strings.HasPrefix(step, "FAULT") {
+			return steps[max(0, i-6):min(len(steps), i+18)]
+		}
+	}
+	return steps
+}

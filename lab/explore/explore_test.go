@@ -1,0 +1,120 @@
+package explore_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/lab/explore"
+	"kelson.dev/operator"
+	"kelson.dev/operator/client"
+)
+
+// twoSecrets creates two Secrets for each ConfigMap.
+type twoSecrets struct {
+	operator.Deps
+	checkBoth bool
+}
+
+func (r *twoSecrets) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operator.Result, error) {
+	if cm.Name == "kube-root-ca.crt" || cm.DeletionTimestamp != nil {
+		return operator.Result{}, nil
+	}
+	for i, suffix := range []string{"-key", "-cert"} {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name + suffix,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}}
+		if i == 0 || r.checkBoth {
+			err := r.Client.Get(ctx, client.KeyOf(secret), &corev1.Secret{})
+			switch {
+			case err == nil && r.checkBoth:
+				continue
+			case err == nil:
+				return operator.Result{}, nil // the bug: one check stands for both
+			case !apierrors.IsNotFound(err):
+				return operator.Result{}, err
+			}
+		}
+		if err := r.Client.Create(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
+			return operator.Result{}, err
+		}
+	}
+	return operator.Result{}, nil
+}
+
+func twoSecretsScenario(correct bool) explore.Scenario {
+	return explore.Scenario{
+		Operator: explore.Parts(operator.Name("secrets"), operator.For(func(d operator.Deps) *twoSecrets { return &twoSecrets{d, correct} }, operator.Owns[corev1.Secret]())),
+		Inputs:   []explore.Input{explore.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}})},
+	}
+}
+
+// LAB-03: a kill between two creates is found; the correct operator raises no alarm.
+func TestFindsTheMissingSecret(t *testing.T) {
+	for name, correct := range map[string]bool{"faulty": false, "correct": true} {
+		t.Run(name, func(t *testing.T) {
+			report, err := explore.Explore(t, twoSecretsScenario(correct), explore.Options{For: time.Minute, OneFault: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(report.Summary())
+			if correct {
+				for _, a := range report.Alarms {
+					t.Errorf("false alarm: %s\nfaults: %s", a, a.Plan)
+				}
+				return
+			}
+			if len(report.Alarms) == 0 {
+				t.Fatal("no alarm")
+			}
+			alarm := report.Alarms[0]
+			if want := "kill-after create secrets default/web-key #1"; alarm.Plan.String() != want || alarm.Oracle != "O1" || !strings.Contains(alarm.Detail, "secrets default/web-cert: is missing") {
+				t.Errorf("%s\nfaults: %s, want %s", alarm, alarm.Plan, want)
+			}
+		})
+	}
+}
+
+// LAB-03: equal plans give equal runs.
+func TestEqualPlansGiveEqualRuns(t *testing.T) {
+	for _, plan := range []string{
+		"no faults",
+		"kill-after create secrets default/web-key #1",
+		"lose-response create secrets default/web-cert #1; freeze added secrets default/web-key #1",
+		"order 7",
+	} {
+		digests := explore.Digests(t, twoSecretsScenario(true), plan, 20)
+		if len(digests) > 1 {
+			t.Errorf("%s: 20 runs, %d different ones", plan, len(digests))
+			for _, steps := range digests {
+				t.Log("a run:\n" + strings.Join(steps, "\n"))
+			}
+		}
+	}
+}
+
+// LAB-03: plans can be written and read, and wrong ones are refused.
+func TestParsePlan(t *testing.T) {
+	for _, text := range []string{
+		"no faults", "order 7", "kill-before update ats.cnat.programming-kubernetes.info/status default/at #2",
+		"cut modified pods default/web-* #1; hold-past-input delete namespaces x #3",
+	} {
+		if plan, err := explore.ParsePlan(text); err != nil || plan.String() != text {
+			t.Errorf("%q: %q, %v", text, plan, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"kill-after":                            "want KIND VERB RESOURCE OBJECT #N",
+		"order x":                               "the seed is not a number",
+		"cut create pods default/web #1":        `kind "cut" is not one of`,
+		"kill-after create pods default/web #0": "want KIND VERB RESOURCE OBJECT #N",
+	} {
+		if _, err := explore.ParsePlan(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}

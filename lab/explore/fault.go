@@ -1,0 +1,138 @@
+package explore
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Kind is what goes wrong. Each is something that a real API server, network or process can do.
+type Kind string
+
+const (
+	// KillBefore kills the operator's process just before a write reaches the server; KillAfter
+	// after the server has executed it and before the response arrives. The next process starts
+	// with empty memory.
+	KillBefore Kind = "kill-before"
+	KillAfter  Kind = "kill-after"
+	// KillStale is KillAfter, and the next process talks to a server whose cached reads (lists with
+	// resourceVersion=0, and the watches that follow them) still show the state before the write.
+	KillStale Kind = "kill-stale"
+	// Lose has the server execute a write and loses the response.
+	Lose Kind = "lose-response"
+	// Conflict, TooMany and Internal answer a write with 409, 429 or 500 without executing it.
+	Conflict Kind = "conflict"
+	TooMany  Kind = "too-many-requests"
+	Internal Kind = "internal-error"
+	// Hold delays a write until everything else is quiet. HoldInput delays it until the next input
+	// has been made and everything else is quiet again.
+	Hold      Kind = "hold"
+	HoldInput Kind = "hold-past-input"
+	// Freeze delays an event, and all later ones of its resource, until everything else is quiet;
+	// FreezeAll delays those of all resources.
+	Freeze    Kind = "freeze"
+	FreezeAll Kind = "freeze-all"
+	// Cut ends the watch before an event. The operator has to list again, and its list is served
+	// when everything else is quiet, so it never sees the states in between.
+	Cut Kind = "cut"
+	// Order runs the pending requests and events in a random order, by a seed.
+	Order Kind = "order"
+)
+
+// onWrites and onEvents are the kinds of faults at writes and at events of watches.
+var (
+	onWrites = []Kind{KillBefore, KillAfter, KillStale, Lose, Conflict, TooMany, Internal, Hold, HoldInput}
+	onEvents = []Kind{Freeze, FreezeAll, Cut}
+)
+
+// Point is a moment in a run: the n-th write or event of its kind.
+type Point struct {
+	// Verb is create, update, patch, apply, delete or deletecollection for requests, and added,
+	// modified or deleted for events.
+	Verb string
+	// Resource is the group resource, with a subresource after a slash.
+	Resource string
+	// Object is NAMESPACE/NAME, or NAME for cluster-scoped objects. A generated name ends in "*".
+	Object string
+	// N counts from 1.
+	N int
+}
+
+func (p Point) String() string {
+	return fmt.Sprintf("%s %s %s #%d", p.Verb, p.Resource, p.Object, p.N)
+}
+
+// isEvent reports whether the point is an event of a watch.
+func (p Point) isEvent() bool {
+	return p.Verb == "added" || p.Verb == "modified" || p.Verb == "deleted"
+}
+
+// Fault is one deviation from the run without faults.
+type Fault struct {
+	Kind Kind
+	At   Point  // not for Order
+	Seed uint64 // for Order
+}
+
+func (f Fault) String() string {
+	if f.Kind == Order {
+		return fmt.Sprintf("%s %d", Order, f.Seed)
+	}
+	return fmt.Sprintf("%s %s", f.Kind, f.At)
+}
+
+// Plan is the faults of one run. The empty plan is the run without faults.
+type Plan []Fault
+
+// String returns the plan in the form that ParsePlan reads.
+func (p Plan) String() string {
+	if len(p) == 0 {
+		return "no faults"
+	}
+	parts := make([]string, len(p))
+	for i, f := range p {
+		parts[i] = f.String()
+	}
+	return strings.Join(parts, "; ")
+}
+
+var faultForm = regexp.MustCompile(`^(\S+) (\S+) (\S+) (\S*) ?#([1-9]\d*)$`)
+
+// ParsePlan reads a plan, such as "kill-after create pods default/web #1; order 7".
+func ParsePlan(text string) (Plan, error) {
+	var plan Plan
+	if text = strings.TrimSpace(text); text == "" || text == "no faults" {
+		return nil, nil
+	}
+	for part := range strings.SplitSeq(text, ";") {
+		part = strings.TrimSpace(part)
+		if seed, ok := strings.CutPrefix(part, string(Order)+" "); ok {
+			n, err := strconv.ParseUint(seed, 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("fault %q: the seed is not a number", part)
+			}
+			plan = append(plan, Fault{Kind: Order, Seed: n})
+			continue
+		}
+		m := faultForm.FindStringSubmatch(part)
+		if m == nil {
+			return nil, fmt.Errorf("fault %q: want KIND VERB RESOURCE OBJECT #N, or order SEED", part)
+		}
+		n, err := strconv.Atoi(m[5])
+		if err != nil {
+			return nil, fmt.Errorf("fault %q: %w", part, err)
+		}
+		f := Fault{Kind: Kind(m[1]), At: Point{Verb: m[2], Resource: m[3], Object: m[4], N: n}}
+		kinds := onWrites
+		if f.At.isEvent() {
+			kinds = onEvents
+		}
+		if !slices.Contains(kinds, f.Kind) {
+			return nil, fmt.Errorf("fault %q: kind %q is not one of %v", part, f.Kind, kinds)
+		}
+		plan = append(plan, f)
+	}
+	return plan, nil
+}

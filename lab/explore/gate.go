@@ -1,0 +1,172 @@
+package explore
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+// phase is where a step stands on its way.
+type phase int
+
+const (
+	sending    phase = iota // a request before the server has it
+	responding              // a request that the server has executed
+	delivering              // an event of a watch
+)
+
+// step is a request or an event that waits until the explorer lets it pass. The explorer lets one
+// step pass at a time, when everything else is blocked; so a run is a sequence of choices.
+type step struct {
+	phase   phase
+	call    call
+	label   string
+	process *process
+	point   Point // zero if no fault can happen here
+	stream  *stream
+
+	round   int // in which it arrived
+	order   int // among the steps of its label and round
+	verdict chan verdict
+	held    bool // until unhold
+	until   int  // it stays held until so many inputs were made
+}
+
+// verdict is what becomes of a step.
+type verdict int
+
+const (
+	pass   verdict = iota
+	killed         // the process is dead
+	lost           // the response does not arrive
+	conflict
+	tooMany
+	internal
+	cut // the watch ends
+)
+
+// gate holds the steps that wait.
+type gate struct {
+	mu      sync.Mutex
+	waiting []*step
+	round   int
+	arrived chan struct{} // has an element after a step has arrived
+}
+
+func newGate() *gate { return &gate{arrived: make(chan struct{}, 1)} }
+
+// wait blocks until the explorer lets the step pass, or ctx ends.
+func (g *gate) wait(ctx context.Context, s *step) (verdict, error) {
+	s.verdict = make(chan verdict, 1)
+	g.mu.Lock()
+	if s.process.dead {
+		g.mu.Unlock()
+		return killed, nil
+	}
+	s.round = g.round
+	for _, other := range g.waiting {
+		if other.round == s.round && other.label == s.label {
+			s.order++
+		}
+	}
+	g.waiting = append(g.waiting, s)
+	g.mu.Unlock()
+	select {
+	case g.arrived <- struct{}{}:
+	default:
+	}
+	select {
+	case v := <-s.verdict:
+		return v, nil
+	case <-ctx.Done():
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.remove(s)
+		return 0, ctx.Err()
+	}
+}
+
+// remove takes a step out. The caller holds the lock.
+func (g *gate) remove(s *step) {
+	g.waiting = slices.DeleteFunc(g.waiting, func(o *step) bool { return o == s })
+}
+
+// settled returns the steps that wait, in their default order: oldest first, then by label. All
+// goroutines must be blocked.
+func (g *gate) settled(enabled func(*step) bool) []*step {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.round++
+	var all []*step
+	for _, s := range g.waiting {
+		if !s.held && enabled(s) {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(a, b *step) int {
+		return cmp.Or(cmp.Compare(a.round, b.round), cmp.Compare(a.label, b.label), cmp.Compare(a.phase, b.phase), cmp.Compare(a.order, b.order))
+	})
+	return all
+}
+
+// choose returns the step that comes next: the first, or a random one.
+func choose(steps []*step, random *rand.Rand) *step {
+	if random == nil {
+		return steps[0]
+	}
+	return steps[random.IntN(len(steps))]
+}
+
+// release lets a step continue.
+func (g *gate) release(s *step, v verdict) {
+	g.mu.Lock()
+	g.remove(s)
+	g.mu.Unlock()
+	s.verdict <- v
+}
+
+// kill lets all steps of a process fail, now and later.
+func (g *gate) kill(p *process) {
+	g.mu.Lock()
+	p.dead = true
+	var of []*step
+	for _, s := range g.waiting {
+		if s.process == p {
+			of = append(of, s)
+		}
+	}
+	for _, s := range of {
+		g.remove(s)
+	}
+	g.mu.Unlock()
+	for _, s := range of {
+		s.verdict <- killed
+	}
+}
+
+// unhold lets the held steps continue that may after so many inputs, or all if it is the last call.
+// It reports whether there was one.
+func (g *gate) unhold(inputs int, last bool) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	any := false
+	for _, s := range g.waiting {
+		if s.held && (last || s.until <= inputs) {
+			s.held, any = false, true
+		}
+	}
+	return any
+}
+
+// await waits until a step arrives, or d has passed.
+func (g *gate) await(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-g.arrived:
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,159 @@
+package explore
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/apiserver/store"
+)
+
+// history reads every version that a run writes, in order.
+type history struct {
+	cursor *store.Cursor
+	names  names
+
+	// nil: an object of the prepared state that was deleted
+	now     map[store.Key]*unstructured.Unstructured
+	hashes  map[store.Key][sha256.Size]byte
+	sum     [sha256.Size]byte // of the hashes: identifies the state
+	seen    map[[sha256.Size]byte]bool
+	creates map[string]int // by resource and object
+	deletes map[string]int
+	recent  []string // the last versions, for messages
+
+	// changes counts the versions but those of background resources.
+	changes int
+	// version is called with each version but those of background resources.
+	version func(Change) error
+}
+
+// Change is one version of an object.
+type Change struct {
+	// Type is ADDED, MODIFIED or DELETED.
+	Type string
+	// Object is the new version, or the last one of a deleted object. Don't change it.
+	Object *unstructured.Unstructured
+	// Previous is the version before; nil for a new object.
+	Previous *unstructured.Unstructured
+}
+
+func newHistory(s *store.Store) (*history, error) {
+	cursor, err := s.Watch("", s.Snapshot().Revision())
+	if err != nil {
+		return nil, err
+	}
+	return &history{cursor: cursor, names: names{uids: map[types.UID]string{}, generated: map[string]string{}},
+		now: map[store.Key]*unstructured.Unstructured{}, hashes: map[store.Key][sha256.Size]byte{}, seen: map[[sha256.Size]byte]bool{},
+		creates: map[string]int{}, deletes: map[string]int{}}, nil
+}
+
+// read takes in what was written since the last call.
+func (h *history) read() error {
+	for {
+		events, _, err := h.cursor.Next()
+		if err != nil || len(events) == 0 {
+			return err
+		}
+		for _, e := range events {
+			if err := h.take(e); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+var eventTypes = map[store.EventType]string{store.Added: "ADDED", store.Modified: "MODIFIED", store.Deleted: "DELETED"}
+
+func (h *history) take(e *store.Event) error {
+	key := e.Object.Key
+	if background.Has(key.Resource) {
+		return nil
+	}
+	obj, err := decode(e.Object)
+	if err != nil {
+		return err
+	}
+	h.names.learn(obj)
+	previous := h.now[key]
+	if previous == nil && e.Prev != nil {
+		if previous, err = decode(e.Prev); err != nil {
+			return err
+		}
+		h.names.learn(previous)
+	}
+	id := h.names.id(key)
+	h.changes++
+	h.note(eventTypes[e.Type] + " " + id)
+	var hash [sha256.Size]byte
+	switch e.Type {
+	case store.Added:
+		h.creates[id]++
+	case store.Deleted:
+		h.deletes[id]++
+	}
+	if e.Type == store.Deleted {
+		if _, own := h.now[key]; own && h.creates[id] > 0 {
+			delete(h.now, key)
+		} else {
+			h.now[key] = nil
+			hash = digest(id + " deleted")
+		}
+	} else {
+		h.now[key] = obj
+		hash = digest(map[string]any{"id": id, "content": h.names.normal(obj)})
+	}
+	old := h.hashes[key]
+	for i := range h.sum {
+		h.sum[i] ^= old[i] ^ hash[i]
+	}
+	h.hashes[key] = hash
+	h.seen[h.sum] = true
+	if h.version != nil {
+		return h.version(Change{Type: eventTypes[e.Type], Object: obj, Previous: previous})
+	}
+	return nil
+}
+
+// note remembers the last versions.
+func (h *history) note(line string) {
+	const kept = 8
+	if h.recent = append(h.recent, line); len(h.recent) > kept {
+		h.recent = h.recent[1:]
+	}
+}
+
+// id returns RESOURCE NAMESPACE/NAME, with a generated name as PREFIX*.
+func (n *names) id(key store.Key) string {
+	name := key.Name
+	if generated, ok := n.generated[name]; ok {
+		name = generated
+	}
+	return key.Resource + " " + qualified(key.Namespace, name)
+}
+
+// state returns the objects that the run has changed.
+func (h *history) state() State {
+	s := State{objects: map[string][]map[string]any{}}
+	for _, key := range slices.SortedFunc(maps.Keys(h.now), compareKeys) {
+		id := h.names.id(key)
+		content := map[string]any{"deleted": true}
+		if obj := h.now[key]; obj != nil {
+			content = h.names.normal(obj)
+		}
+		s.objects[id] = append(s.objects[id], content)
+	}
+	for _, same := range s.objects {
+		slices.SortFunc(same, func(a, b map[string]any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	}
+	return s
+}
+
+func compareKeys(a, b store.Key) int {
+	return strings.Compare(a.Resource+"/"+a.Namespace+"/"+a.Name, b.Resource+"/"+b.Namespace+"/"+b.Name)
+}

@@ -1,0 +1,168 @@
+package explore
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+var (
+	errKilled = errors.New("explore: the process was killed")
+	errLost   = errors.New("explore: connection reset by peer")
+)
+
+// process is one process of the operator, from its start until it is killed or the run ends. It is
+// the transport of that process's clients.
+type process struct {
+	trial  *trial
+	number int  // from 1
+	dead   bool // guarded by the gate
+
+	cancel context.CancelFunc
+	ended  chan struct{}
+	err    error // of the operator; valid after ended
+
+	// old, if not nil, serves the reads that may be older than the newest state.
+	old http.RoundTripper
+}
+
+// start runs the operator until the process is killed.
+func (t *trial) startProcess(old http.RoundTripper) {
+	ctx, cancel := context.WithCancel(context.Background())
+	t.processes++
+	p := &process{trial: t, number: t.processes, cancel: cancel, ended: make(chan struct{}), old: old}
+	t.process = p
+	t.all = append(t.all, p)
+	config := t.env.OperatorRESTConfig()
+	config = rest.CopyConfig(config)
+	inner := config.Transport
+	config.Transport = &transport{process: p, inner: inner}
+	go func() {
+		defer close(p.ended)
+		p.err = t.scenario.Operator(ctx, config)
+	}()
+}
+
+// kill ends the process: nothing that it sends from now on reaches the server.
+func (p *process) kill() {
+	p.trial.gate.kill(p)
+	p.cancel()
+}
+
+// transport passes the requests of a process to the server, through the gate.
+type transport struct {
+	process *process
+	inner   http.RoundTripper
+}
+
+// Steady tells the operator library that watches do not die unnoticed.
+func (t *transport) Steady() bool { return true }
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	p, ctx := t.process, r.Context()
+	r = r.Clone(ctx)
+	acceptJSON(r)
+	c, err := describe(r)
+	if err != nil {
+		return nil, err
+	}
+	if c.passThrough {
+		if p.trial.gate.isDead(p) {
+			return nil, errKilled
+		}
+		return t.inner.RoundTrip(r)
+	}
+	s := &step{phase: sending, call: c, label: c.label(), process: p}
+	if c.point() {
+		s.point = Point{Verb: c.verb, Resource: c.resource, Object: c.object}
+	}
+	v, err := p.trial.gate.wait(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	switch v {
+	case killed:
+		return nil, errKilled
+	case conflict, tooMany, internal:
+		return refusal(r, c, v), nil
+	case cut:
+		return refusal(r, c, cut), nil
+	}
+	inner := t.inner
+	if p.old != nil && c.list && !c.consistent {
+		inner = p.old
+	}
+	resp, err := inner.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if c.watch && resp.StatusCode == http.StatusOK {
+		resp.Body = newStream(ctx, p, c, resp.Body)
+		return resp, nil
+	}
+	// The whole response is read now: the server has finished when the next step is chosen.
+	body, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	p.trial.answered(s, resp.StatusCode, body)
+	v, err = p.trial.gate.wait(ctx, &step{phase: responding, call: c, label: s.label, process: p, point: s.point})
+	switch {
+	case err != nil:
+		return nil, err
+	case v == killed:
+		return nil, errKilled
+	case v == lost:
+		return nil, errLost
+	}
+	return resp, nil
+}
+
+// isDead reports whether a process was killed.
+func (g *gate) isDead(p *process) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return p.dead
+}
+
+// refusal is the response of a server that has not executed a request.
+func refusal(r *http.Request, c call, v verdict) *http.Response {
+	resource, name := c.resource, c.object
+	group := schema.ParseGroupResource(strings.SplitN(resource, "/", 2)[0])
+	var status *apierrors.StatusError
+	switch v {
+	case conflict:
+		status = apierrors.NewConflict(group, name, errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+	case tooMany:
+		status = apierrors.NewTooManyRequests("too many requests, please try again later", 1)
+	case cut:
+		status = apierrors.NewResourceExpired("too old resource version")
+	default:
+		status = apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
+	}
+	status.ErrStatus.APIVersion, status.ErrStatus.Kind = "v1", "Status"
+	body, err := json.Marshal(status.ErrStatus)
+	if err != nil {
+		panic(fmt.Sprintf("explore: encode a Status: %v", err)) // cannot happen
+	}
+	header := http.Header{"Content-Type": {"application/json"}, "Content-Length": {strconv.Itoa(len(body))}}
+	if v == tooMany {
+		header.Set("Retry-After", "1")
+	}
+	code := int(status.ErrStatus.Code)
+	return &http.Response{StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: header, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)), Request: r}
+}

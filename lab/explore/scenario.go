@@ -1,0 +1,123 @@
+package explore
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/lab/testenv"
+	"kelson.dev/operator"
+	"kelson.dev/operator/client"
+)
+
+// Scenario is an operator and what its users do.
+type Scenario struct {
+	// Env configures the control plane: definitions, RBAC of the operator, nodes, workloads.
+	Env []testenv.Option
+	// Prepare creates what exists before the operator starts; nil for nothing. It runs once: every
+	// run begins with a fork of the result.
+	Prepare func(context.Context, client.Client) error
+	// Operator runs one process of the operator until its context ends. It is called again after
+	// each crash, so it must create a new manager, with new caches and reconcilers. State in
+	// package variables survives a crash, which it would not in a cluster. See Parts.
+	Operator func(ctx context.Context, config *rest.Config) error
+	// Inputs are what users do, one after the other. Before each, the explorer waits until the
+	// operator is quiet.
+	Inputs []Input
+	// Invariants must hold in every version of every object.
+	Invariants []Invariant
+	// Ignore names fields whose final values may depend on faults: KIND.FIELD.FIELD, such as
+	// Job.status.attempts.
+	Ignore []string
+	// Quiet is how long nothing must change until the operator counts as quiet; 0 means five
+	// minutes. Horizon is how long it may take to become quiet after an input; 0 means a day. Both
+	// are virtual time.
+	Quiet, Horizon time.Duration
+	// Keep leaves the created objects in place at the end. By default, the explorer deletes what
+	// the inputs have applied, and compares what is left.
+	Keep bool
+}
+
+// Parts returns a Scenario.Operator that runs the parts of an operator, as operator.Main does.
+func Parts(parts ...operator.Part) func(context.Context, *rest.Config) error {
+	return func(ctx context.Context, config *rest.Config) error {
+		return operator.Run(ctx, operator.Config{REST: config, Log: slog.New(slog.DiscardHandler)}, parts...)
+	}
+}
+
+// Input is one action of a user.
+type Input struct {
+	name  string
+	do    func(context.Context, client.Client) error
+	apply client.Object // to delete at the end; nil if there is nothing
+	wait  time.Duration
+}
+
+func (i Input) String() string { return i.name }
+
+// Create creates an object.
+func Create(obj client.Object) Input {
+	return Input{name: "create " + naming(obj), apply: obj, do: func(ctx context.Context, c client.Client) error {
+		return c.Create(ctx, obj.DeepCopyObject().(client.Object))
+	}}
+}
+
+// Apply creates or changes an object by server-side apply.
+func Apply(obj client.Object) Input {
+	return Input{name: "apply " + naming(obj), apply: obj, do: func(ctx context.Context, c client.Client) error {
+		return c.Apply(ctx, obj.DeepCopyObject().(client.Object))
+	}}
+}
+
+// Edit reads an object, changes it and writes it back.
+func Edit[T client.Object](obj T, change func(T)) Input {
+	return Input{name: "edit " + naming(obj), do: func(ctx context.Context, c client.Client) error {
+		current := obj.DeepCopyObject().(T)
+		if err := c.Get(ctx, client.KeyOf(obj), current); err != nil {
+			return err
+		}
+		change(current)
+		return c.Update(ctx, current)
+	}}
+}
+
+// Delete deletes an object, if it exists.
+func Delete(obj client.Object) Input {
+	return Input{name: "delete " + naming(obj), do: func(ctx context.Context, c client.Client) error {
+		if err := c.Delete(ctx, obj.DeepCopyObject().(client.Object)); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		return nil
+	}}
+}
+
+// Wait lets virtual time pass.
+func Wait(d time.Duration) Input { return Input{name: "wait " + d.String(), wait: d} }
+
+// Do is any other action.
+func Do(name string, do func(context.Context, client.Client) error) Input {
+	return Input{name: name, do: do}
+}
+
+func naming(obj client.Object) string {
+	kind := obj.GetObjectKind().GroupVersionKind().Kind
+	if kind == "" {
+		kind = strings.TrimPrefix(fmt.Sprintf("%T", runtime.Object(obj)), "*")
+		kind = kind[strings.LastIndex(kind, ".")+1:]
+	}
+	return kind + " " + qualified(obj.GetNamespace(), obj.GetName())
+}
+
+// Invariant is a rule that every version of every object must satisfy.
+type Invariant struct {
+	Name string
+	// Check returns an error if a change violates the rule. It is called with every version, in
+	// order; view has the objects at that moment.
+	Check func(view View, change Change) error
+}

@@ -1,0 +1,200 @@
+package explore
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/apiserver/store"
+)
+
+// State is the objects that a run has changed, without what differs between equal runs: resource
+// versions, UIDs, times, generated parts of names, and who owns which field.
+type State struct {
+	// objects are lists, because objects with generated names share a name.
+	objects map[string][]map[string]any
+}
+
+// names replaces identifiers that are random by what they stand for.
+type names struct {
+	uids      map[types.UID]string
+	generated map[string]string // NAME → PREFIX*
+}
+
+func (n *names) learn(obj *unstructured.Unstructured) {
+	n.uids[obj.GetUID()] = obj.GetKind() + " " + generic(metaOf(obj))
+	if prefix := obj.GetGenerateName(); prefix != "" && strings.HasPrefix(obj.GetName(), prefix) {
+		n.generated[obj.GetName()] = prefix + "*"
+	}
+}
+
+func metaOf(obj *unstructured.Unstructured) *metav1.ObjectMeta {
+	return &metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName(), GenerateName: obj.GetGenerateName()}
+}
+
+// normal returns the content of an object without what differs between equal runs.
+func (n *names) normal(obj *unstructured.Unstructured) map[string]any {
+	generation := obj.GetGeneration()
+	content, _ := n.value(obj.Object, generation).(map[string]any)
+	meta, _ := content["metadata"].(map[string]any)
+	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "managedFields", "generation", "selfLink"} {
+		delete(meta, field)
+	}
+	if _, ok := meta["deletionTimestamp"]; ok {
+		meta["deletionTimestamp"] = "set"
+	}
+	return content
+}
+
+func (n *names) value(v any, generation int64) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, member := range v {
+			if observed, ok := member.(int64); ok && key == "observedGeneration" {
+				out[key] = relation(observed, generation)
+				continue
+			}
+			out[n.text(key)] = n.value(member, generation)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, element := range v {
+			out[i] = n.value(element, generation)
+		}
+		return out
+	case string:
+		return n.text(v)
+	}
+	return v
+}
+
+func relation(observed, generation int64) string {
+	switch {
+	case observed == generation:
+		return "current"
+	case observed < generation:
+		return "behind"
+	}
+	return "ahead"
+}
+
+// text replaces UIDs, times and generated names.
+func (n *names) text(s string) string {
+	if of, ok := n.uids[types.UID(s)]; ok {
+		return "uid of " + of
+	}
+	if generated, ok := n.generated[s]; ok {
+		return generated
+	}
+	if len(s) >= len("2006-01-02T15:04:05Z") && s[4:5] == "-" {
+		if _, err := time.Parse(time.RFC3339Nano, s); err == nil {
+			return "a time"
+		}
+	}
+	for name, generated := range n.generated {
+		if len(s) > len(name) && strings.Contains(s, name) {
+			s = strings.ReplaceAll(s, name, generated)
+		}
+	}
+	return s
+}
+
+// decode reads a stored object.
+func decode(o *store.Object) (*unstructured.Unstructured, error) {
+	obj := &unstructured.Unstructured{}
+	if err := obj.UnmarshalJSON(o.Data); err != nil {
+		return nil, fmt.Errorf("decode %s %s/%s: %w", o.Key.Resource, o.Key.Namespace, o.Key.Name, err)
+	}
+	return obj, nil
+}
+
+// digest returns a hash of a value of JSON types.
+func digest(v any) [sha256.Size]byte {
+	data, err := json.Marshal(v) // sorts the keys
+	if err != nil {
+		panic(fmt.Sprintf("explore: encode: %v", err)) // cannot happen: it was decoded from JSON
+	}
+	return sha256.Sum256(data)
+}
+
+// Diff returns how a state differs from what is wanted, a line per object or field; empty if it
+// does not.
+func (s State) Diff(want State) []string {
+	var lines []string
+	for _, id := range slices.Sorted(maps.Keys(want.objects)) {
+		have, wanted := s.objects[id], want.objects[id]
+		switch {
+		case len(have) < len(wanted):
+			lines = append(lines, fmt.Sprintf("%s: %s", id, counted(len(have), len(wanted), "is missing")))
+		case len(have) > len(wanted):
+			lines = append(lines, fmt.Sprintf("%s: %s", id, counted(len(have), len(wanted), "")))
+		default:
+			for i := range have {
+				lines = append(lines, differences(id, have[i], wanted[i])...)
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.objects)) {
+		if _, ok := want.objects[id]; !ok {
+			lines = append(lines, id+": exists, and does not without faults")
+		}
+	}
+	return lines
+}
+
+func counted(have, want int, missing string) string {
+	if want == 1 && have == 0 {
+		return missing
+	}
+	return fmt.Sprintf("there are %d, and %d without faults", have, want)
+}
+
+// differences lists the fields in which two objects differ.
+func differences(at string, have, want any) []string {
+	h, ok := have.(map[string]any)
+	w, also := want.(map[string]any)
+	if !ok || !also {
+		if reflect.DeepEqual(have, want) {
+			return nil
+		}
+		return []string{fmt.Sprintf("%s: %s, and %s without faults", at, short(have), short(want))}
+	}
+	keys := map[string]bool{}
+	for k := range h {
+		keys[k] = true
+	}
+	for k := range w {
+		keys[k] = true
+	}
+	var lines []string
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		lines = append(lines, differences(at+"."+k, h[k], w[k])...)
+	}
+	return lines
+}
+
+func short(v any) string {
+	if v == nil {
+		return "not set"
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	const limit = 160
+	if len(data) > limit {
+		return string(data[:limit]) + "…"
+	}
+	return string(data)
+}

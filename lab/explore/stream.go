@@ -1,0 +1,98 @@
+package explore
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// stream is the body of a watch. Each event is a step.
+type stream struct {
+	ctx     context.Context
+	process *process
+	call    call
+	body    io.ReadCloser
+	lines   *bufio.Reader
+	ready   []byte // the rest of the event that was let through
+	err     error
+}
+
+func newStream(ctx context.Context, p *process, c call, body io.ReadCloser) *stream {
+	return &stream{ctx: ctx, process: p, call: c, body: body, lines: bufio.NewReader(body)}
+}
+
+// Read implements io.Reader. It returns one event at a time, when the explorer lets it through.
+func (s *stream) Read(into []byte) (int, error) {
+	for len(s.ready) == 0 {
+		if s.err != nil {
+			return 0, s.err
+		}
+		line, err := s.lines.ReadBytes('\n')
+		if err != nil {
+			s.err = err
+			if len(line) == 0 {
+				return 0, err
+			}
+		}
+		event := &step{phase: delivering, call: s.call, process: s.process, stream: s}
+		event.label, event.point = s.describe(line)
+		switch v, err := s.process.trial.gate.wait(s.ctx, event); {
+		case err != nil:
+			s.err = err
+		case v == killed:
+			s.err = errKilled
+		case v == cut:
+			s.err = io.EOF
+			s.body.Close()
+		default:
+			s.ready = line
+		}
+	}
+	n := copy(into, s.ready)
+	s.ready = s.ready[n:]
+	return n, nil
+}
+
+func (s *stream) Close() error { return s.body.Close() }
+
+// describe returns the label of an event and, if it is one of an object, its point without a
+// number.
+func (s *stream) describe(line []byte) (string, Point) {
+	var event struct {
+		Type   string
+		Object struct {
+			Kind     string
+			Metadata metav1.ObjectMeta
+		}
+	}
+	if json.Unmarshal(line, &event) != nil {
+		return "event " + s.call.resource, Point{}
+	}
+	verb := strings.ToLower(event.Type)
+	object := qualified(event.Object.Metadata.Namespace, event.Object.Metadata.Name)
+	point := Point{Verb: verb, Resource: s.call.resource, Object: generic(&event.Object.Metadata)}
+	if !point.isEvent() || background.Has(s.call.resource) {
+		point = Point{}
+	}
+	return strings.TrimSpace(verb + " " + s.call.resource + " " + object), point
+}
+
+func qualified(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// generic returns NAMESPACE/NAME with a generated name as PREFIX*.
+func generic(meta *metav1.ObjectMeta) string {
+	name := meta.Name
+	if meta.GenerateName != "" && strings.HasPrefix(name, meta.GenerateName) {
+		name = meta.GenerateName + "*"
+	}
+	return qualified(meta.Namespace, name)
+}

@@ -1,0 +1,79 @@
+package informer_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/informer"
+	"kelson.dev/operator/internal/apitest"
+)
+
+// RUN-08: an informer that was read from ends when it is removed, unless it has an index; with a
+// handler, it ends with the handler. InUse ends it in any case.
+func TestRemove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New(apitest.ConfigMaps, apitest.Pods)
+		direct, err := client.New(client.Config{REST: s.REST()})
+		must(t, err)
+		informers, err := informer.New(informer.Config{Client: direct})
+		must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- informers.Run(ctx) }()
+		count := func(want int) {
+			t.Helper()
+			time.Sleep(time.Second)
+			if got := len(informers.Statuses()); got != want {
+				t.Fatalf("%d watches, want %d", got, want)
+			}
+		}
+		read := func() {
+			t.Helper()
+			_, err := client.List[corev1.ConfigMap](ctx, informers.Client())
+			must(t, err)
+		}
+		informers.Remove(&corev1.ConfigMap{}) // there is none
+		read()
+		count(1)
+		informers.Remove(&corev1.ConfigMap{})
+		count(0)
+		read() // starts a new one
+		count(1)
+		inf, err := informers.For(&corev1.ConfigMap{})
+		must(t, err)
+		registration, err := inf.AddHandler(&quiet{})
+		must(t, err)
+		informers.Remove(&corev1.ConfigMap{})
+		count(1)
+		registration.Remove()
+		count(0)
+		must(t, inf.AddIndex("none", func(client.Object) []string { return nil }))
+		informers.Remove(&corev1.ConfigMap{})
+		count(1)
+		informers.Remove(&corev1.ConfigMap{}, informer.InUse)
+		count(0)
+		read()
+		count(1)
+		cancel()
+		must(t, <-ended)
+	})
+}
+
+// quiet is a handler that does nothing.
+type quiet struct{}
+
+func (*quiet) OnAdd(client.Object, bool)             {}
+func (*quiet) OnUpdate(client.Object, client.Object) {}
+func (*quiet) OnDelete(client.Object, bool)          {}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,268 @@
+package scaffold
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"kelson.dev/toolchain/scaffold/goedit"
+)
+
+// ServerLayout is the layout in the PROJECT files of custom API servers.
+const ServerLayout = "apiserver." + Layout
+
+const (
+	serverLibrary = "kelson.dev/apiserver"
+	serverFile    = "internal/server/server.go"
+)
+
+var (
+	partsCall = goedit.Call{Package: serverLibrary, Name: "Parts"}
+	kindCall  = goedit.Call{Package: serverLibrary, Name: "Kind"}
+)
+
+// IsServer reports whether the project is a custom API server, not an operator.
+func (p *Project) IsServer() bool { return len(p.Layout) == 1 && p.Layout[0] == ServerLayout }
+
+// base returns the template step of the project itself.
+func (p *Project) base() string {
+	if p.IsServer() {
+		return "server-project"
+	}
+	return "project"
+}
+
+// createServed adds a kind, or another version of a kind, to a custom API server. The first version
+// is the hub; generated functions convert the others to and from it.
+func (w *work) createServed(api API) error {
+	if api.Controller {
+		return errors.New("--controller: the project is a custom API server: create controllers in a project of their own")
+	}
+	p := w.project
+	r := p.Find(api.Group, api.Version, api.Kind)
+	isNew := r == nil
+	if isNew {
+		r = &Resource{Group: api.Group, Version: api.Version, Kind: api.Kind, Domain: p.Domain, Plural: api.Plural, ClusterScoped: api.ClusterScoped}
+	}
+	if err := w.checkResource(r, api, isNew); err != nil || !isNew {
+		return err
+	}
+	r.API, r.Path = true, p.apiPath(r)
+	v := p.valuesOf(r)
+	if err := w.own("server-types", v, api.Force); err != nil {
+		return err
+	}
+	if err := w.createTypes("server-version", v); err != nil {
+		return err
+	}
+	if hub := w.hub(r); hub != nil {
+		if err := w.addVersion(v, p.valuesOf(hub)); err != nil {
+			return err
+		}
+	} else if err := w.addKind(v, api.Force); err != nil {
+		return err
+	}
+	if err := w.list("resources", w.servedLists(v)...); err != nil {
+		return err
+	}
+	p.Resources = append(p.Resources, *r)
+	return nil
+}
+
+// hub returns the version that others are converted to and from: the first one that was created. It
+// is nil if r is the only version.
+func (w *work) hub(r *Resource) *Resource {
+	if others := w.project.others(r); len(others) > 0 {
+		first := others[0]
+		if at := w.project.Find(r.Group, r.Version, r.Kind); at != nil && w.before(at, first) {
+			return at
+		}
+		return first
+	}
+	return nil
+}
+
+// before reports whether a resource is listed before another in the PROJECT file.
+func (w *work) before(a, b *Resource) bool {
+	for i := range w.project.Resources {
+		switch &w.project.Resources[i] {
+		case a:
+			return true
+		case b:
+			return false
+		}
+	}
+	return false
+}
+
+// addKind adds the rules of a kind, and the kind to the server.
+func (w *work) addKind(v values, force bool) error {
+	if err := w.own("server-kind", v, force); err != nil {
+		return err
+	}
+	return w.stage.edit(serverFile, func(src []byte) ([]byte, error) {
+		name, importPath := w.kindsImport(v)
+		src, err := goedit.AddImport(src, name, importPath)
+		if err != nil {
+			return nil, err
+		}
+		if src, err = goedit.AddArgument(src, partsCall, kindsPart(v)); err != nil {
+			return nil, fmt.Errorf("add %s to the call of apiserver.Parts: %w", kindsPart(v), err)
+		}
+		return src, nil
+	})
+}
+
+// kindsImport returns the import of the package with the rules of a kind.
+func (w *work) kindsImport(v values) (name, importPath string) {
+	importPath = path.Join(w.project.Repo, "internal/kinds", v.InGroup)
+	if v.Kinds != path.Base(importPath) {
+		name = v.Kinds
+	}
+	return name, importPath
+}
+
+func kindsPart(v values) string { return v.Kinds + "." + v.Kind + "Kind()" }
+
+func kindsFile(v values) string { return v.fileName("internal/kinds/INGROUP/KIND.go") }
+
+// addVersion adds a version to a kind whose hub exists.
+func (w *work) addVersion(v, hub values) error {
+	target, err := w.stage.read(w.apiDir(hub) + "/groupversion_info.go")
+	if err != nil {
+		return err
+	}
+	if bytes.Contains(target, []byte(conversionMarker)) {
+		return fmt.Errorf("%s %s is the hub of the kind, but its package converts to another one: create the versions of all kinds in the same order",
+			hub.Version, hub.Kind)
+	}
+	err = w.stage.edit(w.apiDir(v)+"/groupversion_info.go", func(src []byte) ([]byte, error) { return addConversion(src, hub.Path) })
+	if err != nil {
+		return err
+	}
+	return w.stage.edit(kindsFile(hub), func(src []byte) ([]byte, error) {
+		src, err := goedit.AddImport(src, v.Alias, v.Path)
+		if err != nil {
+			return nil, err
+		}
+		return goedit.AddArgument(src, kindCall, spokePart(v))
+	})
+}
+
+func spokePart(v values) string { return "apiserver.Version(&" + v.Alias + "." + v.Kind + "{})" }
+
+const (
+	conversionMarker = "// +k8s:conversion-gen="
+	generateMarker   = "// +kelson:generate="
+	groupMarker      = "// +groupName="
+)
+
+// addConversion makes a package the spoke of a hub, which generates the conversions.
+func addConversion(src []byte, hub string) ([]byte, error) {
+	marker := conversionMarker + hub + "\n"
+	if bytes.Contains(src, []byte(marker)) {
+		return src, nil
+	}
+	if bytes.Contains(src, []byte(conversionMarker)) {
+		return nil, fmt.Errorf("the package already converts to another hub, not to %s", hub)
+	}
+	before, after, ok := strings.Cut(string(src), groupMarker)
+	if !ok {
+		return nil, fmt.Errorf("the package's comment lacks %s", groupMarker)
+	}
+	if strings.Contains(before+after, generateMarker) {
+		return []byte(before + marker + groupMarker + after), nil // the user lists the generators
+	}
+	return []byte(before + marker + generateMarker + "conversion\n" + groupMarker + after), nil
+}
+
+// removeConversion undoes addConversion.
+func removeConversion(src []byte, hub string) ([]byte, error) {
+	marker := conversionMarker + hub + "\n"
+	text := strings.Replace(string(src), marker+generateMarker+"conversion\n", "", 1)
+	return []byte(strings.Replace(text, marker, "", 1)), nil
+}
+
+// servedLists returns the kustomization entries of a version of a served kind, the outermost last.
+func (w *work) servedLists(v values) []listed {
+	all := []listed{{"config/samples/kustomization.yaml", v.fileName("GROUP_VERSION_KIND.yaml")}}
+	if !w.sharesVersion(v) {
+		all = append(all, listed{"config/apiservice/kustomization.yaml", v.fileName("GROUP_VERSION.yaml")})
+	}
+	if v.versions(w.project) == 0 {
+		all = append(all, listed{"config/rbac/kustomization.yaml", v.fileName("GROUP_KIND_roles.yaml")})
+	}
+	return append(all, listed{"config/default/kustomization.yaml", "../apiservice"})
+}
+
+// sharesVersion reports whether the project has other kinds in the same version of the group.
+func (w *work) sharesVersion(v values) bool {
+	return slices.ContainsFunc(w.project.Resources, func(o Resource) bool { return o.API && o.Path == v.Path && o.Kind != v.Kind })
+}
+
+// deleteServed removes a version of a kind from a custom API server.
+func (w *work) deleteServed(r *Resource, made []file) error {
+	p := w.project
+	v := p.valuesOf(r)
+	others := v.versions(p)
+	if hub := w.hub(r); others > 0 && hub == r {
+		return fmt.Errorf("%s is the hub of the kind: delete its other versions first", r)
+	} else if others > 0 {
+		if err := w.removeVersion(v, p.valuesOf(hub)); err != nil {
+			return err
+		}
+	} else if err := w.removeKind(v); err != nil {
+		return err
+	}
+	for _, f := range made {
+		w.drop(f.name)
+	}
+	if err := w.markStorage(r, false); err != nil {
+		return err
+	}
+	if err := w.deleteTypes(v, !w.sharesVersion(v)); err != nil {
+		return err
+	}
+	lists := w.servedLists(v)
+	p.remove(r)
+	if slices.ContainsFunc(p.Resources, func(o Resource) bool { return o.API }) {
+		lists = slices.DeleteFunc(lists, func(l listed) bool { return l.item == "../apiservice" })
+	}
+	return w.unlist("resources", lists...)
+}
+
+// removeKind undoes the change of the server by addKind.
+func (w *work) removeKind(v values) error {
+	return w.stage.edit(serverFile, func(src []byte) ([]byte, error) {
+		src, err := goedit.RemoveArgument(src, partsCall, kindsPart(v))
+		if err != nil {
+			return nil, err
+		}
+		_, importPath := w.kindsImport(v)
+		return goedit.RemoveImport(src, importPath)
+	})
+}
+
+// removeVersion undoes addVersion.
+func (w *work) removeVersion(v, hub values) error {
+	err := w.stage.edit(kindsFile(hub), func(src []byte) ([]byte, error) {
+		src, err := goedit.RemoveArgument(src, kindCall, spokePart(v))
+		if err != nil {
+			return nil, err
+		}
+		return goedit.RemoveImport(src, v.Path)
+	})
+	if err != nil {
+		return err
+	}
+	for i := range w.project.Resources {
+		o := &w.project.Resources[i]
+		if o.Path == v.Path && o.Kind != v.Kind && w.hub(o) != nil && w.hub(o) != o {
+			return nil // another kind of the package has the same hub
+		}
+	}
+	return w.stage.edit(w.apiDir(v)+"/groupversion_info.go", func(src []byte) ([]byte, error) { return removeConversion(src, hub.Path) })
+}
