@@ -29,11 +29,11 @@ func TestBadAPIServices(t *testing.T) {
 			{"certificates and none", "v1.b.example.com", `"group":"b.example.com","version":"v1","service":{"namespace":"default","name":"b"},"groupPriorityMinimum":1,"versionPriority":1,"insecureSkipTLSVerify":true,"caBundle":"YQ=="`,
 				http.StatusUnprocessableEntity, `spec.insecureSkipTLSVerify: Invalid value: true: may not be true if caBundle is present`},
 			{"priorities", "v1.b.example.com", `"group":"b.example.com","version":"v1","service":{"namespace":"default","name":"b"},"groupPriorityMinimum":0,"versionPriority":1001`,
-				http.StatusUnprocessableEntity, `spec.versionPriority: Invalid value: 1001: must be greater than 0 and less than 1000`},
+				http.StatusUnprocessableEntity, `spec.versionPriority: Invalid value: 1001: must be positive and less than 1000`},
 			{"no service name", "v1.b.example.com", `"group":"b.example.com","version":"v1","service":{"namespace":"default"},"groupPriorityMinimum":1,"versionPriority":1`,
 				http.StatusUnprocessableEntity, `spec.service.name: Required value`},
 			{"local without a kind", "v1.b.example.com", `"group":"b.example.com","version":"v1","groupPriorityMinimum":1,"versionPriority":1,"caBundle":"YQ=="`,
-				http.StatusUnprocessableEntity, `spec.caBundle: Invalid value: 1 bytes: local APIServices may not have a caBundle`},
+				http.StatusUnprocessableEntity, `spec.caBundle: Invalid value: \"1 bytes\": local APIServices may not have a caBundle`},
 		} {
 			body := `{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"` + test.object + `"},"spec":{` + test.spec + `}}`
 			if code, answer := ask(t, c.plane, root, "POST", apiServicesPath, body); code != test.code || !strings.Contains(answer, test.want) {
