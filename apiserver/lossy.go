@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -41,7 +42,11 @@ func (k *kind) lost(obj, hub runtime.Object) []error {
 		return nil
 	}
 	var paths []string
-	missing("", before, after, func(path string) { paths = append(paths, path) })
+	missing("", before, after, func(path string) {
+		if !slices.Contains(v.drops, index.ReplaceAllString(path, "")) {
+			paths = append(paths, path)
+		}
+	})
 	slices.Sort(paths)
 	var errs []error
 	for _, path := range paths {
@@ -49,6 +54,9 @@ func (k *kind) lost(obj, hub runtime.Object) []error {
 	}
 	return errs
 }
+
+// index is the index of an element in a path.
+var index = regexp.MustCompile(`\[\d+\]`)
 
 func treeOf(obj runtime.Object) (tree any, err error) {
 	data, err := json.Marshal(obj)

@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
@@ -62,6 +64,22 @@ func (c *oldCake) ConvertTo(hub *cake) error {
 func (c *oldCake) ConvertFrom(hub *cake) error {
 	c.ObjectMeta, c.Spec.Icing, c.Spec.Layers = hub.ObjectMeta, hub.Spec.Icing, hub.Spec.Layers
 	return nil
+}
+
+// AGG-02: fields that a conversion loses on purpose are not reported.
+func TestDroppedFields(t *testing.T) {
+	env := apiservertest.New(t, apiserver.Group("bakery.example.com", apiserver.Kind(
+		&cake{TypeMeta: metav1.TypeMeta{APIVersion: "bakery.example.com/v1", Kind: "Cake"}},
+		apiserver.Version(&oldCake{TypeMeta: metav1.TypeMeta{APIVersion: "bakery.example.com/v1alpha1", Kind: "Cake"}}),
+		apiserver.Drops("v1alpha1", "spec.candles"))))
+	_, err := env.Dynamic(t).Resource(schema.GroupVersionResource{Group: "bakery.example.com", Version: "v1alpha1", Resource: "cakes"}).Namespace("default").
+		Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "bakery.example.com/v1alpha1", "kind": "Cake", "metadata": map[string]any{"name": "a"},
+			"spec": map[string]any{"candles": map[string]any{"count": int64(1)}, "layers": []any{"a", "b"}},
+		}}, metav1.CreateOptions{FieldValidation: "Strict"})
+	if err == nil || strings.Contains(err.Error(), "candles") || !strings.Contains(err.Error(), "spec.layers") {
+		t.Error(err)
+	}
 }
 
 // AGG-02: a write through a version whose conversion loses fields gets a warning, or an error.
