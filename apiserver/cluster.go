@@ -23,8 +23,8 @@ func (s *Server) admission(p *plan, auth Auth, metrics prometheus.Registerer) (u
 		Store: auth.Cluster, Services: services.New(services.Config{Store: auth.Cluster, DNS: true}), Authorizer: auth.Authorizer,
 		Metrics: webhook.NewMetrics(metrics),
 	}
-	row := func(name string, make func() (upstream.Interface, error)) admission.Plugin {
-		return admission.Plugin{Name: name, On: true, New: func(admission.Deps) (upstream.Interface, error) { return make() }}
+	row := func(name string, build func() (upstream.Interface, error)) admission.Plugin {
+		return admission.Plugin{Name: name, On: true, New: func(admission.Deps) (upstream.Interface, error) { return build() }}
 	}
 	chain, err := admission.New(admission.Config{}, admission.Table{
 		row("Rules", func() (upstream.Interface, error) { return rules, nil }),
