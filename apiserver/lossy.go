@@ -11,10 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// lost returns an error for each field of a decoded object that its conversion to the hub loses: one
-// that the hub, converted back, does not have. Fields with another value are not reported, because a
-// conversion may normalize values. Clients get these errors as they get those of unknown fields: as
-// warnings, or, with fieldValidation=Strict, as the reason for which the write is rejected.
+// lost returns an error for each field of a decoded object that its conversion to the hub loses:
+// one that the hub, converted back, does not have. Fields with another value are not reported,
+// because a conversion may normalize values. Clients get these errors as they get those of unknown
+// fields: as warnings, or, with fieldValidation=Strict, as the reason for which the write is
+// rejected.
 //
 // The hub must not have its defaults yet. It and the object are not changed.
 func (k *kind) lost(obj, hub runtime.Object) []error {

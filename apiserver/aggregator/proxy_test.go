@@ -322,7 +322,8 @@ func TestProxyOfUpgrades(t *testing.T) {
 	}
 }
 
-// AGG-01: kube-aggregator's TestProxyCertReload: a new client certificate is used without a restart.
+// AGG-01: kube-aggregator's TestProxyCertReload: a new client certificate is used without a
+// restart.
 func TestProxyCertificateRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ca, front := authority(t), authority(t)
@@ -332,7 +333,8 @@ func TestProxyCertificateRenewed(t *testing.T) {
 		p := &proxied{
 			T: t, authority: ca, host: "test-service.test-ns.svc", spec: caBundle(ca), user: someone,
 			backend: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
-			// In TLS 1.3 the client learns of the rejection after the handshake, which blocks on a pipe.
+			// In TLS 1.3 the client learns of the rejection after the handshake, which blocks on a
+			// pipe.
 			clients: &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: front.Pool(), MaxVersion: tls.VersionTLS12},
 			front:   func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate.Load(), nil },
 		}

@@ -36,7 +36,8 @@ var configuration = []struct {
 	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicies"}, false},
 	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicybindings"}, false},
 	{schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, false},
-	{schema.GroupVersionResource{Version: "v1", Resource: "services"}, true}, // only for their annotations
+	// Only for the annotations of Services.
+	{schema.GroupVersionResource{Version: "v1", Resource: "services"}, true},
 }
 
 const (
@@ -107,7 +108,8 @@ func (c *copied) run(ctx context.Context) {
 		}
 		wait := retry
 		switch {
-		case apierrors.IsForbidden(err), apierrors.IsNotFound(err): // not found: the cluster has no such kind
+		case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+			// Not found means that the cluster does not serve the kind.
 			c.decided()
 			if !warned && !c.optional && apierrors.IsForbidden(err) {
 				c.log.Warn("the cluster's "+c.gvr.Resource+" are not applied; allow the server's account to list and watch them", "err", err)

@@ -99,8 +99,8 @@ func topping(name string) string {
 	return `{"apiVersion":"restaurant.programming-kubernetes.info/v1alpha1","kind":"Topping","metadata":{"name":"` + name + `"},"spec":{"cost":10}}`
 }
 
-// AGG-02: the cluster's webhooks, policies and FlowSchemas apply to the kinds of the server, as with
-// Kubernetes' own library, and follow their objects.
+// AGG-02: the cluster's webhooks, policies and FlowSchemas apply to the kinds of the server, as
+// with Kubernetes' own library, and follow their objects.
 func TestConfigurationOfTheCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("more than a second")

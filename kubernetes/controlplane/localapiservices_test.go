@@ -189,8 +189,8 @@ func TestCustomAPIServices(t *testing.T) {
 		send("DELETE", apiServicesPath+"/v1.probe.example.com", "", 200)
 		custom("v1.probe.example.com")
 
-		// While a definition serves the group version, a server of its own cannot be registered, and
-		// changes of the APIService are undone.
+		// While a definition serves the group version, a server of its own cannot be registered,
+		// and changes of the APIService are undone.
 		remote := `"spec":{"group":"probe.example.com","version":"v1","groupPriorityMinimum":10,"versionPriority":15,"insecureSkipTLSVerify":true,
 			"service":{"namespace":"default","name":"none"}}}`
 		send("POST", apiServicesPath, `{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"v1.probe.example.com"},`+remote, http.StatusConflict)

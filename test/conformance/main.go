@@ -6,8 +6,8 @@
 // The specs are those of k8s.io/kubernetes/test/e2e/apimachinery, linked unchanged into the test
 // binary of this folder (suite_test.go). Only the entry point is different: upstream's links every
 // other special interest group, and with them kube-apiserver and the kubelet. specs.txt names the
-// specs that need no running pod, or only pods whose part backends.go plays. The module is not part of go.work, because only the specs need
-// its dependencies.
+// specs that need no running pod, or only pods whose part backends.go plays. The module is not part
+// of go.work, because only the specs need its dependencies.
 package main
 
 import (

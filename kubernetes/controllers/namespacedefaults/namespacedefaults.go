@@ -78,8 +78,8 @@ func (c *Controller) sync(ctx context.Context, namespace string) (time.Duration,
 		return 0, nil
 	}
 	// Write the certificate first: a client that sees the service account may create pods, and
-	// these need both. A failure of one, such as a webhook for ConfigMaps that does not answer, does
-	// not prevent the other.
+	// these need both. A failure of one, such as a webhook for ConfigMaps that does not answer,
+	// does not prevent the other.
 	var failed []error
 	if c.cfg.RootCA != nil {
 		failed = append(failed, c.publish(ctx, namespace, sn.Get(store.Key{Resource: "configmaps", Namespace: namespace, Name: ConfigMap})))
