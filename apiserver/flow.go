@@ -19,7 +19,7 @@ import (
 const seats = 600
 
 // newFlowControl returns priority and fairness by the objects of a cluster; nil means Kubernetes'
-// default ones. The server has none of its own.
+// default ones. The server does not have such objects.
 func newFlowControl(cluster *store.Store) (*flowcontrol.Controller, error) {
 	if cluster != nil {
 		return flowcontrol.New(flowcontrol.Config{Store: cluster, Seats: seats}), nil
