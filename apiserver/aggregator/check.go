@@ -37,7 +37,7 @@ const (
 type finding struct {
 	condition condition
 	resources []apidiscoveryv2.APIResourceDiscovery // nil: the backend did not list any
-	retry     bool                                  // retry soon; otherwise an event causes the next check
+	retry     bool                                  // retry soon; otherwise an event leads to a check
 }
 
 func (b *backend) unavailable(status, reason, format string, args ...any) finding {
