@@ -173,6 +173,9 @@ bench-store: ## compare storage engines with group commit: about three minutes
 	$(GO) test -run '^$$' -bench . ./bench/storebench
 
 conformance: build ## Kubernetes' own conformance specs of sig-api-machinery: about 18 minutes after the builds; writes docs/internals/conformance.md
+	@mkdir -p bin/peers
+	$(GO) build -o bin/peers/ ./bench/peers/etcd
+	cd test/conformance && GOWORK=off $(GO) build -o ../../bin/peers/wardle k8s.io/sample-apiserver
 	cd test/conformance && GOWORK=off $(GO) run . -kelson $(abspath $(KELSON)) -docs $(abspath docs/internals/conformance.md)
 
 controller-runtime: build ## run controller-runtime's own test suites on this control plane: about six minutes

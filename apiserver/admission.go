@@ -53,7 +53,8 @@ func Admission[T runtime.Object](rule func(ctx context.Context, tx *Tx, w *Write
 
 // Mutation adds a function that changes objects of a kind before they are validated. It gets
 // creates and updates, or the given operations, and may change w.Object. What it reads in tx is not
-// part of the write's precondition, and it cannot write in tx.
+// part of the write's precondition, and it cannot write in tx. It runs a second time if a webhook
+// or policy of the cluster has changed the object and asks for reinvocation.
 func Mutation[T runtime.Object](change func(ctx context.Context, tx *Tx, w *Write[T]) error, operations ...admission.Operation) Part {
 	return partFunc(func(p *plan) {
 		p.rules = append(p.rules, func(s *Server) (*admissionRule, error) { return newRule(s, change, true, operations) })

@@ -149,8 +149,7 @@ func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)",
 			got.GroupVersion(), want.GroupVersion()))
 	}
-	hub, err := c.toHub(obj)
-	return hub, strict, err
+	return c.decoded(obj, strict)
 }
 
 // DecodePatched decodes the JSON that a patch produced. It may be in another version than the
@@ -160,8 +159,13 @@ func (c *codec) DecodePatched(patched []byte, _ string) (runtime.Object, []error
 	if err != nil {
 		return nil, nil, err
 	}
-	hub, err := c.toHub(obj)
-	return hub, strict, err
+	return c.decoded(obj, strict)
+}
+
+// decoded converts what a client sent to the hub, and adds the fields that this loses to strict.
+func (c *codec) decoded(obj runtime.Object, strict []error) (runtime.Object, []error, error) {
+	hub, lost, err := c.convert(obj, true)
+	return hub, append(strict, lost...), err
 }
 
 // decodeStrict separates the errors of strict decoding from those of decoding.
@@ -180,18 +184,27 @@ func decodeStrict(decoder runtime.Decoder, data []byte, defaults *schema.GroupVe
 // hub, so that objects are complete whatever version they are written in. It may return its
 // argument.
 func (c *codec) toHub(obj runtime.Object) (runtime.Object, error) {
+	hub, _, err := c.convert(obj, false)
+	return hub, err
+}
+
+// convert is toHub. With check it also returns errors for the fields that the conversion loses.
+func (c *codec) convert(obj runtime.Object, check bool) (_ runtime.Object, lost []error, err error) {
 	c.scheme.Default(obj)
 	hub, err := c.scheme.UnsafeConvertToVersion(obj, c.hubKind().GroupVersion())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if hub != obj {
+		if check {
+			lost = c.kind.lost(obj, hub)
+		}
 		c.scheme.Default(hub)
 	}
 	for _, set := range c.kind.rules.defaults {
 		set(hub)
 	}
-	return hub, nil
+	return hub, lost, nil
 }
 
 // Load decodes stored bytes, which may be in any version that the kind has.

@@ -18,10 +18,23 @@ import (
 // together.
 const seats = 600
 
-// newFlowControl returns priority and fairness with Kubernetes' default FlowSchemas and
-// PriorityLevelConfigurations. The server does not have such objects: flow control uses those of
-// the cluster.
-func newFlowControl() (*flowcontrol.Controller, error) {
+// newFlowControl returns priority and fairness by the objects of a cluster; nil means Kubernetes'
+// default ones. The server does not have such objects.
+func newFlowControl(cluster *store.Store) (*flowcontrol.Controller, error) {
+	if cluster != nil {
+		return flowcontrol.New(flowcontrol.Config{Store: cluster, Seats: seats}), nil
+	}
+	objects, err := defaultFlows()
+	if err != nil {
+		return nil, err
+	}
+	defer objects.Close() // snapshots of a closed store remain readable
+	return flowcontrol.New(flowcontrol.Config{Store: objects, Seats: seats}), nil
+}
+
+// defaultFlows returns a store with Kubernetes' default FlowSchemas and
+// PriorityLevelConfigurations.
+func defaultFlows() (*store.Store, error) {
 	var ops []store.Op
 	add := func(plural, kind string, obj runtime.Object) error {
 		object, err := meta.Accessor(obj)
@@ -47,9 +60,9 @@ func newFlowControl() (*flowcontrol.Controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure flow control: %w", err)
 	}
-	defer objects.Close() // snapshots of a closed store remain readable
 	if _, err := objects.Commit(context.Background(), ops...); err != nil {
+		objects.Close()
 		return nil, fmt.Errorf("configure flow control: %w", err)
 	}
-	return flowcontrol.New(flowcontrol.Config{Store: objects, Seats: seats}), nil
+	return objects, nil
 }

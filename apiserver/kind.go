@@ -96,6 +96,7 @@ type kind struct {
 	listMaps   map[string][]string // path → keys
 	rules      rules
 	subs       []subMaker
+	subDocs    []subDoc
 	source     sourceMaker
 	uncond     bool
 	errs       []error
@@ -107,6 +108,7 @@ type kindVersion struct {
 	proto      runtime.Object
 	deprecated string
 	unserved   bool
+	drops      []string // paths of fields that toHub loses on purpose
 	// toHub and fromHub are nil for the hub.
 	toHub, fromHub func(spoke, hub runtime.Object) error
 }
@@ -187,6 +189,19 @@ func Unserved(version string) KindOption {
 			v.unserved = true
 		} else {
 			k.fail("unserved version %q: no such version; it must come after Version", version)
+		}
+	})
+}
+
+// Drops names fields that the conversion of a version to the hub loses on purpose, such as
+// "spec.legacy" or, below a list, "spec.items.legacy". Clients that set another field that a
+// conversion loses get a warning, or, with fieldValidation=Strict, an error.
+func Drops(version string, paths ...string) KindOption {
+	return kindFunc(func(k *kind) {
+		if v := k.version(version); v != nil {
+			v.drops = append(v.drops, paths...)
+		} else {
+			k.fail("dropped fields of version %q: no such version; it must come after Version", version)
 		}
 	})
 }

@@ -26,7 +26,7 @@ import (
 // auth returns the authentication, authorization and audit that the flags select. end flushes the
 // audit log.
 func (f *flags) auth(log *slog.Logger) (option AuthOption, end func(), err error) {
-	option, end = f.delegate, func() {}
+	option, end = func(ctx context.Context) (Auth, error) { return f.delegate(ctx, log) }, func() {}
 	if f.standalone {
 		option = f.own
 	}
@@ -64,12 +64,18 @@ func (f *flags) own(ctx context.Context) (Auth, error) {
 }
 
 // delegate lets the cluster authenticate and authorize.
-func (f *flags) delegate(ctx context.Context) (Auth, error) {
+func (f *flags) delegate(ctx context.Context, log *slog.Logger) (Auth, error) {
 	config, err := f.cluster()
 	if err != nil {
 		return Auth{}, err
 	}
-	d, err := delegated.New(ctx, delegated.Config{Cluster: config, TokenTTL: f.tokenTTL, AllowedTTL: f.allowedTTL, DeniedTTL: f.deniedTTL})
+	defaults, err := defaultFlows()
+	if err != nil {
+		return Auth{}, err
+	}
+	d, err := delegated.New(ctx, delegated.Config{
+		Cluster: config, TokenTTL: f.tokenTTL, AllowedTTL: f.allowedTTL, DeniedTTL: f.deniedTTL, Objects: defaults, Log: log,
+	})
 	if err != nil {
 		return Auth{}, err
 	}
@@ -78,7 +84,7 @@ func (f *flags) delegate(ctx context.Context) (Auth, error) {
 
 // Delegated returns the Auth by which a cluster decides.
 func Delegated(d *delegated.Delegation) Auth {
-	return Auth{Authenticator: d.Authenticator, Authorizer: d.Authorizer, ClientCAs: d.ClientCAs, Namespace: d.Namespace}
+	return Auth{Authenticator: d.Authenticator, Authorizer: d.Authorizer, ClientCAs: d.ClientCAs, Namespace: d.Namespace, Cluster: d.Objects}
 }
 
 func (f *flags) cluster() (*rest.Config, error) {

@@ -98,6 +98,15 @@ func (d documents) OpenAPIHashes() map[schema.GroupVersion]string {
 					continue // New has made it before
 				}
 				_ = json.NewEncoder(sum).Encode(definition) // a hash accepts everything
+				for _, d := range k.subDocs {
+					fmt.Fprintln(sum, d.name, d.methods)
+					if d.body == nil {
+						continue
+					}
+					if definition, err := k.bodyDefinition(d.body); err == nil {
+						_ = json.NewEncoder(sum).Encode(definition)
+					}
+				}
 			}
 			out[gv] = fmt.Sprintf("%X", sum.Sum(nil))
 		}
@@ -116,6 +125,9 @@ func (d documents) OpenAPIV3(gv schema.GroupVersion) (*spec3.OpenAPI, error) {
 		s, err := builder.BuildOpenAPIV3(definition, gv.Version, builder.Options{})
 		if err != nil {
 			return nil, fmt.Errorf("describe %s: %w", k.name, err)
+		}
+		if err := k.addSubsV3(s, gv.Version); err != nil {
+			return nil, err
 		}
 		specs = append(specs, s)
 	}
@@ -139,6 +151,9 @@ func (d documents) OpenAPIV2(gv schema.GroupVersion) (*spec.Swagger, error) {
 		s, err := builder.BuildOpenAPIV2(definition, gv.Version, builder.Options{V2: true})
 		if err != nil {
 			return nil, fmt.Errorf("describe %s: %w", k.name, err)
+		}
+		if err := k.addSubsV2(s, gv.Version); err != nil {
+			return nil, err
 		}
 		maps.Copy(out.Definitions, handler.PruneDefaults(s.Definitions))
 		maps.Copy(out.Parameters, s.Parameters)

@@ -46,6 +46,7 @@ type Server struct {
 	cancel context.CancelFunc
 	parts  sync.WaitGroup
 	stop   sync.Once
+	ended  []func() // called at the end of Stop
 }
 
 // servedType is the kind and version of a Go type.
@@ -70,6 +71,11 @@ type Auth struct {
 	// Namespace returns an error unless objects may be created in a namespace; nil accepts every
 	// namespace.
 	Namespace func(ctx context.Context, name string) error
+	// Cluster has objects of a cluster that apply to the kinds of this server: FlowSchemas,
+	// PriorityLevelConfigurations, admission webhooks and policies with their bindings, and the
+	// namespaces and Services that these name; see package delegated. nil means Kubernetes' default
+	// flow control, and neither webhooks nor policies.
+	Cluster *store.Store
 	// AuditPolicy and AuditSink record requests, if both are set; see package audit.
 	AuditPolicy audit.PolicyRuleEvaluator
 	AuditSink   audit.Sink
@@ -205,7 +211,7 @@ func (s *Server) addKinds(p *plan) error {
 func (s *Server) build(p *plan, auth Auth) error {
 	registry := metrics.New(s.store)
 	counts := metrics.NewVerbs(registry)
-	chain, err := newRules(s, p.rules, auth.Namespace)
+	chain, err := s.admission(p, auth, registry)
 	if err != nil {
 		return err
 	}
@@ -215,7 +221,7 @@ func (s *Server) build(p *plan, auth Auth) error {
 	for _, m := range s.mirrors {
 		m.verbs = rest.New(rest.Config{Store: m.store, Registry: s.registry, Admission: chain, Authorizer: auth.Authorizer, Metrics: counts})
 	}
-	flows, err := newFlowControl()
+	flows, err := newFlowControl(auth.Cluster)
 	if err != nil {
 		return err
 	}
@@ -325,6 +331,9 @@ func (s *Server) Stop() {
 		}
 		if s.store != nil {
 			s.store.Close()
+		}
+		for _, end := range s.ended {
+			end()
 		}
 	})
 }

@@ -3,6 +3,7 @@ package apiserver_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -227,6 +228,64 @@ func (b *bake) DeepCopyObject() runtime.Object {
 	return &out
 }
 
+// describesSubresources checks the paths of bake and steam in both OpenAPI documents.
+func describesSubresources(t *testing.T, s *apiserver.Server) {
+	t.Helper()
+	type operation struct {
+		OperationID string         `json:"operationId"`
+		Action      string         `json:"x-kubernetes-action"`
+		Kind        map[string]any `json:"x-kubernetes-group-version-kind"`
+		Parameters  []map[string]any
+		RequestBody map[string]any
+		Responses   map[string]any
+	}
+	type path struct {
+		Get, Post  *operation
+		Parameters []any
+	}
+	const bakeName = "com.example.restaurant.v1beta1.bake"
+	var v3 struct {
+		Paths      map[string]path
+		Components struct {
+			Schemas map[string]struct{ Properties map[string]any }
+		}
+	}
+	var v2 struct {
+		Paths       map[string]path
+		Definitions map[string]struct{ Properties map[string]any }
+	}
+	for url, doc := range map[string]any{"/openapi/v3/apis/" + group + "/v1beta1": &v3, "/openapi/v2": &v2} {
+		if err := json.Unmarshal([]byte(body(t, s, url, "application/json")), doc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := "/apis/" + group + "/v1beta1/namespaces/{namespace}/pizzas/{name}/"
+	for version, paths := range map[string]map[string]path{"v2": v2.Paths, "v3": v3.Paths} {
+		bake, steam := paths[in+"bake"], paths[in+"steam"]
+		if bake.Post == nil || steam.Get == nil {
+			t.Errorf("%s lacks paths: %+v %+v", version, bake, steam)
+			continue
+		}
+		check(t, version+" action", bake.Post.Action+" "+steam.Get.Action, "post connect")
+		check(t, version+" kinds", fmt.Sprint(bake.Post.Kind["kind"], " ", steam.Get.Kind["kind"]), "bake Pizza")
+		if !strings.HasPrefix(bake.Post.OperationID, "create") || !strings.HasSuffix(bake.Post.OperationID, "NamespacedPizzaBake") ||
+			!strings.HasPrefix(steam.Get.OperationID, "connectGet") || len(bake.Parameters) == 0 || len(steam.Get.Responses) == 0 {
+			t.Errorf("%s: %+v %+v", version, bake.Post, steam.Get)
+		}
+	}
+	for version, properties := range map[string]map[string]any{"v2": v2.Definitions[bakeName].Properties, "v3": v3.Components.Schemas[bakeName].Properties} {
+		if properties["minutes"] == nil || properties["metadata"] != nil {
+			t.Errorf("%s: the body has %v", version, properties)
+		}
+	}
+	if ref := fmt.Sprint(v3.Paths[in+"bake"].Post.RequestBody); !strings.Contains(ref, "#/components/schemas/"+bakeName) {
+		t.Errorf("v3: the body of bake: %s", ref)
+	}
+	if len(v2.Paths[in+"bake"].Post.Parameters) == 0 || !strings.Contains(fmt.Sprint(v2.Paths[in+"bake"].Post.Parameters[0]), "#/definitions/"+bakeName) {
+		t.Errorf("v2: the body of bake: %v", v2.Paths[in+"bake"].Post.Parameters)
+	}
+}
+
 // AGG-02: an action and a stream.
 func TestSubresources(t *testing.T) {
 	action := apiserver.Action("bake", func(ctx context.Context, call *apiserver.Call[*pizza], body *bake) (runtime.Object, error) {
@@ -282,6 +341,8 @@ func TestSubresources(t *testing.T) {
 			t.Fatal(err)
 		}
 		check(t, "cost", text(t, baked, "status", "cost"), "7")
+
+		describesSubresources(t, s)
 
 		// A stream outlives the deadline of short requests.
 		streaming, cancel := context.WithCancel(ctx)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/apiserver/goschema"
 	"kelson.dev/apiserver/resource"
 )
 
@@ -45,6 +46,11 @@ func Action[H, B runtime.Object](name string, do func(ctx context.Context, call 
 			k.fail("action %s of %s: the body %s must be a pointer to a struct", name, k.name, body)
 			return
 		}
+		if _, err := goschema.Of(body); err != nil {
+			k.errs = append(k.errs, err)
+			return
+		}
+		k.subDocs = append(k.subDocs, subDoc{name: name, body: body.Elem()})
 		k.subs = append(k.subs, func(s *Server, k *kind) resource.Subresource {
 			gvk := schema.GroupVersionKind{Group: k.group, Version: k.hub().name, Kind: body.Elem().Name()}
 			if !s.scheme.Recognizes(gvk) {
@@ -69,6 +75,7 @@ func Connect[H runtime.Object](name string, serve func(ctx context.Context, call
 			k.fail("subresource %s of %s is for %s, and the hub is %T", name, k.name, reflect.TypeFor[H](), k.hub().proto)
 			return
 		}
+		k.subDocs = append(k.subDocs, subDoc{name: name, methods: methods})
 		k.subs = append(k.subs, func(s *Server, _ *kind) resource.Subresource {
 			return resource.Subresource{
 				Name: name, NoTable: true, ConnectVerbs: slices.Clone(methods), Verbs: connectVerbs(methods),

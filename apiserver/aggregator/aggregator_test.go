@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -137,7 +138,8 @@ func TestBrokenBundle(t *testing.T) {
 			`{"metadata":{"name":"s","namespace":"n","annotations":{"kelson.dev/url":"https://backend.example"}},"spec":{"ports":[{"port":443}]}}`)
 		key, object := apiServiceOf("a.example.com")
 		put(t, st, key, strings.Replace(object, `"insecureSkipTLSVerify":true`, `"caBundle":"bm9uZQ=="`, 1))
-		a := aggregator.New(aggregator.Config{Store: st, Services: services.New(services.Config{Store: st}), Client: statuses{st}})
+		registry := prometheus.NewRegistry()
+		a := aggregator.New(aggregator.Config{Store: st, Services: services.New(services.Config{Store: st}), Client: statuses{st}, Metrics: registry})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- a.Run(ctx) }()
@@ -145,6 +147,14 @@ func TestBrokenBundle(t *testing.T) {
 		data := st.Snapshot().Get(key).Data
 		if !bytes.Contains(data, []byte(`"reason":"FailedDiscoveryCheck"`)) || !bytes.Contains(data, []byte("unable to load root certificates")) {
 			t.Errorf("%s", data)
+		}
+		want := `
+# HELP aggregator_unavailable_apiservice Gauge of APIServices which are marked as unavailable broken down by APIService name.
+# TYPE aggregator_unavailable_apiservice gauge
+aggregator_unavailable_apiservice{name="v1.a.example.com"} 1
+`
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "aggregator_unavailable_apiservice"); err != nil {
+			t.Error(err)
 		}
 		cancel()
 		if err := <-ended; err != nil {

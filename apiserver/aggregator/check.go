@@ -37,7 +37,8 @@ const (
 type finding struct {
 	condition condition
 	resources []apidiscoveryv2.APIResourceDiscovery // nil: the backend did not list any
-	retry     bool                                  // soon; otherwise an event causes the check
+	// retry asks for a check soon; otherwise an event leads to one.
+	retry bool
 }
 
 func (b *backend) unavailable(status, reason, format string, args ...any) finding {

@@ -163,6 +163,7 @@ func (b *backend) newProxy() *httputil.ReverseProxy {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
 			r.SetXForwarded()
+			r.Out.Header.Set("X-Forwarded-Uri", r.In.URL.EscapedPath()) // as kube-aggregator
 		},
 		ModifyResponse: func(resp *http.Response) error {
 			x := exchangeOf(resp.Request)

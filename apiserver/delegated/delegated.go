@@ -7,10 +7,15 @@
 // is followed. Permissions are reviewed by the cluster (SubjectAccessReview). Both kinds of reviews
 // are cached.
 //
+// The cluster's configuration of admission and flow control (webhooks, policies, FlowSchemas,
+// PriorityLevelConfigurations) is copied to a store in memory and followed, so that it applies to
+// the kinds of this server as well.
+//
 //	auth, err := delegated.New(ctx, delegated.Config{Cluster: config})
 //
 // The server's account needs the ClusterRole system:auth-delegator, and the Role
-// extension-apiserver-authentication-reader in kube-system.
+// extension-apiserver-authentication-reader in kube-system. What it may not list and watch of the
+// configuration is not applied, and logged.
 package delegated
 
 import (
@@ -19,6 +24,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -38,6 +44,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/authz"
+	"kelson.dev/apiserver/store"
 )
 
 // Config configures the delegation.
@@ -47,6 +54,11 @@ type Config struct {
 	// TokenTTL, AllowedTTL and DeniedTTL are how long answers about tokens and permissions are
 	// cached; 0 means ten seconds.
 	TokenTTL, AllowedTTL, DeniedTTL time.Duration
+	// Objects has objects of the same kinds as the cluster's configuration until they are read; nil
+	// means an empty store. It is closed when the context of New ends.
+	Objects *store.Store
+	// Log receives what is not applied of the cluster's configuration; nil discards it.
+	Log *slog.Logger
 	// OpenPaths are paths that every client may read; nil means /healthz, /livez and /readyz.
 	OpenPaths []string
 }
@@ -55,6 +67,9 @@ type Config struct {
 type Delegation struct {
 	Authenticator authenticator.Request
 	Authorizer    authorizer.Authorizer
+	// Objects has the cluster's webhooks, admission policies, FlowSchemas,
+	// PriorityLevelConfigurations and namespaces, as far as the server may read them.
+	Objects *store.Store
 
 	client kubernetes.Interface
 	cas    []*dynamiccertificates.ConfigMapCAController
@@ -88,11 +103,23 @@ func New(ctx context.Context, cfg Config) (*Delegation, error) {
 	if cfg.OpenPaths == nil {
 		cfg.OpenPaths = []string{"/healthz", "/livez", "/readyz", "/healthz/*", "/livez/*", "/readyz/*"}
 	}
-	d := &Delegation{client: client, exists: map[string]time.Time{}}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	d := &Delegation{Objects: cfg.Objects, client: client, exists: map[string]time.Time{}}
+	if d.Objects == nil {
+		if d.Objects, err = store.Open(store.Config{}); err != nil {
+			return nil, err
+		}
+	}
+	context.AfterFunc(ctx, func() { d.Objects.Close() })
 	if err := d.authenticate(ctx, cfg); err != nil {
 		return nil, err
 	}
-	return d, d.authorize(cfg)
+	if err := d.authorize(cfg); err != nil {
+		return nil, err
+	}
+	return d, d.follow(ctx, cfg)
 }
 
 // backoff is for reviews that the cluster does not answer.

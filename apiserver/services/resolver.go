@@ -33,6 +33,9 @@ type Config struct {
 	// ClusterIP resolves to cluster IPs instead of endpoints. The network must then route them, as
 	// kube-proxy does.
 	ClusterIP bool
+	// DNS resolves to the DNS names of Services in a cluster, for programs that run in its pods or
+	// with its DNS. Of the Store, only the annotation [URL] is used.
+	DNS bool
 }
 
 // Resolver resolves Services. It implements the ServiceResolver of Kubernetes' libraries and is
@@ -40,10 +43,13 @@ type Config struct {
 type Resolver struct {
 	store     *store.Store
 	clusterIP bool
+	dns       bool
 }
 
 // New returns a Resolver.
-func New(cfg Config) *Resolver { return &Resolver{store: cfg.Store, clusterIP: cfg.ClusterIP} }
+func New(cfg Config) *Resolver {
+	return &Resolver{store: cfg.Store, clusterIP: cfg.ClusterIP, dns: cfg.DNS}
+}
 
 // ResolveEndpoint returns the scheme and host of a server behind a port of a Service. With several
 // ready endpoints, it picks one at random. The error is a Kubernetes NotFound if the Service does
@@ -51,11 +57,17 @@ func New(cfg Config) *Resolver { return &Resolver{store: cfg.Store, clusterIP: c
 func (r *Resolver) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
 	sn := r.store.Snapshot()
 	service, err := derived.Get[corev1.Service](sn, Services, namespace, name)
+	if r.dns && apierrors.IsNotFound(err) {
+		service, err = &corev1.Service{}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	if annotated, err := Annotated(service); annotated != nil || err != nil {
 		return annotated, err
+	}
+	if r.dns {
+		return secure(net.JoinHostPort(name+"."+namespace+".svc", strconv.Itoa(int(port)))), nil
 	}
 	if service.Spec.Type == corev1.ServiceTypeExternalName {
 		return secure(net.JoinHostPort(service.Spec.ExternalName, strconv.Itoa(int(port)))), nil

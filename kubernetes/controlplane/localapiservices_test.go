@@ -188,6 +188,19 @@ func TestCustomAPIServices(t *testing.T) {
 		custom("v1.probe.example.com")
 		send("DELETE", apiServicesPath+"/v1.probe.example.com", "", 200)
 		custom("v1.probe.example.com")
+
+		// While a definition serves the group version, a server of its own cannot be registered,
+		// and changes of the APIService are undone.
+		remote := `"spec":{"group":"probe.example.com","version":"v1","groupPriorityMinimum":10,"versionPriority":15,"insecureSkipTLSVerify":true,
+			"service":{"namespace":"default","name":"none"}}}`
+		send("POST", apiServicesPath, `{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"v1.probe.example.com"},`+remote, http.StatusConflict)
+		_, stored := ask(t, plane, root, "GET", apiServicesPath+"/v1.probe.example.com", "")
+		send("PUT", apiServicesPath+"/v1.probe.example.com", strings.Replace(stored, `"spec":{`, `"spec":{"insecureSkipTLSVerify":true,"service":{"namespace":"default","name":"none"},`, 1), http.StatusOK)
+		if _, answer := ask(t, plane, root, "GET", apiServicesPath+"/v1.probe.example.com", ""); strings.Contains(answer, `"service"`) ||
+			!strings.Contains(answer, `"reason":"Local"`) {
+			t.Errorf("a changed APIService of a custom kind: %s", answer)
+		}
+		send("GET", "/apis/probe.example.com/v1/others", "", http.StatusOK)
 		send("DELETE", crds+"/others.probe.example.com", "", 200)
 		custom()
 

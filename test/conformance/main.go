@@ -6,8 +6,8 @@
 // The specs are those of k8s.io/kubernetes/test/e2e/apimachinery, linked unchanged into the test
 // binary of this folder (suite_test.go). Only the entry point is different: upstream's links every
 // other special interest group, and with them kube-apiserver and the kubelet. specs.txt names the
-// specs that need no running pod. The module is not part of go.work, because only the specs need
-// its dependencies.
+// specs that need no running pod, or only pods whose part backends.go plays. The module is not part
+// of go.work, because only the specs need its dependencies.
 package main
 
 import (
@@ -32,10 +32,10 @@ import (
 var specList string
 
 type options struct {
-	kelson, suite, docs, work string
-	only                      *regexp.Regexp
-	parallel                  int
-	limit                     time.Duration
+	kelson, suite, docs, work, peers string
+	only                             *regexp.Regexp
+	parallel                         int
+	limit                            time.Duration
 }
 
 func main() {
@@ -44,6 +44,7 @@ func main() {
 	var opts options
 	flag.StringVar(&opts.kelson, "kelson", "../../bin/kelson", "the binary to test")
 	flag.StringVar(&opts.suite, "suite", "", "the test binary; built when empty")
+	flag.StringVar(&opts.peers, "peers", "../../bin/peers", "folder with etcd and wardle, for the spec of the Aggregator")
 	flag.StringVar(&opts.docs, "docs", "", "page whose section is rewritten; only a run of all specs may")
 	flag.StringVar(&opts.work, "work", "", "folder for reports and logs; a spec that has a report there is not run again (default a new folder)")
 	flag.IntVar(&opts.parallel, "parallel", 8, "how many specs run at a time, of those that may")
@@ -82,6 +83,11 @@ func run(ctx context.Context, opts options) (err error) {
 	}
 	defer stop()
 
+	serving, end := context.WithCancel(ctx)
+	defer end()
+	if err := serveBackends(serving, opts, kubeconfig); err != nil {
+		return fmt.Errorf("serve backends: %w", err)
+	}
 	kubectl, err := linkKubectl(opts)
 	if err != nil {
 		return err

@@ -2,9 +2,9 @@
 // being deleted, and then finalizes the namespaces.
 //
 // A deleted namespace gets the phase Terminating and keeps the finalizer "kubernetes" in its spec.
-// The controller deletes all objects in it, waits for those that need time (pods that stop, objects
-// with finalizers), and removes the finalizer when none are left. It is driven by the store's
-// events and reads the store's index by namespace: no discovery, no polling.
+// The controller deletes all objects in it, pods first, waits for those that need time (pods that
+// stop, objects with finalizers), and removes the finalizer when none are left. It is driven by the
+// store's events and reads the store's index by namespace: no discovery, no polling.
 //
 // Only if APIServices name other API servers, it also deletes the objects in these, as discovery
 // lists them, and asks again while some are left. A server that does not answer keeps the
@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"sync"
@@ -33,7 +34,10 @@ import (
 	"kelson.dev/operator/workqueue"
 )
 
-const namespaces = "namespaces"
+const (
+	namespaces = "namespaces"
+	pods       = "pods"
+)
 
 // Config configures the controller. All fields except Servers and Log are required.
 type Config struct {
@@ -156,35 +160,29 @@ func (c *Controller) work(ctx context.Context) {
 }
 
 // empty deletes the objects in a terminating namespace, and finalizes the namespace when none are
-// left.
+// left. As in Kubernetes, pods are deleted first, and other objects when no pods are left: pods
+// that stop may need them, such as the NetworkPolicies that protect them.
 func (c *Controller) empty(ctx context.Context, name string) error {
 	key := store.Key{Resource: namespaces, Name: name}
 	sn := c.cfg.Store.Snapshot()
 	if ns := sn.Get(key); ns == nil || ns.Head.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	background := metav1.DeletePropagationBackground
 	found := content{left: map[string]int{}, finalizers: map[string]int{}}
-	for obj := range sn.InNamespace(name) {
-		if !obj.Head.DeletionTimestamp.IsZero() {
-			continue
-		}
-		res, ok := c.cfg.Registry.Current().ByPrefix(obj.Key.Resource)
-		if !ok {
-			found.failed = append(found.failed, fmt.Errorf("delete %s %s: its kind is not served", obj.Key.Resource, obj.Key.Name))
-			continue
-		}
-		_, err := c.cfg.Objects.Delete(ctx, res, name, obj.Key.Name, &metav1.DeleteOptions{
-			Preconditions:     &metav1.Preconditions{UID: &obj.Head.UID},
-			PropagationPolicy: &background,
-		})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			found.failed = append(found.failed, fmt.Errorf("delete %s %s: %w", obj.Key.Resource, obj.Key.Name, err))
-		}
+	c.deleteStored(ctx, sn.Scan(pods, name, store.Key{}), &found)
+	wait := false
+	left := c.cfg.Store.Snapshot().Scan(pods, name, store.Key{})
+	none := true
+	for range left {
+		none = false
+		break
 	}
-
-	wait := c.cfg.Servers.Any() && c.emptyServers(ctx, name, &found)
-	for obj := range c.cfg.Store.Snapshot().InNamespace(name) {
+	if none {
+		c.deleteStored(ctx, sn.InNamespace(name), &found)
+		wait = c.cfg.Servers.Any() && c.emptyServers(ctx, name, &found)
+		left = c.cfg.Store.Snapshot().InNamespace(name)
+	}
+	for obj := range left {
 		found.left[qualified(obj.Key.Resource)]++
 		for _, f := range obj.Head.Finalizers {
 			found.finalizers[f]++
@@ -208,4 +206,26 @@ func (c *Controller) empty(ctx context.Context, name string) error {
 	}
 	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
 	return client.IgnoreNotFound(c.cfg.Client.Subresource("finalize").Update(ctx, ns, nil))
+}
+
+// deleteStored deletes objects that are not being deleted already.
+func (c *Controller) deleteStored(ctx context.Context, objects iter.Seq[*store.Object], found *content) {
+	background := metav1.DeletePropagationBackground
+	for obj := range objects {
+		if !obj.Head.DeletionTimestamp.IsZero() {
+			continue
+		}
+		res, ok := c.cfg.Registry.Current().ByPrefix(obj.Key.Resource)
+		if !ok {
+			found.failed = append(found.failed, fmt.Errorf("delete %s %s: its kind is not served", obj.Key.Resource, obj.Key.Name))
+			continue
+		}
+		_, err := c.cfg.Objects.Delete(ctx, res, obj.Key.Namespace, obj.Key.Name, &metav1.DeleteOptions{
+			Preconditions:     &metav1.Preconditions{UID: &obj.Head.UID},
+			PropagationPolicy: &background,
+		})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			found.failed = append(found.failed, fmt.Errorf("delete %s %s: %w", obj.Key.Resource, obj.Key.Name, err))
+		}
+	}
 }

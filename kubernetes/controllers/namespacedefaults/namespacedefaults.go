@@ -9,6 +9,7 @@ package namespacedefaults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -77,19 +78,19 @@ func (c *Controller) sync(ctx context.Context, namespace string) (time.Duration,
 		return 0, nil
 	}
 	// Write the certificate first: a client that sees the service account may create pods, and
-	// these need both.
+	// these need both. A failure of one, such as a webhook for ConfigMaps that does not answer,
+	// does not prevent the other.
+	var failed []error
 	if c.cfg.RootCA != nil {
-		if err := c.publish(ctx, namespace, sn.Get(store.Key{Resource: "configmaps", Namespace: namespace, Name: ConfigMap})); err != nil {
-			return 0, err
-		}
+		failed = append(failed, c.publish(ctx, namespace, sn.Get(store.Key{Resource: "configmaps", Namespace: namespace, Name: ConfigMap})))
 	}
 	if sn.Get(store.Key{Resource: "serviceaccounts", Namespace: namespace, Name: ServiceAccount}) == nil {
 		err := c.create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ServiceAccount}})
 		if err != nil {
-			return 0, fmt.Errorf("create service account: %w", err)
+			failed = append(failed, fmt.Errorf("create service account: %w", err))
 		}
 	}
-	return 0, nil
+	return 0, errors.Join(failed...)
 }
 
 // publish creates the ConfigMap, or updates it if its contents differ.

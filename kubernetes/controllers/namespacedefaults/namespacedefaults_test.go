@@ -4,6 +4,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,6 +100,31 @@ func TestDefaultsAreRestored(t *testing.T) {
 		}
 		if !p.has(cm, "default", namespacedefaults.ConfigMap) {
 			p.Error("the deleted root CA was not created again")
+		}
+	})
+}
+
+// CTRL-02: a policy or webhook that rejects the ConfigMap does not prevent the service account.
+func TestDefaultsDoNotDependOnEachOther(t *testing.T) {
+	run(t, withCA, func(p plane) {
+		policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "no-configmaps"}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+				Operations: []admissionv1.OperationType{admissionv1.Create},
+				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+			}}}},
+			Validations: []admissionv1.Validation{{Expression: "false"}},
+		}}
+		binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "no-configmaps"}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: "no-configmaps", ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		}}
+		for _, obj := range []client.Object{policy, binding} {
+			if err := p.Create(p.Context(), obj); err != nil {
+				p.Fatal(err)
+			}
+		}
+		p.namespace("lab")
+		if !p.has(&corev1.ServiceAccount{}, "lab", namespacedefaults.ServiceAccount) || p.has(&corev1.ConfigMap{}, "lab", namespacedefaults.ConfigMap) {
+			p.Error("want a service account and no root CA")
 		}
 	})
 }

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/apiserver"
+	"kelson.dev/apiserver/delegated"
+
+	"kelson.dev/examples/pizza-apiserver/restaurant"
+)
+
+// buffer is a log that may be read while it is written.
+type buffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func (b *buffer) text() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.String()
+}
+
+// behind returns a server that asks a cluster, and a function that sends it requests as a user.
+func behind(t *testing.T, cluster *rest.Config, log io.Writer) func(u user.Info, method, path, body string) (*http.Response, string) {
+	t.Helper()
+	d, err := delegated.New(t.Context(), delegated.Config{Cluster: cluster, Log: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := apiserver.New(t.Context(), restaurant.API(),
+		apiserver.Authorization(func(context.Context) (apiserver.Auth, error) { return apiserver.Delegated(d), nil }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	return func(u user.Info, method, path, body string) (*http.Response, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://server/apis/restaurant.programming-kubernetes.info/"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := server.RESTConfigAs(u).Transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		answer, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp, string(answer)
+	}
+}
+
+// eventually repeats a check of what the server learns from the cluster's watches.
+func eventually(t *testing.T, what string, check func() (bool, string)) {
+	t.Helper()
+	for until := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		done, seen := check()
+		if done {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("%s: %s", what, seen)
+		}
+	}
+}
+
+var masters = &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
+
+func topping(name string) string {
+	return `{"apiVersion":"restaurant.programming-kubernetes.info/v1alpha1","kind":"Topping","metadata":{"name":"` + name + `"},"spec":{"cost":10}}`
+}
+
+// AGG-02: the cluster's webhooks, policies and FlowSchemas apply to the kinds of the server, as
+// with Kubernetes' own library, and follow their objects.
+func TestConfigurationOfTheCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("more than a second")
+	}
+	c := newCluster(t)
+	var log buffer
+	send := behind(t, c.env.RESTConfig(), &log)
+	if resp, answer := send(masters, "POST", "v1alpha1/toppings", topping("pineapple")); resp.StatusCode != http.StatusCreated {
+		t.Fatalf("before: %s %s", resp.Status, answer)
+	}
+
+	// A webhook that labels toppings, and a policy that rejects them.
+	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		var review admissionv1.AdmissionReview
+		if err := json.NewDecoder(req.Body).Decode(&review); err != nil {
+			t.Error(err)
+			return
+		}
+		patch := admissionv1.PatchTypeJSONPatch
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true, PatchType: &patch,
+			Patch: []byte(`[{"op":"add","path":"/metadata/labels","value":{"labeled-by":"hook"}}]`)}
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	defer hook.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
+	toppings := admissionregistrationv1.Rule{APIGroups: []string{"restaurant.programming-kubernetes.info"}, APIVersions: []string{"*"}, Resources: []string{"toppings"}}
+	creates := admissionregistrationv1.RuleWithOperations{Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create}, Rule: toppings}
+	none := admissionregistrationv1.SideEffectClassNone
+	ctx := t.Context()
+	if _, err := c.kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "labels"}, Webhooks: []admissionregistrationv1.MutatingWebhook{{
+			Name: "labels.example.com", ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &hook.URL, CABundle: ca},
+			Rules: []admissionregistrationv1.RuleWithOperations{creates}, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+		}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "no-anchovies"}, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: creates}}},
+			Validations:      []admissionregistrationv1.Validation{{Expression: "object.metadata.name != 'anchovies'", Message: "no anchovies here"}},
+		},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "no-anchovies"}, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: "no-anchovies", ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the policy rejects", func() (bool, string) {
+		resp, answer := send(masters, "POST", "v1alpha1/toppings?dryRun=All", topping("anchovies"))
+		return resp.StatusCode == http.StatusUnprocessableEntity && strings.Contains(answer, "no anchovies here"), answer
+	})
+	eventually(t, "the webhook labels", func() (bool, string) {
+		resp, answer := send(masters, "POST", "v1alpha1/toppings?dryRun=All", topping("ham"))
+		return resp.StatusCode == http.StatusCreated && strings.Contains(answer, `"labeled-by":"hook"`), answer
+	})
+
+	// A FlowSchema for the group, and the deletion of the policy.
+	schema, err := c.kube.FlowcontrolV1().FlowSchemas().Create(ctx, &flowcontrolv1.FlowSchema{ObjectMeta: metav1.ObjectMeta{Name: "pizza"}, Spec: flowcontrolv1.FlowSchemaSpec{
+		PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: "workload-low"}, MatchingPrecedence: 500,
+		Rules: []flowcontrolv1.PolicyRulesWithSubjects{{
+			Subjects: []flowcontrolv1.Subject{{Kind: flowcontrolv1.SubjectKindUser, User: &flowcontrolv1.UserSubject{Name: "alice"}}},
+			ResourceRules: []flowcontrolv1.ResourcePolicyRule{{
+				Verbs: []string{"*"}, APIGroups: []string{"restaurant.programming-kubernetes.info"}, Resources: []string{"*"}, ClusterScope: true, Namespaces: []string{"*"},
+			}},
+		}},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the FlowSchema applies", func() (bool, string) {
+		resp, _ := send(&user.DefaultInfo{Name: "alice"}, "GET", "v1alpha1/toppings", "")
+		got := resp.Header.Get("X-Kubernetes-PF-FlowSchema-UID")
+		return got == string(schema.UID), got
+	})
+	if err := c.kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(ctx, "no-anchovies", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the policy is gone", func() (bool, string) {
+		resp, answer := send(masters, "POST", "v1alpha1/toppings?dryRun=All", topping("anchovies"))
+		return resp.StatusCode == http.StatusCreated, answer
+	})
+	if strings.Contains(log.text(), "not applied") {
+		t.Errorf("log: %s", log.text())
+	}
+}
+
+// AGG-02: a server whose account may not read the configuration says so, and serves without it.
+func TestConfigurationOfTheClusterIsForbidden(t *testing.T) {
+	if testing.Short() {
+		t.Skip("more than a second")
+	}
+	c := newCluster(t)
+	weak := []rbacv1.Subject{{Kind: "User", APIGroup: "rbac.authorization.k8s.io", Name: "weak"}}
+	if _, err := c.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "weak"},
+		RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "system:auth-delegator"}, Subjects: weak}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.kube.RbacV1().RoleBindings("kube-system").Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "weak"},
+		RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: "extension-apiserver-authentication-reader"}, Subjects: weak}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	config := rest.CopyConfig(c.env.RESTConfig())
+	config.Impersonate.UserName = "weak"
+	var log buffer
+	send := behind(t, config, &log)
+	if resp, answer := send(masters, "POST", "v1alpha1/toppings", topping("ham")); resp.StatusCode != http.StatusCreated {
+		t.Errorf("%s %s", resp.Status, answer)
+	}
+	for _, kind := range []string{"mutatingwebhookconfigurations", "validatingadmissionpolicies", "flowschemas"} {
+		if want := "the cluster's " + kind + " are not applied; allow the server's account to list and watch them"; !strings.Contains(log.text(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, log.text())
+		}
+	}
+	if strings.Contains(log.text(), "the cluster's services") {
+		t.Errorf("log: %s", log.text())
+	}
+}
