@@ -26,6 +26,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -40,6 +41,9 @@ const largeRead = 4 << 10
 const mostGathering = 64
 
 var gathering atomic.Int32
+
+// sending has an element for each system call that sends coalesced data: see Fairness.
+var sending = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
 
 // buffers are used in pairs while a connection is written to.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, most); return &b }}
@@ -93,6 +97,7 @@ func Bound(c net.Conn, stall time.Duration) {
 // conn is a connection below TLS, which calls Write from one goroutine at a time.
 type conn struct {
 	net.Conn
+	raw     syscall.RawConn // of Conn; nil: there is none
 	mu      sync.Mutex
 	free    *sync.Cond // signaled when there is room or writing has ended
 	writers int        // handlers that have requested coalescing
@@ -105,7 +110,7 @@ type conn struct {
 }
 
 func newConn(inner net.Conn) *conn {
-	c := &conn{Conn: inner}
+	c := &conn{Conn: inner, raw: rawConn(inner)}
 	c.free = sync.NewCond(&c.mu)
 	return c
 }
@@ -129,16 +134,32 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.send(p)
 }
 
-// send writes p with one call. Setting a deadline costs a tenth of a call, so send sets one only
-// when less than half of the time is left.
+// send writes p with one call.
 func (c *conn) send(p []byte) (int, error) {
-	if c.stall > 0 {
-		if now := time.Now(); now.UnixNano() >= c.renew.Load() {
-			_ = c.Conn.SetWriteDeadline(now.Add(c.stall))
-			c.renew.Store(now.Add(c.stall / 2).UnixNano())
-		}
-	}
+	c.renewDeadline()
 	return c.Conn.Write(p)
+}
+
+// sendQueued writes p, which is a part of a large response, in turns with other connections.
+func (c *conn) sendQueued(p []byte) error {
+	c.renewDeadline()
+	if c.raw != nil {
+		return sendAll(c.raw, p)
+	}
+	_, err := c.Conn.Write(p)
+	return err
+}
+
+// renewDeadline sets the deadline of Bound. That costs a tenth of a call, so it is set only when
+// less than half of the time is left.
+func (c *conn) renewDeadline() {
+	if c.stall == 0 {
+		return
+	}
+	if now := time.Now(); now.UnixNano() >= c.renew.Load() {
+		_ = c.Conn.SetWriteDeadline(now.Add(c.stall))
+		c.renew.Store(now.Add(c.stall / 2).UnixNano())
+	}
 }
 
 // SetWriteDeadline sets a deadline in addition to that of Bound, which replaces it only after it
@@ -203,8 +224,7 @@ func (c *conn) write() {
 		c.ready = spare
 		c.free.Signal()
 		c.mu.Unlock()
-		_, err := c.send(*now)
-		runtime.Gosched() // see Fairness
+		err := c.sendQueued(*now)
 		c.mu.Lock()
 		c.err = err
 		*now = (*now)[:0]
