@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"kelson.dev/apiserver/attacktest/clocks"
+	"kelson.dev/apiserver/internal/clocks"
 )
 
 func TestSet(t *testing.T) {
