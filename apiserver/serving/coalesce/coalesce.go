@@ -15,8 +15,12 @@
 //
 // Go lets a goroutine run for ten milliseconds before another one gets its processor. A short
 // request would wait that long for each connection that encrypts a large response, or that decodes
-// many headers. Such connections therefore let other goroutines run after each record, which takes
-// some microseconds, and after each large read.
+// many headers. Such connections therefore let other goroutines run after every 128 KiB, which
+// takes some ten microseconds, and after each large read.
+//
+// That is not enough: while goroutines that only let others run keep all processors busy, Go polls
+// the network every ten milliseconds. Connections therefore take turns to send coalesced data, and
+// leave a processor to others; those that wait for their turn are not runnable.
 package coalesce
 
 import (
@@ -103,7 +107,11 @@ type conn struct {
 	writers int        // handlers that have requested coalescing
 	writing bool       // the goroutine of method write is running
 	ready   *[]byte    // data for its next call
-	err     error      // of a failed call; the connection is unusable
+	// unyielded is how much was queued since Write last let others run. Only Write uses it.
+	unyielded int
+	err       error // of a failed call; the connection is unusable
+
+	computes atomic.Bool // it has a turn of Handshake
 
 	stall time.Duration // of a call of Write; 0: any
 	renew atomic.Int64  // when the deadline must be set again, in Unix nanoseconds
@@ -123,12 +131,16 @@ func (c *conn) count(n int) {
 
 // Write sends p, or queues it for the next call.
 func (c *conn) Write(p []byte) (int, error) {
+	c.computed()
 	taken, err := c.take(p)
 	switch {
 	case err != nil:
 		return 0, err
 	case taken:
-		runtime.Gosched() // see Fairness
+		if c.unyielded += len(p); c.unyielded >= most {
+			c.unyielded = 0
+			runtime.Gosched() // see Fairness
+		}
 		return len(p), nil
 	}
 	return c.send(p)
@@ -183,6 +195,7 @@ func (c *conn) SetDeadline(at time.Time) error {
 
 // Read reads. After a large read it lets others run: see Fairness.
 func (c *conn) Read(p []byte) (int, error) {
+	c.computed()
 	n, err := c.Conn.Read(p)
 	if n >= largeRead {
 		runtime.Gosched()
