@@ -63,7 +63,8 @@ func TestBorrowingWhenTheClockIsSet(t *testing.T) {
 		st := furnished(t)
 		c := flowcontrol.New(flowcontrol.Config{Store: st, Seats: 600})
 		var tickets []*flowcontrol.Ticket
-		for i := range 20 { // so that the level is busy, after the first one that needs a configuration
+		// The first request reads the configuration; with all of them the level is busy.
+		for i := range 20 {
 			if i == 1 {
 				c.SetClock(jump)
 			}

@@ -32,8 +32,8 @@ const (
 	// endpointsEvery is how often a server renews its lease and checks the endpoints, as in
 	// kube-apiserver.
 	endpointsEvery = 10 * time.Second
-	// endpointsLife is how long after the last renewal that another server saw a server stays in the
-	// endpoints.
+	// endpointsLife is how long a server stays in the endpoints after the last renewal of its lease
+	// that another server saw.
 	endpointsLife = 15 * time.Second
 	// endpointsLabel selects the leases of servers in kube-system; its value is the address.
 	endpointsLabel = "kelson.dev/server-address"

@@ -156,16 +156,16 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// AUTHN-04: when the clock is set back, tokens that were issued before are not valid until the clock
-// is there again; when it is set forward, they expire early. Nothing is cached that would survive
-// it.
+// AUTHN-04: when the clock is set back, tokens that were issued before are not valid until the
+// clock is there again; when it is set forward, they expire early. No cache survives that.
 func TestTokensWhenTheClockIsSet(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	pod := tokens.Bound{Pod: &core.Pod{ObjectMeta: meta("lab", "web", "p1")}}
-	at := func(clock time.Duration, do func(*testing.T, *tokens.Issuer)) { // every bubble begins at the same time
+	// Every bubble begins at the same time.
+	at := func(clock time.Duration, do func(*testing.T, *tokens.Issuer)) {
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(clock)
 			st := open(t)
