@@ -3,6 +3,7 @@ package authz
 import (
 	"errors"
 	"fmt"
+	"net/http"
 
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -10,6 +11,8 @@ import (
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/apiserver/plugin/pkg/authorizer/webhook"
 	"k8s.io/apiserver/plugin/pkg/authorizer/webhook/metrics"
+
+	"kelson.dev/apiserver/internal/turn"
 )
 
 // newWebhook returns the authorizer that asks a server with SubjectAccessReviews.
@@ -22,6 +25,7 @@ func newWebhook(name string, c *apiserver.WebhookConfiguration) (Authorizer, err
 	if err != nil {
 		return nil, err
 	}
+	client.Wrap(func(rt http.RoundTripper) http.RoundTripper { return turn.Transport{RoundTripper: rt} })
 	if c.Timeout.Duration != 0 {
 		client.Timeout = c.Timeout.Duration
 	}

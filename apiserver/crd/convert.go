@@ -46,6 +46,9 @@ func (c *compiled) convert(u *unstructured.Unstructured, version string) (*unstr
 	return u, nil
 }
 
+// Waits implements [resource.Waiting].
+func (c *codec) Waits() bool { return c.webhook }
+
 func (c *compiled) callWebhook(u *unstructured.Unstructured, to schema.GroupVersion) (*unstructured.Unstructured, error) {
 	convertor, err := c.convertor()
 	if err != nil {

@@ -207,6 +207,12 @@ type Fresh interface {
 	Written(hub runtime.Object, stored []byte, version string) (versioned runtime.Object, ok bool)
 }
 
+// Waiting is an optional interface of a Codec. Waits reports whether its methods may wait for
+// another server, such as a conversion webhook.
+type Waiting interface {
+	Waits() bool
+}
+
 // Showing is an optional interface of a Codec. Metadata removes from stored metadata what the hub
 // keeps elsewhere, before a response contains the metadata alone.
 type Showing interface {

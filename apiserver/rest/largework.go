@@ -101,7 +101,8 @@ func detached[T any](s *scope, work func() (T, error)) (T, error) {
 
 func (s *scope) runDetached(work func() error) error {
 	ctx := s.ctx
-	t, leave, err := s.workers.enter(ctx)
+	codec, ok := s.res.Codec.(resource.Waiting) // conversions have no context to pause
+	t, leave, err := s.workers.enter(ctx, ok && codec.Waits())
 	if err != nil {
 		return err
 	}

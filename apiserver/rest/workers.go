@@ -35,9 +35,10 @@ type places struct {
 }
 
 // enter waits for a place of the context's user, and then for a turn to compute. leave frees both;
-// the turn pauses while the work waits. If too many writes wait already, or the context ends first,
-// the error is a 429. Members of system:masters are not limited.
-func (w *workers) enter(ctx context.Context) (t *turn.Turn, leave func(), err error) {
+// the turn pauses while the work waits. Work that waits without a pause takes no turn. If too many
+// writes wait already, or the context ends first, the error is a 429. Members of system:masters are
+// not limited.
+func (w *workers) enter(ctx context.Context, waits bool) (t *turn.Turn, leave func(), err error) {
 	who, _ := request.UserFrom(ctx)
 	if who == nil || slices.Contains(who.GetGroups(), user.SystemPrivilegedGroup) {
 		return nil, func() {}, nil
@@ -56,6 +57,9 @@ func (w *workers) enter(ctx context.Context) (t *turn.Turn, leave func(), err er
 	free := func() {
 		<-p.taken
 		w.part(name, p)
+	}
+	if waits {
+		return nil, free, nil
 	}
 	if t, err = p.turns.Take(ctx); err != nil {
 		free()

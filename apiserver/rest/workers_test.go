@@ -27,7 +27,7 @@ func TestPlacesOfUsers(t *testing.T) {
 		mallory := as(ctx, "mallory")
 		var leaves []func()
 		for range perUser {
-			work, leave, err := w.enter(mallory)
+			work, leave, err := w.enter(mallory, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -37,7 +37,7 @@ func TestPlacesOfUsers(t *testing.T) {
 		entered := make(chan error)
 		for range perUser * waitingPerPlace {
 			go func() {
-				_, leave, err := w.enter(mallory)
+				_, leave, err := w.enter(mallory, false)
 				entered <- err
 				if err == nil {
 					leave()
@@ -45,11 +45,11 @@ func TestPlacesOfUsers(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if _, _, err := w.enter(mallory); !apierrors.IsTooManyRequests(err) {
+		if _, _, err := w.enter(mallory, false); !apierrors.IsTooManyRequests(err) {
 			t.Errorf("one more: %v, want 429", err)
 		}
 		for _, other := range []context.Context{as(ctx, "ann"), as(ctx, "mallory", user.SystemPrivilegedGroup), ctx} {
-			_, leave, err := w.enter(other)
+			_, leave, err := w.enter(other, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,11 +65,11 @@ func TestPlacesOfUsers(t *testing.T) {
 			}
 		}
 		// All places are taken until the deadline.
-		_, leave, err := w.enter(mallory)
+		_, leave, err := w.enter(mallory, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := w.enter(mallory); !apierrors.IsTooManyRequests(err) || ctx.Err() == nil {
+		if _, _, err := w.enter(mallory, false); !apierrors.IsTooManyRequests(err) || ctx.Err() == nil {
 			t.Errorf("at the deadline: %v, want 429", err)
 		}
 		leave()
@@ -92,7 +92,7 @@ func TestTurnsOfUsers(t *testing.T) {
 		mallory := as(ctx, "mallory")
 		var computing []*turn.Turn
 		for range turn.Processors {
-			work, leave, err := w.enter(mallory)
+			work, leave, err := w.enter(mallory, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ func TestTurnsOfUsers(t *testing.T) {
 		}
 		entered := make(chan error)
 		go func() {
-			_, leave, err := w.enter(mallory)
+			_, leave, err := w.enter(mallory, false)
 			entered <- err
 			if err == nil {
 				leave()
@@ -113,8 +113,14 @@ func TestTurnsOfUsers(t *testing.T) {
 			t.Fatalf("one more writes are computed: %v", err)
 		default:
 		}
-		if _, leave, err := w.enter(as(ctx, "ann")); err != nil {
+		if _, leave, err := w.enter(as(ctx, "ann"), false); err != nil {
 			t.Errorf("another user: %v", err)
+		} else {
+			leave()
+		}
+		// Work that may wait for a conversion webhook has a place, and no turn.
+		if work, leave, err := w.enter(mallory, true); work != nil || err != nil {
+			t.Errorf("work that waits: turn %v, %v", work, err)
 		} else {
 			leave()
 		}

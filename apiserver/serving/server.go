@@ -124,6 +124,9 @@ func (cfg *Config) tls() *tls.Config {
 		if slices.Contains(hello.SupportedProtos, "h2") {
 			coalesce.Bound(hello.Conn, stall)
 		}
+		if err := coalesce.Handshake(hello.Context(), hello.Conn); err != nil {
+			return nil, err
+		}
 		if cfg.ClientCAs == nil {
 			return nil, nil
 		}

@@ -32,7 +32,8 @@ const (
 	// endpointsEvery is how often a server renews its lease and checks the endpoints, as in
 	// kube-apiserver.
 	endpointsEvery = 10 * time.Second
-	// endpointsLife is how long a server that does not renew its lease is in the endpoints.
+	// endpointsLife is how long a server stays in the endpoints after the last renewal of its lease
+	// that another server saw.
 	endpointsLife = 15 * time.Second
 	// endpointsLabel selects the leases of servers in kube-system; its value is the address.
 	endpointsLabel = "kelson.dev/server-address"
@@ -112,7 +113,19 @@ const endpointSlices = "endpointslices.discovery.k8s.io"
 
 // serverLeases keeps the addresses of live servers in Leases of kube-system. It implements
 // reconcilers.Leases.
-type serverLeases struct{ client coordination.LeaseInterface }
+//
+// A lease is live if it changed within endpointsLife on this server's monotonic clock. Its
+// renewTime has no effect, because clocks of servers differ and can be set.
+type serverLeases struct {
+	client coordination.LeaseInterface
+	seen   map[string]renewal // by name; guarded by the reconciler
+}
+
+// renewal is the last change of a lease that this server saw.
+type renewal struct {
+	revision string
+	at       time.Time
+}
 
 func leaseOf(ip string) string { return "kelson-server-" + strings.ReplaceAll(ip, ":", "-") }
 
@@ -122,17 +135,24 @@ func (l *serverLeases) ListLeases() ([]string, error) {
 		return nil, err
 	}
 	var live []string
+	seen := make(map[string]renewal, len(list.Items))
 	for i := range list.Items {
 		lease := &list.Items[i]
-		if lease.Spec.RenewTime == nil || lease.Spec.HolderIdentity == nil {
+		if lease.Spec.HolderIdentity == nil {
 			continue
 		}
-		if time.Since(lease.Spec.RenewTime.Time) < endpointsLife {
+		last, known := l.seen[lease.Name]
+		if !known || last.revision != lease.ResourceVersion {
+			last = renewal{lease.ResourceVersion, time.Now()}
+		}
+		if time.Since(last.at) < endpointsLife {
+			seen[lease.Name] = last
 			live = append(live, *lease.Spec.HolderIdentity)
 		} else if err := l.remove(lease.Name); err != nil {
 			return nil, err
 		}
 	}
+	l.seen = seen
 	return live, nil
 }
 

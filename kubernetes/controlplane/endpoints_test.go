@@ -97,3 +97,42 @@ func TestServerLeases(t *testing.T) {
 		live()
 	})
 }
+
+// A server whose clock is wrong, or is set, is among the live servers as long as it renews its
+// lease. // API-15
+func TestServerLeasesWhenTheClockIsSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plane, err := Start(context.Background(), Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer plane.Stop()
+		client := kubernetes.NewForConfigOrDie(plane.RESTConfig()).CoordinationV1().Leases("kube-system")
+		here, there := &serverLeases{client: client}, &serverLeases{client: client}
+		const ip = "192.0.2.2"
+		renew := func(clock time.Duration) {
+			if err := there.UpdateLease(ip); err != nil {
+				t.Fatal(err)
+			}
+			lease, err := client.Get(t.Context(), leaseOf(ip), metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(clock)}
+			if _, err := client.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, clock := range []time.Duration{0, -time.Hour, time.Hour, -10 * 365 * 24 * time.Hour, 24 * time.Hour} {
+			renew(clock)
+			if live, err := here.ListLeases(); err != nil || !slices.Equal(live, []string{ip}) {
+				t.Errorf("clock of the other server %s ahead: live %v: %v", clock, live, err)
+			}
+			time.Sleep(endpointsEvery)
+		}
+		time.Sleep(endpointsEvery)
+		if live, err := here.ListLeases(); err != nil || len(live) != 0 {
+			t.Errorf("ended with a renewal in the future: live %v: %v", live, err)
+		}
+	})
+}

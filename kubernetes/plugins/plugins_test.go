@@ -236,6 +236,51 @@ func TestNodeRestriction(t *testing.T) {
 	})
 }
 
+// ADM-03: what NodeRestriction forbids a node, for each kind that nodes write, and what it allows.
+// The Node authorizer, which is not under test, refuses all other kinds.
+func TestNodeRestrictionOfEveryKind(t *testing.T) {
+	within(t, func(p plane) {
+		p.want(201, "POST", "/api/v1/nodes", object("v1", "Node", "n1", ""))
+		p.want(201, "POST", "/api/v1/nodes", object("v1", "Node", "n2", ""))
+		p.want(201, "POST", ns+"/pods", pod("own", "", `,"nodeName":"n1"`))
+		p.want(201, "POST", ns+"/pods", pod("theirs", "", `,"nodeName":"n2"`))
+		node := p.as("system:node:n1", "system:nodes", "system:masters")
+		const leases, tokens = "/apis/coordination.k8s.io/v1/namespaces/%s/leases", ns + "/serviceaccounts/default/token"
+		token := func(pod string) string {
+			return `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"audiences":["https://kubernetes.default.svc.cluster.local"]` + pod + `}}`
+		}
+		slice := func(node string) string {
+			return `{"apiVersion":"resource.k8s.io/v1","kind":"ResourceSlice","metadata":{"name":"s-` + node + `"},"spec":{"driver":"d.example.com","nodeName":"` + node +
+				`","pool":{"name":"p","generation":1,"resourceSliceCount":1}}}`
+		}
+		for _, test := range []struct {
+			code               int
+			method, path, body string
+		}{
+			{403, "PATCH", "/api/v1/nodes/n2", `{"metadata":{"annotations":{"a":"b"}}}`},
+			{403, "PATCH", "/api/v1/nodes/n2/status", `{"status":{"phase":"Running"}}`},
+			{200, "PATCH", "/api/v1/nodes/n1", `{"metadata":{"annotations":{"a":"b"}}}`},
+			{200, "PATCH", "/api/v1/nodes/n1/status", `{"status":{"phase":"Running"}}`},
+			{403, "PATCH", ns + "/pods/own", `{"metadata":{"labels":{"a":"b"}}}`},
+			{403, "PATCH", ns + "/pods/theirs", `{"metadata":{"labels":{"a":"b"}}}`},
+			{403, "POST", ns + "/pods/theirs/eviction", object("policy/v1", "Eviction", "theirs", "")},
+			{403, "PATCH", ns + "/pods/theirs/status", `{"status":{"phase":"Failed"}}`},
+			{403, "POST", fmt.Sprintf(leases, "default"), object("coordination.k8s.io/v1", "Lease", "n1", "")},
+			{403, "POST", fmt.Sprintf(leases, "kube-node-lease"), object("coordination.k8s.io/v1", "Lease", "n2", "")},
+			{201, "POST", fmt.Sprintf(leases, "kube-node-lease"), object("coordination.k8s.io/v1", "Lease", "n1", "")},
+			{403, "POST", "/apis/storage.k8s.io/v1/csinodes", object("storage.k8s.io/v1", "CSINode", "n2", `,"spec":{"drivers":[]}`)},
+			{201, "POST", "/apis/storage.k8s.io/v1/csinodes", object("storage.k8s.io/v1", "CSINode", "n1", `,"spec":{"drivers":[]}`)},
+			{403, "POST", "/apis/resource.k8s.io/v1/resourceslices", slice("n2")},
+			{201, "POST", "/apis/resource.k8s.io/v1/resourceslices", slice("n1")},
+			{403, "POST", tokens, token("")},
+			{403, "POST", tokens, token(`,"boundObjectRef":{"apiVersion":"v1","kind":"Pod","name":"theirs","uid":"u"}`)},
+			{201, "POST", ns + "/pods/own/eviction", object("policy/v1", "Eviction", "own", "")},
+		} {
+			node.Want(t, test.code, test.method, test.path, test.body, "Content-Type: "+contentType(test.method))
+		}
+	}, "NodeRestriction")
+}
+
 func contentType(method string) string {
 	if method == "PATCH" {
 		return "application/merge-patch+json"

@@ -156,6 +156,37 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
+// AUTHN-04: when the clock is set back, tokens that were issued before are not valid until the
+// clock is there again; when it is set forward, they expire early. No cache survives that.
+func TestTokensWhenTheClockIsSet(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := tokens.Bound{Pod: &core.Pod{ObjectMeta: meta("lab", "web", "p1")}}
+	// Every bubble begins at the same time.
+	at := func(clock time.Duration, do func(*testing.T, *tokens.Issuer)) {
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(clock)
+			st := open(t)
+			put(t, st, "serviceaccounts", "lab", "robot", "u1")
+			put(t, st, "pods", "lab", "web", "p1")
+			do(t, issuer(t, tokens.Config{Store: st, Key: key}))
+		})
+	}
+	var token string
+	at(24*time.Hour, func(t *testing.T, i *tokens.Issuer) {
+		token = issue(t, i, pod, time.Hour)
+		check(t, i, token, "")
+	})
+	at(0, func(t *testing.T, i *tokens.Issuer) {
+		check(t, i, token, "not valid yet")
+		time.Sleep(24*time.Hour + time.Minute)
+		check(t, i, token, "")
+	})
+	at(26*time.Hour, func(t *testing.T, i *tokens.Issuer) { check(t, i, token, "expired") })
+}
+
 // AUTHN-04: audiences, issuers, key rotation
 func TestAudiences(t *testing.T) {
 	st := open(t)

@@ -39,6 +39,7 @@ var attacks = []attack{
 	{name: "readers", what: "edit: 300 lists of 20 MB, read at 1 kB/s", setup: largeObjects, run: slowReaders},
 	{name: "watches", what: "edit: 2,700 unread watches on 20 MB of objects, which change", setup: largeObjects, run: unreadWatches},
 	{name: "flood", what: "edit: 600 requests at once, lists of 1 MB and writes", setup: mediumObjects, run: allSeats},
+	{name: "hooks", what: "edit: 400 writes at once, which wait for a webhook that hangs; every eighth has 64 kB", setup: hangingWebhook, run: waitingWrites},
 	{name: "expanding", what: "no role: 40 bodies at once that expand: YAML, gzip, protobuf and CBOR with false lengths", run: expandingBodies},
 	{name: "writes", what: "edit: 16 costly writes at once: strategic merge, $setElementOrder, managedFields, wide maps", setup: costlyObjects, run: costlyWrites},
 	{name: "disk", what: "edit: fills the disk; the tenant reads; space returns, and the server is restarted", run: fillDisk, fills: true},

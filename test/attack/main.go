@@ -61,7 +61,7 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "names of attacks, comma-separated; default: all")
 	flag.StringVar(&o.sides, "sides", "kelson,kube-apiserver", "which servers are attacked")
 	flag.IntVar(&o.seconds, "seconds", 12, "duration of an attack")
-	flag.IntVar(&o.baseline, "baseline", 4, "seconds of the tenant's requests before an attack")
+	flag.IntVar(&o.baseline, "baseline", 3, "seconds of the tenant's requests before an attack")
 	flag.IntVar(&o.after, "after", 60, "seconds between the end of an attack and the last measurement")
 	flag.Int64Var(&o.guard, "guard", 6<<30, "bytes of memory at which a server ends")
 	flag.IntVar(&o.nice, "nice", 10, "niceness of attackers, from 0 to 19")

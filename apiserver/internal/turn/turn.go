@@ -16,6 +16,7 @@ package turn
 
 import (
 	"context"
+	"net/http"
 	"runtime"
 	"sync"
 )
@@ -112,3 +113,15 @@ func Pause(ctx context.Context) (resume func()) {
 	t.pause()
 	return func() { t.resume(ctx) }
 }
+
+// Transport pauses the turn of a request's context while it waits for the response.
+type Transport struct{ http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (t Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	defer Pause(req.Context())()
+	return t.RoundTripper.RoundTrip(req)
+}
+
+// WrappedRoundTripper returns the transport below, for those that look for its connections.
+func (t Transport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }

@@ -3,6 +3,7 @@ package turn
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,5 +115,38 @@ func TestResumeAfterTheEnd(t *testing.T) {
 		}
 		Pause(t.Context())() // without a turn
 		(*Turn)(nil).End()
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// While a request waits for its response, another computation has the turn.
+func TestTransport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := New(1)
+		mine, _ := ts.Take(t.Context())
+		asked := Transport{roundTripper(func(req *http.Request) (*http.Response, error) {
+			late, cancel := context.WithTimeout(req.Context(), time.Minute)
+			defer cancel()
+			other, err := ts.Take(late)
+			if err != nil {
+				t.Errorf("another computation: %v", err)
+			}
+			other.End()
+			return &http.Response{}, nil
+		})}
+		req, err := http.NewRequestWithContext(Context(t.Context(), mine), http.MethodPost, "https://review", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := asked.RoundTrip(req); err != nil {
+			t.Fatal(err)
+		}
+		if len(ts.taken) != 1 {
+			t.Error("the turn is lost after the response")
+		}
+		mine.End()
 	})
 }

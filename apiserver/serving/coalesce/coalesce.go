@@ -15,8 +15,12 @@
 //
 // Go lets a goroutine run for ten milliseconds before another one gets its processor. A short
 // request would wait that long for each connection that encrypts a large response, or that decodes
-// many headers. Such connections therefore let other goroutines run after each record, which takes
-// some microseconds, and after each large read.
+// many headers. Such connections therefore let other goroutines run after every 128 KiB, which
+// takes some ten microseconds, and after each large read.
+//
+// That is not enough: while goroutines that only let others run keep all processors busy, Go polls
+// the network every ten milliseconds. Connections therefore take turns to send coalesced data, and
+// leave a processor to others; those that wait for their turn are not runnable.
 package coalesce
 
 import (
@@ -26,6 +30,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -40,6 +45,9 @@ const largeRead = 4 << 10
 const mostGathering = 64
 
 var gathering atomic.Int32
+
+// sending has an element for each system call that sends coalesced data: see Fairness.
+var sending = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
 
 // buffers are used in pairs while a connection is written to.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, most); return &b }}
@@ -93,19 +101,24 @@ func Bound(c net.Conn, stall time.Duration) {
 // conn is a connection below TLS, which calls Write from one goroutine at a time.
 type conn struct {
 	net.Conn
+	raw     syscall.RawConn // of Conn; nil: there is none
 	mu      sync.Mutex
 	free    *sync.Cond // signaled when there is room or writing has ended
 	writers int        // handlers that have requested coalescing
 	writing bool       // the goroutine of method write is running
 	ready   *[]byte    // data for its next call
-	err     error      // of a failed call; the connection is unusable
+	// unyielded is how much was queued since Write last let others run. Only Write uses it.
+	unyielded int
+	err       error // of a failed call; the connection is unusable
+
+	computes atomic.Bool // it has a turn of Handshake
 
 	stall time.Duration // of a call of Write; 0: any
 	renew atomic.Int64  // when the deadline must be set again, in Unix nanoseconds
 }
 
 func newConn(inner net.Conn) *conn {
-	c := &conn{Conn: inner}
+	c := &conn{Conn: inner, raw: rawConn(inner)}
 	c.free = sync.NewCond(&c.mu)
 	return c
 }
@@ -118,27 +131,47 @@ func (c *conn) count(n int) {
 
 // Write sends p, or queues it for the next call.
 func (c *conn) Write(p []byte) (int, error) {
+	c.computed()
 	taken, err := c.take(p)
 	switch {
 	case err != nil:
 		return 0, err
 	case taken:
-		runtime.Gosched() // see Fairness
+		if c.unyielded += len(p); c.unyielded >= most {
+			c.unyielded = 0
+			runtime.Gosched() // see Fairness
+		}
 		return len(p), nil
 	}
 	return c.send(p)
 }
 
-// send writes p with one call. Setting a deadline costs a tenth of a call, so send sets one only
-// when less than half of the time is left.
+// send writes p with one call.
 func (c *conn) send(p []byte) (int, error) {
-	if c.stall > 0 {
-		if now := time.Now(); now.UnixNano() >= c.renew.Load() {
-			_ = c.Conn.SetWriteDeadline(now.Add(c.stall))
-			c.renew.Store(now.Add(c.stall / 2).UnixNano())
-		}
-	}
+	c.renewDeadline()
 	return c.Conn.Write(p)
+}
+
+// sendQueued writes p, which is a part of a large response, in turns with other connections.
+func (c *conn) sendQueued(p []byte) error {
+	c.renewDeadline()
+	if c.raw != nil {
+		return sendAll(c.raw, p)
+	}
+	_, err := c.Conn.Write(p)
+	return err
+}
+
+// renewDeadline sets the deadline of Bound. That costs a tenth of a call, so it is set only when
+// less than half of the time is left.
+func (c *conn) renewDeadline() {
+	if c.stall == 0 {
+		return
+	}
+	if now := time.Now(); now.UnixNano() >= c.renew.Load() {
+		_ = c.Conn.SetWriteDeadline(now.Add(c.stall))
+		c.renew.Store(now.Add(c.stall / 2).UnixNano())
+	}
 }
 
 // SetWriteDeadline sets a deadline in addition to that of Bound, which replaces it only after it
@@ -162,6 +195,7 @@ func (c *conn) SetDeadline(at time.Time) error {
 
 // Read reads. After a large read it lets others run: see Fairness.
 func (c *conn) Read(p []byte) (int, error) {
+	c.computed()
 	n, err := c.Conn.Read(p)
 	if n >= largeRead {
 		runtime.Gosched()
@@ -203,8 +237,7 @@ func (c *conn) write() {
 		c.ready = spare
 		c.free.Signal()
 		c.mu.Unlock()
-		_, err := c.send(*now)
-		runtime.Gosched() // see Fairness
+		err := c.sendQueued(*now)
 		c.mu.Lock()
 		c.err = err
 		*now = (*now)[:0]

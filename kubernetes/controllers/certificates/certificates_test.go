@@ -68,9 +68,14 @@ func request(t *testing.T, env *testenv.Env, name, signer string, subject pkix.N
 // decide approves or denies a request.
 func decide(t *testing.T, env *testenv.Env, name string, kind certificatesv1.RequestConditionType) {
 	t.Helper()
+	decideAt(t, env, name, kind, time.Now())
+}
+
+func decideAt(t *testing.T, env *testenv.Env, name string, kind certificatesv1.RequestConditionType, at time.Time) {
+	t.Helper()
 	csr := get(t, env, name)
 	csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
-		Type: kind, Status: corev1.ConditionTrue, Reason: "Test", LastUpdateTime: metav1.Now(),
+		Type: kind, Status: corev1.ConditionTrue, Reason: "Test", LastUpdateTime: metav1.NewTime(at),
 	})
 	if err := env.Client().Subresource("approval").Update(t.Context(), csr, nil); err != nil {
 		t.Fatal(err)
@@ -184,6 +189,44 @@ func TestRequestsAreDeleted(t *testing.T) {
 		want("after 61 minutes", "open", "unanswered")
 		time.Sleep(24 * time.Hour)
 		want("after a day")
+	})
+}
+
+// CTRL-02: requests that were decided before the clock was set. A time in the future delays the
+// deletion; a time that is further away than a timer can wait does no harm. A certificate is valid
+// from the signer's clock.
+func TestRequestsWhenTheClockIsSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env, _ := signing(t)
+		for name, at := range map[string]time.Time{
+			"past": time.Now().Add(-2 * time.Hour), "tomorrow": time.Now().Add(24 * time.Hour), "never": time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC),
+		} {
+			request(t, env, name, certificatesv1.KubeAPIServerClientSignerName, pkix.Name{CommonName: name}, certificatesv1.UsageClientAuth)
+			decideAt(t, env, name, certificatesv1.CertificateDenied, at)
+		}
+		want := func(when string, want map[string]bool) {
+			t.Helper()
+			for name, there := range want {
+				if got := get(t, env, name) != nil; got != there {
+					t.Errorf("%s: %s exists: %v, want %v", when, name, got, there)
+				}
+			}
+		}
+		want("now", map[string]bool{"past": false, "tomorrow": true, "never": true})
+		time.Sleep(25*time.Hour - time.Minute)
+		want("before its time", map[string]bool{"tomorrow": true})
+		time.Sleep(2 * time.Minute)
+		want("after its time", map[string]bool{"tomorrow": false, "never": true})
+		request(t, env, "signed", certificatesv1.KubeAPIServerClientSignerName, pkix.Name{CommonName: "signed"}, certificatesv1.UsageClientAuth)
+		decideAt(t, env, "signed", certificatesv1.CertificateApproved, time.Now().Add(-30*time.Minute))
+		block, _ := pem.Decode(get(t, env, "signed").Status.Certificate)
+		if block == nil {
+			t.Fatal("not signed")
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil || cert.NotBefore.After(time.Now()) || time.Since(cert.NotBefore) > time.Hour {
+			t.Errorf("valid from %v, now %v: %v", cert.NotBefore, time.Now(), err)
+		}
 	})
 }
 

@@ -34,7 +34,12 @@ func create(t *testing.T, env *testenv.Env, name string, ttl int32) *batchv1.Job
 
 func finish(t *testing.T, env *testenv.Env, job *batchv1.Job) {
 	t.Helper()
-	now := metav1.Now()
+	finishAt(t, env, job, time.Now())
+}
+
+func finishAt(t *testing.T, env *testenv.Env, job *batchv1.Job, at time.Time) {
+	t.Helper()
+	now := metav1.NewTime(at)
 	job.Status.StartTime, job.Status.CompletionTime = &now, &now
 	for _, kind := range []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete} {
 		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now})
@@ -105,6 +110,30 @@ func TestTimeToLiveChanges(t *testing.T) {
 		change(60)
 		if there(t, env, "j") {
 			t.Error("the shorter time has no effect")
+		}
+	})
+}
+
+// CTRL-02: Jobs that finished before the clock was set. A time in the future delays the deletion; a
+// time that is further away than a timer can wait does no harm.
+func TestJobsWhenTheClockIsSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := testenv.New(t, testenv.Log(t))
+		for name, at := range map[string]time.Time{
+			"past": time.Now().Add(-24 * time.Hour), "tomorrow": time.Now().Add(24 * time.Hour), "never": time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC),
+		} {
+			finishAt(t, env, create(t, env, name, 3600), at)
+		}
+		if there(t, env, "past") || !there(t, env, "tomorrow") {
+			t.Error("now")
+		}
+		time.Sleep(25*time.Hour - time.Minute)
+		if !there(t, env, "tomorrow") {
+			t.Error("too early")
+		}
+		time.Sleep(2 * time.Minute)
+		if there(t, env, "tomorrow") || !there(t, env, "never") {
+			t.Error("after an hour")
 		}
 	})
 }

@@ -1,0 +1,88 @@
+//go:build unix
+
+package coalesce
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+)
+
+// connected returns both ends of a TCP connection, the near one of a Listener.
+func connected(t *testing.T) (near *conn, far net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if far, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := Listener(l).Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		far.Close()
+		accepted.Close()
+	})
+	return accepted.(*conn), far
+}
+
+// Large responses are sent in turns, and others at once. A connection whose peer does not read has
+// no turn.
+func TestSendsInTurns(t *testing.T) {
+	large, largePeer := connected(t)
+	small, smallPeer := connected(t)
+	large.count(1)
+	for range cap(sending) {
+		sending <- struct{}{}
+	}
+	release := func() {
+		for range cap(sending) {
+			<-sending
+		}
+	}
+	write(t, large, 100)
+	write(t, small, 100)
+	if _, err := io.ReadFull(smallPeer, make([]byte, 100)); err != nil {
+		t.Error(err)
+	}
+	_ = largePeer.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if n, err := largePeer.Read(make([]byte, 100)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("sent without a turn: %d bytes, %v", n, err)
+	}
+	release()
+	_ = largePeer.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := io.ReadFull(largePeer, make([]byte, 100)); err != nil {
+		t.Error(err)
+	}
+
+	const much = 64 << 20 // more than the system's buffers
+	go func() {
+		for range much / most {
+			if _, err := large.Write(make([]byte, most)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	if _, err := io.ReadFull(largePeer, make([]byte, most)); err != nil {
+		t.Fatal(err)
+	}
+	for range cap(sending) { // gets every turn, because none is kept
+		select {
+		case sending <- struct{}{}:
+		case <-time.After(time.Minute):
+			t.Fatal("a connection that waits for its peer has a turn")
+		}
+	}
+	release()
+	if _, err := io.CopyN(io.Discard, largePeer, much-most); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,44 @@
+package store
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"kelson.dev/apiserver/internal/clocks"
+)
+
+// A paged list keeps its snapshot for five minutes after each page, also if the machine's clock is
+// set meanwhile.
+func TestPinsWhenTheClockIsSet(t *testing.T) {
+	for _, jump := range []time.Duration{0, -time.Hour, time.Hour, -10 * 365 * 24 * time.Hour, 10 * 365 * 24 * time.Hour} {
+		s, err := Open(Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		write := func(name string) {
+			if _, err := s.Commit(t.Context(), Op{Key: Key{Resource: "things", Name: name}, Data: []byte(`{"metadata":{"name":"` + name + `"}}`)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("a")
+		pinned := s.Snapshot()
+		s.pin(pinned)
+		write("b")
+		pass := func(time time.Duration) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.pins[0].until = s.pins[0].until.Add(-time)
+		}
+		s.pins[0].until = clocks.Set(s.pins[0].until, -jump)
+		pass(pinFor - time.Minute)
+		if sn, err := s.pinned(pinned.Revision()); err != nil || sn != pinned {
+			t.Errorf("clock set by %s: before the end: %v", jump, err)
+		}
+		pass(time.Minute)
+		if _, err := s.pinned(pinned.Revision()); !errors.Is(err, ErrCompacted) {
+			t.Errorf("clock set by %s: after %s: %v, want %v", jump, pinFor, err, ErrCompacted)
+		}
+	}
+}
