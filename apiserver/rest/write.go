@@ -163,7 +163,7 @@ func (w *write) put(ctx context.Context, extra []store.Op) (*written, error) {
 	done := &written{hub: w.hub, created: w.current == nil}
 	if w.dryRun {
 		var err error
-		done.obj, err = w.pretend()
+		done.obj, err = w.preview()
 		return done, err
 	}
 	op, err := w.op(w.res)
@@ -266,9 +266,9 @@ func (w *write) after(ctx context.Context, hub runtime.Object, revision uint64) 
 	}
 }
 
-// pretend returns the object for the response of a dry run: as it would be stored, with the
+// preview returns the object for the response of a dry run: as it would be stored, with the
 // revision at which it was read.
-func (w *write) pretend() (*store.Object, error) {
+func (w *write) preview() (*store.Object, error) {
 	obj := &store.Object{Key: w.key}
 	revision := ""
 	if w.current != nil {
