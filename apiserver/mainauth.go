@@ -48,8 +48,8 @@ func (f *flags) auth(log *slog.Logger) (option AuthOption, end func(), err error
 	return audited, func() { _ = trail.Close() }, nil // errors of the trail are in the log
 }
 
-// certificateAuth authenticates by certificates of the server's own authority, and allows everything to the
-// administrators of its kubeconfig.
+// certificateAuth authenticates by certificates of the server's own authority, and allows
+// everything to the administrators of its kubeconfig.
 func (f *flags) certificateAuth(ctx context.Context) (Auth, error) {
 	authority, err := f.authority()
 	if err != nil {

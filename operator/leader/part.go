@@ -184,8 +184,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// readLeases reads the Leases: the views of live replicas, and the members that our view should have. It
-// sends requests until a deadline at most.
+// readLeases reads the Leases: the views of live replicas, and the members that our view should
+// have. It sends requests until a deadline at most.
 func (s *Shards) readLeases(inf informer.Informer, deadline time.Time) (target view) {
 	now := time.Now()
 	s.mu.Lock()

@@ -160,7 +160,8 @@ func (c *Controller) migrateObject(ctx context.Context, res *resource.Resource, 
 	}
 	_, err = c.cfg.Store.Commit(ctx, ops...)
 	var conflict *store.ConflictError
-	if errors.As(err, &conflict) && conflict.Key == obj.Key { // written or deleted in the meantime: nothing stale is left
+	if errors.As(err, &conflict) && conflict.Key == obj.Key {
+		// written or deleted in the meantime: nothing stale is left
 		return nil
 	}
 	return err
