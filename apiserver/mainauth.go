@@ -28,7 +28,7 @@ import (
 func (f *flags) auth(log *slog.Logger) (option AuthOption, end func(), err error) {
 	option, end = func(ctx context.Context) (Auth, error) { return f.delegate(ctx, log) }, func() {}
 	if f.standalone {
-		option = f.own
+		option = f.certificateAuth
 	}
 	if f.audit.policy == "" {
 		return option, end, nil
@@ -48,9 +48,9 @@ func (f *flags) auth(log *slog.Logger) (option AuthOption, end func(), err error
 	return audited, func() { _ = trail.Close() }, nil // errors of the trail are in the log
 }
 
-// own authenticates by certificates of the server's own authority, and allows everything to the
-// administrators of its kubeconfig.
-func (f *flags) own(ctx context.Context) (Auth, error) {
+// certificateAuth authenticates by certificates of the server's own authority, and allows
+// everything to the administrators of its kubeconfig.
+func (f *flags) certificateAuth(ctx context.Context) (Auth, error) {
 	authority, err := f.authority()
 	if err != nil {
 		return Auth{}, err

@@ -203,6 +203,30 @@ func (d *Definitions) hooks() *resource.Hooks {
 	}
 }
 
+// guard returns the guard of the Resource of k whose hubs are in a version.
+func (d *Definitions) guard(k *kind, hub string) *resource.Guard {
+	name := k.definition.Name
+	return &resource.Guard{
+		Check: store.Op{Key: d.resource.Key("", name), Expect: k.revision, Check: true},
+		Renew: func(current *store.Object) (*resource.Resource, error) {
+			if current == nil {
+				return nil, nil
+			}
+			if err := d.observe(current); err != nil {
+				return nil, err
+			}
+			now := d.kindFor(name)
+			switch {
+			case now == nil || now.name != k.name || now.namespaced != k.namespaced:
+				return nil, nil
+			case now.storage == hub:
+				return now.resource, nil
+			}
+			return now.resource.In[hub], nil
+		},
+	}
+}
+
 // kindFor returns the served kind of a definition, or nil.
 func (d *Definitions) kindFor(name string) *kind {
 	d.mu.Lock()

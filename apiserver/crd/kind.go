@@ -21,6 +21,7 @@ import (
 type kind struct {
 	*compiled
 	definition *apiextensionsv1.CustomResourceDefinition
+	revision   uint64 // of definition
 	resource   *resource.Resource
 }
 
@@ -48,13 +49,13 @@ type compiled struct {
 // newKind returns the kind of a definition at a revision. It reuses the compiled part of old if the
 // spec is the same.
 func newKind(d *Definitions, r *revised, old *kind) *kind {
-	k := &kind{definition: r.definition}
+	k := &kind{definition: r.definition, revision: r.revision}
 	if old != nil && sameSpec(old.definition, r.definition) {
 		k.compiled = old.compiled
 	} else {
 		k.compiled = r.compile(d)
 	}
-	k.resource = k.newResource()
+	k.resource = k.newResource(d)
 	return k
 }
 
@@ -115,8 +116,9 @@ func (c *compiled) version(name string) (*version, error) {
 
 // newResource returns the Resource of the kind. Its field In has one more for each version, because
 // hubs are in the version of the request.
-func (k *kind) newResource() *resource.Resource {
+func (k *kind) newResource(d *Definitions) *resource.Resource {
 	res := k.resourceIn(k.storage)
+	res.Guard = d.guard(k, k.storage)
 	if len(k.versions) == 1 {
 		return res
 	}
@@ -124,6 +126,7 @@ func (k *kind) newResource() *resource.Resource {
 	for name := range k.versions {
 		if name != k.storage {
 			res.In[name] = k.resourceIn(name)
+			res.In[name].Guard = d.guard(k, name)
 		}
 	}
 	return res

@@ -1,14 +1,20 @@
 package crd_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/apiserver/crd"
+	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 )
 
@@ -98,13 +104,7 @@ func TestSchemaChange(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
 	p.do("POST", widgetsPath, widget("a", `{"color":"green","note":"n"}`)).want(201)
-	current := p.do("GET", definitionsPath+"/widgets.example.com", "").object()
-	changed := strings.NewReplacer(
-		`"note":{"nullable":true,"type":"string"}`, `"weight":{"type":"integer","default":7}`,
-		`"additionalPrinterColumns":[{"jsonPath":".spec.color","name":"Color","type":"string"},`, `"additionalPrinterColumns":[`,
-	).Replace(mustJSON(t, current.Object))
-	p.do("PUT", definitionsPath+"/widgets.example.com", changed).want(200)
-
+	p.weigh()
 	check := func(a *answer) {
 		t.Helper()
 		if a.field("spec.weight") != 7.0 || a.field("spec.note") != nil {
@@ -114,6 +114,55 @@ func TestSchemaChange(t *testing.T) {
 	check(p.do("GET", widgetsPath+"/a", "").want(200))
 	check(p.do("PATCH", widgetsPath+"/a", `{"metadata":{"labels":{"x":"y"}}}`, "Content-Type", "application/merge-patch+json").want(200))
 	check(p.do("GET", widgetsPath+"/a", "").want(200))
+}
+
+// weigh changes the definition of widgets: spec has weight, by default 7, instead of note.
+func (p *plane) weigh() {
+	p.t.Helper()
+	current := p.do("GET", definitionsPath+"/widgets.example.com", "").object()
+	changed := strings.NewReplacer(
+		`"note":{"nullable":true,"type":"string"}`, `"weight":{"type":"integer","default":7}`,
+		`"additionalPrinterColumns":[{"jsonPath":".spec.color","name":"Color","type":"string"},`, `"additionalPrinterColumns":[`,
+	).Replace(mustJSON(p.t, current.Object))
+	p.do("PUT", definitionsPath+"/widgets.example.com", changed).want(200)
+}
+
+// CRD-02: a write that began before a change of the definition is stored under the new schema. It
+// is not stored after the definition was deleted.
+func TestSchemaChangeDuringWrite(t *testing.T) {
+	var objects func() resource.Objects
+	p := newPlane(t, func(cfg *crd.Config) { objects = cfg.Objects })
+	p.do("POST", definitionsPath, widgets()).want(201)
+	p.do("POST", widgetsPath, widget("a", `{"color":"green","note":"n"}`)).want(201)
+	update := func(meanwhile func()) error {
+		res, _ := p.registry.Current().ByName(resourceOf("widgets"))
+		_, err := objects().Update(t.Context(), res, "default", "a", nil, false, func(hub runtime.Object) error {
+			hub.(metav1.Object).SetLabels(map[string]string{"x": fmt.Sprint(p.store.Snapshot().Revision())})
+			meanwhile()
+			return nil
+		})
+		return err
+	}
+	if err := update(p.weigh); err != nil {
+		t.Fatal(err)
+	}
+	if a := p.do("GET", widgetsPath+"/a", "").want(200); a.field("spec.weight") != 7.0 || a.field("spec.note") != nil || a.field("metadata.labels.x") == nil {
+		t.Errorf("read under the new schema: %s", a.body)
+	}
+
+	before := p.store.Snapshot().Get(store.Key{Resource: "widgets.example.com", Namespace: "default", Name: "a"})
+	err := update(func() {
+		definition := store.Key{Resource: "customresourcedefinitions.apiextensions.k8s.io", Name: "widgets.example.com"}
+		if _, err := p.store.Commit(t.Context(), store.Op{Key: definition, Expect: store.AnyRevision}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("update after the definition was deleted: %v, want not found", err)
+	}
+	if p.store.Snapshot().Get(before.Key) != before {
+		t.Error("the update was stored after the definition was deleted")
+	}
 }
 
 // CRD-06, API-10

@@ -38,7 +38,7 @@ func Of(t reflect.Type) (*Schema, error) {
 		return nil, fmt.Errorf("schema of %s: not a struct", t)
 	}
 	w := &walk{inside: map[reflect.Type]bool{}}
-	s := w.of(t)
+	s := w.schemaOf(t)
 	if w.err != nil {
 		return nil, fmt.Errorf("schema of %s: %w", t, w.err)
 	}
@@ -74,7 +74,7 @@ func anything() Schema {
 	return Schema{XPreserveUnknownFields: &yes}
 }
 
-func (w *walk) of(t reflect.Type) Schema {
+func (w *walk) schemaOf(t reflect.Type) Schema {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -132,10 +132,10 @@ func (w *walk) ofKind(t reflect.Type) Schema {
 		if t.Elem().Kind() == reflect.Uint8 {
 			return Schema{Type: "string", Format: "byte"}
 		}
-		items := w.of(t.Elem())
+		items := w.schemaOf(t.Elem())
 		return Schema{Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &items}}
 	case reflect.Map:
-		values := w.of(t.Elem())
+		values := w.schemaOf(t.Elem())
 		return Schema{Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: &values}}
 	case reflect.Struct:
 		return w.ofStruct(t)
@@ -182,7 +182,7 @@ func (w *walk) addField(s *Schema, f reflect.StructField, doc map[string]string)
 	case name == "":
 		name = f.Name
 	}
-	field := w.of(f.Type)
+	field := w.schemaOf(f.Type)
 	if text := doc[name]; text != "" {
 		field.Description = text
 	}
@@ -196,7 +196,7 @@ func (w *walk) addField(s *Schema, f reflect.StructField, doc map[string]string)
 
 // embed adds the fields of a struct whose fields are encoded as those of the outer one.
 func (w *walk) embed(s *Schema, t reflect.Type) {
-	inner := w.of(t)
+	inner := w.schemaOf(t)
 	for name, property := range inner.Properties {
 		if _, there := s.Properties[name]; !there {
 			s.Properties[name] = property

@@ -99,6 +99,8 @@ type Resource struct {
 
 	// Hooks run as part of each write; may be nil.
 	Hooks *Hooks
+	// Guard makes each write depend on the object that the Codec was compiled from; nil: none.
+	Guard *Guard
 
 	// ReturnsDeleted makes DELETE respond with the last state of the object instead of a Status, as
 	// some built-in kinds do.

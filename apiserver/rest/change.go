@@ -74,7 +74,7 @@ func (h *Handler) replaceMissing(ctx context.Context, c *change) (*written, erro
 	}
 	upstream.WipeObjectMetaSystemFields(object)
 	object.SetResourceVersion("")
-	name(c.res, object)
+	setIdentity(c.res, object)
 	w := h.begin(ctx, c.res, c.key, hub, nil, nil, c.dryRun)
 	defer w.rollback()
 	if err := w.allocateEarly(ctx); err != nil {
@@ -133,7 +133,7 @@ func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.
 // finalize removes an object that is being deleted and whose last finalizer the update removes. The
 // client gets the state that it wrote; watches get the stored one.
 func (w *write) finalize(ctx context.Context) (*written, error) {
-	obj, err := w.pretend()
+	obj, err := w.preview()
 	if err == nil && !w.dryRun {
 		_, err = w.remove(ctx)
 	}

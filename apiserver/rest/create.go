@@ -44,7 +44,7 @@ func (s *scope) create() error {
 	if err != nil {
 		return err
 	}
-	return s.answerWritten(f, done)
+	return s.respondWritten(f, done)
 }
 
 // createFrom creates an object from a body.
@@ -169,7 +169,7 @@ func (h *Handler) insertNamed(ctx context.Context, res *resource.Resource, hub r
 	if err != nil {
 		return nil, err
 	}
-	name(res, object)
+	setIdentity(res, object)
 	w := h.begin(ctx, res, store.Key{}, hub, nil, nil, dryRun)
 	defer w.rollback()
 	if err := w.allocateEarly(ctx); err != nil {
@@ -222,7 +222,7 @@ func prepareCreate(ctx context.Context, res *resource.Resource, hub runtime.Obje
 	if err != nil {
 		return err
 	}
-	name(res, object)
+	setIdentity(res, object)
 	if err := beforeCreate(ctx, res, hub); err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func invalid(hub runtime.Object, errs field.ErrorList) error {
 	if err != nil {
 		return err
 	}
-	return apierrors.NewInvalid(hub.GetObjectKind().GroupVersionKind().GroupKind(), object.GetName(), few(errs))
+	return apierrors.NewInvalid(hub.GetObjectKind().GroupVersionKind().GroupKind(), object.GetName(), firstErrors(errs))
 }
 
 // forValidation returns the hub for validating plugins. Plugins only read unstructured objects;
@@ -270,8 +270,8 @@ func forValidation(hub runtime.Object) runtime.Object {
 	return hub.DeepCopyObject()
 }
 
-// name sets the uid, the creation time and the generated name of a new object.
-func name(res *resource.Resource, object metav1.Object) {
+// setIdentity sets the uid, the creation time and the generated name of a new object.
+func setIdentity(res *resource.Resource, object metav1.Object) {
 	if object.GetUID() == "" {
 		upstream.FillObjectMetaSystemFields(object)
 	}

@@ -53,7 +53,7 @@ func (s *scope) delete() error {
 		s.send(code, f, wire.StatusKind(), bare)
 		return nil
 	}
-	return s.answer(code, f, done.obj)
+	return s.respond(code, f, done.obj)
 }
 
 // unsafeDelete reports whether the client asks to delete an object even if it cannot be decoded.
@@ -86,7 +86,7 @@ func (h *Handler) remove(ctx context.Context, res *resource.Resource, key store.
 		switch {
 		case marked != nil && (current == nil || current.Head.UID != marked.Head.UID):
 			// Another client, such as a node, saw the mark and deleted the object first.
-			return (&deletion{res: res, key: key}).answer(marked, true), nil
+			return (&deletion{res: res, key: key}).response(marked, true), nil
 		case current == nil:
 			return nil, apierrors.NewNotFound(res.GroupResource(), key.Name)
 		}
@@ -142,7 +142,7 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 		return nil, err
 	}
 	if pending { // already being deleted, and the grace period does not get shorter
-		return d.answer(d.current, false), nil
+		return d.response(d.current, false), nil
 	}
 	if validate != nil {
 		var admitted context.Context
@@ -229,7 +229,7 @@ func (d *deletion) mark(ctx context.Context) (*removed, error) {
 // erase removes the object from the store.
 func (d *deletion) erase(ctx context.Context) (*removed, error) {
 	if len(d.opts.DryRun) > 0 {
-		return d.answer(d.current, true), nil
+		return d.response(d.current, true), nil
 	}
 	w := d.asWrite()
 	defer w.rollback()
@@ -241,11 +241,11 @@ func (d *deletion) erase(ctx context.Context) (*removed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.answer(obj, true), nil
+	return d.response(obj, true), nil
 }
 
-// answer returns the response for an object that is gone or will be without another request.
-func (d *deletion) answer(obj *store.Object, gone bool) *removed {
+// response returns the response for an object that is gone or will be without another request.
+func (d *deletion) response(obj *store.Object, gone bool) *removed {
 	if d.res.ReturnsDeleted {
 		return &removed{obj: obj, gone: gone}
 	}

@@ -40,5 +40,5 @@ func (s *scope) deleteCollection() error {
 		}
 	}
 	s.settle(s.ctx)
-	return s.answerPage(f, page)
+	return s.respondPage(f, page)
 }

@@ -27,8 +27,8 @@ const (
 // warning for each pair; the header of a response has room for some dozens.
 const maxWarned = 512
 
-// few returns the first of many errors, and one that states their number.
-func few(errs field.ErrorList) field.ErrorList {
+// firstErrors returns the first of many errors, and one that states their number.
+func firstErrors(errs field.ErrorList) field.ErrorList {
 	text := 0
 	for i, err := range errs {
 		if text += len(err.ErrorBody()); i > 0 && (i == maxErrors || text > maxErrorText) {
@@ -80,7 +80,7 @@ func declared(strategy any, ctx context.Context, obj, old runtime.Object, errs f
 	if s, ok := strategy.(upstream.DeclarativeValidationStrategy); ok && len(errs) <= maxErrors {
 		errs = s.ValidateDeclaratively(ctx, obj, old, errs, op, config)
 	}
-	return few(errs)
+	return firstErrors(errs)
 }
 
 func declaredConfig(strategy any, ctx context.Context, obj, old runtime.Object) (config upstream.DeclarativeValidationConfig) {

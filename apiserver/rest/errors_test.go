@@ -26,7 +26,7 @@ func TestFew(t *testing.T) {
 		{"large values", of(10, strings.Repeat("x", maxErrorText/4)), 4, "there are 10 errors, of which the first 3 are shown"},
 		{"one that is too large", of(1, strings.Repeat("x", 2*maxErrorText)), 1, "wrong"},
 	} {
-		got := few(test.errs)
+		got := firstErrors(test.errs)
 		if len(got) != test.want {
 			t.Errorf("%s: %d errors, want %d", test.name, len(got), test.want)
 		}

@@ -26,7 +26,7 @@ func (s *scope) get() error {
 	if err != nil {
 		return err
 	}
-	return s.answer(http.StatusOK, f, obj)
+	return s.respond(http.StatusOK, f, obj)
 }
 
 // fetch reads the object of the request according to its GetOptions.
@@ -118,17 +118,17 @@ func decodeQuery(values url.Values, into runtime.Object) error {
 	return nil
 }
 
-// answer sends one stored object in the negotiated format.
-func (s *scope) answer(code int, f wire.Format, obj *store.Object) error {
-	return s.answerOf(code, f, obj, nil)
+// respond sends one stored object in the negotiated format.
+func (s *scope) respond(code int, f wire.Format, obj *store.Object) error {
+	return s.respondOf(code, f, obj, nil)
 }
 
-// answerOf is answer for an object that was just encoded from hub. It consumes hub, which may be
+// respondOf is respond for an object that was just encoded from hub. It consumes hub, which may be
 // nil.
-func (s *scope) answerOf(code int, f wire.Format, obj *store.Object, hub runtime.Object) error {
+func (s *scope) respondOf(code int, f wire.Format, obj *store.Object, hub runtime.Object) error {
 	switch f.As.Kind {
 	case "Table":
-		return s.answerTable(code, f, metav1.ListMeta{ResourceVersion: revisionString(obj.Revision)}, []*store.Object{obj})
+		return s.respondTable(code, f, metav1.ListMeta{ResourceVersion: revisionString(obj.Revision)}, []*store.Object{obj})
 	case "PartialObjectMetadataList":
 		return s.notList()
 	}

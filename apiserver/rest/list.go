@@ -34,10 +34,10 @@ func (s *scope) list() error {
 	if err != nil {
 		return err
 	}
-	return s.answerPage(f, page)
+	return s.respondPage(f, page)
 }
 
-func (s *scope) answerPage(f wire.Format, page *page) error {
+func (s *scope) respondPage(f wire.Format, page *page) error {
 	kind := s.res.GVK(s.version)
 	kind.Kind = s.res.ListKind
 	var untyped schema.GroupVersionKind
@@ -47,7 +47,7 @@ func (s *scope) answerPage(f wire.Format, page *page) error {
 	fm := form{res: s.res, version: s.version, media: f.Bare(), as: f.As, untyped: !untyped.Empty() && f.Bare() == resource.MediaCBOR}
 	switch f.As.Kind {
 	case "Table":
-		return s.answerTable(http.StatusOK, f, page.meta, page.objects)
+		return s.respondTable(http.StatusOK, f, page.meta, page.objects)
 	case "PartialObjectMetadata":
 		return notAcceptable("you requested PartialObjectMetadata, but the requested object is a list (%TList)", s.res.Codec.New())
 	case "PartialObjectMetadataList":

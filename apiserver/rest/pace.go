@@ -38,8 +38,8 @@ type pace struct {
 	timer *time.Timer
 }
 
-// rest returns how long the watch must wait before it sends again.
-func (p *pace) rest() time.Duration {
+// remaining returns how long the watch must wait before it sends again.
+func (p *pace) remaining() time.Duration {
 	least := min(perWatch*time.Duration(p.crowd.Load()), mostPace)
 	if least < leastPace {
 		return 0
@@ -49,7 +49,7 @@ func (p *pace) rest() time.Duration {
 
 // wait waits for that time. It returns false if done was closed before.
 func (p *pace) wait(done <-chan struct{}) bool {
-	rest := p.rest()
+	rest := p.remaining()
 	if rest <= 0 {
 		return true
 	}

@@ -61,9 +61,9 @@ func (s *scope) patch() error {
 		return err
 	}
 	if s.patchesView() {
-		return s.answerViewOf(f, done.hub)
+		return s.respondViewOf(f, done.hub)
 	}
-	return s.answerWritten(f, done)
+	return s.respondWritten(f, done)
 }
 
 // patchesView reports whether the patch applies to a view with a type of its own.

@@ -25,10 +25,10 @@ func errTooManyComparisons() error {
 
 // mayBeSlow reports whether an object and a patch of this size can hold lists that exceed
 // maxComparisons. Nearly all patches are too small for that.
-func mayBeSlow(bytes int) bool { return sorting(bytes/leastElement) > maxComparisons }
+func mayBeSlow(bytes int) bool { return sortCost(bytes/leastElement) > maxComparisons }
 
-// sorting returns the number of comparisons for a merged list of n elements.
-func sorting(n int) int { return n * n * bits.Len(uint(n)) }
+// sortCost returns the number of comparisons for a merged list of n elements.
+func sortCost(n int) int { return n * n * bits.Len(uint(n)) }
 
 // comparisons counts the comparisons of a strategic merge, up to maxComparisons.
 type comparisons struct{ count int }
@@ -41,7 +41,7 @@ func (c *comparisons) add(merges, n int) {
 		c.count = maxComparisons + 1
 		return
 	}
-	if each := sorting(n); each > 0 && merges > maxComparisons/each {
+	if each := sortCost(n); each > 0 && merges > maxComparisons/each {
 		c.count = maxComparisons + 1
 	} else {
 		c.count += merges * each

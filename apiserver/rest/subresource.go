@@ -85,7 +85,7 @@ func (s *scope) createSubresource() error {
 	if err != nil {
 		return err
 	}
-	return s.answerView(http.StatusCreated, f, result)
+	return s.respondView(http.StatusCreated, f, result)
 }
 
 func (s *scope) createView(body []byte, media string, opts *metav1.CreateOptions) (runtime.Object, error) {
@@ -197,7 +197,7 @@ func (s *scope) serveReview() error {
 	if err != nil {
 		return err
 	}
-	return s.answerView(http.StatusCreated, f, result)
+	return s.respondView(http.StatusCreated, f, result)
 }
 
 // review decodes a body and returns the reviewed object.

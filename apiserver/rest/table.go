@@ -62,7 +62,7 @@ func (s *scope) tableForm(f wire.Format) (*tableForm, error) {
 	return t, nil
 }
 
-func (s *scope) answerTable(code int, f wire.Format, list metav1.ListMeta, objects []*store.Object) error {
+func (s *scope) respondTable(code int, f wire.Format, list metav1.ListMeta, objects []*store.Object) error {
 	t, err := s.tableForm(f)
 	if err != nil {
 		return err
@@ -142,9 +142,9 @@ func (t *tableForm) frame(typ watch.EventType, obj *store.Object) ([]byte, error
 	return wire.Event(resource.MediaJSON, typ, t.format.As, bare)
 }
 
-// answerView sends an object that is not stored as such: a view (scale), a review, the result of a
+// respondView sends an object that is not stored as such: a view (scale), a review, the result of a
 // subresource.
-func (s *scope) answerView(code int, f wire.Format, obj runtime.Object) error {
+func (s *scope) respondView(code int, f wire.Format, obj runtime.Object) error {
 	if status, ok := obj.(*metav1.Status); ok {
 		if status.Code != 0 {
 			code = int(status.Code)

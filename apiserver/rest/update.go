@@ -36,7 +36,7 @@ func (s *scope) update() error {
 	if err != nil {
 		return err
 	}
-	return s.answerWritten(f, done)
+	return s.respondWritten(f, done)
 }
 
 // size returns how many bytes a change works on: the body and the stored object.
@@ -220,13 +220,13 @@ func (s *scope) checkIdentity(obj runtime.Object) error {
 	return nil
 }
 
-func (s *scope) answerWritten(f wire.Format, done *written) error {
+func (s *scope) respondWritten(f wire.Format, done *written) error {
 	code := http.StatusOK
 	if done.created {
 		code = http.StatusCreated
 	}
 	if done.stored {
-		return s.answerOf(code, f, done.obj, done.hub)
+		return s.respondOf(code, f, done.obj, done.hub)
 	}
-	return s.answer(code, f, done.obj)
+	return s.respond(code, f, done.obj)
 }

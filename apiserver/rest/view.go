@@ -32,15 +32,15 @@ func (s *scope) getView() error {
 	if err != nil {
 		return err
 	}
-	return s.answerViewOf(f, hub)
+	return s.respondViewOf(f, hub)
 }
 
-func (s *scope) answerViewOf(f wire.Format, hub runtime.Object) error {
+func (s *scope) respondViewOf(f wire.Format, hub runtime.Object) error {
 	view, err := s.sub.Update.Get(hub)
 	if err != nil {
 		return err
 	}
-	return s.answerView(http.StatusOK, f, view)
+	return s.respondView(http.StatusOK, f, view)
 }
 
 func (s *scope) updateView() error {
@@ -60,7 +60,7 @@ func (s *scope) updateView() error {
 	if err != nil {
 		return err
 	}
-	return s.answerViewOf(f, done.hub)
+	return s.respondViewOf(f, done.hub)
 }
 
 // updateViewFrom updates a view from a body.

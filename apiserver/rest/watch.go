@@ -224,10 +224,10 @@ func (w *watcher) run(timeout time.Duration) error {
 	defer end.Stop()
 	tick := time.NewTimer(bookmarkEvery)
 	defer tick.Stop()
-	tick.Stop() // until there is news
+	tick.Stop() // until the store is ahead
 	pace := pace{crowd: w.crowds.join(w.res.Prefix())}
 	defer pace.end()
-	news, due := w.news(), false
+	ahead, due := w.ahead(), false
 	for {
 		events, revision, err := w.cursor.Next()
 		if err != nil {
@@ -246,7 +246,7 @@ func (w *watcher) run(timeout time.Duration) error {
 			if err := w.bookmark(false); err != nil {
 				return err
 			}
-			news, due = w.news(), false
+			ahead, due = w.ahead(), false
 		}
 		if err := w.flush(); err != nil {
 			return nil
@@ -263,14 +263,14 @@ func (w *watcher) run(timeout time.Duration) error {
 		}
 		select {
 		case <-w.cursor.Ready():
-			if pace.rest() > 0 {
+			if pace.remaining() > 0 {
 				w.cursor.Leave() // writers do not wait for a watch that waits
 			}
 			if !pace.wait(w.done) {
 				return nil
 			}
-		case <-news:
-			news = nil
+		case <-ahead:
+			ahead = nil
 			tick.Reset(bookmarkEvery)
 		case <-tick.C:
 			due = true
@@ -288,14 +288,14 @@ func (w *watcher) run(timeout time.Duration) error {
 	}
 }
 
-// news returns a channel that is closed when the store has a revision of any resource after the
+// ahead returns a channel that is closed when the store has a revision of any resource after the
 // last one sent, so that a bookmark is useful. It is nil for watches without bookmarks.
-func (w *watcher) news() <-chan struct{} {
+func (w *watcher) ahead() <-chan struct{} {
 	if !w.bookmarks {
 		return nil
 	}
 	all, err := w.store.Watch("", w.sent)
-	if err != nil { // the log does not reach back that far: there is news
+	if err != nil { // the log does not reach back that far: it is ahead
 		now := make(chan struct{})
 		close(now)
 		return now

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -29,9 +30,6 @@ const unwritten = "1"
 //
 // retried repeats attempts that conflict. An update computes its new state again and begins another
 // write; a create calls commit again, which repeats what the rollback has undone.
-//
-// For a unit of several objects, begin a write for each, pass the op and the extra operations of
-// all to one [Handler.write], and call committed or rollback on each.
 type write struct {
 	h       *Handler
 	res     *resource.Resource
@@ -165,10 +163,10 @@ func (w *write) put(ctx context.Context, extra []store.Op) (*written, error) {
 	done := &written{hub: w.hub, created: w.current == nil}
 	if w.dryRun {
 		var err error
-		done.obj, err = w.pretend()
+		done.obj, err = w.preview()
 		return done, err
 	}
-	op, err := w.op()
+	op, err := w.op(w.res)
 	if err != nil {
 		return nil, err
 	}
@@ -176,13 +174,44 @@ func (w *write) put(ctx context.Context, extra []store.Op) (*written, error) {
 		done.obj = w.current
 		return done, nil
 	}
-	objs, err := w.h.write(ctx, append([]store.Op{op}, extra...)...)
-	if err != nil {
+	if done.obj, err = w.guarded(ctx, op, extra); err != nil {
 		return nil, err
 	}
-	done.obj, done.stored = objs[0], true
+	done.stored = true
 	w.committed(ctx, done.obj)
 	return done, nil
+}
+
+// guarded commits op with other operations and the kind's guard. While the guard conflicts, because
+// the definition of the kind has changed, the new state is encoded again under the newest
+// definition. The response then shows the object as the request's own definition encodes it.
+func (w *write) guarded(ctx context.Context, op store.Op, extra []store.Op) (*store.Object, error) {
+	for res := w.res; ; {
+		ops := append([]store.Op{op}, extra...)
+		if res.Guard != nil {
+			ops = append(ops, res.Guard.Check)
+		}
+		objs, err := w.h.write(ctx, ops...)
+		if err == nil && res == w.res {
+			return objs[0], nil
+		}
+		if err == nil {
+			return w.shown(objs[0])
+		}
+		var conflict *store.ConflictError
+		if res.Guard == nil || ctx.Err() != nil || !errors.As(err, &conflict) || conflict.Key != res.Guard.Check.Key {
+			return nil, err
+		}
+		if res, err = res.Guard.Renew(conflict.Current); err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		if res == nil {
+			return nil, apierrors.NewNotFound(w.res.GroupResource(), w.key.Name)
+		}
+		if op, err = w.op(res); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // writes reports whether one of the operations changes an object.
@@ -190,15 +219,24 @@ func writes(ops []store.Op) bool {
 	return slices.ContainsFunc(ops, func(op store.Op) bool { return !op.Check })
 }
 
-// op returns the operation that stores the new state in place of the current one.
-func (w *write) op() (op store.Op, err error) {
+// op returns the operation that stores the new state in place of the current one, as res encodes
+// it.
+func (w *write) op(res *resource.Resource) (op store.Op, err error) {
 	op.Key = w.key
 	revision := unwritten
 	if w.current != nil {
 		op.Expect, revision = w.current.Revision, revisionString(w.current.Revision)
 	}
-	op.Data, err = encode(w.res, w.hub, revision)
+	op.Data, err = encode(res, w.hub, revision)
 	return op, err
+}
+
+// shown returns a committed object with the bytes that the write's own Resource encodes.
+func (w *write) shown(committed *store.Object) (*store.Object, error) {
+	obj := &store.Object{Key: committed.Key, Revision: committed.Revision, Created: committed.Created, Head: committed.Head}
+	var err error
+	obj.Data, err = encode(w.res, w.hub, revisionString(obj.Revision))
+	return obj, err
 }
 
 // committed ends the write of a new state that was committed as obj.
@@ -235,9 +273,9 @@ func (w *write) after(ctx context.Context, hub runtime.Object, revision uint64) 
 	}
 }
 
-// pretend returns the object for the response of a dry run: as it would be stored, with the
+// preview returns the object for the response of a dry run: as it would be stored, with the
 // revision at which it was read.
-func (w *write) pretend() (*store.Object, error) {
+func (w *write) preview() (*store.Object, error) {
 	obj := &store.Object{Key: w.key}
 	revision := ""
 	if w.current != nil {

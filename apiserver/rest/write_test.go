@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -124,6 +126,71 @@ func TestWrite(t *testing.T) {
 		t.Fatalf("%+v, %v", same, err)
 	}
 	tx.want(t, "unchanged", "join", "allocate", "release", "undo")
+}
+
+// CRD-02: if the definition of a kind changes during a write, the new definition encodes what is
+// stored, and the old one the response.
+func TestGuard(t *testing.T) {
+	st, err := store.Open(store.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	h := New(Config{Store: st, Registry: resource.NewRegistry()})
+	definition := store.Key{Resource: "definitions", Name: "things"}
+	define := func() uint64 {
+		objs, err := st.Commit(t.Context(), store.Op{Key: definition, Data: []byte(`{"metadata":{}}`), Expect: store.AnyRevision})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return objs[0].Revision
+	}
+	old := define()
+	tx := newTransaction(t, false, false, nil, h)
+	renewed := 0
+	var guard func(revision uint64) *resource.Guard
+	guard = func(revision uint64) *resource.Guard {
+		return &resource.Guard{
+			Check: store.Op{Key: definition, Expect: revision, Check: true},
+			Renew: func(current *store.Object) (*resource.Resource, error) {
+				if renewed++; renewed == 1 {
+					define() // it changes twice
+				}
+				res := *tx.res
+				res.Codec, res.Guard = twiceCodec{}, guard(current.Revision)
+				return &res, nil
+			},
+		}
+	}
+	tx.res.Guard = guard(old)
+	define()
+	done, err := tx.commit(t.Context())
+	if err != nil || renewed != 2 {
+		t.Fatalf("%v after %d changes, want success after 2", err, renewed)
+	}
+	tx.want(t, "created", "join", "allocate", "after", "release")
+	stored := st.Snapshot().Get(tx.key)
+	if !strings.Contains(string(stored.Data), `"n":2`) || !strings.Contains(string(done.obj.Data), `"n":1`) || done.obj.Revision != stored.Revision {
+		t.Errorf("stored %s, response %s", stored.Data, done.obj.Data)
+	}
+
+	tx = newTransaction(t, false, false, stored, h)
+	tx.hub.(*unstructured.Unstructured).Object["n"] = int64(3)
+	tx.res.Guard = guard(old)
+	tx.res.Guard.Renew = func(*store.Object) (*resource.Resource, error) { return nil, nil }
+	if _, err := tx.commit(t.Context()); !apierrors.IsNotFound(err) {
+		t.Errorf("commit of a kind that no longer exists: %v, want not found", err)
+	}
+	tx.want(t, "not found", "join", "allocate", "release", "undo")
+}
+
+// twiceCodec stores twice the number n.
+type twiceCodec struct{ plainCodec }
+
+func (c twiceCodec) Store(hub runtime.Object) ([]byte, error) {
+	u := hub.DeepCopyObject().(*unstructured.Unstructured)
+	u.Object["n"] = 2 * u.Object["n"].(int64)
+	return c.plainCodec.Store(u)
 }
 
 // API-04: an attempt that conflicts is repeated with the newest state, whichever object conflicted.

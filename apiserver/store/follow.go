@@ -12,10 +12,10 @@ import (
 // are gone, Follow calls begin again with a newer state. It returns nil when ctx ends, and
 // ErrClosed after Close.
 //
-// Follow is the loop of every reader that handles events as they come. Three readers use a [Cursor]
-// directly: a watch of the API, which must end when events are gone; derived.Fold, which reads
-// events only when its value is read; and flowcontrol, which waits for more than the store. Await
-// is for readers that need the newest state alone.
+// Follow is the loop of every reader that handles events as they come. These readers use a [Cursor]
+// directly: a watch of the API, which must end when events are gone; derived.Fold and lab/explore,
+// which read events only when they are asked; and flowcontrol, which waits for more than the store.
+// Await is for readers that need the newest state alone.
 func (s *Store) Follow(ctx context.Context, resource string, begin func(*Snapshot), each func(events []*Event)) error {
 	for {
 		sn := s.Snapshot()

@@ -171,8 +171,8 @@ func sum(all []seen) (a account) {
 	return a
 }
 
-// note says how often watches had to be resumed.
-func (a account) note() string {
+// summary says how often watches had to be resumed.
+func (a account) summary() string {
 	switch a.resumed {
 	case 0:
 		return ""

@@ -83,7 +83,7 @@ func (l *life) watched(ctx context.Context, id, collection string, body func(buf
 	p99, events := saw.latencies[len(saw.latencies)*99/100], time.Duration(saw.events)
 	l.set(id, figure{
 		measured: true, value: float64(saw.events) / saw.last.Sub(made.begin).Seconds(), p99: p99, cpu: (after - made.cpu) / events,
-		client: own / events, note: saw.note(),
+		client: own / events, note: saw.summary(),
 	})
 	l.set(id+"-p99", figure{measured: true, value: float64(p99)})
 	return nil
@@ -197,7 +197,7 @@ func (l *life) idleWatchers(ctx context.Context) error {
 		l.warn(saw.missed)
 	}
 	if saw.resumed > 0 {
-		note += ", " + saw.note()
+		note += ", " + saw.summary()
 	}
 	l.set("idle-watchers-events", figure{
 		measured: true, value: float64(saw.events) / saw.last.Sub(made.begin).Seconds(), cpu: (after - made.cpu) / time.Duration(max(1, saw.events)), note: note,

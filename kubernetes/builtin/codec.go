@@ -131,7 +131,8 @@ var readsAlike = func() map[schema.GroupKind]bool {
 }()
 
 // Written implements [resource.Fresh]. It returns false for objects whose JSON has escapes, which
-// may not decode to the same string.
+// may not decode to the same string. It takes 3 µs for a small Deployment; decoding and converting
+// the stored bytes takes 33 µs.
 func (c *Codec) Written(hub runtime.Object, stored []byte, version string) (versioned runtime.Object, ok bool) {
 	if c.noFastPaths || !readsAlike[c.kind] || c.complete != nil || c.storage != c.kind.WithVersion(version) || bytes.Contains(stored, []byte(`\u`)) {
 		return nil, false

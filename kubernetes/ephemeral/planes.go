@@ -114,7 +114,7 @@ func (p *Planes) create(ctx context.Context, req createRequest) (*plane, error) 
 	defer p.mu.Unlock()
 	made.handler = below(prefix+made.id, made.Plane.Handler())
 	p.all[made.id] = made
-	p.rest(made)
+	p.becomeIdle(made)
 	return made, nil
 }
 
@@ -225,13 +225,13 @@ func (p *Planes) begin(id string) (_ *plane, done func()) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if found.inFlight--; found.inFlight == 0 && !found.dropped {
-			p.rest(found)
+			p.becomeIdle(found)
 		}
 	}
 }
 
-// rest starts the expiry timer of an idle plane. The caller holds p.mu.
-func (p *Planes) rest(idle *plane) {
+// becomeIdle starts the expiry timer of an idle plane. The caller holds p.mu.
+func (p *Planes) becomeIdle(idle *plane) {
 	idle.used = time.Now()
 	switch {
 	case p.cfg.Idle == 0:

@@ -160,7 +160,7 @@ const extended = serviceaccount.ExpirationExtensionSeconds
 // seconds.
 func (i *Issuer) Issue(ctx context.Context, account *core.ServiceAccount, bound Bound, audiences []string, lifetime time.Duration) (string, error) {
 	seconds, warnAfter := int64(lifetime/time.Second), int64(0)
-	if !i.cfg.NoExtension && bound.Pod != nil && seconds == serviceaccount.WarnOnlyBoundTokenExpirationSeconds && i.ours(audiences) {
+	if !i.cfg.NoExtension && bound.Pod != nil && seconds == serviceaccount.WarnOnlyBoundTokenExpirationSeconds && i.ownAudiences(audiences) {
 		seconds, warnAfter = extended, seconds
 	}
 	claims, private, err := serviceaccount.Claims(*account, bound.Pod, bound.Secret, bound.Node, nil, nil, seconds, warnAfter, audiences, nil)
@@ -185,7 +185,7 @@ func (i *Issuer) IssueSecret(ctx context.Context, account *corev1.ServiceAccount
 	return token, nil
 }
 
-// ours reports whether all audiences are names of this server.
-func (i *Issuer) ours(audiences []string) bool {
+// ownAudiences reports whether all audiences are names of this server.
+func (i *Issuer) ownAudiences(audiences []string) bool {
 	return !slices.ContainsFunc(audiences, func(a string) bool { return !slices.Contains(i.cfg.Audiences, a) })
 }

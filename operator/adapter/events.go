@@ -92,22 +92,22 @@ type queue struct {
 	enqueue func(reconcile.Request) // with the event as its cause
 }
 
-func (q *queue) ours(r crreconcile.Request) reconcile.Request {
+func (q *queue) request(r crreconcile.Request) reconcile.Request {
 	return reconcile.Request{NamespacedName: r.NamespacedName, Cluster: q.cluster}
 }
 
-func (q *queue) Add(r crreconcile.Request) { q.enqueue(q.ours(r)) }
+func (q *queue) Add(r crreconcile.Request) { q.enqueue(q.request(r)) }
 
 func (q *queue) AddAfter(r crreconcile.Request, d time.Duration) {
-	q.q.AddAfter(q.ours(r), controller.Why("handler"), d)
+	q.q.AddAfter(q.request(r), controller.Why("handler"), d)
 }
 
 func (q *queue) AddRateLimited(r crreconcile.Request) {
-	q.q.AddWith(q.ours(r), controller.Why("handler"), workqueue.Options{RateLimited: true})
+	q.q.AddWith(q.request(r), controller.Why("handler"), workqueue.Options{RateLimited: true})
 }
 
-func (q *queue) Forget(r crreconcile.Request)          { q.q.Forget(q.ours(r)) }
-func (q *queue) NumRequeues(r crreconcile.Request) int { return q.q.NumRequeues(q.ours(r)) }
+func (q *queue) Forget(r crreconcile.Request)          { q.q.Forget(q.request(r)) }
+func (q *queue) NumRequeues(r crreconcile.Request) int { return q.q.NumRequeues(q.request(r)) }
 func (q *queue) Len() int                              { return q.q.Len() }
 func (q *queue) ShuttingDown() bool                    { return q.q.ShuttingDown() }
 

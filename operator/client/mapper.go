@@ -66,9 +66,9 @@ func (m *Mapper) mapping(ctx context.Context, gk schema.GroupKind, version strin
 	if found := m.known(gvk); found != nil {
 		return found, nil
 	}
-	found, err := m.look(ctx, gvk)
+	found, err := m.discover(ctx, gvk)
 	if meta.IsNoMatchError(err) && m.keeps {
-		return m.look(context.WithValue(ctx, fresh{}, true), gvk)
+		return m.discover(context.WithValue(ctx, fresh{}, true), gvk)
 	}
 	return found, err
 }
@@ -79,8 +79,8 @@ func (m *Mapper) known(gvk schema.GroupVersionKind) *meta.RESTMapping {
 	return m.kinds[gvk]
 }
 
-// look reads the resources of the kind's group version.
-func (m *Mapper) look(ctx context.Context, gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+// discover reads the resources of the kind's group version.
+func (m *Mapper) discover(ctx context.Context, gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	gv := gvk.GroupVersion()
 	path := "/apis/" + gv.String()
 	if gv.Group == "" {

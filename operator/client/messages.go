@@ -88,8 +88,8 @@ func (c *restClient) exchangeMessage(ctx context.Context, r request, obj Object,
 	return droppedIn(sent, reflect.ValueOf(obj).Elem(), true), nil
 }
 
-// note records that the server sends protobuf.
-func (c *restClient) note(resp *http.Response) {
+// detectProtobuf records that the server sends protobuf.
+func (c *restClient) detectProtobuf(resp *http.Response) {
 	if !c.messages.Load() && isProtobuf(resp) {
 		c.messages.Store(true)
 	}

@@ -90,7 +90,7 @@ func (c *restClient) send(ctx context.Context, r request) (*http.Response, error
 		default:
 			c.passWarnings(ctx, resp.Header)
 			if resp.StatusCode >= 200 && resp.StatusCode < 300 {
-				c.note(resp)
+				c.detectProtobuf(resp)
 				return resp, nil
 			}
 			after, again := retryAfter(resp)

@@ -225,7 +225,7 @@ func (c *Controller) process(v visit, w *worker, req reconcile.Request, causes t
 	ctx = reconcile.WithRequest(ctx, req)
 	ctx, span := c.cfg.Tracer.Start(ctx, trace.Record{Controller: c.cfg.Name, Kind: c.cfg.Kind, Request: req, Causes: causes})
 	start := time.Now()
-	c.lastStarts.note(req, start)
+	c.lastStarts.set(req, start)
 	c.cfg.Metrics.Started()
 	result, err := c.reconcile(reconcile.WithLog(ctx, log), w, req)
 	outcome := c.finish(v, log, req, result, err)

@@ -31,7 +31,7 @@ func lastStartsFrom(ctx context.Context) *lastStarts {
 	return b
 }
 
-func (b *lastStarts) note(r reconcile.Request, at time.Time) {
+func (b *lastStarts) set(r reconcile.Request, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.last.Size = maxStarts

@@ -49,8 +49,8 @@ func (s *informers) holds(obj client.Object) bool {
 	return len(of) > 0
 }
 
-// note adds an entry for obj to the overlay of every informer of its kind.
-func (s *informers) note(obj client.Object, about func(*informer) entry) {
+// recordWrite adds an entry for obj to the overlay of every informer of its kind.
+func (s *informers) recordWrite(obj client.Object, about func(*informer) entry) {
 	_, of := s.kindInformers(obj)
 	key := client.KeyOf(obj)
 	for _, i := range of {
@@ -59,7 +59,7 @@ func (s *informers) note(obj client.Object, about func(*informer) entry) {
 		if len(of) == 1 {
 			e.known = time.Now()
 		}
-		i.note(key, e)
+		i.addEntry(key, e)
 		i.mu.Unlock()
 	}
 	if len(of) < 2 {
@@ -97,7 +97,7 @@ func (s *informers) noteState(obj client.Object, given bool) {
 	}
 	transform := s.transformOf(kind.GroupKind())
 	var state client.Object // one copy for all informers
-	s.note(obj, func(i *informer) entry {
+	s.recordWrite(obj, func(i *informer) entry {
 		e := e
 		if e.what != behind || i.id.kind != kind {
 			return e
@@ -133,7 +133,7 @@ func (s *informers) noteDeleted(obj client.Object) {
 // existed, because servers differ in whether it is that of the deletion.
 func (s *informers) noteEnd(obj client.Object) {
 	e := entry{what: gone, uid: obj.GetUID(), version: parseVersion(obj.GetResourceVersion())}
-	s.note(obj, func(*informer) entry { return e })
+	s.recordWrite(obj, func(*informer) entry { return e })
 }
 
 // life is what was known of an object before a delete.
@@ -164,7 +164,7 @@ func (s *informers) known(obj client.Object) map[*informer]life {
 // noteGone records a deletion whose response did not contain the object. uid is that of the
 // response, if any.
 func (s *informers) noteGone(obj client.Object, uid types.UID, known map[*informer]life) {
-	s.note(obj, func(i *informer) entry {
+	s.recordWrite(obj, func(i *informer) entry {
 		l := known[i]
 		switch {
 		case uid == "" || uid == l.uid:

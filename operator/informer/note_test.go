@@ -120,7 +120,7 @@ func play(t *testing.T, i *informer, p *part, step string) {
 	if what == present {
 		e.obj = obj
 	}
-	i.note(theKey, e)
+	i.addEntry(theKey, e)
 }
 
 func found(i *informer) string {

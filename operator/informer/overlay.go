@@ -45,8 +45,8 @@ type entry struct {
 // event came before the entry. Such an entry hides no existing object; it only takes memory.
 const entryLife = 10 * time.Minute
 
-// note adds an entry, unless there is a later one. The caller holds the lock.
-func (i *informer) note(key client.Key, e entry) {
+// addEntry adds an entry, unless there is a later one. The caller holds the lock.
+func (i *informer) addEntry(key client.Key, e entry) {
 	if i.partOf(key) == nil && len(i.parts) > 0 {
 		return // outside of the scope
 	}

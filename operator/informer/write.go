@@ -84,7 +84,7 @@ func (c cached) DeleteAllOf(ctx context.Context, obj client.Object, opts ...clie
 		// otherwise the object is unchanged
 		if item, ok := item.(client.Object); ok && item.GetDeletionTimestamp() == nil {
 			e := entry{what: outdated, uid: item.GetUID(), version: parseVersion(item.GetResourceVersion())}
-			c.set.note(item, func(*informer) entry { return e })
+			c.set.recordWrite(item, func(*informer) entry { return e })
 		}
 		return nil
 	})

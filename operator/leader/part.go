@@ -56,7 +56,7 @@ func (s *Shards) Run(ctx context.Context) error {
 	catchingUp.Go(func() { s.catchUpLoop(catchUpCtx) })
 	for {
 		deadline := s.renewedAt(renewed)
-		target := s.look(inf, deadline)
+		target := s.readLeases(inf, deadline)
 		changed := s.turn(target) // from here on, no work starts on objects of other replicas
 		write := changed && s.clear() || time.Since(renewed) >= s.cfg.RetryPeriod
 		if write {
@@ -184,9 +184,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// look reads the Leases: the views of live replicas, and the members that our view should have. It
-// sends requests until a deadline at most.
-func (s *Shards) look(inf informer.Informer, deadline time.Time) (target view) {
+// readLeases reads the Leases: the views of live replicas, and the members that our view should
+// have. It sends requests until a deadline at most.
+func (s *Shards) readLeases(inf informer.Informer, deadline time.Time) (target view) {
 	now := time.Now()
 	s.mu.Lock()
 	next := state{next: s.state.next, sent: s.state.sent, peers: map[string]view{}}

@@ -68,7 +68,7 @@ func (r *recording) writeBody(ctx context.Context, verb, subresource string, obj
 		}
 	}
 	if span != nil {
-		span.note(w)
+		span.addWrite(w)
 	}
 	return err
 }

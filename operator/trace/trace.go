@@ -210,7 +210,7 @@ func ID(ctx context.Context) uint64 {
 // maxWrites bounds the recorded writes of one reconcile.
 const maxWrites = 1000
 
-func (s *Span) note(w Write) {
+func (s *Span) addWrite(w Write) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ended && len(s.record.Writes) < maxWrites {

@@ -150,8 +150,8 @@ func (q *Queue[T, P]) entry(key T) *entry[T, P] {
 	return e
 }
 
-// rest is called for an entry without pending work.
-func (q *Queue[T, P]) rest(e *entry[T, P]) {
+// addResting is called for an entry without pending work.
+func (q *Queue[T, P]) addResting(e *entry[T, P]) {
 	if q.resting++; q.resting > maxResting {
 		q.forgetResting()
 	}

@@ -247,7 +247,7 @@ func (q *Queue[T, P]) Done(item Item[T, P]) {
 		e.state = idle
 		q.enqueue(e)
 	case idle:
-		q.rest(e)
+		q.addResting(e)
 	}
 	q.checkDrained()
 }

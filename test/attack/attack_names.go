@@ -62,7 +62,7 @@ func (t *target) scrape(ctx context.Context) {
 		n, err := io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<20))
 		resp.Body.Close()
 		if err == nil {
-			t.setNote("kB in a scrape", int(n/1000))
+			t.recordMax("kB in a scrape", int(n/1000))
 		}
 	}
 }

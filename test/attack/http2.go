@@ -70,7 +70,7 @@ func (s *stream) allow(settings *http2.SettingsFrame, streams int) {
 func (s *stream) took(frame http2.Frame) {
 	switch f := frame.(type) {
 	case *http2.MetaHeadersFrame:
-		s.t.note(f.PseudoValue("status"))
+		s.t.record(f.PseudoValue("status"))
 		if f.StreamEnded() {
 			s.end(f.StreamID)
 		}
@@ -79,7 +79,7 @@ func (s *stream) took(frame http2.Frame) {
 			s.end(f.StreamID)
 		}
 	case *http2.RSTStreamFrame:
-		s.t.note("reset")
+		s.t.record("reset")
 		s.end(f.StreamID)
 	case *http2.GoAwayFrame:
 		// Open streams stay open. Anonymous connections get this with their first response.
@@ -125,7 +125,7 @@ func (s *stream) request(ctx context.Context, method, path string, body bool, he
 	if err != nil {
 		return err
 	}
-	s.t.note("requests")
+	s.t.record("requests")
 	s.mu.Lock()
 	ended := s.over[id]
 	delete(s.over, id)
@@ -160,7 +160,7 @@ func (t *target) connections(ctx context.Context, user string, n, limit int, win
 			for i := 0; i < limit/n && ctx.Err() == nil; i++ {
 				s, err := t.dial(ctx, user, window, streams)
 				if err != nil {
-					t.note("no connection")
+					t.record("no connection")
 					sleep(ctx, 100*time.Millisecond)
 					continue
 				}

@@ -137,11 +137,11 @@ func (t *target) count(status int, err error) {
 	if status == 0 && err != nil {
 		what = "no response"
 	}
-	t.note(what)
+	t.record(what)
 }
 
-// note counts something for the report.
-func (t *target) note(what string) {
+// record counts something for the report.
+func (t *target) record(what string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.counts == nil {
@@ -150,8 +150,8 @@ func (t *target) note(what string) {
 	t.counts[what]++
 }
 
-// setNote records the maximum of several numbers for the report.
-func (t *target) setNote(what string, n int) {
+// recordMax records the maximum of several numbers for the report.
+func (t *target) recordMax(what string, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.counts == nil {

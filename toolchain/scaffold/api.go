@@ -153,7 +153,7 @@ func (w *work) createResource(r *Resource, api API, isNew bool) error {
 	}
 	r.API, r.Path = true, w.project.apiPath(r)
 	v := w.project.valuesOf(r)
-	if err := w.own("kind", v, api.Force); err != nil {
+	if err := w.addFiles("kind", v, api.Force); err != nil {
 		return err
 	}
 	if err := w.createTypes("version", v); err != nil {
@@ -201,8 +201,8 @@ func (w *work) checkType(v values) error {
 	return nil
 }
 
-// own adds the files of a step, which must not exist unless force is set.
-func (w *work) own(step string, v values, force bool) error {
+// addFiles adds the files of a step, which must not exist unless force is set.
+func (w *work) addFiles(step string, v values, force bool) error {
 	files, err := render(w.template, step, v)
 	if err != nil {
 		return err
@@ -305,7 +305,7 @@ func (w *work) createController(r *Resource, force bool) error {
 	if r.Core {
 		step = "core"
 	}
-	if err := w.own(step, v, force); err != nil {
+	if err := w.addFiles(step, v, force); err != nil {
 		return err
 	}
 	return w.stage.edit(mainFile, func(src []byte) ([]byte, error) {

@@ -25,7 +25,7 @@ func DeleteAPI(dir, group, version, kind string, force bool) ([]Change, error) {
 	if r == nil {
 		return nil, nil
 	}
-	made, err := w.made(r)
+	made, err := w.ownFiles(r)
 	if err != nil {
 		return nil, err
 	}
@@ -40,8 +40,8 @@ func DeleteAPI(dir, group, version, kind string, force bool) ([]Change, error) {
 	return w.commit()
 }
 
-// made returns the files that belong to the kind only, as they were created.
-func (w *work) made(r *Resource) ([]file, error) {
+// ownFiles returns the files that belong to the kind only, as they were created.
+func (w *work) ownFiles(r *Resource) ([]file, error) {
 	v := w.project.valuesOf(r)
 	var all []file
 	step := func(name string) error {

@@ -52,7 +52,7 @@ func (w *work) createServed(api API) error {
 	}
 	r.API, r.Path = true, p.apiPath(r)
 	v := p.valuesOf(r)
-	if err := w.own("server-types", v, api.Force); err != nil {
+	if err := w.addFiles("server-types", v, api.Force); err != nil {
 		return err
 	}
 	if err := w.createTypes("server-version", v); err != nil {
@@ -100,7 +100,7 @@ func (w *work) before(a, b *Resource) bool {
 
 // addKind adds the rules of a kind, and the kind to the server.
 func (w *work) addKind(v values, force bool) error {
-	if err := w.own("server-kind", v, force); err != nil {
+	if err := w.addFiles("server-kind", v, force); err != nil {
 		return err
 	}
 	return w.stage.edit(serverFile, func(src []byte) ([]byte, error) {

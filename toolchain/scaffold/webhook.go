@@ -147,7 +147,7 @@ func (w *work) ownOnce(step string, v values, force, made bool) error {
 	if made && !force {
 		return nil
 	}
-	return w.own(step, v, force)
+	return w.addFiles(step, v, force)
 }
 
 // webhookImport returns the import of the package of the kind's webhooks.

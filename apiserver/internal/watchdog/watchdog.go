@@ -45,7 +45,7 @@ func (d *Watchdog) Begin(until time.Time) {
 	switch {
 	case d.over || d.armed:
 	case d.timer == nil:
-		d.timer, d.armed = time.AfterFunc(d.left(), d.look), true
+		d.timer, d.armed = time.AfterFunc(d.left(), d.check), true
 	default:
 		d.timer.Reset(d.left())
 		d.armed = true
@@ -92,8 +92,8 @@ func (d *Watchdog) Stop() {
 	}
 }
 
-// look runs when the timer fires.
-func (d *Watchdog) look() {
+// check runs when the timer fires.
+func (d *Watchdog) check() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.armed = false

@@ -186,7 +186,7 @@ func (b *Backend) Append(records []store.Record) error {
 	b.logged += int64(n)
 	b.logBytes.Store(b.logged)
 	b.revision = records[len(records)-1].Revision
-	b.marker.note(b.revision)
+	b.marker.acknowledged(b.revision)
 	return nil
 }
 

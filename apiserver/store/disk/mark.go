@@ -96,8 +96,8 @@ type marker struct {
 	timer   *time.Timer
 }
 
-// note records the revision of an acknowledged write.
-func (m *marker) note(revision uint64) {
+// acknowledged records the revision of an acknowledged write.
+func (m *marker) acknowledged(revision uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.newest = revision

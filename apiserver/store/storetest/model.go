@@ -35,7 +35,7 @@ func testModel(t *testing.T, s *store.Store) {
 	}
 	lazy := watch(t, s, "", start)
 	for i := range 2 {
-		reading.Go(func() { w.look(t, random(uint64(200+i)), written) })
+		reading.Go(func() { w.takeSnapshots(t, random(uint64(200+i)), written) })
 	}
 	writing.Wait()
 	close(written)
@@ -192,8 +192,8 @@ func (w *world) readLazily(t *testing.T, c *store.Cursor) {
 	}
 }
 
-// look takes snapshots of the current state and of earlier ones.
-func (w *world) look(t *testing.T, r *rand.Rand, written <-chan struct{}) {
+// takeSnapshots takes snapshots of the current state and of earlier ones.
+func (w *world) takeSnapshots(t *testing.T, r *rand.Rand, written <-chan struct{}) {
 	for n := 0; n < 300 && !isClosed(written); n++ {
 		l := look{w.store.Snapshot(), true}
 		if revision := l.snapshot.Revision(); r.IntN(3) == 0 {

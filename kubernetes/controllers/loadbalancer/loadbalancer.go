@@ -93,23 +93,23 @@ func (c *Controller) Run(ctx context.Context) error {
 // keys adds the Service itself, and those that wait for an address, which it may have freed.
 func (c *Controller) keys(obj *store.Object, add func(store.Key)) {
 	service, err := derived.Of[corev1.Service](obj)
-	if err != nil || !ours(service) && !slices.Contains(service.Finalizers, finalizer) {
+	if err != nil || !wantsAddress(service) && !slices.Contains(service.Finalizers, finalizer) {
 		return
 	}
 	add(obj.Key)
 	sn := c.cfg.Store.Snapshot()
-	if now := sn.Get(obj.Key); now != nil && now.Revision == obj.Revision && ours(service) {
+	if now := sn.Get(obj.Key); now != nil && now.Revision == obj.Revision && wantsAddress(service) {
 		return // the Service keeps its addresses
 	}
 	for other, err := range derived.List[corev1.Service](sn, services, "") {
-		if err == nil && ours(other) && len(other.Status.LoadBalancer.Ingress) == 0 {
+		if err == nil && wantsAddress(other) && len(other.Status.LoadBalancer.Ingress) == 0 {
 			add(store.Key{Resource: services, Namespace: other.Namespace, Name: other.Name})
 		}
 	}
 }
 
-// ours reports whether the Service wants an address of the pool.
-func ours(s *corev1.Service) bool {
+// wantsAddress reports whether the Service wants an address of the pool.
+func wantsAddress(s *corev1.Service) bool {
 	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil && s.DeletionTimestamp == nil
 }
 
@@ -119,7 +119,7 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 	if err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
-	if ours(service) {
+	if wantsAddress(service) {
 		err = c.ensure(ctx, sn, service)
 	} else if slices.Contains(service.Finalizers, finalizer) {
 		err = c.remove(ctx, service)

@@ -51,10 +51,10 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 	}
 	wanted := following(node)
 	taints := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {
-		return ours(t) && !slices.Contains(wanted, t.Key)
+		return managed(t) && !slices.Contains(wanted, t.Key)
 	})
 	for _, key := range wanted {
-		if !slices.ContainsFunc(taints, func(t corev1.Taint) bool { return ours(t) && t.Key == key }) {
+		if !slices.ContainsFunc(taints, func(t corev1.Taint) bool { return managed(t) && t.Key == key }) {
 			now := metav1.Now()
 			taints = append(taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule, TimeAdded: &now})
 		}
@@ -93,7 +93,7 @@ var keys = func() []string {
 	return all
 }()
 
-func ours(t corev1.Taint) bool {
+func managed(t corev1.Taint) bool {
 	return t.Effect == corev1.TaintEffectNoSchedule && slices.Contains(keys, t.Key)
 }
 
@@ -110,7 +110,7 @@ func following(node *corev1.Node) []string {
 	}
 	if !reported {
 		for _, t := range node.Spec.Taints {
-			if ours(t) && (t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable) {
+			if managed(t) && (t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable) {
 				wanted = append(wanted, t.Key)
 			}
 		}

@@ -154,9 +154,14 @@ func (c *Controller) migrateObject(ctx context.Context, res *resource.Resource, 
 	if err != nil {
 		return err
 	}
-	_, err = c.cfg.Store.Commit(ctx, store.Op{Key: obj.Key, Data: data, Expect: obj.Revision})
+	ops := []store.Op{{Key: obj.Key, Data: data, Expect: obj.Revision}}
+	if res.Guard != nil {
+		ops = append(ops, res.Guard.Check)
+	}
+	_, err = c.cfg.Store.Commit(ctx, ops...)
 	var conflict *store.ConflictError
-	if errors.As(err, &conflict) { // written or deleted in the meantime: nothing stale is left
+	if errors.As(err, &conflict) && conflict.Key == obj.Key {
+		// written or deleted in the meantime: nothing stale is left
 		return nil
 	}
 	return err

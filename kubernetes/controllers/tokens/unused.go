@@ -27,8 +27,8 @@ const (
 	// unusedStays is how long a token may be unused before it is marked as invalid, and then how
 	// long it is kept.
 	unusedStays = 365 * 24 * time.Hour
-	// mountedAgain is when an expired token that pods still use is checked again.
-	mountedAgain = 24 * time.Hour
+	// recheckMounted is when an expired token that pods still use is checked again.
+	recheckMounted = 24 * time.Hour
 )
 
 // clearUnused marks a token that is listed by its account and unused for unusedStays, and deletes
@@ -61,7 +61,7 @@ func (c *Controller) clearUnused(ctx context.Context, sn *store.Snapshot, accoun
 	}
 	for pod, err := range derived.List[corev1.Pod](sn, "pods", secret.Namespace) {
 		if err == nil && c.cfg.Uses != nil && c.cfg.Uses(pod, secret.Name) {
-			return mountedAgain, nil
+			return recheckMounted, nil
 		}
 	}
 	marked, err := time.Parse(time.DateOnly, secret.Labels[invalidSinceLabel])

@@ -15,8 +15,8 @@ type writer struct {
 	cache         *Cache
 }
 
-// of returns the client for an object.
-func (w writer) of(obj client.Object) client.Client {
+// clientFor returns the client for an object.
+func (w writer) clientFor(obj client.Object) client.Client {
 	kind, err := client.KindOf(obj, w.cache.scheme)
 	if err != nil {
 		return w.Client // which reports the error
@@ -30,23 +30,23 @@ func (w writer) of(obj client.Object) client.Client {
 }
 
 func (w writer) Create(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return w.of(obj).Create(ctx, obj, opts...)
+	return w.clientFor(obj).Create(ctx, obj, opts...)
 }
 
 func (w writer) Update(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return w.of(obj).Update(ctx, obj, opts...)
+	return w.clientFor(obj).Update(ctx, obj, opts...)
 }
 
 func (w writer) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
-	return w.of(obj).Patch(ctx, obj, patch, opts...)
+	return w.clientFor(obj).Patch(ctx, obj, patch, opts...)
 }
 
 func (w writer) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return w.of(obj).Apply(ctx, obj, opts...)
+	return w.clientFor(obj).Apply(ctx, obj, opts...)
 }
 
 func (w writer) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	return w.of(obj).Delete(ctx, obj, opts...)
+	return w.clientFor(obj).Delete(ctx, obj, opts...)
 }
 
 func (w writer) DeleteAllOf(ctx context.Context, obj client.Object, opts ...client.DeleteAllOfOption) error {
@@ -55,7 +55,7 @@ func (w writer) DeleteAllOf(ctx context.Context, obj client.Object, opts ...clie
 		in = obj.DeepCopyObject().(client.Object)
 		in.SetNamespace(o.Namespace)
 	}
-	return w.of(in).DeleteAllOf(ctx, obj, opts...)
+	return w.clientFor(in).DeleteAllOf(ctx, obj, opts...)
 }
 
 func (w writer) Subresource(name string) client.SubresourceWriter { return subresourceWriter{w, name} }
@@ -65,26 +65,26 @@ type subresourceWriter struct {
 	name   string
 }
 
-func (s subresourceWriter) of(obj client.Object) client.SubresourceWriter {
-	return s.writer.of(obj).Subresource(s.name)
+func (s subresourceWriter) clientFor(obj client.Object) client.SubresourceWriter {
+	return s.writer.clientFor(obj).Subresource(s.name)
 }
 
 func (s subresourceWriter) Get(ctx context.Context, obj client.Object, into runtime.Object) error {
-	return s.of(obj).Get(ctx, obj, into)
+	return s.clientFor(obj).Get(ctx, obj, into)
 }
 
 func (s subresourceWriter) Create(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
-	return s.of(obj).Create(ctx, obj, body, opts...)
+	return s.clientFor(obj).Create(ctx, obj, body, opts...)
 }
 
 func (s subresourceWriter) Update(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
-	return s.of(obj).Update(ctx, obj, body, opts...)
+	return s.clientFor(obj).Update(ctx, obj, body, opts...)
 }
 
 func (s subresourceWriter) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
-	return s.of(obj).Patch(ctx, obj, patch, opts...)
+	return s.clientFor(obj).Patch(ctx, obj, patch, opts...)
 }
 
 func (s subresourceWriter) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return s.of(obj).Apply(ctx, obj, opts...)
+	return s.clientFor(obj).Apply(ctx, obj, opts...)
 }

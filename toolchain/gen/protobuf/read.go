@@ -16,7 +16,7 @@ func (m *$T) Unmarshal(data []byte) error {
 	for r.next() {
 		switch r.field {`, source.Vars{"T": m.typ.Name})
 	for _, f := range m.fields {
-		name, expr := f.goName, f.of()
+		name, expr := f.goName, f.expr()
 		if m.list {
 			name, expr = "Items", "*m"
 		}

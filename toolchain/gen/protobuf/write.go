@@ -35,7 +35,7 @@ func (m $recv) MarshalTo(b []byte) (int, error) {
 func (m $recv) MarshalToSizedBuffer(b []byte) (int, error) {
 	i := len(b)`, vars)
 	for _, f := range slices.Backward(m.fields) {
-		g.write(f, f.of())
+		g.write(f, f.expr())
 	}
 	g.Printf("return len(b) - i, nil\n}\n")
 	g.Expand(`// Size returns the number of bytes of the encoded message.
@@ -44,14 +44,14 @@ func (m $recv) Size() (n int) {`, vars)
 		g.Printf("if m == nil {\nreturn 0\n}")
 	}
 	for _, f := range m.fields {
-		g.size(f, f.of())
+		g.size(f, f.expr())
 	}
 	g.Printf("return n\n}\n")
 	g.unmarshal(m)
 }
 
-// of returns the expression of a field.
-func (f *field) of() string {
+// expr returns the expression of a field.
+func (f *field) expr() string {
 	if f.goName == "" {
 		return "m"
 	}

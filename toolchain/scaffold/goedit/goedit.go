@@ -53,8 +53,8 @@ func parse(src []byte) (*source, error) {
 func (s *source) offset(p token.Pos) int { return s.fset.Position(p).Offset }
 func (s *source) line(p token.Pos) int   { return s.fset.Position(p).Line }
 
-// of returns the text of a node without white space, for comparison.
-func (s *source) of(n ast.Node) string {
+// textOf returns the text of a node without white space, for comparison.
+func (s *source) textOf(n ast.Node) string {
 	return squeeze(string(s.text[s.offset(n.Pos()):s.offset(n.End())]))
 }
 
@@ -120,7 +120,7 @@ func AddArgument(src []byte, c Call, expr string) ([]byte, error) {
 		return nil, fmt.Errorf("the arguments of %s are a slice that is expanded with ...", c)
 	}
 	for _, arg := range call.Args {
-		if s.of(arg) == squeeze(expr) {
+		if s.textOf(arg) == squeeze(expr) {
 			return src, nil
 		}
 	}
@@ -151,7 +151,7 @@ func RemoveArgument(src []byte, c Call, expr string) ([]byte, error) {
 		return src, nil
 	}
 	for i, arg := range call.Args {
-		if s.of(arg) != squeeze(expr) {
+		if s.textOf(arg) != squeeze(expr) {
 			continue
 		}
 		from, to := s.offset(arg.Pos()), s.offset(arg.End())
@@ -177,7 +177,7 @@ func Arguments(src []byte, c Call) ([]string, error) {
 	var all []string
 	if call := s.call(c); call != nil {
 		for _, arg := range call.Args {
-			all = append(all, s.of(arg))
+			all = append(all, s.textOf(arg))
 		}
 	}
 	return all, nil

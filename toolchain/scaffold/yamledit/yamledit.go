@@ -28,7 +28,7 @@ func AddItem(src []byte, key, item string) ([]byte, error) {
 			text += "\n"
 		}
 		return []byte(text + key + ":\n- " + item + "\n"), nil
-	case slices.ContainsFunc(list.Content, func(n *yaml.Node) bool { return of(n) == item }):
+	case slices.ContainsFunc(list.Content, func(n *yaml.Node) bool { return textOf(n) == item }):
 		return src, nil
 	case list.Kind != yaml.SequenceNode || list.Style&yaml.FlowStyle != 0:
 		return nil, fmt.Errorf("%s is not a list with a line for each item", key)
@@ -50,7 +50,7 @@ func RemoveItem(src []byte, key, item string) ([]byte, error) {
 	}
 	lines := strings.SplitAfter(string(src), "\n")
 	for _, n := range list.Content {
-		if of(n) != item {
+		if textOf(n) != item {
 			continue
 		}
 		lines = slices.Delete(lines, n.Line-1, n.Line)
@@ -70,13 +70,13 @@ func Items(src []byte, key string) ([]string, error) {
 	}
 	var all []string
 	for _, n := range list.Content {
-		all = append(all, of(n))
+		all = append(all, textOf(n))
 	}
 	return all, nil
 }
 
-// of returns an item as text: a string, or a key with its value.
-func of(n *yaml.Node) string {
+// textOf returns an item as text: a string, or a key with its value.
+func textOf(n *yaml.Node) string {
 	if n.Kind == yaml.MappingNode && len(n.Content) == 2 {
 		return n.Content[0].Value + ": " + n.Content[1].Value
 	}

@@ -1,0 +1,126 @@
+package builtin
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+
+	"kelson.dev/apiserver/resource"
+)
+
+const (
+	benchConfigMap  = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"default","labels":{"app":"a"},"creationTimestamp":"2026-01-02T03:04:05Z"},"data":{"a":"1","b":"2"}}`
+	benchDeployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d","namespace":"default","labels":{"app":"a"},"creationTimestamp":"2026-01-02T03:04:05Z"},"spec":{"replicas":2,"selector":{"matchLabels":{"app":"a"}},"template":{"metadata":{"labels":{"app":"a"}},"spec":{"containers":[{"name":"a","image":"i","ports":[{"containerPort":80}],"env":[{"name":"A","value":"b"}]}]}}}}`
+)
+
+// BenchmarkFastPath measures each fast path of built-in kinds against the library's work that it
+// saves. docs/design/fastpaths.md has the figures.
+func BenchmarkFastPath(b *testing.B) {
+	fast, library := resources(b, Config{}), resources(b, Config{NoFastPaths: true})
+	for _, kind := range []struct{ group, plural, body string }{{"", "configmaps", benchConfigMap}, {"apps", "deployments", benchDeployment}} {
+		steps := [2]map[string]func(){
+			fastPathSteps(b, fast(kind.group, kind.plural), kind.body), fastPathSteps(b, library(kind.group, kind.plural), kind.body),
+		}
+		for _, name := range slices.Sorted(maps.Keys(steps[0])) {
+			for i, by := range []string{"fast", "library"} {
+				b.Run(kind.plural+"/"+name+"/"+by, func(b *testing.B) {
+					b.ReportAllocs()
+					for b.Loop() {
+						steps[i][name]()
+					}
+				})
+			}
+		}
+	}
+}
+
+// fastPathSteps returns the steps of a kind's writes that have a fast path, as r takes them.
+func fastPathSteps(b *testing.B, r *resource.Resource, body string) map[string]func() {
+	version := r.Versions[0].Name
+	hub := decode(b, r, version, resource.MediaJSON, []byte(body))
+	manager, err := r.Codec.FieldManager(version, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	config := &unstructured.Unstructured{}
+	if err := config.UnmarshalJSON([]byte(body)); err != nil {
+		b.Fatal(err)
+	}
+	unstructured.RemoveNestedField(config.Object, "metadata", "creationTimestamp")
+	empty, err := Scheme().New(r.GVK(version))
+	if err != nil {
+		b.Fatal(err)
+	}
+	empty.GetObjectKind().SetGroupVersionKind(r.GVK(version))
+	live, err := manager.Apply(empty, config, "op", true)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, obj := range []runtime.Object{hub, live} {
+		object, err := meta.Accessor(obj)
+		if err != nil {
+			b.Fatal(err)
+		}
+		object.SetUID(types.UID("u"))
+		object.SetResourceVersion("1")
+	}
+	created, err := meta.Accessor(hub)
+	if err != nil {
+		b.Fatal(err)
+	}
+	stored, err := r.Codec.Store(hub)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx := request.WithNamespace(b.Context(), "default")
+	ctx = request.WithRequestInfo(ctx, &request.RequestInfo{APIGroup: r.Group, APIVersion: version, Resource: r.Plural})
+	steps := map[string]func(){
+		"own a create": func() {
+			created.SetManagedFields(nil)
+			manager.UpdateNoErrors(empty, hub, "op")
+		},
+		"apply a new one": func() {
+			if _, err := manager.Apply(empty, config, "op", false); err != nil {
+				b.Fatal(err)
+			}
+		},
+		"apply the same": func() {
+			if _, err := manager.Apply(live, config, "op", false); err != nil {
+				b.Fatal(err)
+			}
+		},
+		"convert for the response": func() {
+			if _, ok := r.Codec.(resource.Fresh).Written(hub, stored, version); ok {
+				return
+			}
+			loaded, err := r.Codec.Load(stored)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := r.Codec.ToVersion(loaded, version); err != nil {
+				b.Fatal(err)
+			}
+		},
+	}
+	if r.Plural == "configmaps" {
+		steps["prepare a create"] = func() {
+			if shortcut, ok := r.Strategy.(resource.Shortcut); ok {
+				if errs, done := shortcut.BeforeCreate(ctx, hub); done && len(errs) == 0 {
+					return
+				}
+				b.Fatal("not on the fast path")
+			}
+			if err := upstream.BeforeCreate(r.Strategy, ctx, hub); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	return steps
+}
