@@ -151,6 +151,99 @@ func TestOutputTests(t *testing.T) {
 	judge(t, runProgram(t, dir, "GOWORK=off", "GOFLAGS=-mod=mod"), 200)
 }
 
+// GEN-04: the same for Kubernetes' own types, whose functions are in k8s.io/kubernetes.
+func TestKubernetesTypes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles packages of k8s.io/kubernetes")
+	}
+	types, kubernetes := requiredDir(t, "k8s.io/api"), requiredDir(t, "k8s.io/kubernetes")
+	theirs := map[string]string{} // import path of types → that of the functions
+	docs, err := filepath.Glob(filepath.Join(kubernetes, "pkg", "apis", "*", "*", "doc.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, doc := range docs {
+		data, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := inputLine.FindSubmatch(data); m != nil {
+			rel, _ := filepath.Rel(kubernetes, filepath.Dir(doc))
+			theirs[string(m[1])] = "k8s.io/kubernetes/" + filepath.ToSlash(rel)
+		}
+	}
+	// git ignores bin, whose packages are in this module.
+	ignored := filepath.Join("..", "..", "..", "bin")
+	if err := os.MkdirAll(ignored, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	folder, err := os.MkdirTemp(ignored, "validation-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	output := func(p *loader.Package) (path, name string) {
+		name = strings.ReplaceAll(strings.TrimPrefix(p.Path, "k8s.io/api/"), "/", "")
+		return "kelson.dev/bin/" + filepath.Base(folder) + "/" + name, name
+	}
+	api := build(t, types)
+	generated := func(p *loader.Package) bool { return theirs[p.Path] != "" }
+	var c checks
+	packages := 0
+	for _, p := range api.Packages {
+		if !generated(p.Package) {
+			continue
+		}
+		source, err := validation.Generate(validation.Config{API: api, Package: p, Generated: generated, Output: output})
+		if err != nil {
+			t.Errorf("%s: %v", p.Path, err)
+			continue
+		}
+		dir := filepath.Join(kubernetes, strings.TrimPrefix(theirs[p.Path], "k8s.io/kubernetes/"))
+		functions, err := os.ReadFile(filepath.Join(dir, "zz_generated.validations.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if source == nil {
+			if functionLine.Match(functions) {
+				t.Errorf("%s: no functions", p.Path)
+			}
+			continue
+		}
+		path, name := output(p.Package)
+		write(t, filepath.Join(folder, name, "generated.go"), source)
+		if custom := customLine.FindAllStringSubmatch(string(goFiles(t, dir)), -1); custom != nil {
+			forward := "package " + name + "\n\nimport theirs " + strconv.Quote(theirs[p.Path]) + "\n"
+			for _, m := range custom {
+				forward += "\nvar " + m[1] + " = theirs." + m[1] + "\n"
+			}
+			write(t, filepath.Join(folder, name, "custom.go"), []byte(forward))
+		}
+		if c.add(functions, goFiles(t, p.Dir), theirs[p.Path], path, "") > 0 {
+			packages++
+		}
+	}
+	if packages < 40 {
+		t.Errorf("%d packages", packages)
+	}
+	write(t, filepath.Join(folder, "main.go"), c.program(150))
+	judge(t, runProgram(t, folder), 430)
+}
+
+var (
+	inputLine  = regexp.MustCompile(`(?m)^// \+k8s:validation-gen-input=(\S+)$`)
+	customLine = regexp.MustCompile(`(?m)^func (ValidateCustom_\w+)\(`)
+)
+
+func requiredDir(t *testing.T, module string) string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
 // judge reports the differences that the program printed.
 func judge(t *testing.T, out string, atLeast int) {
 	t.Helper()
@@ -175,11 +268,19 @@ func build(t *testing.T, dir string) *model.API {
 		t.Fatal(err)
 	}
 	api, err := model.Build(ws, marker.Standard())
-	if err != nil {
-		t.Fatal(err)
+	if err != nil { // Kubernetes' own types have no storage versions
+		for line := range strings.Lines(err.Error()) {
+			if !strings.Contains(line, "+kubebuilder:storageversion") {
+				t.Error(line)
+			}
+		}
 	}
-	for _, err := range api.MarkerErrors {
-		t.Log(err)
+	for _, err := range api.MarkerErrors { // other markers do not matter here
+		for line := range strings.Lines(err.Error()) {
+			if strings.Contains(line, "+k8s:") {
+				t.Log(strings.TrimSpace(line))
+			}
+		}
 	}
 	return api
 }

@@ -208,6 +208,10 @@ func (g *generator) custom(p place) (rules, error) {
 	if !nilable(p.typ) {
 		value = "*" + value
 	}
+	if g.Output != nil {
+		path, pkg := g.Output(owner.Decl.Pkg)
+		return one(call{fn: g.Qualified(path, pkg, name)}), nil
+	}
 	want := fmt.Sprintf("func %s(ctx context.Context, op operation.Operation, fldPath *field.Path, obj, oldObj %s) field.ErrorList", name, value)
 	for _, f := range owner.Decl.Pkg.Funcs() {
 		if f.Name() != name {
