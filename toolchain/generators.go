@@ -28,6 +28,12 @@ type Generator struct {
 	emit func(*run)
 }
 
+// forServers are the generators that also run for the packages of custom API servers.
+var forServers = []string{"validation", "lifecycle"}
+
+// ForServers reports whether the generator also runs for the packages of custom API servers.
+func (g Generator) ForServers() bool { return slices.Contains(forServers, g.Name) }
+
 // Generators returns all generators in the order in which they run.
 func Generators() []Generator {
 	return []Generator{
@@ -91,11 +97,13 @@ func (r *run) packages() []*model.Package {
 	return r.api.Packages
 }
 
-// askedFor returns the packages that request a generator with +kelson:generate.
+// askedFor returns the packages that request a generator with +kelson:generate, or for which it runs
+// because a custom API server serves their kinds.
 func (r *run) askedFor(name string) []*model.Package {
+	servers := slices.Contains(forServers, name)
 	var found []*model.Package
 	for _, p := range r.api.Packages {
-		if slices.Contains(p.Asks(), name) {
+		if slices.Contains(p.Asks(), name) || servers && p.Served() {
 			found = append(found, p)
 		}
 	}

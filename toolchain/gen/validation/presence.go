@@ -20,7 +20,7 @@ func form(t loader.Type) (string, error) {
 	case *loader.Pointer:
 		return "Pointer", nil
 	case *loader.Struct:
-		return "", fmt.Errorf("applies to no struct without a pointer, which is always set")
+		return "", fmt.Errorf("does not apply to structs without a pointer, which are always set")
 	}
 	return "Value", nil
 }
@@ -88,7 +88,7 @@ func (g *generator) isSet(owner loader.Type, f *model.Field) (string, error) {
 			test = "obj." + f.Name + " != 0"
 		}
 	default:
-		return "", fmt.Errorf("applies to no struct without a pointer, which is always set: %s", f.Name)
+		return "", fmt.Errorf("does not apply to structs without a pointer, which are always set: %s", f.Name)
 	}
 	return fmt.Sprintf("func(obj %s) bool { return obj != nil && %s }", g.nilForm(owner), test), nil
 }

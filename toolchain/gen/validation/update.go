@@ -81,7 +81,7 @@ func (g *generator) checkConstraint(p place, constraint string) error {
 	case constraint == "NoModify" && compound:
 		return fmt.Errorf("NoModify does not apply to lists and maps; use +k8s:eachVal=+k8s:update=NoModify")
 	case !items && constraint != "NoModify" && structOf(p.typ) != nil && !isPointer(p.typ):
-		return fmt.Errorf("%s applies to no struct without a pointer, which is always set", constraint)
+		return fmt.Errorf("%s does not apply to structs without a pointer, which are always set", constraint)
 	}
 	return nil
 }
@@ -182,9 +182,9 @@ func (g *generator) constantMarkers(file *loader.File, doc *ast.CommentGroup) (m
 		switch {
 		case err != nil:
 			g.errs = append(g.errs, loader.Errorf(file.Position(c.Pos()), "%v", err))
-		case m != nil && m.Name != "k8s:enumExclude" && (payload(m) == nil || payload(m).Name != "k8s:enumExclude"):
+		case m != nil && payload(m) != nil && payload(m).Name != "k8s:enumExclude":
 			g.errs = append(g.errs, loader.Errorf(file.Position(c.Pos()), "+%s does not apply to a constant", m.Name))
-		case m != nil:
+		case m != nil: // others are reported as misplaced
 			m.Pos = file.Position(c.Pos())
 			ms = append(ms, m)
 		}
