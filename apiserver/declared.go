@@ -25,6 +25,9 @@ type declared interface {
 // validateDeclared checks the rules in the markers of the hub and, if the client uses another
 // version, those of that version. old is nil for a create. Rules at the level alpha have no effect.
 func (s *strategy) validateDeclared(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	if !slices.ContainsFunc(s.kind.versions, func(v *kindVersion) bool { _, ok := v.proto.(declared); return ok }) {
+		return nil
+	}
 	op := operation.Operation{Type: operation.Create, Options: map[string]bool{}}
 	if old != nil {
 		op.Type = operation.Update

@@ -46,7 +46,7 @@ func Generators() []Generator {
 		{"conversion", "zz_generated.conversion.go and its test", "Conversion functions between a version and its hub, and round-trip tests.", false, (*run).conversions},
 		{"protobuf", "zz_generated.protobuf.go, zz_generated.protobuf.lock and generated.proto", "Marshal and Unmarshal methods for protobuf, with Kubernetes' wire format.", false, (*run).protobufs},
 		{"validation", "zz_generated.validation.go", "Validation functions, from +k8s: markers.", false, (*run).validations},
-		{"lifecycle", "zz_generated.prerelease-lifecycle.go", "The releases that introduce, deprecate and remove a kind, from +k8s:prerelease-lifecycle-gen markers.", false, (*run).lifecycles},
+		{"lifecycle", "zz_generated.prerelease-lifecycle.go", "Methods with the releases that introduce, deprecate and remove a kind.", false, (*run).lifecycles},
 		{"applyconfiguration", "OUTPUT/applyconfiguration", "Apply configurations: types with optional fields, With and Extract functions.", false, (*run).applyConfigurations},
 		{"client", "OUTPUT/clientset", "Typed clients for the kinds marked +genclient, and fakes.", false, (*run).clients},
 		{"lister", "OUTPUT/listers", "Listers for the kinds marked +genclient.", false, (*run).listers},

@@ -1,7 +1,8 @@
 #!/bin/sh
 # A scaffolded custom API server, run by kelson dev behind the cluster of $KUBECONFIG, whose API server
 # must run on this machine. It is used through the cluster's API server, rejects what its markers
-# forbid, and leaves no APIService and no Service when it ends.
+# forbid, and leaves no APIService and no Service when it ends. BuildKit's parser reads the project's
+# Dockerfile, and its build works without a network.
 #
 #   go run ./test/against -- test/scaffold/apiserver.sh
 #
@@ -27,6 +28,17 @@ mkdir pizza && cd pizza
 "$kelson" create api --apiserver --group restaurant --version v1alpha1 --kind Pizza
 sed -i 's|^	Foo \*string.*|	// +k8s:optional\n	// +k8s:maxLength=5\n&|' api/v1alpha1/pizza_types.go
 "$kelson" generate
+
+# What make docker-build and the Dockerfile do, without a network and an engine.
+gofmt -l . | grep . && exit 1
+go vet ./...
+go mod vendor -o dist/vendor
+mkdir "$scratch/image"
+cp -r go.mod go.sum cmd api internal "$scratch/image"
+cp -r dist/vendor "$scratch/image/vendor"
+(cd "$scratch/image" && CGO_ENABLED=0 GOFLAGS= GOPROXY=off GOMODCACHE=/nonexistent go build -mod=vendor -trimpath -ldflags='-s -w' -o apiserver ./cmd)
+stage=$(cd "$root/test/scaffold/dockerfile" && go run . "$scratch/pizza/Dockerfile" | tail -n 1)
+[ "$stage" = 'gcr.io/distroless/static:nonroot 65532:65532' ]
 
 "$kelson" dev --kubeconfig "$KUBECONFIG" >"$scratch/dev.log" 2>&1 &
 dev=$!

@@ -63,7 +63,7 @@ func around(outer, c call) call {
 	return outer
 }
 
-// names of markers that are not rules or are read with others
+// notRules are the markers that are no rules, or that the first pass reads.
 var notRules = []string{"k8s:listMapKey", "k8s:customUnique", "k8s:unionDiscriminator", "k8s:modeDiscriminator", "k8s:enumExclude",
 	"k8s:validation-gen", "k8s:validation-gen-nolint", "k8s:isSubresource", "k8s:supportsSubresource"}
 
@@ -269,7 +269,7 @@ func opaque(m *marker.Marker) bool {
 
 // equal returns the function that compares two values of a type.
 func (g *generator) equal(t loader.Type) string {
-	if comparable(valueType(t)) {
+	if isComparable(valueType(t)) {
 		return g.Expanded("$validate.DirectEqual", nil)
 	}
 	return g.Expanded("$validate.SemanticDeepEqual", nil)

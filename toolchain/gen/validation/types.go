@@ -80,18 +80,18 @@ func nilable(t loader.Type) bool {
 	return false
 }
 
-// comparable reports whether == compares values of the type completely.
-func comparable(t loader.Type) bool {
+// isComparable reports whether == compares values of the type completely.
+func isComparable(t loader.Type) bool {
 	switch t := t.(type) {
 	case *loader.Basic:
 		return t.Name != "error"
 	case *loader.Named:
-		return comparable(t.Underlying())
+		return isComparable(t.Underlying())
 	case *loader.Array:
-		return comparable(t.Elem)
+		return isComparable(t.Elem)
 	case *loader.Struct:
 		for _, f := range t.Fields {
-			if !comparable(f.Type()) {
+			if !isComparable(f.Type()) {
 				return false
 			}
 		}

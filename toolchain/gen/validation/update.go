@@ -50,7 +50,7 @@ func (g *generator) update(p place, m *marker.Marker) (rules, error) {
 		fn = "UpdateStruct"
 	default:
 		fn = "UpdateValueByReflect"
-		if comparable(native(p.typ)) {
+		if isComparable(native(p.typ)) {
 			fn = "UpdateValueByCompare"
 		}
 	}
@@ -183,7 +183,7 @@ func (g *generator) constantMarkers(file *loader.File, doc *ast.CommentGroup) (m
 		case err != nil:
 			g.errs = append(g.errs, loader.Errorf(file.Position(c.Pos()), "%v", err))
 		case m != nil && payload(m) != nil && payload(m).Name != "k8s:enumExclude":
-			g.errs = append(g.errs, loader.Errorf(file.Position(c.Pos()), "+%s does not apply to a constant", m.Name))
+			g.errs = append(g.errs, loader.Errorf(file.Position(c.Pos()), "+%s does not apply to a constant", payload(m).Name))
 		case m != nil: // others are reported as misplaced
 			m.Pos = file.Position(c.Pos())
 			ms = append(ms, m)

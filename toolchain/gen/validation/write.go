@@ -130,7 +130,7 @@ func (g *generator) writeField(owner *loader.Named, f *field) {
 	}
 	value := g.nilForm(f.Type())
 	equal := g.Expanded("$equality.Semantic.DeepEqual(obj, oldObj)", nil)
-	if comparable(valueType(f.Type())) {
+	if isComparable(valueType(f.Type())) {
 		equal = "(obj == oldObj || obj != nil && oldObj != nil && *obj == *oldObj)"
 	}
 	path := "fldPath"
