@@ -48,8 +48,8 @@ type (
 	StatusValidator[H any] interface {
 		ValidateStatusUpdate(ctx context.Context, obj, old H) field.ErrorList
 	}
-	// Options returns the options that +k8s:ifEnabled and +k8s:ifDisabled name, with whether they are
-	// on. It must name all of them; old is nil for a create.
+	// Options returns the options that +k8s:ifEnabled and +k8s:ifDisabled name, with whether they
+	// are on. It must name all of them; old is nil for a create.
 	Options[H any] interface {
 		ValidationOptions(ctx context.Context, obj, old H) map[string]bool
 	}

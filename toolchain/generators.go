@@ -97,8 +97,8 @@ func (r *run) packages() []*model.Package {
 	return r.api.Packages
 }
 
-// askedFor returns the packages that request a generator with +kelson:generate, or for which it runs
-// because a custom API server serves their kinds.
+// askedFor returns the packages that request a generator with +kelson:generate, or for which it
+// runs because a custom API server serves their kinds.
 func (r *run) askedFor(name string) []*model.Package {
 	servers := slices.Contains(forServers, name)
 	var found []*model.Package

@@ -3,7 +3,8 @@
 // as prerelease-lifecycle-gen does. Releases are of the form MAJOR.MINOR.
 //
 // A version that is not stable, such as v1beta1, is deprecated three minor releases after its
-// introduction and removed three minor releases after its deprecation, unless markers say otherwise.
+// introduction and removed three minor releases after its deprecation, unless markers say
+// otherwise.
 package lifecycle
 
 import (
@@ -29,8 +30,8 @@ const prefix = "k8s:prerelease-lifecycle-gen:"
 // release is a release of the API's project.
 type release struct{ major, minor int }
 
-// Generate returns the Go source, or nil if no kind of the package declares its lifecycle. The error
-// joins all errors, each a *loader.Error with a position.
+// Generate returns the Go source, or nil if no kind of the package declares its lifecycle. The
+// error joins all errors, each a *loader.Error with a position.
 func Generate(pkg *model.Package, header string) ([]byte, error) {
 	f := source.New(pkg.Path, pkg.Name)
 	var errs []error
