@@ -7,7 +7,8 @@
 // with the signature and the behaviour of Kubernetes' validation-gen: rules of types and fields,
 // ratcheting (an update does not validate what it leaves unchanged), and rules that end the
 // validation of a value, such as k8s:required. The functions call
-// k8s.io/apimachinery/pkg/api/validate. Kinds also get the method ValidateDeclaratively, which servers can call without knowing the type.
+// k8s.io/apimachinery/pkg/api/validate. Kinds also get the method ValidateDeclaratively, which
+// servers can call without knowing the type.
 //
 // The generator works in two passes. The first one, in collect.go, gathers what several markers
 // declare together: the keys of lists, the members of unions, the modes of fields. The second one
