@@ -59,10 +59,10 @@ func (r *RequestHeader) authenticator(proxies *authorities) authenticator.Reques
 		list(r.Usernames), list(r.UIDs), list(r.Groups), list(r.ExtraPrefixes))
 }
 
-// onlyIfNamed asks the authenticator of proxies only about requests that name a user. The others are
-// not from a proxy, and verifying their certificate against the authorities of proxies would cost a
-// tenth of a small request. It is for servers that verify client certificates too, which reject
-// certificates of unknown authorities.
+// onlyIfNamed asks the authenticator of proxies only about requests that name a user. The others
+// are not from a proxy, and verifying their certificate against the authorities of proxies would
+// cost a tenth of a small request. It is for servers that verify client certificates too, which
+// reject certificates of unknown authorities.
 type onlyIfNamed struct {
 	usernames []string
 	proxies   authenticator.Request
