@@ -19,7 +19,7 @@ FUZZ     ?= apiserver kubernetes toolchain operator test cmd
 FUZZTIME ?= 30s
 TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./examples/...
 
-.PHONY: run run-pizza-apiserver test-sql-apiserver test-sql-apiserver-postgres run-pizza-apiserver-kube-apiserver run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
+.PHONY: run run-pizza-apiserver test-sql-apiserver test-sql-apiserver-postgres run-pizza-apiserver-kube-apiserver scaffold-apiserver-kube-apiserver run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
 	operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig \
 	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
 	faults-etcd fuzz differential attack bench bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
@@ -83,6 +83,11 @@ run-pizza-apiserver-kube-apiserver: ## the custom API server of pizzas as an API
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) run ./test/against -- $(GO) test -count=1 -v -run OnAServer ./examples/pizza-apiserver
+
+scaffold-apiserver-kube-apiserver: build ## a scaffolded custom API server, run by kelson dev --kubeconfig behind kube-apiserver; builds both first
+	@mkdir -p bin/peers
+	$(GO) build -o bin/peers/ ./bench/peers/...
+	KELSON=$(CURDIR)/$(KELSON) $(GO) run ./test/against -- test/scaffold/apiserver.sh
 
 bench-customserver: ## custom API servers: the library beside k8s.io/sample-apiserver, behind one kube-apiserver
 	@mkdir -p bin/peers bin/customserver

@@ -48,6 +48,11 @@ type (
 	StatusValidator[H any] interface {
 		ValidateStatusUpdate(ctx context.Context, obj, old H) field.ErrorList
 	}
+	// Options returns the options that +k8s:ifEnabled and +k8s:ifDisabled name, with whether they
+	// are on. It must name all of them; old is nil for a create.
+	Options[H any] interface {
+		ValidationOptions(ctx context.Context, obj, old H) map[string]bool
+	}
 	// Warner returns warnings for the client; old is nil for a create.
 	Warner[H any] interface {
 		Warnings(ctx context.Context, obj, old H) []string
@@ -92,6 +97,7 @@ type rules struct {
 	prepareUpdate, prepareStatus   []func(ctx context.Context, obj, old runtime.Object)
 	validate                       []func(ctx context.Context, obj runtime.Object) field.ErrorList
 	validateUpdate, validateStatus []func(ctx context.Context, obj, old runtime.Object) field.ErrorList
+	options                        []func(ctx context.Context, obj, old runtime.Object) map[string]bool
 	warnings                       []func(ctx context.Context, obj, old runtime.Object) []string
 	canonicalize                   []func(obj runtime.Object)
 	columns                        []column
@@ -140,6 +146,11 @@ func hooks[H runtime.Object](r *rules) []hook {
 		}),
 		hookOf(func(v UpdateValidator[H]) { r.validateUpdate = append(r.validateUpdate, errs(v.ValidateUpdate)) }),
 		hookOf(func(v StatusValidator[H]) { r.validateStatus = append(r.validateStatus, errs(v.ValidateStatusUpdate)) }),
+		hookOf(func(v Options[H]) {
+			r.options = append(r.options, func(ctx context.Context, obj, old runtime.Object) map[string]bool {
+				return v.ValidationOptions(ctx, obj.(H), nilOr[H](old))
+			})
+		}),
 		hookOf(func(v Warner[H]) {
 			r.warnings = append(r.warnings, func(ctx context.Context, obj, old runtime.Object) []string {
 				return v.Warnings(ctx, obj.(H), nilOr[H](old))

@@ -121,6 +121,11 @@ func New(ctx context.Context, parts ...Part) (_ *Server, err error) {
 	}
 	for _, k := range p.kinds {
 		p.errs = append(p.errs, k.complete())
+		for _, v := range k.versions {
+			if v.deprecated == "" && v.proto != nil {
+				v.deprecated = deprecation(k.gvk(v.name), v.proto, p.version)
+			}
+		}
 	}
 	if err := errors.Join(p.errs...); err != nil {
 		return nil, err

@@ -122,6 +122,7 @@ func (s *strategy) Validate(ctx context.Context, obj runtime.Object) field.Error
 	if object, err := meta.Accessor(obj); err == nil {
 		errs = validation.ValidateObjectMetaAccessor(object, s.NamespaceScoped(), validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	}
+	errs = append(errs, s.validateDeclared(ctx, obj, nil)...)
 	return append(errs, s.validate(ctx, obj)...)
 }
 
@@ -134,10 +135,11 @@ func (s *strategy) validate(ctx context.Context, obj runtime.Object) (errs field
 
 func (s *strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) (errs field.ErrorList) {
 	changes := s.kind.rules.validateUpdate
+	errs = s.validateDeclared(ctx, obj, old)
 	if s.ofStatus {
 		changes = s.kind.rules.validateStatus
 	} else {
-		errs = s.validate(ctx, obj)
+		errs = append(errs, s.validate(ctx, obj)...)
 	}
 	for _, validate := range changes {
 		errs = append(errs, validate(ctx, obj, old)...)

@@ -28,6 +28,12 @@ type Generator struct {
 	emit func(*run)
 }
 
+// forServers are the generators that also run for the packages of custom API servers.
+var forServers = []string{"validation", "lifecycle"}
+
+// ForServers reports whether the generator also runs for the packages of custom API servers.
+func (g Generator) ForServers() bool { return slices.Contains(forServers, g.Name) }
+
 // Generators returns all generators in the order in which they run.
 func Generators() []Generator {
 	return []Generator{
@@ -39,6 +45,8 @@ func Generators() []Generator {
 		{"defaults", "zz_generated.defaults.go", "Defaulting functions, from +default markers and SetDefaults_ functions.", false, (*run).defaulting},
 		{"conversion", "zz_generated.conversion.go and its test", "Conversion functions between a version and its hub, and round-trip tests.", false, (*run).conversions},
 		{"protobuf", "zz_generated.protobuf.go, zz_generated.protobuf.lock and generated.proto", "Marshal and Unmarshal methods for protobuf, with Kubernetes' wire format.", false, (*run).protobufs},
+		{"validation", "zz_generated.validation.go", "Validation functions, from +k8s: markers.", false, (*run).validations},
+		{"lifecycle", "zz_generated.prerelease-lifecycle.go", "Methods with the releases that introduce, deprecate and remove a kind.", false, (*run).lifecycles},
 		{"applyconfiguration", "OUTPUT/applyconfiguration", "Apply configurations: types with optional fields, With and Extract functions.", false, (*run).applyConfigurations},
 		{"client", "OUTPUT/clientset", "Typed clients for the kinds marked +genclient, and fakes.", false, (*run).clients},
 		{"lister", "OUTPUT/listers", "Listers for the kinds marked +genclient.", false, (*run).listers},
@@ -89,11 +97,13 @@ func (r *run) packages() []*model.Package {
 	return r.api.Packages
 }
 
-// askedFor returns the packages that request a generator with +kelson:generate.
+// askedFor returns the packages that request a generator with +kelson:generate, or for which it
+// runs because a custom API server serves their kinds.
 func (r *run) askedFor(name string) []*model.Package {
+	servers := slices.Contains(forServers, name)
 	var found []*model.Package
 	for _, p := range r.api.Packages {
-		if slices.Contains(p.Asks(), name) {
+		if slices.Contains(p.Asks(), name) || servers && p.Served() {
 			found = append(found, p)
 		}
 	}

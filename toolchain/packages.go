@@ -13,10 +13,12 @@ import (
 	"kelson.dev/toolchain/gen/defaults"
 	"kelson.dev/toolchain/gen/docs"
 	"kelson.dev/toolchain/gen/informer"
+	"kelson.dev/toolchain/gen/lifecycle"
 	"kelson.dev/toolchain/gen/lister"
 	"kelson.dev/toolchain/gen/openapi"
 	"kelson.dev/toolchain/gen/protobuf"
 	"kelson.dev/toolchain/gen/register"
+	"kelson.dev/toolchain/gen/validation"
 	"kelson.dev/toolchain/loader"
 	"kelson.dev/toolchain/model"
 )
@@ -68,6 +70,23 @@ func (r *run) protobufs() {
 		r.file(p, protobuf.FileName, files.Source, err)
 		r.file(p, protobuf.SchemaFileName, files.Schema, err)
 		r.fail(r.out.add(filepath.Join(p.Dir, protobuf.LockFileName), files.Lock))
+	}
+}
+
+func (r *run) validations() {
+	generated := func(p *loader.Package) bool {
+		return slices.ContainsFunc(r.packages(), func(other *model.Package) bool { return other.Package == p })
+	}
+	for _, p := range r.packages() {
+		src, err := validation.Generate(validation.Config{API: r.api, Package: p, Header: r.header, Generated: generated})
+		r.file(p, validation.FileName, src, err)
+	}
+}
+
+func (r *run) lifecycles() {
+	for _, p := range r.packages() {
+		src, err := lifecycle.Generate(p, r.header)
+		r.file(p, lifecycle.FileName, src, err)
 	}
 }
 

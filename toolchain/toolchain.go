@@ -18,6 +18,8 @@
 //	conversion          zz_generated.conversion.go, _test   next to the types      gen/conversion
 //	protobuf            zz_generated.protobuf.go, .lock         next to the types      gen/protobuf
 //	                    generated.proto
+//	validation          zz_generated.validation.go          next to the types      gen/validation
+//	lifecycle           zz_generated.prerelease-lifecycle.go  next to the types    gen/lifecycle
 //	applyconfiguration  OUTPUT/applyconfiguration           for server-side apply  gen/applyconfiguration
 //	client              OUTPUT/clientset                    clients and fakes      gen/client
 //	lister              OUTPUT/listers                                             gen/lister

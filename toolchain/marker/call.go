@@ -36,35 +36,36 @@ func cutCall(text string) (call, error) {
 }
 
 // parens parses the arguments in parentheses, `value` or `name: value, name: value`, against the
-// definition.
-func (d *Definition) parens(c call) (map[string]any, error) {
-	args := map[string]any{}
+// definition. order has their names in source order.
+func (d *Definition) parens(c call) (args map[string]any, order []string, err error) {
+	args = map[string]any{}
 	s := &scanner{text: c.args}
 	for s.peek() != 0 {
 		start := s.pos
 		word, err := s.parenWord()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		name := ""
 		if s.peek() == ':' {
 			s.pos++
 			name = word
 			if word, err = s.parenWord(); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 		if !d.AnyParens && d.paren(name) == nil {
-			return nil, fmt.Errorf("has no argument %q in parentheses", strings.TrimSpace(c.args[start:s.pos]))
+			return nil, nil, fmt.Errorf("has no argument %q in parentheses", strings.TrimSpace(c.args[start:s.pos]))
 		}
 		if _, twice := args[name]; twice {
-			return nil, fmt.Errorf("has argument %s twice", name)
+			return nil, nil, fmt.Errorf("has argument %s twice", name)
 		}
 		args[name] = word
+		order = append(order, name)
 		if c := s.peek(); c == ',' {
 			s.pos++
 		} else if c != 0 {
-			return nil, fmt.Errorf("expected , or ) at %q", s.text[s.pos:])
+			return nil, nil, fmt.Errorf("expected , or ) at %q", s.text[s.pos:])
 		}
 	}
 	for _, a := range d.Parens {
@@ -72,11 +73,11 @@ func (d *Definition) parens(c call) (map[string]any, error) {
 			continue
 		}
 		if a.Name == "" {
-			return nil, fmt.Errorf("needs an argument in parentheses")
+			return nil, nil, fmt.Errorf("needs an argument in parentheses")
 		}
-		return nil, fmt.Errorf("needs the argument %s in parentheses", a.Name)
+		return nil, nil, fmt.Errorf("needs the argument %s in parentheses", a.Name)
 	}
-	return args, nil
+	return args, order, nil
 }
 
 func (d *Definition) paren(name string) *Arg {

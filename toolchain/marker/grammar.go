@@ -20,8 +20,7 @@ func split(text string) (name, rest string, assigned bool) {
 // first is the name of the first one.
 func (d *Definition) parse(first, rest string, assigned bool) (value any, args map[string]any, err error) {
 	if strings.HasPrefix(d.Name, "k8s:") && d.Value != Raw {
-		rest, _, _ = strings.Cut(rest, "#")
-		rest = strings.TrimSpace(rest)
+		rest = withoutRemark(rest)
 	}
 	s := &scanner{text: rest}
 	switch {
@@ -42,6 +41,24 @@ func (d *Definition) parse(first, rest string, assigned bool) (value any, args m
 		}
 	}
 	return value, args, err
+}
+
+// withoutRemark returns text up to a # that is not in quotes, without spaces around it.
+func withoutRemark(text string) string {
+	s := &scanner{text: text}
+	for s.pos < len(text) {
+		switch text[s.pos] {
+		case '#':
+			return strings.TrimSpace(text[:s.pos])
+		case '"', '`':
+			if !s.skipQuoted() {
+				return strings.TrimSpace(text)
+			}
+		default:
+			s.pos++
+		}
+	}
+	return strings.TrimSpace(text)
 }
 
 type scanner struct {

@@ -91,10 +91,14 @@ type Marker struct {
 	Value any
 	Raw   string // the text after "=", as written
 	args  map[string]any
+	order []string // of the arguments in parentheses
 }
 
 // Text returns the value of a String, Raw or Any marker, or "".
 func (m *Marker) Text() string { s, _ := m.Value.(string); return s }
+
+// ArgNames returns the names of the arguments in parentheses, in source order.
+func (m *Marker) ArgNames() []string { return m.order }
 
 // Has reports whether a named argument was given.
 func (m *Marker) Has(arg string) bool { _, ok := m.args[arg]; return ok }

@@ -101,7 +101,7 @@ func (r *Registry) Parse(text string, on Target) (*Marker, error) {
 		m.Value, m.args, err = def.parse(first, rest, assigned)
 	}
 	if err == nil && (call.given || len(def.Parens) > 0) {
-		m.args, err = def.parens(call)
+		m.args, m.order, err = def.parens(call)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("+%s %w", def.Name, err)

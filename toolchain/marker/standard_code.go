@@ -99,13 +99,13 @@ func openAPIFamily() Family {
 
 // lifecycleFamily is prerelease-lifecycle-gen's.
 func lifecycleFamily() Family {
-	f := Family{"API lifecycle", "The releases that introduce and remove an API. Kubernetes' own build reads them; accepted here, without effect.", []Definition{
-		{Name: "k8s:prerelease-lifecycle-gen", On: OnPackage | OnType, Value: Raw, Example: "true", Inert: true, Doc: "The package or type declares its lifecycle."},
+	f := Family{"API lifecycle", "The releases of your project that introduce and remove an API, such as `1.4`. The generator `lifecycle` writes methods for them; the library for custom API servers warns clients of deprecated kinds. An unstable version is deprecated three releases after its introduction and removed three releases later, unless markers say otherwise.", []Definition{
+		{Name: "k8s:prerelease-lifecycle-gen", On: OnPackage | OnType, Value: Raw, Example: "true", Doc: "Every kind of the package must declare its lifecycle."},
 	}}
 	for _, n := range []string{"introduced", "deprecated", "removed", "replacement"} {
-		f.Definitions = append(f.Definitions, Definition{Name: "k8s:prerelease-lifecycle-gen:" + n, On: OnType, Value: Raw, Inert: true,
+		f.Definitions = append(f.Definitions, Definition{Name: "k8s:prerelease-lifecycle-gen:" + n, On: OnType, Value: Raw,
 			Doc: map[string]string{"introduced": "The release that introduced it.", "deprecated": "The release that deprecated it.",
-				"removed": "The release that removes it.", "replacement": "The group, version and kind that replaces it."}[n]})
+				"removed": "The release that removes it.", "replacement": "The group, version and kind that replace it, with commas between."}[n]})
 	}
 	return f
 }

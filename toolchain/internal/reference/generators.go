@@ -25,8 +25,11 @@ changes. If there is any error, they write nothing and report all errors with th
 `)
 	for _, g := range toolchain.Generators() {
 		runs := "on request"
-		if g.Default {
+		switch {
+		case g.Default:
 			runs = "always"
+		case g.ForServers():
+			runs = "on request, and for custom API servers"
 		}
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", g.Name, g.Output, g.Doc, runs)
 	}
@@ -94,6 +97,23 @@ The generated code has the shape of Kubernetes' generators: ` + "`clientset.Shop
 | ConvertTo, ConvertFrom, Hub | by hand | generated | they only call existing functions |
 | OpenAPI of types of other packages | if named as inputs | every type that is referenced | references must resolve |
 | generic types | errors | expanded where they are used | they are valid Go |
+
+### Validation
+
+` + "`validation`" + ` writes ` + "`Validate_PizzaSpec(ctx, op, fldPath, obj, oldObj)`" + ` for each type with ` + "`+k8s:`" + ` rules, in itself or in a type that it uses, and the method
+` + "`ValidateDeclaratively`" + ` for kinds. Tests compare the errors for random objects with those of validation-gen: on its own test packages and on all
+validated types of Kubernetes, they are equal. The differences, with reasons:
+
+| | validation-gen | Kelson | because |
+|---|---|---|---|
+| a nil pointer to a struct that no marker requires | the function panics | not validated | clients can send it |
+| fields of an inline struct, if the path is nil | below the name of the Go type | at their JSON path | clients know no Go types |
+| types of other modules that have rules and no functions | an error | an error; types without rules are allowed | there is nothing to ignore |
+| lists of a list, arrays and the like | errors | errors if they have rules | there is nothing to ignore |
+| level of a marker inside +k8s:eachVal and the like | lost if the rule has no argument | kept | ` + "`+k8s:eachVal=+k8s:alpha=+k8s:format=…`" + ` must not reject |
+| unions and modes under +k8s:ifEnabled and levels | those of the first member apply to all unions of the struct | each union has its own | one union must not disable another |
+| more than one rule for a mode | all run | +k8s:required and the like end the validation | as elsewhere |
+| registration in a scheme | always | none: the method is enough | the library finds methods |
 `)
 	return b.Bytes()
 }

@@ -30,7 +30,8 @@ func GenerateCommand() *cobra.Command {
 It reads the markers (+kubebuilder:…, +k8s:…, +genclient…, +kelson:…) in the
 packages below DIR and writes the output of the named generators. By default, it
 runs object, crd, rbac, webhook, and the generators that a package requests with
-+kelson:generate=NAME;NAME in its doc.go.
++kelson:generate=NAME;NAME in its doc.go. For packages of custom API servers it
+also runs validation and lifecycle.
 
 ` + generatorTable() + `
 It writes only files whose content changes, and writes nothing if there is an

@@ -1,0 +1,140 @@
+package validation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"kelson.dev/toolchain/loader"
+)
+
+// pointerSlice returns "Ptr" or "Val", by the elements of a list.
+func pointerSlice(t loader.Type) string {
+	if _, ok := element(t).(*loader.Pointer); ok {
+		return "Ptr"
+	}
+	return "Val"
+}
+
+// sameKeys returns the function that reports whether two elements of a map list have equal keys.
+func (g *generator) sameKeys(l *list, elem loader.Type) string {
+	var tests []string
+	for _, k := range l.keys {
+		a, b := "a."+k.Name, "b."+k.Name
+		if isPointer(k.Type()) {
+			tests = append(tests, fmt.Sprintf("((%s == nil && %s == nil) || (%s != nil && %s != nil && *%s == *%s))", a, b, a, b, a, b))
+		} else {
+			tests = append(tests, a+" == "+b)
+		}
+	}
+	return fmt.Sprintf("func(a, b *%s) bool { return %s }", g.Type(named(elem)), strings.Join(tests, " && "))
+}
+
+// identity returns the function that finds the old element of a new one, and whether it compares
+// the elements completely. It returns nil for lists whose elements have no identity.
+func (g *generator) identity(l *list, elem loader.Type) (match string, complete bool) {
+	switch {
+	case l == nil || l.check() != nil && l.semantic() == "map" && len(l.keys) == 0:
+		return "nil", true
+	case l.semantic() == "map":
+		return g.sameKeys(l, elem), false
+	case l.semantic() == "set":
+		return g.equal(elem), true
+	}
+	return "nil", true
+}
+
+// uniqueness returns the check of a set or map list, once.
+func (g *generator) uniqueness(p place) (rules, error) {
+	if g.checked[p.path] {
+		return rules{}, nil
+	}
+	g.checked[p.path] = true
+	l := g.meta.lists[p.path]
+	if l == nil {
+		return rules{}, nil
+	}
+	if err := l.check(); err != nil {
+		return rules{}, err
+	}
+	if n, ok := p.typ.(*loader.Named); ok && p.scope == onField {
+		if g.learn(n); g.meta.lists[n.String()] != nil {
+			return rules{}, fmt.Errorf("is declared on the field and on its type %s", n.Decl.Name)
+		}
+	}
+	if l.custom || l.semantic() == "atomic" {
+		return rules{}, nil
+	}
+	match, _ := g.identity(l, element(p.typ))
+	return one(g.lib(pointerSlice(p.typ)+"SliceUnique", match)), nil
+}
+
+// eachVal applies rules to the elements of a list or map.
+func (g *generator) eachVal(p, in place, r rules) (rules, error) {
+	if len(r.parent) > 0 {
+		return rules{}, fmt.Errorf("cannot apply to all elements; use +k8s:item")
+	}
+	return rules{calls: each(r.calls, func(c call) call { return g.forEach(p, c) }), opaqueVals: r.opaque}, nil
+}
+
+// forEach returns the call that makes a call for each element of a list or map.
+func (g *generator) forEach(p place, c call) call {
+	elem := element(p.typ)
+	run := g.function(c, elem)
+	if isMap(p.typ) {
+		return around(g.lib("EachMapVal", g.equal(elem), run), c)
+	}
+	match, complete := g.identity(g.listOf(p), elem)
+	equal := "nil"
+	if !complete {
+		equal = g.equal(elem)
+	}
+	fn := "EachValSliceVal"
+	if pointerSlice(p.typ) == "Ptr" {
+		fn = "EachPtrSliceVal"
+	}
+	return around(g.lib(fn, match, equal, run), c)
+}
+
+// item applies rules to the element of a map list with the keys of in.
+func (g *generator) item(p, in place, r rules) (rules, error) {
+	l := g.listOf(p)
+	if l == nil || l.semantic() != "map" {
+		return rules{}, fmt.Errorf("needs a list with +k8s:listType=map or +k8s:unique=map, and +k8s:listMapKey")
+	}
+	if err := l.check(); err != nil {
+		return rules{}, err
+	}
+	var terms []term
+	for _, name := range l.keyNames {
+		i := slices.IndexFunc(in.selector, func(t term) bool { return t.name == name })
+		if i < 0 {
+			return rules{}, fmt.Errorf("needs the key %s", name)
+		}
+		terms = append(terms, in.selector[i])
+	}
+	if len(terms) != len(in.selector) {
+		return rules{}, fmt.Errorf("has %d keys, and the list has %d", len(in.selector), len(terms))
+	}
+	match := fmt.Sprintf("func(item *%s) bool { return %s }", g.Type(in.typ), matches("item", terms))
+	calls := each(r.calls, func(c call) call {
+		outer := around(g.lib(pointerSlice(p.typ)+"SliceItem", match, g.equal(in.typ), g.function(c, in.typ)), c)
+		outer.cohort = strings.TrimPrefix(in.path, p.path)
+		return outer
+	})
+	return rules{calls: append(calls, r.parent...)}, nil
+}
+
+// matches returns the condition that an element has keys.
+func matches(element string, terms []term) string {
+	var tests []string
+	for _, t := range terms {
+		field := element + "." + t.field.Name
+		if isPointer(t.field.Type()) {
+			tests = append(tests, fmt.Sprintf("%s != nil && *%s == %s", field, field, t.value))
+		} else {
+			tests = append(tests, field+" == "+t.value)
+		}
+	}
+	return strings.Join(tests, " && ")
+}

@@ -1,0 +1,249 @@
+package validation
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"kelson.dev/toolchain/loader"
+	"kelson.dev/toolchain/marker"
+	"kelson.dev/toolchain/model"
+)
+
+// node is a declared type with its rules.
+type node struct {
+	typ    *loader.Named
+	rules  rules
+	parts  []part // of a list or map
+	fields []*field
+}
+
+// field is a field with its rules.
+type field struct {
+	*model.Field
+	rules rules
+	typ   *loader.Named // whose function is called for the value, or nil
+	parts []part
+}
+
+// part is a call of the function of the type of elements or keys.
+type part struct {
+	typ  *loader.Named
+	call call
+}
+
+// node returns the node of a type of this project.
+func (g *generator) node(t *loader.Named) *node {
+	if n := g.nodes[t.String()]; n != nil {
+		return n
+	}
+	n := &node{typ: t}
+	g.nodes[t.String()] = n
+	g.learn(t)
+	n.rules = g.rulesOf(typePlace(t), g.API.Type(t.Decl).Markers)
+	n.rules.parent = nil
+	if st := structOf(t); st == nil {
+		n.parts = g.partsOf(typePlace(t), n.rules)
+		return n
+	}
+	for _, mf := range g.fields(t) {
+		if !ast.IsExported(mf.Name) || mf.Tag.Get("json") == "-" {
+			continue
+		}
+		p := fieldPlace(t, mf)
+		f := &field{Field: mf, rules: g.rulesOf(p, mf.Markers)}
+		n.rules.calls = append(n.rules.calls, f.rules.parent...)
+		if used := named(mf.Type()); used != nil && !f.rules.opaque && !isPointer(used) {
+			f.typ = g.callable(p, used)
+		}
+		if named(mf.Type()) == nil {
+			f.parts = g.partsOf(p, f.rules)
+		}
+		g.checkShape(p, len(f.rules.calls) > 0)
+		n.fields = append(n.fields, f)
+	}
+	return n
+}
+
+// partsOf returns the calls of the functions of the types of keys and elements.
+func (g *generator) partsOf(p place, r rules) (parts []part) {
+	add := func(t loader.Type, of func(call) call) {
+		if n := named(t); n != nil {
+			if n = g.callable(p, n); n != nil {
+				parts = append(parts, part{n, of(call{fn: g.functionName(n.Decl)})})
+			}
+		}
+	}
+	if m, ok := native(p.typ).(*loader.Map); ok && !r.opaqueKeys {
+		add(m.Key, func(c call) call { return g.lib("EachMapKey", c.fn) })
+	}
+	if elem := element(p.typ); elem != nil && !r.opaqueVals {
+		add(elem, func(c call) call { return g.forEach(p, c) })
+	}
+	return parts
+}
+
+// checkShape reports rules of types for which the package validate has no functions.
+func (g *generator) checkShape(p place, ruled bool) {
+	if !ruled {
+		return
+	}
+	t := p.typ
+	what := ""
+	switch elem := element(t); {
+	case elem == nil && isPointer(t):
+		if ptr := native(t).(*loader.Pointer); isSlice(ptr.Elem) || isMap(ptr.Elem) || isPointer(ptr.Elem) {
+			what = "pointers to pointers, lists and maps"
+		}
+	case isSlice(t) && (isMap(elem) || isSlice(elem) && basic(element(elem)) != "byte" && basic(element(elem)) != "uint8"):
+		what = "lists of lists and maps"
+	case isMap(t) && (isMap(elem) || isPointer(elem) || isSlice(elem)):
+		what = "maps of lists, maps and pointers"
+	}
+	if _, array := native(t).(*loader.Array); array {
+		what = "arrays"
+	}
+	if what != "" {
+		g.errs = append(g.errs, loader.Errorf(p.field.Pos(), "%s: rules of %s are not supported", p.field.Name, what))
+	}
+}
+
+// callable returns the type if it has a function, and nil if it has no rules. It is an error if a
+// type has rules that cannot be called.
+func (g *generator) callable(p place, n *loader.Named) *loader.Named {
+	if len(n.Args) == 0 && !n.Decl.Alias {
+		if g.Generated(n.Decl.Pkg) || g.declared(n.Decl) != "" {
+			return n
+		}
+	}
+	if g.ruled(n, map[string]bool{}) && p.field != nil {
+		reason := "in its package no functions are generated"
+		if len(n.Args) > 0 {
+			reason = "functions of generic types are not supported"
+		}
+		g.errs = append(g.errs, loader.Errorf(p.field.Pos(), "%s: %s has +k8s: rules, but %s; +k8s:opaqueType ignores them", p.field.Name, n, reason))
+	}
+	return nil
+}
+
+// ruled reports whether a type without a function has rules, in itself or below.
+func (g *generator) ruled(t loader.Type, seen map[string]bool) bool {
+	switch t := t.(type) {
+	case *loader.Pointer:
+		return g.ruled(t.Elem, seen)
+	case *loader.Slice:
+		return g.ruled(t.Elem, seen)
+	case *loader.Map:
+		return g.ruled(t.Key, seen) || g.ruled(t.Elem, seen)
+	case *loader.Named:
+		if seen[t.String()] {
+			return false
+		}
+		seen[t.String()] = true
+		if hasRules(g.API.Type(t.Decl).Markers) {
+			return true
+		}
+		if structOf(t) == nil {
+			return g.ruled(t.Underlying(), seen)
+		}
+		for _, f := range g.fields(t) {
+			if hasRules(f.Markers) || !f.Markers.Has("k8s:opaqueType") && g.ruled(f.Type(), seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hasRules reports whether markers contain a rule that can fail.
+func hasRules(ms marker.Markers) bool {
+	return slices.ContainsFunc(ms, func(m *marker.Marker) bool {
+		switch m.Name {
+		case "k8s:optional", "k8s:opaqueType", "k8s:openapi-gen", "k8s:deepcopy-gen", "k8s:conversion-gen", "k8s:defaulter-gen":
+			return false
+		}
+		_, limited := allowed[m.Name]
+		return limited || m.Name == "k8s:format" || m.Name == "k8s:neq" || m.Name == "k8s:minimum" || m.Name == "k8s:maximum" ||
+			strings.HasPrefix(m.Name, "k8s:max") || strings.HasPrefix(m.Name, "k8s:minLength") || payload(m) != nil && m.Name != "k8s:alpha"
+	})
+}
+
+// has reports whether a type has rules that its function checks.
+func (g *generator) has(t *loader.Named, seen map[string]bool) bool {
+	if !g.Generated(t.Decl.Pkg) {
+		return true // only types with a function are here
+	}
+	if seen[t.String()] {
+		return false
+	}
+	seen[t.String()] = true
+	n := g.node(t)
+	if len(n.rules.calls) > 0 {
+		return true
+	}
+	if n.rules.opaque {
+		return false
+	}
+	in := func(parts []part) bool {
+		return slices.ContainsFunc(parts, func(p part) bool { return g.has(p.typ, seen) })
+	}
+	if in(n.parts) {
+		return true
+	}
+	return slices.ContainsFunc(n.fields, func(f *field) bool {
+		return len(f.rules.calls) > 0 || in(f.parts) || f.typ != nil && g.has(f.typ, seen)
+	})
+}
+
+// functionName returns the function of a type.
+func (g *generator) functionName(d *loader.Decl) string {
+	name := functionPrefix + d.Name
+	switch {
+	case d.Pkg == g.Package.Package:
+		return g.Prefix + name
+	case g.Generated(d.Pkg):
+		path, pkg := d.Pkg.Path, d.Pkg.Name
+		if g.Output != nil {
+			path, pkg = g.Output(d.Pkg)
+		}
+		return g.Qualified(path, pkg, g.Prefix+name)
+	}
+	path := g.declared(d)
+	return g.Qualified(path, path[strings.LastIndexByte(path, '/')+1:], name)
+}
+
+const functionPrefix = "Validate_"
+
+var functionLine = regexp.MustCompile(`(?m)^func Validate_\w+\(`)
+
+// declared returns the import path of the package with the function of a type of another project:
+// the type's own package or its subdirectory validation. It returns "" if there is none.
+func (g *generator) declared(d *loader.Decl) string {
+	if !strings.Contains(d.Pkg.Path, ".") {
+		return "" // the standard library
+	}
+	for _, sub := range []string{"", "/validation"} {
+		dir := filepath.Join(d.Pkg.Dir, filepath.FromSlash(sub))
+		lines, read := g.files[dir]
+		if !read {
+			for _, pattern := range []string{"zz_generated*.go", "generated*.go"} {
+				files, _ := filepath.Glob(filepath.Join(dir, pattern))
+				for _, file := range files {
+					data, err := os.ReadFile(file)
+					g.Fail(err)
+					lines = append(lines, bytes.Join(functionLine.FindAll(data, -1), nil)...)
+				}
+			}
+			g.files[dir] = lines
+		}
+		if bytes.Contains(lines, fmt.Appendf(nil, "func %s%s(", functionPrefix, d.Name)) {
+			return d.Pkg.Path + sub
+		}
+	}
+	return ""
+}
