@@ -46,6 +46,8 @@ type Store struct {
 
 	check   func(*Snapshot, []*Event) // in tests, called before each publication; nil otherwise
 	inspect func(*Snapshot, []*Event) // called after each publication; guarded by mu
+
+	gate atomic.Pointer[func(context.Context, []Op) error] // see Gate
 }
 
 // driver accepts writes and advances the published state of a Store. Its goroutine is the only
@@ -162,6 +164,11 @@ func (s *Store) commit(ctx context.Context, ops []Op) ([]*Object, error) {
 	drafts, err := newDrafts(ops)
 	if err != nil {
 		return nil, err
+	}
+	if wait := s.gate.Load(); wait != nil {
+		if err := (*wait)(ctx, ops); err != nil {
+			return nil, err
+		}
 	}
 	defer s.counts.waiting.Since(time.Now())
 	return s.driver.commit(ctx, ops, drafts)

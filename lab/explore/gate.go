@@ -13,19 +13,22 @@ import (
 type phase int
 
 const (
-	sending    phase = iota // a request before the server has it
-	responding              // a request that the server has executed
-	delivering              // an event of a watch
+	// committing is a write of any client or controller, between its check and the log. These steps
+	// come first, so that the server is idle when another step is chosen.
+	committing phase = iota
+	sending          // a request before the server has it
+	responding       // a request that the server has executed
+	delivering       // an event of a watch
 )
 
-// step is a request or an event that waits until the explorer lets it pass. The explorer lets one
-// step pass at a time, when everything else is blocked; so a run is a sequence of choices.
+// step is a write, a request or an event that waits until the explorer lets it pass. The explorer
+// lets one step pass at a time, when everything else is blocked; so a run is a sequence of choices.
 type step struct {
 	phase   phase
 	call    call
 	label   string
-	process *process
-	point   Point // zero if no fault can happen here
+	process *process // nil for writes of the control plane's own controllers and of users
+	point   Point    // zero if no fault can happen here
 	stream  *stream
 
 	round   int // in which it arrived
@@ -53,6 +56,7 @@ type gate struct {
 	mu      sync.Mutex
 	waiting []*step
 	round   int
+	open    bool          // nothing waits any more
 	arrived chan struct{} // has an element after a step has arrived
 }
 
@@ -62,7 +66,11 @@ func newGate() *gate { return &gate{arrived: make(chan struct{}, 1)} }
 func (g *gate) wait(ctx context.Context, s *step) (verdict, error) {
 	s.verdict = make(chan verdict, 1)
 	g.mu.Lock()
-	if s.process.dead {
+	switch {
+	case g.open:
+		g.mu.Unlock()
+		return pass, nil
+	case s.phase != committing && s.process.dead:
 		g.mu.Unlock()
 		return killed, nil
 	}
@@ -94,16 +102,23 @@ func (g *gate) remove(s *step) {
 	g.waiting = slices.DeleteFunc(g.waiting, func(o *step) bool { return o == s })
 }
 
-// settled returns the steps that wait, in their default order: oldest first, then by label. All
-// goroutines must be blocked.
+// settled returns the steps that may come next, in their default order: oldest first, then by
+// label. While there are writes, these are all. All goroutines must be blocked.
 func (g *gate) settled(enabled func(*step) bool) []*step {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.round++
 	var all []*step
 	for _, s := range g.waiting {
-		if !s.held && enabled(s) {
+		if s.phase == committing {
 			all = append(all, s)
+		}
+	}
+	if len(all) == 0 {
+		for _, s := range g.waiting {
+			if !s.held && enabled(s) {
+				all = append(all, s)
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b *step) int {
@@ -128,13 +143,26 @@ func (g *gate) release(s *step, v verdict) {
 	s.verdict <- v
 }
 
-// kill lets all steps of a process fail, now and later.
+// end lets all writes pass, now and later.
+func (g *gate) end() {
+	g.mu.Lock()
+	g.open = true
+	waiting := g.waiting
+	g.waiting = nil
+	g.mu.Unlock()
+	for _, s := range waiting {
+		s.verdict <- pass
+	}
+}
+
+// kill lets all steps of a process fail, now and later. Its writes that the server has already
+// checked are made.
 func (g *gate) kill(p *process) {
 	g.mu.Lock()
 	p.dead = true
 	var of []*step
 	for _, s := range g.waiting {
-		if s.process == p {
+		if s.process == p && s.phase != committing {
 			of = append(of, s)
 		}
 	}

@@ -22,6 +22,7 @@ type history struct {
 	now     map[store.Key]*unstructured.Unstructured
 	hashes  map[store.Key][sha256.Size]byte
 	sum     [sha256.Size]byte // of the hashes: identifies the state
+	chain   [sha256.Size]byte // of all versions, in order
 	seen    map[[sha256.Size]byte]bool
 	creates map[string]int // by resource and object
 	deletes map[string]int
@@ -113,6 +114,7 @@ func (h *history) take(e *store.Event) error {
 		h.sum[i] ^= old[i] ^ hash[i]
 	}
 	h.hashes[key] = hash
+	h.chain = sha256.Sum256(append(h.chain[:], hash[:]...))
 	h.seen[h.sum] = true
 	if h.version != nil {
 		return h.version(Change{Type: eventTypes[e.Type], Object: obj, Previous: previous})

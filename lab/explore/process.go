@@ -59,6 +59,9 @@ func (p *process) kill() {
 	p.cancel()
 }
 
+// processKey is the context key of the process that makes a request.
+type processKey struct{}
+
 // transport passes the requests of a process to the server, through the gate.
 type transport struct {
 	process *process
@@ -71,7 +74,7 @@ func (t *transport) Steady() bool { return true }
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	p, ctx := t.process, r.Context()
-	r = r.Clone(ctx)
+	r = r.Clone(context.WithValue(ctx, processKey{}, p))
 	acceptJSON(r)
 	c, err := describe(r)
 	if err != nil {

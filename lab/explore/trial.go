@@ -15,6 +15,7 @@ import (
 
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
+	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
 )
@@ -70,7 +71,7 @@ type result struct {
 	states    map[[32]byte]bool
 	alarms    []Alarm
 	steps     []string // what happened, a line each
-	digest    [32]byte // of the steps and states
+	digest    [32]byte // of the steps and of every version, in order
 	unused    Plan     // the faults whose points were not reached
 	failed    error    // the scenario itself does not work
 }
@@ -93,7 +94,10 @@ func (t *trial) run() {
 			t.random = rand.New(rand.NewPCG(f.Seed, 0))
 		}
 	}
-	history, err := newHistory(t.env.Plane().Store())
+	synctest.Wait() // the control plane has started
+	state := t.env.Plane().Store()
+	state.Gate(t.commit)
+	history, err := newHistory(state)
 	if err != nil {
 		t.result.failed = err
 		return
@@ -142,16 +146,65 @@ func copyOf(m map[string]int) map[string]int {
 func (t *trial) input(i Input) bool {
 	t.log("input: " + i.name)
 	t.inputs++
-	if i.do != nil {
-		if err := i.do(context.Background(), t.env.Client()); err != nil {
-			t.result.failed = fmt.Errorf("input %q: %w", i.name, err)
-			return false
-		}
+	if i.do != nil && !t.do(i) {
+		return false
 	}
 	if i.wait > 0 {
 		return t.pass(i.wait)
 	}
 	return true
+}
+
+// do makes an input. The writes of the control plane, and nothing else, happen meanwhile, unless
+// the input waits for something.
+func (t *trial) do(i Input) bool {
+	done := make(chan error, 1)
+	go func() { done <- i.do(context.Background(), t.env.Client()) }()
+	for {
+		synctest.Wait()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.result.failed = fmt.Errorf("input %q: %w", i.name, err)
+			}
+			return err == nil
+		default:
+		}
+		_, step, ok := t.turn()
+		if !ok {
+			return false
+		}
+		if !step {
+			t.gate.await(time.Second)
+		}
+	}
+}
+
+// commit lets a write wait for its turn.
+func (t *trial) commit(ctx context.Context, ops []store.Op) error {
+	p, _ := ctx.Value(processKey{}).(*process)
+	s := &step{phase: committing, process: p, label: writeLabel(ops)}
+	_, err := t.gate.wait(ctx, s)
+	return err
+}
+
+// writeLabel names what a commit writes.
+func writeLabel(ops []store.Op) string {
+	var b strings.Builder
+	for _, op := range ops {
+		verb := "write "
+		switch {
+		case op.Check:
+			continue
+		case op.Data == nil:
+			verb = "delete "
+		}
+		if b.Len() > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(verb + op.Key.Resource + " " + qualified(op.Key.Namespace, op.Key.Name))
+	}
+	return b.String()
 }
 
 // settle lets the operator and the control plane work until nothing has changed for the quiet
@@ -249,6 +302,8 @@ func (t *trial) running() bool {
 func (t *trial) enabled(s *step) bool {
 	resource := s.call.resource
 	switch {
+	case s.phase == committing:
+		return true
 	case s.phase == delivering:
 		return !t.frozen[resource] && !t.frozen["*"]
 	case s.phase == sending && t.cut[resource]:
@@ -281,13 +336,15 @@ func (t *trial) execute(s *step) {
 			v = t.faultAtEvent(s)
 		}
 	}
-	if s.held || s.process.dead {
+	if s.held || s.phase != committing && s.process.dead {
 		return
 	}
 	if s.phase == delivering && v == pass && !t.enabled(s) {
 		return // frozen at this event: it stays
 	}
-	t.logStep(s, v)
+	if s.phase != committing || s.process == nil {
+		t.logStep(s, v)
+	}
 	t.gate.release(s, v)
 }
 
@@ -395,9 +452,11 @@ func (t *trial) release() bool {
 
 // end stops the operator and completes the result.
 func (t *trial) end() {
+	t.env.Plane().Store().Gate(nil)
 	for _, p := range t.all {
 		p.kill()
 	}
+	t.gate.end()
 	for _, p := range t.all {
 		<-p.ended
 	}
@@ -410,7 +469,7 @@ func (t *trial) end() {
 			t.result.unused = append(t.result.unused, f)
 		}
 	}
-	t.result.digest = digest([]any{t.result.steps, fmt.Sprint(t.history.sum)})
+	t.result.digest = digest([]any{t.result.steps, fmt.Sprint(t.history.chain)})
 }
 
 // answered notes the response to a request.
@@ -441,6 +500,8 @@ var verdictNames = map[verdict]string{pass: "", killed: " (killed)", lost: " (re
 func (t *trial) logStep(s *step, v verdict) {
 	what := "request: "
 	switch s.phase {
+	case committing:
+		what = "server: "
 	case responding:
 		what = "response: "
 	case delivering:
