@@ -73,8 +73,8 @@ func remarshal(from, to any) {
 
 // apply applies an object by our client, and its apply configuration by theirs. Of Go types, only
 // ConfigMap has no field that is encoded although it is unset, which ours drops or owns. Generated
-// configurations are compared by their effect alone: they lack managedFields, and theirs decodes the
-// response into what they have.
+// configurations are compared by their effect alone: they lack managedFields, and theirs decodes
+// the response into what they have.
 func (w *twins) apply(c calls, s shape, obj [2]client.Object, seed uint64) calls {
 	form := dynamic
 	if s.form == typed && s.kind == "ConfigMap" {

@@ -64,7 +64,8 @@ func copied[T any](from, to T) T {
 var boatNames = []string{"a", "b", "c"}
 
 // shape is a Go type for objects of a kind. Ingress and PodTemplate have no controllers, which
-// would change them at times of their own; with their Go types, requests and responses are protobuf.
+// would change them at times of their own. With their Go types, requests and responses are
+// protobuf.
 type shape struct {
 	kind string
 	form form
