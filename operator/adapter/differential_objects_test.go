@@ -266,7 +266,8 @@ func changeTemplate(r *rand.Rand, o *corev1.PodTemplate) {
 	}
 	spec.Containers = []corev1.Container{container("a")}
 	if r.IntN(2) == 0 {
-		spec.Containers = append(spec.Containers, container(pick(r, "b", "b", "a"))) // two of a name are refused
+		// The server refuses two of a name.
+		spec.Containers = append(spec.Containers, container(pick(r, "b", "b", "a")))
 	}
 	if r.IntN(2) == 0 {
 		spec.NodeSelector = map[string]string{pick(r, "zone", "disk"): pick(r, "1", "2")}
