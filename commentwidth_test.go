@@ -91,7 +91,8 @@ func TestWideComments(t *testing.T) {
 	}
 }
 
-// generatedDocs lists documents that commands write: their tests compare whole texts.
+// generatedDocs lists documents that commands write. Tests of these commands compare the complete
+// texts.
 var generatedDocs = []string{
 	"docs/internals/benchmarks.md", "docs/internals/conformance.md", "docs/internals/differential.md",
 	"docs/reference/commands.md", "docs/reference/flags.md", "docs/reference/generators.md", "docs/reference/markers.md",

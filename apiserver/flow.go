@@ -19,8 +19,8 @@ import (
 const seats = 600
 
 // newFlowControl returns priority and fairness with Kubernetes' default FlowSchemas and
-// PriorityLevelConfigurations. The server has none of its own: their objects are those of the
-// cluster.
+// PriorityLevelConfigurations. The server does not have such objects: flow control uses those of
+// the cluster.
 func newFlowControl() (*flowcontrol.Controller, error) {
 	var ops []store.Op
 	add := func(plural, kind string, obj runtime.Object) error {

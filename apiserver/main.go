@@ -21,7 +21,7 @@ import (
 )
 
 // Main runs a server with the flags of the command line until the process gets SIGTERM or an
-// interrupt, and exits. The first signal drains the server, a second one ends it at once.
+// interrupt, and exits. The first signal drains the server, a second one ends it immediately.
 //
 // With --kubeconfig, or in a pod, the cluster authenticates and authorizes clients, for an
 // APIService; see package delegated. With --standalone the server has its own authority and writes

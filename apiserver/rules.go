@@ -66,8 +66,8 @@ type (
 		Fields(obj H) fields.Set
 	}
 	// GraceKeeper returns how many seconds an object remains after its deletion was requested.
-	// requested is the client's wish, or nil. With 0 the object is deleted at once. Otherwise the
-	// server sets metadata.deletionTimestamp, and the object remains until it is deleted with a
+	// requested is the client's wish, or nil. With 0 the object is deleted immediately. Otherwise
+	// the server sets metadata.deletionTimestamp, and the object remains until it is deleted with a
 	// grace period of 0.
 	GraceKeeper[H any] interface {
 		GracePeriodSeconds(ctx context.Context, obj H, requested *int64) int64

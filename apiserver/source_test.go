@@ -23,7 +23,7 @@ import (
 	"kelson.dev/apiserver"
 )
 
-// shelf is a system of somebody else with toppings.
+// shelf is an external system with toppings.
 type shelf struct {
 	mu    sync.Mutex
 	costs map[string]int64
@@ -109,14 +109,14 @@ func TestSource(t *testing.T) {
 	})
 }
 
-// hangingShelf never answers.
+// hangingShelf never responds.
 type hangingShelf struct{}
 
 func (hangingShelf) List(ctx context.Context) ([]*topping, error) {
-	select {} // does not even look at its context
+	select {} // ignores its context
 }
 
-// AGG-04: clients of a source that hangs get an answer by the deadline of their request.
+// AGG-04: clients of a source that hangs get a response by the deadline of their request.
 func TestHangingSource(t *testing.T) {
 	s, client := newServer(t, shelfKind(hangingShelf{}, 0), apiserver.Group("other.example.com", apiserver.Kind(&pizza{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pizza"}})))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -227,7 +227,7 @@ func (b *bake) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// AGG-02: a verb of its own, and a stream.
+// AGG-02: an action and a stream.
 func TestSubresources(t *testing.T) {
 	action := apiserver.Action("bake", func(ctx context.Context, call *apiserver.Call[*pizza], body *bake) (runtime.Object, error) {
 		err := call.Server.Transact(ctx, func(tx *apiserver.Tx) error {

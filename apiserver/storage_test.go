@@ -46,7 +46,7 @@ func (r *records) Append(all []store.Record) error {
 func (*records) Checkpoint() func(context.Context, iter.Seq[store.Record]) error { return nil }
 func (*records) Close() error                                                    { return nil }
 
-// AGG-02: a new server over the same storage has the objects of the one before.
+// AGG-02: a new server over the same storage has the objects of the previous server.
 func TestStorage(t *testing.T) {
 	dir := t.TempDir()
 	key := filepath.Join(dir, "encryption.yaml")

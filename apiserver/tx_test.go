@@ -56,7 +56,7 @@ func TestAdmission(t *testing.T) {
 	}
 	again, err := in.Apply(ctx, "a", newPizza(t, "a", `{}`), metav1.ApplyOptions{FieldManager: "none"})
 	if err != nil || again.GetResourceVersion() != same.GetResourceVersion() {
-		t.Errorf("a write that changes nothing: %v, revisions %s and %s", err, same.GetResourceVersion(), again.GetResourceVersion())
+		t.Errorf("a write without changes: %v, revisions %s and %s", err, same.GetResourceVersion(), again.GetResourceVersion())
 	}
 	if _, err := in.Create(ctx, newPizza(t, "field", spec), metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("field error: %v", err)
@@ -188,7 +188,7 @@ func TestNoPizzaWithoutTopping(t *testing.T) {
 			all.Wait()
 			for _, want := range []string{"topping ", "no topping ", "no topping Forbidden", "pizza ", "pizza NotFound", "no pizza "} {
 				if _, seen := outcomes.Load(want); !seen {
-					t.Errorf("no outcome %q: the test did not test it", want)
+					t.Errorf("no outcome %q: the test did not exercise it", want)
 				}
 			}
 		})
@@ -208,7 +208,7 @@ func consistent(tx *apiserver.Tx) error {
 	return err
 }
 
-// AGG-02: what a rule writes is committed with the write, or not at all.
+// AGG-02: writes of a rule are committed together with the request's write, or not at all.
 func TestRuleWrites(t *testing.T) {
 	count := func(_ context.Context, tx *apiserver.Tx, w *apiserver.Write[*pizza]) error {
 		total, err := apiserver.Get[*topping](tx, "", "total")

@@ -21,7 +21,7 @@ import (
 	"kelson.dev/operator/webhook"
 )
 
-// reviewer is any admission webhook: it sees the whole request, and reads what it wants.
+// reviewer is a generic admission webhook: it gets the complete request, and reads other objects.
 type reviewer struct{ client operator.Client }
 
 func (r reviewer) Handle(ctx context.Context, req webhook.Request) webhook.Response {
@@ -40,7 +40,7 @@ func (r reviewer) Handle(ctx context.Context, req webhook.Request) webhook.Respo
 	return webhook.Response{Allowed: true, Patch: patch}
 }
 
-// doorman validates only what is created.
+// doorman validates only creations.
 type doorman struct{}
 
 func newDoorman(operator.Client) doorman { return doorman{} }

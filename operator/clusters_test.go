@@ -31,11 +31,11 @@ func (c courier) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operator.
 	return operator.Result{}, nil
 }
 
-// RUN-03: in a reconcile for an object of a further cluster, Apply asks that cluster about kinds,
-// and Events are recorded there.
+// RUN-03: in a reconcile for an object of an additional cluster, Apply uses the kinds of that
+// cluster, and Events are recorded there.
 func TestApplyAndEventsInClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hub := apitest.New(apitest.ConfigMaps, apitest.Events) // it has no pods
+		hub := apitest.New(apitest.ConfigMaps, apitest.Events) // a server without pods
 		east := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Pods)
 		west := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Pods)
 		create(t, east, "default", "e", nil)

@@ -15,7 +15,8 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-04: made if it is not there, written only if something changed, owned by what is reconciled.
+// RUN-04: the object is created if it does not exist, updated only if something changed, and owned
+// by the reconciled object.
 func TestCreateOrUpdate(t *testing.T) {
 	server := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Nodes)
 	c, err := client.New(client.Config{REST: server.REST()})
@@ -51,7 +52,7 @@ func TestCreateOrUpdate(t *testing.T) {
 		}
 	}
 
-	// What set does not touch stays.
+	// Fields that the function does not set are preserved.
 	there := child("child")
 	must(t, c.Get(t.Context(), client.Key{Namespace: "default", Name: "child"}, there))
 	there.Labels = map[string]string{"others": "were here"}
@@ -61,7 +62,7 @@ func TestCreateOrUpdate(t *testing.T) {
 		t.Errorf("%s %v %v", got, err, cm.Labels)
 	}
 
-	// Outside of a reconcile, the object gets no owner and no namespace.
+	// Outside of a reconcile, the object gets neither an owner nor a namespace.
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}
 	if got, err := operator.CreateOrUpdate(t.Context(), c, node, func() error { node.Spec.Unschedulable = true; return nil }); err != nil || got != operator.Created || node.OwnerReferences != nil || node.Namespace != "" {
 		t.Errorf("%s %v %+v", got, err, node)

@@ -32,8 +32,7 @@ func ExampleMain() {
 	operator.Main(operator.For(NewLabeler, operator.Filter(operator.GenerationChanged)))
 }
 
-// An operator with a flag of its own, which sets the number of workers, and one that changes the
-// configuration.
+// An operator with two flags: one sets the number of workers, the other changes the configuration.
 func ExampleFlags() {
 	var workers int
 	var user string
@@ -92,7 +91,7 @@ func (c *Composition) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (oper
 	return operator.Result{}, c.WatchFor(ctx, operator.OwnsKind[metav1.PartialObjectMetadata](gvk))
 }
 
-// Watches that begin and end with the objects that need them.
+// The watches begin and end with the objects that need them.
 func ExampleDeps_watchFor() {
 	operator.Main(operator.For(func(deps operator.Deps) *Composition { return &Composition{deps} }))
 }

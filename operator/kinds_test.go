@@ -69,7 +69,7 @@ func (c *caller) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operator.
 	return operator.Result{}, c.do(ctx, c.Deps, cm)
 }
 
-// take returns the objects reconciled since the last call, when all is quiet.
+// take waits until the operator is idle, and returns the objects reconciled since the last call.
 func (c *caller) take() string {
 	time.Sleep(5 * time.Second)
 	c.mu.Lock()
@@ -107,7 +107,7 @@ func want(t *testing.T, what, got, want string) {
 	}
 }
 
-// RUN-08: kinds without Go types, as whole objects and as metadata, in Owns, Watches, For and
+// RUN-08: kinds without Go types, as complete objects and as metadata, in Owns, Watches, For and
 // Cache.
 func TestKindsByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestIndexes(t *testing.T) {
 			results[cluster.Name()+" x and label"] = names(client.List[corev1.ConfigMap](ctx, d.Client, by, client.MatchingLabels{"n": "2"}))
 			results[cluster.Name()+" x and y"] = names(client.List[corev1.ConfigMap](ctx, d.Client, by, client.MatchingIndex{"color": "y"}))
 			results[cluster.Name()+" in a namespace"] = names(client.List[corev1.ConfigMap](ctx, d.Client, by, client.InNamespace("default")))
-			// the next read sees a write
+			// a read returns the preceding write
 			must(t, d.Client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "others", Name: "new"}, Data: map[string]string{"color": "x"}}))
 			results[cluster.Name()+" after a write"] = names(client.List[corev1.ConfigMap](ctx, d.Client, by))
 			for what, err := range map[string]error{
@@ -330,7 +330,7 @@ func TestLive(t *testing.T) {
 	})
 }
 
-// RUN-08: what exec and logs need.
+// RUN-08: Deps has what exec and logs need.
 func TestRESTAndHTTPClientOfClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events)

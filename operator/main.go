@@ -16,7 +16,7 @@ import (
 )
 
 // Main runs an operator as a program. It parses the command line, finds the API server, and runs
-// until SIGINT or SIGTERM; a second signal ends the process at once. Main exits with 0 after a
+// until SIGINT or SIGTERM; a second signal ends the process immediately. Main exits with 0 after a
 // clean stop, with 1 after an error, and with 2 after a wrong flag.
 //
 // The flags are those of a kubebuilder project's main, including --zap-*, further ones that -h
@@ -43,7 +43,7 @@ type program struct {
 	args   []string
 	getenv func(string) string
 	flags  *flag.FlagSet // flags of others; its output is that of the log
-	alone  bool          // the operator may set what is global to the process
+	alone  bool          // the operator may change process-wide settings
 }
 
 // run is Main with an exit code as its result.

@@ -35,7 +35,7 @@ func TestCommandLine(t *testing.T) {
 	tests := []struct {
 		args string
 		code int
-		want string // in what it prints
+		want string // in the output
 	}{
 		{"-h", 0, "-metrics-bind-address host:port"},
 		{"--nonsense", 2, "flag provided but not defined"},
@@ -73,7 +73,7 @@ func TestRestConfig(t *testing.T) {
 	}
 }
 
-// RUN-01: a program from start to end, with its account in a file. It needs nothing of the API
+// RUN-01: a program from start to end, with its trace in a file. It sends no request to the API
 // server.
 func TestProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -97,7 +97,7 @@ func TestProgram(t *testing.T) {
 	}
 	for _, want := range []string{"starting operator", "server=http://a.example", "at work", "operator stopped"} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("it printed no %q: %s", want, out.String())
+			t.Errorf("the output lacks %q: %s", want, out.String())
 		}
 	}
 	if _, err := os.Stat(account); err != nil {
@@ -116,7 +116,7 @@ func TestDefaultName(t *testing.T) {
 	}
 }
 
-// RUN-01, RUN-05: the flags of a kubebuilder project's main mean the same here.
+// RUN-01, RUN-05: the flags of a kubebuilder project's main have the same meaning.
 func TestFlagsOfKubebuilder(t *testing.T) {
 	parse := func(env map[string]string, args string) Config {
 		t.Helper()
@@ -139,7 +139,7 @@ func TestFlagsOfKubebuilder(t *testing.T) {
 	}
 	protocols := &tls.Config{NextProtos: []string{"h2", "http/1.1"}}
 	if cfg.Webhooks.TLS(protocols); len(protocols.NextProtos) != 1 {
-		t.Errorf("HTTP/2 is spoken: %v", protocols.NextProtos)
+		t.Errorf("HTTP/2 is offered: %v", protocols.NextProtos)
 	}
 	cfg = parse(map[string]string{"ENABLE_WEBHOOKS": "false"}, "--metrics-bind-address=0 --metrics-secure=false")
 	if !cfg.NoWebhooks || cfg.SecureMetrics != nil || cfg.MetricsAddress != "" || cfg.Election != nil {
@@ -153,6 +153,6 @@ func TestFlagsOfKubebuilder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := f.config(os.Getenv); err == nil {
-		t.Error("a certificate that is not there is no mistake")
+		t.Error("no error for a missing certificate")
 	}
 }

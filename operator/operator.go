@@ -36,7 +36,7 @@ type (
 	Predicate = controller.Predicate
 )
 
-// Deps has what a reconciler may need. A constructor takes a Deps, or only a Client.
+// Deps has the dependencies of reconcilers. A constructor takes a Deps, or only a Client.
 type Deps struct {
 	// Client reads from the cache and writes to the API server.
 	Client Client

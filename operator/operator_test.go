@@ -24,7 +24,7 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// Timer asks for a pod of its name at a time.
+// Timer is a kind whose objects request a pod of their name at a time.
 type Timer struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -91,11 +91,11 @@ func (r *TimerReconciler) Reconcile(ctx context.Context, timer *Timer) (operator
 	return operator.Result{}, nil
 }
 
-// world is an API server, with an operator that runs until the test ends.
+// world has an API server, and an operator that runs until the test ends.
 type world struct {
 	*apitest.Server
 	client.Client
-	stop func() error // the operator; Run's error
+	stop func() error // stops the operator and returns the error of Run
 	mu   sync.Mutex
 	log  []trace.Record
 }
@@ -131,7 +131,7 @@ func newWorld(t *testing.T, parts ...operator.Part) *world {
 	return w
 }
 
-// records is the account so far, when all is quiet.
+// records waits until the operator is idle, and returns its trace so far.
 func (w *world) records() []trace.Record {
 	synctest.Wait()
 	w.mu.Lock()
@@ -197,7 +197,7 @@ func TestTimer(t *testing.T) {
 			t.Error(err)
 		}
 		w.checkChains(t)
-		// A pod and three statuses by the operator, beside what the test wrote.
+		// The operator wrote a pod and three statuses; the other writes are the test's.
 		writes := slices.DeleteFunc(w.Requests(), func(r string) bool { return !strings.HasPrefix(r, "PATCH /apis/example.com") })
 		if len(writes) != 3 {
 			t.Errorf("wrote the status %d times, want 3: %q", len(writes), writes)
@@ -205,8 +205,8 @@ func TestTimer(t *testing.T) {
 	})
 }
 
-// checkChains looks at the account: every reconcile has a cause, and what a reconcile wrote names
-// it as the cause of another.
+// checkChains checks the trace: every reconcile has a cause, and events of a reconcile's writes
+// name that reconcile.
 func (w *world) checkChains(t *testing.T) {
 	t.Helper()
 	chained, log := 0, w.records()

@@ -73,8 +73,8 @@ func Owns[T any, P client.Pointer[T]](predicates ...Predicate) Option {
 	return OwnsKind[T, P](schema.GroupVersionKind{}, predicates...)
 }
 
-// Watches watches kind T. A change to such an object reconciles the requests that which returns. R
-// is the reconciler, so which can be a method expression:
+// Watches watches kind T. A change to such an object causes reconciles of the requests that the
+// function which returns. R is the reconciler, so which can be a method expression:
 //
 //	operator.For(NewAtReconciler, operator.Watches((*AtReconciler).usersOf))
 //

@@ -29,7 +29,7 @@ import (
 
 var leases = apitest.Kind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", Plural: "leases"}
 
-// visits counts who reconciled what.
+// visits counts the reconciles of each object by each replica.
 type visits struct {
 	mu   sync.Mutex
 	seen map[string]bool
@@ -82,7 +82,7 @@ func runIn(t *testing.T, cfg operator.Config, parts ...operator.Part) (stop func
 	return func() { cancel(); must(t, <-ended) }
 }
 
-// RUN-03: controllers see what the caches hold.
+// RUN-03: controllers get the objects of the caches.
 func TestCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events)
@@ -106,7 +106,7 @@ func TestCaches(t *testing.T) {
 	})
 }
 
-// RUN-03: further clusters, and what an operator does in them.
+// RUN-03: an operator works in additional clusters.
 func TestClustersOfAnOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events)
@@ -141,7 +141,7 @@ func TestSharded(t *testing.T) {
 		stopA()
 		time.Sleep(time.Second)
 		if n := len(b.names()); n != 30 {
-			t.Errorf("the one that is left has %d of 30", n)
+			t.Errorf("the remaining replica has %d of 30", n)
 		}
 		stopB()
 	})
@@ -221,15 +221,15 @@ func TestDynamicWatch(t *testing.T) {
 			t.Error("an unrequested kind is watched")
 		}
 		if create(t, s, "default", "begin", map[string]string{"watch": "pods"}); !visited() {
-			t.Error("what is there was not seen")
+			t.Error("the existing Pod was not observed")
 		}
 		if pod("two"); !visited() {
-			t.Error("what comes is not seen")
+			t.Error("the new Pod was not observed")
 		}
 		create(t, s, "default", "end", map[string]string{"watch": "stop"})
 		visited()
 		if pod("three"); visited() {
-			t.Error("it is still watched")
+			t.Error("Pods are still watched")
 		}
 		stop()
 	})

@@ -161,8 +161,8 @@ func releaseOnce() {
 }
 
 var (
-	// ownsProcess is set by Main. Run may be called by a program that does other things too, whose
-	// memory is none of the operator's business.
+	// ownsProcess is set by Main. A program that calls Run may do other work too, and then the
+	// operator must not release its memory.
 	ownsProcess   atomic.Bool
 	releaseMemory = sync.OnceFunc(func() { footprint.Release(maxFilePages) })
 )

@@ -99,7 +99,7 @@ func (w *boatWebhook) ValidateCreate(_ context.Context, boat *Boat) (webhook.War
 
 func (w *boatWebhook) ValidateUpdate(_ context.Context, old, boat *Boat) (webhook.Warnings, error) {
 	if boat.Spec.Sails < old.Spec.Sails {
-		return nil, fmt.Errorf("a boat with %d sails keeps them", old.Spec.Sails)
+		return nil, fmt.Errorf("a boat with %d sails cannot lose any", old.Spec.Sails)
 	}
 	return nil, nil
 }
@@ -123,7 +123,8 @@ func boat(version, name string, spec map[string]any) *unstructured.Unstructured 
 		"metadata": map[string]any{"namespace": "default", "name": name}, "spec": spec}}
 }
 
-// eventually tries until what is tried works; its last error ends the test.
+// eventually repeats a function until it succeeds; after the timeout, its last error fails the
+// test.
 func eventually(t *testing.T, try func() error) {
 	t.Helper()
 	var err error
@@ -216,8 +217,8 @@ func TestWebhookStory(t *testing.T) {
 	eventually(t, func() error { return c.Delete(ctx, stored) })
 }
 
-// RUN-05: in a cluster, the CA bundle is written into what refers to the operator's Service, and
-// into nothing else.
+// RUN-05: in a cluster, the CA bundle is written to the configurations that refer to the operator's
+// Service, and to no others.
 func TestCABundleIsInjected(t *testing.T) {
 	cfg := apiserver.For(t)
 	c, err := client.New(client.Config{REST: cfg})
@@ -265,7 +266,7 @@ func TestCABundleIsInjected(t *testing.T) {
 			return fmt.Errorf("the operator's webhook has the CA bundle %q", got)
 		}
 		if got := now.Webhooks[0].ClientConfig.CABundle; len(got) > 0 {
-			t.Error("a stranger's webhook has our CA bundle")
+			t.Error("another operator's webhook has our CA bundle")
 		}
 		if err := c.Get(ctx, client.KeyOf(crd), crd); err != nil {
 			return err

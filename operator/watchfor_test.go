@@ -87,7 +87,7 @@ func TestWatchFor(t *testing.T) {
 	})
 }
 
-// RUN-08: needs are per cluster, and end with it.
+// RUN-08: watches belong to a cluster, and end with it.
 func TestWatchForInClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events, widgets)
@@ -111,7 +111,7 @@ func TestWatchForInClusters(t *testing.T) {
 	})
 }
 
-// RUN-08: what WatchFor does not take.
+// RUN-08: arguments that WatchFor rejects.
 func TestWatchForErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events)

@@ -55,7 +55,7 @@ func Webhook[T, D, W any, P client.Pointer[T]](construct func(D) W, opts ...Webh
 			option   string
 		}{{mutating, s.defaulting, true, "DefaultingPath"}, {validating, s.validation, false, "ValidationPath"}} {
 			if one.handler == nil && one.path != "" {
-				return wrap(fmt.Errorf("the option %s is set, and there is no method that is served there", one.option))
+				return wrap(fmt.Errorf("the option %s is set, but no method is served at that path", one.option))
 			}
 			if one.handler != nil {
 				if err := h.AddWebhook(webhook.Hook{Kind: kind, Path: one.path, Mutating: one.mutating}, one.handler); err != nil {

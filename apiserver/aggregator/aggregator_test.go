@@ -62,7 +62,8 @@ func apiServiceOf(group string) (store.Key, string) {
 		"service":{"namespace":"n","name":"s","port":443}}}`, group)
 }
 
-// AGG-01: backends come, go and fail while requests and documents are served. Run it with -race.
+// AGG-01: backends are added, removed and fail while requests and documents are served. Run it with
+// -race.
 func TestConcurrentChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, err := store.Open(store.Config{})
@@ -115,7 +116,7 @@ func TestConcurrentChanges(t *testing.T) {
 		clients.Wait()
 		synctest.Wait()
 		if a.Discovery() != nil || a.OpenAPI() != nil {
-			t.Error("documents of backends that are gone")
+			t.Error("documents of removed backends")
 		}
 		cancel()
 		if err := <-ended; err != nil {
@@ -152,7 +153,7 @@ func TestBrokenBundle(t *testing.T) {
 	})
 }
 
-// The handler of a server without APIServices only looks whether there are any.
+// Without APIServices, the handler only checks that there are none.
 func BenchmarkHandlerWithoutBackends(b *testing.B) {
 	a := aggregator.New(aggregator.Config{})
 	handler := a.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

@@ -37,14 +37,14 @@ const (
 type finding struct {
 	condition condition
 	resources []apidiscoveryv2.APIResourceDiscovery // nil: the backend did not list any
-	retry     bool                                  // soon; otherwise an event will tell
+	retry     bool                                  // retry soon; otherwise an event causes the next check
 }
 
 func (b *backend) unavailable(status, reason, format string, args ...any) finding {
 	return finding{condition: condition{Type: available, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...)}}
 }
 
-// check finds out whether the backend is available. Reasons and messages are those of
+// check determines whether the backend is available. Reasons and messages are those of
 // kube-aggregator.
 func (b *backend) check(ctx context.Context) finding {
 	ref, sn := b.spec.Service, b.cfg.Store.Snapshot()
@@ -135,7 +135,7 @@ func (b *backend) attempt(ctx context.Context) ([]apidiscoveryv2.APIResourceDisc
 	var list metav1.APIResourceList
 	if err := json.Unmarshal(body, &list); err != nil || list.APIResources == nil {
 		b.cfg.Log.Warn("backend does not list its resources", "apiservice", b.name, "url", at.String(), "err", err)
-		return nil, nil // available all the same, as in kube-aggregator
+		return nil, nil // available nevertheless, as in kube-aggregator
 	}
 	if list.GroupVersion != "" && list.GroupVersion != b.gv.String() {
 		return nil, fmt.Errorf("failing or missing response from %v: it describes group version %q instead of %q", at, list.GroupVersion, b.gv)

@@ -148,7 +148,7 @@ func (a *Aggregator) restore(ctx context.Context, obj *store.Object, want *spec)
 	return overtaken(a.write(ctx, http.MethodPatch, collection+"/"+obj.Key.Name, patch))
 }
 
-// delete deletes an APIService, unless it is another object by now.
+// delete deletes an APIService, unless it was replaced by another object.
 func (a *Aggregator) delete(ctx context.Context, obj *store.Object) error {
 	options, err := json.Marshal(map[string]any{
 		"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": map[string]any{"uid": obj.Head.UID},

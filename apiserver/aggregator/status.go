@@ -14,8 +14,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// report writes the condition Available of an APIService, unless it has it already or is another
-// object by now.
+// report writes the condition Available of an APIService, unless it has it already or was replaced
+// by another object.
 func (a *Aggregator) report(ctx context.Context, name string, uid types.UID, now condition) {
 	obj := a.cfg.Store.Snapshot().Get(store.Key{Resource: Resource, Name: name})
 	if obj == nil || obj.Head.UID != uid {

@@ -76,8 +76,8 @@ func same(t testing.TB, what string, round int, want, got runtime.Object) bool {
 
 func noTypeMeta(*metav1.TypeMeta, randfill.Continue) {}
 
-// noMetadata fills what the conversions of metadata could lose, and nothing whose random values are
-// invalid.
+// noMetadata fills the metadata that conversions could lose, except fields for which random values
+// are invalid.
 func noMetadata(m *metav1.ObjectMeta, c randfill.Continue) {
 	m.Name, m.Namespace = c.String(8), c.String(8)
 	m.Generation = c.Int63n(10)

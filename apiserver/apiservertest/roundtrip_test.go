@@ -31,7 +31,7 @@ func (g *good) DeepCopyObject() runtime.Object { return &good{*g.hub.DeepCopyObj
 func (g *good) ConvertTo(h *hub) error         { *h = g.hub; return nil }
 func (g *good) ConvertFrom(h *hub) error       { g.hub = *h; return nil }
 
-// lossy forgets a field.
+// lossy drops a field.
 type lossy struct{ good }
 
 func (l *lossy) DeepCopyObject() runtime.Object {
@@ -44,7 +44,7 @@ func (l *lossy) ConvertFrom(h *hub) error {
 	return nil
 }
 
-// forgetful forgets metadata.
+// forgetful drops metadata.
 type forgetful struct{ good }
 
 func (f *forgetful) DeepCopyObject() runtime.Object {
@@ -57,7 +57,7 @@ func (f *forgetful) ConvertTo(h *hub) error {
 	return nil
 }
 
-// recorder is a test that notes failures.
+// recorder is a testing.TB that records failures.
 type recorder struct {
 	testing.TB
 	failures []string
@@ -68,7 +68,7 @@ func (r *recorder) Errorf(format string, args ...any) {
 	r.failures = append(r.failures, fmt.Sprintf(format, args...))
 }
 
-// AGG-02: a conversion that loses a field fails the test, one that does not passes.
+// AGG-02: a conversion that loses a field fails the test; a lossless one passes.
 func TestRoundTrip(t *testing.T) {
 	apiservertest.RoundTrip(t, &good{}, &hub{})
 	for name, test := range map[string]struct {

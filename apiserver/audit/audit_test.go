@@ -179,7 +179,7 @@ func TestFormatsAndModes(t *testing.T) {
 		}
 	}
 	if trail, err := audit.Open(audit.Defaults()); trail != nil || err != nil {
-		t.Errorf("nothing is asked for: %v %v", trail, err)
+		t.Errorf("no audit was configured: %v %v", trail, err)
 	}
 }
 

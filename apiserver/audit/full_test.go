@@ -94,7 +94,7 @@ func TestFullDisk(t *testing.T) {
 				}
 			}
 			if !record("after") {
-				t.Error("there is space, and the event is refused")
+				t.Error("the event is refused although there is space")
 			}
 			if err := trail.Close(); err != nil {
 				t.Fatal(err)
@@ -113,7 +113,7 @@ func TestFullDisk(t *testing.T) {
 				t.Error("no lost event is counted")
 			}
 			if !bytes.Contains(text, []byte("/before/")) || !bytes.Contains(text, []byte("/after/")) {
-				t.Error("the events of before and after are not there")
+				t.Error("the events before and after are missing")
 			}
 			if n := strings.Count(log.String(), "write audit log: events are lost"); n != 1 || mode != audit.ModeBatch && !strings.Contains(log.String(), "audit log is writable again") {
 				t.Errorf("the log says %s", log.String())

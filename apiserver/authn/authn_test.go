@@ -29,7 +29,7 @@ func TestTokenFile(t *testing.T) {
 	}
 	req := httptest.NewRequest("GET", "/", nil)
 	if _, ok, err := auth.AuthenticateRequest(req); ok || err != nil {
-		t.Errorf("no credentials are no error: %v %v", ok, err)
+		t.Errorf("a request without credentials: %v %v", ok, err)
 	}
 	req.Header.Set("Authorization", "Bearer secret")
 	resp, ok, err := auth.AuthenticateRequest(req)
@@ -38,7 +38,7 @@ func TestTokenFile(t *testing.T) {
 	}
 	req.Header.Set("Authorization", "Bearer wrong")
 	if _, ok, err := auth.AuthenticateRequest(req); ok || err == nil {
-		t.Errorf("a wrong token is an error: %v %v", ok, err)
+		t.Errorf("an invalid token: %v %v", ok, err)
 	}
 	if _, err := authn.New(t.Context(), authn.Config{TokenFile: file + "x"}); err == nil {
 		t.Error("no such file")

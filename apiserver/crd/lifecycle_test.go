@@ -175,7 +175,7 @@ func TestLoad(t *testing.T) {
 	again.do("POST", widgetsPath, widget("b", `{"color":"green"}`)).want(201)
 	rival := widgets("widgets.example.com", "gadgets.example.com", `"plural":"widgets"`, `"plural":"gadgets"`, `"singular":"widget"`, `"singular":"gadget"`)
 	if got := conditions(again.do("POST", definitionsPath, rival).want(201)); !slices.Contains(got, "NamesAccepted False ListKindConflict") {
-		t.Errorf("names are not remembered: %q", got)
+		t.Errorf("names are not recorded: %q", got)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // API-08: objects share the memory of equal field sets. Concurrent writers with all verbs do not
 // affect each other's managedFields.
-func TestWritersAtOnceOwnWhatTheyWrote(t *testing.T) {
+func TestConcurrentWritersOwnTheirFields(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
 	story := func(name string) string { // the managers and their fields at the end

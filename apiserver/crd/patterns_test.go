@@ -46,7 +46,7 @@ func TestCostlyPatterns(t *testing.T) {
 			}
 			post(201, `{"word":"`+longest+`","other":"`+longest+`","list":["`+long[:1000]+`","a"]}`)
 
-			// What a status was before may stay; a longer one is new.
+			// An unchanged status remains valid; a longer one is checked.
 			p.do("POST", bags, fmt.Sprintf(bag, "b", "{}", "{}")).want(201)
 			p.do("PATCH", bags+"/b/status", `{"status":{"seen":"`+long+`"}}`, "Content-Type", "application/merge-patch+json").want(422)
 			p.do("PATCH", bags+"/b/status", `{"status":{"seen":"aa"}}`, "Content-Type", "application/merge-patch+json").want(200)

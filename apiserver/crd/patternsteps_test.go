@@ -7,7 +7,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// Many values that each take little: beyond the free steps the time of matching decides, so
+// Many values that each take little time. Beyond the free steps, the measured time decides, so
 // ordinary patterns on many values pass.
 func TestMatchingManyValues(t *testing.T) {
 	schema := func(pattern string) *spec.Schema {

@@ -180,7 +180,7 @@ func (a *answer) object() *unstructured.Unstructured {
 	return u
 }
 
-// field reads a field of the answered object; nil when it is not there.
+// field reads a field of the response's object; nil if it is missing.
 func (a *answer) field(path string) any {
 	a.t.Helper()
 	return field(a.t, a.object(), path)

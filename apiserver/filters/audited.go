@@ -151,5 +151,5 @@ func (r *auditRecorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(r.ResponseWriter).Hijack()
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap supports http.ResponseController.
 func (r *auditRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

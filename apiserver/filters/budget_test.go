@@ -61,7 +61,7 @@ func TestBudgetOrder(t *testing.T) {
 		time.Sleep(time.Minute)
 		check("a8true", "a2false")
 		if len(b.queued) != 0 {
-			t.Error("it waits still")
+			t.Error("the wait did not end")
 		}
 	})
 }

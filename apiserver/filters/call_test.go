@@ -87,7 +87,7 @@ func TestDeadlineOfARequest(t *testing.T) {
 			}
 		})
 		if !errors.Is(after.Err(), context.DeadlineExceeded) {
-			t.Errorf("changed its mind: %v", after.Err())
+			t.Errorf("returned another result: %v", after.Err())
 		}
 		serve(t.Context(), func(ctx context.Context) { // the handler waits for a derived context
 			child, cancel := context.WithCancel(context.WithValue(ctx, callKey{}, nil))

@@ -97,7 +97,7 @@ func TestShutdown(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := c.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a request is under way: %v", err)
+			t.Errorf("a request is in progress: %v", err)
 		}
 		w := get(c, "/healthz")
 		if w.Code != 503 || w.Header().Get("Retry-After") != "1" {

@@ -23,7 +23,7 @@ func (c *Chain) impersonated(next http.Handler) http.Handler {
 			return
 		}
 		// Kubernetes' filter caches its decisions for several seconds. A new filter for each of
-		// these rare requests applies a revoked permission at once.
+		// these rare requests applies a revoked permission immediately.
 		impersonation.WithConstrainedImpersonation(next, may, scheme.Codecs).ServeHTTP(w, req)
 	})
 }

@@ -109,7 +109,7 @@ func TestImpersonation(t *testing.T) {
 	if code, body := get("/api/v1/namespaces/y/pods", "Impersonate-User", "eve"); code != 403 {
 		t.Errorf("%d %s", code, body)
 	}
-	// A revoked permission is ineffective at once.
+	// Revoking a permission takes effect with the next request.
 	delete(may, "impersonate:user-info authentication.k8s.io/users eve")
 	if code, body := get(pods, "Impersonate-User", "eve"); code != 403 {
 		t.Errorf("%d %s", code, body)

@@ -270,7 +270,7 @@ func TestBudgetOfBodies(t *testing.T) {
 			t.Errorf("a user's second body: %s", got)
 		}
 		if got := <-e1; !strings.HasPrefix(got, "429 1 after 15s") {
-			t.Errorf("beyond what all may have: %s", got)
+			t.Errorf("beyond the limit of all users: %s", got)
 		}
 		a3 := post("ann", 5000)
 		close(end)

@@ -96,7 +96,7 @@ func (r *recorder) begin() {
 	r.watch.Begin(until)
 }
 
-// aLongTimeAgo is a deadline that ends a transfer at once.
+// aLongTimeAgo is a deadline that ends a transfer immediately.
 var aLongTimeAgo = time.Unix(1, 0)
 
 // SetWriteDeadline lets handlers extend the deadline of their response. A zero time lifts all

@@ -84,7 +84,7 @@ func (s series) clone() series {
 	return s
 }
 
-// counts is what is counted per series. Series that differ only in their code share their
+// counts has the counters of a series. Series that differ only in their code share their
 // histograms.
 type counts struct {
 	total    atomic.Uint64

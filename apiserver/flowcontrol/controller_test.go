@@ -228,14 +228,14 @@ func TestBorrowing(t *testing.T) {
 			t.Errorf("%v seats before the flood, %v in it", before, busy)
 		}
 		if least := seatsOf(t, c, "current_limit_seats", "leader-election"); least < 24 {
-			t.Errorf("leader election, which lends nothing, has %v seats", least)
+			t.Errorf("leader election, which does not lend seats, has %v seats", least)
 		}
 		close(over)
 		flood.Wait()
 		start := time.Now()
 		time.Sleep(365 * 24 * time.Hour)
 		if time.Since(start) < 365*24*time.Hour {
-			t.Error("time did not pass")
+			t.Error("virtual time did not advance")
 		}
 		if ticket, err = begin(t, c, "ann"); err != nil {
 			t.Fatal(err)

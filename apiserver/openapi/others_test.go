@@ -111,7 +111,7 @@ func TestParseV2(t *testing.T) {
 			t.Errorf("%s: %v", doc, err)
 		}
 	}
-	// Nonsense about others is left out.
+	// Invalid parts of other servers' documents are omitted.
 	p := part(t, gv, `{"paths":{"/api/v1/pods":"x"},"definitions":{"A":7}}`)
 	others := &openapi.Others{gv: {V2: p}}
 	handler := openapi.New(openapi.Config{Registry: resource.NewRegistry(), Title: "t", Version: "v", Others: func() *openapi.Others { return others }})

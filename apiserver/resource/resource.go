@@ -347,7 +347,7 @@ type Hooks struct {
 	// again if one of them conflicts with another write.
 	OnRemove func(ctx context.Context, hub runtime.Object) (extra []store.Op, err error)
 	// AfterCommit is called when the write is visible and before the response: created (old nil),
-	// updated, or deleted (hub nil). Definitions use it to serve their paths at once.
+	// updated, or deleted (hub nil). Definitions use it to serve their paths immediately.
 	AfterCommit func(ctx context.Context, hub, old runtime.Object, revision uint64)
 }
 

@@ -29,7 +29,7 @@ import (
 // patch itself; shown is how an error about the result shows it.
 func (p *patcher) mergeJSON(before []byte) (after []byte, strict []error, shown string, err error) {
 	if patches.TooDeep(before, p.body) {
-		return nil, nil, "", apierrors.NewRequestEntityTooLargeError("the patch or the patched object has too much at too deep a level")
+		return nil, nil, "", apierrors.NewRequestEntityTooLargeError("the patch or the patched object is nested too deeply")
 	}
 	if p.kind == types.JSONPatchType {
 		after, strict, err = p.jsonPatch(before)

@@ -9,7 +9,7 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// FuzzMergeTree: a merge of trees is what the library's merge of documents is.
+// FuzzMergeTree checks that merging trees has the same result as the library's merge of documents.
 func FuzzMergeTree(f *testing.F) {
 	for _, seed := range [][2]string{
 		{`{"a":1,"b":{"c":2}}`, `{"a":null,"b":{"d":3,"c":null}}`}, {`{"a":[1]}`, `{"a":{"b":null,"c":{"d":null}}}`}, {`{"a":null}`, `{"a":{"b":null}}`},

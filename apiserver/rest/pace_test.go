@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// API-07: what a crowd watches is sent to it in intervals, to few at once; the end of a request
-// ends the wait.
+// API-07: events of a resource with many watches are sent in intervals, to a few watches at a time.
+// The wait ends with the request.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all crowds
@@ -49,7 +49,7 @@ func TestPace(t *testing.T) {
 		p.sent()
 		close(done)
 		if p.wait(done) {
-			t.Error("it waits for a client that is gone")
+			t.Error("Close waits for a disconnected client")
 		}
 		p.end()
 	})

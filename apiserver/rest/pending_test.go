@@ -31,13 +31,13 @@ func (d *deaf) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// signal notes when the seats of a watch are given back.
+// signal records when the seats of a watch are released.
 type signal struct{ at time.Time }
 
 func (s *signal) Signal() { s.at = time.Now() }
 func (s *signal) Wait()   {}
 
-// API-03: a watch whose client accepts nothing gives its seats back soon, and is ended later.
+// API-03: a watch whose client accepts nothing releases its seats soon, and is ended later.
 func TestStalledWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		given, start := &signal{}, time.Now()
@@ -50,12 +50,12 @@ func TestStalledWatch(t *testing.T) {
 			t.Errorf("ended after %s", took)
 		}
 		if took := given.at.Sub(start); took != watchdog.Patience {
-			t.Errorf("seats were given back after %s", took)
+			t.Errorf("seats were released after %s", took)
 		}
 		w.dog.Stop()
 		time.Sleep(time.Hour)
 
-		// Initial events that come slowly do not keep an old state for ever.
+		// Slow initial events do not retain an old state forever.
 		start = time.Now()
 		w = newWriting(&deaf{ended: make(chan struct{})}, req, false, start.Add(10*time.Second))
 		if w.write([]byte("x")) == nil || time.Since(start) != 10*time.Second {
@@ -65,7 +65,7 @@ func TestStalledWatch(t *testing.T) {
 	})
 }
 
-// Small frames are gathered in small buffers, and in large ones while there are such.
+// Frames are combined in small buffers, and in large ones while fewer than largeBuffers are in use.
 func TestPending(t *testing.T) {
 	var all []*pending
 	frame := make([]byte, 10<<10)

@@ -32,11 +32,11 @@ func TestSameButRevision(t *testing.T) {
 	}
 }
 
-// FuzzSetRevision holds the scanner to encoding/json.
+// FuzzSetRevision compares the scanner with encoding/json.
 func FuzzSetRevision(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"name":"a\\","resourceVersion":"7"},"spec":{"a":[1,true,null,"x"]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		out := setRevision(data, "123") // must not panic, whatever it is
+		out := setRevision(data, "123") // must not panic on any input
 		var before, after map[string]any
 		if json.Unmarshal(data, &before) != nil {
 			return

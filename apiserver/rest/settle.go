@@ -11,11 +11,11 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// effects are the writes of one request, of which its response tells the client. The response waits
-// until watches that keep up have them: what the client writes next then reaches a client of
+// effects are the writes of one request, which its response reports to the client. The response
+// waits until watches that keep up have them: what the client writes next then reaches a client of
 // several watches after them.
 //
-// Requests in process have no effects. Their clients learn of writes from watches rather than from
+// Requests in process have no effects. Their clients receive writes through watches rather than
 // responses, and need not wait.
 type effects struct {
 	mu     sync.Mutex

@@ -10,8 +10,8 @@ import (
 	"kelson.dev/apiserver/attacktest/bodies"
 )
 
-// A strategic merge is refused before it begins if the library would compare too many elements,
-// however the patch is made.
+// A strategic merge is refused before it begins if the library would compare too many elements, for
+// any form of the patch.
 func TestComparisons(t *testing.T) {
 	schema, err := strategicpatch.NewPatchMetaFromStruct(corev1.ReplicationController{})
 	if err != nil {
@@ -75,9 +75,9 @@ func TestComparisons(t *testing.T) {
 		}
 	})
 	if mayBeSlow(4 << 10) {
-		t.Error("a small patch is looked at")
+		t.Error("a small patch is analyzed")
 	}
 	if !mayBeSlow(3 << 20) {
-		t.Error("a large patch is not looked at")
+		t.Error("a large patch is not analyzed")
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"kelson.dev/apiserver/internal/turn"
 )
 
-// perUser is how many large writes of one user are under way at once. Of these, turn.Processors are
-// computed, and the others wait for webhooks and commits, or for their turn.
+// perUser is how many large writes of one user are in progress at the same time. Of these,
+// turn.Processors are computed, and the others wait for webhooks and commits, or for their turn.
 var perUser = max(4, runtime.GOMAXPROCS(0))
 
 // waitingPerPlace is how many more large writes of a user wait for each place.

@@ -17,8 +17,8 @@ func as(ctx context.Context, name string, groups ...string) context.Context {
 	return request.WithUser(ctx, &user.DefaultInfo{Name: name, Groups: groups})
 }
 
-// Each user has so many places for large writes, and so many more may wait. Others, and
-// administrators, are not concerned.
+// Each user has a limited number of places for large writes, and a limited queue. Other users and
+// administrators are not affected.
 func TestPlacesOfUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &workers{}

@@ -15,14 +15,14 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// plainCodec stores unstructured objects as they are.
+// plainCodec stores unstructured objects unchanged.
 type plainCodec struct{ resource.Codec }
 
 func (plainCodec) Store(hub runtime.Object) ([]byte, error) {
 	return hub.(*unstructured.Unstructured).MarshalJSON()
 }
 
-// transaction is a write with a hook and a plugin that record what happens to them.
+// transaction is a write with a hook and a plugin that record their calls.
 type transaction struct {
 	write
 	store  *store.Store
@@ -66,8 +66,8 @@ func (tx *transaction) want(t *testing.T, what string, events ...string) {
 	tx.events = nil
 }
 
-// API-04: whatever a write allocates is undone unless it commits, and what plugins hold always
-// ends.
+// API-04: allocations of a write are undone unless it commits, and reservations of plugins always
+// end.
 func TestWrite(t *testing.T) {
 	st, err := store.Open(store.Config{})
 	if err != nil {
@@ -81,7 +81,7 @@ func TestWrite(t *testing.T) {
 	if err := tx.allocateEarly(ctx); err != nil {
 		t.Fatal(err)
 	}
-	tx.rollback() // validation refused the object
+	tx.rollback() // as if validation had refused the object
 	tx.rollback()
 	tx.want(t, "refused", "allocate", "undo")
 
@@ -104,7 +104,7 @@ func TestWrite(t *testing.T) {
 
 	again := newTransaction(t, true, false, nil, h)
 	var conflict *store.ConflictError
-	for range 2 { // what a rollback undid, the next attempt allocates again
+	for range 2 { // the next attempt allocates again what a rollback undid
 		if _, err := again.commit(ctx); !errors.As(err, &conflict) {
 			t.Fatalf("%v, want a conflict", err)
 		}

@@ -42,7 +42,7 @@ func TestResolve(t *testing.T) {
 		name    string
 		objects map[string]any // by resource
 		port    int32
-		want    string // URL, or what the error says
+		want    string // URL, or a part of the error
 	}{
 		{"no service", nil, 443, `services "s" not found`},
 		{"no such port", map[string]any{"services": cluster}, 80, `no service port 80 found for service "s"`},

@@ -115,7 +115,7 @@ func TestLateReadersEncodeForThemselves(t *testing.T) {
 			first = events[0]
 			first.Memo("key", encode)
 			if v, _ := first.Memo("key", encode); v != 1 {
-				t.Error("made twice")
+				t.Error("created twice")
 			}
 		}
 	}

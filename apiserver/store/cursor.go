@@ -15,12 +15,12 @@ type Cursor struct {
 	store *Store
 	log   *eventLog
 	after uint64 // events up to this revision were returned or skipped
-	head  bool   // the last call of Next returned no events; at first, there are none yet
+	head  bool   // the last call of Next returned no events
 
 	// Guarded by the audience of the log.
 	member    int    // the place among its members, from 1; 0: none
 	delivered uint64 // the revision of a member up to which it has delivered all events
-	vain      int    // how long it must stay away after the next wait for it that is in vain
+	vain      int    // pause of its membership after the next wait for it that times out
 	absent    int    // how often it must still be at the head before it becomes a member
 }
 

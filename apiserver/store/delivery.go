@@ -15,10 +15,10 @@ const deliveryTick = 20 * time.Millisecond
 // again.
 const mostAbsence = 1 << 10
 
-// audience is the readers of one log for which writers wait: those that were at the head of the log
-// and deliver what came since. A reader that a writer waited for in vain leaves the audience until
-// it is at the head again, so that it delays writers once, not each of them. Each further time it
-// stays away twice as long.
+// audience has the readers of one log for which writers wait: those that were at the head of the
+// log and deliver later events. If a writer's wait for a reader times out, the reader leaves the
+// audience until it is at the head again, so that it delays one writer, not all of them. Each
+// further time it stays away twice as long.
 type audience struct {
 	mu      sync.Mutex
 	members []*Cursor
@@ -64,7 +64,7 @@ func (c *Cursor) Leave() {
 
 // AwaitDelivery blocks until every reader that was at the head of a resource's log before a
 // revision has delivered the events up to it, until ctx ends, or for some milliseconds. See
-// [Cursor.Delivered]. Without such a reader, it returns at once and allocates nothing.
+// [Cursor.Delivered]. Without such a reader, it returns immediately and allocates nothing.
 func (s *Store) AwaitDelivery(ctx context.Context, resource string, revision uint64) {
 	s.mu.RLock()
 	l := s.logs[resource]
@@ -111,7 +111,7 @@ func (a *audience) await(revision uint64) *delivery {
 	return d
 }
 
-// forget ends a wait. If it was in vain, the members that it waited for leave.
+// forget ends a wait. If the wait timed out, the members that it waited for leave.
 func (a *audience) forget(d *delivery, vain bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// API-07: a writer waits for the readers at the head, for as long as they need up to a limit, and
-// for no others.
+// API-07: a writer waits for the readers at the head of the log, up to a limit, and for no other
+// readers.
 func TestAwaitDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{})
@@ -50,7 +50,7 @@ func TestAwaitDelivery(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		slow := 3 * time.Millisecond
-		for range 3 { // readers that take the time slow for each event
+		for range 3 { // readers that take the duration slow for each event
 			c, err := s.Watch("pods", s.Snapshot().Revision())
 			if err != nil {
 				t.Fatal(err)
@@ -94,7 +94,7 @@ func TestAwaitDelivery(t *testing.T) {
 			t.Errorf("waited %s for a reader that does not read", d)
 		}
 		if d := waited(); d != slow {
-			t.Errorf("waited %s for readers that need %s, and one that was waited for in vain", d, slow)
+			t.Errorf("waited %s for readers that need %s, and one that timed out", d, slow)
 		}
 		for range 2 {
 			if _, _, err := stuck.Next(); err != nil {
@@ -110,7 +110,7 @@ func TestAwaitDelivery(t *testing.T) {
 			stuck.Delivered()
 		}
 		if d := waited(); d != slow {
-			t.Errorf("waited %s at once again for a reader that was waited for in vain twice", d)
+			t.Errorf("waited %s again immediately for a reader after two timeouts", d)
 		}
 		revision := write()
 		short, end := context.WithTimeout(t.Context(), time.Millisecond)

@@ -90,7 +90,7 @@ func TestWritesAreInvisibleUntilDurable(t *testing.T) {
 			t.Errorf("%d events up to %d before they are durable", len(events), revision)
 		}
 		if s.Snapshot().ByUID("uid-of-a") != nil {
-			t.Error("the index shows what is not durable")
+			t.Error("the index shows a write that is not durable")
 		}
 		ready := cursor.Ready()
 
@@ -172,7 +172,7 @@ func TestFailedAppendIsFinal(t *testing.T) {
 					t.Errorf("after reopening: %v", there)
 				}
 				if reopened.Snapshot().Get(thing("kept")) == nil {
-					t.Error("what was acknowledged is lost")
+					t.Error("an acknowledged write is lost")
 				}
 			})
 		})
@@ -194,7 +194,7 @@ func TestContextEndsInQueueAndInBackend(t *testing.T) {
 		synctest.Wait()
 		taken.want(t, true, nil)
 		if sn := s.Snapshot(); sn.Get(thing("taken")) == nil || sn.Get(thing("queued")) != nil {
-			t.Errorf("revision %d has the wrong things", sn.Revision())
+			t.Errorf("revision %d has the wrong objects", sn.Revision())
 		}
 		if got := b.Appends(); got != 1 {
 			t.Errorf("%d appends", got)
@@ -358,7 +358,7 @@ func TestFullBackend(t *testing.T) {
 		time.Sleep(10*time.Second + time.Millisecond)
 		synctest.Wait()
 		if !errors.Is(s.Failed(), store.ErrFull) || b.asks.Load() != 10 {
-			t.Errorf("%v, asked %d times in ten seconds", s.Failed(), b.asks.Load())
+			t.Errorf("%v, %d checks for space in ten seconds", s.Failed(), b.asks.Load())
 		}
 		b.full.Store(false)
 		time.Sleep(time.Second)
@@ -370,7 +370,7 @@ func TestFullBackend(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if b.asks.Load() != 11 {
-			t.Errorf("asked %d times", b.asks.Load())
+			t.Errorf("%d checks for space", b.asks.Load())
 		}
 	})
 }

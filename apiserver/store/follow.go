@@ -56,9 +56,9 @@ func follow(ctx context.Context, cursor *Cursor, each func([]*Event)) error {
 	}
 }
 
-// Await returns nil after a write to one of the resources at a later revision, at once if there was
-// one. "" means all resources. It returns the error of ctx if that ends first, and ErrClosed after
-// Close.
+// Await returns nil after a write to one of the resources at a later revision, immediately if there
+// was one. "" means all resources. It returns the error of ctx if that ends first, and ErrClosed
+// after Close.
 func (s *Store) Await(ctx context.Context, after uint64, resources ...string) error {
 	cases := []reflect.SelectCase{{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())}}
 	for _, resource := range resources {

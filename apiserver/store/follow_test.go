@@ -95,7 +95,7 @@ func TestAwait(t *testing.T) {
 			t.Helper()
 			select {
 			case err := <-ended:
-				t.Fatalf("it did not wait: %v", err)
+				t.Fatalf("the call did not wait: %v", err)
 			default:
 			}
 		}

@@ -12,8 +12,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// API-07: ten thousand watchers get the same events in the same order, whether they read at once or
-// late. Those that are too late get an error; no event is skipped silently.
+// API-07: ten thousand watchers get the same events in the same order, whether they read
+// immediately or late. Those that are too late get an error; no event is skipped silently.
 func TestManyWatchers(t *testing.T) {
 	watchers, writers, each := 10_000, 16, 10
 	if testing.Short() {
@@ -28,7 +28,8 @@ func TestManyWatchers(t *testing.T) {
 		tooLate bool
 	}
 	accounts := make([]account, watchers)
-	// what was written, and what the first watcher, which reads at once, has read
+	// the numbers of writes, and of events that the first watcher, which reads immediately, has
+	// read
 	var made, seen atomic.Int64
 	var reading sync.WaitGroup
 	for i := range watchers {
@@ -85,7 +86,7 @@ func TestManyWatchers(t *testing.T) {
 				made.Add(1)
 				op := create(fmt.Sprint(w, "-", n%5))
 				if op.Expect = store.AnyRevision; n%5 == 4 {
-					// a deletion
+					// deletions have no content
 					op = store.Op{Key: thing(fmt.Sprint(w, "-", n%5-1)), Expect: store.AnyRevision}
 				}
 				if _, err := s.Commit(t.Context(), op); err != nil {
@@ -111,13 +112,13 @@ func TestManyWatchers(t *testing.T) {
 		if a.tooLate {
 			tooLate++
 		} else if len(a.sums) != len(longest) {
-			t.Fatalf("watcher %d saw %d events, and heard of no more", i, len(a.sums))
+			t.Fatalf("watcher %d saw %d events and waits for more", i, len(a.sums))
 		}
 		if n := len(a.sums); n > 0 && a.sums[n-1] != longest[n-1] {
 			t.Fatalf("watcher %d saw other events, or in another order", i)
 		}
 	}
 	if tooLate < watchers/10 {
-		t.Errorf("%d watchers were told that they are too late, want those that slept at least", tooLate)
+		t.Errorf("%d watchers got an error for lost events, want at least those that slept", tooLate)
 	}
 }

@@ -67,7 +67,7 @@ func run(ctx context.Context) error {
 	return writeSection(*docs, table)
 }
 
-// measure runs one side on a server of its own.
+// measure runs one side on a new server.
 func measure(ctx context.Context, side string) (created, restarted figures, err error) {
 	dir, err := os.MkdirTemp("", "bench-adapter")
 	if err != nil {

@@ -61,7 +61,7 @@ func writeSection(file, table string) error {
 	}
 	section := begin + "## A whole program on the adapter\n\n" +
 		"Cluster API's core manager, built twice: with `ctrl.NewManager`, and with `adapter.NewManager` instead. In the rows \"created\" the program runs while\n" +
-		"the Clusters are created; in the rows \"restarted\" it starts with all of them. `make bench-adapter` repeats it; the values are medians.\n\n" + table + end
+		"the Clusters are created; in the rows \"restarted\" it starts with all of them. `make bench-adapter` writes this table; the values are medians.\n\n" + table + end
 	before, rest, found := strings.Cut(string(data), begin)
 	after := ""
 	if found {

@@ -1,6 +1,6 @@
 // Command customserver measures a custom API server of kelson.dev/apiserver beside
 // k8s.io/sample-apiserver: the same kind, the same cluster for authentication and authorization,
-// and an etcd of its own for each side.
+// and a separate etcd for each side.
 //
 //	make bench-customserver
 //

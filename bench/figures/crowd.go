@@ -26,7 +26,7 @@ type crowd struct {
 	ready    sync.WaitGroup
 }
 
-// seen is what one watcher received.
+// seen has the events that one watcher received.
 type seen struct {
 	events    int
 	resumed   int // how often the watch ended and was resumed
@@ -41,7 +41,7 @@ type seen struct {
 // wrong is an error after which a watcher does not resume.
 type wrong struct{ error }
 
-// mostTries is how often a watcher tries to resume in vain before it gives up.
+// mostTries is the number of failed attempts to resume after which a watcher gives up.
 const mostTries = 30
 
 // watch reads events until it has received every write once, in the order of revisions. It does not

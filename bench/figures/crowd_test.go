@@ -67,9 +67,9 @@ func TestFailedRows(t *testing.T) {
 		}
 	}
 	if !r.whole() {
-		t.Error("a failed row of the peer counts as one of Kelson's")
+		t.Error("a failed row of the peer counts as a failure of Kelson")
 	}
 	if r.set(3, "list-cr", figure{failure: errors.New("no answer")}); r.whole() {
-		t.Error("a failed row of Kelson's is not noticed")
+		t.Error("a failed row of Kelson is not reported")
 	}
 }

@@ -68,7 +68,7 @@ type widget struct {
 	count    int // number of updates
 }
 
-// life is a running server, and what was created in it.
+// life is a running server and the objects created in it.
 type life struct {
 	*options
 	*server

@@ -41,7 +41,7 @@ func prepare(ctx context.Context, s *server, namespace string) error {
 	}
 }
 
-// each calls work with every number, by 32 writers.
+// each calls work with every number below count, from 32 goroutines.
 func each(ctx context.Context, count int, work func(n int) error) error {
 	return eachBy(ctx, 32, count, work)
 }

@@ -23,11 +23,11 @@ var (
 	docs    = flag.String("docs", "", "page whose section is written")
 	objects = flag.Int("objects", 50000, "objects of each kind for informers")
 	samples = flag.Int("samples", 5000, "custom resources to reconcile")
-	rounds  = flag.Int("rounds", 3, "how often informers are measured, by turns; the medians count")
+	rounds  = flag.Int("rounds", 3, "number of alternating measurements of informers; the table has medians")
 	turns   = flag.Int("turns", 6, "how often reconciles are, and what came of each turn is compared; they vary more")
 	only    = flag.String("only", "", "one part: informers, handlers, queue, reconcile or idle")
 	on      = flag.String("on", "", "one server: kelson or kube-apiserver")
-	profile = flag.String("profile", "", "folder for profiles of ours: of the processor, and of what was allocated")
+	profile = flag.String("profile", "", "folder for CPU and allocation profiles of our side")
 )
 
 func main() {

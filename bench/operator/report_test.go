@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// write appends the section once, and then replaces it; the rest of the page stays.
+// write appends the section at first, and then replaces it; the rest of the page does not change.
 func TestWrite(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
 	if err := os.WriteFile(page, []byte("# Page\n\nbefore\n"), 0o600); err != nil {
@@ -44,7 +44,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// A turn on a machine of half the speed does not decide, because the ratio of each turn counts.
+// A run while the machine has half the speed does not distort the result, because the ratio of each
+// run counts.
 func TestPairs(t *testing.T) {
 	table := &table{}
 	table.group("Group")

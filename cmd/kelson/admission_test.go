@@ -59,7 +59,7 @@ webhooks:
 
 // Policies and a webhook reject and change objects that an unmodified kubectl sends.
 // ADM-01, ADM-02
-func TestKubectlMeetsAdmission(t *testing.T) {
+func TestAdmissionOfKubectl(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}

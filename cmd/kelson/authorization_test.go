@@ -66,7 +66,7 @@ subjects:
 			t.Fatal(err)
 		}
 	}
-	reconcile := func(args ...string) string { // which says on stderr what it changes
+	reconcile := func(args ...string) string { // which reports changes on stderr
 		t.Helper()
 		got := command(t, []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}, "kubectl", append([]string{"auth", "reconcile", "-f", manifest}, args...)...)
 		if got.code != 0 {

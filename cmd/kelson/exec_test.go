@@ -92,7 +92,7 @@ func TestKubectlEntersContainers(t *testing.T) {
 			t.Errorf("the server ended with %d\n%s", code, s.stderr)
 		}
 		if err := cmd.Wait(); err == nil {
-			t.Error("the command went on without its server")
+			t.Error("the command continued without its server")
 		}
 	})
 }
@@ -103,7 +103,7 @@ func kubectlRun(t *testing.T, env []string, input string, code int, args ...stri
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), built(t, kubectlBinary), args...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = append(os.Environ(), env...), strings.NewReader(input), &stdout, &stderr
-	_ = cmd.Run() // its code says all
+	_ = cmd.Run() // the exit code is checked below
 	if got := cmd.ProcessState.ExitCode(); got != code {
 		t.Errorf("kubectl %s: exit %d, want %d\n%s%s", strings.Join(args, " "), got, code, &stdout, &stderr)
 	}
@@ -227,7 +227,7 @@ func forwards(t *testing.T, env []string, port int) {
 	}
 }
 
-// attaches runs a pod with an input of its own, and an ephemeral container beside another.
+// attaches runs a pod with its own standard input, and an ephemeral container in another pod.
 func attaches(t *testing.T, env []string, name string) {
 	got := kubectlRun(t, env, "one\ntwo\n", 0, "run", "echo-"+name, "-i", "--rm", "--restart=Never", "--image=none", "--command", "--",
 		"sh", "-c", "while read line; do echo \"line $line\"; done")

@@ -52,16 +52,18 @@ type guideCommand struct {
 	shows []string
 }
 
-// notRun lists the console blocks of guides that the test does not run, by page and first line,
-// with the reason.
+// notRun lists the blocks of commands that the test does not run, by page and first line, with the
+// reason.
 var notRun = map[string]string{
-	"tutorial.md: $ make install run":                                              "serves webhooks at a fixed port until Ctrl-C; test/scaffold/run.sh runs it",
-	"tutorial.md: $ make docker-build docker-push IMG=registry.example/welcome:v1": "needs a container engine and a registry; test/scaffold/run.sh builds the image's content",
-	"tutorial.md: $ helm install welcome dist/chart":                               "needs Helm; test/scaffold/run.sh runs it",
+	"tutorial.md: $ make install run":                                                  "serves webhooks at a fixed port until Ctrl-C; test/scaffold/run.sh runs it",
+	"tutorial.md: $ make docker-build docker-push IMG=registry.example/welcome:v1":     "needs a container engine and a registry; test/scaffold/run.sh builds the image's content",
+	"tutorial.md: $ helm install welcome dist/chart":                                   "needs Helm; test/scaffold/run.sh runs it",
+	"apiserver.md: make docker-build docker-push deploy IMG=registry.example/pizza:v1": "needs a container engine, a registry and a cluster",
+	"README.md: make run": "TestDevRunsAProject runs what make run runs; make test runs this test",
 }
 
-// TestGuides runs the README and the guides. Every console block in them must have a marker or be
-// listed in notRun.
+// TestGuides runs the README and the guides. Every block of commands (console or sh) in them must
+// have a marker or be listed in notRun.
 func TestGuides(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles projects")
@@ -94,11 +96,11 @@ func TestGuides(t *testing.T) {
 
 var guideMarker = regexp.MustCompile(`^<!-- (run|run, fails|run in the background|file: (\S+)|go: (\S+)|by hand: (.+)) -->$`)
 
-// unmarkedBlocks returns the first line of each console block without a marker.
+// unmarkedBlocks returns the first line of each block of commands without a marker.
 func unmarkedBlocks(page string) (first []string) {
 	lines := strings.Split(page, "\n")
 	for i := 0; i+1 < len(lines); i++ {
-		if lines[i] == "```console" && (i == 0 || !guideMarker.MatchString(lines[i-1])) {
+		if (lines[i] == "```console" || lines[i] == "```sh") && (i == 0 || !guideMarker.MatchString(lines[i-1])) {
 			text, _, _ := strings.Cut(lines[i+1], " #")
 			first = append(first, strings.TrimSpace(text))
 		}

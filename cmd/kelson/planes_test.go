@@ -68,7 +68,7 @@ func (w *throwaway) do(method, path, body string, want int) (answer thrown) {
 	if resp.StatusCode != want {
 		w.t.Fatalf("%s %s: %s, want %d\n%s", method, path, resp.Status, want, data)
 	}
-	_ = json.Unmarshal(data, &answer) // DELETE has no answer
+	_ = json.Unmarshal(data, &answer) // DELETE has no body
 	return answer
 }
 

@@ -142,7 +142,7 @@ func TestWrongManifestsAreRefused(t *testing.T) {
 	}
 }
 
-// Commands that can't do what they are asked end with one clear line. CLI-05
+// Commands that fail print one clear line. CLI-05
 func TestWrongCommandLines(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")

@@ -53,7 +53,7 @@ func serve(t *testing.T, kubeconfig string) (url, certs string) {
 func TestTop(t *testing.T) {
 	kelson := os.Getenv("KELSON")
 	if kelson == "" {
-		t.Skip("SKIPPED: KELSON does not name the binary, so kubectl top was not tried; make test sets it")
+		t.Skip("SKIPPED: kubectl top needs a control plane: set KELSON to a kelson binary, as make test does")
 	}
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")

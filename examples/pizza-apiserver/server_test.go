@@ -28,7 +28,7 @@ func startKelson(t *testing.T) (kubeconfig string) {
 	t.Helper()
 	binary := os.Getenv("KELSON")
 	if binary == "" {
-		t.Skip("SKIPPED: neither KELSON_TEST_KUBECONFIG nor KELSON is set, so nothing was seen of another server")
+		t.Skip("SKIPPED: needs another API server: set KELSON to a kelson binary or KELSON_TEST_KUBECONFIG to a kubeconfig")
 	}
 	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	cmd := exec.CommandContext(t.Context(), binary, "serve", "--in-memory", "--node=none", "--secure-port=0", "--kubeconfig="+kubeconfig)

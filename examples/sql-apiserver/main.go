@@ -1,6 +1,6 @@
 // Command sql-apiserver serves the rows of a table as a kind: in the PostgreSQL database that the
 // environment variable DATABASE_URL names, or in the SQLite file kitchen.db. Other programs may
-// write to the database at the same time; watches see that at once.
+// write to the database at the same time; watches see that immediately.
 package main
 
 import (

@@ -15,7 +15,7 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// deaf is an admission plugin that blocks until letGo is closed. Like Kubernetes' libraries, it
+// deaf is an admission plugin that blocks until letGo is closed and, like Kubernetes' libraries,
 // ignores its context.
 type deaf struct{ letGo chan struct{} }
 

@@ -71,7 +71,7 @@ func owners(t *testing.T, obj apitest.Object) (out []string) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		owns := "owns nothing of it"
+		owns := "does not own it"
 		if _, ok := e.FieldsV1["f:spec"]["f:replicas"]; ok {
 			owns = "owns replicas"
 		}

@@ -161,7 +161,7 @@ func TestWebhook(t *testing.T) {
 		}
 		want(t, a, question("root", "get", user.SystemPrivilegedGroup), allow)
 		if n := server.asked.Load(); n != 0 {
-			t.Errorf("asked %d times about system:masters", n)
+			t.Errorf("%d requests about system:masters", n)
 		}
 		want(t, a, question("ann", "get"), allow)
 		want(t, a, question("ann", "get"), allow) // cached
@@ -169,10 +169,10 @@ func TestWebhook(t *testing.T) {
 		want(t, a, question("eve", "get"), deny) // not cached
 		want(t, a, question("bob", "get"), pass)
 		if n := server.asked.Load(); n != 4 {
-			t.Errorf("asked %d times", n)
+			t.Errorf("%d requests", n)
 		}
 		if got, want := server.version.Load(), "authorization.k8s.io/"+map[string]string{"": "v1beta1", "v1": "v1"}[version]; got != want {
-			t.Errorf("asked in %v, want %v", got, want)
+			t.Errorf("requested in %v, want %v", got, want)
 		}
 	}
 	if _, err := authz.New(authz.Options{Modes: []string{"Webhook"}, Webhook: authz.Webhook{ConfigFile: "nowhere"}}.Configuration(), nil); err == nil {
@@ -223,7 +223,7 @@ func TestConfigurationFile(t *testing.T) {
 	counts := func(wantFirst, wantSecond int64) {
 		t.Helper()
 		if f, s := first.asked.Swap(0), second.asked.Swap(0); f != wantFirst || s != wantSecond {
-			t.Errorf("the first was asked %d times, the second %d, want %d and %d", f, s, wantFirst, wantSecond)
+			t.Errorf("the first got %d requests, the second %d, want %d and %d", f, s, wantFirst, wantSecond)
 		}
 	}
 	want(t, a, question("ann", "update"), allow)

@@ -41,7 +41,7 @@ func roundTrip(t *testing.T, r *resource.Resource, version string) {
 	hub := decode(t, r, version, resource.MediaJSON, sample(t, r.Group, version, r.Kind, "json"))
 	for media, ext := range map[string]string{resource.MediaYAML: "yaml", resource.MediaProtobuf: "pb"} {
 		if other := decode(t, r, version, media, sample(t, r.Group, version, r.Kind, ext)); canonical(t, r, hub) != canonical(t, r, other) {
-			t.Errorf("%s gives another hub:\n%s\n%s", media, canonical(t, r, hub), canonical(t, r, other))
+			t.Errorf("%s decodes to another hub:\n%s\n%s", media, canonical(t, r, hub), canonical(t, r, other))
 		}
 	}
 	versioned, err := r.Codec.ToVersion(hub, version)
@@ -56,7 +56,7 @@ func roundTrip(t *testing.T, r *resource.Resource, version string) {
 		t.Fatal(err)
 	}
 	if other := decode(t, r, version, resource.MediaCBOR, inCBOR.Bytes()); canonical(t, r, hub) != canonical(t, r, other) {
-		t.Errorf("CBOR gives another hub:\n%s\n%s", canonical(t, r, hub), canonical(t, r, other))
+		t.Errorf("CBOR decodes to another hub:\n%s\n%s", canonical(t, r, hub), canonical(t, r, other))
 	}
 	before := hub.DeepCopyObject()
 	stored, err := r.Codec.Store(hub)
@@ -82,7 +82,7 @@ func roundTrip(t *testing.T, r *resource.Resource, version string) {
 		t.Fatal(err)
 	}
 	if a, b := canonical(t, r, loaded), canonical(t, r, back); a != b {
-		t.Errorf("FromVersion gives another hub:\n%s\n%s", a, b)
+		t.Errorf("FromVersion returns another hub:\n%s\n%s", a, b)
 	}
 }
 

@@ -83,18 +83,18 @@ func TestFastUpdatesOfConfigMaps(t *testing.T) {
 	}
 	next, was := maps()
 	if !updatedAsTheLibrary(t, ctx, next, was) || next.UID != stored.UID || next.Generation != stored.Generation {
-		t.Errorf("the library is asked about %v", next)
+		t.Errorf("the library is used for %v", next)
 	}
 	a := &core.Secret{ObjectMeta: *given.DeepCopy(), Type: core.SecretTypeOpaque, Data: map[string][]byte{"a": nil}}
 	b := &core.Secret{ObjectMeta: *stored.DeepCopy(), Type: core.SecretTypeOpaque, Immutable: &no}
 	if !updatedAsTheLibrary(t, ctx, a, b) {
-		t.Errorf("the library is asked about %v", a)
+		t.Errorf("the library is used for %v", a)
 	}
 	if b.Immutable = &yes; updatedAsTheLibrary(t, ctx, a, b) {
-		t.Error("the library is not asked whether it may change")
+		t.Error("the library is not used for immutable objects")
 	}
 	if b.Immutable, b.Type = nil, core.SecretTypeTLS; updatedAsTheLibrary(t, ctx, a, b) {
-		t.Error("the library is not asked about another type")
+		t.Error("the library is not used for another type")
 	}
 	for name, spoil := range map[string]func(next, was *core.ConfigMap){
 		"immutable":     func(_, was *core.ConfigMap) { was.Immutable = &yes },
@@ -113,7 +113,7 @@ func TestFastUpdatesOfConfigMaps(t *testing.T) {
 	} {
 		next, was := maps()
 		if spoil(next, was); updatedAsTheLibrary(t, ctx, next, was) {
-			t.Errorf("%s: the library is not asked", name)
+			t.Errorf("%s: the library is not used", name)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestFastCreatesOfConfigMaps(t *testing.T) {
 		&core.Secret{ObjectMeta: soundMeta(), Data: map[string][]byte{"a": nil}, Type: core.SecretTypeOpaque},
 	} {
 		if !asTheLibrary(t, ctx, hub) {
-			t.Errorf("the library is asked about %v", hub)
+			t.Errorf("the library is used for %v", hub)
 		}
 	}
 	no, yes, zero := metav1.Now(), true, int64(0)
@@ -181,25 +181,25 @@ func TestFastCreatesOfConfigMaps(t *testing.T) {
 		hub := &core.ConfigMap{ObjectMeta: soundMeta(), Data: map[string]string{}}
 		spoil(&hub.ObjectMeta, hub.Data)
 		if asTheLibrary(t, ctx, hub) {
-			t.Errorf("%s: the library is not asked", name)
+			t.Errorf("%s: the library is not used", name)
 		}
 		data := map[string][]byte{}
 		for key, value := range hub.Data {
 			data[key] = []byte(value)
 		}
 		if asTheLibrary(t, ctx, &core.Secret{ObjectMeta: hub.ObjectMeta, Data: data, Type: core.SecretTypeOpaque}) {
-			t.Errorf("%s: the library is not asked about a Secret", name)
+			t.Errorf("%s: the library is not used for a Secret", name)
 		}
 	}
 	if asTheLibrary(t, ctx, &core.Secret{ObjectMeta: soundMeta(), Type: core.SecretTypeTLS}) {
-		t.Error("the library is not asked about keys")
+		t.Error("the library is not used for keys")
 	}
 	both := &core.ConfigMap{ObjectMeta: soundMeta(), Data: map[string]string{"a": ""}, BinaryData: map[string][]byte{"a": nil}}
 	if asTheLibrary(t, ctx, both) {
-		t.Error("the library is not asked about bytes")
+		t.Error("the library is not used for bytes")
 	}
 	if asTheLibrary(t, here, &core.ConfigMap{ObjectMeta: soundMeta()}) {
-		t.Error("the library is not asked without a namespace")
+		t.Error("the library is not used without a namespace")
 	}
 
 	// Random strings in every place.
@@ -228,6 +228,6 @@ func TestFastCreatesOfConfigMaps(t *testing.T) {
 		}
 	}
 	if passed < 50 {
-		t.Errorf("only %d of random ones are sound", passed)
+		t.Errorf("only %d random documents are valid", passed)
 	}
 }

@@ -28,9 +28,8 @@ type entry struct {
 	strategy resource.Strategy
 	// status is the strategy of the status subresource; nil: the kind has none.
 	status upstream.RESTUpdateStrategy
-	// statusNoTable says that the status subresource is not rendered as a table. Kubernetes renders
-	// it for most kinds.
-	statusNoTable bool
+	// noStatusTable says that the status subresource cannot be rendered as a table.
+	noStatusTable bool
 	subs          []resource.Subresource
 	// fields returns the selectable fields except name and namespace.
 	fields func(runtime.Object) fields.Set
@@ -46,7 +45,7 @@ type entry struct {
 	// storedAs, storagePath and hashVersion: see the fields of resource.Resource.
 	storedAs, storagePath, hashVersion string
 	group                              string // set if the hub type is served in two groups (Event)
-	// review makes it a kind whose objects are answered and not stored.
+	// review makes it a kind whose objects are not stored; see the type review.
 	review *review
 }
 
@@ -115,7 +114,7 @@ func (e *entry) build(scheme *runtime.Scheme, noFastPaths bool) (*resource.Resou
 		}
 	}
 	if e.status != nil {
-		r.Subresources = append(r.Subresources, resource.Subresource{Name: "status", NoTable: e.statusNoTable, Update: &resource.UpdateView{Strategy: e.status}})
+		r.Subresources = append(r.Subresources, resource.Subresource{Name: "status", NoTable: e.noStatusTable, Update: &resource.UpdateView{Strategy: e.status}})
 	}
 	r.Subresources = append(r.Subresources, e.subs...)
 	if e.storedAs != "" {

@@ -207,3 +207,18 @@ func TestScaleTable(t *testing.T) {
 		t.Errorf("unexpected objects: %s", text)
 	}
 }
+
+// The status of some kinds has no table, as in Kubernetes. // API-08
+func TestStatusWithoutTable(t *testing.T) {
+	s := serve(t, Config{})
+	const path, table = "/apis/resource.k8s.io/v1/devicetaintrules", "application/json;as=Table;v=v1;g=meta.k8s.io"
+	s.do(201, "POST", path, `{metadata: {name: d}, spec: {deviceSelector: {driver: gpu.example.com}, taint: {key: example.com/broken, effect: NoSchedule}}}`)
+	for view, code := range map[string]int{"": 200, "/status": 406} {
+		if got := s.send("GET", path+"/d"+view, "", table); got.Code != code {
+			t.Errorf("table of d%s: %d, want %d", view, got.Code, code)
+		}
+	}
+	if got := s.send("GET", path+"/d/status", "", table, "application/json"); got.Code != 200 || !strings.Contains(got.Body.String(), `"kind":"DeviceTaintRule"`) {
+		t.Errorf("status as JSON: %d %s", got.Code, got.Body)
+	}
+}

@@ -104,7 +104,7 @@ func compareDocuments(t *testing.T, h *discovery.Handler) {
 	for _, g := range groups.Groups {
 		i := slices.Index(order, g.Name)
 		if i <= last {
-			t.Errorf("group %s stands at the wrong place", g.Name)
+			t.Errorf("group %s is at the wrong position", g.Name)
 		}
 		last = i
 		for _, v := range g.Versions {
@@ -132,7 +132,7 @@ func compareLists(t *testing.T, got, want []byte) {
 			continue
 		}
 		if i < last {
-			t.Errorf("%s %s stands at the wrong place", ours.GroupVersion, r.Name)
+			t.Errorf("%s %s is at the wrong position", ours.GroupVersion, r.Name)
 		}
 		last = i
 		a, _ := json.Marshal(r)
@@ -164,7 +164,7 @@ func TestAggregated(t *testing.T) {
 		t.Errorf("core: %+v", core)
 	}
 	if beta := get(t, h, "/apis", "Accept", aggregatedV2beta1); beta.Code != http.StatusNotAcceptable {
-		t.Errorf("v2beta1, which is of the past: %d", beta.Code)
+		t.Errorf("v2beta1, which was removed: %d", beta.Code)
 	}
 
 	// ETags are valid as long as the document.

@@ -106,7 +106,7 @@ func TestCommonObjectsTakeFastPath(t *testing.T) {
 			want := c.text(c.library.UpdateNoErrors(c.empty(), hub.DeepCopyObject(), "hand"))
 			c.asked = false
 			if got := c.text(c.manager.UpdateNoErrors(c.empty(), hub, "hand")); got != want || c.asked {
-				t.Errorf("create (library asked: %v):\n%s\nnot\n%s", c.asked, got, want)
+				t.Errorf("create (library used: %v):\n%s\nnot\n%s", c.asked, got, want)
 			}
 		})
 	}

@@ -22,7 +22,7 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// review is a kind whose objects are answered and not stored.
+// review is a kind whose objects are not stored: a POST returns the completed object.
 type review struct {
 	namespaced bool
 	create     func(ctx context.Context, req *resource.Request, hub runtime.Object) (runtime.Object, error)

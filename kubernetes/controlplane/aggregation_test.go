@@ -276,7 +276,7 @@ func TestAvailability(t *testing.T) {
 				synctest.Wait()
 				c.wantAvailable(wardleName, "False", "FailedDiscoveryCheck", "connection refused")
 				if found := find(c); found.Freshness != apidiscoveryv2.DiscoveryFreshnessStale || len(found.Resources) != 1 {
-					t.Errorf("discovery of a backend that is gone: %+v", found)
+					t.Errorf("discovery of a removed backend: %+v", found)
 				}
 				c.listen(address, "wardle.default.svc", good)
 				time.Sleep(31 * time.Second)
@@ -382,7 +382,7 @@ func TestBackendRedirects(t *testing.T) {
 	}
 }
 
-// AGG-01: events of a watch pass through when they come, and a watch has no deadline.
+// AGG-01: events of a watch are passed on immediately, and a watch has no deadline.
 func TestWatchThroughBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, controlplane.Config{})
@@ -512,8 +512,8 @@ func TestAuditOfBackends(t *testing.T) {
 	})
 }
 
-// AGG-01: a watch gives back its seats when it is passed to a backend, which cannot say when it has
-// sent the initial events.
+// AGG-01: a watch releases its seats when it is passed to a backend, because a backend cannot
+// report when it has sent the initial events.
 func TestWatchesThroughBackendHoldNoSeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, controlplane.Config{Limits: controlplane.Limits{InFlight: 10, MutatingInFlight: 10}})
@@ -548,7 +548,7 @@ func TestWatchesThroughBackendHoldNoSeats(t *testing.T) {
 	})
 }
 
-// AGG-01: what a backend serves may change.
+// AGG-01: the kinds of a backend may change.
 func TestBackendChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, controlplane.Config{})

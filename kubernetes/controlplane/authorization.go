@@ -10,7 +10,8 @@ import (
 	"kelson.dev/kubernetes/authorizers"
 )
 
-// Authorization configures who may do what. The zero value uses the modes Node and RBAC.
+// Authorization configures the authorization of requests. The zero value uses the modes Node and
+// RBAC.
 type Authorization = authz.Options
 
 // newAuthorizer returns the authorizer of requests and the resolver of RBAC rules.

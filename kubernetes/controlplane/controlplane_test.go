@@ -15,7 +15,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// broken is a backend whose disk can be made to fail.
+// broken is a backend whose disk fails on demand.
 type broken struct{ fails, full bool }
 
 func (b *broken) Load(func(store.Record) error) (uint64, error)                   { return 0, nil }

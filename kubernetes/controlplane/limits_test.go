@@ -132,9 +132,9 @@ func TestLimitsOfBodies(t *testing.T) {
 		{"operations", "PATCH", bags + "/small", patchMedia, "[" + strings.Repeat(operation+",", 10_000) + operation + "]",
 			413, "The allowed maximum operations in a JSON patch is 10000, got 10001"},
 		{"copies", "PATCH", bags + "/small", patchMedia, "[" + copies + "]", 422, "the server rejected our request due to an error in our request"},
-		{"deep merge patch", "PATCH", bags + "/small", mergeMedia, `{"spec":` + nestedJSON(3_000, large) + `}`, 413, "at too deep a level"},
+		{"deep merge patch", "PATCH", bags + "/small", mergeMedia, `{"spec":` + nestedJSON(3_000, large) + `}`, 413, "nested too deeply"},
 		{"much at a deep place", "PATCH", bags + "/deep", patchMedia,
-			`[{"op":"add","path":"/spec` + strings.Repeat("/a", 2_900) + `","value":` + large + `}]`, 413, "at too deep a level"},
+			`[{"op":"add","path":"/spec` + strings.Repeat("/a", 2_900) + `","value":` + large + `}]`, 413, "nested too deeply"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var before, after runtime.MemStats

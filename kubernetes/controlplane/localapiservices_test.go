@@ -50,7 +50,7 @@ func TestLocalAPIServices(t *testing.T) {
 		if _, ok := got["v1.apiregistration.k8s.io"]; ok {
 			t.Error("kube-apiserver has no APIService for APIServices")
 		}
-		// They are as clients would have created them.
+		// The objects equal those that clients would have created.
 		_, there := ask(t, plane, root, "GET", apiServicesPath+"/v1.autoscaling", "")
 		if code, answer := ask(t, plane, root, "DELETE", apiServicesPath+"/v1.autoscaling", ""); code != http.StatusOK {
 			t.Fatal(answer)
@@ -64,7 +64,7 @@ func TestLocalAPIServices(t *testing.T) {
 	})
 }
 
-// comparable returns an object without what differs from object to object.
+// comparable returns an object without the fields that differ between all objects.
 func comparable(t *testing.T, object string) string {
 	t.Helper()
 	var tree map[string]any
@@ -130,7 +130,7 @@ func TestLocalAPIServicesAfterRestarts(t *testing.T) {
 				t.Errorf("%q %q", got["v1.batch"], got["v1.policy"])
 			}
 			if _, ok := got["v1.gone.example.com"]; ok {
-				t.Error("an APIService of a group version that is not served any more is still there")
+				t.Error("an APIService of a group version that is no longer served still exists")
 			}
 			for name, want := range map[string]string{"v1.apps": `"groupPriorityMinimum":17800`, "v1.policy": `"groupPriorityMinimum":5,`} {
 				if _, answer := ask(t, plane, root, "GET", apiServicesPath+"/"+name, ""); !strings.Contains(answer, want) || strings.Contains(answer, `"service"`) {
@@ -154,7 +154,7 @@ func TestLocalAPIServicesAfterRestarts(t *testing.T) {
 	})
 }
 
-// AGG-01: the APIServices of custom kinds follow their definitions all the time.
+// AGG-01: the APIServices of custom kinds follow their definitions continuously.
 func TestCustomAPIServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane := start(t, controlplane.Config{})

@@ -21,10 +21,10 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// conversation is an HTTP/2 connection of which each frame is read in the order of the wire.
+// conversation is an HTTP/2 connection whose frames are read one by one, in the order of arrival.
 type conversation struct {
 	*unread
-	partial map[uint32][]byte                // by stream: what follows the last whole line
+	partial map[uint32][]byte                // by stream: the data after the last complete line
 	event   func(stream uint32, line []byte) // called for each line of a watch
 }
 
@@ -106,7 +106,7 @@ func TestEventsPrecedeResponses(t *testing.T) {
 			Metadata struct{ Name, Namespace string }
 		}
 	}
-	seen := map[string]bool{} // namespaces, of which the first watch has told
+	seen := map[string]bool{} // namespaces of which the first watch has received an event
 	var inversions, late, children int
 	namespaces := c.send("GET", "/api/v1/namespaces?watch=1&resourceVersion=0&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", "")
 	c.event = func(stream uint32, line []byte) {
@@ -136,11 +136,11 @@ func TestEventsPrecedeResponses(t *testing.T) {
 	c.read(c.send("GET", "/api/v1/namespaces/"+fmt.Sprint("order-", rounds-1), ""), true)
 	t.Logf("%d rounds: %d events after the response, %d inversions", rounds, late, inversions)
 	if late > 0 || inversions > 0 || children != rounds {
-		t.Errorf("of %d rounds, %d events of a namespace came after its response, and %d after that of an object in it; %d such objects were seen", rounds, late, inversions, children)
+		t.Errorf("in %d rounds, %d events of a namespace came after its response, and %d after the response for an object in it; %d such objects were seen", rounds, late, inversions, children)
 	}
 }
 
-// API-07: a watch that is not read delays one write, and that by some milliseconds.
+// API-07: a watch that is not read delays only one write, by some milliseconds.
 func TestUnreadWatchDelaysNoWriter(t *testing.T) {
 	const writes = 300
 	s := onPort(t, controlplane.Config{NoControllers: true})
@@ -173,7 +173,7 @@ func TestUnreadWatchDelaysNoWriter(t *testing.T) {
 	}
 }
 
-// BenchmarkWatchedCreates measures what a create costs whose resource is watched, of server and
+// BenchmarkWatchedCreates measures the cost of a create in a watched resource, of server and
 // clients together.
 func BenchmarkWatchedCreates(b *testing.B) {
 	for _, watches := range []int{0, 1, 5, 100} {

@@ -21,7 +21,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// remote is a server on a TLS port that answers as the test says: an identity provider or a
+// remote is a server on a TLS port whose responses the test controls: an identity provider or a
 // webhook.
 type remote struct {
 	*httptest.Server
@@ -71,7 +71,7 @@ func (r *remote) kubeconfig(t *testing.T) string {
 	return file
 }
 
-// says answers every request with the same body.
+// says responds to every request with the same body.
 func says(code int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.Copy(io.Discard, req.Body)
@@ -81,7 +81,7 @@ func says(code int, body string) http.HandlerFunc {
 	}
 }
 
-// lies are answers that must never identify or allow anyone.
+// lies are responses that must neither identify a user nor allow a request.
 func lies(review string) map[string]http.HandlerFunc {
 	yes := fmt.Sprintf(`{"apiVersion":%q,"kind":"Pod","status":{"authenticated":true,"allowed":true,"user":{"username":"root","groups":["system:masters"]}}}`, "v1")
 	return map[string]http.HandlerFunc{
@@ -109,7 +109,8 @@ func (s *site) othersAreServed(t *testing.T, while string) {
 	}
 }
 
-// AUTHN-06: a token webhook that hangs or lies identifies no one, and keeps no other user waiting.
+// AUTHN-06: a token webhook that hangs or sends false responses identifies no user, and does not
+// delay other users.
 func TestUnreliableTokenWebhook(t *testing.T) {
 	r := newRemote(t)
 	r.set(r.hang)
@@ -143,8 +144,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// AUTHN-05: an identity provider that hangs, lies about its name or serves no keys identifies no
-// one.
+// AUTHN-05: an identity provider that hangs, has a false name or serves no keys identifies no user.
 func TestUnreliableIssuer(t *testing.T) {
 	i := newIssuer(t)
 	genuine := i.Config.Handler
@@ -183,7 +183,7 @@ func TestUnreliableIssuer(t *testing.T) {
 		},
 	} {
 		i.Config.Handler = answer
-		s := start() // what was discovered is kept, so each lie needs a server of its own
+		s := start() // discovered documents are cached, so each false response needs its own server
 		want(t, name, s.bearer(t, i.token(t, nil)), refused)
 		s.othersAreServed(t, name)
 	}
@@ -191,8 +191,8 @@ func TestUnreliableIssuer(t *testing.T) {
 	want(t, "the genuine issuer", start().bearer(t, i.token(t, nil)), "jane")
 }
 
-// AUTHZ-01: an authorization webhook that lies, fails or hangs allows nothing, and requests that
-// RBAC allows are served without it.
+// AUTHZ-01: an authorization webhook that sends false responses, fails or hangs allows nothing, and
+// requests that RBAC allows are served without it.
 func TestUnreliableAuthorizationWebhook(t *testing.T) {
 	r := newRemote(t)
 	s := onPort(t, controlplane.Config{Authorization: authz.Options{
@@ -213,7 +213,7 @@ func TestUnreliableAuthorizationWebhook(t *testing.T) {
 	s.othersAreServed(t, "the authorization webhook hangs")
 	r.set(says(http.StatusOK, `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":true}}`))
 	if got := s.code(t.Context(), eve, "GET", secrets+"/allowed", "", nil); got != http.StatusNotFound {
-		t.Errorf("a true answer: %d, want 404 for a Secret that is not there", got)
+		t.Errorf("a correct response: %d, want 404 for a missing Secret", got)
 	}
 }
 

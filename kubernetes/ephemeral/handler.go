@@ -142,7 +142,7 @@ func (p *Planes) serveCollection(w http.ResponseWriter, req *http.Request) {
 			info := made.info(req)
 			p.mu.Unlock()
 			if info.Kubeconfig, err = made.Kubeconfig(info.URL); err != nil {
-				_ = p.drop(req.Context(), made.id) // the client will not learn its id
+				_ = p.drop(req.Context(), made.id) // the client does not receive its id
 				fail(w, req, err)
 				return
 			}

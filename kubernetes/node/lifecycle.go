@@ -9,7 +9,7 @@ import (
 // This file is the state machine of a pod's lifecycle. It is pure: it decides from the pod, the
 // state of its containers and the time what to do next. The worker does it and reports the results
 // to the state machine. Nothing here blocks, locks or does I/O.
-//	           ┌── init containers, one after another ──┐┌─────── containers, all at once ───────┐
+//	           ┌── init containers, one after another ──┐┌─────── containers, in parallel ───────┐
 //	waiting ──▶ running ──▶ terminated ─(exit 0)─▶ next … running ──▶ terminated ──▶ pod's phase
 //	   ▲                        │                                        │
 //	   └──── back-off ──────────┴──────────── restart policy ────────────┘

@@ -33,7 +33,7 @@ func (a *Agent) Logs(ctx context.Context, pod *corev1.Pod, opts *corev1.PodLogOp
 	return reader, nil
 }
 
-// logContainer returns the name of the container whose log to read.
+// logContainer returns the name of the requested container.
 func logContainer(pod *corev1.Pod, name string) (string, error) {
 	switch {
 	case name != "" && findContainer(pod, name) == nil:
@@ -52,8 +52,8 @@ func logContainer(pod *corev1.Pod, name string) (string, error) {
 	return "", fmt.Errorf("a container name must be specified for pod %s, choose one of: %s", pod.Name, names)
 }
 
-// logSource returns the attempt whose log to read: the newest that ran, or with previous the one
-// before it.
+// logSource returns the attempt of the container that has the requested log: the newest that ran,
+// or with previous the one before it.
 func (w *worker) logSource(name string, previous bool) (Container, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -29,7 +29,7 @@ func (things) OpenAPIV2(schema.GroupVersion) (*spec.Swagger, error) {
 	}}, nil
 }
 
-// counted counts how often a document is built.
+// counted counts the builds of a document.
 type counted struct {
 	things
 	hash  string

@@ -74,7 +74,7 @@ func TestCertificatePlugins(t *testing.T) {
 }
 
 // ADM-03: a node can request certificates only for pods that run on it and project them.
-func TestNodesAskForPodCertificates(t *testing.T) {
+func TestNodesRequestPodCertificates(t *testing.T) {
 	within(t, func(p plane) {
 		const path = "/apis/certificates.k8s.io/v1/namespaces/default/podcertificaterequests"
 		_, key, err := ed25519.GenerateKey(nil)

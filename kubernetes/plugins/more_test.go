@@ -92,7 +92,7 @@ func TestEventRateLimit(t *testing.T) {
 	cfg.Admission.Plugins = map[string][]byte{"EventRateLimit": []byte("apiVersion: eventratelimit.admission.k8s.io/v1alpha1\nkind: Configuration\n")}
 	if cp, err := controlplane.Start(t.Context(), cfg); err == nil {
 		cp.Stop()
-		t.Error("a configuration without limits was taken")
+		t.Error("a configuration without limits was accepted")
 	}
 }
 
@@ -246,7 +246,7 @@ func TestImagePolicyWebhook(t *testing.T) {
 	p.refused("PATCH", ns+"/pods/good/ephemeralcontainers", `{"spec":{"ephemeralContainers":[{"name":"e","image":"evil:2"}]}}`, "not this one",
 		"Content-Type: application/strategic-merge-patch+json")
 	if got := strings.Join(asked, " "); got != "i:1 evil:1 evil:2" && got != "i:1 evil:1 i:1 evil:2" {
-		t.Errorf("asked for %s", got)
+		t.Errorf("requested %s", got)
 	}
 	reviewer.Close()
 	p.refused("POST", ns+"/pods", strings.Replace(pod("late", "", ""), "i:1", "new:1", 1), `pods "late" is forbidden`)

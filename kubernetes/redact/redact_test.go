@@ -32,7 +32,7 @@ func pod() *corev1.Pod {
 	}
 }
 
-// logged returns what is logged of a value: the line after the key.
+// logged returns the log of a value: the line after the key.
 func logged(t *testing.T, log func(*slog.Logger)) string {
 	t.Helper()
 	var out bytes.Buffer

@@ -72,7 +72,7 @@ func forksAreIndependent(t *testing.T, base *testenv.Env) {
 		t.Fatal(err)
 	}
 	if revision(t, change) <= revision(t, shared) {
-		t.Errorf("the fork went from resourceVersion %s to %s", shared.ResourceVersion, change.ResourceVersion)
+		t.Errorf("the fork continues from resourceVersion %s with %s", shared.ResourceVersion, change.ResourceVersion)
 	}
 	one.Create(t, configMap("only-one", "1"))
 	if err := two.Client().Delete(t.Context(), shared.DeepCopy()); err != nil {

@@ -43,7 +43,7 @@ func (b *countedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// secret returns a Secret as a certificate's.
+// secret returns a Secret like that of a certificate.
 func secret(n int) *corev1.Secret {
 	data := make([]byte, 3<<10)
 	for i := range data {

@@ -33,8 +33,8 @@ func measure() footprint {
 	return f
 }
 
-// live runs the whole life of a control plane or fork: start, open a watch, write, receive the
-// event, and stop with the watch still open.
+// live starts a control plane or fork, opens a watch, writes, receives the event, and stops with
+// the watch still open.
 func live(tb testing.TB, from *store.Snapshot) {
 	plane, err := controlplane.Start(context.Background(), controlplane.Config{From: from, Node: controlplane.NodeSimulated})
 	if err != nil {
@@ -85,7 +85,7 @@ func TestLeaksNothing(t *testing.T) {
 	const most = 2 << 20 // bytes of heap that may remain
 	left := func() bool { return after.goroutines > before.goroutines || after.heap > before.heap+most }
 	for deadline := time.Now().Add(10 * time.Second); left() && time.Now().Before(deadline); after = measure() {
-		// the last streams end, and timers of milliseconds fire, on their own time
+		// the last streams and short timers end asynchronously
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Logf("before: %+v; after %d control planes: %+v", before, n, after)

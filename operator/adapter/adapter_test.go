@@ -33,8 +33,8 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// copier is a reconciler as people have written them for controller-runtime: of each ConfigMap with
-// the label copy it makes a Pod.
+// copier is a typical reconciler for controller-runtime: it creates a Pod for each ConfigMap with
+// the label copy.
 type copier struct {
 	crclient.Client
 	mu    sync.Mutex
@@ -54,7 +54,7 @@ func (r *copier) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	}
 	switch cm.Labels["copy"] {
 	case "again":
-		//lint:ignore SA1019 as people have written
+		//lint:ignore SA1019 as existing reconcilers are written
 		return reconcile.Result{Requeue: runs < 4}, nil
 	case "terminal":
 		return reconcile.Result{}, reconcile.TerminalError(errors.New("never"))
@@ -77,7 +77,7 @@ func (r *copier) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	}
 	read := &corev1.Pod{}
 	if err := r.Get(ctx, req.NamespacedName, read); err != nil || read.ResourceVersion != pod.ResourceVersion {
-		r.stale = true // controller-runtime's cache would often be
+		r.stale = true // controller-runtime's cache would often be stale
 	}
 	return reconcile.Result{}, nil
 }
@@ -110,7 +110,7 @@ func configMap(name, copy string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"copy": copy}}, Data: map[string]string{"from": "here"}}
 }
 
-// world is a manager with the reconciler, on a server.
+// world has a server and a manager with the reconciler.
 func start(t *testing.T, config *rest.Config, sink trace.Sink) (*copier, *manager.Manager, func()) {
 	t.Helper()
 	m, err := manager.New(manager.Config{REST: config, Name: "copier", Trace: sink, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
@@ -152,7 +152,7 @@ func TestReconcilerOfControllerRuntime(t *testing.T) {
 			t.Errorf("RequeueAfter: %d runs, want 4", n)
 		}
 		if n := r.count("unlabelled"); n != 0 {
-			t.Errorf("a predicate was not asked: %d runs", n)
+			t.Errorf("a predicate was not called: %d runs", n)
 		}
 		pod, err := client.Get[corev1.Pod](ctx, c, client.Key{Namespace: "default", Name: "plain"})
 		must(t, err)
@@ -163,7 +163,7 @@ func TestReconcilerOfControllerRuntime(t *testing.T) {
 		must(t, c.Delete(ctx, pod)) // Owns
 		time.Sleep(time.Second)
 		if _, err := client.Get[corev1.Pod](ctx, c, client.KeyOf(pod)); err != nil || r.count("plain") == before {
-			t.Errorf("what is owned was not recreated: %v", err)
+			t.Errorf("the owned Pod was not recreated: %v", err)
 		}
 		before = r.count("plain")
 		must(t, c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s", Annotations: map[string]string{"for": "plain"}}}))
@@ -172,7 +172,7 @@ func TestReconcilerOfControllerRuntime(t *testing.T) {
 			t.Errorf("Watches: %d runs more, want 1", n-before)
 		}
 		stop()
-		for _, rec := range records { // its causes are known, as of any controller
+		for _, rec := range records { // its causes are recorded, as for any controller
 			if rec.Request.Name == "plain" && len(rec.Causes.All()) == 0 {
 				t.Errorf("a reconcile without a cause: %+v", rec)
 			}
@@ -180,7 +180,8 @@ func TestReconcilerOfControllerRuntime(t *testing.T) {
 	})
 }
 
-// RUN-07: the client is what reconcilers expect of controller-runtime's, on a real server.
+// RUN-07: on a real server, the client behaves as reconcilers expect of controller-runtime's
+// client.
 func TestClientStory(t *testing.T) {
 	config := apiserver.For(t)
 	r, m, stop := start(t, config, nil)
@@ -218,11 +219,11 @@ func TestClientStory(t *testing.T) {
 	}
 	must(t, c.Apply(ctx, apply, crclient.FieldOwner("other"), crclient.ForceOwnership))
 	if apply.ResourceVersion == nil || apply.Data["from"] != "here" {
-		t.Errorf("the answer is not in what was applied: %v", apply.Data)
+		t.Errorf("the configuration lacks the response: %v", apply.Data)
 	}
 	must(t, c.Get(ctx, crclient.ObjectKeyFromObject(cm), cm))
 	if cm.Data["more"] != "y" {
-		t.Errorf("it reads %v after its own apply", cm.Data)
+		t.Errorf("a read returns %v after the client's own apply", cm.Data)
 	}
 	stale := cm.DeepCopy()
 	stale.ResourceVersion = "1"

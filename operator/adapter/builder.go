@@ -185,7 +185,7 @@ func (b *Builder) kind() (schema.GroupVersionKind, error) {
 		}
 	}
 	if len(b.watches) == 0 && len(b.raw) == 0 {
-		return none, errors.New("there are no watches configured: call For, Owns, Watches or WatchesRawSource")
+		return none, errors.New("no watches configured: call For, Owns, Watches or WatchesRawSource")
 	}
 	if b.name == "" {
 		return none, errors.New("controller must be named: call Named or For")

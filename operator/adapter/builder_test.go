@@ -79,7 +79,7 @@ func TestBuilderWithoutFor(t *testing.T) {
 	})
 }
 
-// RUN-10: what a builder needs is an error that names the call.
+// RUN-10: if a required call of the builder is missing, the error names it.
 func TestBuilderErrors(t *testing.T) {
 	m, err := manager.New(manager.Config{REST: apitest.New().REST(), Name: "test"})
 	must(t, err)

@@ -25,7 +25,7 @@ import (
 // RUN-07: Requeue backs off per object, and restarts when a cluster is engaged again.
 func TestRequeueOfClusters(t *testing.T) {
 	r := adapter.Reconciler(crreconcile.Func(func(context.Context, crreconcile.Request) (crreconcile.Result, error) {
-		//lint:ignore SA1019 there are reconcilers that use it
+		//lint:ignore SA1019 some reconcilers use it
 		return crreconcile.Result{Requeue: true}, nil
 	}))
 	expect := func(cluster string, want time.Duration) {
@@ -43,8 +43,8 @@ func TestRequeueOfClusters(t *testing.T) {
 	expect("west", 10*time.Millisecond)
 }
 
-// RUN-07: a limiter of controller-runtime's tells objects of one name in several clusters apart,
-// also when one of the clusters goes.
+// RUN-07: a rate limiter of controller-runtime distinguishes objects with the same name in several
+// clusters, also when one of the clusters is disengaged.
 func TestLimiterOfClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events)

@@ -165,7 +165,7 @@ func (w *twins) change(seed uint64, obj client.Object) {
 	} else if r.IntN(8) == 0 {
 		obj.SetFinalizers([]string{"kelson.dev/held"})
 	}
-	sails, fast := r.IntN(7), r.IntN(2) == 0 // six are too many
+	sails, fast := r.IntN(7), r.IntN(2) == 0 // the server rejects six
 	switch o := obj.(type) {
 	case *corev1.ConfigMap:
 		o.Data = map[string]string{pick(r, "k", "l"): pick(r, "1", "2", "")}

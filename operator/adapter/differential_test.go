@@ -34,8 +34,8 @@ import (
 	"kelson.dev/operator/internal/randomtest"
 )
 
-// twins do the same to two namespaces of one server: one by our client, one by
-// controller-runtime's.
+// twins sends the same calls to two namespaces of one server: to one with our client, to the other
+// with controller-runtime's.
 type twins struct {
 	*rand.Rand
 	ours   client.Client
@@ -44,12 +44,12 @@ type twins struct {
 	boats  schema.GroupVersionKind
 	ns     [2]string // ours, theirs
 	steps  []string
-	ends   map[string]int // how often calls of a kind ended well, and how often not
+	ends   map[string]int // number of successful and failed calls of each kind
 }
 
-// MACH-01, RUN-04: a random series of calls has the same answers, errors and effects by our client
-// as by controller-runtime's. What differs, and why, is listed in
-// docs/guides/coming-from-controller-runtime.md ("The clients, call by call").
+// MACH-01, RUN-04: a random series of calls has the same results, errors and effects with our
+// client as with controller-runtime's. docs/guides/coming-from-controller-runtime.md ("The clients,
+// call by call") lists the differences, with reasons.
 func TestClientDifferential(t *testing.T) {
 	cfg := rest.CopyConfig(apiserver.For(t))
 	cfg.QPS = -1
@@ -108,7 +108,7 @@ func TestClientDifferential(t *testing.T) {
 	t.Log(ends)
 }
 
-// calls is one call of each client, with the object or list that it fills.
+// calls has one call of each client, and the object or list that it fills.
 type calls struct {
 	what         string
 	ours, theirs func(ctx context.Context, into runtime.Object) error
@@ -169,7 +169,7 @@ func (w *twins) step(t *testing.T) {
 		}
 	}
 	if a, b := w.state(t, 0), w.state(t, 1); !reflect.DeepEqual(a, b) {
-		t.Errorf("ours leaves\n%v, theirs\n%v", a, b)
+		t.Errorf("the objects are\n%v with ours and\n%v with theirs", a, b)
 	}
 }
 
@@ -178,7 +178,7 @@ var (
 	numbers = regexp.MustCompile(`\b[0-9]+\b`)
 )
 
-// failure is what an error says, without names and numbers that are not the same.
+// failure returns the text of an error, without names and numbers that differ between the twins.
 func (w *twins) failure(who int, err error) string {
 	if err == nil {
 		return "nothing"
@@ -192,7 +192,7 @@ func (w *twins) failure(who int, err error) string {
 	return fmt.Sprint(code, " ", apierrors.ReasonForError(err), " ", message)
 }
 
-// normal is an object or list as a tree, without what is never the same.
+// normal returns an object or list as a tree, without the parts that always differ.
 func (w *twins) normal(obj runtime.Object) any {
 	var object map[string]any
 	data, err := json.Marshal(obj)
@@ -231,7 +231,7 @@ func strip(object map[string]any, dynamic bool) {
 	slices.SortFunc(entries, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 }
 
-// state is all there is in a namespace, once the garbage collector is done with it.
+// state returns all objects of a namespace, after the garbage collector has finished.
 func (w *twins) state(t *testing.T, who int) any {
 	for begin := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		all, settled := []any{}, true
@@ -240,7 +240,7 @@ func (w *twins) state(t *testing.T, who int) any {
 			must(t, w.ours.List(t.Context(), list, client.InNamespace(w.ns[who])))
 			for i := range list.Items {
 				u := &list.Items[i]
-				if u.GetName() == "kube-root-ca.crt" { // which the server makes, at its own time
+				if u.GetName() == "kube-root-ca.crt" { // created by the server, asynchronously
 					continue
 				}
 				settled = settled && !slices.ContainsFunc(u.GetFinalizers(), func(f string) bool { return f != "kelson.dev/held" })
@@ -253,7 +253,7 @@ func (w *twins) state(t *testing.T, who int) any {
 	}
 }
 
-// writes are options of writes for both.
+// writes are options of writes for both clients.
 func (w *twins) writes() (ours []client.WriteOption, theirs []any, what string) {
 	for range w.IntN(4) {
 		switch w.IntN(5) {
@@ -315,8 +315,8 @@ func (w *twins) create(c calls, obj [2]client.Object, seed uint64) calls {
 	return c
 }
 
-// selects are options that select. Those of controller-runtime replace each other where ours must
-// all match, so there is one of labels and one of fields.
+// selects are options that select objects. Later options of controller-runtime replace earlier
+// ones, whereas all of ours must match, so there is one for labels and one for fields.
 func (w *twins) selects(s shape) (list []client.ListOption, crlist []crclient.ListOption, what string) {
 	both := func(o client.ListOption, cr crclient.ListOption) {
 		list, crlist, what = append(list, o), append(crlist, cr), what+fmt.Sprintf(" %T%v", o, o)
@@ -330,7 +330,7 @@ func (w *twins) selects(s shape) (list []client.ListOption, crlist []crclient.Li
 	case 0:
 		m := map[string]string{pick(w.Rand, "color", "size"): pick(w.Rand, "red", "blue", "")}
 		both(client.MatchingLabels(m), crclient.MatchingLabels(m))
-		if w.IntN(2) == 0 { // these add up there, too
+		if w.IntN(2) == 0 { // these also add up in controller-runtime
 			m := map[string]string{"size": pick(w.Rand, "red", "blue", "not valid!")}
 			both(client.MatchingLabels(m), crclient.MatchingLabels(m))
 		}
@@ -379,7 +379,7 @@ func (w *twins) lists(s shape) calls {
 	}
 }
 
-// withoutOthers blanks what the server puts into each namespace by itself, at its own time.
+// withoutOthers blanks the objects that the server creates in each namespace asynchronously.
 func (w *twins) withoutOthers(list runtime.Object, err error) error {
 	drop := func(name string) bool { return name == "kube-root-ca.crt" }
 	switch l := list.(type) {
@@ -414,7 +414,7 @@ func (w *twins) update(t *testing.T, c calls, s shape, obj [2]client.Object, see
 		case version == 0:
 			o.SetResourceVersion("")
 		case version == 1 && there:
-			o.SetResourceVersion("1") // long ago
+			o.SetResourceVersion("1") // an old version
 		}
 		c.into[n] = o
 	}
@@ -461,7 +461,7 @@ func (w *twins) patch(t *testing.T, c calls, s shape, obj [2]client.Object, seed
 		apply, err := json.Marshal(w.document(s, seed, obj[0].GetName()))
 		must(t, err)
 		what += raw(types.ApplyPatchType, string(apply))
-		// Unforced is the default there, and forced is ours.
+		// The default of controller-runtime is not to force, and ours is to force.
 		if w.IntN(2) == 0 {
 			ours, theirs = append(ours, client.ForceOwnership), append(theirs, crclient.ForceOwnership)
 		} else {
@@ -544,7 +544,7 @@ func (w *twins) deletes(t *testing.T, c calls, obj [2]client.Object) calls {
 	there := w.read(t, obj)
 	for n := range obj {
 		for i := range mine {
-			// the same as one of a single delete
+			// as for a single delete
 			if o, ok := mine[i].(client.DeleteAllOfOptions); ok {
 				ours[n], theirs[n] = append(ours[n], o.DeleteOptions), append(theirs[n], &yours[i].(*crclient.DeleteAllOfOptions).DeleteOptions)
 				continue

@@ -10,7 +10,7 @@ import (
 	"kelson.dev/operator/adapter"
 )
 
-// A program for controller-runtime moves by its import of NewManager.
+// A program for controller-runtime changes only its call of NewManager.
 func ExampleNewManager() {
 	mgr, err := adapter.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{LeaderElection: true, LeaderElectionID: "pods.example.com"})
 	if err != nil {

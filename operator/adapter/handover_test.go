@@ -46,7 +46,7 @@ func TestHandover(t *testing.T) {
 		h := newHandover(c)
 		faulty.Store(true)
 		if err := h.wait(ctx); err == nil {
-			t.Error("no error although the server can't be asked")
+			t.Error("no error although the server is unreachable")
 		}
 		faulty.Store(false)
 		before := requests.Load()
@@ -64,7 +64,7 @@ func TestHandover(t *testing.T) {
 	})
 }
 
-// RUN-10: goroutines have different numbers, which don't change.
+// RUN-10: each goroutine has its own number, which does not change.
 func TestGoroutine(t *testing.T) {
 	here, there := goroutine(), make(chan uint64)
 	go func() { there <- goroutine() }()

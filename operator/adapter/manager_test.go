@@ -32,8 +32,8 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// podOf is a reconciler for controller-runtime that makes a Pod of each ConfigMap, and then checks
-// that it reads what it wrote.
+// podOf is a reconciler for controller-runtime that creates a Pod for each ConfigMap, and then
+// checks that it reads its own write.
 type podOf struct {
 	crclient.Client
 	runs, stale atomic.Int64
@@ -62,7 +62,7 @@ func (r *podOf) Reconcile(ctx context.Context, req reconcile.Request) (reconcile
 	return reconcile.Result{}, nil
 }
 
-// quiet are options of a manager that listens nowhere, for the kinds of package apitest.
+// quiet returns options of a manager that opens no port, for the kinds of package apitest.
 func quiet() ctrl.Options {
 	yes := true
 	return ctrl.Options{
@@ -141,7 +141,7 @@ func TestManager(t *testing.T) {
 			}
 		}
 		if restored == nil || restored.Causes[0].Kind != "Pod" || len(restored.Writes) != 1 || restored.Writes[0].Verb != "create" {
-			t.Errorf("no record says that the pod was created because it was deleted: %+v", restored)
+			t.Errorf("no record has the deletion of the pod as the cause of its creation: %+v", restored)
 		}
 	})
 }

@@ -26,7 +26,7 @@ var theirPackages = map[string]string{
 	"conversion": "pkg/conversion", "webhook": "pkg/webhook", "envtest": "pkg/envtest",
 }
 
-// names are the names that a package declares: Name, and Name.Member of types.
+// names returns the names that a package declares: Name, and Name.Member of types.
 func names(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -72,8 +72,7 @@ func declared(d ast.Decl, found map[string]bool) {
 					}
 					return true
 				})
-				// An alias, or an instance of a generic type, has the members of what it stands
-				// for.
+				// An alias, or an instance of a generic type, has the members of its target.
 				for _, other := range idents(spec.Type) {
 					found[spec.Name.Name+"="+other] = true
 				}
@@ -93,7 +92,7 @@ func idents(e ast.Expr) []string {
 	return all
 }
 
-// has says whether a name is declared, itself or by what its type stands for.
+// has reports whether a name is declared, by the package or by the target of its type.
 func has(found map[string]bool, name string) bool {
 	if found[name] {
 		return true
@@ -110,8 +109,8 @@ func has(found map[string]bool, name string) bool {
 	return false
 }
 
-// RUN-07: the page for those who come from controller-runtime has no name that does not exist, on
-// either side.
+// RUN-07: all names in docs/guides/coming-from-controller-runtime.md exist, those of
+// controller-runtime and ours.
 func TestNamesOfThePage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/guides/coming-from-controller-runtime.md")
 	must(t, err)
@@ -156,7 +155,7 @@ func TestNamesOfThePage(t *testing.T) {
 	}
 }
 
-// RUN-10: the rules of kelson vet --migrate are about names that exist, and their advice is too.
+// RUN-10: all names in the rules of kelson vet --migrate, and in their advice, exist.
 func TestNamesOfTheRules(t *testing.T) {
 	source, err := os.ReadFile("../../toolchain/vet/migrate/rules.go")
 	must(t, err)

@@ -22,10 +22,10 @@ import (
 
 // tracing records the reconciles of controller-runtime's controllers.
 //
-// The causes of a reconcile are the events whose handlers queued its request. Neither handlers nor
-// queues of controller-runtime carry an event to where a request is added, but both run in the
-// goroutine that delivers the event: deliver notes the event under the goroutine's number, and the
-// queue looks it up there.
+// The causes of a reconcile are the events whose handlers queued its request. Handlers and queues
+// of controller-runtime do not pass the event to the call that adds a request, but all run in the
+// goroutine that delivers the event: deliver records the event under the goroutine's number, and
+// the queue looks it up.
 type tracing struct {
 	tracer *trace.Tracer // may be nil
 	log    *slog.Logger
@@ -145,7 +145,7 @@ func (c *traced) note(other string, reqs ...crreconcile.Request) {
 	}
 }
 
-// learnKind finds out which kind a controller reconciles: events of the kind queue the name of
+// learnKind determines which kind a controller reconciles: events of that kind queue the name of
 // their own object. If several kinds do, it is the one that the controller is named after. The
 // caller holds the lock.
 func (c *traced) learnKind(d *delivery, req crreconcile.Request) {

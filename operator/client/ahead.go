@@ -188,8 +188,8 @@ func (l *pipeline) follow(ctx context.Context, r request, p *page, limit int64) 
 	r.query.Del("resourceVersion") // the token contains it
 	r.query.Del("resourceVersionMatch")
 	if limit > 0 {
-		// The limit grows in steps. With the largest limit at once, most of a short list would
-		// arrive in one page, with nothing to decode in the meantime.
+		// The limit grows in steps. If it started with the largest limit, most of a short list
+		// would arrive in one page, with nothing to decode in the meantime.
 		r.query.Set("limit", strconv.FormatInt(max(l.asked, min(maxPage, 2*limit, pageBytes/l.size.Load())), 10))
 	}
 	p.next = l.begin(ctx, r)

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// MACH-01: the page behind a list is known as soon as the list's metadata is there, and never taken
-// from half of it.
+// MACH-01: the continue token of a list is available as soon as the list's metadata has arrived
+// completely.
 func TestContinueIn(t *testing.T) {
 	encode := map[string]func(*corev1.PodList) (codec, []byte){
 		"json": func(l *corev1.PodList) (codec, []byte) {
@@ -82,14 +82,14 @@ func TestContinueIn(t *testing.T) {
 	}
 }
 
-// slowPages serves a list of two objects a page. From the second page on, it sends no more than its
-// beginning until it was asked for the page behind.
+// slowPages serves a list with two objects per page. From the second page on, it sends only the
+// beginning of a page until the following page is requested.
 type slowPages struct {
 	count int
-	spoil map[int]string // what pages are instead
-	// for every page, closed when it is; that is once, and a panic if it is asked for again
+	spoil map[int]string // replacement content of pages
+	// closed when the page is requested; a second request for the page panics
 	asked []chan struct{}
-	had   atomic.Int32 // how many pages were asked for
+	had   atomic.Int32 // number of requested pages
 }
 
 func newSlowPages(t *testing.T, count int) (*slowPages, Client) {
@@ -129,7 +129,7 @@ func (s *slowPages) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {jsonType}}, Body: io.NopCloser(body), Request: r}, nil
 }
 
-// awaiting is an empty reader that has its reader wait.
+// awaiting is an empty reader whose Read blocks.
 type awaiting struct{ until, stop <-chan struct{} }
 
 func (a *awaiting) Read([]byte) (int, error) {
@@ -141,14 +141,13 @@ func (a *awaiting) Read([]byte) (int, error) {
 	}
 }
 
-// MACH-01: a page is asked for when the one before begins to come; no more are held than memory is
-// for, and nothing is left when the list has ended.
+// MACH-01: a page is requested when the previous one begins to arrive; the number of buffered pages
+// is bounded, and nothing is left after the list has ended.
 func TestListAheadOfTheBody(t *testing.T) {
 	read := func(c Client, o ListOptions, seen func(page int)) error {
 		for page := 0; ; page++ {
 			items := NewItems(&corev1.ConfigMap{})
-			// A context that never ends: what is left behind would be found blocked at the end of
-			// the bubble.
+			// The context never ends, so that a leaked goroutine is found at the end of the bubble.
 			if err := c.List(context.Background(), items, o); err != nil {
 				return err
 			}
@@ -178,7 +177,7 @@ func TestListAheadOfTheBody(t *testing.T) {
 					pages++
 					synctest.Wait()
 					if had, want := int(s.had.Load()), min(page+1+pagesHeld, count); spoiled == "" && had != want {
-						t.Errorf("with %d pages read, %d were asked for, want %d", page+1, had, want)
+						t.Errorf("with %d pages read, %d were requested, want %d", page+1, had, want)
 					}
 				})
 				if spoiled == "" && (err != nil || pages != count) || spoiled != "" && (err == nil || pages != 5) {
@@ -196,7 +195,7 @@ func TestListAheadOfTheBody(t *testing.T) {
 			}
 			synctest.Wait()
 			if had := s.had.Load(); had != 1+pagesHeld {
-				t.Errorf("%d pages were asked for", had)
+				t.Errorf("%d pages were requested", had)
 			}
 			cancel()
 		})

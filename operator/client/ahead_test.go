@@ -19,11 +19,11 @@ import (
 	"kelson.dev/operator/internal/apitest/apiserver"
 )
 
-// lists counts the lists that a server is asked for, by token and limit, and refuses some.
+// lists records the token and limit of each list request, and rejects some.
 type lists struct {
 	mu    sync.Mutex
 	asked []string
-	down  int // how many of those with a token are refused
+	down  int // number of requests with a token to reject
 }
 
 func (l *lists) intercept(w http.ResponseWriter, r *http.Request) bool {
@@ -54,7 +54,7 @@ func (l *lists) take() string {
 	return asked
 }
 
-// MACH-01: pages that are read ahead are those that would be read one after the other.
+// MACH-01: reading ahead returns the same pages as reading in sequence.
 func TestListAhead(t *testing.T) {
 	server, c := newClient(t)
 	ctx := t.Context()
@@ -107,7 +107,7 @@ func TestListAhead(t *testing.T) {
 		must(t, err)
 		check(t, all)
 		if got := asked.take(); !strings.HasPrefix(got, "10, ") || !strings.HasSuffix(got, " pod-09") || strings.Count(got, ",") != 1 {
-			t.Errorf("asked for %s", got) // what is left is less than the next page may be
+			t.Errorf("requested %s", got) // fewer objects are left than the next page may have
 		}
 	})
 	t.Run("encoded", func(t *testing.T) {
@@ -118,13 +118,13 @@ func TestListAhead(t *testing.T) {
 		check(t, all)
 		asked.take()
 	})
-	t.Run("a page that failed is asked for again", func(t *testing.T) {
+	t.Run("a failed page is requested again", func(t *testing.T) {
 		asked.down = 1
 		all, err := read(&corev1.Pod{})
 		must(t, err)
 		check(t, all)
 		if got := asked.take(); !strings.HasSuffix(got, " pod-09, 10 pod-09, 10 pod-19") && strings.Count(got, "pod-09") != 2 {
-			t.Errorf("asked for %s", got)
+			t.Errorf("requested %s", got)
 		}
 	})
 	t.Run("errors", func(t *testing.T) {
@@ -153,14 +153,14 @@ func TestListAhead(t *testing.T) {
 		items := client.NewItems(&corev1.Pod{})
 		must(t, c.List(ctx, items, o))
 		first := items.Items[0].GetName()
-		must(t, c.List(ctx, items, o)) // from the beginning
+		must(t, c.List(ctx, items, o)) // starts over
 		if len(items.Items) != 10 || items.Items[0].GetName() != first {
 			t.Errorf("read %d, from %s", len(items.Items), items.Items[0].GetName())
 		}
 	})
 }
 
-// MACH-01: pages grow to the size that the objects call for.
+// MACH-01: the page size adapts to the size of the objects.
 func TestListAheadLimits(t *testing.T) {
 	server, c := newClient(t)
 	for n := range 70 {
@@ -179,11 +179,11 @@ func TestListAheadLimits(t *testing.T) {
 		}
 	}
 	if got := asked.take(); got != "10, 20 pod-09, 27 pod-29, 27 pod-56" {
-		t.Errorf("asked for %s", got)
+		t.Errorf("requested %s", got)
 	}
 }
 
-// MACH-01: the same from a server that pages for real, in both encodings.
+// MACH-01: the same with a real server, in both encodings.
 func TestListAheadStory(t *testing.T) {
 	cfg := rest.CopyConfig(apiserver.For(t))
 	c, err := client.New(client.Config{REST: cfg, FieldOwner: "tests"})

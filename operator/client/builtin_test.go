@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// MACH-01: the kinds of Kubernetes are known without a scheme, all of them and as client-go's
-// scheme has them.
+// MACH-01: all kinds of Kubernetes are known without a scheme, with the names of client-go's
+// scheme.
 func TestBuiltinKinds(t *testing.T) {
 	count := 0
 	for kind, of := range scheme.Scheme.AllKnownTypes() {
@@ -24,7 +24,7 @@ func TestBuiltinKinds(t *testing.T) {
 		}
 		count++
 		if got, err := KindOf(obj, newScheme()); got != kind || err != nil {
-			t.Errorf("%v is taken for %v: %v", kind, got, err)
+			t.Errorf("%v has the kind %v: %v", kind, got, err)
 		}
 		if list, ok := obj.(ObjectList); ok && strings.HasSuffix(kind.Kind, listSuffix) && kind.Kind != listSuffix {
 			item, err := ItemOf(list, newScheme())
@@ -45,7 +45,8 @@ var statusVersion = schema.GroupVersionKind{Version: "v1", Kind: "Status"}
 
 type stranger struct{ corev1.Pod }
 
-// What is registered under another name has that name, if it says so; other types are not known.
+// A type registered under another name has that name, if its TypeMeta has it; other types are
+// unknown.
 func TestOtherKinds(t *testing.T) {
 	s := newScheme()
 	other := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Pod"}
@@ -63,6 +64,6 @@ func TestOtherKinds(t *testing.T) {
 		t.Errorf("%v, %v", kind, err)
 	}
 	if kind, err := KindOf(&stranger{}, s); err == nil {
-		t.Errorf("a stranger is %v", kind)
+		t.Errorf("an unknown type has the kind %v", kind)
 	}
 }

@@ -72,8 +72,8 @@ func TestVerbsInEveryForm(t *testing.T) {
 	metadata := &metav1.PartialObjectMetadata{}
 	metadata.SetGroupVersionKind(podKind)
 	for name, form := range map[string]struct {
-		make func() client.Object // as it is created
-		read client.Object        // as it is read
+		make func() client.Object // as created
+		read client.Object        // as read
 	}{
 		"typed":    {func() client.Object { return pod("web") }, &corev1.Pod{}},
 		"dynamic":  {func() client.Object { return dynamic(podKind, "web") }, dynamic(podKind, "")},
@@ -86,7 +86,7 @@ func TestVerbsInEveryForm(t *testing.T) {
 			obj := form.make()
 			must(t, c.Create(ctx, obj))
 			if obj.GetUID() == "" || obj.GetResourceVersion() == "" {
-				t.Errorf("the answer did not fill the object: %v", obj)
+				t.Errorf("the response was not decoded into the object: %v", obj)
 			}
 			read := form.read.DeepCopyObject().(client.Object)
 			must(t, c.Get(ctx, web, read))
@@ -104,7 +104,7 @@ func TestVerbsInEveryForm(t *testing.T) {
 
 			must(t, c.Patch(ctx, read, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`))))
 			if read.GetLabels()["a"] != "b" || read.GetResourceVersion() == obj.GetResourceVersion() {
-				t.Errorf("the answer to the patch did not fill the object: %v", read)
+				t.Errorf("the response to the patch was not decoded into the object: %v", read)
 			}
 			obj.SetLabels(map[string]string{"c": "d"})
 			if err := c.Update(ctx, obj); !apierrors.IsConflict(err) {
@@ -133,7 +133,7 @@ func TestGetReplacesTheWholeObject(t *testing.T) {
 	p.Spec.NodeName = "stale"
 	must(t, c.Get(t.Context(), web, p))
 	if p.Labels != nil || p.Spec.NodeName != "" {
-		t.Errorf("fields survived that the answer does not have: %v", p)
+		t.Errorf("fields that the response lacks remain: %v", p)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestGenericCalls(t *testing.T) {
 		t.Errorf("each: %s", got)
 	}
 	for range client.Each[corev1.Pod](ctx, c, client.Limit(2)) {
-		break // leaving is allowed
+		break // breaking out of the loop is allowed
 	}
 	if none, err := client.List[corev1.Pod](ctx, c, client.InNamespace("empty")); err != nil || len(none) != 0 {
 		t.Errorf("empty list: %v, %v", none, err)
@@ -301,8 +301,8 @@ func TestRetryAfter(t *testing.T) {
 	for name, tt := range map[string]struct {
 		code     int
 		after    string
-		failures int // so many requests fail
-		want     int // 0: it works in the end
+		failures int // number of requests that fail
+		want     int // 0: the last request succeeds
 		took     time.Duration
 	}{
 		"busy":            {429, "3", 2, 0, 6 * time.Second},
@@ -417,7 +417,7 @@ func metadataOnly(name string) *metav1.PartialObjectMetadata {
 }
 
 // MACH-07
-func TestKindsThatCome(t *testing.T) {
+func TestKindsAddedLater(t *testing.T) {
 	server, c := newClient(t)
 	gadget := schema.GroupVersionKind{Group: "late.example.com", Version: "v1", Kind: "Gadget"}
 	if err := c.Create(t.Context(), dynamic(gadget, "g")); !meta.IsNoMatchError(err) {

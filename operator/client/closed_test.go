@@ -28,7 +28,7 @@ import (
 	"kelson.dev/operator/client/clienttest"
 )
 
-// wrapping hides what a connection is, and knows how many are open.
+// wrapping hides the type of a connection, and counts the open connections.
 type wrapping struct {
 	net.Conn
 	closed func()
@@ -39,8 +39,8 @@ func (w wrapping) Close() error {
 	return w.Conn.Close()
 }
 
-// MACH-01: no write is lost on a connection that the server closed while it was idle, whatever
-// client-go or the user wraps connections in.
+// MACH-01: no write is lost on a connection that the server closed while it was idle, even if
+// client-go or the user wraps connections.
 func TestWritesAfterServerClosedConnections(t *testing.T) {
 	dir := t.TempDir()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -59,7 +59,7 @@ func TestWritesAfterServerClosedConnections(t *testing.T) {
 	certFile, keyFile := file("tls.crt", certificate, 0o600), file("tls.key", privateKey, 0o600)
 	program := file("program", []byte("#!/bin/sh\necho '{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{\"token\":\"t\"}}'\n"), 0o700)
 
-	var open atomic.Int32 // on the client's side, of those that are hidden
+	var open atomic.Int32 // wrapped connections on the client's side
 	hidden := func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		if err != nil {
@@ -101,7 +101,7 @@ func TestWritesAfterServerClosedConnections(t *testing.T) {
 			for n := range 6 {
 				if n%2 == 1 {
 					https.CloseClientConnections()
-					// net/http's own goroutines notice it
+					// net/http's own goroutines detect it
 					for begin := time.Now(); open.Load() > 0 && time.Since(begin) < 10*time.Second; {
 						time.Sleep(time.Millisecond)
 					}
@@ -117,14 +117,14 @@ func TestWritesAfterServerClosedConnections(t *testing.T) {
 	}
 }
 
-// MACH-01: the exchange can be switched off by the environment.
+// MACH-01: an environment variable turns the library's own connections off.
 func TestNetHTTPByEnvironment(t *testing.T) {
 	t.Setenv(client.NetHTTPEnv, "maybe")
 	if _, err := client.New(client.Config{REST: &rest.Config{Host: "http://127.0.0.1:1"}}); err == nil || !strings.Contains(err.Error(), client.NetHTTPEnv) {
 		t.Errorf("got %v", err)
 	}
 	server := clienttest.New()
-	// net/http sends Accept-Encoding: gzip; the exchange, which is for small answers, does not.
+	// net/http sends Accept-Encoding: gzip; package http1, which is for small responses, does not.
 	var encoding string
 	https := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		encoding = r.Header.Get("Accept-Encoding")
@@ -133,7 +133,8 @@ func TestNetHTTPByEnvironment(t *testing.T) {
 	defer https.Close()
 	for value, want := range map[string]string{"": "", "false": "", "true": "gzip"} {
 		t.Setenv(client.NetHTTPEnv, value)
-		// A host name that is not this machine's own, or nothing would be compressed.
+		// Responses to this machine's own addresses are not compressed, so the test uses another
+		// host name.
 		conf := &rest.Config{Host: "http://elsewhere.example", Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, network, https.Listener.Addr().String())
 		}}

@@ -28,7 +28,7 @@ const widgetText = `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"
 	"spec":{"n":1,"big":9223372036854775808,"f":1.50,"e":1e3,"minus":-0,"t":true,"f2":false,"none":null,"list":[1,"two",{},[]],
 	"text":"a\"b\\c\/\b\f\n\r\té\ud83d\ude00ü"}}`
 
-// FuzzParseObject: what is read is what apimachinery reads, and so are errors.
+// FuzzParseObject checks that the results and errors are those of apimachinery.
 func FuzzParseObject(f *testing.F) {
 	for _, seed := range []string{widgetText, `{}`, ` { "a" : [ 1 , 2 ] } `, `{"a":01}`, `{"a":-}`, `{"a":1.}`, `{"a":"\x"}`, `{"a":"` + "\xff" + `"}`,
 		`{"a":1,"a":2}`, `{"a":1e999}`, `{"a":"\ud800"}`, `[1]`, `{"a":1}x`, `{"a"`, `null`, `{"a":{"b":"` + "\x01" + `"}}`} {
@@ -38,7 +38,7 @@ func FuzzParseObject(f *testing.F) {
 		var want map[string]any
 		wantErr := unmarshal(data, &want)
 		for name, share := range map[string]*sharing{"alone": nil, "strings": newSharing(false), "all": newSharing(true)} {
-			for range 2 { // the second time with what the first has left
+			for range 2 { // the second time with values shared from the first
 				got, err := parseObject(data, share)
 				if fmt.Sprint(err) != fmt.Sprint(wantErr) || err == nil && !reflect.DeepEqual(got, want) {
 					t.Errorf("%s: %v %v, want %v %v", name, got, err, want, wantErr)
@@ -76,7 +76,7 @@ func TestSharing(t *testing.T) {
 	}
 }
 
-// Frames are found however they are written, and cut into pieces.
+// Frames are found in any formatting, and however the stream is split.
 func TestFrames(t *testing.T) {
 	long := strings.Repeat("x", 3*smallBuffer)
 	for name, text := range map[string]string{
@@ -115,8 +115,8 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// Frames that are here already leave those before them as they are, however they are written.
-func TestFramesThatAreHere(t *testing.T) {
+// Reading frames that are already buffered does not modify earlier ones.
+func TestBufferedFrames(t *testing.T) {
 	var text, proto strings.Builder
 	var want []string
 	kind := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
@@ -171,7 +171,7 @@ func TestFramesThatAreHere(t *testing.T) {
 	}
 }
 
-// chunks are what each Read gives.
+// chunks are the results of consecutive Reads.
 type chunks []string
 
 func (c *chunks) Read(p []byte) (int, error) {
@@ -185,7 +185,7 @@ func (c *chunks) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A large buffer does not stay.
+// A large buffer is released.
 func TestFrameBufferShrinks(t *testing.T) {
 	event := `{"type":"ADDED","object":{"a":"1"}}` + "\n"
 	text := chunks{`{"type":"ADDED","object":{"a":"` + strings.Repeat("x", 1<<20) + `"}}` + "\n"}
@@ -208,7 +208,7 @@ func TestFrameBufferShrinks(t *testing.T) {
 	}
 }
 
-// protobufServer answers as servers do that speak protobuf, with their own serializer.
+// protobufServer responds in protobuf, with the serializer of Kubernetes' servers.
 type protobufServer struct {
 	t      *testing.T
 	answer runtime.Object
@@ -245,7 +245,7 @@ func newProtobuf(t *testing.T) (*protobufServer, Client) {
 	return s, newOver(t, s, metav1.APIResource{Name: "pods", Kind: "Pod", Namespaced: true}, metav1.APIResource{Name: "widgets", Kind: "Widget", Namespaced: true})
 }
 
-// newOver is a client over a transport that knows these resources, in whatever group is asked for.
+// newOver returns a client with a transport that serves these resources in any group.
 func newOver(t *testing.T, transport http.RoundTripper, resources ...metav1.APIResource) Client {
 	mapper := NewMapper(func(_ context.Context, _ string, into any) error {
 		into.(*metav1.APIResourceList).APIResources = resources
@@ -266,8 +266,8 @@ func podOf(name string) *corev1.Pod {
 	return p
 }
 
-// MACH-01: built-in kinds come as protobuf where the server speaks it: objects, lists, watches,
-// errors and metadata.
+// MACH-01: built-in kinds are transferred as protobuf if the server supports it: objects, lists,
+// watches, errors and metadata.
 func TestProtobuf(t *testing.T) {
 	s, c := newProtobuf(t)
 	key := Key{Namespace: "default", Name: "a"}
@@ -277,7 +277,7 @@ func TestProtobuf(t *testing.T) {
 		t.Errorf("get: %v %+v", err, got)
 	}
 	if accept := s.asked[len(s.asked)-1]; accept != "application/vnd.kubernetes.protobuf,application/json" {
-		t.Errorf("asked for %q", accept)
+		t.Errorf("requested %q", accept)
 	}
 	s.answer = &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "12", Continue: "more"}, Items: []corev1.Pod{*podOf("a"), *podOf("b")}}
 	list := &corev1.PodList{}
@@ -329,7 +329,7 @@ func TestProtobuf(t *testing.T) {
 	}
 }
 
-// Custom resources are asked for as JSON; their metadata alone may be protobuf.
+// Custom resources are requested as JSON; only their metadata may be protobuf.
 func TestAccept(t *testing.T) {
 	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
 	custom := &unstructured.Unstructured{}

@@ -2,7 +2,8 @@ package client
 
 import "testing"
 
-// RUN-04: which documents have all that a create had, by the format of managedFields.
+// RUN-04: covers decides whether a document has all fields that a create had, from the format of
+// managedFields.
 func TestCovers(t *testing.T) {
 	const ports = `{"f:spec":{"f:ports":{".":{},"k:{\"port\":80,\"protocol\":\"TCP\"}":{".":{},"f:port":{},"f:name":{}}}}}`
 	const finalizers = `{"f:metadata":{"f:finalizers":{".":{},"v:\"a.io/b\"":{}}}}`

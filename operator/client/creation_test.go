@@ -21,7 +21,7 @@ import (
 	"kelson.dev/operator/internal/apitest/apiserver"
 )
 
-// requests counts what is sent, by verb and content.
+// requests records the verb and the content type of each request.
 type requests struct {
 	mu   sync.Mutex
 	sent []string
@@ -57,8 +57,8 @@ const (
 	sentCreate, sentMessage, sentApply, sentTakeOver = "POST json", "POST vnd.kubernetes.protobuf", "PATCH apply-patch", "PATCH json-patch"
 )
 
-// RUN-04: an apply of what is new is a create, and what is applied later comes to the same as if it
-// had not been.
+// RUN-04: an apply of a new object is sent as a create, and later applies have the same result as
+// if it had been an apply.
 func TestApplyOfNewStory(t *testing.T) {
 	cfg := rest.CopyConfig(apiserver.For(t))
 	sent := &requests{}
@@ -87,7 +87,7 @@ func TestApplyOfNewStory(t *testing.T) {
 		live, err := client.Get[corev1.ConfigMap](ctx, other, client.KeyOf(obj))
 		must(t, err)
 		if !maps.Equal(live.Data, want) || !maps.Equal(obj.Data, want) {
-			t.Errorf("there is %v, the answer was %v, want %v", live.Data, obj.Data, want)
+			t.Errorf("the server has %v, the response was %v, want %v", live.Data, obj.Data, want)
 		}
 		if got := managers(live); !slices.Equal(got, wantManagers) {
 			t.Errorf("managers %q, want %q", got, wantManagers)
@@ -103,18 +103,18 @@ func TestApplyOfNewStory(t *testing.T) {
 			t.Errorf("it is managed by %q", got)
 		}
 		must(t, other.Apply(ctx, configMap("fields", map[string]string{"c": "other's"})))
-		// Changed and more: the apply takes over what it has.
+		// With a changed and an additional field: the apply takes over its fields.
 		obj = configMap("fields", map[string]string{"a": "2", "b": "1", "d": "1"})
 		must(t, c.Apply(ctx, obj))
 		sent.want(t, sentApply)
 		check(obj, map[string]string{"a": "2", "b": "1", "c": "other's", "d": "1"}, "founder Apply", "founder:apply Update", "other Apply")
-		// Less: what the create had goes.
+		// With fewer fields: the others of the create are removed.
 		obj = configMap("fields", map[string]string{"a": "2"})
 		obj.Labels = nil
 		must(t, c.Apply(ctx, obj))
 		sent.want(t, sentApply, sentTakeOver, sentApply)
 		check(obj, map[string]string{"a": "2", "c": "other's"}, "founder Apply", "other Apply")
-		if len(obj.Labels) != 1 { // which are the other's, too
+		if len(obj.Labels) != 1 { // the label is also owned by the other manager
 			t.Errorf("labels %v", obj.Labels)
 		}
 		must(t, c.Apply(ctx, configMap("fields", nil)))
@@ -132,7 +132,7 @@ func TestApplyOfNewStory(t *testing.T) {
 		sent.want(t, sentMessage)
 		obj := configMap("conflict", map[string]string{"a": "2"})
 		if err := c.Apply(ctx, obj, client.Unforced, client.DryRunAll); !apierrors.IsConflict(err) {
-			t.Errorf("a dry run, which hands over nothing: %v", err)
+			t.Errorf("a dry run: %v", err)
 		}
 		sent.want(t, sentApply)
 		must(t, c.Apply(ctx, obj, client.Unforced))
@@ -140,13 +140,13 @@ func TestApplyOfNewStory(t *testing.T) {
 		check(obj, map[string]string{"a": "2"}, "founder Apply")
 		err := other.Apply(ctx, configMap("conflict", map[string]string{"a": "3"}), client.Unforced)
 		if !apierrors.IsConflict(err) {
-			t.Errorf("another's apply: %v", err)
+			t.Errorf("an apply by another manager: %v", err)
 		}
 		err = c.Apply(ctx, configMap("unforced", map[string]string{"a": "1"}), isNew, client.Unforced)
 		must(t, err)
 		sent.want(t, sentApply)
 	})
-	t.Run("what is about an object that there was", func(t *testing.T) {
+	t.Run("an apply of an object that was deleted", func(t *testing.T) {
 		obj := configMap("was", map[string]string{"a": "1"})
 		obj.UID = "5b0f1bd4-8f4b-4b77-8f0d-0c0ffee0c0de"
 		if err := c.Apply(ctx, obj, isNew); !apierrors.IsConflict(err) {
@@ -202,7 +202,7 @@ func TestApplyOfNewStory(t *testing.T) {
 			t.Errorf("it is %+v", d)
 		}
 		if d.Generation != 2 {
-			t.Errorf("its generation is %d: it was to be changed once", d.Generation)
+			t.Errorf("the generation is %d, want 2", d.Generation)
 		}
 		if got := managers(d); slices.Contains(got, "founder:apply Update") {
 			t.Errorf("managers %q", got)
@@ -210,7 +210,7 @@ func TestApplyOfNewStory(t *testing.T) {
 	})
 }
 
-// apiServerAgain is the server of a configuration, without what wraps its transport.
+// apiServerAgain returns the configuration of the same server without the wrapper of its transport.
 func apiServerAgain(cfg *rest.Config) *rest.Config {
 	again := rest.CopyConfig(cfg)
 	again.WrapTransport = nil

@@ -31,8 +31,8 @@ import (
 	"kelson.dev/operator/client/clienttest"
 )
 
-// MACH-01: what a kubeconfig says of credentials holds: a token, a password, a program that is
-// asked (again after a 401), and an authority from a file.
+// MACH-01: all credentials of a kubeconfig work: a token, a password, an exec plugin (called again
+// after a 401), and an authority from a file.
 func TestKubeconfig(t *testing.T) {
 	server := clienttest.New()
 	var seen http.Header
@@ -85,7 +85,7 @@ current-context: x
 			c, err := client.New(client.Config{REST: cfg})
 			must(t, err)
 			err = c.Create(t.Context(), pod("of-"+strings.ToLower(name)))
-			if name == "exec" { // a token that is refused has the program asked again
+			if name == "exec" { // after a rejected token, the plugin is called again
 				if err == nil || refused != 1 {
 					t.Errorf("refused %d times: %v", refused, err)
 				}
@@ -102,7 +102,7 @@ current-context: x
 	}
 }
 
-// MACH-01: a token file is read again, and what debugging wrappers say is said.
+// MACH-01: a token file is read again, and debugging wrappers log.
 func TestTokenFileReloads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "token")
@@ -135,11 +135,11 @@ func pemOf(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// Set before any client is made: their goroutines read it.
+// Set it before any client is created, because their goroutines read it.
 func init() { transport.CertCallbackRefreshDuration = 10 * time.Millisecond }
 
-// MACH-01: a client's certificate is read again when its files change: connections with the old one
-// are given up.
+// MACH-01: a client certificate is read again when its files change; connections with the old one
+// are closed.
 func TestCertificateReloads(t *testing.T) {
 	names := make(chan string, 100)
 	server := clienttest.New()
@@ -171,7 +171,7 @@ func TestCertificateReloads(t *testing.T) {
 	must(t, err)
 	ask := func(do func() error) string {
 		t.Helper()
-		_ = do() // it is not there; a connection may end under it
+		_ = do() // the object does not exist; its connection may be closed during the request
 		select {
 		case name := <-names:
 			return name

@@ -13,7 +13,7 @@ import (
 
 func Example() {
 	ctx := context.Background()
-	server := clienttest.New() // in earnest: a rest.Config from a kubeconfig or the cluster
+	server := clienttest.New() // in a program: a rest.Config from a kubeconfig or the cluster
 	c, err := client.New(client.Config{REST: server.RESTConfig(), FieldOwner: "example"})
 	if err != nil {
 		panic(err)

@@ -2,7 +2,7 @@ package client
 
 import "k8s.io/client-go/kubernetes/scheme"
 
-// ApplyData is the document that Apply sends.
+// ApplyData returns the document that Apply sends.
 func ApplyData(obj Object) ([]byte, error) { return applyPatch{scheme: scheme.Scheme}.Data(obj) }
 
 // DiffMaps and DropNulls are for the fuzz test of merge patches.

@@ -67,7 +67,7 @@ func TestLeavingStory(t *testing.T) {
 			isNew, data := client.WriteOptions{New: true}, map[string]string{"a": "1", "b": "1"}
 			t.Cleanup(func() { _ = owner(client.Plain{}).Delete(context.Background(), configMap(suffix, nil)) })
 			must(t, owner(client.Plain{Applies: suffix == "-never"}).Apply(ctx, configMap(suffix, data), isNew))
-			if suffix == "-left" { // an operator that was configured to leave has run once
+			if suffix == "-left" { // after one run of an operator configured to leave
 				must(t, owner(client.Plain{Applies: true}).Apply(ctx, configMap(suffix, data)))
 			}
 			if fields, managers := left(suffix); !slices.Equal(fields, want.fields) || !slices.Equal(managers, want.managers) {

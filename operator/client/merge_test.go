@@ -23,8 +23,8 @@ import (
 
 type knows struct{ client.Known }
 
-// everyOption has every field of every options struct set; a field that is new makes
-// TestOptionsMerge fail until it is here.
+// everyOption has every field of every options struct set. TestOptionsMerge fails until a new field
+// is added here.
 func everyOption() (client.GetOptions, client.ListOptions, client.WriteOptions, client.DeleteOptions, client.DeleteAllOfOptions) {
 	var shared client.Object = &corev1.Pod{}
 	yes, seconds, background := true, int64(7), metav1.DeletePropagationBackground
@@ -45,8 +45,8 @@ func everyOption() (client.GetOptions, client.ListOptions, client.WriteOptions, 
 		client.DeleteAllOfOptions{ListOptions: list, DeleteOptions: del, Answers: &corev1.PodList{}}
 }
 
-// RUN-04: options add up, whatever their order: one that sets a field leaves alone what the others
-// set.
+// RUN-04: options add up in any order: an option that sets one field preserves the fields that
+// others set.
 func TestOptionsMerge(t *testing.T) {
 	get, list, write, del, all := everyOption()
 	merges(t, get, func(o ...client.GetOptions) client.GetOptions {
@@ -74,7 +74,7 @@ func asOptions[I, O any](opts []O) []I {
 	return all
 }
 
-// merges splits full into one struct for each field, and adds them up.
+// merges splits full into one struct per field, and merges them.
 func merges[O any](t *testing.T, full O, add func(...O) O) {
 	t.Helper()
 	var parts []O
@@ -108,7 +108,7 @@ func split(t *testing.T, v reflect.Value, index []int, yield func([]int, reflect
 	}
 }
 
-// RUN-04: a struct of options among other options never widens what is selected.
+// RUN-04: an options struct among other options never extends the selection.
 func TestSelectorsAddUp(t *testing.T) {
 	must1 := func(s string) labels.Selector {
 		selector, err := labels.Parse(s)
@@ -146,8 +146,8 @@ func TestSelectorsAddUp(t *testing.T) {
 	}
 }
 
-// RUN-04: selectors that select nothing are written as something that selects nothing, not as
-// nothing, which selects everything.
+// RUN-04: a selector that selects nothing is encoded as one that selects nothing, not as an empty
+// one, which selects everything.
 func TestNothingSelectsNothing(t *testing.T) {
 	server := apitest.New(apitest.ConfigMaps)
 	var queries []url.Values
@@ -193,7 +193,7 @@ func TestNothingSelectsNothing(t *testing.T) {
 	}
 }
 
-// RUN-04: an option in the shape of a struct takes no selector away from a DeleteAllOf.
+// RUN-04: an options struct does not remove a selector from a DeleteAllOf.
 func TestDeleteAllOfKeepsItsSelector(t *testing.T) {
 	server := apitest.New(apitest.ConfigMaps)
 	c, err := client.New(client.Config{REST: server.REST()})

@@ -35,7 +35,7 @@ func TestMessagesStory(t *testing.T) {
 	}
 	var warned []string
 	sent := &requests{}
-	// between is what happens to a create on its way.
+	// between modifies a create request on its way to the server.
 	fresh := func(t *testing.T, between func(next http.RoundTripper, r *http.Request) (*http.Response, error)) client.Client {
 		warned, sent.sent = nil, nil
 		c := mustClient(t, cfg, func(next http.RoundTripper) http.RoundTripper {
@@ -93,7 +93,7 @@ func TestMessagesStory(t *testing.T) {
 			t.Errorf("answer %v", obj)
 		}
 	})
-	t.Run("a server that knows less", func(t *testing.T) {
+	t.Run("an older server", func(t *testing.T) {
 		forget := func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 			if r.Header.Get("Content-Type") == messageType {
 				r = withoutImmutable(t, r)
@@ -138,7 +138,7 @@ func TestMessagesStory(t *testing.T) {
 	})
 }
 
-// mustClient is a client whose transport is wrapped, and whose warnings are kept.
+// mustClient returns a client with a wrapped transport, which records warnings.
 func mustClient(t *testing.T, cfg *rest.Config, wrap func(http.RoundTripper) http.RoundTripper, warned *[]string) client.Client {
 	t.Helper()
 	cfg = rest.CopyConfig(cfg)
@@ -154,7 +154,7 @@ func mustClient(t *testing.T, cfg *rest.Config, wrap func(http.RoundTripper) htt
 	return c
 }
 
-// withoutImmutable is a request as a server reads it that does not know a field.
+// withoutImmutable returns a request as decoded by a server that lacks the field immutable.
 func withoutImmutable(t *testing.T, r *http.Request) *http.Request {
 	t.Helper()
 	data, err := io.ReadAll(r.Body)

@@ -39,7 +39,7 @@ func TestSharedManagedFields(t *testing.T) {
 		return pod
 	}
 	shared, own := protobufCodec{newSharing(true)}, protobufCodec{newSharing(false)}
-	read(shared) // what is there once only is not kept
+	read(shared) // a value that occurs only once is not retained
 	if a, b := read(shared), read(shared); a.ManagedFields[0].FieldsV1 != b.ManagedFields[1].FieldsV1 || a.ManagedFields[2].FieldsV1 != nil {
 		t.Errorf("not shared: %v %v", a.ManagedFields, b.ManagedFields)
 	} else if &a.Spec.Containers[0] != &b.Spec.Containers[0] || reflect.ValueOf(a.Labels).Pointer() != reflect.ValueOf(b.Labels).Pointer() {
@@ -47,11 +47,11 @@ func TestSharedManagedFields(t *testing.T) {
 	}
 	read(own)
 	if a, b := read(own), read(own); a.ManagedFields[0].FieldsV1 == b.ManagedFields[0].FieldsV1 || &a.Spec.Containers[0] == &b.Spec.Containers[0] {
-		t.Error("what may be changed is shared")
+		t.Error("mutable objects share parts")
 	} else if unsafe.StringData(a.Labels["x"]) != unsafe.StringData(b.Labels["x"]) {
-		t.Error("texts are not shared")
+		t.Error("strings are not shared")
 	}
-	// Items of a list that is shared have them in common, too.
+	// Items of a list share parts, too.
 	list := &corev1.PodList{Items: []corev1.Pod{*managedPod(), *managedPod(), *managedPod()}}
 	raw, err = list.Marshal()
 	if err != nil {

@@ -74,7 +74,7 @@ func noteLacking(into runtime.Object) {
 	}
 }
 
-// lossOf returns what the type of an object lacks of its status.
+// lossOf returns the part of an object's status that its type lacks.
 func lossOf(obj Object) jsondecode.Loss {
 	known, ok := partials.Load(reflect.TypeOf(obj))
 	if !ok {
@@ -115,7 +115,7 @@ func notePartialItems(data []byte, list ObjectList) {
 	})
 }
 
-// losesStatus returns what an update or a merge patch of an object's status would lose.
+// losesStatus returns the loss that an update or a merge patch of an object's status would cause.
 func losesStatus(obj Object, p StatusPatch) jsondecode.Loss {
 	loss := lossOf(obj)
 	if p.Before != nil && reflect.TypeOf(p.Before) == reflect.TypeOf(obj) {

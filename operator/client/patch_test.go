@@ -40,7 +40,7 @@ func TestDifferences(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			obj := from.DeepCopy()
-			patch := tt.patch(obj, tt.opts...) // obj itself is edited afterwards
+			patch := tt.patch(obj, tt.opts...) // obj itself is changed afterwards
 			tt.edit(obj)
 			data, err := patch.Data(obj)
 			must(t, err)
@@ -48,7 +48,7 @@ func TestDifferences(t *testing.T) {
 		})
 	}
 	if _, err := client.MergeFrom(pod("a")).Data(dynamic(podKind, "a")); err == nil {
-		t.Error("a difference of two types was accepted")
+		t.Error("no error for objects of two types")
 	}
 }
 
@@ -63,7 +63,7 @@ func TestJSONPatch(t *testing.T) {
 	equalJSON(t, data, `[{"op":"add","path":"/a","value":null},{"op":"remove","path":"/b"},{"op":"move","from":"/c","path":"/d"}]`)
 }
 
-// An apply says only what its author has set.
+// An apply contains only the fields that its author has set.
 func TestApplyDocument(t *testing.T) {
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 	deployment.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "someone"}}
@@ -90,8 +90,8 @@ func TestApplyDocument(t *testing.T) {
 			must(t, err)
 			var got map[string]any
 			must(t, json.Unmarshal(data, &got))
-			// Left out by some versions of the types and written by others; an empty map either
-			// way.
+			// Some versions of the types omit it and others write it; it is an empty map in both
+			// cases.
 			if spec, ok := got["spec"].(map[string]any); ok && spec["containers"] == nil {
 				delete(spec, "containers")
 			}
@@ -105,7 +105,7 @@ func TestApplyDocument(t *testing.T) {
 	}
 }
 
-// What a merge patch says is what it does: applied to the old, it gives the new.
+// A merge patch applied to the old document results in the new one.
 func FuzzMergeFrom(f *testing.F) {
 	f.Add(`{"a":{"b":1},"c":[1,2]}`, `{"a":{"d":null},"c":[2]}`)
 	f.Add(`{"a":null}`, `{"a":{}}`)
@@ -115,7 +115,7 @@ func FuzzMergeFrom(f *testing.F) {
 		if utiljson.Unmarshal([]byte(from), &a) != nil || utiljson.Unmarshal([]byte(to), &b) != nil || a == nil || b == nil {
 			t.Skip()
 		}
-		client.DropNulls(a) // objects have none: null is "not set"
+		client.DropNulls(a) // objects contain no nulls: null means "not set"
 		client.DropNulls(b)
 		patch := client.DiffMaps(a, b)
 		if got := apply(a, patch); !reflect.DeepEqual(got, any(b)) {
@@ -124,7 +124,7 @@ func FuzzMergeFrom(f *testing.F) {
 	})
 }
 
-// apply is RFC 7386, section 2, word for word.
+// apply implements RFC 7386, section 2, literally.
 func apply(target, patch any) any {
 	p, ok := patch.(map[string]any)
 	if !ok {
@@ -154,7 +154,7 @@ func equalJSON(t *testing.T, got []byte, want string) {
 	}
 }
 
-// What is cut out of a document is what is dropped from one that is taken apart.
+// Cutting a member out of an encoded document equals removing it from the decoded one.
 func TestApplyDocumentIsCut(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"kind":"A","status":{"a":{}},"z":1}`:                  `{"kind":"A","z":1}`,
@@ -172,7 +172,8 @@ func TestApplyDocumentIsCut(t *testing.T) {
 	}
 }
 
-// RUN-04: a lock that locks nothing is an error, and not a patch without a condition.
+// RUN-04: an optimistic lock without a resourceVersion is an error, instead of a patch without a
+// precondition.
 func TestOptimisticLockNeedsAVersion(t *testing.T) {
 	p := &corev1.Pod{}
 	if data, err := client.MergeFrom(p, client.OptimisticLock).Data(p); !errors.Is(err, client.ErrNoVersion) {

@@ -40,7 +40,7 @@ func TestSchemeOfApimachinery(t *testing.T) {
 	got, err := client.Get[corev1.ConfigMap](t.Context(), c, client.KeyOf(cm))
 	must(t, err)
 	if got.Immutable != nil {
-		t.Error("the client defaults")
+		t.Error("the client sets defaults")
 	}
 	own := got.DeepCopy()
 	c.Scheme().Default(own)
@@ -53,7 +53,7 @@ func TestSchemeOfApimachinery(t *testing.T) {
 		t.Errorf("converted to %+v", secret)
 	}
 
-	// What the client knows, the codecs of the scheme know, and the other way round.
+	// The client and the codecs of the scheme support the same types.
 	codecs := serializer.NewCodecFactory(c.Scheme())
 	data, err := runtime.Encode(codecs.LegacyCodec(corev1.SchemeGroupVersion), got)
 	must(t, err)

@@ -74,7 +74,7 @@ func TestStatusPatchStory(t *testing.T) {
 		t.Helper()
 		must(t, c.Subresource("status").Patch(ctx, u, client.RawPatch(types.MergePatchType, []byte(`{"status":`+status+`}`))))
 	}
-	// patch leads from what a type knows of before to status.
+	// patch returns the patch from the part of before that a type decodes to status.
 	patch := func(before *unstructured.Unstructured, old, status, document string) client.StatusPatch {
 		return client.StatusPatch{
 			Before: before, Old: []byte(old), New: []byte(status),
@@ -166,7 +166,7 @@ func TestStatusPatchStory(t *testing.T) {
 		sent.want(t, sentPatch)
 		check(t, u, `{"keeper":"Ida","lit":true}`, `founder Update status {"f:status":{"f:lit":{}}}`, `other Update status {"f:status":{".":{},"f:keeper":{}}}`)
 	})
-	t.Run("with more than the type knows", func(t *testing.T) {
+	t.Run("with fields that the type lacks", func(t *testing.T) {
 		u := created(t, "more")
 		raw(c, u, `{"lit":true,"keeper":"Ida"}`)
 		sent.want(t, sentPatch)
@@ -226,7 +226,7 @@ func TestStatusPatchStory(t *testing.T) {
 		}
 		must(t, c.Subresource("status").Patch(ctx, ns, p))
 		sent.want(t, sentPatch)
-		// The same by a client that has no Go type for it.
+		// The same with a client without a Go type for the kind.
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace"}}
 		must(t, other.Get(ctx, client.Key{Name: ns.Name}, u))
 		for range 2 {

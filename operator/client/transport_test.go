@@ -13,7 +13,7 @@ import (
 	"kelson.dev/operator/client/clienttest"
 )
 
-// MACH-01: what a rest.Config says of transport holds.
+// MACH-01: the transport settings of a rest.Config take effect.
 func TestTransport(t *testing.T) {
 	var seen http.Header
 	var path string
@@ -47,7 +47,7 @@ func TestTransport(t *testing.T) {
 		t.Errorf("path %s", path)
 	}
 	if _, err := client.New(client.Config{}); err == nil {
-		t.Error("a client of nothing was made")
+		t.Error("no error without a configuration")
 	}
 }
 
@@ -57,7 +57,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 type unregistered struct{ corev1.Pod }
 
-// MACH-07: any scheme will do, also one that does not know the type.
+// MACH-07: any scheme works, also one without the type.
 func TestOwnScheme(t *testing.T) {
 	_, c := newClient(t, func(cfg *client.Config) { cfg.Scheme = runtime.NewScheme() })
 	if err := c.Create(t.Context(), &unregistered{*pod("web")}); err == nil || !strings.Contains(err.Error(), "unknown kind") {

@@ -19,7 +19,7 @@
 //
 //   - The client has no rate limit unless configured (QPS or RateLimiter): servers limit requests
 //     by priority and fairness.
-//   - An informer that is first used after the factory was started runs at once, without another
-//     call of Start.
+//   - An informer that is first used after the factory was started runs immediately, without
+//     another call of Start.
 //   - As usual, objects from listers and handlers are shared and must not be modified.
 package clientset

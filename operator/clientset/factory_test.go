@@ -50,13 +50,13 @@ func configMap(namespace, name string, of map[string]string) *corev1.ConfigMap {
 
 var resource = corev1.Resource("configmaps")
 
-// heard records the calls of a client-go handler.
-type heard struct {
+// recorded records the calls of a client-go handler.
+type recorded struct {
 	mu  sync.Mutex
 	all []string
 }
 
-func (h *heard) note(what string, obj any) {
+func (h *recorded) note(what string, obj any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if stale, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -65,7 +65,7 @@ func (h *heard) note(what string, obj any) {
 	h.all = append(h.all, what+" "+obj.(*corev1.ConfigMap).Name)
 }
 
-func (h *heard) handler() cache.ResourceEventHandler {
+func (h *recorded) handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(obj any, initial bool) { h.note(fmt.Sprint("add ", initial), obj) },
 		UpdateFunc: func(_, obj any) { h.note("update", obj) },
@@ -73,7 +73,7 @@ func (h *heard) handler() cache.ResourceEventHandler {
 	}
 }
 
-func (h *heard) take() []string {
+func (h *recorded) take() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := h.all
@@ -110,7 +110,7 @@ func TestFactory(t *testing.T) {
 			}
 			return nil, errors.New("it has none")
 		}}))
-		var h heard
+		var h recorded
 		reg, err := inf.AddEventHandler(h.handler())
 		must(t, err)
 		if inf.HasSynced() || reg.HasSynced() {
@@ -147,7 +147,7 @@ func TestFactory(t *testing.T) {
 			t.Errorf("found %v, %v", found, err)
 		}
 		if _, err := inf.ByIndex("y", "2"); err == nil {
-			t.Error("an index that is not there finds something")
+			t.Error("no error for an unknown index")
 		}
 
 		b := configMap("two", "b", nil)
@@ -170,7 +170,7 @@ func TestFactory(t *testing.T) {
 	})
 }
 
-// breakable is the way to a server: watches can be cut, and then the history is forgotten.
+// breakable is a transport that can cut watches; the server then drops its history.
 type breakable struct {
 	next http.RoundTripper
 	mu   sync.Mutex
@@ -203,7 +203,7 @@ func TestStaleDelete(t *testing.T) {
 		c, err := clientset.Objects(&rest.Config{Host: s.REST().Host, Transport: way}, nil)
 		must(t, err)
 		f := clientset.NewFactory(c, 0)
-		var h heard
+		var h recorded
 		_, err = f.InformerFor(&corev1.ConfigMap{}).AddEventHandler(h.handler())
 		must(t, err)
 		stop := make(chan struct{})
@@ -223,7 +223,7 @@ func TestStaleDelete(t *testing.T) {
 	})
 }
 
-// MACH-05: scopes, forms and transforms of a factory, and what is wrong with them.
+// MACH-05: scopes, forms and transforms of a factory, and errors in them.
 func TestFactoryOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps)
@@ -310,11 +310,10 @@ func TestFactoryOptions(t *testing.T) {
 	})
 }
 
-// nameless is of no scheme.
+// nameless is a type that no scheme has.
 type nameless struct{ corev1.ConfigMap }
 
-// MACH-01, MACH-07: a typed client as generated ones are, by client-go's own and apimachinery's
-// scheme and codecs.
+// MACH-01, MACH-07: a typed client like the generated ones, with client-go's scheme and codecs.
 func TestTypedClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		scheme := runtime.NewScheme()
@@ -327,7 +326,7 @@ func TestTypedClient(t *testing.T) {
 		r, err := clientset.REST(cfg, h, corev1.SchemeGroupVersion, scheme, serializer.NewCodecFactory(scheme))
 		must(t, err)
 		if r.GetRateLimiter() != nil && r.GetRateLimiter().QPS() > 0 {
-			t.Error("it limits itself")
+			t.Error("the default client has a rate limit")
 		}
 		maps := gentype.NewClientWithList("configmaps", r, runtime.NewParameterCodec(scheme), "one",
 			func() *corev1.ConfigMap { return &corev1.ConfigMap{} }, func() *corev1.ConfigMapList { return &corev1.ConfigMapList{} })

@@ -14,7 +14,7 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// engagement is a controller.Clusters of one cluster, east, that can be disengaged.
+// engagement is a controller.Clusters with one cluster, east, that can be disengaged.
 type engagement struct {
 	ctx    context.Context
 	end    context.CancelCauseFunc
@@ -43,7 +43,7 @@ func (e *engagement) Enter(ctx context.Context, cluster string) (controller.Visi
 	return controller.Visit{Context: ctx, Engaged: e.ctx, Leave: func() { add(-1) }}, true
 }
 
-// disengage is what a manager does.
+// disengage disengages the cluster as a manager does.
 func (e *engagement) disengage(r *runs) {
 	e.end(errGone)
 	r.Disengage("east")
@@ -55,7 +55,7 @@ func inEast(name string) reconcile.Request {
 	return req
 }
 
-// closedGate lets nothing through but what is open.
+// closedGate admits only the open requests.
 type closedGate struct {
 	mu     sync.Mutex
 	open   bool
@@ -80,21 +80,21 @@ func (g *closedGate) letIn() {
 	g.gained()
 }
 
-// told is a reconciler that implements Disengage.
-type told struct {
+// disengager is a reconciler that implements Disengage.
+type disengager struct {
 	reconcile.Func
 	disengaged []string
 }
 
-func (t *told) Disengage(cluster string) { t.disengaged = append(t.disengaged, cluster) }
+func (t *disengager) Disengage(cluster string) { t.disengaged = append(t.disengaged, cluster) }
 
-// RUN-03: what is parked goes with its cluster.
+// RUN-03: parked requests are dropped with their cluster.
 func TestDisengageParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clusters, gate := engage(), &closedGate{}
 		var mu sync.Mutex
 		var seen []string
-		reconciler := &told{Func: func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
+		reconciler := &disengager{Func: func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			seen = append(seen, req.String())
@@ -114,7 +114,7 @@ func TestDisengageParked(t *testing.T) {
 	})
 }
 
-// RUN-03: whatever a reconcile returns after its cluster was disengaged, nothing follows.
+// RUN-03: the result of a reconcile that ends after its cluster was disengaged is ignored.
 func TestDisengageWhileReconciling(t *testing.T) {
 	for name, result := range map[string]struct {
 		outcome, logged string
@@ -181,7 +181,7 @@ func (o *outcomes) Ended(outcome string, _ time.Duration) {
 	o.all = append(o.all, outcome)
 }
 
-// ofCluster is a source that never is synced.
+// ofCluster is a source that is never synced.
 type ofCluster struct {
 	controller.SourceFunc
 	name string
@@ -220,7 +220,7 @@ func TestDisengageSources(t *testing.T) {
 			t.Errorf("%q have ended", ended)
 		}
 		r.Disengage("east")
-		r.Disengage("") // the manager's own stays
+		r.Disengage("") // the manager's own cluster remains
 		stop()
 		stop()
 		synctest.Wait()

@@ -44,7 +44,7 @@ func TestPersistentConflicts(t *testing.T) {
 					if n := runs.Add(1); n%(conflicts+1) != 0 {
 						return reconcile.Result{}, apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "a", nil)
 					}
-					return reconcile.Result{}, nil // a success ends the row
+					return reconcile.Result{}, nil // a success resets the count
 				}),
 			})
 			must(t, err)
@@ -59,7 +59,7 @@ func TestPersistentConflicts(t *testing.T) {
 			if n := strings.Count(log.String(), "keeps hitting conflicts"); int64(n) != want.warnings {
 				t.Errorf("%d conflicts: %d warnings: %s", conflicts, n, log.String())
 			}
-			source <- reconcile.Request{} // another row, with the same length
+			source <- reconcile.Request{} // as many conflicts again
 			time.Sleep(48 * time.Hour)
 			if metrics.persistent.Load() != 2*want.counted {
 				t.Errorf("%d conflicts again: %d counted", conflicts, metrics.persistent.Load())

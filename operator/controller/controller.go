@@ -134,7 +134,7 @@ func (c *Controller) Queue() *Queue { return c.queue }
 func (c *Controller) EveryReplica() bool { return c.cfg.EveryReplica }
 
 // Warm starts the sources until ctx ends, unless they run already, so that the queue is filled and
-// the informers are synced when the controller may work. It returns at once.
+// the informers are synced when the controller may work. It returns immediately.
 func (c *Controller) Warm(ctx context.Context) error {
 	if err := c.sources.start(c.lastStarts.in(trace.NewContext(ctx, c.cfg.Tracer))); err != nil {
 		return fmt.Errorf("controller %s: %w", c.cfg.Name, err)

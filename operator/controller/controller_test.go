@@ -28,7 +28,7 @@ func named(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: client.Key{Namespace: "default", Name: name}}
 }
 
-// runs is a controller under way, with what it logged and recorded.
+// runs is a running controller, with its log and records.
 type runs struct {
 	*controller.Controller
 	mu      sync.Mutex
@@ -122,7 +122,7 @@ func TestOutcomes(t *testing.T) {
 					t.Errorf("it logged %q, want %q", log, tt.logged)
 				}
 				if n := r.Queue().NumRequeues(named("a")); n != 0 {
-					t.Errorf("%d requeues are not forgotten", n)
+					t.Errorf("%d requeues were not reset", n)
 				}
 			})
 		})
@@ -225,7 +225,7 @@ func TestGracePeriod(t *testing.T) {
 		r.add("quick")
 		r.add("slow")
 		synctest.Wait()
-		r.add("third") // never begun
+		r.add("third") // never started
 		r.cancel()
 		if err := <-r.ended; !errors.Is(err, leader.ErrStillWorking) {
 			t.Errorf("after a canceled reconcile, Run returned %v", err)

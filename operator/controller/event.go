@@ -33,8 +33,8 @@ func EnqueueObject(e Event, enqueue func(reconcile.Request)) {
 	enqueue(reconcile.Request{NamespacedName: client.KeyOf(e.Object)})
 }
 
-// EnqueueMapped returns an EventHandler that enqueues the requests that which returns for the
-// object of the event. For an update, it calls which for the old and the new object.
+// EnqueueMapped returns an EventHandler that calls which with the object of the event, and enqueues
+// the returned requests. For an update, it calls which for the old and the new object.
 func EnqueueMapped(which func(client.Object) []reconcile.Request) EventHandler {
 	return func(e Event, enqueue func(reconcile.Request)) {
 		if e.Old != nil {

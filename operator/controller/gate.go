@@ -44,7 +44,7 @@ func (p *parked) drop(req reconcile.Request) {
 	delete(p.keys, req)
 }
 
-// dropAll drops the requests that which selects, and returns their number.
+// dropAll drops the requests for which the function which returns true, and returns their number.
 func (p *parked) dropAll(which func(reconcile.Request) bool) (dropped int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,7 +23,8 @@ import (
 
 var one = client.Key{Namespace: "default", Name: "one"}
 
-// watched is a client of a server with one ConfigMap, and informers that run until the test ends.
+// watched returns a client of a server with one ConfigMap, and informers that run until the test
+// ends.
 func watched(t *testing.T, faults clienttest.Faults, form informer.Form) (client.Client, informer.Informers) {
 	t.Helper()
 	server := clienttest.New()
@@ -39,8 +40,8 @@ func watched(t *testing.T, faults clienttest.Faults, form informer.Form) (client
 	return direct, informers
 }
 
-// RUN-03: what a reconcile wrote causes no other if one has begun since then, which has read it;
-// without that it does, and so does what others wrote.
+// RUN-03: the event of a reconcile's own write causes no further reconcile if one has started, and
+// read the write, since then. Otherwise it does, and so do writes of others.
 func TestEchoes(t *testing.T) {
 	const lag = 10 * time.Millisecond
 	for name, tt := range map[string]struct {
@@ -178,7 +179,7 @@ func TestEchoesOfInformerReads(t *testing.T) {
 		},
 	}
 	for _, form := range []informer.Form{informer.Full, informer.Compact, informer.Metadata} {
-		// the informer can't show what is written in another form
+		// the informer cannot show a write with another object type
 		for _, dynamic := range []bool{false, true} {
 			for name, read := range reads {
 				t.Run(fmt.Sprint(form, " dynamic ", dynamic, " ", name), func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-03: edges trigger, the level counts. However many changes come while an object is reconciled,
-// one reconcile follows, which sees the last of them; also when that is that the object is gone.
+// RUN-03: reconciles are level-triggered. After any number of changes during a reconcile, one
+// reconcile follows, which sees the last change, also if that is a deletion.
 func TestLevelDriven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

@@ -19,8 +19,8 @@ type Queue = workqueue.Queue[reconcile.Request, trace.Causes]
 
 // Source adds requests to a queue.
 type Source interface {
-	// Start starts to feed q until ctx ends, and returns at once. The channel is closed when all
-	// objects that existed at the start are in q.
+	// Start starts to feed q until ctx ends, and returns immediately. The channel is closed when
+	// all objects that existed at the start are in q.
 	Start(ctx context.Context, q *Queue) (synced <-chan struct{}, err error)
 }
 

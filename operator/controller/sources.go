@@ -42,7 +42,7 @@ func (s *sources) disengage(cluster string) {
 	s.end(func(m *member) bool { return m.cluster == cluster })
 }
 
-// end stops and removes the sources that which selects.
+// end stops and removes the sources for which the function which returns true.
 func (s *sources) end(which func(*member) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 
 type counts struct{ reconciling, writes, done int }
 
-// writing reconciles for a second and then writes for ten, and counts. Objects that are named
-// "nothing" have nothing to write.
+// writing reconciles for one second and then writes for ten seconds, and counts. Objects named
+// "nothing" need no write.
 type writing struct {
 	t *testing.T
 
@@ -87,7 +87,7 @@ func (w *writing) now() counts {
 
 func newWriting(t *testing.T) *writing { return &writing{t: t, busy: map[string]bool{}} }
 
-// workers is a controller.Metrics that counts the workers which reconcile.
+// workers is a controller.Metrics that counts busy workers.
 type workers struct {
 	outcomes
 	active, most int
@@ -104,8 +104,9 @@ func (w *workers) add(n int) {
 	w.most = max(w.most, w.active)
 }
 
-// RUN-03, RUN-04: while a last write is in flight, its worker continues with another object; as
-// many objects as workers are reconciled, and twice as many more wait for their writes.
+// RUN-03, RUN-04: while the last write of a reconcile is in progress, its worker continues with
+// another object. As many objects as workers are reconciled, and up to twice as many wait for their
+// writes.
 func TestYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, measured := newWriting(t), &workers{}
@@ -113,8 +114,8 @@ func TestYield(t *testing.T) {
 		for n := range 12 {
 			r.add(fmt.Sprint("object-", n))
 		}
-		// 2 places, 4 spare workers: six wait for their writes after three seconds, and the last
-		// two of them keep their places.
+		// With 2 workers and 4 spare ones, six reconciles wait for their writes after three
+		// seconds, and the last two of them occupy their workers.
 		time.Sleep(10 * time.Second)
 		if now := w.now(); now.reconciling != 0 || now.writes != 6 {
 			t.Errorf("%d are reconciled and %d written, want 0 and 6", now.reconciling, now.writes)
@@ -134,8 +135,8 @@ func TestYield(t *testing.T) {
 	})
 }
 
-// RUN-03: by one worker, one object is done with before the next is begun, so that a reconcile sees
-// all statuses of those before it.
+// RUN-03: a single worker finishes one object before it starts the next, so that each reconcile
+// sees the statuses of the previous ones.
 func TestOneWorkerDoesNotYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, begin := newWriting(t), time.Now()

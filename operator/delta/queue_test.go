@@ -39,7 +39,7 @@ func newQueue() (*queue, *known) {
 	return delta.NewQueue(delta.Config[string, thing]{Key: key, Known: k}), k
 }
 
-// apply does to the store what the deltas say.
+// apply applies the deltas to the store.
 func apply(k *known, d deltas) {
 	for _, one := range d {
 		if one.Type == delta.Deleted {
@@ -50,7 +50,7 @@ func apply(k *known, d deltas) {
 	}
 }
 
-// drain takes everything that waits and writes it down.
+// drain pops all waiting keys and returns their deltas as text.
 func drain(t *testing.T, q *queue, k *known) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -93,13 +93,13 @@ func TestQueue(t *testing.T) {
 		"the deletion that was seen wins": {[]thing{a(1)}, func(q *queue) { q.Delete(a(2)); q.Replace(nil, "") }, "a Deleted2"},
 		"also when it comes later":        {[]thing{a(1)}, func(q *queue) { q.Replace(nil, ""); q.Delete(a(2)) }, "a Deleted2 initial"},
 		"deletion of the unknown":         {nil, func(q *queue) { q.Delete(a(1)) }, ""},
-		"replace tells what is missing": {[]thing{a(1), b(1)}, func(q *queue) { q.Replace([]thing{a(2)}, "") },
+		"replace reports missing objects": {[]thing{a(1), b(1)}, func(q *queue) { q.Replace([]thing{a(2)}, "") },
 			"a Replaced2 initial, b Deleted1? initial"},
-		"also of what only waits": {nil, func(q *queue) { q.Add(b(7)); q.Replace([]thing{a(2)}, "") }, "b Added7 Deleted7?, a Replaced2"},
-		"and of what is both":     {[]thing{b(1)}, func(q *queue) { q.Update(b(7)); q.Replace(nil, "") }, "b Updated7 Deleted7?"},
-		"resync":                  {[]thing{a(1), b(1)}, func(q *queue) { q.Update(a(2)); q.Resync() }, "a Updated2, b Sync1"},
-		"nothing to do":           {nil, func(q *queue) { q.Replace(nil, "") }, ""},
-		"initial":                 {nil, func(q *queue) { q.Replace([]thing{a(1), b(1)}, ""); q.Add(c(1)) }, "a Replaced1 initial, b Replaced1 initial, c Added1"},
+		"also of what only waits":      {nil, func(q *queue) { q.Add(b(7)); q.Replace([]thing{a(2)}, "") }, "b Added7 Deleted7?, a Replaced2"},
+		"and of objects that are both": {[]thing{b(1)}, func(q *queue) { q.Update(b(7)); q.Replace(nil, "") }, "b Updated7 Deleted7?"},
+		"resync":                       {[]thing{a(1), b(1)}, func(q *queue) { q.Update(a(2)); q.Resync() }, "a Updated2, b Sync1"},
+		"nothing to do":                {nil, func(q *queue) { q.Replace(nil, "") }, ""},
+		"initial":                      {nil, func(q *queue) { q.Replace([]thing{a(1), b(1)}, ""); q.Add(c(1)) }, "a Replaced1 initial, b Replaced1 initial, c Added1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q, k := newQueue()
@@ -120,7 +120,7 @@ func TestQueue(t *testing.T) {
 func TestSynced(t *testing.T) { // MACH-03
 	q, k := newQueue()
 	if q.HasSynced() {
-		t.Error("synced before anything came")
+		t.Error("synced before the first change")
 	}
 	q.Replace([]thing{{"a", 1}}, "")
 	if q.HasSynced() {
@@ -157,7 +157,8 @@ func TestPopWaits(t *testing.T) {
 	})
 }
 
-// MACH-03: what is being processed is known, though no store has it yet.
+// MACH-03: an object that is being processed counts as known, although the store does not have it
+// yet.
 func TestReplaceWhileProcessing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		first func(*queue)
@@ -181,9 +182,9 @@ func TestReplaceWhileProcessing(t *testing.T) {
 	}
 }
 
-// MACH-03: whatever is put in, by many, while others take out: in the end the consumer has what the
-// producer had, and no delta came twice or out of order.
-func TestNothingLostNothingDoubled(t *testing.T) {
+// MACH-03: with concurrent producers and consumers, the consumer ends with the producer's state,
+// and no delta is delivered twice or out of order.
+func TestDeliversExactlyOnce(t *testing.T) {
 	q, k := newQueue()
 	seed := randomtest.Seed(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -216,7 +217,7 @@ func TestNothingLostNothingDoubled(t *testing.T) {
 				obj := thing{fmt.Sprint(random.IntN(10)), state}
 				_, exists := truth[obj.name]
 				switch what := random.IntN(20); {
-				case what == 0: // some changes were missed; a list tells
+				case what == 0: // some changes were missed; a list reveals them
 					for _, name := range slices.Collect(maps.Keys(truth)) {
 						if random.IntN(3) == 0 {
 							delete(truth, name)
@@ -299,7 +300,7 @@ func TestFIFO(t *testing.T) { // MACH-04
 	})
 }
 
-// They are sinks of a reflector.
+// The queues implement the reflector's sink.
 var (
 	_ reflector.Sink[*metav1.PartialObjectMetadata] = (*delta.Queue[string, *metav1.PartialObjectMetadata])(nil)
 	_ reflector.Sink[*metav1.PartialObjectMetadata] = (*delta.FIFO[string, *metav1.PartialObjectMetadata])(nil)

@@ -38,7 +38,7 @@ func open(t *testing.T, server *clienttest.Server, cfg discovery.Config) *discov
 	return d
 }
 
-// names asks all there is.
+// names requests all documents.
 func names(t *testing.T, d *discovery.Client) string {
 	t.Helper()
 	groups, err := d.Groups(t.Context())
@@ -58,7 +58,7 @@ func names(t *testing.T, d *discovery.Client) string {
 	return strings.Join(all, " ")
 }
 
-// MACH-01: plain, kept in memory, kept in files.
+// MACH-01: without a cache, with one in memory, and with one in files.
 func TestKept(t *testing.T) {
 	dir := t.TempDir()
 	for name, tt := range map[string]struct {
@@ -77,7 +77,7 @@ func TestKept(t *testing.T) {
 				count := func(what string, want int64) {
 					t.Helper()
 					if got := asked.Swap(0); got != want {
-						t.Errorf("%s: asked %d times, want %d", what, got, want)
+						t.Errorf("%s: %d requests, want %d", what, got, want)
 					}
 				}
 				d := open(t, server, tt.cfg)
@@ -107,7 +107,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// MACH-01: files that are broken, old or another's do not count.
+// MACH-01: cache files that are damaged, too old, or of another user are ignored.
 func TestFiles(t *testing.T) {
 	server, asked := newServer()
 	dir := t.TempDir()
@@ -133,12 +133,12 @@ func TestFiles(t *testing.T) {
 		asked.Store(0)
 		names(t, open(t, server, cfg))
 		if got := asked.Load(); got != want {
-			t.Errorf("%s: asked %d times, want %d", what, got, want)
+			t.Errorf("%s: %d requests, want %d", what, got, want)
 		}
 	}
 	check("as they are", func(string) error { return nil }, 0)
 	check("broken", func(path string) error { return os.WriteFile(path, []byte("{"), 0o600) }, 4)
-	check("mended", func(string) error { return nil }, 0)
+	check("restored", func(string) error { return nil }, 0)
 	old := time.Now().Add(-2 * time.Hour)
 	check("old", func(path string) error { return os.Chtimes(path, old, old) }, 4)
 
@@ -151,12 +151,12 @@ func TestFiles(t *testing.T) {
 	}
 	names(t, d)
 	if asked.Load() != 4 {
-		t.Error("another's files were read")
+		t.Error("files of another user were read")
 	}
 }
 
-// MACH-01, MACH-07: a mapper over files finds what has come since they were written, and asks no
-// more than it must.
+// MACH-01, MACH-07: a mapper over cache files finds kinds that were added after the files were
+// written, and sends no unnecessary requests.
 func TestMapper(t *testing.T) {
 	server, asked := newServer()
 	cfg := discovery.Config{Dir: t.TempDir()}
@@ -164,12 +164,12 @@ func TestMapper(t *testing.T) {
 	asked.Store(0)
 	m := open(t, server, cfg).Mapper()
 	if mapping, err := m.RESTMapping(widget.GroupKind(), "v1"); err != nil || mapping.Resource.Resource != "widgets" || asked.Load() != 0 {
-		t.Errorf("%v %v, asked %d times", mapping, err, asked.Load())
+		t.Errorf("%v %v, %d requests", mapping, err, asked.Load())
 	}
 	gadget := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Gadget"}
 	server.AddKind(clienttest.Kind{GroupVersionKind: gadget, Resource: "gadgets", Namespaced: true})
 	if mapping, err := m.RESTMapping(gadget.GroupKind(), "v1"); err != nil || mapping.Resource.Resource != "gadgets" || asked.Load() != 1 {
-		t.Errorf("%v %v, asked %d times", mapping, err, asked.Load())
+		t.Errorf("%v %v, %d requests", mapping, err, asked.Load())
 	}
 	if _, err := m.RESTMapping(schema.GroupKind{Group: "example.com", Kind: "Nothing"}, "v1"); !meta.IsNoMatchError(err) {
 		t.Errorf("nothing: %v", err)

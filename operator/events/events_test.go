@@ -50,7 +50,7 @@ func start(t *testing.T, cfg events.Config) *fixture {
 	return f
 }
 
-// lines are the events on the server, without what differs from run to run.
+// lines returns the events on the server, without the parts that differ from run to run.
 func (f *fixture) lines() []string {
 	var lines []string
 	for _, e := range f.Objects("events") {
@@ -66,7 +66,7 @@ func pod(name string) *corev1.Pod {
 }
 
 // MACH-08
-func TestWhatIsWritten(t *testing.T) {
+func TestWrittenEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, events.Config{})
 		f.Eventf(pod("a"), corev1.EventTypeNormal, "Started", "after %v", time.Second)
@@ -141,7 +141,7 @@ func TestRepetition(t *testing.T) {
 }
 
 // MACH-08
-func TestExpiredEventIsCreatedAnew(t *testing.T) {
+func TestExpiredEventIsCreatedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, events.Config{})
 		f.Event(pod("a"), "Normal", "R", "m")

@@ -44,7 +44,7 @@ func ToLog(log *slog.Logger) Sink {
 	})
 }
 
-// channel is the way of events to one sink.
+// channel has the buffer of one sink.
 type channel struct {
 	sink    Sink
 	events  chan *corev1.Event

@@ -12,7 +12,7 @@ import (
 	"kelson.dev/operator/client/clienttest"
 )
 
-// An apply that would change nothing is not sent; it answers all the same.
+// An apply that would change nothing is not sent, but returns the object.
 func TestApplyTwice(t *testing.T) { // RUN-04
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -64,7 +64,7 @@ func TestApplyTwice(t *testing.T) { // RUN-04
 		w.must(w.direct.Update(t.Context(), labelled(changed, "3")))
 		synctest.Wait()
 		apply("2", client.FieldOwner("other"))
-		check("somebody changed it", 1)
+		check("another client changed it", 1)
 		w.must(w.client.Delete(t.Context(), first))
 		apply("2", client.FieldOwner("other"))
 		check("it was deleted", 1)

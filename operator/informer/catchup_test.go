@@ -19,7 +19,7 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// seen is what an informer has, as name=label.
+// seen returns the objects of an informer as name=label.
 func seen(inf informer.Informer) map[string]string {
 	all := map[string]string{}
 	for _, obj := range inf.List("") {
@@ -28,8 +28,7 @@ func seen(inf informer.Informer) map[string]string {
 	return all
 }
 
-// RUN-09: what others wrote before can be read afterwards, whatever it was, and whatever the
-// informer keeps.
+// RUN-09: after CatchUp, all earlier writes of others can be read, in any form of the informer.
 func TestCatchUp(t *testing.T) {
 	const lag = 500 * time.Millisecond
 	change := map[string]func(w *world){
@@ -96,14 +95,14 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
-// RUN-09: a watch that is dead, without anybody knowing, is opened again.
+// RUN-09: a watch that stalled unnoticed is opened again.
 func TestCatchUpWithDeadWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
 		w.server.SetFaults(clienttest.Faults{})
 		w.lag(100 * time.Hour)
 		w.create(pod("a"))
-		w.server.SetFaults(clienttest.Faults{}) // of new watches
+		w.server.SetFaults(clienttest.Faults{}) // applies to new watches
 		begin := time.Now()
 		w.must(w.set.CatchUp(w.ctx))
 		if took := time.Since(begin); w.get("a") == nil || took > 2*time.Second {
@@ -112,7 +111,7 @@ func TestCatchUpWithDeadWatch(t *testing.T) {
 	})
 }
 
-// RUN-09: the objects are compared page by page, and no longer than it is needed.
+// RUN-09: the objects are compared page by page, and only as far as necessary.
 func TestCatchUpCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -127,7 +126,7 @@ func TestCatchUpCost(t *testing.T) {
 			if r.Method == http.MethodGet && r.URL.Query().Get("watch") == "" {
 				requests++
 				if !strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList") || r.URL.Query().Get("resourceVersion") != "" {
-					t.Errorf("asked %s, %v", r.URL, r.Header)
+					t.Errorf("requested %s, %v", r.URL, r.Header)
 				}
 			}
 			return false
@@ -136,7 +135,7 @@ func TestCatchUpCost(t *testing.T) {
 		if requests != 1 {
 			t.Errorf("%d requests where the copy is up to date", requests)
 		}
-		w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}) // the server counts on
+		w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}) // a new revision
 		requests = 0
 		w.must(w.set.CatchUp(w.ctx))
 		if requests != 2 {

@@ -16,8 +16,8 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// MACH-05: an object that is kept encoded is as it was on the server, for reads, handlers, indexes
-// and selectors, and each reader has its own.
+// MACH-05: an object that is kept encoded is the same as on the server, for reads, handlers,
+// indexes and selectors; each reader gets its own copy.
 func TestCompact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *informer.Config) { c.Form = informer.Compact })
@@ -37,14 +37,14 @@ func TestCompact(t *testing.T) {
 		w.must(w.set.WaitForSync(t.Context()))
 		synctest.Wait()
 		if got := h.take(); strings.Count(got, "initial") != 20 {
-			t.Errorf("told %s", got)
+			t.Errorf("calls %s", got)
 		}
 		for _, p := range want {
 			got, err := client.Get[corev1.Pod](t.Context(), w.client, client.KeyOf(p))
 			if err != nil || got.Spec.Containers[0].Args[0] != p.Spec.Containers[0].Args[0] || got.UID != p.UID || got.Labels["v"] != p.Labels["v"] || got.Kind != "Pod" {
 				t.Fatalf("%v: %+v", err, got)
 			}
-			got.Labels["v"] = "changed" // it is the reader's own
+			got.Labels["v"] = "changed" // the reader's own copy
 		}
 		for _, tt := range []struct {
 			opt  client.ListOption
@@ -69,7 +69,7 @@ func TestCompact(t *testing.T) {
 	})
 }
 
-// MACH-05: a transform works on whole objects, whatever the form.
+// MACH-05: a transform gets complete objects in every form.
 func TestCompactTransform(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *informer.Config) {
@@ -89,7 +89,7 @@ func TestCompactTransform(t *testing.T) {
 	})
 }
 
-// odd is a Go type that does not fit what the server has.
+// odd is a Go type that does not fit the server's objects.
 type odd struct {
 	corev1.Pod
 	Spec int `json:"spec"`
@@ -97,7 +97,7 @@ type odd struct {
 
 func (o *odd) DeepCopyObject() runtime.Object { c := *o; return &c }
 
-// MACH-05: what does not fit its Go type is said so, and hides nothing else.
+// MACH-05: an object that does not fit its Go type is reported, and does not affect other objects.
 func TestCompactGarbled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Odd"}

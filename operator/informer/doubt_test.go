@@ -50,7 +50,7 @@ func (l *losing) set(lose func(*http.Request) (*http.Response, error)) {
 	l.lose, l.gets = lose, 0
 }
 
-// reads returns how many reads were sent since set.
+// reads returns the number of reads since the last call of set.
 func (l *losing) reads() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +128,7 @@ func lostResponses(t *testing.T, lose func(*http.Request) (*http.Response, error
 	if got := w.get("kept").Labels["v"]; got != "1" {
 		t.Errorf("label %q", got)
 	}
-	// an apply that was done before does not count after it
+	// an apply that was executed before does not count afterwards
 	p := labelled(pod("applied"), "1")
 	w.must(w.client.Apply(w.ctx, p))
 	time.Sleep(2 * time.Minute)
@@ -141,7 +141,7 @@ func lostResponses(t *testing.T, lose func(*http.Request) (*http.Response, error
 	if live.Labels["v"] != "1" {
 		t.Errorf("after the apply the label is %q", live.Labels["v"])
 	}
-	// without a name, everything of the kind is in doubt, for as long as it takes the watch
+	// without a name, all objects of the kind are in doubt until the watch has caught up
 	lost(func() error { return w.client.DeleteAllOf(w.ctx, &corev1.Pod{}, client.InNamespace("default")) })
 	want("")
 	if w.get("a") != nil {

@@ -25,7 +25,7 @@ func Example() {
 	}
 	go informers.Run(ctx)
 
-	// Reads come from the informers, and have what was written a moment ago.
+	// Reads use the informers, and include the client's previous writes.
 	c := informers.Client()
 	for _, name := range []string{"a", "b"} {
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}

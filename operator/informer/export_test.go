@@ -1,6 +1,6 @@
 package informer
 
-// Pending is the number of entries in all overlays.
+// Pending returns the number of entries in all overlays.
 func Pending(set Informers) int {
 	n := 0
 	for _, i := range set.(*informers).all() {

@@ -31,7 +31,7 @@ const buoyCRD = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceD
 
 const buoyParts = `"always":{"type":"integer"},"count":{"type":"integer"},"on":{"type":"boolean"},"maybe":{"type":"boolean"},"few":{"type":"integer"},"name":{"type":"string"},"since":{"type":"string"}`
 
-// BuoyPart is embedded, and below.
+// BuoyPart is embedded in buoy, and also the type of a field.
 type BuoyPart struct {
 	Always int          `json:"always"`
 	Count  int64        `json:"count,omitempty"`
@@ -42,7 +42,7 @@ type BuoyPart struct {
 	Since  *metav1.Time `json:"since,omitempty"`
 }
 
-// buoy has fields of all sorts that can be selected.
+// buoy has all types of selectable fields.
 type buoy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -68,7 +68,7 @@ func byJSON[T any](from, to T) T {
 	return to
 }
 
-// ways are the ways to list objects of a kind. Each gives the names, and the objects in JSON.
+// ways are the ways to list objects of a kind. Each returns the names, and the objects in JSON.
 type ways map[string]func(ctx context.Context, opts ...client.ListOption) (names, objs []string, err error)
 
 func waysOf[T any, P client.Pointer[T]](t *testing.T, c client.Client, gvk schema.GroupVersionKind) ways {
@@ -112,7 +112,7 @@ func namesIn[P client.Object](found []P, err error) (names, objs []string, _ err
 	return names, objs, err
 }
 
-// agree lists in all ways, and compares with what the server selects.
+// agree lists in all ways, and compares the results with the server's selection.
 func (w ways) agree(t *testing.T, s fields.Selector, opts ...client.ListOption) (found int) {
 	t.Helper()
 	opts = append(opts, client.ListOptions{Fields: s})
@@ -230,7 +230,7 @@ func TestFieldSelectorsOfCustomResources(t *testing.T) {
 	w.agree(t, fields.Nothing())
 	w.agree(t, fields.Everything())
 
-	// The server cannot select these; the caches agree all the same.
+	// The server cannot select these fields; the caches must agree nevertheless.
 	delete(w, "live unstructured")
 	delete(w, "live typed")
 	for _, label := range []string{"spec.inner.always", "spec.pointer.few", "spec.inner.on", "spec.pointer.maybe", "spec.since", "spec.inner.since", "metadata.generation", "spec.pointer.name"} {

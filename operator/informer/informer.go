@@ -57,7 +57,7 @@ type Handler interface {
 	OnDelete(obj client.Object, stale bool)
 }
 
-// KnownHandler is a Handler that also learns since when reads return a change.
+// KnownHandler is a Handler that also gets the time since which reads return a change.
 type KnownHandler interface {
 	Handler
 	// OnKnown is called instead of OnUpdate, and instead of OnAdd for objects that are not initial

@@ -26,7 +26,7 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// world is a server, a client of it, and informers that run until the test ends.
+// world has a server, its client, and informers that run until the test ends.
 type world struct {
 	t      *testing.T
 	ctx    context.Context
@@ -65,7 +65,7 @@ func (w *world) run() {
 		if err := <-done; err != nil {
 			w.t.Errorf("run: %v", err)
 		}
-		synctest.Wait() // for the server's side
+		synctest.Wait() // wait for the server
 		if n := w.server.Watches(); n != 0 {
 			w.t.Errorf("%d watches are left", n)
 		}
@@ -162,7 +162,7 @@ func (w *world) told(r *recorder, want string) {
 	w.t.Helper()
 	synctest.Wait()
 	if got := r.take(); got != want {
-		w.t.Errorf("told %q, want %q", got, want)
+		w.t.Errorf("calls %q, want %q", got, want)
 	}
 }
 
@@ -218,7 +218,7 @@ func TestHandlers(t *testing.T) {
 		w.told(second, "-a")
 
 		late.Remove()
-		late.Remove() // again is nothing
+		late.Remove() // a second call has no effect
 		w.must(w.direct.Delete(w.ctx, b))
 		w.told(first, "-b")
 		w.told(second, "")
@@ -228,7 +228,7 @@ func TestHandlers(t *testing.T) {
 	})
 }
 
-// MACH-05: a slow handler does not block other handlers, and misses nothing.
+// MACH-05: a slow handler does not block other handlers, and gets all events.
 func TestSlowHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -248,7 +248,7 @@ func TestSlowHandler(t *testing.T) {
 			t.Errorf("the slow handler got %q; %d in the store", got, len(inf.List("")))
 		}
 		if !isDone(slowReg.Synced()) {
-			t.Error("there was nothing to wait for")
+			t.Error("the registration of the slow handler must be synced")
 		}
 		time.Sleep(101 * time.Minute)
 		w.told(slow, strings.Join(want, ", "))
@@ -319,18 +319,18 @@ func TestEndsWithItsLastHandler(t *testing.T) {
 		again := &recorder{}
 		w.handle(inf, again) // an ended informer starts again
 		w.told(again, "+a initial")
-		// readers keep it running
+		// readers keep the informer running
 		if _, ok := inf.Get(client.Key{Namespace: "default", Name: "a"}); !ok {
 			t.Error("nothing to read")
 		}
 		if w.pods() == inf {
-			t.Error("the informer that ended was given out again")
+			t.Error("For returned the ended informer")
 		}
 	})
 }
 
-// MACH-05: an informer follows a kind that is not there yet, goes and comes back.
-func TestKindThatComesAndGoes(t *testing.T) {
+// MACH-05: an informer follows a kind that is created later, deleted and created again.
+func TestKindAddedAndRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		gadget := &unstructured.Unstructured{}
@@ -350,7 +350,7 @@ func TestKindThatComesAndGoes(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if s := w.set.Statuses()[0]; s.Synced || s.Err == nil {
-			t.Errorf("before there is the kind: %s", s)
+			t.Errorf("before the kind exists: %s", s)
 		}
 		w.server.AddKind(kind)
 		create("a")
@@ -359,7 +359,7 @@ func TestKindThatComesAndGoes(t *testing.T) {
 		w.server.RemoveKind("gadgets")
 		time.Sleep(time.Hour)
 		if s := w.set.Statuses()[0]; s.Err == nil {
-			t.Errorf("after the kind is gone: %s", s)
+			t.Errorf("after the kind was deleted: %s", s)
 		}
 		w.server.AddKind(kind)
 		create("b")
@@ -368,7 +368,7 @@ func TestKindThatComesAndGoes(t *testing.T) {
 		create("c")
 		w.told(h, "+c")
 		if s := w.set.Statuses()[0]; s.Err != nil {
-			t.Errorf("after it is back: %s", s)
+			t.Errorf("after the kind was created again: %s", s)
 		}
 	})
 }
@@ -384,7 +384,7 @@ func TestMissedDeletes(t *testing.T) {
 		w.run()
 		synctest.Wait()
 		r.take()
-		time.Sleep(time.Minute) // a watch that ends at once is tried again later only
+		time.Sleep(time.Minute) // a watch that ends immediately is retried only later
 		w.server.SetFaults(clienttest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Query().Get("watch") == "" {
 				return false
@@ -396,7 +396,7 @@ func TestMissedDeletes(t *testing.T) {
 		synctest.Wait()
 		w.must(w.direct.Delete(w.ctx, a))
 		w.must(w.direct.Delete(w.ctx, b))
-		w.create(pod("b")) // another of that name
+		w.create(pod("b")) // another object with that name
 		w.must(w.direct.Update(w.ctx, labelled(c, "9")))
 		w.server.Compact()
 		w.server.SetFaults(clienttest.Faults{})
@@ -404,7 +404,7 @@ func TestMissedDeletes(t *testing.T) {
 		lines := strings.Split(r.take(), ", ")
 		slices.Sort(lines)
 		if got := strings.Join(lines, ", "); got != "+b, -a stale, -b stale, ~c 9" {
-			t.Errorf("told %s", got)
+			t.Errorf("calls %s", got)
 		}
 		if log := w.log.String(); strings.Count(log, "level=WARN") != 1 || !strings.Contains(log, "can read Pod again") {
 			t.Errorf("log:\n%s", log)
@@ -491,10 +491,10 @@ func TestScopes(t *testing.T) {
 			t.Errorf("pods: %v, %v", pods, err)
 		}
 		if p, err := client.Get[corev1.Pod](ctx, w.client, client.Key{Namespace: "three", Name: "p"}); err != nil || p.UID == "" {
-			t.Errorf("outside of the scope the server is asked: %v, %v", p, err)
+			t.Errorf("reads outside of the scope go to the server: %v, %v", p, err)
 		}
 		if pods, err := client.List[corev1.Pod](ctx, w.client, client.InNamespace("three")); err != nil || len(pods) != 1 {
-			t.Errorf("outside of the scope the server is asked: %v, %v", pods, err)
+			t.Errorf("reads outside of the scope go to the server: %v, %v", pods, err)
 		}
 		if nodes, err := client.List[corev1.Node](ctx, w.client); err != nil || len(nodes) != 3 {
 			t.Errorf("nodes have no namespace: %v, %v", nodes, err)
@@ -559,13 +559,13 @@ func TestListers(t *testing.T) {
 			t.Errorf("none: %v", none)
 		}
 		if _, err := pods.ByIndex("nothing", ""); err == nil {
-			t.Error("an index that is not there answered")
+			t.Error("no error for an unknown index")
 		}
 	})
 }
 
-// RUN-01: a missing permission or kind is logged at once and named, and is what a wait ends with.
-func TestWhatCannotBeRead(t *testing.T) {
+// RUN-01: a missing permission or kind is logged immediately, by name, and is the error of a wait.
+func TestUnreadableKinds(t *testing.T) {
 	forbidden := func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, "/pods") {
 			return false
@@ -601,7 +601,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 					t.Errorf("wait: %v", err)
 				}
 				if log := w.log.String(); strings.Count(log, "level=ERROR") != 1 {
-					t.Errorf("the same was logged again:\n%s", log)
+					t.Errorf("logged twice:\n%s", log)
 				}
 				begin := time.Now()
 				if err := w.client.Get(t.Context(), client.Key{Namespace: "default", Name: "a"}, tt.obj); err == nil || !strings.Contains(err.Error(), unquoted) || time.Since(begin) > 0 {

@@ -11,7 +11,7 @@ import (
 	"kelson.dev/operator/client/clienttest"
 )
 
-// knowing writes down since when changes can be read, too.
+// knowing also records the time since which each change could be read.
 type knowing struct {
 	*recorder
 	begin time.Time
@@ -25,9 +25,9 @@ func (k *knowing) OnKnown(old, obj client.Object, since time.Time) {
 	k.add("%s%s since %v", sign, obj.GetName(), since.Sub(k.begin))
 }
 
-// MACH-05, RUN-02: a late handler gets the time since when a change can be read: what this process
-// wrote, since its write returned, all else since the informer has it. What was there initially,
-// and what another copy of the kind may not have yet, comes without a time.
+// MACH-05, RUN-02: a late handler gets the time since which a change can be read: for a write of
+// this process, since the write returned; for others, since the informer has it. Initial objects,
+// and changes that another copy of the kind may lack, have no time.
 func TestKnownHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lag, late = time.Second, time.Minute

@@ -7,11 +7,10 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// form is that of the informers of a test, unless it is about a form.
+// form is the form of informers in all tests that do not choose one.
 var form informer.Form
 
-// TestMain runs all tests twice: with objects that are kept whole, and with objects that are kept
-// encoded.
+// TestMain runs all tests twice: with decoded and with encoded copies.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	form = informer.Compact

@@ -32,14 +32,14 @@ func newLagging(t *testing.T, change ...func(*informer.Config)) *world {
 }
 
 func (w *world) lag(d time.Duration) {
-	time.Sleep(2 * time.Second) // a watch that ends at once is tried again later only
+	time.Sleep(2 * time.Second) // a watch that ends immediately is retried only later
 	w.server.SetFaults(clienttest.Faults{WatchLag: d})
-	w.server.CutWatches() // the lag is that of new watches
+	w.server.CutWatches() // the lag applies to new watches
 	time.Sleep(time.Second)
 	synctest.Wait()
 }
 
-// get reads from the informer's client: the pod, or nil.
+// get returns the pod from the informer's client, or nil.
 func (w *world) get(name string) *corev1.Pod {
 	w.t.Helper()
 	p, err := client.Get[corev1.Pod](w.ctx, w.client, client.Key{Namespace: "default", Name: name})
@@ -61,7 +61,7 @@ func (w *world) names(opts ...client.ListOption) string {
 	return strings.Join(names, " ")
 }
 
-// atOnce fails the test if f takes (virtual) time: it should be answered from what is known.
+// atOnce fails the test if f takes (virtual) time: it must be answered from memory.
 func (w *world) atOnce(f func()) {
 	w.t.Helper()
 	begin := time.Now()
@@ -82,7 +82,7 @@ func TestReadsItsOwnWrites(t *testing.T) {
 			if read == nil || read.ResourceVersion != a.ResourceVersion || read == a {
 				t.Fatalf("after create: %v", read)
 			}
-			read.Labels["v"] = "changed by its owner" // what is read is a private copy
+			read.Labels["v"] = "changed by its owner" // the result of a read is a private copy
 			if w.get("a").Labels["v"] != "1" || a.Labels["v"] != "1" {
 				t.Error("the copy is shared")
 			}
@@ -108,9 +108,9 @@ func TestReadsItsOwnWrites(t *testing.T) {
 			}
 			w.must(w.client.Subresource("binding").Create(w.ctx, a, &corev1.Binding{}))
 			if w.get("a").Annotations["binding"] == "" {
-				t.Error("after a binding, whose answer says nothing")
+				t.Error("after a binding, whose response lacks the object")
 			}
-			w.must(w.client.Update(w.ctx, w.get("a"))) // no conflict with oneself
+			w.must(w.client.Update(w.ctx, w.get("a"))) // no conflict with the client's own write
 
 			w.must(w.client.Delete(w.ctx, a))
 			if p := w.get("a"); p != nil {
@@ -127,12 +127,12 @@ func TestReadsItsOwnWrites(t *testing.T) {
 			}
 		})
 		w.must(w.client.Create(w.ctx, pod("last")))
-		for range 30 { // while the informer sees all that, bit by bit
+		for range 30 { // while the informer receives these events
 			if p := w.get("a"); p != nil {
-				t.Fatalf("it came back: %v", p)
+				t.Fatalf("the deleted object reappeared: %v", p)
 			}
 			if w.get("last") == nil {
-				t.Fatal("the last is not there")
+				t.Fatal("the last object is missing")
 			}
 			time.Sleep(time.Minute)
 		}
@@ -198,7 +198,7 @@ func TestListsHaveOwnWrites(t *testing.T) {
 			t.Errorf("page by page: %s", got)
 		}
 		if _, err := client.List[corev1.Pod](w.ctx, w.client, client.MatchingFields{"spec.nodName": "n1"}); !apierrors.IsBadRequest(err) {
-			t.Errorf("field that is not there: %v", err)
+			t.Errorf("unknown field: %v", err)
 		}
 		time.Sleep(20 * time.Minute)
 		if got := w.names(); got != "fresh old elsewhere" {
@@ -209,7 +209,7 @@ func TestListsHaveOwnWrites(t *testing.T) {
 }
 
 // RUN-02
-func TestDeletesThatTakeTime(t *testing.T) {
+func TestSlowDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
 		held := pod("held")
@@ -218,26 +218,26 @@ func TestDeletesThatTakeTime(t *testing.T) {
 		w.must(w.client.Delete(w.ctx, held))
 		p := w.get("held")
 		if p == nil || p.DeletionTimestamp == nil {
-			t.Fatalf("it waits for its finalizer: %v", p)
+			t.Fatalf("an object with a finalizer is gone: %v", p)
 		}
 		p.Finalizers = nil
-		w.must(w.client.Update(w.ctx, p)) // the answer is the object; and it is gone
+		w.must(w.client.Update(w.ctx, p)) // the response is the object, which is then deleted
 		w.atOnce(func() {
 			if p := w.get("held"); p != nil {
-				t.Errorf("its last finalizer is gone: %v", p)
+				t.Errorf("an object without finalizers remains: %v", p)
 			}
 		})
 		for range 10 {
 			time.Sleep(time.Minute)
 			if p := w.get("held"); p != nil {
-				t.Errorf("it came back: %v", p)
+				t.Errorf("the deleted object reappeared: %v", p)
 			}
 		}
 		w.isDrained()
 	})
 }
 
-// RUN-02: the answer to most deletes has a uid and no version.
+// RUN-02: the responses to most deletes have a uid and no version.
 func TestDeletesWithoutVersion(t *testing.T) {
 	cm := func() *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cm"}}
@@ -266,7 +266,7 @@ func TestDeletesWithoutVersion(t *testing.T) {
 				w.create(cm())
 				time.Sleep(4 * time.Minute)
 				if err := get(); err != nil {
-					t.Errorf("another of that name: %v", err)
+					t.Errorf("another object with that name: %v", err)
 				}
 				w.isDrained()
 			})
@@ -275,23 +275,23 @@ func TestDeletesWithoutVersion(t *testing.T) {
 }
 
 // RUN-02
-func TestDeleteOfWhatIsGone(t *testing.T) {
+func TestDeleteOfMissingObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.create(pod("a"))
 		w.run()
 		if w.get("a") == nil {
-			t.Fatal("not there")
+			t.Fatal("missing")
 		}
 		w.lag(time.Minute)
 		w.must(w.direct.Delete(w.ctx, pod("a"))) // by somebody else
 		if w.get("a") == nil {
-			t.Fatal("the informer knows already")
+			t.Fatal("the informer has the write already")
 		}
 		if err := w.client.Delete(w.ctx, pod("a")); !apierrors.IsNotFound(err) {
 			t.Fatal(err)
 		}
-		if p := w.get("a"); p != nil { // the server has said so
+		if p := w.get("a"); p != nil { // the server has reported it
 			t.Errorf("got %v", p)
 		}
 	})
@@ -328,7 +328,7 @@ func TestDeleteAllOf(t *testing.T) {
 }
 
 // RUN-02
-func TestDryRunIsNoWrite(t *testing.T) {
+func TestDryRunDoesNotWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
 		w.must(w.client.Create(w.ctx, pod("a"), client.DryRunAll))
@@ -338,8 +338,8 @@ func TestDryRunIsNoWrite(t *testing.T) {
 	})
 }
 
-// RUN-02: other forms of a written object cannot be made of it: a read waits for the informer, and
-// asks the server when that takes long.
+// RUN-02: a written object cannot be converted to all other forms: a read of another form waits for
+// the informer, and asks the server after a second.
 func TestOtherForms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -393,7 +393,7 @@ func TestWritesOutOfScope(t *testing.T) {
 				t.Errorf("got %q", got)
 			}
 			if w.get("label") != nil || w.get("field") != nil || w.get("in") == nil {
-				t.Error("get does not know the scope")
+				t.Error("get ignores the scope")
 			}
 		})
 		w.must(w.client.Update(w.ctx, labelled(in, "3")))
@@ -407,8 +407,8 @@ func TestWritesOutOfScope(t *testing.T) {
 	})
 }
 
-// RUN-02: what the server is asked instead of an informer that is late is held to the same scope.
-func TestAskingTheServerKeepsTheScope(t *testing.T) {
+// RUN-02: a read from the server, instead of from a late informer, has the informer's scope.
+func TestServerReadsKeepTheScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t, func(c *informer.Config) {
 			c.Scope = informer.Scope{Namespaces: []string{"default", "b"}, Labels: labels.SelectorFromSet(labels.Set{"v": "1"})}
@@ -437,13 +437,13 @@ func TestAskingTheServerKeepsTheScope(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		must(w.client.Get(w.ctx, client.KeyOf(pod("in")), u))
-		// another namespace: the server is asked for what it has
+		// another namespace: the read goes to the server
 		must(w.client.Get(w.ctx, client.KeyOf(far), u))
 	})
 }
 
-// RUN-02: versions that are no numbers cannot be compared: the server is asked until the informer
-// has that very version.
+// RUN-02: versions that are not numbers cannot be compared: reads go to the server until the
+// informer has the version of the write.
 func TestOpaqueVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -464,13 +464,13 @@ func TestOpaqueVersions(t *testing.T) {
 		w.get("a")
 		w.names()
 		if reads != 2 {
-			t.Errorf("the server was asked %d times, want 2", reads)
+			t.Errorf("%d reads from the server, want 2", reads)
 		}
 	})
 }
 
-// RUN-02: the same on a server that has no other versions, for objects, lists and deletes; and it
-// says so, once.
+// RUN-02: the same on a server with such versions only, for objects, lists and deletes; this is
+// logged once.
 func TestServerWithOpaqueVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -499,7 +499,7 @@ func TestServerWithOpaqueVersions(t *testing.T) {
 			t.Errorf("listed %q", got)
 		}
 		if n := strings.Count(w.log.String(), "are not numbers"); n != 1 {
-			t.Errorf("it was said %d times:\n%s", n, w.log.String())
+			t.Errorf("logged %d times:\n%s", n, w.log.String())
 		}
 		time.Sleep(20 * time.Minute)
 		reads := 0
@@ -507,7 +507,7 @@ func TestServerWithOpaqueVersions(t *testing.T) {
 		w.get("a")
 		w.names()
 		if reads != 0 || w.names() != "a" {
-			t.Errorf("the informer has caught up, and the server was asked %d times; %q", reads, w.names())
+			t.Errorf("%d reads from the server after the informer has caught up; %q", reads, w.names())
 		}
 		w.isDrained()
 	})
@@ -515,7 +515,7 @@ func TestServerWithOpaqueVersions(t *testing.T) {
 
 // RUN-02: a reset server counts from the beginning: earlier writes must not overlay the copy
 // forever.
-func TestHistoryThatIsRewritten(t *testing.T) {
+func TestResetServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
 		w.must(w.client.Create(w.ctx, pod("before")))
@@ -530,7 +530,7 @@ func TestHistoryThatIsRewritten(t *testing.T) {
 	})
 }
 
-// What is given away is kept as it is, and can be looked at where it is kept.
+// An object that its writer has given away is stored without a copy, and can be read in place.
 func TestGivenAndShared(t *testing.T) { // RUN-04
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t, func(c *informer.Config) { c.Form = informer.Full })
@@ -547,20 +547,20 @@ func TestGivenAndShared(t *testing.T) { // RUN-04
 			t.Errorf("given: %p, want %p; a copy: %+v", in, given, of)
 		}
 		if _, in := shared("b", client.GetOptions{}); in == nil || in == client.Object(kept) || in.GetLabels()["v"] != "1" {
-			t.Errorf("not given: %p, and what was written is %p", in, kept)
+			t.Errorf("not given: %p, written %p", in, kept)
 		}
 		if _, in := shared("a", client.GetOptions{Live: true}); in != nil {
 			t.Errorf("from the server: %+v", in)
 		}
 		time.Sleep(2 * time.Minute)
-		// The watch has brought what was given, which is not decoded once more.
+		// The watch has delivered the object that was given away, which is not decoded again.
 		if of, in := shared("a", client.GetOptions{}); in != client.Object(given) || of == given || of.Labels["v"] != "1" {
 			t.Errorf("given, after the watch: %p, want %p; a copy: %+v", in, given, of)
 		}
 		if _, in := shared("b", client.GetOptions{}); in == nil || in == client.Object(kept) || in.GetLabels()["v"] != "1" {
-			t.Errorf("not given, after the watch: %p, and what was written is %p", in, kept)
+			t.Errorf("not given, after the watch: %p, written %p", in, kept)
 		}
-		// What others write, and what was given before that, is not taken for it.
+		// Writes of others, and objects given away earlier, are distinguished from it.
 		others, err := client.Get[corev1.Pod](t.Context(), w.direct, client.KeyOf(given))
 		w.must(err)
 		others.Labels["v"] = "2"
@@ -572,7 +572,7 @@ func TestGivenAndShared(t *testing.T) { // RUN-04
 	})
 }
 
-// Encoded copies have nothing to share.
+// Encoded copies share nothing with objects that were given away.
 func TestNothingShared(t *testing.T) { // MACH-05
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *informer.Config) { c.Form = informer.Compact })
@@ -586,9 +586,9 @@ func TestNothingShared(t *testing.T) { // MACH-05
 	})
 }
 
-// MACH-05: a transform changes a copy, also of what the writer has given away: it may share parts
-// with others.
-func TestTransformOfWhatIsGiven(t *testing.T) {
+// MACH-05: a transform gets a copy, also of an object that its writer has given away, which may
+// share parts with others.
+func TestTransformOfGivenObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(cfg *informer.Config) {
 			cfg.Transform = func(obj client.Object) client.Object {
@@ -602,17 +602,17 @@ func TestTransformOfWhatIsGiven(t *testing.T) {
 		given := labelled(pod("a"), "1")
 		w.must(w.client.Create(t.Context(), given, client.WriteOptions{Given: true}))
 		if given.Labels["v"] != "1" {
-			t.Errorf("what was given has become %v", given.Labels)
+			t.Errorf("the object that was given away has become %v", given.Labels)
 		}
 		got, err := client.Get[corev1.Pod](t.Context(), w.client, client.KeyOf(given))
 		w.must(err)
 		if got.Labels["v"] != "transformed" {
-			t.Errorf("what is read is %v", got.Labels)
+			t.Errorf("a read returns %v", got.Labels)
 		}
 	})
 }
 
-// RUN-02: the reads of an informer show what this process wrote, in the scope of the informer.
+// RUN-02: reads from an informer include this process's writes, within the scope of the informer.
 func TestInformerShowsOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *informer.Config) { c.Scope.Labels = labels.SelectorFromSet(labels.Set{"in": "scope"}) })

@@ -23,13 +23,13 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// RUN-02: writes of others are in the cache when the watch delivers them; live reads have them at
-// once.
+// RUN-02: the cache has writes of others once the watch has delivered them; live reads have them
+// immediately.
 func TestWritesOfOthersComeWithTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
 		p := labelled(pod("a"), "1")
-		w.must(w.direct.Create(w.ctx, p)) // a client of its own, as another process has
+		w.must(w.direct.Create(w.ctx, p)) // a separate client, as in another process
 		w.atOnce(func() {
 			if w.get("a") != nil {
 				t.Error("the cache has a write of another client before its watch")
@@ -48,7 +48,7 @@ func TestWritesOfOthersComeWithTheWatch(t *testing.T) {
 	})
 }
 
-// lossy loses responses that it has seen the server give.
+// lossy drops responses after the server has executed the request.
 type lossy struct {
 	http.RoundTripper
 	lose atomic.Bool
@@ -89,8 +89,8 @@ func TestReadsAfterLostResponses(t *testing.T) {
 	})
 }
 
-// RUN-02: handlers and predicates get what the watch delivers, also of own writes; all reads have
-// had it by then.
+// RUN-02: handlers and predicates get events from the watch, also for own writes; all reads already
+// include them.
 func TestHandlersFollowTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -135,9 +135,9 @@ func (d *delayed) take() []string {
 	return d.seen
 }
 
-// RUN-02: an informer can neither wait nor ask the server: it has a write with another object type
-// when the watch delivers it, except that metadata can be taken from any object. The client waits,
-// and asks the server after a second.
+// RUN-02: an informer can neither wait nor ask the server. It shows a write with another object
+// type once the watch has delivered it; only metadata can be taken from any object. The client
+// waits, and asks the server after a second.
 func TestInformersOfOtherTypesFollowTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -171,8 +171,8 @@ func TestInformersOfOtherTypesFollowTheWatch(t *testing.T) {
 	})
 }
 
-// RUN-02: informers that start again have all that was written before.
-func TestRestartReadsFormerWrites(t *testing.T) {
+// RUN-02: informers that start again have all earlier writes.
+func TestRestartReadsEarlierWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
 		w.must(w.client.Create(w.ctx, labelled(pod("a"), "1")))

@@ -64,7 +64,7 @@ func TestRemove(t *testing.T) {
 	})
 }
 
-// quiet is a handler that does nothing.
+// quiet is a handler without effect.
 type quiet struct{}
 
 func (*quiet) OnAdd(client.Object, bool)             {}

@@ -23,12 +23,11 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// MACH-02, MACH-05, RUN-02: informers under random faults: history that is forgotten, watches that
-// are cut, answers that are slow, errors, conflicts, servers that are away, and servers that come
-// back with nothing but an old backup's versions. No read returns what was before his own write, no
-// handler misses or doubles anything, and in the end every copy is what the server has. Each round
-// is a new world with a seed of its own. KELSON_SOAK is the real time to run for; KELSON_SEED
-// repeats one round.
+// MACH-02, MACH-05, RUN-02: informers under random faults: dropped history, cut watches, slow
+// responses, errors, conflicts, unreachable servers, and servers restored from an old backup. No
+// read returns a state from before the reader's own write, no handler misses an event or gets it
+// twice, and in the end every copy equals the server's state. Each round has a new world and a
+// seed. KELSON_SOAK is the real time to run for; KELSON_SEED repeats one round.
 func TestSoak(t *testing.T) {
 	if form != informer.Full {
 		t.Skip("each round chooses its form")
@@ -97,7 +96,7 @@ func (m *mirror) OnDelete(obj client.Object, _ bool) {
 	delete(m.objs, obj.GetName())
 }
 
-// weather decides what goes wrong; it is asked by many goroutines.
+// weather decides which faults occur. It is safe for concurrent use.
 type weather struct {
 	mu     sync.Mutex
 	random *rand.Rand
@@ -111,7 +110,7 @@ func (w *weather) set(calm, away bool) {
 	w.calm, w.away = calm, away
 }
 
-// intercept answers some requests badly, late, or not at all.
+// intercept rejects, delays or drops some requests.
 func (w *weather) intercept(rw http.ResponseWriter, r *http.Request) bool {
 	w.mu.Lock()
 	calm, away, luck, delay := w.calm, w.away, w.random.IntN(100), time.Duration(w.random.IntN(3000))*time.Millisecond
@@ -193,7 +192,7 @@ func soak(t *testing.T, seed uint64) {
 		cancel()
 		all.Wait()
 		sky.set(true, false)
-		// a watch may have to end by its time before it is noticed to be dead
+		// a stalled watch may be noticed only when its timeout ends
 		time.Sleep(30 * time.Minute)
 		synctest.Wait()
 
@@ -229,7 +228,7 @@ func soak(t *testing.T, seed uint64) {
 	})
 }
 
-// trouble makes what no single request can.
+// trouble causes faults that do not belong to a single request.
 func (w *world) trouble(ctx context.Context, sky *weather, random *rand.Rand) {
 	for ctx.Err() == nil {
 		time.Sleep(time.Duration(random.IntN(4000)) * time.Millisecond)
@@ -250,8 +249,8 @@ func (w *world) trouble(ctx context.Context, sky *weather, random *rand.Rand) {
 	}
 }
 
-// insist writes one pod at random, again after each failure, and compares each read with what it
-// must be.
+// insist makes random writes to one pod, repeats failed ones, and compares each read with the
+// expected state.
 func (w *world) insist(random *rand.Rand, name string) {
 	key := client.Key{Namespace: "default", Name: name}
 	for step := range 60 {
@@ -273,13 +272,13 @@ func (w *world) insist(random *rand.Rand, name string) {
 			gone = err == nil
 		}
 		if err != nil {
-			continue // it did not happen, or not as far as this one knows
+			continue // it was not executed, or the outcome is unknown
 		}
 		got := &corev1.Pod{}
 		readErr := w.client.Get(w.ctx, key, got)
 		list, listErr := client.List[corev1.Pod](w.ctx, w.client)
 		if listErr == nil && slices.ContainsFunc(list, func(l *corev1.Pod) bool { return l.Name == name && (gone || identityOf(l) == identityOf(p)) }) == gone {
-			w.t.Errorf("%s, step %d: the list has not what was written: gone %v, %s", name, step, gone, identityOf(p))
+			w.t.Errorf("%s, step %d: the list lacks the write: gone %v, %s", name, step, gone, identityOf(p))
 		}
 		switch {
 		case gone && readErr == nil:

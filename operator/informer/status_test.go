@@ -16,7 +16,7 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// forbid refuses a verb on pods.
+// forbid rejects a verb on pods.
 func forbid(verb string) clienttest.Faults {
 	return clienttest.Faults{NoStreaming: true, Intercept: func(w http.ResponseWriter, r *http.Request) bool {
 		asked := "list"
@@ -95,8 +95,8 @@ func TestStatuses(t *testing.T) {
 	})
 }
 
-// A kind of which only metadata are kept is read whole from the server; handlers get its type
-// without content.
+// An informer that keeps only metadata receives complete objects from the server; handlers get the
+// type without content.
 func TestMetadataForm(t *testing.T) { // MACH-05
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *informer.Config) { c.Forms = map[client.Object]informer.Form{&corev1.Pod{}: informer.Metadata} })

@@ -15,9 +15,8 @@ import (
 	"kelson.dev/operator/internal/apitest/apiserver"
 )
 
-// RUN-09, RUN-07: on a real API server, what one process wrote is in the informers of another when
-// those have caught up; also where nothing was written, and bookmarks are a minute away, that takes
-// no time.
+// RUN-09, RUN-07: on a real API server, informers that have caught up include the writes of another
+// process. Without writes, this takes no time, although bookmarks arrive only once a minute.
 func TestCatchUpStory(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -29,7 +28,7 @@ func TestCatchUpStory(t *testing.T) {
 		}
 	}
 	must(err)
-	// the one of the last run may be there, and ending
+	// the namespace of the previous run may still be terminating
 	namespace := fmt.Sprint("catch-up-", time.Now().UnixNano())
 	_ = direct.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	set, err := informer.New(informer.Config{
@@ -38,12 +37,12 @@ func TestCatchUpStory(t *testing.T) {
 	must(err)
 	configMaps, err := set.For(&corev1.ConfigMap{})
 	must(err)
-	secrets, err := set.For(&corev1.Secret{}) // nothing happens to them
+	secrets, err := set.For(&corev1.Secret{}) // Secrets do not change
 	must(err)
 	ended := make(chan error, 1)
 	go func() { ended <- set.Run(ctx) }()
 	must(set.WaitForSync(ctx))
-	before := len(configMaps.List("")) // the authority of the cluster, on some servers
+	before := len(configMaps.List("")) // on some servers, the cluster's authority is one
 	name := func(n int) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("c", n)}}
 	}

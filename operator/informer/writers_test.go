@@ -16,9 +16,9 @@ import (
 	"kelson.dev/operator/internal/randomtest"
 )
 
-// RUN-02: many writers that read what they wrote, with an informer that is late now and then. Run
-// it with -race.
-func TestWritersReadThemselves(t *testing.T) {
+// RUN-02: many writers that read their own writes, with an informer that is sometimes late. Run it
+// with -race.
+func TestWritersReadTheirOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.run()
@@ -54,9 +54,9 @@ func TestWritersReadThemselves(t *testing.T) {
 	})
 }
 
-// write changes one pod at random and compares each read with what it must be.
+// write changes one pod at random and compares each read with the expected state.
 func (w *world) write(random *rand.Rand, name string) {
-	var want *corev1.Pod // nil: it is not there
+	var want *corev1.Pod // nil: it does not exist
 	for step := range 150 {
 		time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
 		var err error
@@ -78,7 +78,7 @@ func (w *world) write(random *rand.Rand, name string) {
 				err = w.client.Create(w.ctx, want)
 			}
 		case next == 2:
-			what = "update what was read"
+			what = "update after a read"
 			if want, err = client.Get[corev1.Pod](w.ctx, w.client, client.KeyOf(want)); err == nil {
 				err = w.client.Update(w.ctx, labelled(want, fmt.Sprint(step)))
 			}
@@ -99,7 +99,7 @@ func (w *world) write(random *rand.Rand, name string) {
 				break
 			}
 			if want.DeletionTimestamp == nil {
-				err = fmt.Errorf("it is not being deleted")
+				err = fmt.Errorf("the pod has no deletionTimestamp")
 				break
 			}
 			want.Finalizers = nil

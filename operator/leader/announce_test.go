@@ -13,16 +13,16 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-09: the response to an announcement was lost, and then the replica changes its mind. Others
-// may act on what was announced, so it does not take back the objects that it gave away until its
-// watch has delivered a later announcement.
+// RUN-09: the response to an announcement is lost, and then the replica's view changes. Others may
+// act on the announcement, so the replica does not take back the objects that it gave away until
+// its watch has delivered a later announcement.
 func TestAnnouncementWithoutResponse(t *testing.T) {
 	s, err := NewShards(ShardsConfig{Client: noClient{}, Group: client.Key{Namespace: "n", Name: "g"}, Identity: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	alone, both := view{"a"}, view{"a", "b"}
-	var given reconcile.Request // away, by the view of both
+	var given reconcile.Request // given away, according to both views
 	for i := 0; given.Name == "" || both.owner(given) != "b"; i++ {
 		given = reconcile.Request{NamespacedName: types.NamespacedName{Name: fmt.Sprint(i)}}
 	}
@@ -35,16 +35,16 @@ func TestAnnouncementWithoutResponse(t *testing.T) {
 		return s.state.gives(given, "a")
 	}
 	if !mine() {
-		t.Fatal("the object is not ours at first")
+		t.Fatal("the object does not belong to the replica at first")
 	}
 	s.turn(both)
 	s.sending(both)
 	s.unsure = true // the response was lost
 	if !s.turn(alone) {
-		t.Error("it does not announce its new view")
+		t.Error("the new view is not announced")
 	}
 	if mine() {
-		t.Error("it works on an object that it may have given away")
+		t.Error("the replica works on an object that it may have given away")
 	}
 }
 

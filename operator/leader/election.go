@@ -113,10 +113,10 @@ func (e *Election) Identity() string { return e.cfg.Identity }
 func (e *Election) Leads() bool { return e.leading.Load() }
 
 // Run waits until this replica leads, and calls lead with a context that ends when it must stop
-// leading. After lead returns, Run releases the Lease, so that another replica can lead at once,
-// unless the error of lead is ErrStillWorking. Run returns the error of lead, nil if ctx ended
-// before this replica led, and ErrLost if the Lease could not be renewed; it does not release the
-// Lease then. Run can be called only once.
+// leading. After lead returns, Run releases the Lease, so that another replica can lead
+// immediately, unless the error of lead is ErrStillWorking. Run returns the error of lead, nil if
+// ctx ended before this replica led, and ErrLost if the Lease could not be renewed; it does not
+// release the Lease then. Run can be called only once.
 //
 // A term starts when the request that acquires or renews the Lease is sent, not when the response
 // arrives: other replicas count from when the server processed it, which is later. lead's context

@@ -44,7 +44,7 @@ func newClient(t *testing.T, s *apitest.Server) client.Client {
 	return c
 }
 
-// stage holds candidates, and sees that one leads at a time.
+// stage has candidates, and checks that at most one leads at a time.
 type stage struct {
 	t       *testing.T
 	leading atomic.Int32
@@ -110,11 +110,11 @@ func TestHandOverOnRelease(t *testing.T) {
 		a.cancel()
 		time.Sleep(2 * time.Second)
 		if s.leader() != "a" {
-			t.Errorf("the Lease was given back before the work had ended: %q leads", s.leader())
+			t.Errorf("the Lease was released before the work had ended: %q leads", s.leader())
 		}
 		must(t, <-a.ended)
 		begin := time.Now()
-		synctest.Wait() // not even a moment has to pass
+		synctest.Wait() // without any passage of time
 		if s.leader() != "b" || time.Since(begin) != 0 {
 			t.Errorf("%q leads after %v", s.leader(), time.Since(begin))
 		}
@@ -128,8 +128,8 @@ func TestHandOverOnRelease(t *testing.T) {
 	})
 }
 
-// MACH-08: a leader that dies is replaced when its Lease has expired, and not sooner, whatever its
-// clock said.
+// MACH-08: a leader that crashes is replaced when its Lease has expired, and not earlier, whatever
+// its clock was.
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{t: t}
@@ -153,7 +153,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// MACH-08: who cannot renew stops before anybody else may lead.
+// MACH-08: a leader that cannot renew its Lease stops before another candidate may lead.
 func TestCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.New(leases)
@@ -196,12 +196,12 @@ func TestDeposed(t *testing.T) {
 		a := s.enter(c, "a", 0)
 		time.Sleep(time.Minute)
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-		// no rival, whenever it comes
+		// no other candidate may lead, whenever it starts
 		label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
 		must(t, c.Patch(t.Context(), lease, label))
 		time.Sleep(time.Minute)
 		if s.leader() != "a" {
-			t.Fatal("a stranger's label ended it")
+			t.Fatal("a label of another client ended its term")
 		}
 		must(t, c.Delete(t.Context(), lease))
 		begin := time.Now()
@@ -211,7 +211,7 @@ func TestDeposed(t *testing.T) {
 	})
 }
 
-// MACH-08: without the right to watch it works as client-go does, by looking now and then.
+// MACH-08: without permission to watch, candidates poll, as client-go does.
 func TestWithoutWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.New(leases)
@@ -238,7 +238,7 @@ func TestWithoutWatch(t *testing.T) {
 	})
 }
 
-// MACH-08: client-go's elector and ours stand in one election.
+// MACH-08: client-go's elector and ours can compete for the same Lease.
 func TestWithClientGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.New(leases)
@@ -260,7 +260,8 @@ func TestWithClientGo(t *testing.T) {
 				},
 			})
 			must(t, err)
-			// It gives the Lease back while its work is still ending: here, that has ended before.
+			// client-go's elector releases the Lease while its work is still ending; here, the work
+			// has ended before.
 			r := &candidate{func() { s.leading.Add(-1); cancel() }, make(chan error, 1)}
 			go func() { e.Run(ctx); r.ended <- nil }()
 			return r
@@ -282,7 +283,7 @@ func TestWithClientGo(t *testing.T) {
 		time.Sleep(time.Minute)
 		ours.cancel()
 		must(t, <-ours.ended)
-		time.Sleep(5 * time.Second) // it looks every two to four and a half seconds
+		time.Sleep(5 * time.Second) // it polls every two to four and a half seconds
 		if s.leader() != "theirs again" {
 			t.Errorf("%q leads after ours", s.leader())
 		}

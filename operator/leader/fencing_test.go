@@ -54,7 +54,7 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 		before, after = delay(r)
 	}
 	sleep(r.Context(), before)
-	// A request that was sent is served, even if the client no longer waits for the answer.
+	// A request that was sent is executed, even if the client no longer waits for the response.
 	resp, err := l.server.RoundTrip(r)
 	sleep(r.Context(), after)
 	if r.Context().Err() != nil {
@@ -71,8 +71,8 @@ func linked(t *testing.T, server *apitest.Server) (*link, client.Client) {
 	return l, c
 }
 
-// MACH-08: the answer that acquires the Lease is late, and a partition follows. The Lease counts
-// from when it was requested.
+// MACH-08: the response that acquires the Lease is late, and a partition follows. The Lease counts
+// from the time of the request.
 func TestLateAcquisition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.New(leases)
@@ -107,7 +107,7 @@ func TestLateAcquisition(t *testing.T) {
 	})
 }
 
-// MACH-08: a request that does not return when its context ends does not keep a leader in office.
+// MACH-08: a leader stops in time even if a request does not return when its context ends.
 func TestStuckRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.New(leases)
@@ -151,17 +151,17 @@ func TestNotReleasedWhileWorking(t *testing.T) {
 	})
 }
 
-// MACH-08: the duration in the Lease has whole seconds; others count with that.
+// MACH-08: the duration in the Lease has whole seconds, which other candidates use.
 func TestWholeSeconds(t *testing.T) {
 	c := newClient(t, apitest.New(leases))
 	_, err := leader.New(leader.Config{Client: c, Lease: key, Duration: 15900 * time.Millisecond, RenewDeadline: 15500 * time.Millisecond, RetryPeriod: time.Second})
 	if err == nil {
-		t.Error("a leader may lead longer than its Lease says")
+		t.Error("a leader may lead longer than its Lease lasts")
 	}
 }
 
-// MACH-08: a Lease that is deleted while it is held counts until it would have expired, for those
-// who saw it.
+// MACH-08: candidates that saw a Lease treat it as held until it would have expired, even if it is
+// deleted.
 func TestDeletedLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.New(leases)
@@ -184,8 +184,8 @@ func TestDeletedLease(t *testing.T) {
 	})
 }
 
-// MACH-08: whatever is late, lost, or cut off, there are never two leaders at the same time; and
-// there is one when the network works again.
+// MACH-08: with requests that are late, lost or cut off, there are never two leaders at the same
+// time, and there is one when the network works again.
 func TestFencing(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -205,7 +205,7 @@ func fencing(t *testing.T, random *rand.Rand) {
 		}
 		return random.IntN(n)
 	}
-	// Timings with little room, too: what is wrong by a retry period shows there.
+	// Tight timings reveal errors of one retry period.
 	timing := []leader.Config{
 		{},
 		{Duration: 15 * time.Second, RenewDeadline: 14 * time.Second, RetryPeriod: 13 * time.Second},
@@ -239,7 +239,7 @@ func fencing(t *testing.T, random *rand.Rand) {
 	for step := range 60 {
 		for name, m := range members {
 			select {
-			case <-m.ended: // it lost; its process starts again under another name
+			case <-m.ended: // it lost the election; its process starts again with another name
 				delete(members, name)
 				join(fmt.Sprint("m", step, "-", name))
 				continue
@@ -267,7 +267,7 @@ func fencing(t *testing.T, random *rand.Rand) {
 	join("last")
 	time.Sleep(2 * time.Minute)
 	if s.leader() == "" {
-		t.Error("there is no leader")
+		t.Error("no leader")
 	}
 	for _, m := range members {
 		m.cancel()

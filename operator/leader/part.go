@@ -20,8 +20,8 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// Run takes part until ctx ends, and then passes this replica's objects to the others at once. All
-// work must have ended before that; otherwise Run returns ErrStillWorking, and the others wait
+// Run takes part until ctx ends, and then passes this replica's objects to the others immediately.
+// All work must have ended before that; otherwise Run returns ErrStillWorking, and the others wait
 // until the Lease expires. Run returns ErrLost if the Lease could not be renewed in time: other
 // replicas take over then, and this replica must stop working.
 func (s *Shards) Run(ctx context.Context) error {

@@ -47,7 +47,7 @@ const (
 // one was made with the earlier one in sight, and no object is assigned to both replicas. Others
 // may act on an announcement before this replica's watch delivers it, also if its response was
 // lost: from the request on, this replica does not work on objects that the announcement gives
-// away, even if it has changed its mind since.
+// away, even if its view has changed since.
 type Shards struct {
 	cfg ShardsConfig
 

@@ -23,7 +23,7 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// field is the objects that several replicas share, and who works on them.
+// field has the objects that several replicas share, and the replica that works on each.
 type field struct {
 	t      *testing.T
 	server *apitest.Server
@@ -56,12 +56,12 @@ func (f *field) end(n int, who string) {
 	f.count++
 }
 
-// cable is the way of one replica to the server, which can be cut.
+// cable is the connection of one replica to the server, which can be cut.
 type cable struct {
 	http.RoundTripper
 	mu    sync.Mutex
 	cut   bool
-	stall bool // watches bring nothing, and don't end
+	stall bool // watches deliver nothing, and do not end
 	stuck bool // requests ignore their context
 }
 
@@ -142,7 +142,7 @@ func (f *field) join(name string) *replica {
 			}
 		})
 	}
-	// as a manager does: the work ends first
+	// the work ends first, as in a manager
 	r.cancel = func() { stopWork(); workers.Wait(); cancel() }
 	go func() {
 		err := s.Run(running)
@@ -164,7 +164,7 @@ func request(n int) reconcile.Request {
 	return reconcile.Request{NamespacedName: client.Key{Namespace: "default", Name: fmt.Sprint(n)}}
 }
 
-// shares counts who worked on what since it was called last.
+// shares returns the number of objects that each replica worked on since the last call.
 func (f *field) shares(pass time.Duration) map[string]int {
 	f.mu.Lock()
 	clear(f.done)
@@ -194,7 +194,7 @@ func (f *field) want(when string, names ...string) {
 	}
 }
 
-// RUN-03: each object is with exactly one replica while replicas come and go.
+// RUN-03: each object belongs to exactly one replica while replicas join and leave.
 func TestShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newField(t, 60)
@@ -228,7 +228,7 @@ func TestShards(t *testing.T) {
 	})
 }
 
-// RUN-03: ten minutes of replicas that come, go and die at random.
+// RUN-03: replicas join, leave and crash at random for ten minutes.
 func TestShardsUnderFaults(t *testing.T) {
 	for seed := range uint64(2) {
 		synctest.Test(t, func(t *testing.T) {
@@ -281,7 +281,7 @@ func TestShardsUnderFaults(t *testing.T) {
 				all += n
 			}
 			if all != f.size {
-				t.Errorf("seed %d: %d of %d objects are with somebody: %v", seed, all, f.size, shares)
+				t.Errorf("seed %d: %d of %d objects belong to a replica: %v", seed, all, f.size, shares)
 			}
 			for _, r := range live {
 				r.cancel()
@@ -296,7 +296,7 @@ func TestShardsUnderFaults(t *testing.T) {
 	}
 }
 
-// RUN-03: a replica whose watch stalls, while its requests are served, does not take the others for
+// RUN-03: a replica whose watch stalls, while its requests succeed, does not consider the others
 // dead.
 func TestShardsWithStalledWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -304,7 +304,7 @@ func TestShardsWithStalledWatch(t *testing.T) {
 		a, b, c := f.join("a"), f.join("b"), f.join("c")
 		f.want("three", "a", "b", "c")
 		a.cable.set(func(c *cable) { c.stall = true })
-		time.Sleep(2 * time.Minute) // an object that is with two fails the test
+		time.Sleep(2 * time.Minute) // an object that belongs to two replicas fails the test
 		b.cable.set(func(c *cable) { c.cut = true })
 		<-b.ended
 		time.Sleep(time.Minute)
@@ -318,7 +318,7 @@ func TestShardsWithStalledWatch(t *testing.T) {
 	})
 }
 
-// RUN-03: a request that does not return when its context ends does not keep a replica at work.
+// RUN-03: a replica stops its work in time even if a request does not return when its context ends.
 func TestShardsWithStuckRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newField(t, 30)
@@ -337,8 +337,8 @@ func TestShardsWithStuckRequest(t *testing.T) {
 	})
 }
 
-// RUN-09: what comes to a replica waits until that has caught up; what it had meanwhile does not,
-// and neither does it wait for a failure elsewhere.
+// RUN-09: objects that a replica takes over wait until the replica has caught up. Objects that it
+// already had do not wait, nor do they wait for a failure elsewhere.
 func TestShardsCatchUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newField(t, 30)
@@ -378,7 +378,7 @@ func TestShardsCatchUp(t *testing.T) {
 			t.Errorf("%d objects after a failure", n)
 		}
 		end <- nil
-		for { // what has changed since it began to catch up is caught up with, too
+		for { // objects that change while it catches up are included
 			select {
 			case <-begun:
 				end <- nil
@@ -414,8 +414,8 @@ func TestShardsCatchUp(t *testing.T) {
 	})
 }
 
-// RUN-03: a replica that joins while the server fails, or whose first response is lost, tries again
-// and does not take its own Lease for another replica's.
+// RUN-03: a replica that joins while the server fails, or whose first response is lost, retries,
+// and does not mistake its own Lease for another replica's.
 func TestShardsJoinFaultyServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.New(leases)
@@ -425,7 +425,7 @@ func TestShardsJoinFaultyServer(t *testing.T) {
 				_, _ = server.RoundTrip(r)
 				return nil, errCut
 			},
-			// of the read of the Lease
+			// response to the read of the Lease
 			func(*http.Request) (*http.Response, error) { return nil, errCut },
 		}
 		c, err := client.New(client.Config{REST: &rest.Config{Host: "http://apitest", Transport: roundTrip(func(r *http.Request) (*http.Response, error) {

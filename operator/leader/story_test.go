@@ -14,8 +14,8 @@ import (
 	"kelson.dev/operator/leader"
 )
 
-// MACH-08, RUN-07: on a real API server, in real time, the next replica leads within a second of
-// the last one's end.
+// MACH-08, RUN-07: on a real API server, in real time, the next replica leads within a second after
+// the previous one ended.
 func TestHandOverStory(t *testing.T) {
 	config := apiserver.For(t)
 	c, err := client.New(client.Config{REST: config})
@@ -45,7 +45,7 @@ func TestHandOverStory(t *testing.T) {
 	}
 	for _, name := range []string{"second", "third", "fourth"} {
 		next := enter(name)
-		time.Sleep(100 * time.Millisecond) // it waits by now
+		time.Sleep(100 * time.Millisecond) // by then, it waits
 		begin := time.Now()
 		must(t, stop())
 		if now := <-leads; now != name {

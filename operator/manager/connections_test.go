@@ -20,9 +20,9 @@ import (
 	"kelson.dev/operator/manager"
 )
 
-// RUN-03: with real connections, too, nothing is left of a cluster: neither of one that answers nor
-// of one that never does.
-func TestConnectionsAreGivenBack(t *testing.T) {
+// RUN-03: with real connections, a disengaged cluster leaves nothing behind, whether its server
+// responds or not.
+func TestConnectionsAreReleased(t *testing.T) {
 	f := newFleet(t, manager.Config{}, nil)
 	stop := f.start(t)
 	defer stop()
@@ -56,7 +56,7 @@ func TestConnectionsAreGivenBack(t *testing.T) {
 		for _, s := range servers {
 			_, err := f.Engage("east", &rest.Config{Host: s.URL})
 			must(t, err)
-			eventually(t, "the cluster is not asked", func() bool {
+			eventually(t, "no request to the cluster", func() bool {
 				if _, ok := asked.LoadAndDelete("silent"); ok {
 					return true
 				}
@@ -70,7 +70,7 @@ func TestConnectionsAreGivenBack(t *testing.T) {
 	eventually(t, "goroutines are left", func() bool { return !bytes.Contains(buf[:runtime.Stack(buf, true)], []byte("manager.(*Cluster).run")) })
 }
 
-// eventually waits until something is so, for a long time on a machine that is busy.
+// eventually waits until a condition holds, with a long timeout for busy machines.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for range 3000 {

@@ -23,7 +23,7 @@ import (
 	"kelson.dev/operator/webhook"
 )
 
-// writeCertificate makes a certificate and its key in a directory.
+// writeCertificate writes a certificate and its key to a directory.
 func writeCertificate(t *testing.T, dir, certName, keyName string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -41,8 +41,8 @@ func writeCertificate(t *testing.T, dir, certName, keyName string) {
 	}
 }
 
-// RUN-05: a directory with certificates is honoured, also where the field expects it if nothing is
-// said, and then nothing is written to the API server.
+// RUN-05: certificates in a directory, also in the usual default directory, are used, and then
+// nothing is written to the API server.
 func TestGivenCertificates(t *testing.T) {
 	for name, where := range map[string]func(t *testing.T) (manager.WebhookConfig, string){
 		"default": func(t *testing.T) (manager.WebhookConfig, string) {
@@ -63,7 +63,7 @@ func TestGivenCertificates(t *testing.T) {
 				certName, keyName = cfg.CertName, cfg.KeyName
 			}
 			writeCertificate(t, dir, certName, keyName)
-			// in a cluster, an authority of its own would write a Secret there
+			// in a cluster, the operator's own authority would write a Secret there
 			cfg.Address, cfg.Namespace = "127.0.0.1:0", "system"
 			s := apitest.New(apitest.ConfigMaps, apitest.Events)
 			m, err := manager.New(manager.Config{REST: s.REST(), Name: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Webhooks: cfg})
@@ -83,7 +83,7 @@ func TestGivenCertificates(t *testing.T) {
 			cancel()
 			must(t, <-ended)
 			if requests := s.Requests(); len(requests) != 0 {
-				t.Errorf("the server was asked for %q", requests)
+				t.Errorf("the server got the requests %q", requests)
 			}
 		})
 	}
@@ -96,12 +96,12 @@ func TestGivenCertificates(t *testing.T) {
 		must(t, m.AddWebhook(webhook.Hook{Path: "/x"}, webhook.HandlerFunc(
 			func(context.Context, webhook.Request) webhook.Response { return webhook.Allowed() })))
 		if err := m.Run(t.Context()); err == nil {
-			t.Error("it runs without the configured certificates")
+			t.Error("the manager runs without the configured certificates")
 		}
 	})
 }
 
-// RUN-05: the namespace of the operator is that of its pod.
+// RUN-05: the operator's namespace is that of its pod.
 func TestInClusterNamespace(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "tea")
 	if got := manager.InClusterNamespace(); got != "tea" {

@@ -69,8 +69,8 @@ func startReplica(t *testing.T, s *apitest.Server, name string, change func(*man
 	return r
 }
 
-// RUN-01: the one that leads works; the other is ready to, and takes over within a moment of being
-// let.
+// RUN-01: the leader works; the other replica is ready, and takes over as soon as the Lease is
+// released.
 func TestOneReplicaLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
@@ -83,7 +83,7 @@ func TestOneReplicaLeads(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 		if _, body := get(t, b.HealthHandler(), "/readyz"); body != "ok" {
-			t.Errorf("who waits is not ready: %s", body)
+			t.Errorf("the waiting replica is not ready: %s", body)
 		}
 		for m, want := range map[*replica]string{a: "1", b: "0"} {
 			if _, body := get(t, m.MetricsHandler(), "/metrics"); !strings.Contains(body, `leader_election_master_status{name="test"} `+want) {
@@ -101,7 +101,7 @@ func TestOneReplicaLeads(t *testing.T) {
 	})
 }
 
-// RUN-01: who has lost the election stops, gives nothing under way any grace, and says why.
+// RUN-01: a replica that has lost the election stops without a grace period, and reports why.
 func TestLostElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
@@ -122,7 +122,7 @@ func TestLostElection(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if begun.IsZero() || ended.Sub(lost) > 2*time.Second {
-			t.Errorf("a reconcile went on for %v", ended.Sub(lost))
+			t.Errorf("a reconcile continued for %v", ended.Sub(lost))
 		}
 	})
 }
@@ -172,14 +172,14 @@ func TestShardedController(t *testing.T) {
 			all[name] = true
 		}
 		if len(all) != 40 {
-			t.Errorf("the one that is left has %d of 40", len(all))
+			t.Errorf("the remaining replica has %d of 40", len(all))
 		}
 		b.stop()
 		must(t, <-b.err)
 	})
 }
 
-// RUN-01: a missing permission is named at once.
+// RUN-01: a missing permission is reported immediately.
 func TestMissingPermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events)
@@ -199,7 +199,7 @@ func TestMissingPermission(t *testing.T) {
 		_, body := get(t, r.HealthHandler(), "/readyz")
 		for what, text := range map[string]string{"/readyz": body, "log": log.String()} {
 			if !strings.Contains(text, "configmaps") || !strings.Contains(text, "is missing (grant list and watch by a ClusterRoleBinding)") {
-				t.Errorf("%s does not name what is missing: %s", what, text)
+				t.Errorf("%s does not name the missing permission: %s", what, text)
 			}
 		}
 		if err := <-r.err; err == nil || !strings.Contains(err.Error(), "configmaps is missing") {
@@ -208,7 +208,7 @@ func TestMissingPermission(t *testing.T) {
 	})
 }
 
-// RUN-03: the cluster is part of the request, and reads and writes follow it.
+// RUN-03: reads and writes go to the cluster of the request.
 func TestClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events)
@@ -258,7 +258,7 @@ func TestClusters(t *testing.T) {
 			}
 		}
 		if _, err := m.Engage("east", east.REST()); err == nil {
-			t.Error("two clusters of one name")
+			t.Error("two clusters have the same name")
 		}
 		cancel()
 		must(t, <-ended)
@@ -269,12 +269,12 @@ func TestClusters(t *testing.T) {
 			}
 		}
 		if !chained {
-			t.Errorf("no cause is known by its writer: %+v", records)
+			t.Errorf("no cause names the reconcile that wrote it: %+v", records)
 		}
 	})
 }
 
-// RUN-06: two controllers that fight over a field are distinguished from one that works a lot.
+// RUN-06: two controllers that fight over a field are a loop; a controller with much work is not.
 func TestHotLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events)
@@ -305,14 +305,14 @@ func TestHotLoop(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- m.Run(ctx) }()
 		must(t, m.LiveClient().Create(t.Context(), configMap("busy")))
-		for i := range 100 { // somebody else's work is no loop
+		for i := range 100 { // another writer's work is not a loop
 			cm := configMap("busy")
 			cm.Data = map[string]string{"n": fmt.Sprint(i)}
 			must(t, m.LiveClient().Update(t.Context(), cm))
 			time.Sleep(50 * time.Millisecond)
 		}
 		if len(loops) > 0 {
-			t.Fatalf("a loop where there is none: %v", loops)
+			t.Fatalf("a false loop: %v", loops)
 		}
 		fight.Store(true)
 		must(t, m.LiveClient().Create(t.Context(), configMap("torn")))
@@ -329,10 +329,10 @@ func TestHotLoop(t *testing.T) {
 			}
 		}
 		if _, body := get(t, m.MetricsHandler(), "/metrics"); !strings.Contains(body, `kelson_hot_loops_total{controller="left"}`) {
-			t.Error("it is not counted")
+			t.Error("the loop is not in the metrics")
 		}
 		if len(loops) > 4 {
-			t.Errorf("told %d times in half a minute", len(loops))
+			t.Errorf("reported %d times in half a minute", len(loops))
 		}
 	})
 }
@@ -346,7 +346,7 @@ func TestLeaseIsKeptWhileControllersWork(t *testing.T) {
 		a := startReplica(t, s, "a", func(m *manager.Config, c *controller.Config) {
 			m.GracePeriod = time.Second
 			c.Reconciler = reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
-				time.Sleep(15 * time.Second) // it does not look at its context
+				time.Sleep(15 * time.Second) // it ignores its context
 				ended.Store(true)
 				return reconcile.Result{}, nil
 			})
@@ -368,8 +368,8 @@ func TestLeaseIsKeptWhileControllersWork(t *testing.T) {
 	})
 }
 
-// RUN-01: a reconcile that the end of the grace period cancels may have a request on its way to the
-// server. The Lease is kept, so that no other replica leads before it expires.
+// RUN-01: a reconcile that is canceled at the end of the grace period may have a request in flight.
+// The Lease is kept, so that no other replica leads before it expires.
 func TestLeaseIsKeptAfterACanceledReconcile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)

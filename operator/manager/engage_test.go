@@ -51,7 +51,7 @@ func (l *lines) with(words ...string) (found []string) {
 	return found
 }
 
-// fleet is a manager with one controller for the ConfigMaps of all its clusters.
+// fleet has a manager with one controller for the ConfigMaps of all its clusters.
 type fleet struct {
 	*manager.Manager
 	controller *controller.Controller
@@ -77,7 +77,8 @@ func (f *fleet) visits() []string {
 	return seen
 }
 
-// newFleet's controller does what is said about an object, or else sees what it reads of it.
+// newFleet returns a fleet. Its controller calls the function set for an object, or else records
+// what it reads of the object.
 func newFleet(t *testing.T, cfg manager.Config, special func(ctx context.Context, req reconcile.Request) (bool, reconcile.Result, error)) *fleet {
 	t.Helper()
 	f := &fleet{own: apitest.New(apitest.ConfigMaps, apitest.Events)}
@@ -108,7 +109,7 @@ func newFleet(t *testing.T, cfg manager.Config, special func(ctx context.Context
 	return f
 }
 
-// start runs the manager until the result is called.
+// start runs the manager until the returned function is called.
 func (f *fleet) start(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -122,7 +123,7 @@ func (f *fleet) ready(t *testing.T) (int, string) {
 	return get(t, f.HealthHandler(), "/readyz?verbose")
 }
 
-// hosted is a configuration for a server under a name of its own.
+// hosted returns a configuration with its own host name for a server.
 func hosted(rt http.RoundTripper, host string) *rest.Config {
 	return &rest.Config{Host: "http://" + host, Transport: rt}
 }
@@ -138,8 +139,7 @@ func newServer(t *testing.T, names ...string) *apitest.Server {
 	return s
 }
 
-// RUN-01, RUN-03: a cluster that is disengaged takes everything along that was there for it, and
-// nothing else.
+// RUN-01, RUN-03: disengaging a cluster removes everything that existed for it, and nothing else.
 func TestDisengage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ends := make(chan error, 1)
@@ -186,7 +186,7 @@ func TestDisengage(t *testing.T) {
 			t.Errorf("the second time: %v", err)
 		}
 		if _, err := f.Cluster("east"); !errors.Is(err, manager.ErrClusterNotFound) {
-			t.Errorf("it is found: %v", err)
+			t.Errorf("a disengaged cluster is found: %v", err)
 		}
 		if !errors.Is(context.Cause(cluster.Context()), manager.ErrDisengaged) {
 			t.Errorf("its context has ended by %v", context.Cause(cluster.Context()))
@@ -203,7 +203,7 @@ func TestDisengage(t *testing.T) {
 		}
 		synctest.Wait()
 		if s := f.controller.Queue().Stats(); s.Waiting+s.Ready+s.Running != 0 {
-			t.Errorf("%+v is in the queue: what was interrupted is not tried again", s)
+			t.Errorf("%+v is in the queue: interrupted reconciles must not be retried", s)
 		}
 		failing := reconcile.Request{Cluster: "east", NamespacedName: client.Key{Namespace: "default", Name: "failing"}}
 		if n := f.controller.Queue().NumRequeues(failing); n != 0 {
@@ -216,10 +216,10 @@ func TestDisengage(t *testing.T) {
 			}
 		}
 		if got := f.log.with("level=ERROR", "cluster=east", "disengaged"); len(got) != 0 {
-			t.Errorf("it was not quiet: %q", got)
+			t.Errorf("unexpected log: %q", got)
 		}
 
-		// The others continue.
+		// The other clusters continue.
 		must(t, newClient(t, east).Create(t.Context(), configMap("unseen")))
 		must(t, newClient(t, west).Create(t.Context(), configMap("seen")))
 		time.Sleep(time.Second)
@@ -240,7 +240,7 @@ func TestDisengage(t *testing.T) {
 			t.Errorf("a read there ends with %v", err)
 		}
 
-		// Goroutines and memory are given back.
+		// Goroutines and memory are released.
 		gone := weak.Make(cluster)
 		cluster = nil
 		must(t, f.Disengage("west"))
@@ -267,8 +267,8 @@ func newClient(t *testing.T, s *apitest.Server) client.Client {
 	return c
 }
 
-// RUN-03: a name may be engaged again at once, for another server. What runs in the former cluster
-// stays there, and no object is with two workers.
+// RUN-03: a name can be engaged again immediately, for another server. Reconciles of the former
+// cluster stay there, and no object is processed by two workers.
 func TestEngageAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f *fleet
@@ -313,15 +313,15 @@ func TestEngageAgain(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		if !slices.Equal(slow, []string{"0", "1"}) {
-			t.Errorf("what runs reads from %q", slow)
+			t.Errorf("running reconciles read from %q", slow)
 		}
 		for n, s := range servers {
 			if got := s.Requests(); !slices.Equal(got[2:], []string{"PUT /api/v1/namespaces/default/configmaps/slow"}) {
-				t.Errorf("server %d was asked for %q", n, got)
+				t.Errorf("server %d got the requests %q", n, got)
 			}
 		}
 		if s := f.controller.Queue().Stats(); s.Waiting != 1 {
-			t.Errorf("%+v is in the queue: want what the second cluster asked for", s)
+			t.Errorf("%+v is in the queue, want the requests of the second cluster", s)
 		}
 		if got := f.log.with("level=ERROR"); len(got) != 0 {
 			t.Errorf("%q", got)
@@ -329,7 +329,7 @@ func TestEngageAgain(t *testing.T) {
 	})
 }
 
-// away is a server that never answers.
+// away is a server that never responds.
 type away struct{}
 
 func (away) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -337,7 +337,8 @@ func (away) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// RUN-01, RUN-03: a cluster whose server is away neither holds up the others nor its own end.
+// RUN-01, RUN-03: a cluster whose server does not respond delays neither other clusters nor its own
+// end.
 func TestDisengageAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, manager.Config{}, nil)
@@ -352,7 +353,7 @@ func TestDisengageAway(t *testing.T) {
 		_, err = f.Engage("late", hosted(away{}, "late"))
 		must(t, err)
 		f.controller.Queue().Add(reconcile.Request{Cluster: "late", NamespacedName: client.Key{Namespace: "default", Name: "a"}}, controller.Why("test"))
-		time.Sleep(5 * time.Minute) // longer than any patience with caches
+		time.Sleep(5 * time.Minute) // longer than any timeout for caches
 		if code, body := f.ready(t); code != 500 || !strings.Contains(body, "informers of early") || !strings.Contains(body, "informers of late") {
 			t.Errorf("%d %s", code, body)
 		}
@@ -368,7 +369,7 @@ func TestDisengageAway(t *testing.T) {
 		if code, body := f.ready(t); code != 200 {
 			t.Errorf("%d %s", code, body)
 		}
-		// The read that waits in vain ends with the grace period, the event is given up.
+		// The waiting read ends with the grace period, and the event is dropped.
 		time.Sleep(16 * time.Second)
 		if s := f.controller.Queue().Stats(); s.Ready+s.Waiting+s.Running != 0 {
 			t.Errorf("%+v is in the queue", s)
@@ -376,7 +377,7 @@ func TestDisengageAway(t *testing.T) {
 	})
 }
 
-// RUN-03: before the manager runs, and when something is wrong.
+// RUN-03: Engage before the manager runs, and with errors.
 func TestEngageFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, manager.Config{}, nil)
@@ -397,7 +398,7 @@ func TestEngageFails(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		synctest.Wait()
-		f.visits() // what was said first to OnCluster was not refused
+		f.visits() // the first request of OnCluster was not refused
 		must(t, newClient(t, early).Create(t.Context(), configMap("b")))
 		time.Sleep(time.Second)
 		if got := f.visits(); len(got) != 0 {
@@ -419,8 +420,9 @@ func TestEngageFails(t *testing.T) {
 	})
 }
 
-// RUN-03: clusters come and go, by several at once, while the manager starts, works and stops.
-func TestFleetOfManyHands(t *testing.T) {
+// RUN-03: clusters are engaged and disengaged concurrently while the manager starts, works and
+// stops.
+func TestConcurrentEngagements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for seed := range uint64(10) {
 			f := newFleet(t, manager.Config{}, func(ctx context.Context, req reconcile.Request) (bool, reconcile.Result, error) {
@@ -468,7 +470,7 @@ func TestFleetOfManyHands(t *testing.T) {
 	})
 }
 
-// RUN-01, RUN-03: a replica that does not lead keeps the clusters, too, and lets them go.
+// RUN-01, RUN-03: a replica that does not lead also engages clusters and disengages them.
 func TestDisengageWithoutLeading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		election := &leader.Config{Lease: client.Key{Namespace: "system", Name: "test"}, Identity: "second"}

@@ -26,7 +26,7 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// behind is a transport whose watches of pods bring everything late.
+// behind is a transport whose watches of pods deliver all events late.
 type behind struct {
 	http.RoundTripper
 	lag time.Duration
@@ -55,8 +55,8 @@ func (b lateBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// childOf makes a reconciler that creates one pod for each ConfigMap, unless there is one: what has
-// no name of its own is created twice by who does not see the first.
+// childOf returns a reconciler that creates one pod for each ConfigMap, unless there is one. The
+// pods have generated names, so a reconciler that does not see the first pod creates a second.
 func childOf(m *manager.Manager, replica string, done func(string)) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 		pods, err := client.List[corev1.Pod](ctx, m.Client(), client.MatchingLabels{"of": req.Name})
@@ -100,9 +100,9 @@ func standby(t *testing.T, s *apitest.Server, name string, lag time.Duration, ga
 	return m, sync.OnceValue(func() error { cancel(); return <-ended })
 }
 
-// RUN-09: with watches that are behind that of the Lease, a new leader does not do again what the
-// one before did last.
-func TestFailoverReadsWhatWasWritten(t *testing.T) {
+// RUN-09: with watches that lag behind the watch of the Lease, a new leader does not repeat the
+// last work of the previous one.
+func TestFailoverReadsEarlierWrites(t *testing.T) {
 	for _, lag := range []time.Duration{0, 500 * time.Millisecond, 30 * time.Second} {
 		t.Run(lag.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestFailoverReadsWhatWasWritten(t *testing.T) {
 				b, stopB := standby(t, s, "b", lag, nil, nil)
 				time.Sleep(time.Minute)
 				must(t, a.LiveClient().Create(t.Context(), configMap("one")))
-				<-done // its child is there
+				<-done // its child exists
 				must(t, stopA())
 				<-b.Elected()
 				time.Sleep(2 * time.Minute)
@@ -126,8 +126,8 @@ func TestFailoverReadsWhatWasWritten(t *testing.T) {
 	}
 }
 
-// RUN-09: the same for what comes to a replica that shares the work.
-func TestShardMovesWithWhatWasWritten(t *testing.T) {
+// RUN-09: the same for objects that a replica takes over when replicas share the work.
+func TestShardHandoverReadsEarlierWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Pods, leases)
 		gate := func(name string) func(client.Client) controller.Gate {
@@ -148,7 +148,7 @@ func TestShardMovesWithWhatWasWritten(t *testing.T) {
 		for n := range all {
 			must(t, a.LiveClient().Create(t.Context(), configMap(fmt.Sprint("cm", n))))
 		}
-		for range all / 4 { // some are done, and a leaves
+		for range all / 4 { // some objects are done, and a leaves
 			<-done
 		}
 		must(t, stopA())
@@ -166,8 +166,8 @@ func TestShardMovesWithWhatWasWritten(t *testing.T) {
 	})
 }
 
-// RUN-09, RUN-03: the same in a further cluster. One that is away keeps neither the new leader nor
-// the other clusters waiting, and is not worked on before it is back.
+// RUN-09, RUN-03: the same in an additional cluster. A cluster that does not respond delays neither
+// the new leader nor the other clusters, and is not worked on until it responds.
 func TestFailoverOfClusters(t *testing.T) {
 	for name, cut := range map[string]bool{"away": true, "late": false} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { failoverOfClusters(t, cut) }) })
@@ -251,8 +251,9 @@ func (c *cuttable) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// RUN-03: who has lost its part of the work stops at once what is under way, whatever else is still
-// stopping; and a reconcile that does not stop in time keeps its objects until the Lease expires.
+// RUN-03: a replica that has lost its part of the work cancels running reconciles immediately,
+// independently of other parts; and a reconcile that does not stop in time keeps its objects until
+// the Lease expires.
 func TestShardsThatCannotStop(t *testing.T) {
 	sharded := func(t *testing.T, transport http.RoundTripper, grace time.Duration, r reconcile.Func) (m *manager.Manager, stop func(), ended chan error) {
 		m, err := manager.New(manager.Config{
@@ -281,7 +282,7 @@ func TestShardsThatCannotStop(t *testing.T) {
 				cancelled <- time.Now()
 				return reconcile.Result{}, ctx.Err()
 			})
-			m.Add(manager.Func(func(ctx context.Context) error { // it takes its time
+			m.Add(manager.Func(func(ctx context.Context) error { // ignores its context
 				<-ctx.Done()
 				time.Sleep(30 * time.Second)
 				return nil
@@ -291,7 +292,7 @@ func TestShardsThatCannotStop(t *testing.T) {
 			link.cut.Store(true)
 			begin := time.Now()
 			if took := (<-cancelled).Sub(begin); took > 10*time.Second {
-				t.Errorf("its reconcile went on for %v", took)
+				t.Errorf("its reconcile continued for %v", took)
 			}
 			if err := <-ended; !errors.Is(err, leader.ErrLost) {
 				t.Errorf("got %v", err)
@@ -313,7 +314,7 @@ func TestShardsThatCannotStop(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			if len(s.Objects("leases")) != 1 {
-				t.Error("the Lease was given back")
+				t.Error("the Lease was released")
 			}
 			close(end)
 		})

@@ -89,7 +89,7 @@ func (g *group) unfinished() error {
 // stopMoment is how long a group may take to stop after the time is up.
 const stopMoment = 100 * time.Millisecond
 
-// runnables holds runnables until their group starts; later ones start at once.
+// runnables holds runnables until their group starts; later ones start immediately.
 type runnables struct {
 	waiting []Runnable
 	group   *group

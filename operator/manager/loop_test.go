@@ -21,7 +21,7 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// RUN-06: which work is a loop, and which is none.
+// RUN-06: which work counts as a loop, and which does not.
 func TestLoops(t *testing.T) {
 	update := func(ctx context.Context, c client.Client, key client.Key, f func(*corev1.ConfigMap) bool) error {
 		return reconcile.RetryOnConflict(ctx, func(ctx context.Context) error {
@@ -53,7 +53,7 @@ func TestLoops(t *testing.T) {
 		reconcile func(ctx context.Context, c client.Client, key client.Key) (reconcile.Result, error)
 		// ten times a second
 		others func(ctx context.Context, c client.Client, key client.Key, i int) error
-		// in the loop; none if empty
+		// the fields in the loop; empty: no loop
 		want []string
 	}{
 		{
@@ -65,7 +65,7 @@ func TestLoops(t *testing.T) {
 			want: []string{"ConfigMap default/it", "data.n", "of test"},
 		},
 		{
-			name: "somebody else undoes it",
+			name: "another writer reverts it",
 			reconcile: func(ctx context.Context, c client.Client, key client.Key) (reconcile.Result, error) {
 				return reconcile.Result{}, update(ctx, c, key, set("side", "ours"))
 			},
@@ -75,7 +75,7 @@ func TestLoops(t *testing.T) {
 			want: []string{"ConfigMap default/it", `data.side ("`, "theirs"},
 		},
 		{
-			name: "it keeps up with somebody else",
+			name: "it follows another writer",
 			reconcile: func(ctx context.Context, c client.Client, key client.Key) (reconcile.Result, error) {
 				return reconcile.Result{}, update(ctx, c, key, func(cm *corev1.ConfigMap) bool { return set("seen", cm.Data["spec"])(cm) })
 			},
@@ -121,7 +121,7 @@ func TestLoops(t *testing.T) {
 				must(t, <-ended)
 				if len(tt.want) == 0 {
 					if len(loops) > 0 {
-						t.Errorf("a loop where there is none: %s", loops[0])
+						t.Errorf("a false loop: %s", loops[0])
 					}
 					return
 				}

@@ -49,7 +49,7 @@ type Config struct {
 	Election *leader.Config
 	// Webhooks configures how webhooks are served.
 	Webhooks WebhookConfig
-	// Informers configures what the informers read; its Client and Log are ignored.
+	// Informers configures the informers; its Client and Log are ignored.
 	Informers informer.Config
 	// NetHTTP makes the clients of all clusters send all requests through net/http: see
 	// client.Config.
@@ -152,7 +152,7 @@ func (m *Manager) Elected() <-chan struct{} { return m.elected }
 func (m *Manager) Log() *slog.Logger { return m.cfg.Log }
 
 // Add runs r with the manager: with leader election, from when this replica leads, otherwise from
-// the start. If that has happened, r starts at once. OnEveryReplica(r) runs on all replicas.
+// the start. If that has happened, r starts immediately. OnEveryReplica(r) runs on all replicas.
 func (m *Manager) Add(r Runnable) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

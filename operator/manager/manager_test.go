@@ -110,7 +110,7 @@ func TestFailureEndsAll(t *testing.T) {
 			return errors.New("not told: it is ending already")
 		}))
 		m.Add(manager.Func(func(context.Context) error {
-			m.Add(manager.Func(func(context.Context) error { // while it runs
+			m.Add(manager.Func(func(context.Context) error { // added while it runs
 				time.Sleep(time.Minute)
 				return errors.New("broken")
 			}))

@@ -21,7 +21,7 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// watched tells of watches that begin and end, and of writes.
+// watched records when watches begin and end, and writes.
 type watched struct {
 	next http.RoundTripper
 	note func(string)
@@ -41,9 +41,10 @@ func (w watched) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.next.RoundTrip(r)
 }
 
-// RUN-01: caches, then what runs in every replica, then, when this one leads, controllers and the
-// rest; and back in the opposite order, so that nothing misses what it needs.
-func TestOrderOfEverything(t *testing.T) {
+// RUN-01: caches start first, then what runs in every replica, and then, when this replica leads,
+// controllers and the rest. They stop in the opposite order, so that each part outlives those that
+// need it.
+func TestStartAndStopOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var order []string
@@ -83,7 +84,7 @@ func TestOrderOfEverything(t *testing.T) {
 			Name: "test", Sources: []controller.Source{&controller.Kind{Informers: m.Informers(), Object: &corev1.ConfigMap{}}},
 			Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 				note("reconcile")
-				for range 2 { // at the beginning, and when the operator has been told to end
+				for range 2 { // at the start, and after the operator's context has ended
 					if _, err := client.Get[corev1.ConfigMap](ctx, m.Client(), req.NamespacedName); err != nil {
 						t.Errorf("the last reconcile reads: %v", err)
 					}
@@ -116,12 +117,12 @@ func TestOrderOfEverything(t *testing.T) {
 				t.Errorf("%q is not before %q", pair[0], pair[1])
 			}
 		}
-		// The Lease is given back when the work has ended, and before the caches go.
+		// The Lease is released after the work has ended, and before the caches stop.
 		released := len(order) - 1
 		for ; released >= begun && order[released] != "write the Lease"; released-- {
 		}
 		if released < at("end of reconcile") || released > at("end of watch configmaps") {
-			t.Errorf("the Lease is given back at %d", released)
+			t.Errorf("the Lease is released at %d", released)
 		}
 		if events := s.Objects("events"); len(events) != 2 || events[0]["reason"] != "Last" && events[1]["reason"] != "Last" {
 			t.Errorf("the last event is not among %v", events)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A web page whose name resolves to the loopback address, or that sends requests to it, gets
-// nothing of what is served without authentication.
+// A web page whose name resolves to the loopback address, or that sends requests to it, cannot read
+// what is served without authentication.
 func TestNotRebound(t *testing.T) {
 	const loopback, other = "127.0.0.1", "10.1.2.3"
 	h := rejectRebinding(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

@@ -34,7 +34,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	groups := struct{ servers, hooks, sources, others, leaders *group }{
 		newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed),
 	}
-	// If another replica may be working, stop all work at once instead of group by group.
+	// If another replica may be working, stop all work immediately instead of group by group.
 	defer context.AfterFunc(ctx, func() {
 		if cause := context.Cause(ctx); errors.Is(cause, leader.ErrLost) {
 			groups.leaders.cancel(cause)
@@ -125,7 +125,7 @@ func deadlineAfter(ctx context.Context, by time.Duration) (context.Context, func
 	return late, func() { stop(); cancel() }
 }
 
-// elect calls lead when this replica leads, or at once without leader election.
+// elect calls lead when this replica leads, or immediately without leader election.
 func (m *Manager) elect(ctx context.Context, lead func(context.Context) error) error {
 	if m.cfg.Election == nil {
 		return lead(ctx)

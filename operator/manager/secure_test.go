@@ -17,7 +17,7 @@ import (
 	"kelson.dev/operator/manager"
 )
 
-// reviewers is an API server that knows whose a token is, and who may see metrics.
+// reviewers is an API server that answers TokenReviews, and SubjectAccessReviews for metrics.
 type reviewers struct{ asked atomic.Int32 }
 
 func (r *reviewers) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -79,7 +79,7 @@ func TestSecureMetrics(t *testing.T) {
 			data, _ := io.ReadAll(resp.Body)
 			return resp.StatusCode, string(data)
 		}
-		t.Fatal("no answer")
+		t.Fatal("no response")
 		return 0, ""
 	}
 	for token, want := range map[string]int{"": 401, "stranger": 401, "someone": 403, "prometheus": 200} {
@@ -90,7 +90,7 @@ func TestSecureMetrics(t *testing.T) {
 	}
 	before := server.asked.Load()
 	if code, _ := get("prometheus"); code != 200 || server.asked.Load() != before {
-		t.Errorf("%d; asked again after a moment", code)
+		t.Errorf("%d after a repeated request", code)
 	}
 	cancel()
 	must(t, <-ended)

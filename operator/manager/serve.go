@@ -48,8 +48,8 @@ const patience = 30 * time.Second
 func (m *Manager) informersSynced(context.Context) error { return synced(m.own) }
 
 // synced returns an error that names the informers of a cluster that are not synced or out of date.
-// It does not wait, because a probe reports the current state. A missing permission counts at once,
-// because retries don't fix it.
+// It does not wait, because a probe reports the current state. A missing permission is reported
+// immediately, because retries do not fix it.
 func synced(c *Cluster) error {
 	var wrong []string
 	for _, s := range c.informers.Statuses() {

@@ -19,8 +19,8 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-09: on a real API server, in real time, two replicas take turns at leading while objects are
-// created, and each object gets one child, although nothing in the child's name prevents a second.
+// RUN-09: on a real API server, in real time, two replicas lead alternately while objects are
+// created. Each object gets one child, although the name of the child would allow a second one.
 func TestFailoverStory(t *testing.T) {
 	cfg := apiserver.For(t)
 	direct, err := client.New(client.Config{REST: cfg})
@@ -65,7 +65,7 @@ func TestFailoverStory(t *testing.T) {
 		}
 		next, stopNext := start(fmt.Sprint("replica-", turn+1))
 		t.Cleanup(func() { _ = stopNext() })
-		must(t, stop()) // in the middle of the work
+		must(t, stop()) // during the work
 		<-next.Elected()
 		stop = stopNext
 	}

@@ -10,8 +10,8 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// RUN-06: the account that is served is that of the latest reconciles, oldest first.
-func TestAccountIsBounded(t *testing.T) {
+// RUN-06: the endpoint serves the trace of the latest reconciles, oldest first.
+func TestTraceIsBounded(t *testing.T) {
 	for _, reconciles := range []int{3, traceLines + 3} {
 		a := &traceLog{}
 		sink := a.sink()

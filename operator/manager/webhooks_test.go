@@ -16,8 +16,7 @@ import (
 	"kelson.dev/operator/webhook"
 )
 
-// RUN-05: webhooks are measured under the names that dashboards know, and serve before anything
-// else runs.
+// RUN-05: metrics of webhooks have the usual names, and webhooks serve before anything else runs.
 func TestWebhookMetrics(t *testing.T) {
 	m, err := manager.New(manager.Config{
 		REST: apitest.New(apitest.ConfigMaps).REST(), Name: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),

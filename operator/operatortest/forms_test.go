@@ -17,8 +17,8 @@ import (
 	"kelson.dev/operator/operatortest"
 )
 
-// MACH-01, MACH-05: against a server that speaks protobuf and streams lists, what an informer has
-// in any form, and what the client reads by itself, is the same.
+// MACH-01, MACH-05: on a server with protobuf and streaming lists, informers in all forms have the
+// same objects as direct reads of the client.
 func TestForms(t *testing.T) {
 	needKelson(t)
 	env := operatortest.New(t)
@@ -31,7 +31,7 @@ func TestForms(t *testing.T) {
 	for n := range 30 {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("pod-", n), Labels: map[string]string{"n": fmt.Sprint(n % 3)}}}
 		p.Spec.Containers = []corev1.Container{{Name: "main", Image: "image", Args: []string{fmt.Sprint("--shard=", n)}}}
-		p.Spec.NodeSelector = map[string]string{"nowhere": "true"} // it is never modified
+		p.Spec.NodeSelector = map[string]string{"nowhere": "true"} // it must not be modified
 		if err := direct.Create(ctx, p); err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestForms(t *testing.T) {
 			}
 			name := "written-" + form.String()
 			made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Data: map[string]string{"a": "b"}}
-			for range 2 { // the second is not sent, and answers the same
+			for range 2 { // the second apply is not sent, and has the same result
 				if err := c.Apply(ctx, made.DeepCopy()); err != nil {
 					t.Fatal(err)
 				}

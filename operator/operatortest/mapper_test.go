@@ -14,8 +14,8 @@ import (
 	"kelson.dev/operator/operatortest"
 )
 
-// MACH-07: the client's mapper answers as client-go's does, about every kind and resource of a
-// server, by whole names and in part, and about for missing ones.
+// MACH-07: the client's mapper has the same results as client-go's, for every kind and resource of
+// a server, with complete, partial and unknown names.
 func TestMapperAgainstClientGo(t *testing.T) {
 	needKelson(t)
 	env := operatortest.New(t, operatortest.CRDs("testdata"))
@@ -91,7 +91,7 @@ func TestMapperAgainstClientGo(t *testing.T) {
 		}
 	}
 	if asked < 1000 {
-		t.Errorf("only %d questions were asked", asked)
+		t.Errorf("only %d lookups were compared", asked)
 	}
 	kind(schema.GroupVersionKind{Version: "v1", Kind: "Nothing"})
 	kind(schema.GroupVersionKind{Group: "nowhere.example", Version: "v1", Kind: "Pod"})

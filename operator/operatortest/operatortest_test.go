@@ -26,11 +26,11 @@ import (
 	"kelson.dev/operator/operatortest"
 )
 
-// needKelson skips where there is no binary: the tests of the library alone do not build one.
+// needKelson skips the test without a binary, which the library's tests do not build.
 func needKelson(t testing.TB) {
 	t.Helper()
 	if os.Getenv("KELSON") == "" {
-		t.Skip("SKIPPED: KELSON does not name a kelson binary, so nothing was seen of control planes")
+		t.Skip("SKIPPED: needs a control plane: set KELSON to a kelson binary")
 	}
 }
 
@@ -52,7 +52,7 @@ func wantMissing(t *testing.T, env *operatortest.Env, obj client.Object) {
 	}
 }
 
-// copier gives every ConfigMap "a" a copy "b", as an operator would.
+// copier is an operator that copies every ConfigMap "a" to "b".
 func copier(ctx context.Context, config *rest.Config) error {
 	c, err := client.New(client.Config{REST: config})
 	if err != nil {
@@ -94,7 +94,7 @@ func TestEnv(t *testing.T) {
 	}
 	env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "harbour"}})
 
-	// Another test sees nothing of it, though it begins with the state that was saved when the
+	// Another test does not see these changes; it starts with the state that was saved after the
 	// manifests were installed.
 	for range 2 {
 		other := operatortest.New(t, operatortest.CRDs("testdata"))
@@ -154,7 +154,7 @@ func TestKubeconfig(t *testing.T) {
 	}
 }
 
-// failing takes what a test fails with.
+// failing records the failures of a test.
 type failing struct {
 	testing.TB
 	mu      sync.Mutex
@@ -183,15 +183,15 @@ func messageOf(t *testing.T, do func(testing.TB)) (message string) {
 	return ""
 }
 
-// Each of these ways to go without a server needs a process of its own, since there is one server
-// per process.
-func TestSaysWhatIsMissing(t *testing.T) {
+// Each of these cases without a server needs its own process, because a process has only one
+// server.
+func TestReportsMissing(t *testing.T) {
 	notKelson := filepath.Join(t.TempDir(), "kelson")
 	if err := os.WriteFile(notKelson, []byte("#!/bin/sh\necho 'unknown flag: --planes' >&2\nexit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ env, want string }{
-		{"KELSON=", "there is no kelson: set KELSON to the path of the binary, or put it in PATH"},
+		{"KELSON=", "no kelson binary: set KELSON to the path of the binary, or put it in PATH"},
 		{"KELSON=/nowhere/kelson", "/nowhere/kelson"},
 		{"KELSON=" + notKelson, "unknown flag: --planes"},
 	} {
@@ -203,11 +203,11 @@ func TestSaysWhatIsMissing(t *testing.T) {
 		}
 	}
 	if got := messageOf(t, func(tb testing.TB) { operatortest.New(tb, operatortest.CRDs("nowhere")) }); !strings.Contains(got, "nowhere") {
-		t.Errorf("CRDs that are not there: %q", got)
+		t.Errorf("missing CRDs: %q", got)
 	}
 }
 
-// The server goes when its test process is killed.
+// The server ends when its test process is killed.
 func TestEndsWithItsProcess(t *testing.T) {
 	needKelson(t)
 	cmd := exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.v")
@@ -249,7 +249,7 @@ func dial(address string) error {
 	return err
 }
 
-// TestChild is what the tests above run as a process of its own.
+// TestChild runs in the processes that the tests above start.
 func TestChild(t *testing.T) {
 	switch os.Getenv("OPERATORTEST_CHILD") {
 	case "message":

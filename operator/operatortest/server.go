@@ -19,7 +19,7 @@ import (
 )
 
 // ErrNoKelson means that the kelson binary was not found.
-var ErrNoKelson = errors.New("there is no kelson: set KELSON to the path of the binary, or put it in PATH")
+var ErrNoKelson = errors.New("no kelson binary: set KELSON to the path of the binary, or put it in PATH")
 
 // server is the kelson process that the tests of this process share.
 type server struct {
@@ -165,5 +165,5 @@ func (t *tail) told() string {
 	if len(t.data) == 0 {
 		return ""
 	}
-	return "\nkelson said:\n" + strings.TrimSpace(string(t.data))
+	return "\noutput of kelson:\n" + strings.TrimSpace(string(t.data))
 }

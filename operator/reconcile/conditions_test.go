@@ -57,7 +57,7 @@ func TestSetCondition(t *testing.T) {
 // RUN-04
 func TestNoConditions(t *testing.T) {
 	if reconcile.Conditions(&corev1.ConfigMap{}) != nil || reconcile.Conditions(&corev1.Pod{}) != nil {
-		t.Error("conditions of something else")
+		t.Error("conditions of an object without the field")
 	}
 	defer func() {
 		if recover() == nil {
@@ -91,6 +91,6 @@ func TestErrors(t *testing.T) {
 		})
 	}
 	if reconcile.Terminal(nil) != nil || reconcile.IsTerminal(nil) {
-		t.Error("nothing is terminal")
+		t.Error("a nil error is terminal")
 	}
 }

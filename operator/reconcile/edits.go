@@ -21,8 +21,8 @@ type editWarnings struct {
 }
 
 const (
-	// The comparison takes as long as some reconciles. A reconciler that makes the mistake makes it
-	// often: the first reconciles are checked, and then a few.
+	// The comparison takes as long as some reconciles. A reconciler with the mistake repeats it
+	// often, so the first reconciles are checked, and then a few.
 	checkedRuns   = 16
 	checkOneOf    = 64
 	maxEditWarned = 64
@@ -35,7 +35,7 @@ func (w *editWarnings) due() bool {
 	return w.runs <= checkedRuns || w.runs%checkOneOf == 0
 }
 
-// first reports whether there was no warning about the same fields.
+// first reports whether no warning about the same fields was logged before.
 func (w *editWarnings) first(fields string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

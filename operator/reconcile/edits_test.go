@@ -95,7 +95,7 @@ func (f untyped) Reconcile(ctx context.Context, u *unstructured.Unstructured) (r
 	return f(ctx, u)
 }
 
-// RUN-08: the library learns of objects that are gone.
+// RUN-08: Deleted is called for objects that do not exist.
 func TestDeleted(t *testing.T) {
 	f := newFixture(t)
 	var deleted []reconcile.Request

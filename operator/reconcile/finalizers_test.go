@@ -21,6 +21,6 @@ func TestFinalizers(t *testing.T) {
 		t.Errorf("got %v", pod.Finalizers)
 	}
 	if !slices.Equal(shared, []string{"a", "b", "a"}) {
-		t.Errorf("what others hold was changed: %v", shared)
+		t.Errorf("a shared slice was changed: %v", shared)
 	}
 }

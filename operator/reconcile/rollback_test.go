@@ -29,7 +29,7 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// What the newer version of the operator has brought are lamps[].watts, keeper and rooms[].
+// The newer version of the operator added lamps[].watts, keeper and rooms[].
 const towerCRD = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"towers.GROUP"},
 "spec":{"group":"GROUP","scope":"Namespaced","names":{"plural":"towers","singular":"tower","kind":"Tower","listKind":"TowerList"},
 "versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","properties":{
@@ -48,7 +48,7 @@ type towerRoom struct {
 	Door string `json:"door,omitempty"`
 }
 
-// tower is what the version knows that was rolled back to.
+// tower is the Go type of the older version, which runs after the rollback.
 type tower struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -87,7 +87,7 @@ func (s towerStep) Reconcile(ctx context.Context, t *tower) (reconcile.Result, e
 	return s(ctx, t)
 }
 
-// sent notes the writes of a client.
+// sent records the writes of a client.
 type sent struct {
 	mu     sync.Mutex
 	writes []string
@@ -104,8 +104,8 @@ func (s *sent) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// RUN-04: an operator that was rolled back writes a status and loses nothing of what the newer
-// version put there.
+// RUN-04: an operator that was rolled back writes a status without losing fields that the newer
+// version wrote.
 func TestRolledBackOperator(t *testing.T) {
 	cfg := apiserver.For(t)
 	ctx := t.Context()
@@ -149,7 +149,7 @@ func TestRolledBackOperator(t *testing.T) {
 		return u
 	}
 	const stored = `{"turns":1,"keeper":"Ida","lamps":[{"name":"a","watts":60},{"name":"b","watts":null},{"name":"c","watts":40}],"rooms":{"top":{"door":"red","size":3}}}`
-	forget := func(obj client.Object) client.Object { // what is not needed
+	forget := func(obj client.Object) client.Object { // removes an entry that is not needed
 		t := obj.(*tower)
 		for n := range t.Status.Lamps {
 			t.Status.Lamps[n].Lit = false
@@ -195,7 +195,7 @@ func TestRolledBackOperator(t *testing.T) {
 		} {
 			transformed := strings.Contains(form, "transformed")
 			if transformed && tt.strip || transformed && name != "all of it is known" && name != "a number" {
-				continue // the reconciler must not miss what it changes
+				continue // keep the fields that the reconciler changes
 			}
 			t.Run(name+"/"+form, func(t *testing.T) {
 				u := create(t, strings.NewReplacer(" ", "-", ",", "").Replace(name+"-"+form), tt.status)
@@ -232,8 +232,8 @@ func TestRolledBackOperator(t *testing.T) {
 	}
 }
 
-// RUN-04: a status that is read once more before it is written conflicts as any other, and takes no
-// right but that to patch it.
+// RUN-04: a status that is read again before it is written conflicts like any other, and needs only
+// the permission to patch it.
 func TestRebasedStatusPatch(t *testing.T) {
 	kind := apitest.Kind{Group: "sea.kelson.dev", Version: "v1", Kind: "Tower", Plural: "towers"}
 	gv := schema.GroupVersion{Group: kind.Group, Version: kind.Version}
@@ -254,7 +254,7 @@ func TestRebasedStatusPatch(t *testing.T) {
 			case r.Method == http.MethodPatch:
 				body, _ := io.ReadAll(r.Body)
 				documents = append(documents, string(body))
-				// which this server does not know
+				// which this server does not support
 				if r.Header.Get("Content-Type") == string(types.JSONPatchType) {
 					body = []byte("{}")
 				}
@@ -305,7 +305,7 @@ func TestRebasedStatusPatch(t *testing.T) {
 	}
 }
 
-// inform is a client that reads from informers.
+// inform returns a client that reads from informers.
 func inform(t *testing.T, cfg informer.Config) client.Client {
 	t.Helper()
 	informers, err := informer.New(cfg)
@@ -320,7 +320,7 @@ func inform(t *testing.T, cfg informer.Config) client.Client {
 	return informers.Client()
 }
 
-// strip takes the entries of the status out of managedFields.
+// strip removes the entries of the status from managedFields.
 func strip(t *testing.T, c client.Client, u *unstructured.Unstructured) {
 	t.Helper()
 	kept := slices.DeleteFunc(u.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Subresource == "status" })

@@ -24,8 +24,8 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// A budget serves as an object with a status of all that is common: conditions, observedGeneration,
-// numbers.
+// The tests use PodDisruptionBudgets because their status has all common types of fields:
+// conditions, observedGeneration, numbers.
 type budget = policyv1.PodDisruptionBudget
 
 var budgets = apitest.Kind{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget", Plural: "poddisruptionbudgets"}
@@ -81,7 +81,7 @@ func (f *fixture) budget(t *testing.T) *budget {
 	return b
 }
 
-// statusWrites is how often the status was written.
+// statusWrites returns the number of writes of the status.
 func (f *fixture) statusWrites() int {
 	n := 0
 	for _, r := range f.Requests() {
@@ -114,15 +114,15 @@ func TestStatusIsWrittenOnceWhenChanged(t *testing.T) {
 	}
 	_, err := f.run(t, step(func(_ context.Context, b *budget) (reconcile.Result, error) {
 		b.Status.DisruptedPods = nil
-		return reconcile.Result{}, errors.New("broken") // is written all the same
+		return reconcile.Result{}, errors.New("broken") // the status is written nevertheless
 	}))
 	if b := f.budget(t); err == nil || err.Error() != "broken" || b.Status.DisruptedPods != nil || b.Status.CurrentHealthy != 2 {
 		t.Errorf("%v, %+v", err, b.Status)
 	}
 }
 
-// RUN-04: the worker is free once the status is all that is left, and is kept when there is none to
-// be written.
+// RUN-04: the reconciler yields its worker when only the write of the status remains, and does not
+// yield without such a write.
 func TestYieldsBeforeTheStatusIsWritten(t *testing.T) {
 	f := newFixture(t)
 	var steps []string
@@ -170,7 +170,7 @@ func TestObjectInContext(t *testing.T) {
 // RUN-04
 func TestNothingToReconcile(t *testing.T) {
 	called := step(func(context.Context, *budget) (reconcile.Result, error) {
-		t.Error("it was called")
+		t.Error("the reconciler was called")
 		return reconcile.Result{}, nil
 	})
 	t.Run("gone", func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestFinalizer(t *testing.T) {
 	_, err := f.run(t, r)
 	must(t, err)
 	if left := f.Objects(budgets.Plural); len(left) > 0 {
-		t.Errorf("it is still there: %v", left)
+		t.Errorf("the object is still there: %v", left)
 	}
 	_, err = f.run(t, r)
 	must(t, err)
@@ -271,16 +271,17 @@ func TestInvalidIsCondition(t *testing.T) {
 		t.Errorf("events %q", f.events)
 	}
 	if reconcile.IsTrue(f.budget(t), reconcile.ConditionAccepted) {
-		t.Error("it is accepted")
+		t.Error("the object is accepted")
 	}
 	_, err := f.run(t, step(func(context.Context, *budget) (reconcile.Result, error) { return reconcile.Result{}, nil }))
 	must(t, err)
 	if !reconcile.IsTrue(f.budget(t), reconcile.ConditionAccepted) {
-		t.Error("it is not accepted again")
+		t.Error("the condition was not reset")
 	}
 }
 
-// RUN-04: an invalid object must be told so: what prevents that is an error to be retried.
+// RUN-04: the condition of an invalid object must be written; if the write fails, the reconcile is
+// retried.
 func TestInvalidThatCannotBeWritten(t *testing.T) {
 	f := newFixture(t)
 	f.Fault = func(verb, path string) (int, metav1.StatusReason) {
@@ -302,7 +303,7 @@ func TestStatusConflicts(t *testing.T) {
 	f := newFixture(t)
 	do := step(func(ctx context.Context, b *budget) (reconcile.Result, error) {
 		other := f.budget(t)
-		if other.Labels == nil { // somebody writes meanwhile
+		if other.Labels == nil { // another client writes meanwhile
 			other.Labels = map[string]string{"a": "b"}
 			must(t, f.client.Update(ctx, other))
 		}
@@ -377,7 +378,7 @@ func TestRetryOnConflict(t *testing.T) {
 		{"at once", []error{nil}, nil, 0},
 		{"third time", []error{conflict, conflict, nil}, nil, 30 * time.Millisecond},
 		{"other error", []error{conflict, errors.ErrUnsupported}, errors.ErrUnsupported, 10 * time.Millisecond},
-		{"in vain", []error{conflict, conflict, conflict, conflict, conflict}, conflict, 150 * time.Millisecond},
+		{"conflicts until the end", []error{conflict, conflict, conflict, conflict, conflict}, conflict, 150 * time.Millisecond},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

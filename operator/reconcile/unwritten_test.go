@@ -20,8 +20,7 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// RUN-04: an error that is not retried is retried nevertheless until the status that goes with it
-// is written.
+// RUN-04: a terminal error is retried until the status of that reconcile is written.
 func TestTerminalWithStatusThatCannotBeWritten(t *testing.T) {
 	for name, do := range map[string]error{
 		"terminal":         reconcile.Terminal(errBroken),
@@ -62,8 +61,8 @@ func TestTerminalWithStatusThatCannotBeWritten(t *testing.T) {
 
 var errBroken = errors.New("broken")
 
-// RUN-04: a conflict of the status write does not make a conflict of the reconciler's own error:
-// conflicts are logged for debugging only.
+// RUN-04: a conflict of the status write does not turn the reconciler's own error into a conflict,
+// which would be logged for debugging only.
 func TestErrorWithStatusConflict(t *testing.T) {
 	f := newFixture(t)
 	f.Fault = func(verb, path string) (int, metav1.StatusReason) {
@@ -107,8 +106,8 @@ func TestIsConflict(t *testing.T) {
 	}
 }
 
-// RUN-04: one answer 500 to a status write that goes with a terminal error does not leave the old
-// status for good.
+// RUN-04: if the status write after a terminal error gets one response 500, the new status is
+// written later.
 func TestTerminalStatusStory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

@@ -32,8 +32,9 @@ var (
 	errBusy    = apierrors.NewTooManyRequests("busy", 7)
 )
 
-// world is the reference: a server with its whole history, what lies between, and a machine whose
-// copy is compared with the history after each delta. What happens is decided by choose.
+// world has the reference, a server with its complete history, the connection to it, and a machine
+// whose copy is compared with the history after each delta. The function choose decides what
+// happens.
 type world struct {
 	t      *testing.T
 	choose func(n int) int
@@ -88,7 +89,7 @@ func (w *world) change() {
 	w.said = append(w.said, fmt.Sprintf("%s %s at %d", c.Type, name, revision))
 }
 
-// step gives the machine an input and checks what it says.
+// step passes an input to the machine and checks its output.
 func (w *world) step(in Input[object], said string) {
 	w.said = append(w.said, said)
 	deltas, next := w.machine.Step(in)
@@ -115,8 +116,8 @@ func (w *world) fail(format string, args ...any) {
 	w.t.Fatalf(format, args...)
 }
 
-// check: after each delta the copy is the server's collection at the delta's version; nothing is
-// delivered twice.
+// check verifies after each delta that the copy equals the server's collection at the delta's
+// version, and that nothing is delivered twice.
 func (w *world) check(d Delta[object]) {
 	version, _ := strconv.Atoi(d.Version)
 	if version < w.version || version == w.version && d.Op != Replace && d.Op != Bookmark {
@@ -143,7 +144,8 @@ func (w *world) check(d Delta[object]) {
 	}
 }
 
-// move lets something happen. An honest world does what it is asked; otherwise anything may happen.
+// move performs one step of the world. An honest world executes the request; otherwise anything may
+// happen.
 func (w *world) move(honest bool) {
 	if !honest {
 		switch w.choose(7) {
@@ -186,12 +188,12 @@ func (w *world) failure() {
 		if early {
 			w.impatient++
 		} else {
-			w.impatient = 0 // it lasted as long as a watch does: that was a pause
+			w.impatient = 0 // a watch of normal length counts as a pause
 		}
 		w.step(Closed[object]{Early: early}, fmt.Sprintf("closed, early: %v", early))
 		return
 	case err == errRefused:
-		w.impatient-- // once only; and the next request is another
+		w.impatient-- // only once; the next request is a different one
 	}
 	w.impatient++
 	w.step(Failure[object]{err}, "failure: "+err.Error())
@@ -240,12 +242,12 @@ func (w *world) open() {
 	w.next = Next{Do: Read}
 }
 
-// deliver sends the next event of the open watch. Initial events may be mixed with what happens
-// meanwhile.
+// deliver sends the next event of the open watch. Initial events may be interleaved with later
+// changes.
 func (w *world) deliver(honest bool) {
 	if len(w.initial) > 0 {
-		// An initial event may show a later state than that of the beginning; the change then comes
-		// again.
+		// An initial event may show a later state than that at the start of the watch; the change
+		// is then delivered again.
 		name := w.initial[0]
 		w.initial = w.initial[1:]
 		if v, ok := w.history[w.watching][name]; ok {
@@ -273,7 +275,8 @@ func (w *world) deliver(honest bool) {
 	}
 }
 
-// settle: once the world is honest and quiet, the copy becomes the collection, soon.
+// settle checks that the copy soon equals the collection, once the world is honest and nothing
+// changes.
 func (w *world) settle() {
 	w.said = append(w.said, "settle")
 	w.streams = true
@@ -285,10 +288,11 @@ func (w *world) settle() {
 	}
 }
 
-// MACH-02: every interleaving of a few steps.
+// MACH-02: all interleavings of a few steps.
 func TestEveryInterleaving(t *testing.T) {
 	const depth = 3
-	// tape is the choices of one run; the next run changes the last choice that has an alternative.
+	// tape has the choices of one run; the next run changes the last choice that has an
+	// alternative.
 	type choice struct{ chosen, of int }
 	var tape []choice
 	runs := 0
@@ -318,7 +322,7 @@ func TestEveryInterleaving(t *testing.T) {
 	t.Logf("%d runs", runs)
 }
 
-// MACH-02: long walks.
+// MACH-02: long random walks.
 func TestRandomWalks(t *testing.T) {
 	first := randomtest.Seed(t)
 	for n := range uint64(2000) {
@@ -333,7 +337,7 @@ func TestRandomWalks(t *testing.T) {
 	}
 }
 
-// MACH-02: what a machine does in the cases that matter, step by step.
+// MACH-02: transcripts of the important cases, step by step.
 func TestTranscripts(t *testing.T) {
 	type exchange struct {
 		in   Input[object]
@@ -383,6 +387,6 @@ func TestTokenThatExpires(t *testing.T) {
 	}
 	deltas, _ := m.Step(Page[object]{Items: []object{obj("b", 6)}, Version: "6"})
 	if len(deltas) != 1 || len(deltas[0].Items) != 1 || deltas[0].Items[0].Name != "b" {
-		t.Errorf("got %+v: the first attempt must be forgotten", deltas)
+		t.Errorf("got %+v: the first attempt must be discarded", deltas)
 	}
 }

@@ -85,7 +85,7 @@ func (s *sink) Replace(items []object, v string) {
 	s.lines = append(s.lines, fmt.Sprintf("=%s at %s", strings.Join(names, ""), v))
 }
 
-// reflect runs a reflector for a time.
+// reflect runs a reflector for a while.
 func reflect(t *testing.T, lasts time.Duration, cfg Config[object], answers ...any) (calls, lines string) {
 	t.Helper()
 	source, into := &script{answers: answers}, &sink{}
@@ -165,7 +165,7 @@ func TestResyncAndTransform(t *testing.T) { // MACH-02
 	})
 }
 
-// A server that does not end a watch in time is not waited for.
+// A watch that the server does not end in time is closed.
 func TestWatchThatHangs(t *testing.T) { // MACH-02
 	synctest.Test(t, func(t *testing.T) {
 		calls, _ := reflect(t, 3*time.Minute, Config[object]{WatchTimeout: time.Minute}, stream(false, initialEnd(2)), stream(false))
@@ -175,14 +175,14 @@ func TestWatchThatHangs(t *testing.T) { // MACH-02
 	})
 }
 
-// A server that is down is asked less and less, and never in a row without a pause.
+// Requests to a server that is down become rarer, and there is always a pause between them.
 func TestBackoff(t *testing.T) { // MACH-02
 	synctest.Test(t, func(t *testing.T) {
 		var failures []error
 		var times []time.Time
 		cfg := Config[object]{Failed: func(err error) { failures, times = append(failures, err), append(times, time.Now()) }}
 		calls, _ := reflect(t, time.Hour, cfg)
-		if n := len(failures); n < 100 || n > 500 { // at 15 seconds in the mean, 240
+		if n := len(failures); n < 100 || n > 500 { // 240 with a mean delay of 15 seconds
 			t.Errorf("%d attempts in an hour", n)
 		}
 		if n := strings.Count(calls, "watch") + strings.Count(calls, "list"); n != len(failures) {
@@ -194,7 +194,7 @@ func TestBackoff(t *testing.T) { // MACH-02
 			}
 		}
 		if !errors.Is(failures[0], errServer) || !strings.HasPrefix(failures[0].Error(), "watch: ") {
-			t.Errorf("told %v", failures[0])
+			t.Errorf("reported %v", failures[0])
 		}
 	})
 	for failures, most := range map[int]time.Duration{0: minBackoff, 1: minBackoff, 2: time.Second, 6: 16 * time.Second, 7: maxBackoff, 1000: maxBackoff} {

@@ -86,7 +86,7 @@ func TestIndexer(t *testing.T) {
 
 func errOf(_ any, err error) error { return err }
 
-// MACH-04: whatever happens, an index finds what a search would.
+// MACH-04: after random operations, an index has the same objects as a search.
 func TestIndexesAgree(t *testing.T) {
 	seed := randomtest.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -147,7 +147,7 @@ func TestHeap(t *testing.T) { // MACH-04
 	synctest.Test(t, func(t *testing.T) {
 		h := store.NewHeap(key, func(a, b thing) bool { return cmp.Less(a.n, b.n) })
 		if _, any := h.Peek(); any {
-			t.Error("there is something")
+			t.Error("the new heap is not empty")
 		}
 		for _, n := range rand.Perm(100) {
 			h.Put(thing{name: fmt.Sprint(n), n: n})
@@ -158,7 +158,7 @@ func TestHeap(t *testing.T) { // MACH-04
 			t.Errorf("deleted %v, %v", obj, had)
 		}
 		if _, had := h.Get("50"); had {
-			t.Error("it is there")
+			t.Error("the deleted object is still there")
 		}
 		if obj, had := h.Get("51"); !had || obj.n != 51 {
 			t.Errorf("got %v, %v", obj, had)
@@ -206,12 +206,12 @@ func TestExpiring(t *testing.T) { // MACH-04
 			t.Error(got)
 		}
 		if _, ok := e.Get("one"); ok {
-			t.Error("it has expired")
+			t.Error("the object expired too early")
 		}
 		e.Put(thing{name: "two", n: 2}) // its lifetime starts again
 		time.Sleep(90 * time.Second)
 		if _, ok := e.Get("two"); !ok {
-			t.Error("it has not expired")
+			t.Error("the object did not expire")
 		}
 	})
 }
@@ -229,6 +229,6 @@ func TestUndelta(t *testing.T) { // MACH-04
 		t.Error(got)
 	}
 	if _, ok := u.Get("x"); !ok || len(u.List()) != 2 {
-		t.Error("it is not a store")
+		t.Error("Get or List returns the wrong content")
 	}
 }

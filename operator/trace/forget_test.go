@@ -10,13 +10,13 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-06: what is known of a cluster's objects goes with it, and nothing else does.
+// RUN-06: Forget drops what is recorded about a cluster's objects, and nothing else.
 func TestForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
 		tracer := New(Config{Sink: Func(func(Record) {}), Loops: func(Loop) { told++ }})
 		key := client.Key{Namespace: "default", Name: "torn"}
-		// A field of an object flaps, in each of two clusters.
+		// The same field flaps in each of two clusters.
 		flap := func(cluster string) {
 			values := []string{`"a"`, `"b"`}
 			for i := range 8 {
@@ -40,10 +40,10 @@ func TestForget(t *testing.T) {
 		tracer.Forget("east")
 		tracer.Forget("east")
 		if by("east") != 0 || tracer.Suspicious("east", "ConfigMap", key) {
-			t.Error("east is still known")
+			t.Error("records of east remain")
 		}
 		if by("west") == 0 || !tracer.Suspicious("west", "ConfigMap", key) {
-			t.Error("west is forgotten")
+			t.Error("records of west are gone")
 		}
 		time.Sleep(time.Second)
 		flap("west")
@@ -52,7 +52,7 @@ func TestForget(t *testing.T) {
 		}
 		flap("east")
 		if told != 3 {
-			t.Error("the loop of another cluster of that name is not told")
+			t.Error("the loop of another cluster with that name was not reported")
 		}
 		tracer.Forget("east")
 		tracer.Forget("west")
@@ -63,7 +63,8 @@ func TestForget(t *testing.T) {
 	})
 }
 
-// RUN-05: of many objects, the ones that were busy once are forgotten, and with them the suspicion.
+// RUN-05: objects that were written often a while ago are dropped, and no longer count as
+// suspicious.
 func TestSuspicionEnds(t *testing.T) {
 	l := &New(Config{Loops: func(Loop) {}}).loops
 	write := func(name string, times int) {
@@ -85,7 +86,8 @@ func TestSuspicionEnds(t *testing.T) {
 	}
 }
 
-// RUN-05: an activity that is over, and makes room in the same moment, was one suspect and not two.
+// RUN-05: an activity that ends and is evicted at the same time decrements the suspects once, not
+// twice.
 func TestSuspicionEndsOnce(t *testing.T) {
 	l := &New(Config{Loops: func(Loop) {}}).loops
 	at := time.Now()

@@ -37,7 +37,7 @@ func JSON(w io.Writer) Sink {
 // LineRecord is a Record in the JSON format. Readers decode lines into it.
 type LineRecord struct {
 	ID uint64 `json:"id"`
-	// distinguishes runs of operators, whose IDs each start at 1
+	// distinguishes runs of operators, each of which numbers its records from 1
 	Run          string      `json:"run,omitempty"`
 	Time         time.Time   `json:"time"`
 	Controller   string      `json:"controller"`

@@ -23,7 +23,7 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// provider keeps the spans that are made, in place of an SDK.
+// provider replaces an SDK, and retains the spans.
 type provider struct {
 	embedded.TracerProvider
 	mu    sync.Mutex
@@ -95,13 +95,13 @@ func TestSpans(t *testing.T) {
 			t.Fatalf("got %q, want %q", names, want)
 		}
 		if !p.spans[1].parent.Equal(p.spans[0].self) || p.spans[0].parent.IsValid() || p.spans[2].parent.IsValid() {
-			t.Error("writes are children of their reconcile, and reconciles are roots")
+			t.Error("writes must be children of their reconcile, and reconciles roots")
 		}
 		if links := p.spans[2].links; len(links) != 1 || !links[0].SpanContext.Equal(p.spans[0].self) {
 			t.Errorf("the second is linked to %v", links)
 		}
 		if p.spans[2].status != codes.Error || p.spans[3].status != codes.Error || p.spans[1].status == codes.Error {
-			t.Error("errors are not where they belong")
+			t.Error("errors are recorded in the wrong spans")
 		}
 	})
 }

@@ -71,7 +71,7 @@ func TestMergeIsBounded(t *testing.T) {
 }
 
 // RUN-06
-func TestMergeSparesWhatIsShared(t *testing.T) {
+func TestMergeDoesNotModifySharedCauses(t *testing.T) {
 	shared := trace.Because(on("update", "Node", "n", "1"))
 	a := shared.Merge(trace.Because(on("update", "Node", "n", "2")))
 	if got := shared.All()[0].ResourceVersion; got != "1" || a.All()[0].ResourceVersion != "2" {
@@ -102,7 +102,7 @@ func TestWrites(t *testing.T) {
 
 	cm := configMap("a")
 	must(t, c.Create(ctx, cm))
-	must(t, c.Update(ctx, cm)) // as it is
+	must(t, c.Update(ctx, cm)) // unchanged
 	cm.Data = map[string]string{"a": "b"}
 	must(t, c.Update(ctx, cm))
 	again := configMap("a")
@@ -153,12 +153,12 @@ func TestNoTracer(t *testing.T) {
 	tracer := trace.New(trace.Config{})
 	c := newClient(t, apitest.New())
 	if tracer != nil || tracer.Client(c) != c {
-		t.Error("a tracer without sink does something")
+		t.Error("a tracer without a sink is not nil")
 	}
 	ctx, span := tracer.Start(t.Context(), trace.Record{})
 	span.End(reconcile.Result{}, nil)
 	if trace.ID(ctx) != 0 {
-		t.Error("it counts")
+		t.Error("a nil tracer returned an ID")
 	}
 }
 
@@ -219,7 +219,7 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	if w, err := trace.Open(""); w != nil || err != nil {
-		t.Errorf("nothing was opened as %v, %v", w, err)
+		t.Errorf("opening an empty value returned %v, %v", w, err)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 )
 
 // Append adds a tree to dst as JSON, byte for byte as encoding/json writes it: the names of an
-// object in order, "<", ">" and "&" escaped. known may be nil. The error is one of what is no part
-// of a tree: another Go type, or a number that JSON does not have.
+// object in order, "<", ">" and "&" escaped. known may be nil. It returns an error for a value that
+// is not part of a tree: one of another Go type, or a number that JSON cannot represent.
 func Append(dst []byte, value any, known Bytes) ([]byte, error) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -37,7 +37,7 @@ func Append(dst []byte, value any, known Bytes) ([]byte, error) {
 		return strconv.AppendBool(dst, v), nil
 	case nil:
 		return append(dst, "null"...), nil
-	default: // numbers, and types that a careless caller may pass
+	default: // numbers, and types that are not part of a tree
 		data, err := json.Marshal(v)
 		if err != nil {
 			return nil, fmt.Errorf("write a %T as JSON: %w", v, err)
@@ -90,12 +90,12 @@ func appendMember(dst []byte, name string, value any, known Bytes) ([]byte, erro
 	return Append(dst, value, known)
 }
 
-// appendText writes what needs no escapes; the rest is for encoding/json.
+// appendText writes strings without escapes itself, and all others with encoding/json.
 func appendText(dst []byte, text string) []byte {
 	for i := range len(text) {
 		switch b := text[i]; {
 		case b < ' ', b == '"', b == '\\', b == '<', b == '>', b == '&', b >= 0x7f:
-			data, _ := json.Marshal(text) // strings have no errors
+			data, _ := json.Marshal(text) // encoding a string never fails
 			return append(dst, data...)
 		}
 	}

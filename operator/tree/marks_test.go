@@ -35,7 +35,7 @@ func TestMarks(t *testing.T) {
 func TestMember(t *testing.T) {
 	for _, test := range []struct {
 		data, name string
-		want       string // what begins there; "": there is none
+		want       string // the beginning of the value; empty if there is none
 		err        bool
 	}{
 		{`{"x":{"a":1},"a" : [2] , then garbage`, "a", `[2] , then garbage`, false},
@@ -60,7 +60,7 @@ func FuzzMarks(f *testing.F) {
 	f.Add([]byte(`["\\",{"\"":[]},"\u0022{"]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		marks, want := map[byte]int{}, map[byte]int{}
-		for _, mark := range tree.Marks(data) { // must not panic, whatever it is
+		for _, mark := range tree.Marks(data) { // must not panic on any input
 			marks[mark]++
 		}
 		var value any

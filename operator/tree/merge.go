@@ -1,8 +1,8 @@
 package tree
 
-// Merge applies a JSON merge patch (RFC 7386) to an object, which is changed and takes over parts
-// of the patch. It does nothing and is false if there are nulls within lists of the patch, about
-// which libraries do not agree.
+// Merge applies a JSON merge patch (RFC 7386) to an object. It changes the object, which then
+// shares parts with the patch. It does nothing and returns false if a list in the patch contains
+// nulls, which libraries treat differently.
 func Merge(object, patch map[string]any) bool {
 	if nullsInLists(patch, false) {
 		return false

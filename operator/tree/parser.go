@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is that of encoding/json.
+// maxDepth is the maximum depth that encoding/json accepts.
 const maxDepth = 10000
 
 // A Parser scans JSON, for callers that need only a part of it.
 type Parser struct {
 	Data  []byte
-	At    int // where it is in Data
+	At    int // position in Data
 	Share Sharing
 }
 
@@ -30,7 +30,7 @@ func (p *Parser) space() {
 	}
 }
 
-// Peek is the next byte that is no white space, and goes there; 0 at the end.
+// Peek skips white space and returns the next byte without consuming it; 0 at the end.
 func (p *Parser) Peek() byte {
 	p.space()
 	if p.At == len(p.Data) {
@@ -39,7 +39,7 @@ func (p *Parser) Peek() byte {
 	return p.Data[p.At]
 }
 
-// Take goes behind a byte that must come next.
+// Take consumes b, which must be the next byte after white space.
 func (p *Parser) Take(b byte) error {
 	if p.Peek() != b {
 		return ErrUnusual
@@ -48,7 +48,7 @@ func (p *Parser) Take(b byte) error {
 	return nil
 }
 
-// Value reads a value.
+// Value parses a value.
 func (p *Parser) Value() (any, error) { return p.value(0) }
 
 func (p *Parser) word(w string, value any) (any, error) {
@@ -111,7 +111,7 @@ func (p *Parser) object(depth int) (map[string]any, error) {
 			p.At++
 		case '}':
 			p.At++
-			if members != len(object) { // a name came twice
+			if members != len(object) { // a duplicate name
 				return nil, ErrUnusual
 			}
 			return object, nil
@@ -121,7 +121,8 @@ func (p *Parser) object(depth int) (map[string]any, error) {
 	}
 }
 
-// field is the value of a key; that of fieldsV1 is an earlier one if that was equal.
+// field parses the value of a key. For fieldsV1 it returns an earlier tree with the same encoding,
+// if there is one.
 func (p *Parser) field(key string, depth int) (any, error) {
 	if p.Share == nil || key != "fieldsV1" || p.Peek() != '{' {
 		return p.value(depth)
@@ -143,7 +144,7 @@ func (p *Parser) field(key string, depth int) (any, error) {
 	return tree, nil
 }
 
-// Skip goes behind a value, of which it checks no more than where it ends.
+// Skip skips a value. It finds the end of the value, but does not validate it.
 func (p *Parser) Skip() error {
 	p.space()
 	for open := 0; p.At < len(p.Data); {
@@ -184,7 +185,7 @@ func (p *Parser) array(depth int) (any, error) {
 		p.At++
 		return []any{}, nil
 	}
-	var few [8]any // most are no longer, and are then made as long as they are
+	var few [8]any // most arrays are not longer, and their slice is allocated at its final length
 	elements := few[:0]
 	for {
 		element, err := p.value(depth)
@@ -204,7 +205,8 @@ func (p *Parser) array(depth int) (any, error) {
 	}
 }
 
-// Quoted is what stands between the quotes that come next, and whether that has escapes.
+// Quoted consumes a string. It returns the text between the quotes, undecoded, and whether it has
+// escapes.
 func (p *Parser) Quoted() (inner []byte, escaped bool, err error) {
 	begin, ascii := p.At+1, true
 	for n := plainUntil(p.Data, begin); n < len(p.Data); n = plainUntil(p.Data, n) {
@@ -229,15 +231,16 @@ func (p *Parser) Quoted() (inner []byte, escaped bool, err error) {
 	return nil, false, ErrUnusual
 }
 
-// plainUntil is where, from n on, something comes in a string that is no plain ASCII: its end, an
-// escape, a control character or a byte of another character. It looks at eight bytes at a time.
+// plainUntil returns the position, at or after n, of the first byte of a string that is not plain
+// ASCII: the closing quote, an escape, a control character or a part of another character. It
+// checks eight bytes at a time.
 func plainUntil(data []byte, n int) int {
 	const each, high = 0x0101010101010101, 0x8080808080808080
 	for ; n+8 <= len(data); n += 8 {
 		x := binary.LittleEndian.Uint64(data[n:])
 		quote, escape := x^('"'*each), x^('\\'*each)
-		// A byte's high bit is set if it is zero, or below a space: of the lowest such byte for
-		// sure, and that one counts.
+		// The high bit of a byte is set if the byte is zero, or below a space. Carries can set it
+		// wrongly in higher bytes, but the lowest one, which counts, is always right.
 		found := ((quote-each)&^quote | (escape-each)&^escape | (x-' '*each)&^x | x) & high
 		if found != 0 {
 			return n + bits.TrailingZeros64(found)/8
@@ -251,13 +254,12 @@ func plainUntil(data []byte, n int) int {
 	return n
 }
 
-// Each calls yield with every key of the object that comes next, escapes and all; yield must go
-// behind the value.
+// Each calls yield with every key of the next object, undecoded; yield must consume the value.
 func (p *Parser) Each(yield func(key []byte) error) error {
 	return p.each(func(key []byte, _ bool) error { return yield(key) })
 }
 
-// EachPlain is Each of an object whose keys have no escapes.
+// EachPlain is Each for objects whose keys have no escapes.
 func (p *Parser) EachPlain(yield func(key []byte) error) error {
 	return p.each(func(key []byte, escaped bool) error {
 		if escaped {
@@ -301,8 +303,7 @@ func (p *Parser) each(yield func(key []byte, escaped bool) error) error {
 	}
 }
 
-// Elements calls yield with every value of the array that comes next, of which it checks no more
-// than where it ends.
+// Elements calls yield with every encoded value of the next array. It does not validate the values.
 func (p *Parser) Elements(yield func(raw []byte)) error {
 	if err := p.Take('['); err != nil {
 		return err
@@ -333,8 +334,7 @@ func (p *Parser) Elements(yield func(raw []byte)) error {
 	}
 }
 
-// Find is the encoded value of a key of the object that comes next, the rest of which it goes over
-// to see where it ends.
+// Find consumes an object and returns the encoded value of a key.
 func (p *Parser) Find(name string) (found []byte, err error) {
 	err = p.Each(func(key []byte) error {
 		p.space()
@@ -353,10 +353,10 @@ func (p *Parser) Find(name string) (found []byte, err error) {
 	return found, err
 }
 
-// errFound ends a search.
+// errFound ends the search of Member.
 var errFound = errors.New("found")
 
-// Member goes to the value of a key of the object that comes next, and looks at nothing behind it.
+// Member moves to the value of a key of the next object, and does not read the rest of the object.
 // It returns false if the object has no such key; keys with escapes are never equal to name.
 func (p *Parser) Member(name string) (found bool, err error) {
 	err = p.Each(func(key []byte) error {
@@ -372,7 +372,7 @@ func (p *Parser) Member(name string) (found bool, err error) {
 	return false, err
 }
 
-// Text reads the string that comes next.
+// Text parses a string.
 func (p *Parser) Text() (string, error) {
 	if p.Peek() != '"' {
 		return "", ErrUnusual
@@ -407,7 +407,7 @@ func (p *Parser) Text() (string, error) {
 			plain = append(plain, '\r')
 		case 't':
 			plain = append(plain, '\t')
-		case 'u': // surrogates and all
+		case 'u': // including surrogates
 			var s string
 			if err := json.Unmarshal(p.Data[begin:p.At], &s); err != nil {
 				return "", ErrUnusual
@@ -435,7 +435,7 @@ func (p *Parser) digits() bool {
 	return p.At > from
 }
 
-// next goes behind one of some bytes, if that comes next.
+// next consumes one of some bytes, if it is next.
 func (p *Parser) next(of string) bool {
 	for n := range len(of) {
 		if p.At < len(p.Data) && p.Data[p.At] == of[n] {

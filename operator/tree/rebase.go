@@ -2,19 +2,19 @@ package tree
 
 import "slices"
 
-// Rebase makes the changes that lead from old to new in base, of which old is what somebody has
-// seen: members, and elements of lists, may be in base that are not in old, and these stay. Nothing
-// that is passed is changed; the result shares parts with it.
+// Rebase applies the changes between old and new to base. old is a partial view of base: base may
+// have members, and elements of lists, that old lacks, and these are preserved. Rebase does not
+// modify its arguments; the result shares parts with them.
 //
 //	base  {"lamps":[{"name":"a","watts":60},{"name":"b","watts":40}],"keeper":"Ida"}
 //	old   {"lamps":[{"name":"a"},{"name":"b"}]}
 //	new   {"lamps":[{"name":"b","lit":true}]}
 //	      {"lamps":[{"name":"b","watts":40,"lit":true}],"keeper":"Ida"}
 //
-// An element of new replaces the equal element in old; or else of the one with the same identity,
-// which is what its members "name", "type", "id" and the like say; or else, if neither says any and
-// the lists are of one length, of the one at its position. An element that takes no other's place
-// is what new says.
+// An element of new replaces the equal element of old; otherwise the one with the same identity,
+// which is determined by members such as "name", "type" and "id"; otherwise, if neither has an
+// identity and the lists have the same length, the one at the same position. An element that
+// replaces none is taken from new unchanged.
 func Rebase(base, old, new any) any {
 	if Same(old, new) {
 		return base
@@ -50,7 +50,7 @@ func rebaseObject(base, old, new map[string]any) map[string]any {
 		switch {
 		case there && (seen || isObject(under) && isObject(value)):
 			result[name] = Rebase(under, was, value)
-		case !there && seen && Same(was, value): // old says what base leaves out
+		case !there && seen && Same(was, value): // unchanged since old
 		default:
 			result[name] = value
 		}
@@ -91,7 +91,7 @@ func placesOf(old, new []any) []int {
 		return true
 	}
 	match := func(alike func(n, o int) bool) {
-		for n := range min(len(new), len(old)) { // first those that stay where they are
+		for n := range min(len(new), len(old)) { // first those that keep their position
 			take(n, n, alike)
 		}
 		for n := range new {
@@ -106,7 +106,7 @@ func placesOf(old, new []any) []int {
 	was, is := identities(old), identities(new)
 	match(func(n, o int) bool { return len(was[o]) > 0 && Same(was[o], is[n]) })
 	match(func(n, o int) bool {
-		for _, name := range identifying { // the first that both have
+		for _, name := range identifying { // the first member that both have
 			if a, b := was[o][name], is[n][name]; a != nil && b != nil {
 				return Same(a, b)
 			}
@@ -127,11 +127,10 @@ func identities(list []any) []map[string]any {
 	return all
 }
 
-// identifying are the names of members that tell elements of lists apart, those first that do it
-// best.
+// identifying has the names of members that distinguish elements of lists, the most reliable first.
 var identifying = []string{"uid", "id", "key", "name", "type", "hostname", "host", "address", "ip", "podName", "nodeName", "port", "path", "index", "url", "image"}
 
-// identity has the members of an element that tell it apart from others.
+// identity returns the members of an element that distinguish it from others.
 func identity(element any) map[string]any {
 	object, _ := element.(map[string]any)
 	var found map[string]any

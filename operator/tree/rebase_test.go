@@ -60,7 +60,8 @@ func TestRebase(t *testing.T) {
 	}
 }
 
-// RUN-04: what is not seen stays with what it belongs to, and what is seen is what was asked for.
+// RUN-04: members outside of the view stay with their element, and members in the view have the
+// requested values.
 func TestRebaseRandomly(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -68,7 +69,7 @@ func TestRebaseRandomly(t *testing.T) {
 		old := seen(base)
 		new := seen(base).(map[string]any)
 		list := new["lamps"].([]any)
-		for range r.IntN(4) { // what a writer does
+		for range r.IntN(4) { // changes by a writer
 			switch n := r.IntN(len(list) + 1); {
 			case n == len(list) || r.IntN(3) == 0:
 				list = append(list, map[string]any{"name": fmt.Sprint("new", r.IntN(1000)), "lit": true})
@@ -107,7 +108,7 @@ func randomStatus(r *rand.Rand) map[string]any {
 	return map[string]any{"lamps": list, "turns": int64(r.IntN(3)), "keeper": "Ida"}
 }
 
-// seen is what a type knows that has neither watts nor a keeper.
+// seen returns the part of an object that a type without watts and keeper decodes.
 func seen(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

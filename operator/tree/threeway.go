@@ -1,15 +1,15 @@
 package tree
 
-// ThreeWay makes the changes that lead from old to new in theirs, which others have changed since
-// old. Where both sides changed a value, new wins. In contrast to [Rebase], theirs can differ from
-// old in any way. Nothing that is passed is changed; the result shares parts with it.
+// ThreeWay applies the changes between old and new to theirs, which others have changed since old.
+// Where both sides changed a value, new wins. In contrast to [Rebase], theirs can differ from old
+// in any way. ThreeWay does not modify its arguments; the result shares parts with them.
 //
 //	theirs  {"conditions":[{"type":"A","status":"False"},{"type":"B","status":"True"}]}
 //	old     {"conditions":[{"type":"A","status":"True"}]}
 //	new     {"conditions":[{"type":"A","status":"True"},{"type":"C","status":"True"}]}
 //	        {"conditions":[{"type":"A","status":"False"},{"type":"C","status":"True"},{"type":"B","status":"True"}]}
 //
-// Elements of lists are matched as by Rebase. Elements that only theirs has come last.
+// Elements of lists are matched as by Rebase. Elements that are only in theirs come last.
 func ThreeWay(theirs, old, new any) any {
 	if Same(old, new) {
 		return theirs
@@ -46,7 +46,7 @@ func threeWayObject(theirs, old, new map[string]any) map[string]any {
 		switch {
 		case there:
 			result[name] = ThreeWay(now, was, value)
-		case !seen || !Same(was, value): // otherwise they have removed it
+		case !seen || !Same(was, value): // otherwise theirs has removed it
 			result[name] = value
 		}
 	}
@@ -72,7 +72,7 @@ func threeWayList(theirs, old, new []any) []any {
 		case o >= 0 && inTheirs[o] >= 0:
 			value = ThreeWay(theirs[inTheirs[o]], old[o], value)
 		case o >= 0 && Same(old[o], value):
-			continue // they have removed it
+			continue // theirs has removed it
 		case o < 0 && added[inAdded[n]]:
 			delete(added, inAdded[n])
 			value = ThreeWay(theirs[inAdded[n]], nil, value)

@@ -39,7 +39,7 @@ func TestThreeWay(t *testing.T) {
 				t.Errorf("got %s, want %s", text, tt.want)
 			}
 			if !tree.Same(theirs, parse(tt.theirs)) || !tree.Same(old, parse(tt.old)) || !tree.Same(new, parse(tt.new)) {
-				t.Error("it changed what was passed")
+				t.Error("ThreeWay modified an argument")
 			}
 		})
 	}

@@ -17,7 +17,7 @@ const widget = `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name
 	"spec":{"n":1,"big":9223372036854775808,"f":1.50,"e":1e3,"minus":-0,"t":true,"f2":false,"none":null,"list":[1,"two",{},[]],
 	"text":"a\"b\\c\/\b\f\n\r\té\ud83d\ude00ü<&>\u2028\u007f"}}`
 
-// pool shares all that it can.
+// pool is a Sharing that shares all values.
 type pool struct {
 	texts map[string]string
 	trees map[string]map[string]any
@@ -47,8 +47,8 @@ func (p pool) Bytes(fields map[string]any) ([]byte, bool) {
 	return nil, false
 }
 
-// FuzzParse: what is read is what apimachinery reads, and what that refuses is unusual. What was
-// read is written as encoding/json does it.
+// FuzzParse checks that Parse returns the result of apimachinery's decoder, and ErrUnusual for
+// input that the decoder rejects; and that Append writes the result as encoding/json does.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{widget, `{}`, ` { "a" : [ 1 , 2 ] } `, `{"a":01}`, `{"a":-}`, `{"a":1.}`, `{"a":"\x"}`, `{"a":"` + "\xff" + `"}`,
 		`{"a":1,"a":2}`, `{"a":1e999}`, `{"a":"\ud800"}`, `[1]`, `{"a":1}x`, `{"a"`, `null`, `{"a":{"b":"` + "\x01" + `"}}`, `{"fieldsV1":{"a":01}}`,
@@ -60,7 +60,7 @@ func FuzzParse(f *testing.F) {
 		strict, wantErr := kjson.UnmarshalStrict(data, &want)
 		shared := pool{texts: map[string]string{}, trees: map[string]map[string]any{}}
 		for name, share := range map[string]tree.Sharing{"alone": nil, "shared": shared} {
-			for range 2 { // the second time with what the first has left
+			for range 2 { // the second time with values shared from the first
 				got, err := tree.Parse(data, share)
 				if err != nil {
 					continue
@@ -83,7 +83,7 @@ func FuzzParse(f *testing.F) {
 				if err := kjson.UnmarshalCaseSensitivePreserveInts(again, &back); err != nil {
 					t.Fatal(err)
 				}
-				// Whole numbers with a point are whole the next time.
+				// Integers written with a decimal point become integers in the next round trip.
 				if same, err := json.Marshal(back); err != nil || string(same) != string(written) {
 					t.Errorf("%s: read again as %s %v, want %s", name, same, err, written)
 				}
@@ -103,7 +103,7 @@ func TestParseReadsOrdinaryObjects(t *testing.T) {
 	}
 }
 
-func TestAppendOfWhatIsNoTree(t *testing.T) {
+func TestAppendRejectsOtherTypes(t *testing.T) {
 	for _, value := range []any{int32(7), float32(1.5), []string{"a"}, map[string]string{"a": "b"}, json.Number("12"), map[string]any(nil), []any(nil), 1e21, 1.0} {
 		got, err := tree.Append(nil, map[string]any{"v": value}, nil)
 		want, _ := json.Marshal(map[string]any{"v": value})
@@ -118,7 +118,7 @@ func TestAppendOfWhatIsNoTree(t *testing.T) {
 	}
 }
 
-// stored is an object as servers keep it.
+// stored is an object as servers store it.
 const stored = `{"apiVersion":"bench.kelson.dev/v1","kind":"Widget","metadata":{"creationTimestamp":"2026-01-02T03:04:05Z","generation":1,"managedFields":[{` +
 	`"apiVersion":"bench.kelson.dev/v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{".":{},"f:count":{},"f:labels":{".":{},"f:region":{},"f:stage":{},` +
 	`"f:tier":{}},"f:note":{},"f:owner":{},"f:paused":{},"f:steps":{}}},"manager":"bench","operation":"Update","time":"2026-01-02T03:04:05Z"}],` +
@@ -202,6 +202,6 @@ func TestSameAndDiffer(t *testing.T) {
 	}
 	shared := map[string]any{"a": "b"}
 	if !tree.Same(shared, shared) {
-		t.Error("a tree is not the same as itself")
+		t.Error("a tree does not equal itself")
 	}
 }

@@ -81,13 +81,13 @@ func TestReplicasShareOneAuthority(t *testing.T) {
 		secret.Data["tls.key"] = []byte("nonsense")
 		must(t, c.Update(t.Context(), secret))
 		if mended := same("after the Secret was damaged"); bytes.Equal(mended.Certificate[0], anew.Certificate[0]) {
-			t.Error("the Secret was not mended")
+			t.Error("the Secret was not restored")
 		}
-		// A replica that comes later takes what is there.
+		// A later replica uses the existing certificates.
 		if three := startAuthority(t, c); true {
 			<-three.Ready()
 			if !bytes.Equal(certificate(t, three).Certificate[0], same("at the end").Certificate[0]) {
-				t.Error("the third replica has a certificate of its own")
+				t.Error("the third replica created its own certificate")
 			}
 		}
 	})
@@ -109,10 +109,10 @@ func TestAuthorityInMemory(t *testing.T) {
 }
 
 // RUN-05
-func TestDirectoryIsReadAnew(t *testing.T) {
+func TestDirectoryIsReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := webhook.NewDirectory(dir, "", ""); err == nil {
-		t.Error("an empty directory is none")
+		t.Error("no error for an empty directory")
 	}
 	write := func(cert, key []byte) {
 		t.Helper()
@@ -137,11 +137,11 @@ func TestDirectoryIsReadAnew(t *testing.T) {
 		write(append([]byte("\n"), pairs[1][0]...), pairs[0][1]) // half of a renewal
 		time.Sleep(2 * time.Second)
 		if now := certificate(t, d); now != first {
-			t.Error("a certificate without its key is used")
+			t.Error("a certificate without its key was used")
 		}
 		write(append([]byte("\n"), pairs[1][0]...), append([]byte("\n"), pairs[1][1]...))
 		if now := certificate(t, d); now != first {
-			t.Error("the files are looked at all the time")
+			t.Error("the files were read again too early")
 		}
 		time.Sleep(2 * time.Second)
 		if now := certificate(t, d); bytes.Equal(now.Certificate[0], first.Certificate[0]) {
@@ -149,6 +149,6 @@ func TestDirectoryIsReadAnew(t *testing.T) {
 		}
 		must(t, os.Remove(filepath.Join(dir, "tls.crt")))
 		time.Sleep(2 * time.Second)
-		certificate(t, d) // the last one is good enough
+		certificate(t, d) // the last one is still valid for long enough
 	})
 }

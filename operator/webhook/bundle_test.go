@@ -9,12 +9,12 @@ import (
 
 // RUN-05: over thirty years, clients with the bundle of one certificate lifetime ago trust the
 // current certificate.
-func TestRenewalNeverSurprises(t *testing.T) {
+func TestRenewalKeepsTrust(t *testing.T) {
 	const life = 90 * 24 * time.Hour
 	names := []string{"*.system.svc", "localhost", "127.0.0.1"}
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	var b *bundle
-	var trusted [][]byte // one entry a week
+	var trusted [][]byte // one entry per week
 	authorities := map[string]bool{}
 	for week := range 30 * 52 {
 		n, err := b.renewed(now, names, life)
@@ -22,7 +22,7 @@ func TestRenewalNeverSurprises(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n == b && b.due(life).Before(now.Add(-8*24*time.Hour)) {
-			t.Fatalf("week %d: due %v, and nothing to renew", week, b.due(life))
+			t.Fatalf("week %d: due %v, but nothing was renewed", week, b.due(life))
 		}
 		b = n
 		trusted = append(trusted, b.pem())
@@ -60,7 +60,7 @@ func TestBundleIsKept(t *testing.T) {
 	}
 	kept, err := decodeBundle(data)
 	if err != nil || !kept.equal(b) {
-		t.Fatalf("%v: another bundle came back", err)
+		t.Fatalf("%v: the bundle changed", err)
 	}
 	if again, err := kept.renewed(now, []string{"a.example.com"}, time.Hour); err != nil || again != kept {
 		t.Errorf("%v: renewed without need", err)

@@ -22,6 +22,6 @@ func TestCustomPaths(t *testing.T) {
 	}
 	other := "https://127.0.0.1:1/other/hooks/v1/Door"
 	if _, ours := r.clientConfig(admissionregistrationv1.WebhookClientConfig{URL: &other}, nil); ours {
-		t.Error("a hook of another path is ours")
+		t.Error("a hook with another path counts as ours")
 	}
 }

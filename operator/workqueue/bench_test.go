@@ -20,8 +20,8 @@ func benchKeys(n int) []key {
 	return keys
 }
 
-// BenchmarkQueue measures one key's way through the queue: Add, Get, Done. One goroutine adds
-// distinct keys, workers take them.
+// BenchmarkQueue measures Add, Get and Done of a key. One goroutine adds distinct keys, and workers
+// process them.
 func BenchmarkQueue(b *testing.B) {
 	keys := benchKeys(10000)
 	for _, workers := range []int{1, 16} {
@@ -68,8 +68,8 @@ func BenchmarkQueue(b *testing.B) {
 	}
 }
 
-// feed adds b.N keys in rounds, each of which is worked off before the next begins, so that no add
-// is dropped as a duplicate.
+// feed adds b.N keys in rounds. Each round ends before the next begins, so that no add is dropped
+// as a duplicate.
 func feed(b *testing.B, keys []key, all *sync.WaitGroup, add func(key)) {
 	for n := b.N; n > 0; n -= len(keys) {
 		round := keys[:min(n, len(keys))]
@@ -82,7 +82,7 @@ func feed(b *testing.B, keys []key, all *sync.WaitGroup, add func(key)) {
 }
 
 // BenchmarkSerial is the same in one goroutine: the cost of the queue without that of the
-// scheduler. 100000 keys are more than the queue remembers.
+// scheduler. The 100000 keys are more than the queue keeps entries for.
 func BenchmarkSerial(b *testing.B) {
 	for _, n := range []int{100, 100000} {
 		keys := benchKeys(n)

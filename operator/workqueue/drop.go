@@ -42,7 +42,7 @@ func (q *Queue[T, P]) drop(which func(key T) bool) (keys []T, dropped int) {
 	return keys, dropped
 }
 
-// take makes nothing want an entry any longer.
+// take removes an entry from the queue or the heap, and drops its payload.
 func (q *Queue[T, P]) take(e *entry[T, P]) {
 	switch e.state {
 	case waiting:

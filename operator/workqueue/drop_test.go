@@ -44,19 +44,19 @@ func TestDrop(t *testing.T) {
 		q.AddAfter("west/later", "", 2*time.Hour)
 		q.Add("west/ready", "")
 		if n := q.Drop(of("east/")); n != 4 {
-			t.Errorf("%d were dropped, want 4: what is ready, for later, failed, and added again", n)
+			t.Errorf("%d were dropped, want 4: ready, delayed, failed, and added again", n)
 		}
 		if s := q.Stats(); s.Ready != 1 || s.Waiting != 2 || s.Running != 2 {
 			t.Errorf("%+v is left", s)
 		}
 		if limiter.NumRequeues("east/failed") != 0 || limiter.NumRequeues("west/failed") != 1 {
-			t.Error("the limiter has forgotten too little or too much")
+			t.Error("the limiter has reset the wrong keys")
 		}
 		if n := q.Drop(of("east/")); n != 0 {
 			t.Errorf("%d were dropped the second time", n)
 		}
 
-		// A worker that has a key returns it, and no other worker gets it before that.
+		// A running key is not given to another worker before Done.
 		q.Add("east/running", "readded")
 		if item := get(); item.Key != "west/ready" {
 			t.Errorf("got %q, want the one that is not held", item.Key)
@@ -71,7 +71,7 @@ func TestDrop(t *testing.T) {
 			q.Done(item)
 		}
 
-		// The timer is that of what is left.
+		// The timer is set for the remaining keys.
 		begin := time.Now()
 		for _, want := range []string{"west/failed", "west/later"} {
 			item, err := q.Get(t.Context())
@@ -87,7 +87,7 @@ func TestDrop(t *testing.T) {
 	})
 }
 
-// MACH-06: a queue that drains is empty when what was left was dropped.
+// MACH-06: a draining queue is empty after its last keys were dropped.
 func TestDropEndsDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(workqueue.Config[string, string]{})

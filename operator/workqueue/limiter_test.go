@@ -18,7 +18,7 @@ func TestExponentialDoesNotOverflow(t *testing.T) {
 		last = d
 	}
 	if last != l.Max {
-		t.Errorf("ends at %v, want %v", last, l.Max)
+		t.Errorf("the last delay is %v, want %v", last, l.Max)
 	}
 }
 
@@ -30,7 +30,7 @@ func TestBucket(t *testing.T) { // MACH-06
 				t.Errorf("call %d waits %v, want %v", i, got, want*time.Second)
 			}
 		}
-		time.Sleep(3 * time.Second) // pays back two, and earns one
+		time.Sleep(3 * time.Second) // repays two tokens, and adds one
 		for i, want := range []time.Duration{0, 1} {
 			if got := l.When("a"); got != want*time.Second {
 				t.Errorf("later call %d waits %v, want %v", i, got, want*time.Second)

@@ -27,7 +27,7 @@ func get(t *testing.T, q *plain) string {
 	return item.Key
 }
 
-// done gives back a key that is running.
+// done calls Done for a running key.
 func done[P any](q *Queue[string, P], key string) {
 	if e := q.entries[key]; e != nil {
 		q.Done(Item[string, P]{Key: key, entry: e, turn: e.turn})
@@ -63,7 +63,7 @@ func TestKeyInProcessing(t *testing.T) {
 	get(t, q)
 	q.Add("a", struct{}{})
 	q.Add("a", struct{}{})
-	wantReady(t, q, 0) // not for a second worker
+	wantReady(t, q, 0) // not given to a second worker
 	done(q, "a")
 	wantReady(t, q, 1) // once
 	get(t, q)
@@ -73,7 +73,7 @@ func TestKeyInProcessing(t *testing.T) {
 	wantReady(t, q, 0)
 }
 
-// MACH-06: what Get returned is good for one Done, whatever the key does afterwards.
+// MACH-06: an item from Get can be passed to Done once, whatever happens to the key afterwards.
 func TestDoneTwice(t *testing.T) {
 	q := newPlain(Config[string, struct{}]{})
 	q.Add("a", struct{}{})
@@ -303,7 +303,7 @@ func TestPayload(t *testing.T) {
 		q.Add("a", []int{3})
 		check(1, 2, 3)
 		q.Add("a", []int{4})
-		q.AddAfter("a", []int{5}, time.Second) // it is due sooner: only the payload counts
+		q.AddAfter("a", []int{5}, time.Second) // it is due earlier: only the payload is merged
 		done(q, "a")
 		check(4, 5)
 		done(q, "a")
@@ -332,7 +332,7 @@ func TestGetEndsWithContext(t *testing.T) {
 		wg.Wait()
 		q.Add("a", struct{}{})
 		if _, err := q.Get(ctx); err == nil {
-			t.Error("Get handed out a key after the end of its context")
+			t.Error("Get returned a key after its context had ended")
 		}
 		get(t, q)
 	})
@@ -394,7 +394,7 @@ func TestShutDownWithDrain(t *testing.T) {
 		q.Add("a", struct{}{})
 		q.Add("b", struct{}{})
 		get(t, q)
-		q.Add("a", struct{}{}) // held: to be done again, also while draining
+		q.Add("a", struct{}{}) // held: processed again, also while draining
 		ended := make(chan error, 1)
 		go func() { ended <- q.ShutDownWithDrain(t.Context()) }()
 		synctest.Wait()

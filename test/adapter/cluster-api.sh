@@ -62,8 +62,8 @@ run_suites "$work/$version" $packages
 {
 	echo "<!-- $suite: written by test/adapter/cluster-api.sh -->"
 	printf "## Cluster API's own suites, on the operator library\n\n"
-	echo "Here the suites of Cluster API $version's core manager ran with controller-runtime $runtime, Kubernetes' libraries $kubernetes, and \`ctrl.NewManager\` replaced"
-	echo "by \`adapter.NewManager\` in \`core/main.go\` and in the suites' common setup. \`make $suite\` repeats it."
+	echo "The suites of Cluster API $version's core manager ran with controller-runtime $runtime, Kubernetes' libraries $kubernetes, and \`ctrl.NewManager\` replaced"
+	echo "by \`adapter.NewManager\` in \`core/main.go\` and in the suites' common setup. \`make $suite\` runs them."
 	echo
 	table
 	echo "<!-- end of $suite -->"

@@ -67,8 +67,8 @@ run_suites "$work/$version" $packages
 		<!-- $suite: written by test/adapter/controller-runtime.sh -->
 		## controller-runtime's own suites, on the operator library
 
-		Here the same suites ran on \`kelson.dev/operator/adapter\`: calls of \`cache.New\`, \`client.New\` and \`manager.New\` in the tests, and the defaults of
-		\`cluster.New\`, were replaced by the adapter's functions, and nothing else. \`make adapter-controller-runtime\` repeats it.
+		The same suites ran on \`kelson.dev/operator/adapter\`: calls of \`cache.New\`, \`client.New\` and \`manager.New\` in the tests, and the defaults of
+		\`cluster.New\`, were replaced by the adapter's functions, and nothing else. \`make adapter-controller-runtime\` runs them.
 
 	END
 	timed_table

@@ -10,7 +10,7 @@ import (
 // attack is one of the attacks.
 type attack struct {
 	name string
-	// what completes the first column of the table: what the attacker does.
+	// what describes the attack, and completes the first column of the table.
 	what string
 	// setup prepares a server; it may be nil. The tenant's baseline is measured after it.
 	setup func(context.Context, *target) error

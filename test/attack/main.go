@@ -87,7 +87,8 @@ func main() {
 	}
 }
 
-// memoryFolder is a folder of a file system in memory, or "" for the folder of temporary files.
+// memoryFolder returns a folder of a file system in memory, or "" for the folder of temporary
+// files.
 func memoryFolder() string {
 	const shm = "/dev/shm"
 	if info, err := os.Stat(shm); err == nil && info.IsDir() {

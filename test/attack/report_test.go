@@ -85,7 +85,7 @@ func TestReport(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "old") {
-		t.Errorf("the former table stays:\n%s", text)
+		t.Errorf("the previous table remains:\n%s", text)
 	}
 }
 

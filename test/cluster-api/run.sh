@@ -38,8 +38,8 @@ if [ $# -eq 0 ]; then
 	{
 		echo "<!-- $suite: written by test/$suite/run.sh -->"
 		printf "## Cluster API's own suites\n\n"
-		echo "Cluster API $version tests its controllers, webhooks and libraries against a real API server, which envtest starts. Here these suites ran"
-		echo "unchanged with \`KUBEBUILDER_ASSETS\` pointing to the folder that \`kelson envtest\` fills. \`make $suite\` repeats it."
+		echo "Cluster API $version tests its controllers, webhooks and libraries against a real API server, which envtest starts. These suites ran"
+		echo "unchanged with \`KUBEBUILDER_ASSETS\` pointing to the folder that \`kelson envtest\` fills. \`make $suite\` runs them."
 		echo
 		table
 		echo "<!-- end of $suite -->"

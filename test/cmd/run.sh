@@ -106,8 +106,8 @@ if [ -z "$partial" ]; then
 			## Kubernetes: test/cmd
 
 			Kubernetes' own shell suites of kubectl (\`test/cmd\` of k8s.io/kubernetes $version), unchanged, against \`kelson serve\` with the flags that
-			upstream gives kube-apiserver; kubectl is the one that is linked in. Upstream runs them one after the other against one server; here
-			each has a server and a namespace of its own. \`runTests\` is what upstream checks between the suites. Run them with \`make test-cmd\`,
+			upstream gives kube-apiserver, with the linked-in kubectl. Upstream runs them in sequence on one server; here
+			each has its own server and namespace. \`runTests\` has upstream's checks between the suites. Run them with \`make test-cmd\`,
 			or one with \`test/cmd/run.sh -run run_deployment_tests\`.
 
 			**$count suites: $passed passed, $((count - passed)) failed**, in $SECONDS seconds.

@@ -43,20 +43,20 @@ if [ -n "$all" ]; then
 			<!-- controller-runtime: written by test/controller-runtime/run.sh -->
 			## controller-runtime's own suites
 
-			controller-runtime $version tests itself against a real API server, which envtest starts. Here these suites ran unchanged with
+			controller-runtime $version tests itself against a real API server, which envtest starts. These suites ran unchanged with
 			\`KUBEBUILDER_ASSETS\` pointing to the folder that \`kelson envtest\` fills: kube-apiserver, etcd and kubectl are all this binary.
-			\`make controller-runtime\` repeats it, and writes this table; each suite's output stays in \`bin/controller-runtime\`.
+			\`make controller-runtime\` runs them and writes this table; the output of each suite is in \`bin/controller-runtime\`.
 
 		END
 		timed_table
 		cat <<-END
 
-			Counted are Ginkgo specs, and Go tests without subtests; not all of them talk to the server. Skipped are the specs that upstream itself
-			has marked as pending. Not run are the subtests \`aggregatedDiscovery=false\` of pkg/client/apiutil: in them the suite downloads
-			kube-apiserver 1.28 and tests against that one.
+			The table counts Ginkgo specs, and Go tests without subtests; not all of them use the server. The skipped specs are those that upstream
+			has marked as pending. The subtests \`aggregatedDiscovery=false\` of pkg/client/apiutil do not run, because they download
+			kube-apiserver 1.28.
 
-A few specs of pkg/cache cancel a context and expect an error, which upstream's code gives only if the cache is not filled yet when it looks for the first time, five
-milliseconds after the server was asked. When the machine is busy the server may win: such a spec passes when the package is run again.
+A few specs of pkg/cache cancel a context and expect an error, which upstream's code returns only if the cache is not filled yet at its first check, five
+milliseconds after the request. On a busy machine the server may be faster; such a spec passes when the package is run again.
 			<!-- end of controller-runtime -->
 		END
 	} >"$scratch/section"

@@ -152,7 +152,7 @@ func decodeProtobuf(data []byte) (any, error) {
 	}
 	message, ok := obj.(interface{ Unmarshal([]byte) error })
 	if !ok {
-		return nil, fmt.Errorf("%T is no protobuf message", obj)
+		return nil, fmt.Errorf("%T is not a protobuf message", obj)
 	}
 	if err := message.Unmarshal(unknown.Raw); err != nil {
 		return nil, err

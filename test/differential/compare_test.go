@@ -59,7 +59,7 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// plain removes only what is necessarily different.
+// plain removes only values that always differ.
 func TestPlain(t *testing.T) {
 	for _, test := range []struct {
 		a, b string

@@ -47,7 +47,7 @@ func main() {
 	flag.StringVar(&opts.work, "work", "", "folder for logs and the report (default a new one)")
 	flag.StringVar(&opts.admission, "disable-admission-plugins", "ServiceAccount", "for both sides")
 	run := flag.String("run", "", "regular expression over the names of streams")
-	label := flag.String("label", "", "regular expression over what is reported, by label")
+	label := flag.String("label", "", "regular expression that selects reported differences by label")
 	flag.Uint64Var(&opts.seed, "seed", 1, "the first seed")
 	flag.IntVar(&opts.seeds, "seeds", 1, "how many seeds")
 	flag.IntVar(&opts.parallel, "parallel", 6, "how many streams at a time")

@@ -129,7 +129,7 @@ func TestRulesOfTwoServers(t *testing.T) {
 	all.Wait()
 	for _, want := range []string{"base ", "no base ", "no base Forbidden", "top ", "top NotFound", "no top "} {
 		if _, seen := outcomes.Load(want); !seen {
-			t.Errorf("no outcome %q: the test did not test it", want)
+			t.Errorf("no outcome %q: the test did not exercise it", want)
 		}
 	}
 }

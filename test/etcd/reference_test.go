@@ -122,7 +122,7 @@ func (ref *reference) checkCalls(t *testing.T, w *world) {
 		}
 		owner[c.revision] = i
 		if c.revision <= c.acknowledged {
-			t.Errorf("revision %d was given after %d had been acknowledged", c.revision, c.acknowledged)
+			t.Errorf("revision %d was assigned after %d had been acknowledged", c.revision, c.acknowledged)
 		}
 		unit := units[c.revision]
 		same := len(unit) == len(c.ops)

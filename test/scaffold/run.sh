@@ -218,4 +218,4 @@ done
 export KUBECONFIG=$scratch/kube
 on 'kube-apiserver'
 
-record "Scaffolding" "A project is made by \`kelson init\` and \`kelson create\`, then taken through all verbs on \`kelson serve\` and on kube-apiserver, where a loop in the script lets namespaces go in place of a controller manager."
+record "Scaffolding" "\`kelson init\` and \`kelson create\` create a project, which then runs through all commands on \`kelson serve\` and on kube-apiserver. There, a loop in the script finalizes namespaces, because no controller manager runs."

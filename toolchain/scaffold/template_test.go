@@ -33,7 +33,7 @@ func TestTemplateIsOfItsVersion(t *testing.T) {
 		}
 	}
 	if _, err := templateOf(TemplateVersion + 1); err == nil || !strings.Contains(err.Error(), "versions 1 to") {
-		t.Errorf("of a version to come: %v", err)
+		t.Errorf("with a later version: %v", err)
 	}
 }
 

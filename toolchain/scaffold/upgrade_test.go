@@ -133,7 +133,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 	git("add", ".")
 	git("commit", "-q", "-m", "upgraded")
 	if _, err := Upgrade(dir, checkout, false); err == nil || !strings.Contains(err.Error(), "newer kelson") {
-		t.Errorf("by an older kelson: %v", err)
+		t.Errorf("with an older kelson: %v", err)
 	}
 }
 

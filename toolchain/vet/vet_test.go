@@ -232,6 +232,6 @@ func TestAtRevision(t *testing.T) {
 		t.Errorf("no such revision: %v", err)
 	}
 	if _, err := vet.AtRevision(t.Context(), dir, "--help", "sub"); err == nil {
-		t.Error("an option was taken for a revision")
+		t.Error("an option was interpreted as a revision")
 	}
 }

@@ -31,7 +31,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}, []string{"name", "type", "operation", "rejected"}),
 		requests:  counter("webhook_request_total", "Requests to admission webhooks.", "name", "type", "operation", "code", "rejected"),
 		rejected:  counter("webhook_rejection_count", "Requests that admission webhooks refused.", "name", "type", "operation", "error_type", "rejection_code"),
-		failsOpen: counter("webhook_fail_open_count", "Requests that went on although an admission webhook failed.", "name", "type"),
+		failsOpen: counter("webhook_fail_open_count", "Requests that continued although an admission webhook failed.", "name", "type"),
 	}
 	r.MustRegister(m.duration, m.requests, m.rejected, m.failsOpen)
 	return m

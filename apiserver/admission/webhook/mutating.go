@@ -162,7 +162,7 @@ func (p *Mutating) patch(name, configuration, place string, result *request.Admi
 	case len(patch) > jsonpatch.MaxOperations:
 		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q: the allowed maximum operations in a JSON patch is %d, got %d", name, jsonpatch.MaxOperations, len(patch)))
 	case jsonpatch.TooDeep(s.object, result.Patch):
-		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q: the patch or the patched object has too much at too deep a level", name))
+		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q: the patch or the patched object is nested too deeply", name))
 	}
 	after, err := patch.Apply(s.object)
 	if err != nil {

@@ -206,7 +206,7 @@ func TestWritesAreInForce(t *testing.T) {
 	may(false)
 	s.clusterRole("r", rule("*", "*", "*"))
 	may(false)
-	for i := range 20 { // enough for a table of their own
+	for i := range 20 { // enough bindings for a separate table
 		s.clusterRole(fmt.Sprint("c", i), rule("get", "", fmt.Sprint("things", i)))
 		s.bind("", fmt.Sprint("c", i), fmt.Sprint("c", i), human("ann"))
 	}

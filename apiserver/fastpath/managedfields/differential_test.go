@@ -176,9 +176,9 @@ func TestManagerMatchesLibrary(t *testing.T) {
 				}
 			}
 		}
-		t.Logf("%d writes, %d of them asked the library", writes, asked)
+		t.Logf("%d writes, %d of them used the library", writes, asked)
 		if asked > writes*2/3 {
-			t.Errorf("of %d writes %d asked the library", writes, asked)
+			t.Errorf("of %d writes, %d used the library", writes, asked)
 		}
 	})
 }

@@ -48,7 +48,7 @@ func agree(t *testing.T, body []byte) bool {
 	}
 	want, strict := map[string]any{}, map[string]any{}
 	if err := yaml.Unmarshal(body, &want); err != nil {
-		t.Fatalf("%q is no YAML: %v", body, err)
+		t.Fatalf("%q is not YAML: %v", body, err)
 	}
 	if err := yaml.UnmarshalStrict(body, &strict); err != nil {
 		t.Fatalf("%q: strictly: %v", body, err)

@@ -39,7 +39,7 @@ func TestListsAgreeWithTheLibrary(t *testing.T) {
 	}
 	t.Logf("%d are certain, %d are wrong", yes, no)
 	if yes < 1000 || no < 100 {
-		t.Errorf("only %d are certain, %d are wrong", yes, no)
+		t.Errorf("only %d are certain, %d are incorrect", yes, no)
 	}
 }
 

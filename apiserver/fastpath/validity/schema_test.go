@@ -43,7 +43,7 @@ func TestAgreesWithTheLibrary(t *testing.T) {
 	}
 	t.Logf("of %d valid values %d are certainly so", valid, sure)
 	if valid < 5000 || sure*2 < valid {
-		t.Errorf("of %d valid values only %d are certainly so", valid, sure)
+		t.Errorf("only %[2]d of %[1]d valid values are certainly valid", valid, sure)
 	}
 }
 

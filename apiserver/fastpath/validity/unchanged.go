@@ -2,8 +2,8 @@ package validity
 
 import "kelson.dev/apiserver/fastpath/shape"
 
-// Unchanged reports whether pruning, defaulting and coercion by the structural schema of which s is
-// the shape would certainly not change an object, as with most stored and many submitted objects.
+// Unchanged reports whether pruning, defaulting and coercion by the structural schema with shape s
+// would certainly not change an object, as with most stored and many submitted objects.
 // It ignores apiVersion, kind and metadata, which every object has. It returns false if s is nil.
 func Unchanged(s *shape.Shape, object map[string]any) bool {
 	return s != nil && unchangedMembers(s, object, true)

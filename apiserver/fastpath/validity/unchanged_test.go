@@ -17,7 +17,7 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// TestUnchangedMatchesLibrary checks that the library leaves every object as it is that Unchanged
+// TestUnchangedMatchesLibrary checks that the library does not modify any object that Unchanged
 // accepts, and that Unchanged accepts most of the library's results. // CRD-01
 func TestUnchangedMatchesLibrary(t *testing.T) {
 	seed := storetest.Seed(t)

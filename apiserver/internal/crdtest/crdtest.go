@@ -64,7 +64,7 @@ func (g Generator) words() map[string]any {
 	return m
 }
 
-// Spec returns a spec, seldom an invalid one.
+// Spec returns a spec, which is rarely invalid.
 func (g Generator) Spec() map[string]any {
 	m := map[string]any{}
 	g.often(m, "count", int64(g.IntN(2)))

@@ -24,6 +24,6 @@ func TestText(t *testing.T) {
 	word := []byte("metadata")
 	texts.Text(word)
 	if n := testing.AllocsPerRun(10, func() { texts.Text(word) }); n > 0 {
-		t.Errorf("%v allocations for what is known", n)
+		t.Errorf("%v allocations for cached strings", n)
 	}
 }

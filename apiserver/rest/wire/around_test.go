@@ -10,7 +10,7 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// A frame sent in parts is the frame.
+// A frame sent in parts equals the complete frame.
 func TestEventAround(t *testing.T) {
 	gvk := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 	for _, media := range []string{resource.MediaJSON, resource.MediaProtobuf, resource.MediaCBOR} {

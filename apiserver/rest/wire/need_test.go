@@ -14,8 +14,8 @@ import (
 
 const mebi = 1 << 20
 
-// Bodies that decode to much more than their size are known by what they consist of, and large
-// values are not taken for them.
+// Need recognizes bodies that decode to much more than their size by their structure, and does not
+// mistake large values for them.
 func TestNeed(t *testing.T) {
 	blob := strings.Repeat("QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo", mebi/35)
 	lines := strings.Repeat("key-1: some value, and more of it\n", 1000)
@@ -54,7 +54,7 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-// What no decoder should see.
+// Bodies that must not reach a decoder.
 func TestExcessiveYAML(t *testing.T) {
 	text := strings.Repeat("x", 100_000)
 	inUTF16 := func(s string) string {

@@ -43,7 +43,7 @@ func pods(n int) *corev1.PodList {
 	return list
 }
 
-// API-08: what is put together from bare encodings is what Kubernetes' serializers make in one go.
+// API-08: messages composed from bare encodings equal those of Kubernetes' serializers.
 func TestAgreesWithKubernetes(t *testing.T) {
 	for _, media := range []string{resource.MediaJSON, resource.MediaYAML, resource.MediaProtobuf, resource.MediaCBOR} {
 		for _, n := range []int{0, 1, 3, 300} {
@@ -84,7 +84,7 @@ func TestAgreesWithKubernetes(t *testing.T) {
 	}
 }
 
-// same compares bytes where there is one encoding, and meaning where there are several.
+// same compares bytes of formats with one encoding per value, and decoded values of the others.
 func same(t *testing.T, media string, got, want []byte) {
 	t.Helper()
 	if bytes.Equal(got, want) {
@@ -126,7 +126,7 @@ func TestEvent(t *testing.T) {
 		if err := info.StreamSerializer.Encode(event, info.StreamSerializer.Framer.NewFrameWriter(&want)); err != nil {
 			t.Fatal(err)
 		}
-		// Kubernetes tags the object in the event again, which says nothing new
+		// Kubernetes repeats the tag for the object in the event, without further information
 		if media == resource.MediaCBOR {
 			if len(got) == 0 || got[0] != 0xd9 {
 				t.Errorf("cbor: %x", got)
@@ -211,6 +211,6 @@ func TestStatus(t *testing.T) {
 	w := httptest.NewRecorder()
 	Error(w, req, apierrors.NewTooManyRequests("later", 7))
 	if w.Code != 429 || w.Header().Get("Retry-After") != "7" || w.Header().Get("Content-Type") != "application/json" {
-		t.Errorf("an error is said in JSON if need be: %d %v", w.Code, w.Header())
+		t.Errorf("an error without a supported media type must be JSON: %d %v", w.Code, w.Header())
 	}
 }

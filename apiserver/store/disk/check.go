@@ -89,7 +89,7 @@ func CheckWith(dir string, decode func(*store.Record) error) (r Report, err erro
 func (r Report) String() string {
 	begin := "sound: "
 	if r.missing != "" {
-		begin = r.missing + "; what is there is sound: "
+		begin = r.missing + "; the rest is intact: "
 	}
 	s := begin + fmt.Sprintf("%d objects at revision %d", r.Objects, r.Revision)
 	if r.StateBytes > 0 {

@@ -132,7 +132,7 @@ func TestWrongDirectory(t *testing.T) {
 		{"a file", file, "not a directory"},
 		{"another format", with(state, append([]byte("KELSONST"), newer...)), "format version 99 is not supported, want 1"},
 		{"another program's file", with(state, []byte("something else, and not short\n")), "not a state of this program"},
-		{"a log without what was before it", with("00000000000000000007.log", nil), "a file is missing"},
+		{"a log without the preceding logs", with("00000000000000000007.log", nil), "a file is missing"},
 		{"another program's tree", with("kelson.db", []byte("something else\n")), "not a state of this program"},
 	} {
 		s, err := openStore(test.dir)
@@ -244,10 +244,10 @@ func TestRestore(t *testing.T) {
 		t.Error("another state")
 	}
 	if _, err := to.Watch("things", later[0].Revision); !errors.Is(err, store.ErrCompacted) {
-		t.Errorf("a watch of who has seen what is lost: %v", err)
+		t.Errorf("a watch from a lost revision: %v", err)
 	}
 	again, err := to.Commit(t.Context(), store.Op{Key: crashKey(50, 0, ""), Data: []byte(`{"metadata":{}}`)})
 	if err != nil || again[0].Revision <= later[0].Revision {
-		t.Errorf("a revision is given again: %v, %v", again, err)
+		t.Errorf("a revision is assigned again: %v, %v", again, err)
 	}
 }

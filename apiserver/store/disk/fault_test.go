@@ -207,7 +207,7 @@ func TestFailingCalls(t *testing.T) {
 				if err = w.write(1 + w.rand.IntN(80)); errors.Is(err, store.ErrNotWritten) {
 					refused++
 					if !errors.Is(err, store.ErrFull) || !errors.Is(w.store.Failed(), store.ErrFull) {
-						t.Errorf("a refused write says %v, and the store %v", err, w.store.Failed())
+						t.Errorf("a refused write returns %v, and the store reports %v", err, w.store.Failed())
 					}
 					w.check()
 					if err := w.write(1 + w.rand.IntN(5)); err != nil || w.store.Failed() != nil {
@@ -217,7 +217,7 @@ func TestFailingCalls(t *testing.T) {
 				} else if err != nil {
 					failed++
 					if !errors.Is(err, store.ErrFailed) || w.store.Failed() == nil {
-						t.Errorf("a failed write says %v", err)
+						t.Errorf("a failed write returns %v", err)
 					}
 					maybe := w.maybe
 					if again := w.write(1); again == nil {

@@ -67,7 +67,7 @@ func TestFullDisk(t *testing.T) {
 					if err := put(t, s, name, size); err == nil {
 						acked[name] = true
 					} else if refused = name; !errors.Is(err, store.ErrFull) || !errors.Is(s.Failed(), store.ErrFull) {
-						t.Fatalf("a write to a full disk: %v; the store says %v", err, s.Failed())
+						t.Fatalf("a write to a full disk: %v; the store reports %v", err, s.Failed())
 					}
 				}
 				same(t, s, acked)
@@ -79,7 +79,7 @@ func TestFullDisk(t *testing.T) {
 						time.Sleep(10 * time.Millisecond)
 					}
 					if err := s.Failed(); err != nil {
-						t.Fatalf("there is space again, and the store says %v", err)
+						t.Fatalf("there is space again, but the store reports %v", err)
 					}
 				}
 				name := fmt.Sprint("after-", round)

@@ -69,7 +69,7 @@ func FuzzDirectory(f *testing.F) {
 			t.Fatalf("a second time: %v", err)
 		}
 		if !maps.Equal(content(s), was) || s.Snapshot().Revision() != revision {
-			t.Errorf("a second time it is another state: %v at %d, not %v at %d", content(s), s.Snapshot().Revision(), was, revision)
+			t.Errorf("a second time the state differs: %v at %d, not %v at %d", content(s), s.Snapshot().Revision(), was, revision)
 		}
 		op := store.Op{Key: store.Key{Resource: "things", Name: "new"}, Data: []byte(`{"metadata":{}}`), Expect: store.AnyRevision}
 		if _, err := s.Commit(t.Context(), op); err != nil {
@@ -80,7 +80,7 @@ func FuzzDirectory(f *testing.F) {
 			t.Fatalf("after a write: %v", err)
 		}
 		if s.Snapshot().Get(op.Key) == nil {
-			t.Error("what was written is lost")
+			t.Error("a write is lost")
 		}
 		s.Close()
 	})

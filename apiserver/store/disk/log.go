@@ -131,7 +131,7 @@ func (w *logWriter) append(records []store.Record) (int, error) {
 	return len(buf), nil
 }
 
-// takeBack removes what a failed write left behind the last frame, and makes that durable.
+// takeBack removes what a failed write left after the last frame, and makes the removal durable.
 func (w *logWriter) takeBack(err error) error {
 	w.failed = true // until the removal is durable
 	if !isFull(err) {

@@ -114,7 +114,7 @@ func TestLostEnd(t *testing.T) {
 				t.Errorf("starts at revision %d, and %d was acknowledged", now, revision)
 			}
 			if _, err := s.Watch("things", revision-1); !errors.Is(err, store.ErrCompacted) {
-				t.Errorf("a watch of before: %v", err)
+				t.Errorf("an earlier watch: %v", err)
 			}
 			if err := put(t, s, "new", 100); err != nil {
 				t.Fatal(err)
@@ -152,7 +152,7 @@ func TestMarkOfAnOpenStore(t *testing.T) {
 			return
 		}
 	}
-	t.Error("there is no mark")
+	t.Error("the mark is missing")
 }
 
 // A damaged mark is ignored.

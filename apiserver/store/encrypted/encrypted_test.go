@@ -98,11 +98,11 @@ func TestNoPlaintextOnDisk(t *testing.T) {
 			}
 			if raw := onDisk(t, dir); strings.Contains(raw, plain) || strings.Contains(raw, `"value"`) ||
 				!strings.Contains(raw, "k8s:enc:"+strings.Replace(provider, ":", ":v1:", 1)+":") {
-				t.Error("the disk holds plain bytes, or none that are encrypted")
+				t.Error("the disk has unencrypted values, or no encrypted ones")
 			}
 			put(t, s, "configmaps", "shown", plain)
 			if !strings.Contains(onDisk(t, dir), plain) {
-				t.Error("what is not named is plain")
+				t.Error("a resource that is not named is not encrypted")
 			}
 			if err := s.Close(); err != nil {
 				t.Fatal(err)

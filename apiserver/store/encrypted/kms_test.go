@@ -32,7 +32,7 @@ func (k *keeper) behave(ctx context.Context) error {
 		<-ctx.Done() // longer than any caller waits
 		return ctx.Err()
 	case fails:
-		return errors.New("out of order")
+		return errors.New("unavailable")
 	}
 	return nil
 }
@@ -133,10 +133,10 @@ func TestPluginHangsAtStart(t *testing.T) {
 				}
 			})
 			if err := tryPut(t, s, "configmaps", "taken"); err != nil || s.Failed() != nil {
-				t.Errorf("what is not encrypted: %v, %v", err, s.Failed())
+				t.Errorf("a value that is not encrypted: %v, %v", err, s.Failed())
 			}
 			if s.Snapshot().Count("secrets", "") > 0 {
-				t.Error("a refused Secret is there")
+				t.Error("a refused Secret is stored")
 			}
 			k.mode.Store(honest)
 			if err := putWithKey(t, s, "secrets", "taken"); err != nil {
@@ -176,7 +176,7 @@ func TestPluginHangsOrLiesLater(t *testing.T) {
 			k.mode.Store(mode)
 			within(t, 10*time.Second, "a write", func() {
 				if err := tryPut(t, s, "secrets", "hidden"); err != nil {
-					t.Errorf("with a key at hand: %v", err)
+					t.Errorf("with a key: %v", err)
 				}
 			})
 			within(t, 10*time.Second, "the end", func() {
@@ -185,13 +185,13 @@ func TestPluginHangsOrLiesLater(t *testing.T) {
 				}
 			})
 			if strings.Contains(onDisk(t, dir), plain) {
-				t.Error("the disk holds plain bytes")
+				t.Error("the disk has unencrypted values")
 			}
 			before := onDisk(t, dir)
 			within(t, time.Minute, "a start", func() {
 				if s, err := open(dir, file); err == nil {
 					s.Close()
-					t.Error("the start read what it can't")
+					t.Error("the store started without its key")
 				} else if !strings.Contains(err.Error(), "secrets lab/hidden") {
 					t.Errorf("the start says %v", err)
 				}

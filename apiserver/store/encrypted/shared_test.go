@@ -43,7 +43,7 @@ func kept(t *testing.T, log *storetest.Log, resource, name string) (value string
 }
 
 // All servers encrypt and decrypt the values of a shared log. A server without the key reports that
-// and serves nothing wrong. API-13
+// it lacks the key, and never serves a wrong state. API-13
 func TestShared(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "encryption.yaml")
 	config(t, file, "secrets", "aesgcm:key1", "identity")
@@ -70,7 +70,7 @@ func TestShared(t *testing.T) {
 		t.Errorf("the log has %q", value)
 	}
 	if !holds(t, a, "secrets", "hidden") {
-		t.Error("who wrote it can't read it")
+		t.Error("the server that wrote it cannot read it")
 	}
 
 	// b stays at the state before the value that it cannot read, and reports that it does not have
@@ -78,7 +78,7 @@ func TestShared(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if sn, err := b.Fresh(ctx); err == nil {
-		t.Errorf("a state at %d is said to be whole", sn.Revision())
+		t.Errorf("a state at %d counts as complete", sn.Revision())
 	}
 	if _, err := openShared(log, lacking); err == nil || !strings.Contains(err.Error(), "secrets lab/hidden") {
 		t.Errorf("opened without the key: %v", err)

@@ -219,7 +219,7 @@ func TestMemberLosesWatches(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if _, err := s.Fresh(ctx); err == nil {
-		t.Error("a consistent read has what no watch has shown")
+		t.Error("a consistent read returned writes that no watch has delivered")
 	}
 	m.set(func() { m.deaf = false }) // for new watches
 	ctx, cancel = context.WithTimeout(t.Context(), 30*time.Second)

@@ -88,7 +88,7 @@ func testRevisionNeverGoesBack(t *testing.T, reopen func() *store.Store) {
 		t.Errorf("empty, reopened at %d, want %d", s.Snapshot().Revision(), last.Revision)
 	}
 	if obj := put(t, s, key("a"), object("", "2")); obj.Revision != last.Revision+1 || obj.Created != obj.Revision {
-		t.Errorf("written after all went: %+v", obj)
+		t.Errorf("written after all: %+v", obj)
 	}
 }
 

@@ -124,7 +124,7 @@ func (g *guard) checkState(sn *store.Snapshot, events []*store.Event) {
 	for i, e := range events {
 		switch shared := g.store.Follows(); {
 		case shared && e.Revision() != sn.Revision(), !shared && e.Revision() != revision+1:
-			g.t.Errorf("event %d of those that lead from %d to %d has revision %d", i, g.last.Revision(), sn.Revision(), e.Revision())
+			g.t.Errorf("an event between %[2]d and %[3]d, number %[1]d, has revision %[4]d", i, g.last.Revision(), sn.Revision(), e.Revision())
 		}
 		revision = e.Revision()
 		was, known := changed[e.Object.Key]

@@ -55,7 +55,7 @@ func modelKey(r *rand.Rand) store.Key {
 	return k
 }
 
-// world collects what happened. Its fields are guarded by mu.
+// world records the history of a run. Its fields are guarded by mu.
 type world struct {
 	store *store.Store
 	start uint64
@@ -250,7 +250,7 @@ func (w *world) verify(t *testing.T) {
 			}
 			obj, before := c.objects[i], state[op.Key]
 			if obj.Revision != revision || obj.Key != op.Key {
-				t.Fatalf("%v has revision %d, want %d: one was given twice or left out", obj.Key, obj.Revision, revision)
+				t.Fatalf("%v has revision %d, want %d: one was assigned twice or skipped", obj.Key, obj.Revision, revision)
 			}
 			if reason := violation(op, before); reason != nil {
 				t.Errorf("revision %d: %v accepted, although: %v", revision, op.Key, reason)
@@ -267,7 +267,7 @@ func (w *world) verify(t *testing.T) {
 			if op.Data != nil {
 				state[op.Key] = obj
 				if payload(t, obj) != c.payloads[i] {
-					t.Errorf("revision %d is not what was written", revision)
+					t.Errorf("revision %d differs from the write", revision)
 				}
 			}
 			events = append(events, e)
@@ -278,7 +278,7 @@ func (w *world) verify(t *testing.T) {
 		}
 	}
 	if len(looks) > 0 {
-		t.Errorf("snapshots at revisions never given: %d", len(looks))
+		t.Errorf("snapshots at revisions that were never assigned: %d", len(looks))
 	}
 	compareState(t, w.store.Snapshot(), state)
 	for _, s := range w.heard {
@@ -365,6 +365,6 @@ func verifyConflict(t *testing.T, c call, history map[store.Key][]version) {
 		now = v.object
 	}
 	if !possible && now != c.conflict.Current {
-		t.Errorf("refused between %d and %d for a state that %v did not have then: %+v", c.before, c.after, c.conflict.Key, c.conflict.Current)
+		t.Errorf("refused between %d and %d because of a state that %v did not have: %+v", c.before, c.after, c.conflict.Key, c.conflict.Current)
 	}
 }

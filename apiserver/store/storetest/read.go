@@ -108,7 +108,7 @@ func testIndexes(t *testing.T, s *store.Store) {
 	commit(t, s, store.Op{Key: key("b"), Expect: store.AnyRevision})
 	want("o1", "")
 	if s.Snapshot().ByUID("ub") != nil {
-		t.Error("the index finds what was deleted")
+		t.Error("the index finds a deleted object")
 	}
 	want("", "")
 }
@@ -223,7 +223,7 @@ func testFork(t *testing.T, s *store.Store) {
 	forks := []*store.Store{sn.Fork(), sn.Fork()}
 	for i, f := range forks {
 		if got := f.Snapshot(); got.Revision() != sn.Revision() || contents(got) != contents(sn) {
-			t.Errorf("fork %d begins with %s", i, contents(got))
+			t.Errorf("fork %d starts with %s", i, contents(got))
 		}
 		c := watch(t, f, "", sn.Revision())
 		obj := put(t, f, key("a"), object("ua", fmt.Sprint("fork ", i)))

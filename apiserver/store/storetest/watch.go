@@ -49,7 +49,7 @@ func testWatchFromTheFuture(t *testing.T, s *store.Store) {
 	put(t, s, key("a"), object("", "1"))
 	put(t, s, key("a"), object("", "2"))
 	if events, _ := drain(t, c); len(events) > 0 {
-		t.Errorf("%d events that were not asked for", len(events))
+		t.Errorf("%d events of other resources", len(events))
 	}
 	put(t, s, key("a"), object("", "3"))
 	if events, revision := drain(t, c); len(events) != 1 || events[0].Revision() != now+3 || revision != now+3 {

@@ -39,10 +39,10 @@ func testWrite(t *testing.T, s *store.Store) {
 		}
 	}
 	if s.Snapshot().Get(key("a")) != nil {
-		t.Error("deleted, but still there")
+		t.Error("deleted, but it still exists")
 	}
 	if objs, err := s.Commit(context.Background()); objs != nil || err != nil {
-		t.Errorf("nothing to write gave %v, %v", objs, err)
+		t.Errorf("an empty unit returned %v, %v", objs, err)
 	}
 }
 
@@ -55,13 +55,13 @@ func testPreconditions(t *testing.T, s *store.Store) {
 		op     store.Op
 		reason error
 	}{
-		{"create what is there", store.Op{Key: key("there"), Data: object("", "2")}, store.ErrExists},
+		{"create an existing object", store.Op{Key: key("there"), Data: object("", "2")}, store.ErrExists},
 		{"update an older state", store.Op{Key: key("there"), Data: object("", "2"), Expect: obj.Revision - 1}, store.ErrConflict},
 		{"update a newer state", store.Op{Key: key("there"), Data: object("", "2"), Expect: obj.Revision + 1}, store.ErrConflict},
 		{"delete an older state", store.Op{Key: key("there"), Expect: obj.Revision - 1}, store.ErrConflict},
 		{"delete what must not be there", store.Op{Key: key("there")}, store.ErrExists},
-		{"update what is not there", store.Op{Key: key("gone"), Data: object("", "2"), Expect: obj.Revision}, store.ErrNotFound},
-		{"delete what is not there", store.Op{Key: key("gone"), Expect: obj.Revision}, store.ErrNotFound},
+		{"update a missing object", store.Op{Key: key("gone"), Data: object("", "2"), Expect: obj.Revision}, store.ErrNotFound},
+		{"delete a missing object", store.Op{Key: key("gone"), Expect: obj.Revision}, store.ErrNotFound},
 		{"delete anything, nothing there", store.Op{Key: key("gone"), Expect: store.AnyRevision}, store.ErrNotFound},
 	} {
 		_, err := s.Commit(context.Background(), test.op)

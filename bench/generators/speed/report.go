@@ -18,12 +18,12 @@ func section(f figures, rounds, processors int, load float64) string {
 	b.WriteString(begin)
 	fmt.Fprintf(&b, `## Generators
 
-A project with three kinds, each with a pod template: definitions, roles and deep copies. controller-gen v0.23 and Kelson by turns, medians of %d;
-%d processors. `+"`make bench-generators`"+` repeats it. Both are whole processes with warm caches, but for Kelson's edit, which `+"`kelson generate --watch`"+`
-sees: there the clock runs from the file's being written to the definition's having changed, 10 ms of which it waits for the editor to be done.
+A project with three kinds, each with a pod template: definitions, roles and deep copies. controller-gen v0.23 and Kelson alternately, medians of %d;
+%d processors. `+"`make bench-generators`"+` runs it. Both are complete processes with warm caches, except Kelson's edit, which `+"`kelson generate --watch`"+`
+handles: the time is from the write of the file to the change of the definition, and includes 10 ms of waiting for the editor to finish.
 `, rounds, processors)
 	if load > float64(processors)+1 {
-		fmt.Fprintf(&b, "Other programs kept the machine busy meanwhile (a load of %.0f), so processors' time is what counts here.\n", load)
+		fmt.Fprintf(&b, "Other programs kept the machine busy (a load of %.0f), so CPU time is the relevant figure.\n", load)
 	}
 	b.WriteString("\n| | controller-gen | Kelson | |\n|---|---|---|---|\n")
 	row := func(what string, theirs, ours time.Duration) {

@@ -18,7 +18,7 @@ func main() {
 	// KUBECONFIG, ~/.kube/config, or the cluster that the program runs in
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	flag.StringVar(&rules.ExplicitPath, "kubeconfig", "", "`path` of a kubeconfig file")
-	workers := flag.Int("workers", 2, "`number` of Services that are looked at a time")
+	workers := flag.Int("workers", 2, "`number` of Services that are processed concurrently")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -100,7 +100,7 @@ func TestRace(t *testing.T) {
 	}
 }
 
-// EX-08: the conversion loses nothing that a valid pizza has.
+// EX-08: the conversion of a valid pizza is lossless.
 func TestRoundTrip(t *testing.T) {
 	apiservertest.RoundTrip[webhook.Hub](t, &v1alpha1.Pizza{}, &v1beta1.Pizza{},
 		// the other version groups equal toppings

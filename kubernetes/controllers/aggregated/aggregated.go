@@ -26,7 +26,7 @@ import (
 
 // Timeout bounds each request to another server except watches, so that a server that hangs does
 // not hold a worker for long. The aggregator finds within half a minute that such a server is not
-// available; then requests to it fail at once.
+// available; then requests to it fail immediately.
 const Timeout = 10 * time.Second
 
 // Config configures Servers. All fields are required.

@@ -71,7 +71,7 @@ func TestSync(t *testing.T) {
 			}
 			seen = nil
 		}
-		after("what is there", 0, "apples/a")
+		after("existing objects", 0, "apples/a")
 		put(t, st, "apples", "a")
 		put(t, st, "plums", "p")
 		after("what comes", 0, "apples/a")

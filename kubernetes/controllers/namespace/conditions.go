@@ -76,7 +76,7 @@ func contentFailure(failed []error) string {
 	for _, err := range failed {
 		messages = append(messages, err.Error())
 	}
-	slices.Sort(messages) // so that equal failures are no change
+	slices.Sort(messages) // so that equal failures do not change the condition
 	return fmt.Sprintf("Failed to delete all resource types, %d remaining: %s", len(failed), strings.Join(messages, ", "))
 }
 

@@ -74,7 +74,7 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// event adds the quotas whose status an event may have made wrong.
+// event adds the quotas whose status may be outdated after an event.
 func (c *Controller) event(e *store.Event, add func(store.Key)) {
 	if e.Object.Key.Resource == quota.Resource && e.Type != store.Deleted {
 		if e.Type == store.Added || statusLags(e) {

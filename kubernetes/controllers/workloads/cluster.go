@@ -45,8 +45,8 @@ func ephemeralVolumes(ctx context.Context, read *informers) (controller, error) 
 }
 
 // nodeLifecycle returns the controller that watches the heartbeats of nodes. It starts with the
-// first Lease of a node: on a plane whose nodes send no heartbeats, it would call all of them
-// unreachable. It polls ten times a second.
+// first Lease of a node: on a control plane whose nodes send no heartbeats, it would mark all of
+// them unreachable. It polls ten times a second.
 func nodeLifecycle(ctx context.Context, read *informers) (controller, error) {
 	nodes, err := nodelifecycle.NewNodeLifecycleController(ctx, read.leases(), read.pods(), read.nodes(), read.daemonSets(), read.client,
 		nodeMonitorPeriod, nodeStartupGrace, nodeMonitorGrace, evictionsPerSecond, fewerEvictions, largeCluster, unhealthyZone)

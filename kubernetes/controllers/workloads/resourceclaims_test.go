@@ -13,7 +13,7 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// API-11: a pod gets its claim from a template, and the claim goes with the pod.
+// API-11: a pod gets its claim from a template, and the claim is deleted with the pod.
 func TestResourceClaimOfTemplate(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		env.Create(t, &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourcev1.ResourceClaimTemplateSpec{

@@ -93,7 +93,7 @@ func TestWriterSplitsLines(t *testing.T) {
 	long := strings.Repeat("x", 2*maxLine+5)
 	fmt.Fprintln(l.Writer(Stdout), long)
 	if got := read(t, l, Options{}); got != long+"\n" {
-		t.Errorf("a long line comes back as %d bytes, want %d", len(got), len(long)+1)
+		t.Errorf("a long line is returned as %d bytes, want %d", len(got), len(long)+1)
 	}
 	if got := read(t, l, Options{Timestamps: true}); strings.Count(got, "Z ") != 1 {
 		t.Errorf("a long line has %d times", strings.Count(got, "Z "))

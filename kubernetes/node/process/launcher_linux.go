@@ -41,8 +41,7 @@ func (r *Runtime) confine() (Confinement, error) {
 	return ConfinedUser, nil
 }
 
-// try runs a program with a launcher. A missing program is no error, because it is not the
-// launcher's fault.
+// try runs a program with a launcher. A missing program is not an error of the launcher.
 func (r *Runtime) try(p launcher) error {
 	cmd := &exec.Cmd{Args: []string{"true"}, Env: []string{"PATH=" + r.config.Path}, Dir: "/"}
 	err := p.start(cmd)

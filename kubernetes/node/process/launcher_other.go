@@ -34,5 +34,6 @@ func (r *Runtime) newLauncher(*corev1.Pod, string, string) (launcher, error) {
 
 func mapped(uint32) bool { return true }
 
-// withoutNewPrivileges only calls start: set-user-ID programs keep their effect on this system.
+// withoutNewPrivileges calls start. Programs can still gain privileges on this system, because it
+// has no equivalent of Linux' no_new_privs: set-user-ID programs work.
 func withoutNewPrivileges(start func() error) error { return start() }

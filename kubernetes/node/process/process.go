@@ -86,8 +86,8 @@ type Runtime struct {
 func (r *Runtime) Confinement() Confinement { return r.confinement }
 
 // New returns a runtime that stores its containers below config.Root. Unless config.Unconfined is
-// set, it runs a program to find out which [Confinement] the system allows, and returns
-// [ErrNotConfined] if there is none.
+// set, it runs a program to determine which [Confinement] the system allows, and returns
+// [ErrNotConfined] if it allows none.
 func New(config Config) (*Runtime, error) {
 	if config.Root == "" {
 		return nil, errors.New("process runtime: Root is empty")

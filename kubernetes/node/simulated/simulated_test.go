@@ -153,8 +153,8 @@ func TestStop(t *testing.T) {
 		{"a program is ended", "Never", map[string]string{AnnotationRunFor: "1h"}, []time.Duration{30 * time.Second}, 143, 0},
 		{"slowly", "Always", map[string]string{AnnotationStopAfter: "5s"}, []time.Duration{30 * time.Second}, 0, 5 * time.Second},
 		{"too slowly", "Always", map[string]string{AnnotationStopAfter: "1m"}, []time.Duration{30 * time.Second}, 137, 30 * time.Second},
-		{"asked again", "Always", map[string]string{AnnotationStopAfter: "1m"}, []time.Duration{30 * time.Second, time.Second}, 137, 2 * time.Second},
-		{"asked again with more time", "Always", map[string]string{AnnotationStopAfter: "1m"}, []time.Duration{30 * time.Second, time.Hour}, 137, 30 * time.Second},
+		{"stopped again", "Always", map[string]string{AnnotationStopAfter: "1m"}, []time.Duration{30 * time.Second, time.Second}, 137, 2 * time.Second},
+		{"stopped again with more time", "Always", map[string]string{AnnotationStopAfter: "1m"}, []time.Duration{30 * time.Second, time.Hour}, 137, 30 * time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

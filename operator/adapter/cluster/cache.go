@@ -44,7 +44,7 @@ type Cache struct {
 	source client.Client // what informers read from: live, which reports errors of watches
 	log    *slog.Logger
 
-	kinds  map[schema.GroupVersionKind]placement // with settings of their own
+	kinds  map[schema.GroupVersionKind]placement // with their own settings
 	others placement
 	leaves []*leaf
 	// onlyKnown makes reads of kinds without an informer fail.

@@ -56,7 +56,7 @@ func start(t *testing.T, s *apitest.Server, o cache.Options) (*cluster.Cache, cr
 	ended := make(chan error, 1)
 	go func() { ended <- c.Start(ctx) }()
 	t.Cleanup(func() { cancel(); must(t, <-ended) })
-	synctest.Wait() // until it is started
+	synctest.Wait() // wait until it is started
 	return c, client
 }
 
@@ -88,7 +88,7 @@ func TestReadsOwnWrites(t *testing.T) {
 				if n := count(t, c); n != 0 {
 					t.Fatalf("%d objects at first", n)
 				}
-				for n := range 10 { // without a pause, so that the watch can't keep up
+				for n := range 10 { // without pauses, so that the watch lags behind
 					must(t, c.Create(t.Context(), configMap("default", fmt.Sprint("a", n))))
 					must(t, c.Create(t.Context(), configMap("other", fmt.Sprint("b", n))))
 					if all, one := count(t, c), count(t, c, crclient.InNamespace("other")); all != 2*n+2 || one != n+1 {
@@ -104,7 +104,7 @@ func TestReadsOwnWrites(t *testing.T) {
 	}
 }
 
-// RUN-10: settings of namespaces and kinds hold for the objects that they name.
+// RUN-10: settings of namespaces and kinds apply to their objects only.
 func TestOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()

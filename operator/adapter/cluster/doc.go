@@ -17,7 +17,7 @@
 // Reads see the writes of the client that [NewClient] returns for the cache. Field selectors work
 // on every field, also without an index, and lists are ordered by namespace and name, with real
 // pages. A read of a namespace that the cache does not have goes to the server. Reads of a kind
-// that the server refuses to list fail at once instead of waiting for the end of their context.
+// that the server refuses to list fail immediately instead of waiting for the end of their context.
 //
 // EnableWatchBookmarks has no effect: watches always accept bookmarks. NewInformer has no effect
 // either, which a warning says, because informers of client-go can't be used.

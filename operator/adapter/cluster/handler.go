@@ -12,8 +12,8 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// handler calls a handler of client-go. Calls are serialized, because a period of its own makes
-// calls from another goroutine.
+// handler calls a handler of client-go. Calls are serialized, because a handler with its own resync
+// period is called from another goroutine.
 type handler struct {
 	to        toolscache.ResourceEventHandler
 	kind      string

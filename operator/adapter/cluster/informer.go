@@ -112,7 +112,7 @@ func (c *Cache) RemoveInformer(_ context.Context, obj crclient.Object) error {
 }
 
 // IndexField adds an index of a field, for field selectors of lists. Other fields can be selected
-// too; an index makes that fast, or defines what the field is.
+// too; an index makes that fast, or defines the value of the field.
 func (c *Cache) IndexField(_ context.Context, obj crclient.Object, field string, extract crclient.IndexerFunc) error {
 	i, err := c.informer(obj, true)
 	if err != nil {
@@ -202,7 +202,7 @@ func (i *Informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscach
 	return i.AddEventHandlerWithOptions(h, toolscache.HandlerOptions{})
 }
 
-// AddEventHandlerWithResyncPeriod adds a handler with a resync period of its own; zero is none.
+// AddEventHandlerWithResyncPeriod adds a handler with its own resync period; zero means none.
 func (i *Informer) AddEventHandlerWithResyncPeriod(h toolscache.ResourceEventHandler, period time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(h, toolscache.HandlerOptions{ResyncPeriod: &period})
 }

@@ -183,7 +183,7 @@ func (c *Cache) leaf(o cache.Config, namespaces []string) (*leaf, error) {
 	if o.SyncPeriod != nil {
 		resync = *o.SyncPeriod
 	}
-	if resync > 0 { // within 10 %, so that not all kinds resync at once
+	if resync > 0 { // within 10 %, so that kinds do not resync at the same time
 		resync = time.Duration(float64(resync) * (0.9 + 0.2*rand.Float64()))
 	}
 	scope := informer.Scope{Namespaces: namespaces, Labels: o.LabelSelector, Fields: o.FieldSelector}

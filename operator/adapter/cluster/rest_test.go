@@ -13,7 +13,7 @@ func TestFieldOwner(t *testing.T) {
 	}
 }
 
-// RUN-10: rate limits hold for each resource, in all namespaces and for all objects.
+// RUN-10: rate limits apply per resource, to all namespaces and objects together.
 func TestResourceOf(t *testing.T) {
 	for path, want := range map[string]string{
 		"/api/v1/pods": "api/v1/pods",

@@ -1,16 +1,16 @@
-// Package clienttest has a small API server for the tests of this library's own lower layers, which
-// must run without the control plane they are used with: an http.RoundTripper that speaks the wire
-// format, over objects in memory.
+// Package clienttest has a small API server for tests of this library's lower layers, which must
+// run without a control plane: an http.RoundTripper that implements the wire format, with objects
+// in memory.
 //
-// It knows the verbs, versions, selectors, pages, watches with bookmarks and initial events,
-// finalizers and the status subresource, the way the API's documentation has them. It has no
-// validation, defaulting, admission or conversion; its server-side apply is a merge. Faults are
-// what it is for: requests can be intercepted, watches delayed, cut and expired.
+// It supports the verbs, versions, selectors, pages, watches with bookmarks and initial events,
+// finalizers and the status subresource, as the API's documentation describes them. It has no
+// validation, defaulting, admission or conversion; its server-side apply is a merge. Its purpose is
+// to inject faults: requests can be intercepted, and watches delayed, cut and expired.
 //
 //	server := clienttest.New()
 //	c, err := client.New(client.Config{REST: server.RESTConfig()})
 //
-// It starts nothing but one goroutine per request, so it runs inside synctest bubbles.
+// It starts only one goroutine per request, so it runs inside synctest bubbles.
 package clienttest
 
 import (
@@ -44,7 +44,7 @@ type Kind struct {
 // core is the group of the kinds that every server serves.
 var core = schema.GroupVersion{Version: "v1"}
 
-// Server is the server. The zero value is of no use; see New.
+// Server is the server. Create it with New.
 type Server struct {
 	mu        sync.Mutex
 	kinds     []Kind
@@ -66,18 +66,18 @@ type change struct {
 	obj, old *unstructured.Unstructured
 }
 
-// Faults are what goes wrong, or slowly.
+// Faults configures the faults of a Server.
 type Faults struct {
-	// Intercept answers a request instead of the server when it returns true.
+	// Intercept handles a request instead of the server if it returns true.
 	Intercept func(w http.ResponseWriter, r *http.Request) bool
-	// WatchLag is waited before each event of a watch is sent.
+	// WatchLag is the delay before each event of a watch.
 	WatchLag time.Duration
-	// NoStreaming refuses watches with initial events, as servers do that have not got them.
+	// NoStreaming rejects watches with initial events, as servers without that feature do.
 	NoStreaming bool
 }
 
-// New makes a server of pods, configmaps, secrets (namespaced), nodes and namespaces, and of
-// further kinds.
+// New returns a server with pods, configmaps, secrets (namespaced), nodes and namespaces, and with
+// the given kinds.
 func New(kinds ...Kind) *Server {
 	return &Server{
 		kinds: append([]Kind{
@@ -94,27 +94,26 @@ func New(kinds ...Kind) *Server {
 	}
 }
 
-// RESTConfig is a configuration whose transport is the server.
+// RESTConfig returns a configuration whose transport is the server.
 func (s *Server) RESTConfig() *rest.Config {
 	return &rest.Config{Host: "http://test", Transport: s}
 }
 
-// SetFaults changes what goes wrong.
+// SetFaults replaces the faults.
 func (s *Server) SetFaults(f Faults) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = f
 }
 
-// AddKind begins to serve a kind.
+// AddKind adds a kind.
 func (s *Server) AddKind(k Kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kinds = append(s.kinds, k)
 }
 
-// Compact forgets the history: watches from before now are refused with 410, and continue tokens
-// too.
+// Compact drops the history: watches from earlier versions and earlier continue tokens get 410.
 func (s *Server) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +121,7 @@ func (s *Server) Compact() {
 	s.log = nil
 }
 
-// CutWatches ends every open watch.
+// CutWatches ends all open watches.
 func (s *Server) CutWatches() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,14 +131,14 @@ func (s *Server) CutWatches() {
 	}
 }
 
-// Watches is the number of open watches.
+// Watches returns the number of open watches.
 func (s *Server) Watches() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.watches)
 }
 
-// RoundTrip serves a request. Its answer streams: headers come at once.
+// RoundTrip serves a request. The response streams: it returns as soon as the headers are written.
 func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	reader, writer := io.Pipe()
 	w := &response{header: http.Header{}, body: writer, started: make(chan int, 1)}
@@ -209,7 +208,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A call is one request, understood.
+// A call is one parsed request.
 type call struct {
 	*Server
 	kind         Kind
@@ -339,7 +338,7 @@ func (c *call) notFound() {
 	fail(c.w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("%s %q not found", c.kind.Resource, c.name))
 }
 
-// version is a revision as clients see it: a number, unless the server is opaque.
+// version returns the resourceVersion of a revision: a number, unless the server is opaque.
 func (s *Server) version(revision uint64) string {
 	if s.opaque {
 		return "v" + strconv.FormatUint(revision*2654435761%1_000_003, 36) + "." + strconv.FormatUint(revision, 36)
@@ -356,11 +355,10 @@ func (s *Server) revisionOf(version string) uint64 {
 	return revision
 }
 
-// SetOpaque has resourceVersions be texts that cannot be compared. It is called before anything is
-// written.
+// SetOpaque makes resourceVersions texts that cannot be compared. Call it before the first write.
 func (s *Server) SetOpaque() { s.opaque = true }
 
-// RemoveKind serves a kind no longer: its objects are gone, and so are its watches.
+// RemoveKind removes a kind: it deletes its objects and ends its watches.
 func (s *Server) RemoveKind(resource string) {
 	s.mu.Lock()
 	s.kinds = slices.DeleteFunc(s.kinds, func(k Kind) bool { return k.Resource == resource })
@@ -369,7 +367,8 @@ func (s *Server) RemoveKind(resource string) {
 	s.CutWatches()
 }
 
-// record, under the lock, makes a change. obj gets its version, also when it is deleted.
+// record records a change and sets the version of obj, also for a deletion. The caller holds the
+// lock.
 func (s *Server) record(kind string, resource string, old, obj *unstructured.Unstructured) {
 	s.revision++
 	obj.SetResourceVersion(s.version(s.revision))

@@ -16,7 +16,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// single, under the lock, serves everything but lists and watches.
+// single serves all requests but lists and watches. The caller holds the lock.
 func (c *call) single() {
 	old := c.objects[c.kind.Resource][c.key]
 	if old == nil && c.name != "" && c.r.Method != http.MethodPatch {
@@ -52,8 +52,8 @@ func (c *call) single() {
 }
 
 func (c *call) create(obj *unstructured.Unstructured, dryRun bool) {
-	// a binding, an eviction …: what matters is that the object changes and the answer does not say
-	// how
+	// for example a binding or an eviction: the object changes, and the response does not contain
+	// it
 	if c.sub != "" {
 		now := c.objects[c.kind.Resource][c.key].DeepCopy()
 		_ = unstructured.SetNestedField(now.Object, "done", "metadata", "annotations", c.sub)
@@ -98,12 +98,12 @@ func (c *call) update(old, obj *unstructured.Unstructured, dryRun bool) {
 	switch {
 	case dryRun:
 	case obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0:
-		// clients get the object of the request back
+		// the response is the object of the request
 		obj.SetResourceVersion(old.GetResourceVersion())
 		c.record("DELETED", c.kind.Resource, old, obj.DeepCopy())
 	default:
 		obj.SetResourceVersion(old.GetResourceVersion())
-		// a write that changes nothing is none
+		// a write without changes has no effect
 		if a, b := mustMarshal(old.Object), mustMarshal(obj.Object); a != b {
 			c.record("MODIFIED", c.kind.Resource, old, obj)
 		}
@@ -124,7 +124,7 @@ func (c *call) patch(old *unstructured.Unstructured, patch map[string]any, dryRu
 	c.update(old, obj, dryRun)
 }
 
-// merge is RFC 7386.
+// merge implements RFC 7386.
 func merge(to, patch map[string]any) map[string]any {
 	for k, v := range patch {
 		sub, isMap := v.(map[string]any)
@@ -169,7 +169,8 @@ func (c *call) delete(old *unstructured.Unstructured, options map[string]any) {
 	reply(c.w, http.StatusOK, s)
 }
 
-// remove, under the lock, deletes an object, or marks it if finalizers hold it.
+// remove deletes an object, or sets its deletionTimestamp if it has finalizers. The caller holds
+// the lock.
 func (c *call) remove(old *unstructured.Unstructured) (now *unstructured.Unstructured, held bool) {
 	now = old.DeepCopy()
 	if len(old.GetFinalizers()) == 0 {
@@ -184,7 +185,7 @@ func (c *call) remove(old *unstructured.Unstructured) (now *unstructured.Unstruc
 	return now, true
 }
 
-// sorted, under the lock, is what the call selects.
+// sorted returns the objects that the call selects, ordered by key. The caller holds the lock.
 func (c *call) sorted() []*unstructured.Unstructured {
 	var objs []*unstructured.Unstructured
 	for _, obj := range c.objects[c.kind.Resource] {
@@ -198,7 +199,8 @@ func (c *call) sorted() []*unstructured.Unstructured {
 	return objs
 }
 
-// list pages at the newest state, not at a snapshot: but a token of before a Compact is refused.
+// list reads each page from the newest state, not from a snapshot. It rejects tokens from before a
+// Compact.
 func (c *call) list() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -232,8 +234,8 @@ func (c *call) list() {
 		"metadata": map[string]any{"resourceVersion": c.version(version), "continue": next}})
 }
 
-// render is the object as the call wants it: a shallow copy, of its metadata only where that is
-// asked for.
+// render returns a shallow copy of the object in the form that the call requests: all of it, or its
+// metadata.
 func (c *call) render(obj *unstructured.Unstructured) map[string]any {
 	if c.metadataOnly {
 		return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj.Object["metadata"]}

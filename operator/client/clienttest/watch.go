@@ -119,7 +119,8 @@ func (c *call) watch() {
 	}
 }
 
-// seen is a change as a watch with selectors sees it; nothing if it is not of its objects.
+// seen returns a change as a watch with selectors sees it; nothing if no selected object is
+// involved.
 func (c *call) seen(ch change) (string, *unstructured.Unstructured) {
 	before, after := c.matches(ch.old), ch.kind != "DELETED" && c.matches(ch.obj)
 	switch {

@@ -19,8 +19,8 @@
 // plane in milliseconds; for requests that fail below the client, such as cut watches, wrap the
 // Transport of their rest.Config.
 //
-// All methods are safe for concurrent use. Delays end with the context of the call, and pass at
-// once in a testing/synctest bubble.
+// All methods are safe for concurrent use. Delays end with the context of the call, and take no
+// real time in a testing/synctest bubble.
 package faults
 
 import (
@@ -42,7 +42,8 @@ import (
 // Verb is a method of a client.
 type Verb string
 
-// The verbs. Writes of a subresource have the verb of the write; Call.Subresource tells them apart.
+// The verbs. Writes of a subresource have the verb of the write; Call.Subresource distinguishes
+// them.
 const (
 	Get         Verb = "get"
 	List        Verb = "list"

@@ -14,7 +14,7 @@ import (
 	"kelson.dev/operator/client/strategic"
 )
 
-// MACH-01: of a list, what changes is sent.
+// MACH-01: only the changed elements of a list are sent.
 func TestMergeFrom(t *testing.T) {
 	change := func(p *corev1.Pod) {
 		delete(p.Labels, "a")
@@ -35,7 +35,7 @@ func TestMergeFrom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			obj := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", ResourceVersion: "7", Labels: map[string]string{"a": "1", "b": "2"}}}
 			obj.Spec.Containers = []corev1.Container{{Name: "one", Image: "x"}, {Name: "two", Image: "y"}}
-			patch := strategic.MergeFrom(obj, tt.opts...) // obj itself is edited afterwards
+			patch := strategic.MergeFrom(obj, tt.opts...) // obj itself is changed afterwards
 			tt.edit(obj)
 			data, err := patch.Data(obj)
 			if err != nil {
@@ -55,6 +55,6 @@ func TestMergeFrom(t *testing.T) {
 	}
 	dynamic := &unstructured.Unstructured{Object: map[string]any{}}
 	if _, err := strategic.MergeFrom(dynamic).Data(dynamic); err == nil {
-		t.Error("a difference without a type was made")
+		t.Error("no error for an object without a Go type")
 	}
 }

@@ -35,7 +35,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Kind is a kind that a clientset has a client for.
+// Kind is a kind for which a clientset has a client.
 type Kind struct {
 	schema.GroupVersionKind
 	Resource   string // as in paths
@@ -65,7 +65,7 @@ type Clientset struct {
 	objects   client.Client
 }
 
-// Track has the clientset keep objects, of which these are there. It panics where it can't be.
+// Track gives the clientset an object tracker with these objects. It panics on errors.
 func (c *Clientset) Track(cfg Config, objects ...runtime.Object) {
 	if cfg.Converter != nil {
 		c.tracker = testing.NewFieldManagedObjectTracker(cfg.Scheme, cfg.Decoder, cfg.Converter)
@@ -105,8 +105,8 @@ func (c *Clientset) Track(cfg Config, objects ...runtime.Object) {
 	}
 }
 
-// add puts an object, or those of a list, into the tracker, which by itself would guess the
-// resource of a kind.
+// add adds an object, or the objects of a list, to the tracker under the resource of its kind. The
+// tracker's own Add would guess the resource.
 func (c *Clientset) add(cfg Config, obj runtime.Object) error {
 	if meta.IsListType(obj) {
 		items, err := meta.ExtractList(obj)
@@ -136,7 +136,7 @@ func (c *Clientset) add(cfg Config, obj runtime.Object) error {
 	return c.tracker.Add(obj)
 }
 
-// resources is what discovery says.
+// resources returns the discovery documents.
 func resources(kinds []Kind) []*metav1.APIResourceList {
 	var lists []*metav1.APIResourceList
 	for _, k := range kinds {
@@ -150,7 +150,7 @@ func resources(kinds []Kind) []*metav1.APIResourceList {
 	return lists
 }
 
-// Discovery is a fake client of discovery: a *fake.FakeDiscovery of client-go.
+// Discovery returns a fake discovery client: a *fake.FakeDiscovery of client-go.
 func (c *Clientset) Discovery() discovery.DiscoveryInterface {
 	if c.discovery == nil {
 		c.discovery = &fakediscovery.FakeDiscovery{Fake: &c.Fake}
@@ -158,18 +158,18 @@ func (c *Clientset) Discovery() discovery.DiscoveryInterface {
 	return c.discovery
 }
 
-// Tracker keeps the objects.
+// Tracker returns the tracker, which has the objects.
 func (c *Clientset) Tracker() testing.ObjectTracker { return c.tracker }
 
-// Client reads and writes objects of all the kinds; informers stand on it.
+// Client returns a client that reads and writes objects of all kinds. Informers use it.
 func (c *Clientset) Client() client.Client { return c.objects }
 
 // IsWatchListSemanticsUnSupported tells client-go's reflectors to list before they watch.
 func (c *Clientset) IsWatchListSemanticsUnSupported() bool { return true }
 
-// Result is what a typed client makes of what an action gave. The tracker knows no subresources and
-// gives the object itself for one, which is an error where that is of another type: a reactor has
-// to answer.
+// Result converts the result of an action to the type of a typed client. The tracker does not
+// support subresources: it returns the object itself, which is an error if the subresource has
+// another type. A reactor must then respond.
 func Result[T runtime.Object](empty T, obj runtime.Object, err error) (T, error) {
 	if obj == nil {
 		return empty, err

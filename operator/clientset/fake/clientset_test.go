@@ -42,8 +42,8 @@ func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 }
 
-// MACH-01, MACH-05: what the client and the informers of a fake clientset do are actions, which
-// reactors answer and tests look at.
+// MACH-01, MACH-05: the client and the informers of a fake clientset record actions, which reactors
+// can answer and tests can inspect.
 func TestActions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fakes := newClientset(t, configMap("early"), &corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n"}}}})
@@ -59,7 +59,7 @@ func TestActions(t *testing.T) {
 			t.Errorf("created twice: %v", err)
 		}
 		if err := c.Update(ctx, cm); err == nil {
-			t.Error("the reactor was not asked")
+			t.Error("the reactor was not called")
 		}
 		if _, err := client.Get[corev1.Node](ctx, c, client.Key{Name: "n"}); err != nil {
 			t.Error(err)
@@ -105,16 +105,16 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// MACH-01: what a typed client makes of an answer.
+// MACH-01: a typed client decodes responses and errors.
 func TestResult(t *testing.T) {
 	empty := &corev1.ConfigMap{}
 	if got, err := fake.Result(empty, nil, nil); got != empty || err != nil {
-		t.Errorf("of nothing: %v, %v", got, err)
+		t.Errorf("without an object: %v, %v", got, err)
 	}
 	if got, err := fake.Result(empty, configMap("a"), nil); got.Name != "a" || err != nil {
-		t.Errorf("of one: %v, %v", got, err)
+		t.Errorf("with an object: %v, %v", got, err)
 	}
 	if _, err := fake.Result(empty, &corev1.Node{}, nil); err == nil {
-		t.Error("of another type, it is no error")
+		t.Error("no error for an object of another type")
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// stream is the body of a watch. Events are encoded as they are read; nothing runs besides.
+// stream is the body of a watch. Read encodes the events; there is no goroutine.
 type stream struct {
 	ctx     context.Context
 	of      *transport
@@ -27,11 +27,11 @@ type stream struct {
 }
 
 func newStream(ctx context.Context, t *transport, w watch.Interface, opts metav1.ListOptions) *stream {
-	version, _ := strconv.ParseUint(opts.ResourceVersion, 10, 64) // "" is the beginning
+	version, _ := strconv.ParseUint(opts.ResourceVersion, 10, 64) // "" means the first revision
 	return &stream{ctx: ctx, of: t, watch: w, opts: opts, version: version, closed: make(chan struct{})}
 }
 
-// Read gives what is there, and waits for an event if that is nothing.
+// Read returns available data, or waits for the next event.
 func (s *stream) Read(p []byte) (int, error) {
 	for s.rest.Len() == 0 {
 		select {

@@ -37,7 +37,7 @@ type call struct {
 	query                        url.Values
 }
 
-// RoundTrip answers a request.
+// RoundTrip executes a request.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body []byte
 	if r.Body != nil {
@@ -68,7 +68,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(r, obj)
 }
 
-// parse finds what a request is about.
+// parse returns the call that a request makes.
 func (t *transport) parse(u *url.URL) (*call, error) {
 	c := &call{transport: t, query: u.Query()}
 	parts := strings.Split(strings.Trim(u.Path, "/"), "/")
@@ -96,7 +96,7 @@ func (t *transport) parse(u *url.URL) (*call, error) {
 	return nil, apierrors.NewNotFound(schema.GroupResource{Group: group, Resource: parts[0]}, c.name)
 }
 
-// do invokes the action of a request.
+// do invokes the action of a call.
 func (c *call) do(method string, patch types.PatchType, body []byte) (runtime.Object, error) {
 	empty, err := c.scheme.New(c.GroupVersionKind)
 	if err != nil {
@@ -169,7 +169,8 @@ func (c *call) do(method string, patch types.PatchType, body []byte) (runtime.Ob
 	return obj, err
 }
 
-// list is a list with what the selector matches, which the tracker leaves to clients.
+// list returns a list of the objects that the selector matches. The tracker does not apply
+// selectors.
 func (c *call) list() (runtime.Object, error) {
 	opts, err := c.listOptions()
 	if err != nil {
@@ -205,8 +206,7 @@ func (c *call) list() (runtime.Object, error) {
 	return list, meta.SetList(list, matched)
 }
 
-// watch opens a watch. One that is to begin with a list is refused; clients then list by
-// themselves.
+// watch opens a watch. It rejects watches with initial events; clients then send a list.
 func (c *call) watch() (watch.Interface, metav1.ListOptions, error) {
 	opts, err := c.listOptions()
 	if err != nil {
@@ -228,7 +228,7 @@ func (c *call) listOptions() (metav1.ListOptions, error) {
 	return opts, nil
 }
 
-// decode reads an object, of the Go type of its kind if there is one.
+// decode decodes an object, into the Go type of its kind if there is one.
 func (c *call) decode(body []byte) (runtime.Object, error) {
 	var is metav1.TypeMeta
 	if err := json.Unmarshal(body, &is); err != nil {
@@ -250,7 +250,8 @@ func matches(opts metav1.ListOptions, obj runtime.Object) bool {
 	return label == nil || err == nil && label.Matches(labels.Set(m.GetLabels()))
 }
 
-// identify says what an object or list is, and of which version, which trackers leave out.
+// identify sets apiVersion and kind of an object or list, and the resourceVersion of a list, which
+// trackers omit.
 func (t *transport) identify(obj runtime.Object, version string) {
 	if kinds, _, err := t.scheme.ObjectKinds(obj); err == nil && obj.GetObjectKind().GroupVersionKind().Empty() {
 		obj.GetObjectKind().SetGroupVersionKind(kinds[0])
@@ -262,7 +263,7 @@ func (t *transport) identify(obj runtime.Object, version string) {
 
 var statusKind = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 
-// failure is an error as a server tells it.
+// failure returns the response to an error, with the Status that a server would send.
 func failure(err error) *metav1.Status {
 	s := apierrors.NewInternalError(err).Status()
 	if known := apierrors.APIStatus(nil); errors.As(err, &known) {

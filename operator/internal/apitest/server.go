@@ -315,7 +315,7 @@ func (c *closing) Close() error { c.close(); return nil }
 func (s *Server) stream(r *http.Request, t target, w io.Writer) error {
 	enc := json.NewEncoder(w)
 	t.selector = selectorOf(r)
-	seen := map[string]bool{} // what is selected, if something is not
+	seen := map[string]bool{} // the selected objects, if there is a selector
 	after, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	if r.URL.Query().Get("sendInitialEvents") == "true" {
 		s.mu.Lock()

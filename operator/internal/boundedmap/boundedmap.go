@@ -54,7 +54,8 @@ func (m *Map[K, V]) emptied() map[K]V {
 	return m.old
 }
 
-// Drop removes the keys that which selects, and returns them with their values.
+// Drop removes the keys for which the function which returns true, and returns them with their
+// values.
 func (m *Map[K, V]) Drop(which func(K) bool) map[K]V {
 	dropped := map[K]V{}
 	for _, generation := range []map[K]V{m.old, m.young} {

@@ -72,7 +72,7 @@ func TestOf(t *testing.T) {
 		}
 	}
 	if _, _, err := fieldlabels.Of(&thing{}, kind, "spec.nothing"); !apierrors.IsBadRequest(err) {
-		t.Errorf("a field that is not there: %v", err)
+		t.Errorf("an unknown field: %v", err)
 	}
 	if _, _, err := fieldlabels.Of(&metav1.PartialObjectMetadata{}, kind, "spec.count"); !apierrors.IsBadRequest(err) {
 		t.Errorf("a field of metadata: %v", err)

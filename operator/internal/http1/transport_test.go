@@ -24,7 +24,7 @@ import (
 type world struct {
 	*httptest.Server
 	connections atomic.Int32
-	closed      chan struct{} // has an element for each that was closed
+	closed      chan struct{} // receives a value for each closed connection
 	otherwise   atomic.Int32
 	transport   *http1.Transport
 	base        *http.Transport
@@ -84,8 +84,8 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, r.Method, r.URL.Path, string(data))
 }
 
-// MACH-01: one connection serves one request after the other, several serve several at once, and no
-// more than there may be.
+// MACH-01: one connection serves requests in sequence; concurrent requests use several connections,
+// up to the limit.
 func TestConnections(t *testing.T) {
 	var now, most atomic.Int32
 	w := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -172,7 +172,7 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: %d connections so far, want %d", tt.path, n, tt.connections)
 		}
 	}
-	// What is not read ends its connection, and with it nothing else.
+	// A response that is not read to its end closes its connection, and no other.
 	req, _ := http.NewRequestWithContext(t.Context(), "PUT", w.URL+"/large", nil)
 	resp, err := w.transport.RoundTrip(req)
 	if err != nil {
@@ -198,8 +198,7 @@ func TestClosedByServer(t *testing.T) {
 	}
 }
 
-// MACH-01: what takes longer than the caller waits ends, wherever it is; the next request is not
-// affected.
+// MACH-01: a request ends with its context in every phase; the next request is not affected.
 func TestCancelled(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
@@ -225,7 +224,7 @@ func TestCancelled(t *testing.T) {
 			_, err := w.do(ctx, "POST", path, nil)
 			ended <- err
 		}()
-		// Another waits for the only connection.
+		// Another request waits for the only connection.
 		<-arrived
 		waiting, giveUp := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		if _, err := w.do(waiting, "POST", "/a", nil); !errors.Is(err, context.DeadlineExceeded) {
@@ -264,12 +263,12 @@ func TestFailures(t *testing.T) {
 	}
 	w.Server.Close()
 	if _, err := w.do(t.Context(), "PUT", "/a", nil); err == nil {
-		t.Error("a server that is not there answered")
+		t.Error("no error for an unreachable server")
 	}
 }
 
-// MACH-01: what is out of the ordinary is net/http's.
-func TestOtherwise(t *testing.T) {
+// MACH-01: net/http handles unusual requests.
+func TestOtherRequests(t *testing.T) {
 	w := newWorld(t, echo)
 	if got, err := w.do(t.Context(), "GET", "/a", nil); err != nil || got != "200 GET/a" || w.otherwise.Load() != 1 {
 		t.Errorf("a read: %q %v", got, err)
@@ -285,7 +284,7 @@ func TestOtherwise(t *testing.T) {
 	}
 }
 
-// MACH-01: an idle connection is not kept for ever.
+// MACH-01: idle connections are closed after a while.
 func TestIdle(t *testing.T) {
 	w := newWorld(t, echo, func(c *http1.Config) { c.Idle = 10 * time.Millisecond })
 	if _, err := w.do(t.Context(), "POST", "/a", nil); err != nil {
@@ -298,8 +297,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// BenchmarkWrite is one write of an operator after the other: by exchange, by net/http over
-// HTTP/1.1, and over HTTP/2. The server's work, which is in the same process, is a part of each.
+// BenchmarkWrite measures sequential writes of an operator: with this package, with net/http over
+// HTTP/1.1, and over HTTP/2. The figures include the server, which runs in the same process.
 func BenchmarkWrite(b *testing.B) {
 	answer := bytes.Repeat([]byte("x"), 2300)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

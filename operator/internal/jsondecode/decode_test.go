@@ -37,11 +37,11 @@ type recursive struct {
 	Value int                   `json:"value"`
 }
 
-// everything has fields of all sorts.
+// everything has fields of all types.
 type everything struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	Embedded          // as a whole left to apimachinery
+	Embedded          // decoded by apimachinery as a whole
 	Bool              bool
 	Int               int               `json:"int"`
 	Int8              int8              `json:"int8"`
@@ -73,7 +73,7 @@ type everything struct {
 	_                 string
 }
 
-// plain has only what is read here.
+// plain has only fields that this package decodes.
 type plain struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -122,7 +122,7 @@ var seeds = []string{
 	`{"int8":128}`, `{"tree":` + strings.Repeat(`{"items":[`, 300) + strings.Repeat(`]}`, 300) + `}`, `{"tree":{"named":{"a":` + strings.Repeat(`{"items":[`, 6000) + `}}}`,
 }
 
-// shared keeps everything for later.
+// shared is a Sharing that retains all values.
 type shared struct{ fields map[string]*metav1.FieldsV1 }
 
 func (shared) Text(b []byte) string                   { return string(b) }
@@ -130,7 +130,7 @@ func (shared) Fields([]byte) (map[string]any, bool)   { return nil, false }
 func (shared) Keep([]byte, map[string]any)            {}
 func (s shared) FieldsV1(raw []byte) *metav1.FieldsV1 { return s.fields[string(raw)] }
 
-// MACH-01: what is read is what apimachinery reads; what it refuses is not read.
+// MACH-01: the result equals that of apimachinery's decoder; input that it rejects is rejected.
 func FuzzDecode(f *testing.F) {
 	pod := corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Env: []corev1.EnvVar{{Name: "X"}}}}}}
 	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("100m")}
@@ -159,14 +159,14 @@ func compare[T any](t *testing.T, data []byte) {
 	case err != nil && !errors.Is(err, tree.ErrUnusual):
 		t.Errorf("%T: %v", got, err)
 	case err == nil && wantErr != nil:
-		t.Errorf("%T: %s was read, and is refused: %v", got, data, wantErr)
+		t.Errorf("%T: %s was decoded, but apimachinery rejects it: %v", got, data, wantErr)
 	case err == nil && !reflect.DeepEqual(got, want):
 		t.Errorf("%T: %s\nis   %#v\nwant %#v", got, data, got, want)
 	}
 }
 
-// What objects consist of is read here, and not left to others.
-func TestUsual(t *testing.T) {
+// Ordinary objects are decoded by this package, without apimachinery's decoder.
+func TestOrdinaryObjects(t *testing.T) {
 	for n, text := range seeds {
 		var p plain
 		var syntax any
@@ -182,7 +182,7 @@ func TestUsual(t *testing.T) {
 		}
 	}
 	if err := jsondecode.Decode([]byte(`{}`), plain{}, nil, nil); err == nil {
-		t.Error("reads into a copy")
+		t.Error("Decode copies its input")
 	}
 }
 

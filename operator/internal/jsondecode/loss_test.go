@@ -47,7 +47,7 @@ type lampList struct {
 	Items           []lamps `json:"items"`
 }
 
-// own is read by a method of its own.
+// own has an UnmarshalJSON method.
 type own struct{ lamps }
 
 func (o *own) UnmarshalJSON(data []byte) error {
@@ -57,7 +57,7 @@ func (o *own) UnmarshalJSON(data []byte) error {
 	return kjson.UnmarshalCaseSensitivePreserveInts(data, &o.lamps)
 }
 
-// RUN-04: what a Go type would lose of a status is known when the object is read.
+// RUN-04: decoding reports what the Go type would lose of a status.
 func TestLoss(t *testing.T) {
 	const whole, members, elements = jsondecode.Whole, jsondecode.InMembers, jsondecode.InElements
 	for status, want := range map[string]jsondecode.Loss{
@@ -87,7 +87,7 @@ func TestLoss(t *testing.T) {
 				t.Fatalf("%s %s: %v", name, status, err)
 			}
 			if name == "own" && want == members {
-				want = elements // it is not known where
+				want = elements // the place of the loss is unknown
 			}
 			if got != want {
 				t.Errorf("%s %s: %d, want %d", name, status, got, want)
@@ -107,7 +107,7 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// RUN-04: what is said to be whole is written again as it was read.
+// RUN-04: a status reported as Whole is encoded again as it was decoded.
 func FuzzLoss(f *testing.F) {
 	for _, status := range []string{`{"phase":"","turns":1,"lamps":[{"name":"a","watts":1}]}`, `{"ratio":1.0,"single":0.1,"any":{"a":[null]}}`,
 		`{"since":"2026-01-02T03:04:05Z","exactly":null,"port":"x","power":"1000m","byName":{"a":{}},"labels":{"a":null},"names":["a"],"count":1,"nullable":null}`} {

@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// object is one of many that are alike.
+// object returns the n-th of many similar objects.
 func object(n int) []byte {
 	return fmt.Appendf(nil, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"widget-%d","uid":"%08x-%04x","resourceVersion":"%d",%s},"spec":%s}`,
 		n, n*2654435761, n*40503, 1000+n, strings.Repeat(`"labels":{"app.kubernetes.io/name":"widget"},`, 5), strings.Repeat(`{"template":["a","b"]}`, 20))
 }
 
-// What was packed comes back, whatever was packed before and after it.
+// Unpack returns what was packed, whatever was packed before and after it.
 func TestRoundTrip(t *testing.T) {
 	p := New()
 	packed, size, whole := []Packed{}, 0, 0
@@ -33,14 +33,14 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("%d bytes were packed into %d", whole, size)
 	}
 	if got := (Packed{}).Unpack(nil); len(got) != 0 {
-		t.Errorf("nothing is %q", got)
+		t.Errorf("the empty string is %q", got)
 	}
 	if d := p.Dictionary(); d < len(object(0)) || d > 4*len(object(0)) {
 		t.Errorf("dictionary of %d", d)
 	}
 }
 
-// A dictionary is bounded, and another follows when what comes is of another kind.
+// The dictionary is bounded, and is replaced when objects of another kind are packed.
 func TestDictionaryIsRenewed(t *testing.T) {
 	p := New()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -83,7 +83,7 @@ func TestConcurrently(t *testing.T) {
 			for n := range 200 {
 				data := fmt.Appendf(object(n), " %d %s", w, strings.Repeat(fmt.Sprint(w, n), 50))
 				if packed := p.Pack(data); !bytes.Equal(packed.Unpack(nil), data) {
-					t.Error("not what it was")
+					t.Error("the unpacked string differs")
 					return
 				}
 			}
@@ -100,7 +100,7 @@ func FuzzPack(f *testing.F) {
 		p := New()
 		first, second, third := p.Pack(a), p.Pack(b), p.Pack(append(bytes.Clone(b), a...))
 		if !bytes.Equal(first.Unpack(nil), a) || !bytes.Equal(second.Unpack(nil), b) || !bytes.Equal(third.Unpack(nil), append(bytes.Clone(b), a...)) {
-			t.Error("not what it was")
+			t.Error("the unpacked string differs")
 		}
 	})
 }

@@ -25,7 +25,7 @@ type message interface {
 	Unmarshal([]byte) error
 }
 
-// shared keeps what is read for later.
+// shared is a Sharing that retains all values.
 type shared struct {
 	texts map[string]string
 	parts *protodecode.Parts
@@ -47,7 +47,7 @@ func (s *shared) Text(b []byte) string {
 	return text
 }
 
-// MACH-01: all that is built in is read here, and is what the generated code makes of it.
+// MACH-01: this package decodes all built-in kinds, with the result of the generated code.
 func TestKinds(t *testing.T) {
 	random := newFiller(1)
 	kinds := 0
@@ -67,7 +67,7 @@ func TestKinds(t *testing.T) {
 				t.Errorf("%s is not read", kind)
 			}
 			share := newShared()
-			for range 3 { // the second time with what the first has left
+			for range 3 { // the second time with values shared from the first
 				same(t, typ, raw, share)
 			}
 		}
@@ -78,15 +78,15 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// same compares what is read of raw here with what the generated code reads, and says whether it
-// was read.
+// same compares the results of this package and of the generated code for raw, and reports whether
+// this package decoded it.
 func same(t *testing.T, typ reflect.Type, raw []byte, share protodecode.Sharing) bool {
 	t.Helper()
 	got, want := reflect.New(typ).Interface(), reflect.New(typ).Interface().(message)
 	data := append([]byte(nil), raw...)
 	ok := protodecode.Decode(data, got, share)
 	for n := range data {
-		data[n] = '?' // nothing of it may have been kept
+		data[n] = '?' // Decode must not retain the data
 	}
 	if !ok {
 		return false
@@ -120,8 +120,8 @@ func newFiller(seed int64) *randfill.Filler {
 	)
 }
 
-// MACH-01: what is read is what the generated code reads, whatever the bytes; what that refuses is
-// not read.
+// MACH-01: for any bytes, the result equals that of the generated code; input that the generated
+// code rejects is rejected.
 func FuzzPod(f *testing.F) {
 	random := newFiller(2)
 	add := func(m message) {
@@ -174,7 +174,7 @@ var malformed = []string{
 	"\x0a\x02\x5a\x00", "\x0a\x07\x5a\x05\x0a\x01a\x12\x00", "\x0a\x07\x5a\x05\x12\x00\x0a\x01a", "\x0a\x09\x5a\x07\x0a\x01a\x12\x00\x18\x00", // labels
 }
 
-// What is malformed or out of the ordinary is left to the generated code.
+// Malformed and unusual input is left to the generated code.
 func TestMalformed(t *testing.T) {
 	for _, raw := range malformed {
 		same(t, reflect.TypeFor[corev1.Pod](), []byte(raw), nil)
@@ -183,7 +183,7 @@ func TestMalformed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := range raw { // no part of it, and nothing with a bit turned
+	for n := range raw { // neither a prefix of it, nor the message with one bit flipped
 		same(t, reflect.TypeFor[corev1.Pod](), raw[:n], nil)
 		turned := append([]byte(nil), raw...)
 		turned[n] ^= 1 << rand.Intn(8)
@@ -191,11 +191,11 @@ func TestMalformed(t *testing.T) {
 	}
 	for _, into := range []any{nil, corev1.Pod{}, (*corev1.Pod)(nil), new(string), &own{}, &resource.Quantity{}} {
 		if protodecode.Decode(raw, into, nil) {
-			t.Errorf("%T was read", into)
+			t.Errorf("%T was decoded", into)
 		}
 	}
 	if protodecode.Decode([]byte("\x0a\x06\x0a\x01a\x0a\x01b"), &corev1.Pod{}, nil) {
-		t.Error("a field that comes twice was read")
+		t.Error("a duplicate field was decoded")
 	}
 }
 
@@ -206,7 +206,7 @@ type own struct {
 
 func (*own) Unmarshal([]byte) error { return nil }
 
-// Fields that are not known are left out.
+// Unknown fields are dropped.
 func TestUnknownFields(t *testing.T) {
 	raw, err := (&corev1.Pod{Spec: corev1.PodSpec{NodeName: "a"}}).Marshal()
 	if err != nil {
@@ -219,7 +219,7 @@ func TestUnknownFields(t *testing.T) {
 	}
 }
 
-// What was there twice is there once from then on, but for the items of a list, whose kinds are set
+// Parts that were decoded twice are shared from then on, except items of lists, whose kinds are set
 // later.
 func TestParts(t *testing.T) {
 	raw, err := newPod(1).Marshal()
@@ -229,24 +229,24 @@ func TestParts(t *testing.T) {
 	share := newShared()
 	read := func() (pod corev1.Pod) {
 		if !protodecode.Decode(raw, &pod, share) {
-			t.Fatal("is not read")
+			t.Fatal("was not decoded")
 		}
 		return pod
 	}
 	first, second, third, fourth := read(), read(), read(), read()
 	if &first.Spec.Containers[0] == &second.Spec.Containers[0] {
-		t.Error("what is there once is kept")
+		t.Error("parts that occur once are retained")
 	}
 	if &second.Spec.Containers[0] != &third.Spec.Containers[0] || third.Spec.SecurityContext != fourth.Spec.SecurityContext ||
 		reflect.ValueOf(third.Annotations).Pointer() != reflect.ValueOf(fourth.Annotations).Pointer() {
-		t.Error("what is alike is not shared")
+		t.Error("equal parts are not shared")
 	}
 	third.Spec.Containers = append(third.Spec.Containers, corev1.Container{Name: "more"})
 	if !reflect.DeepEqual(fourth, first) || len(read().Spec.Containers) != 2 {
-		t.Error("slices that are shared can grow into each other")
+		t.Error("appending to a shared slice changes another one")
 	}
-	// Other values of the same bytes are others: limits are no requests.
-	for n := range 2000 { // and more than is kept
+	// Equal bytes of different fields are not shared: limits are not requests.
+	for n := range 2000 { // more than the cache retains
 		pod := newPod(n)
 		pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: pod.Spec.Containers[1].Resources.Limits}
 		pod.Spec.NodeSelector, pod.Labels = map[string]string{"a": "b"}, map[string]string{"a": "b"}
@@ -254,9 +254,9 @@ func TestParts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // the second time from what was kept
+		for range 2 { // the second time from the cache
 			if !same(t, reflect.TypeFor[corev1.Pod](), raw, share) {
-				t.Fatal("is not read")
+				t.Fatal("was not decoded")
 			}
 		}
 	}
@@ -268,7 +268,7 @@ func TestParts(t *testing.T) {
 	for range 4 {
 		var list corev1.PodList
 		if !protodecode.Decode(raw, &list, share) {
-			t.Fatal("is not read")
+			t.Fatal("was not decoded")
 		}
 		seen[&list.Items[0]] = true
 	}
@@ -277,7 +277,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// newPod is the n-th Pod of many that are like each other.
+// newPod returns the n-th of many similar Pods.
 func newPod(n int) *corev1.Pod {
 	p := &corev1.Pod{}
 	p.Namespace, p.Name, p.UID = "default", fmt.Sprintf("pod-%05d", n), "0dfc1d54-6f2f-4d05-8fe9-f9d4bd1c1d86"
@@ -323,7 +323,7 @@ func newPod(n int) *corev1.Pod {
 	return p
 }
 
-// BenchmarkPod reads one Pod after the other of a thousand.
+// BenchmarkPod decodes a thousand Pods in turn.
 func BenchmarkPod(b *testing.B) {
 	raws := make([][]byte, 1000)
 	for n := range raws {
@@ -344,7 +344,7 @@ func BenchmarkPod(b *testing.B) {
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				if !way.decode(raws[n%len(raws)], &corev1.Pod{}) {
-					b.Fatal("is not read")
+					b.Fatal("was not decoded")
 				}
 			}
 		})

@@ -22,7 +22,7 @@ type plan struct {
 	fields []field // in the order of their numbers
 }
 
-// how says how to decode a message type.
+// how is the way to decode a message type.
 type how uint8
 
 const (
@@ -56,17 +56,17 @@ const (
 	manyInt32
 	manyInt64
 
-	lengths // what comes now has its length in front
+	lengths // the following ops are for length-delimited values
 	aText
 	aTextPointer
 	someBytes
 	aMessage
 	aMessagePointer
 
-	runs // what comes now are all fields of a number in a row
+	runs // the following ops are for all consecutive fields with a number
 	manyTexts
 	manyMessages
-	maps // these are maps whose keys are texts
+	maps // the following ops are for maps with string keys
 	textMap
 	bytesMap
 	quantityMap

@@ -19,7 +19,7 @@ import (
 	"kelson.dev/operator/internal/apitest"
 )
 
-// Order is the kind of the operator under test: it wants a number of pods.
+// Order is the kind of the operator under test: an order specifies a number of pods.
 type Order struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -55,9 +55,8 @@ func order(name string, want int) *Order {
 
 const ofLabel = "of"
 
-// reconciler makes the pods of orders. Nothing in the name of a pod says which one of an order it
-// is, so a reconciler that reads a state from before its own or its predecessor's writes makes too
-// many.
+// reconciler creates the pods of orders. Names of pods are random, so a reconciler that reads a
+// state from before its own or its predecessor's writes creates too many.
 type reconciler struct {
 	client operator.Client
 	name   string // of the replica
@@ -119,8 +118,8 @@ func reportOf(o *Order) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: o.Name + "-report"}, Data: map[string]string{"want": strconv.Itoa(o.Spec.Want)}}
 }
 
-// forgetful counts what it has made in memory, as operators do that use expectations and survive no
-// restart.
+// forgetful counts the pods that it has created in memory, as operators with expectations do, and
+// loses the count in a restart.
 type forgetful struct {
 	*reconciler
 	made map[string]int

@@ -1,16 +1,16 @@
 // Package soak runs an operator with two replicas on a faulty server, and looks for lost and
 // duplicated work.
 //
-// A round is a world of its own, in virtual time and with a seed: a server, two replicas that are
-// stopped, killed and partitioned, a user who creates, changes and deletes orders, and somebody
-// who deletes pods. Every request of a replica may fail, before or after the server executed it,
-// or be late; every watch may be cut, stall or be late. An operator that ends because it lost its
-// Lease is started again, as a Deployment does. In one half of the rounds the replicas elect a
-// leader, in the other they share the objects.
+// Each round runs in virtual time, with a seed: a server, two replicas that are stopped, killed and
+// partitioned, a user who creates, changes and deletes orders, and another client that deletes
+// pods. Every request of a replica may fail, before or after the server executed it, or be late;
+// every watch may be cut, stall or be late. An operator that ends because it lost its Lease is
+// started again, as a Deployment does. In half of the rounds the replicas elect a leader; in the
+// others they share the objects.
 //
-// Work is duplicated if an order ever has more pods than it wants. It is lost if, when the faults
-// have ended, an order has fewer pods than it wants, an old status or an old report, or if pods of
-// a deleted order are left.
+// Work is duplicated if an order ever has more pods than it specifies. Work is lost if, after the
+// faults have ended, an order has too few pods, an old status or an old report, or if pods of a
+// deleted order remain.
 package soak
 
 import (
@@ -41,7 +41,7 @@ import (
 // RUN-02, RUN-03, RUN-09: nothing is lost or done twice. KELSON_SOAK is the real time to run for;
 // KELSON_SEED repeats one round.
 func TestSoak(t *testing.T) {
-	// The short form is a round of each mode.
+	// The short form runs one round of each mode.
 	length := time.Duration(0)
 	if text := os.Getenv("KELSON_SOAK"); text != "" {
 		var err error
@@ -78,8 +78,8 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// The oracle finds reconcilers that are wrong.
-func TestSoakFindsMistakes(t *testing.T) {
+// The oracle detects incorrect reconcilers.
+func TestSoakDetectsErrors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		of   variant
 		want string
@@ -106,8 +106,9 @@ var modes = []string{"election", "shards"}
 const (
 	replicas   = 2
 	ordersMade = 15
-	// trouble is how long there are faults, peace how long none after that: a watch that has
-	// stalled is noticed when its time ends, and a reconcile may wait for its next attempt.
+	// trouble is the duration of the faults, and peace that of the following time without faults: a
+	// stalled watch is noticed only when its timeout ends, and a reconcile may wait for its next
+	// attempt.
 	trouble = 8 * time.Minute
 	peace   = 20 * time.Minute
 	// aftermath is how long after the last fault an operator may end because of it: until the Lease
@@ -269,7 +270,7 @@ func (w *world) start(name string, stream uint64) (link *network, stop func(), e
 	return link, func() { cancel(); <-done }, ended
 }
 
-// observed is the server. It looks at each pod that is created.
+// observed is the server. It checks each pod that is created.
 type observed struct{ w *world }
 
 func (o observed) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -348,7 +349,7 @@ func (w *world) user(ctx context.Context, t *testing.T) {
 			}
 			made++
 			w.count("orders")
-		case luck < 6: // an order never wants less than before
+		case luck < 6: // the number of an order never decreases
 			o := order(name, 0)
 			if c.Get(ctx, client.KeyOf(o), o) == nil && o.Spec.Want < 6 {
 				o.Spec.Want++

@@ -35,8 +35,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// An operator whose reconcilers look after every cluster that has a Secret with its kubeconfig in
-// the namespace fleet.
+// An operator that works in every cluster with a kubeconfig in a Secret of the namespace fleet.
 func Example() {
 	fleet := operator.Provider(func(operator.Deps) manager.Provider {
 		return kubeconfig.FromSecrets(kubeconfig.Config{Namespace: "fleet"})
@@ -46,7 +45,7 @@ func Example() {
 
 func newVisitor(operator.Client) visitor { return visitor{} }
 
-// visitor notes what it reconciles, and where.
+// visitor records the requests and clusters that it reconciles.
 type visitor struct {
 	mu   *sync.Mutex
 	seen map[string]bool
@@ -87,7 +86,7 @@ func secret(name, host, user string) *corev1.Secret {
 	}
 }
 
-// RUN-03: clusters are engaged and disengaged as their Secrets say.
+// RUN-03: clusters are engaged and disengaged with their Secrets.
 func TestFromSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hosts := internet{}
@@ -139,7 +138,7 @@ func TestFromSecrets(t *testing.T) {
 		expect("a kubeconfig that is none")
 		broken.Data = secret("west", "http://two", `{}`).Data
 		must(t, own.Update(t.Context(), broken))
-		expect("and is mended", "west:on-two")
+		expect("and is corrected", "west:on-two")
 
 		east.Data = nil
 		must(t, own.Update(t.Context(), east))
@@ -192,7 +191,7 @@ func TestUntrusted(t *testing.T) {
 	}
 }
 
-// RUN-01: without a namespace it says so, without the right to read Secrets the operator is not
+// RUN-01: a missing namespace is an error; without permission to read Secrets, the operator is not
 // ready.
 func TestUnready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

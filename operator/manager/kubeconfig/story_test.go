@@ -21,11 +21,11 @@ import (
 	"kelson.dev/operator/operatortest"
 )
 
-// RUN-03, RUN-07: on real API servers, with real kubeconfigs: a cluster comes with its Secret, and
-// goes with it.
+// RUN-03, RUN-07: on real API servers, with real kubeconfigs: a cluster is engaged and disengaged
+// with its Secret.
 func TestFleetStory(t *testing.T) {
 	if os.Getenv("KELSON") == "" {
-		t.Skip("SKIPPED: KELSON does not name a kelson binary, so nothing was seen of a real API server")
+		t.Skip("SKIPPED: needs a real API server: set KELSON to a kelson binary")
 	}
 	hub, east := operatortest.New(t), operatortest.New(t)
 	hub.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}})

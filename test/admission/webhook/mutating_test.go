@@ -255,7 +255,7 @@ func TestNoPatchAtDeletion(t *testing.T) {
 
 // ADM-01: if a webhook makes managedFields invalid, its change of them is dropped, and the client
 // gets a warning.
-func TestWebhookSpoilsManagedFields(t *testing.T) {
+func TestWebhookInvalidatesManagedFields(t *testing.T) {
 	c := start(t)
 	c.mutating(t, "m", newHook(t, patched(`[{"op":"add","path":"/metadata/managedFields/0/fieldsType","value":"nonsense"}]`)), rule("CREATE", "", "v1", "configmaps"))
 	made, err := c.create(t, configMap("cm", "a", "1"))

@@ -167,7 +167,7 @@ func applyAndExtract(t *testing.T, apply func(context.Context, *shopac.PizzaAppl
 	extract := must[*shopac.PizzaApplyConfiguration](t)
 	cook := extract(shopac.ExtractPizza(got, "cook"))
 	if *cook.GetName() != "b" || *cook.GetNamespace() != "default" || *cook.GetKind() != "Pizza" || *cook.GetAPIVersion() != "shop.example.com/v1" {
-		t.Errorf("what was extracted is %v", cook)
+		t.Errorf("the extracted configuration is %v", cook)
 	}
 	if s := cook.Spec; s == nil || *s.Degrees != 200 || len(s.Toppings) != 1 || *s.Toppings[0].Name != "ham" || *s.Toppings[0].Grams != 70 || cook.Labels["a"] != "b" {
 		t.Fatalf("the cook has applied %+v", s)

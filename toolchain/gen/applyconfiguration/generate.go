@@ -95,7 +95,7 @@ type generator struct {
 	extracts map[*loader.Decl]string // the names of the kinds' schemas
 }
 
-// isRoot reports whether the type gets an apply configuration of its own accord.
+// isRoot reports whether the type gets an apply configuration even if no other type uses it.
 func (g *generator) isRoot(p *model.Package, t *model.Type) bool {
 	if m := t.Markers.Get("kubebuilder:ac:generate"); m != nil {
 		return m.Value == true

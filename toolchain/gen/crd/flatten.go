@@ -29,7 +29,7 @@ func (b *builder) expand(s *props, within []string) *props {
 	if slices.Contains(within, key) {
 		n := b.names[key]
 		b.fail(loader.Errorf(n.Decl.Pos(), "%s contains itself, which a schema cannot express; "+
-			"mark the field that closes the circle +kubebuilder:validation:Schemaless and +kubebuilder:pruning:PreserveUnknownFields", n.Decl.Name))
+			"mark the field that closes the cycle +kubebuilder:validation:Schemaless and +kubebuilder:pruning:PreserveUnknownFields", n.Decl.Name))
 		return &props{}
 	}
 	typ := b.expand(b.made[key].DeepCopy(), append(slices.Clone(within), key))
@@ -90,7 +90,7 @@ func (b *builder) mergeInto(dst *props, src props) {
 	for _, part := range src.AllOf {
 		b.mergeInto(dst, part)
 	}
-	// Constraints that differ and that both must hold: both go into an allOf.
+	// Two different constraints on a field must both hold, so both go into an allOf.
 	var dstOnly, srcOnly props
 	disagree := false
 	d, s := reflect.ValueOf(dst).Elem(), reflect.ValueOf(src)
@@ -156,7 +156,7 @@ func (b *builder) reconcile(name string, dst, src *props) bool {
 	case "MaxProperties":
 		return *dst.MaxProperties == *src.MaxProperties
 	case "Type":
-		b.failf("a part of the schema is both of type %s and of type %s", dst.Type, src.Type)
+		b.failf("a part of the schema has type %s and type %s", dst.Type, src.Type)
 	case "AdditionalProperties":
 		if src.AdditionalProperties.Schema != nil {
 			if dst.AdditionalProperties.Schema == nil {

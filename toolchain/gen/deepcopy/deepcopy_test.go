@@ -50,7 +50,7 @@ func TestFixtureIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != string(want) {
-		t.Fatalf("the fixture's methods are others than are generated now:\n%s", got)
+		t.Fatalf("the fixture's methods are out of date:\n%s", got)
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 // kubernetesPackages are packages of k8s.io/api that together use all forms of fields.
 var kubernetesPackages = []string{"core/v1", "apps/v1", "authentication/v1", "networking/v1", "resource/v1"}
 
-// program prints the encoding of random objects of all messages, and reports those that do not
-// survive.
+// program prints the encoding of random objects of all messages, and reports those that change in a
+// round trip.
 const program = `package main
 
 import (
@@ -133,7 +133,7 @@ func TestKubernetesTypes(t *testing.T) {
 	}
 	source := strings.NewReplacer("IMPORTS", imports.String(), "MESSAGES", messages.String()).Replace(program)
 	// The program with Kubernetes' own code is below this module, and the other one is in the copy.
-	ignored := filepath.Join("..", "..", "..", "bin") // by git
+	ignored := filepath.Join("..", "..", "..", "bin") // ignored by git
 	if err := os.MkdirAll(ignored, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 func TestFlagsWithoutEffect(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // a server that starts nevertheless ends at once
+	cancel() // a server that starts nevertheless ends immediately
 	for _, test := range []struct{ args, want string }{
 		// the default, but given
 		{"--etcd-prefix=/registry", "--etcd-prefix has no effect without --etcd-servers"},

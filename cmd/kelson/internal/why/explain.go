@@ -174,7 +174,7 @@ func (e *explanation) loops(o Object) {
 	}
 }
 
-// who describes a reconcile.
+// who returns a description of a reconcile.
 func (e *explanation) who(r *trace.LineRecord) string {
 	duration := r.Duration
 	if d, err := time.ParseDuration(duration); err == nil {

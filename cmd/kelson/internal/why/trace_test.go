@@ -8,7 +8,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/why"
 )
 
-// Two operators: one makes a ConfigMap of a Deploy, the other a Pod of the ConfigMap.
+// Two operators: one creates a ConfigMap for a Deploy, the other a Pod for the ConfigMap.
 const (
 	first = `{"id":1,"run":"aaaa","time":"2030-01-02T15:04:05Z","controller":"deploy","kind":"Deploy","namespace":"default","name":"d","causes":[{"event":"add","kind":"Deploy","namespace":"default","name":"d","resourceVersion":"7","manager":"kubectl-create"}],"writes":[{"verb":"apply","kind":"ConfigMap","namespace":"default","name":"c","resourceVersion":"8","changed":true}],"duration":"1.234567ms"}
 {"id":2,"run":"aaaa","time":"2030-01-02T15:04:07Z","controller":"deploy","kind":"Deploy","namespace":"default","name":"d","causes":[{"event":"update","kind":"Deploy","namespace":"default","name":"d","resourceVersion":"12","manager":"kubectl-edit"}],"writes":[{"verb":"apply","kind":"ConfigMap","namespace":"default","name":"c","resourceVersion":"12","changed":false}],"error":"no milk","duration":"2ms"}
@@ -34,7 +34,7 @@ func explain(t *testing.T, kind, name string, last int) string {
 	return out.String()
 }
 
-// RUN-06: the chain goes through both operators, from the pod to the person.
+// RUN-06: the chain leads through both operators, from the pod to the user.
 func TestChain(t *testing.T) {
 	time.Local = time.UTC
 	for _, tt := range []struct {

@@ -79,7 +79,7 @@ func pods(t *testing.T, env *testenv.Env) []*corev1.Pod {
 	return list
 }
 
-// EX-01: thirty days pass at once, and nothing runs before they have passed.
+// EX-01: thirty days of virtual time pass immediately, and nothing runs before they have passed.
 func TestRunsAfterThirtyDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t, controlplane.NodeSimulated)
@@ -93,7 +93,7 @@ func TestRunsAfterThirtyDays(t *testing.T) {
 		env.Settle(t)
 		wantPhase(t, env, at, cnat.Pending)
 		if have := pods(t, env); len(have) != 0 {
-			t.Fatalf("a pod was made before the time: %v", have[0].Name)
+			t.Fatalf("a pod was created before the time: %v", have[0].Name)
 		}
 
 		time.Sleep(time.Hour)
@@ -131,7 +131,7 @@ func wantEvents(t *testing.T, env *testenv.Env, want ...string) {
 	}
 }
 
-// EX-01: a time in the past is due at once, and all phases are observed.
+// EX-01: a time in the past is due immediately, and all phases are observed.
 func TestPhases(t *testing.T) {
 	for _, tc := range []struct {
 		name, command string
@@ -231,7 +231,7 @@ func TestReschedule(t *testing.T) {
 	})
 }
 
-// EX-01: objects that violate the schema are rejected at once.
+// EX-01: objects that violate the schema are rejected by the server.
 func TestRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t, controlplane.NodeNone)
@@ -258,7 +258,7 @@ func TestImpossibleTime(t *testing.T) {
 		env := newEnv(t, controlplane.NodeSimulated)
 		at := at("2027-02-30T00:00:00Z", "true")
 		if err := env.Client().Create(t.Context(), at); apierrors.IsInvalid(err) {
-			return // better still
+			return // the pod was deleted already
 		} else if err != nil {
 			t.Fatal(err)
 		}
@@ -271,7 +271,7 @@ func TestImpossibleTime(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		env.Settle(t)
 		if env.Get(t, at); at.ResourceVersion != version {
-			t.Fatalf("it was tried again: %+v", at.Status)
+			t.Fatalf("the command was retried: %+v", at.Status)
 		}
 		at.Spec.Schedule = in(-time.Hour)
 		if err := env.Client().Update(t.Context(), at); err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // LAB-03: no single fault of a process, the network or the API server makes cnat run a command
-// twice, forget it or leave something behind.
+// twice, skip it or leave objects behind.
 func TestExplore(t *testing.T) {
 	explore.Run(t, explore.Scenario{
 		Env: []testenv.Option{testenv.Scheme(scheme(t)), testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"),

@@ -24,7 +24,7 @@ import (
 	"kelson.dev/examples/cnat/internal/controller"
 )
 
-// faults answers the operator's requests that it selects with a status code of its own.
+// faults responds to selected requests of the operator with a status code.
 type faults struct {
 	next   http.RoundTripper
 	answer func(*http.Request) int // 0: the server's answer
@@ -60,8 +60,8 @@ func writesPods(r *http.Request) bool {
 	return r.Method != http.MethodGet && r.Method != http.MethodDelete && strings.Contains(r.URL.Path, "/pods")
 }
 
-// The command runs at most once, also if no status can be written from the creation of its pod on,
-// and the pod is gone when that works again.
+// The command runs at most once, even if status writes fail after the creation of its pod until the
+// pod is gone.
 func TestOnceWhileStatusWritesFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var created atomic.Int64

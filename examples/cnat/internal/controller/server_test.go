@@ -29,7 +29,7 @@ import (
 func TestAtOnAServer(t *testing.T) {
 	path := os.Getenv("KELSON_TEST_KUBECONFIG")
 	if path == "" {
-		t.Skip("SKIPPED: KELSON_TEST_KUBECONFIG does not name a kubeconfig, so nothing was seen of another server")
+		t.Skip("SKIPPED: needs another API server: set KELSON_TEST_KUBECONFIG to its kubeconfig")
 	}
 	must := func(err error) {
 		t.Helper()

@@ -211,7 +211,7 @@ func TestStartingDeadline(t *testing.T) {
 		}
 		wantReason(t, env, c, "OnSchedule")
 		if c.Status.LastScheduleTime == nil {
-			t.Error("the time that was missed is still waited for")
+			t.Error("the controller still waits for the missed time")
 		}
 		time.Sleep(24 * time.Hour)
 		if all := jobs(t, env); len(all) != 1 {
@@ -253,7 +253,7 @@ func TestFailedJobsAreKeptApart(t *testing.T) {
 }
 
 // EX-02
-func TestAScheduleThatIsNone(t *testing.T) {
+func TestInvalidSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t)
 		c := cron("every day")

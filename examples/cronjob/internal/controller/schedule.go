@@ -18,7 +18,7 @@ func ParseSchedule(text string) (Schedule, error) {
 // enough is the maximum number of due times that are counted one by one.
 const enough = 100
 
-// due describes what was due in a time span.
+// due describes the runs that were due in a time span.
 type due struct {
 	last  time.Time
 	times int

@@ -150,6 +150,6 @@ func TestDemosByTheDynamicClient(t *testing.T) {
 		return nil
 	})
 	if _, err := plaques.Get(ctx, demo.PlaqueName("default", "flag"), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the plaque stays: %v", err)
+		t.Errorf("the plaque was not deleted: %v", err)
 	}
 }

@@ -31,11 +31,11 @@ func NewHomeReconciler(deps operator.Deps) *HomeReconciler { return &HomeReconci
 // Reconcile updates the status of the Home. The library writes the status after Reconcile returns.
 func (r *HomeReconciler) Reconcile(ctx context.Context, home *ajdv1.Home) (operator.Result, error) {
 	if home.Status.Seen != home.Spec.Foo {
-		operator.Log(ctx).Info("a home is about something else", "foo", home.Spec.Foo, "before", home.Status.Seen)
+		operator.Log(ctx).Info("home changed", "foo", home.Spec.Foo, "before", home.Status.Seen)
 	}
 	home.Status.Seen = home.Spec.Foo
 	reconcile.SetCondition(home, metav1.Condition{
-		Type: "Ready", Status: metav1.ConditionTrue, Reason: "Seen", Message: "the controller knows what it is about",
+		Type: "Ready", Status: metav1.ConditionTrue, Reason: "Seen", Message: "the status shows the spec",
 	})
 	return operator.Result{}, nil
 }

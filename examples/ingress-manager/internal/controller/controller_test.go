@@ -31,8 +31,8 @@ func service(annotations map[string]string) *corev1.Service {
 	}
 }
 
-// story goes through the life of an Ingress. settle waits until the controller is idle, or until
-// check returns nil.
+// story tests an Ingress from its creation to its deletion. settle waits until the controller is
+// idle, or until check returns nil.
 func story(t *testing.T, c client.Client, settle func(check func() error)) {
 	ctx := t.Context()
 	ingress := func(check func(*networkingv1.Ingress) error) {
@@ -57,7 +57,7 @@ func story(t *testing.T, c client.Client, settle func(check func() error)) {
 	forHost := func(host string, port int32) func(*networkingv1.Ingress) error {
 		return func(found *networkingv1.Ingress) error {
 			if found == nil {
-				return errors.New("there is no Ingress")
+				return errors.New("the Ingress does not exist")
 			}
 			backend := found.Spec.Rules[0].HTTP.Paths[0].Backend.Service
 			if found.Spec.Rules[0].Host != host || backend.Name != "web" || backend.Port.Number != port {
@@ -107,7 +107,7 @@ func story(t *testing.T, c client.Client, settle func(check func() error)) {
 	change(func(s *corev1.Service) { s.Annotations = map[string]string{controller.Annotation: ""} })
 	ingress(func(found *networkingv1.Ingress) error {
 		if found == nil || found.Spec.DefaultBackend == nil {
-			return errors.New("the stranger's Ingress is gone")
+			return errors.New("the other client's Ingress is gone")
 		}
 		return nil
 	})
@@ -149,7 +149,7 @@ func TestIngress(t *testing.T) {
 func TestIngressOnAServer(t *testing.T) {
 	path := os.Getenv("KELSON_TEST_KUBECONFIG")
 	if path == "" {
-		t.Skip("SKIPPED: KELSON_TEST_KUBECONFIG does not name a kubeconfig, so nothing was seen of another server")
+		t.Skip("SKIPPED: needs another API server: set KELSON_TEST_KUBECONFIG to its kubeconfig")
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	must(t, err)

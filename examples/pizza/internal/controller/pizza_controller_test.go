@@ -17,7 +17,7 @@ import (
 )
 
 // EX-08
-func TestPizzasCostWhatTheirToppingsDo(t *testing.T) {
+func TestCostOfPizzas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		scheme := runtime.NewScheme()
 		add := []func(*runtime.Scheme) error{restaurantv1alpha1.AddToScheme, restaurantv1beta1.AddToScheme}

@@ -13,7 +13,7 @@ import (
 )
 
 // EX-05
-func TestTheNameIsThere(t *testing.T) {
+func TestNameIsPublished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Operator(cluster.Naming("harbour")))
 		env.Settle(t)

@@ -98,7 +98,7 @@ func TestFrontEndFollowsItsWelcome(t *testing.T) {
 		}
 		settle(t, env)
 		if env.Get(t, deployment); deployment.Spec.Template.Spec.Containers[0].Env[0].Value != "everybody" {
-			t.Error("the name stayed as somebody had set it")
+			t.Error("the name set by another client was not reverted")
 		}
 
 		env.Get(t, w)
@@ -116,13 +116,13 @@ func TestFrontEndFollowsItsWelcome(t *testing.T) {
 		}
 		settle(t, env)
 		if err := env.Client().Get(t.Context(), client.KeyOf(deployment), deployment); !apierrors.IsNotFound(err) {
-			t.Errorf("the Deployment stays: %v", err)
+			t.Errorf("the Deployment was not deleted: %v", err)
 		}
 	})
 }
 
 // EX-03
-func TestWhatIsNoWelcome(t *testing.T) {
+func TestInvalidWelcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t)
 		for _, w := range []*webappv1.Welcome{welcome("", 1), welcome("x", -1), welcome(strings.Repeat("x", 101), 1)} {

@@ -1,4 +1,4 @@
-// Package apiserver has real API servers for the tests that are not content with less.
+// Package apiserver provides real API servers to tests that need one.
 package apiserver
 
 import (
@@ -11,8 +11,9 @@ import (
 	"kelson.dev/operator/operatortest"
 )
 
-// For is that of the kubeconfig in KELSON_TEST_KUBECONFIG, which may be kube-apiserver; else a
-// throwaway plane of the binary in KELSON. Without either the test is skipped.
+// For returns the configuration of an API server: the one of the kubeconfig in
+// KELSON_TEST_KUBECONFIG, which can be kube-apiserver, or else a throwaway plane of the binary in
+// KELSON. Without either variable, it skips the test.
 func For(t testing.TB) *rest.Config {
 	t.Helper()
 	if path := os.Getenv("KELSON_TEST_KUBECONFIG"); path != "" {
@@ -23,7 +24,7 @@ func For(t testing.TB) *rest.Config {
 		return cfg
 	}
 	if os.Getenv("KELSON") == "" {
-		t.Skip("SKIPPED: KELSON does not name a kelson binary, so nothing was seen of a real API server")
+		t.Skip("SKIPPED: needs a real API server: set KELSON to a kelson binary or KELSON_TEST_KUBECONFIG to a kubeconfig")
 	}
 	return operatortest.New(t).RESTConfig()
 }

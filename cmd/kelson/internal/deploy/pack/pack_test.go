@@ -89,11 +89,11 @@ func TestBundle(t *testing.T) {
 	wantContains(t, files, "metadata/annotations.yaml", "operators.operatorframework.io.bundle.package.v1: welcome\n")
 	wantContains(t, files, "metadata/annotations.yaml", "bundle.channel.default.v1: candidate-v0\n")
 	if _, ok := files["manifests/clusterrole-own.yaml"]; ok {
-		t.Error("the operator's own role is granted twice")
+		t.Error("the operator's role is granted twice")
 	}
 	for name, text := range files {
 		if strings.Contains(name, "webhook-role") || strings.Contains(string(text), "mutatingwebhookconfigurations") {
-			t.Errorf("OLM makes the webhooks' certificate, and the operator may too:\n%s", text)
+			t.Errorf("OLM creates the webhooks' certificate, but the operator may also create it:\n%s", text)
 		}
 	}
 }
@@ -109,11 +109,11 @@ func TestInstaller(t *testing.T) {
 		t.Error("the objects themselves were changed")
 	}
 	if _, err := pack.Installer(pack.Operator{Objects: manifests.Objects{o.Objects[0]}}); err == nil {
-		t.Error("there is nothing to run, and it was packed")
+		t.Error("a project without an operator was packed")
 	}
 }
 
-func TestStaleFilesGo(t *testing.T) {
+func TestStaleFilesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	if err := (pack.Files{"a/b": []byte("1"), "c": []byte("2")}).Write(dir); err != nil {
 		t.Fatal(err)

@@ -58,7 +58,7 @@ func newWebhooks(p *project.Project, temp string) (*webhooks, error) {
 	}
 	if p.MainImports("kelson.dev/operator") {
 		// The library's main function has a flag for the address, so that several operators can run
-		// at once. Projects that import only its packages have their own flags.
+		// at the same time. Projects that import only its packages have their own flags.
 		if h.address, err = freeAddress(); err != nil {
 			return nil, err
 		}

@@ -88,7 +88,7 @@ func TestWebhooks(t *testing.T) {
 	said.Spec.ConcurrencyPolicy, said.Spec.SuccessfulJobsHistoryLimit = batchv1.ForbidConcurrent, &zero
 	env.Create(t, said)
 	if said.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent || *said.Spec.SuccessfulJobsHistoryLimit != 0 {
-		t.Errorf("what was said is overruled: %+v", said.Spec)
+		t.Errorf("explicit values were overwritten: %+v", said.Spec)
 	}
 
 	for _, wrong := range []*batchv1.CronJob{cron("wrong", "61 * * * *"), cron("wrong", "* * * *"), cron(strings.Repeat("x", 53), "* * * * *")} {

@@ -1,0 +1,30 @@
+package toolchain_test
+
+import (
+	"os"
+	"regexp"
+	"testing"
+
+	"kelson.dev/toolchain"
+)
+
+// GEN-03: the package comment lists every generator, by default or on request, as Generators does.
+func TestPackageCommentListsGenerators(t *testing.T) {
+	source, err := os.ReadFile("toolchain.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	onRequest := regexp.MustCompile(`(?m)^// These run for packages that request them`).FindIndex(source)
+	if onRequest == nil {
+		t.Fatal("the package comment has no list of generators on request")
+	}
+	for _, g := range toolchain.Generators() {
+		list := source[onRequest[0]:]
+		if g.Default {
+			list = source[:onRequest[0]]
+		}
+		if !regexp.MustCompile(`(?m)^//\t` + g.Name + ` `).Match(list) {
+			t.Errorf("the package comment lacks %s in its list (by default: %t)", g.Name, g.Default)
+		}
+	}
+}
