@@ -34,58 +34,13 @@ import (
 	"kelson.dev/operator/internal/randomtest"
 )
 
-const boatCRD = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"boats.GROUP"},
-"spec":{"group":"GROUP","scope":"Namespaced","names":{"plural":"boats","singular":"boat","kind":"Boat","listKind":"BoatList"},
-"versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}},"selectableFields":[{"jsonPath":".spec.sails"},{"jsonPath":".spec.fast"}],
-"schema":{"openAPIV3Schema":{"type":"object","properties":{
-"spec":{"type":"object","properties":{"sails":{"type":"integer","maximum":5},"fast":{"type":"boolean"},"crew":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"}}}}}},
-"status":{"type":"object","properties":{"speed":{"type":"integer"},"log":{"type":"array","items":{"type":"string"}}}}}}}}]}}`
-
-type boat struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-	Spec              struct {
-		Sails int    `json:"sails,omitempty"`
-		Fast  *bool  `json:"fast,omitempty"`
-		Crew  []crew `json:"crew,omitempty"`
-	} `json:"spec,omitempty"`
-	Status struct {
-		Speed int      `json:"speed,omitempty"`
-		Log   []string `json:"log,omitempty"`
-	} `json:"status,omitempty"`
-}
-
-type crew struct {
-	Name string `json:"name,omitempty"`
-	Age  int    `json:"age"`
-}
-
-type boatList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []boat `json:"items"`
-}
-
-func (b *boat) DeepCopyObject() runtime.Object     { return copied(b, &boat{}) }
-func (l *boatList) DeepCopyObject() runtime.Object { return copied(l, &boatList{}) }
-
-func copied[T any](from, to T) T {
-	data, err := json.Marshal(from)
-	if err == nil {
-		err = json.Unmarshal(data, to)
-	}
-	if err != nil {
-		panic(err)
-	}
-	return to
-}
-
 // twins sends the same calls to two namespaces of one server: to one with our client, to the other
 // with controller-runtime's.
 type twins struct {
 	*rand.Rand
 	ours   client.Client
 	theirs crclient.Client
+	watch  crclient.WithWatch // theirs, without a field owner
 	boats  schema.GroupVersionKind
 	ns     [2]string // ours, theirs
 	steps  []string
@@ -118,15 +73,15 @@ func TestClientDifferential(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	theirs, err := crclient.New(cfg, crclient.Options{Scheme: scheme})
+	watches, err := crclient.NewWithWatch(cfg, crclient.Options{Scheme: scheme})
 	must(t, err)
-	theirs = crclient.WithFieldOwner(theirs, "tester")
+	theirs := crclient.WithFieldOwner(watches, "tester")
 	seed, rounds, ends := randomtest.Seed(t), 8, map[string]int{}
 	if n, err := strconv.Atoi(os.Getenv("KELSON_FAULTS")); err == nil {
 		rounds *= n
 	}
 	for round := range rounds {
-		w := &twins{Rand: rand.New(rand.NewPCG(seed, uint64(round))), ours: ours, theirs: theirs, boats: gvk, ends: ends}
+		w := &twins{Rand: rand.New(rand.NewPCG(seed, uint64(round))), ours: ours, theirs: theirs, watch: watches, boats: gvk, ends: ends}
 		for n, who := range []string{"ours-", "theirs-"} {
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: who}}
 			must(t, ours.Create(t.Context(), ns))
@@ -140,121 +95,18 @@ func TestClientDifferential(t *testing.T) {
 			}
 		}
 	}
-	for _, call := range []string{"create", "get", "list", "update", "patch", "delete", "status"} {
+	for _, call := range []string{"create", "get", "list", "update", "patch", "delete", "status", "apply", "scale"} {
 		if ends[call+" true"] == 0 || ends[call+" false"] == 0 {
 			t.Errorf("%s ended well %d times, and badly %d times: this shows too little", call, ends[call+" true"], ends[call+" false"])
 		}
 	}
+	for _, call := range []string{"watch", "pages", "token"} {
+		if ends[call+" true"] == 0 {
+			t.Errorf("%s never ended well: this shows too little", call)
+		}
+	}
 	t.Log(ends)
 }
-
-var boatNames = []string{"a", "b", "c"}
-
-// shape is a Go type of objects.
-type shape int
-
-const (
-	typedMap shape = iota
-	dynamicMap
-	typedBoat
-	dynamicBoat
-	boatMetadata
-	shapes
-)
-
-func (w *twins) object(s shape, ns, name string) client.Object {
-	var obj client.Object
-	switch s {
-	case typedMap:
-		obj = &corev1.ConfigMap{}
-	case typedBoat:
-		obj = &boat{}
-	case boatMetadata:
-		obj = &metav1.PartialObjectMetadata{}
-	default:
-		obj = &unstructured.Unstructured{Object: map[string]any{}}
-	}
-	switch s {
-	case dynamicMap:
-		obj.GetObjectKind().SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
-	case dynamicBoat, boatMetadata:
-		obj.GetObjectKind().SetGroupVersionKind(w.boats)
-	}
-	obj.SetNamespace(ns)
-	obj.SetName(name)
-	return obj
-}
-
-func (w *twins) list(s shape) client.ObjectList {
-	boats := w.boats
-	boats.Kind += "List"
-	switch s {
-	case typedMap:
-		return &corev1.ConfigMapList{}
-	case typedBoat:
-		return &boatList{}
-	case boatMetadata:
-		l := &metav1.PartialObjectMetadataList{}
-		l.SetGroupVersionKind(boats)
-		return l
-	}
-	l := &unstructured.UnstructuredList{}
-	if l.SetGroupVersionKind(boats); s == dynamicMap {
-		l.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
-	}
-	return l
-}
-
-// change makes a random change, which is the same for equal seeds.
-func (w *twins) change(seed uint64, obj client.Object) {
-	r := rand.New(rand.NewPCG(seed, 3))
-	set := obj.GetLabels()
-	if set == nil {
-		set = map[string]string{}
-	}
-	for range r.IntN(3) {
-		if key := pick(r, "color", "size"); r.IntN(4) == 0 {
-			delete(set, key)
-		} else {
-			set[key] = pick(r, "red", "blue", "")
-		}
-	}
-	obj.SetLabels(set)
-	if r.IntN(5) == 0 {
-		obj.SetFinalizers(nil)
-	} else if r.IntN(8) == 0 {
-		obj.SetFinalizers([]string{"kelson.dev/held"})
-	}
-	sails, fast := r.IntN(7), r.IntN(2) == 0 // the server rejects six
-	switch o := obj.(type) {
-	case *corev1.ConfigMap:
-		o.Data = map[string]string{pick(r, "k", "l"): pick(r, "1", "2", "")}
-		if r.IntN(3) == 0 {
-			o.BinaryData = map[string][]byte{"b": {0, 1, 255}}
-		}
-	case *boat:
-		if o.Spec.Sails, o.Spec.Fast = sails, &fast; r.IntN(2) == 0 {
-			o.Spec.Crew = append(o.Spec.Crew, crew{pick(r, "x", "y"), r.IntN(3)})
-		}
-		if r.IntN(2) == 0 {
-			o.Status.Speed, o.Status.Log = r.IntN(4), append(o.Status.Log, pick(r, "p", "q"))
-		}
-	case *unstructured.Unstructured:
-		if o.GetKind() == "ConfigMap" {
-			o.Object["data"] = map[string]any{pick(r, "k", "l"): pick(r, "1", "2", "")}
-			break
-		}
-		o.Object["spec"] = map[string]any{"sails": int64(sails), "fast": fast, "crew": []any{map[string]any{"name": pick(r, "x", "y")}}}
-		if r.IntN(3) == 0 {
-			o.Object["spec"].(map[string]any)["unknown"] = "dropped"
-		}
-		if r.IntN(2) == 0 {
-			o.Object["status"] = map[string]any{"speed": int64(r.IntN(4)), "log": []any{pick(r, "p", "q")}}
-		}
-	}
-}
-
-func pick[E any](r *rand.Rand, of ...E) E { return of[r.IntN(len(of))] }
 
 // calls has one call of each client, and the object or list that it fills.
 type calls struct {
@@ -264,36 +116,45 @@ type calls struct {
 }
 
 func (w *twins) step(t *testing.T) {
-	s, name, seed := shape(w.IntN(int(shapes))), pick(w.Rand, boatNames...), w.Uint64()
+	s, name, seed := pick(w.Rand, shapes...), pick(w.Rand, boatNames...), w.Uint64()
 	obj := [2]client.Object{w.object(s, w.ns[0], name), w.object(s, w.ns[1], name)}
 	c := calls{into: [2]runtime.Object{obj[0], obj[1]}}
-	switch w.IntN(10) {
+	switch w.IntN(15) {
 	case 0, 1:
-		if s == boatMetadata {
-			return // the server requires a complete object
+		if s.form == metadata {
+			return // both clients refuse to send it
 		}
 		c = w.create(c, obj, seed)
 	case 2:
-		c.what = "get"
-		c.ours = func(ctx context.Context, into runtime.Object) error {
-			return w.ours.Get(ctx, client.KeyOf(obj[0]), into.(client.Object))
-		}
-		c.theirs = func(ctx context.Context, into runtime.Object) error {
-			return w.theirs.Get(ctx, client.KeyOf(obj[1]), into.(client.Object))
-		}
+		c = w.get(c, obj)
 	case 3, 4:
 		c = w.lists(s)
 	case 5:
-		if s == boatMetadata {
+		if s.form == metadata {
 			return
 		}
-		c = w.update(t, c, obj, seed)
+		c = w.update(t, c, s, obj, seed)
 	case 6, 7:
 		c = w.patch(t, c, s, obj, seed)
 	case 8:
 		c = w.deletes(t, c, obj)
 	case 9:
 		c = w.deletesAll(c, s, obj)
+	case 10, 11:
+		if s.form == metadata {
+			return
+		}
+		c = w.apply(c, s, obj, seed)
+	case 12:
+		c = w.watches(t, s, seed)
+	case 13:
+		c = w.scale(c, seed)
+	case 14:
+		if w.IntN(2) == 0 {
+			c = w.pages(s)
+		} else {
+			c = w.token(t)
+		}
 	}
 	w.steps = append(w.steps, fmt.Sprintf("%s %T %s", c.what, c.into[0], name))
 	err := [2]error{c.ours(t.Context(), c.into[0]), c.theirs(t.Context(), c.into[1])}
@@ -374,7 +235,7 @@ func strip(object map[string]any, dynamic bool) {
 func (w *twins) state(t *testing.T, who int) any {
 	for begin := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		all, settled := []any{}, true
-		for _, s := range []shape{dynamicMap, dynamicBoat} {
+		for _, s := range []shape{{"ConfigMap", dynamic}, {"Boat", dynamic}, {"Ingress", dynamic}, {"PodTemplate", dynamic}} {
 			list := w.list(s).(*unstructured.UnstructuredList)
 			must(t, w.ours.List(t.Context(), list, client.InNamespace(w.ns[who])))
 			for i := range list.Items {
@@ -524,6 +385,8 @@ func (w *twins) withoutOthers(list runtime.Object, err error) error {
 	switch l := list.(type) {
 	case *corev1.ConfigMapList:
 		l.Items = slices.DeleteFunc(l.Items, func(o corev1.ConfigMap) bool { return drop(o.Name) })
+	case *metav1.PartialObjectMetadataList:
+		l.Items = slices.DeleteFunc(l.Items, func(o metav1.PartialObjectMetadata) bool { return drop(o.Name) })
 	case *unstructured.UnstructuredList:
 		l.Items = slices.DeleteFunc(l.Items, func(o unstructured.Unstructured) bool { return drop(o.GetName()) })
 	}
@@ -542,7 +405,7 @@ func (w *twins) read(t *testing.T, obj [2]client.Object) bool {
 	return true
 }
 
-func (w *twins) update(t *testing.T, c calls, obj [2]client.Object, seed uint64) calls {
+func (w *twins) update(t *testing.T, c calls, s shape, obj [2]client.Object, seed uint64) calls {
 	ours, theirs, what := w.writes()
 	there, version := w.read(t, obj), w.IntN(5)
 	for n, o := range obj {
@@ -556,8 +419,7 @@ func (w *twins) update(t *testing.T, c calls, obj [2]client.Object, seed uint64)
 		c.into[n] = o
 	}
 	c.what = fmt.Sprint("update", what, " version ", version, " there ", there)
-	_, isMap := obj[0].(*corev1.ConfigMap)
-	if w.IntN(3) == 0 && !isMap {
+	if w.IntN(3) == 0 && s.hasStatus() {
 		c.what = "status " + c.what
 		c.ours = func(ctx context.Context, _ runtime.Object) error {
 			return w.ours.Subresource("status").Update(ctx, obj[0], nil, ours...)
@@ -587,7 +449,7 @@ func (w *twins) patch(t *testing.T, c calls, s shape, obj [2]client.Object, seed
 		}
 		return string(kind) + " " + data
 	}
-	kind := w.IntN(7)
+	kind, strategicKind := w.IntN(7), s.form == typed && s.kind != "Boat"
 	switch {
 	case kind == 0:
 		what += raw(types.MergePatchType, pick(w.Rand, `{"metadata":{"labels":{"color":null,"size":"blue"}}}`, `{"spec":{"crew":[{"name":"z"}],"sails":null}}`, `{"data":{"k":null}}`, `{`, `{"spec":{"sails":9}}`, `[]`))
@@ -596,11 +458,9 @@ func (w *twins) patch(t *testing.T, c calls, s shape, obj [2]client.Object, seed
 	case kind == 2:
 		what += raw(types.StrategicMergePatchType, `{"metadata":{"labels":{"size":"red"}}}`)
 	case kind == 3:
-		apply := fmt.Sprintf(`{"apiVersion":%q,"kind":"Boat","metadata":{"name":%q},"spec":{"sails":%d}}`, w.boats.GroupVersion(), obj[0].GetName(), w.IntN(4))
-		if s == typedMap || s == dynamicMap {
-			apply = fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"k":"%d"}}`, obj[0].GetName(), w.IntN(3))
-		}
-		what += raw(types.ApplyPatchType, apply)
+		apply, err := json.Marshal(w.document(s, seed, obj[0].GetName()))
+		must(t, err)
+		what += raw(types.ApplyPatchType, string(apply))
 		// The default of controller-runtime is not to force, and ours is to force.
 		if w.IntN(2) == 0 {
 			ours, theirs = append(ours, client.ForceOwnership), append(theirs, crclient.ForceOwnership)
@@ -617,9 +477,9 @@ func (w *twins) patch(t *testing.T, c calls, s shape, obj [2]client.Object, seed
 			}
 			w.change(seed, obj[n])
 			switch {
-			case kind == 4 && s == typedMap && lock:
+			case kind == 4 && strategicKind && lock:
 				p[n].ours, p[n].theirs = strategic.MergeFrom(from, client.OptimisticLock), crclient.StrategicMergeFrom(from, crclient.MergeFromWithOptimisticLock{})
-			case kind == 4 && s == typedMap:
+			case kind == 4 && strategicKind:
 				p[n].ours, p[n].theirs = strategic.MergeFrom(from), crclient.StrategicMergeFrom(from)
 			case lock:
 				p[n].ours, p[n].theirs = client.MergeFrom(from, client.OptimisticLock), crclient.MergeFromWithOptions(from, crclient.MergeFromWithOptimisticLock{})
@@ -635,7 +495,7 @@ func (w *twins) patch(t *testing.T, c calls, s shape, obj [2]client.Object, seed
 		}
 	}
 	c.what = fmt.Sprint("patch ", what, " there ", there)
-	if w.IntN(4) == 0 && (s == typedBoat || s == dynamicBoat) {
+	if w.IntN(4) == 0 && s.hasStatus() {
 		c.what = "status " + c.what
 		c.ours = func(ctx context.Context, _ runtime.Object) error {
 			return w.ours.Subresource("status").Patch(ctx, obj[0], p[0].ours, ours...)
