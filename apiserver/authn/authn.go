@@ -103,7 +103,11 @@ func New(ctx context.Context, cfg Config) (*Authenticator, error) {
 			return nil, err
 		}
 		a.header = *cfg.RequestHeader
-		all = append(all, authenticator.WrapAudienceAgnosticRequest(cfg.Audiences, cfg.RequestHeader.authenticator(a.proxies)))
+		proxies := cfg.RequestHeader.authenticator(a.proxies)
+		if a.clients != nil {
+			proxies = onlyIfNamed{cfg.RequestHeader.Usernames, proxies}
+		}
+		all = append(all, authenticator.WrapAudienceAgnosticRequest(cfg.Audiences, proxies))
 	}
 	if a.clients != nil {
 		certificates := x509.NewDynamic(a.clients.verifyOptions, x509.CommonNameUserConversion)

@@ -343,6 +343,9 @@ type Hooks struct {
 	// metadata.finalizers do (spec.finalizers of a Namespace). The update after which it returns
 	// false removes the object. nil: never.
 	HoldsDelete func(hub runtime.Object) bool
+	// OnRemove returns operations to commit together with the removal of an object. It is called
+	// again if one of them conflicts with another write.
+	OnRemove func(ctx context.Context, hub runtime.Object) (extra []store.Op, err error)
 	// AfterCommit is called when the write is visible and before the response: created (old nil),
 	// updated, or deleted (hub nil). Definitions use it to serve their paths at once.
 	AfterCommit func(ctx context.Context, hub, old runtime.Object, revision uint64)

@@ -213,6 +213,13 @@ func (w *write) committed(ctx context.Context, obj *store.Object) {
 // remove deletes the object instead of storing a new state, with other operations. It must not be
 // called for a dry run.
 func (w *write) remove(ctx context.Context, extra ...store.Op) (*store.Object, error) {
+	if hooks := w.res.Hooks; hooks != nil && hooks.OnRemove != nil {
+		more, err := hooks.OnRemove(ctx, w.old)
+		if err != nil {
+			return nil, err
+		}
+		extra = append(extra, more...)
+	}
 	objs, err := w.h.write(ctx, append([]store.Op{{Key: w.key, Expect: w.current.Revision}}, extra...)...)
 	if err != nil {
 		return nil, err

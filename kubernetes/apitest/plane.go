@@ -56,7 +56,7 @@ func New(t testing.TB, options ...func(*rest.Config)) *Plane {
 	t.Cleanup(func() { st.Close() })
 	storetest.Guard(t, st)
 	var h *rest.Handler
-	resources, err := builtin.Resources(builtin.Config{Objects: func() resource.Objects { return h }, NoFastPaths: fastpath.DisabledByEnvironment()})
+	resources, err := builtin.Resources(builtin.Config{Store: st, Objects: func() resource.Objects { return h }, NoFastPaths: fastpath.DisabledByEnvironment()})
 	if err != nil {
 		t.Fatal(err)
 	}

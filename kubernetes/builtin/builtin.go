@@ -49,8 +49,7 @@ type Config struct {
 	// Tokens issues the tokens of service accounts; nil: serviceaccounts/token is not served.
 	Tokens *tokens.Issuer
 
-	// Store is required if other servers write to the same store: it contains the addresses and
-	// ports that they have allocated. nil: no other server allocates.
+	// Store has the addresses and ports that Services have. It is required for writes of Services.
 	Store *store.Store
 	// ServiceRange is the CIDR of cluster IPs, or two CIDRs of different families, separated by a
 	// comma. Empty means DefaultServiceRange.

@@ -73,14 +73,17 @@ func (c *Codec) Store(hub runtime.Object) ([]byte, error) {
 		c.complete(versioned)
 	}
 	fillBytes(versioned)
-	data, err := json.Marshal(versioned)
-	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", c.kind.Kind, err)
-	}
 	raw, known := c.raw.Load().(bool)
 	if !known {
 		raw = holdsRaw(reflect.TypeOf(versioned), map[reflect.Type]bool{})
 		c.raw.Store(raw)
+	}
+	if raw {
+		versioned = withoutEmptyLists(versioned)
+	}
+	data, err := json.Marshal(versioned)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", c.kind.Kind, err)
 	}
 	if raw {
 		return data, nil

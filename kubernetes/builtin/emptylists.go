@@ -47,6 +47,49 @@ func nullEmptyLists(data []byte) []byte {
 	return append(out, data[from:]...)
 }
 
+// withoutEmptyLists returns a copy of an object in which empty lists are missing, except in raw
+// JSON from clients and in byte slices.
+func withoutEmptyLists(obj runtime.Object) runtime.Object {
+	obj = obj.DeepCopyObject()
+	dropEmptyLists(reflect.ValueOf(obj).Elem())
+	return obj
+}
+
+func dropEmptyLists(v reflect.Value) {
+	if v.Type() == reflect.TypeFor[runtime.RawExtension]() {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			dropEmptyLists(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				dropEmptyLists(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return
+		}
+		if v.Len() == 0 {
+			v.SetZero()
+		}
+		for i := range v.Len() {
+			dropEmptyLists(v.Index(i))
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() { // values of a map can't be changed in place
+			value := reflect.New(v.Type().Elem()).Elem()
+			value.Set(v.MapIndex(key))
+			dropEmptyLists(value)
+			v.SetMapIndex(key, value)
+		}
+	}
+}
+
 // holdsRaw reports whether values of a type can contain raw JSON from clients, which must not
 // change.
 func holdsRaw(t reflect.Type, seen map[reflect.Type]bool) bool {

@@ -1,11 +1,14 @@
 package builtin
 
 import (
+	"encoding/json"
 	"reflect"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // API-11
@@ -26,5 +29,27 @@ func TestNullEmptyLists(t *testing.T) {
 		if got := holdsRaw(reflect.TypeOf(value), map[reflect.Type]bool{}); got != want {
 			t.Errorf("%T holds raw JSON: %v", value, got)
 		}
+	}
+}
+
+// API-11: lists of the kind are dropped, those in raw JSON are kept.
+func TestWithoutEmptyLists(t *testing.T) {
+	claim := &resourcev1.ResourceClaim{Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{
+		Requests:    []resourcev1.DeviceRequest{},
+		Constraints: []resourcev1.DeviceConstraint{{Requests: []string{}}},
+		Config: []resourcev1.DeviceClaimConfiguration{{DeviceConfiguration: resourcev1.DeviceConfiguration{
+			Opaque: &resourcev1.OpaqueDeviceConfiguration{Driver: "d", Parameters: runtime.RawExtension{Raw: []byte(`{"a":[]}`)}},
+		}}},
+	}}}
+	got, err := json.Marshal(withoutEmptyLists(claim).(*resourcev1.ResourceClaim).Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"devices":{"requests":null,"constraints":[{}],"config":[{"opaque":{"driver":"d","parameters":{"a":[]}}}]}}`
+	if string(got) != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if claim.Spec.Devices.Requests == nil {
+		t.Error("the object itself was changed")
 	}
 }

@@ -28,7 +28,10 @@ type entry struct {
 	strategy resource.Strategy
 	// status is the strategy of the status subresource; nil: the kind has none.
 	status upstream.RESTUpdateStrategy
-	subs   []resource.Subresource
+	// statusNoTable says that the status subresource is not rendered as a table. Kubernetes renders
+	// it for most kinds.
+	statusNoTable bool
+	subs          []resource.Subresource
 	// fields returns the selectable fields except name and namespace.
 	fields func(runtime.Object) fields.Set
 	hooks  *resource.Hooks
@@ -112,7 +115,7 @@ func (e *entry) build(scheme *runtime.Scheme, noFastPaths bool) (*resource.Resou
 		}
 	}
 	if e.status != nil {
-		r.Subresources = append(r.Subresources, resource.Subresource{Name: "status", Update: &resource.UpdateView{Strategy: e.status}})
+		r.Subresources = append(r.Subresources, resource.Subresource{Name: "status", NoTable: e.statusNoTable, Update: &resource.UpdateView{Strategy: e.status}})
 	}
 	r.Subresources = append(r.Subresources, e.subs...)
 	if e.storedAs != "" {

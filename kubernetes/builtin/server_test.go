@@ -40,6 +40,7 @@ func serveStore(t testing.TB, cfg Config, st *store.Store) *server {
 	t.Helper()
 	t.Cleanup(func() { st.Close() })
 	var handler *rest.Handler
+	cfg.Store = st
 	cfg.Objects = func() resource.Objects { return handler }
 	cfg.NoFastPaths = cfg.NoFastPaths || fastpath.DisabledByEnvironment()
 	list, err := Resources(cfg)

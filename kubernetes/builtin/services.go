@@ -2,10 +2,8 @@ package builtin
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"strings"
+	"math/rand/v2"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,28 +22,29 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
 	"k8s.io/kubernetes/pkg/registry/core/service/portallocator"
 	servicestorage "k8s.io/kubernetes/pkg/registry/core/service/storage"
-	netutils "k8s.io/utils/net"
 
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 )
 
 // services allocates cluster IPs and node ports of Services as part of their writes, and releases
-// those that a Service no longer has. The Services themselves record the allocations; they are read
-// at the first write. Kubernetes' service registry has the rules: services calls its BeginCreate
-// and BeginUpdate with in-memory allocators. allocateShared is for control planes that share a
-// state. services is safe for concurrent use.
+// those that a Service no longer has. IPAddresses record the cluster IPs; see addressRange. The
+// Services themselves record the ports, which are read at the first write. Kubernetes' service
+// registry has the rules: services calls its BeginCreate and BeginUpdate with allocators. If other
+// servers share the state, see allocateShared. services is safe for concurrent use.
 type services struct {
 	kinds *kinds
-	// ips has an allocator for each configured range. The first is the default family.
-	ips   []ipallocator.Interface
-	ports portallocator.Interface
+	// ranges are the configured ranges. The first is the default family.
+	ranges []addressRange
+	ports  portallocator.Interface
 	// begin returns the registry of Services, which has no storage, for its BeginCreate and
 	// BeginUpdate. It is created on first use.
 	begin func() (*genericregistry.Store, error)
 
 	mu     sync.Mutex
-	loaded bool
+	random *rand.Rand
+	now    *allocation // what the registry's call in progress allocates
+	loaded bool        // ports has the ports of the stored Services
 }
 
 func newServices(k *kinds) (*services, error) {
@@ -56,7 +55,7 @@ func newServices(k *kinds) (*services, error) {
 	if portRange == "" {
 		portRange = DefaultNodePorts
 	}
-	ips, err := newAllocators(ipRange)
+	ranges, err := parseRanges(ipRange)
 	if err != nil {
 		return nil, err
 	}
@@ -68,51 +67,9 @@ func newServices(k *kinds) (*services, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make node port range: %w", err)
 	}
-	s := &services{kinds: k, ips: ips, ports: ports}
+	s := &services{kinds: k, ranges: ranges, ports: ports, random: newRandom()}
 	s.begin = sync.OnceValues(s.registry)
 	return s, nil
-}
-
-// newAllocators returns an allocator for each of the ranges, which are separated by a comma: one,
-// or two of different families.
-func newAllocators(ranges string) ([]ipallocator.Interface, error) {
-	var all []ipallocator.Interface
-	for one := range strings.SplitSeq(ranges, ",") {
-		_, cidr, err := netutils.ParseCIDRSloppy(strings.TrimSpace(one))
-		if err != nil {
-			return nil, fmt.Errorf("parse service range: %w", err)
-		}
-		ips, err := ipallocator.NewInMemory(cidr)
-		if err != nil {
-			return nil, fmt.Errorf("make service range: %w", err)
-		}
-		all = append(all, ips)
-	}
-	if len(all) > 2 {
-		return nil, errors.New("service ranges: more than two")
-	}
-	if len(all) == 2 && all[0].IPFamily() == all[1].IPFamily() {
-		return nil, fmt.Errorf("service ranges %s: both are of %s", ranges, all[0].IPFamily())
-	}
-	return all, nil
-}
-
-// allocateIP marks an address as allocated, releaseIP as free. Both ignore addresses that are out
-// of range or have that state already.
-func (s *services) allocateIP(ip net.IP) {
-	s.eachOf(ip, func(ips ipallocator.Interface) { _ = ips.Allocate(ip) })
-}
-func (s *services) releaseIP(ip net.IP) {
-	s.eachOf(ip, func(ips ipallocator.Interface) { _ = ips.Release(ip) })
-}
-
-// eachOf calls do with the allocator of an address's family.
-func (s *services) eachOf(ip net.IP, do func(ipallocator.Interface)) {
-	for _, ips := range s.ips {
-		if (ips.IPFamily() == core.IPv6Protocol) == netutils.IsIPv6(ip) {
-			do(ips)
-		}
-	}
 }
 
 // registry returns Kubernetes' own service registry over the allocators of s.
@@ -126,10 +83,11 @@ func (s *services) registry() (*genericregistry.Store, error) {
 		},
 	}
 	allocators := map[core.IPFamily]ipallocator.Interface{}
-	for _, ips := range s.ips {
-		allocators[ips.IPFamily()] = ips
+	for _, r := range s.ranges {
+		of := family(r.prefix.Addr())
+		allocators[of] = addressAllocator{services: s, family: of}
 	}
-	rest, _, _, err := servicestorage.NewREST(options, s.ips[0].IPFamily(), allocators, s.ports, nil, nil, nil)
+	rest, _, _, err := servicestorage.NewREST(options, family(s.ranges[0].prefix.Addr()), allocators, s.ports, nil, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("make service registry: %w", err)
 	}
@@ -149,7 +107,11 @@ func (s *services) hooks() *resource.Hooks {
 				return r.BeginUpdate(ctx, hub, old.DeepCopyObject(), &metav1.UpdateOptions{DryRun: dryRunOption(dryRun)})
 			})
 		},
-		AfterCommit: func(_ context.Context, hub, old runtime.Object, _ uint64) { s.release(hub, old) },
+		OnRemove: func(_ context.Context, hub runtime.Object) ([]store.Op, error) {
+			svc, _ := hub.(*core.Service)
+			return addressOps(s.kinds.cfg.Store.Snapshot(), nil, svc)
+		},
+		AfterCommit: func(_ context.Context, hub, old runtime.Object, _ uint64) { s.releasePorts(hub, old) },
 	}
 }
 
@@ -160,34 +122,56 @@ func dryRunOption(dryRun bool) []string {
 	return nil
 }
 
-// allocate begins a write and returns the function that undoes it. A commit needs no other call:
-// committing the allocation does only what release does.
+// allocate begins a write. It returns the operations that record what it allocates and releases,
+// and the function that undoes it. A commit needs no other call: committing the allocation does
+// only what releasePorts does.
 func (s *services) allocate(ctx context.Context, hub, old runtime.Object, dryRun bool,
 	begin func(*genericregistry.Store) (genericregistry.FinishFunc, error)) ([]store.Op, func(), error) {
 	if err := fewFamilies(hub); err != nil {
 		return nil, nil, err
 	}
-	if s.shared() {
-		return s.allocateShared(ctx, hub, old, dryRun, begin)
-	}
 	registry, err := s.begin()
 	if err != nil {
 		return nil, nil, err
+	}
+	svc := hub.(*core.Service)
+	was, _ := old.(*core.Service)
+	before := svc.Spec.DeepCopy()
+	// A retry starts from the original request, not from the values that this attempt chose.
+	restore := func() { svc.Spec = *before }
+	if s.shared() {
+		ops, err := s.allocateShared(ctx, svc, was, dryRun, func() error {
+			_, err := begin(registry)
+			return err
+		})
+		return ops, restore, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.load(ctx); err != nil {
 		return nil, nil, err
 	}
+	now, err := s.newAllocation(s.kinds.cfg.Store.Snapshot(), svc.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.now = now
 	finish, err := begin(registry)
 	if err != nil {
 		return nil, nil, err
 	}
-	return nil, func() {
+	undo := func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		s.now = now
 		finish(context.WithoutCancel(ctx), false)
-	}, nil
+		restore()
+	}
+	if dryRun {
+		return nil, undo, nil
+	}
+	ops, err := addressOps(now.sn, svc, was)
+	return ops, undo, err
 }
 
 // fewFamilies refuses Services with far more addresses or families than the two that are valid.
@@ -211,8 +195,8 @@ func fewFamilies(hub runtime.Object) error {
 	return nil
 }
 
-// load marks the addresses and ports of the stored Services as allocated. It ignores values that
-// are out of range or used twice.
+// load marks the ports of the stored Services as allocated. It ignores ports that are out of range
+// or used twice.
 func (s *services) load(ctx context.Context) error {
 	if s.loaded || s.kinds.cfg.Objects == nil {
 		return nil
@@ -222,11 +206,7 @@ func (s *services) load(ctx context.Context) error {
 		return fmt.Errorf("list services: %w", err)
 	}
 	for _, hub := range hubs {
-		held := holdings(hub)
-		for ip := range held.ips {
-			s.allocateIP(netutils.ParseIPSloppy(ip))
-		}
-		for port := range held.ports {
+		for port := range portsOf(hub) {
 			_ = s.ports.Allocate(port)
 		}
 	}
@@ -234,71 +214,30 @@ func (s *services) load(ctx context.Context) error {
 	return nil
 }
 
-// release frees what old had and hub (nil: deleted) does not have.
-func (s *services) release(hub, old runtime.Object) {
+// releasePorts frees the ports that old had and hub (nil: deleted) does not have.
+func (s *services) releasePorts(hub, old runtime.Object) {
 	if old == nil || s.shared() {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	had, has := holdings(old), holdings(hub)
-	for ip := range had.ips {
-		if !has.ips[ip] {
-			s.releaseIP(netutils.ParseIPSloppy(ip))
-		}
-	}
-	for port := range had.ports {
-		if !has.ports[port] {
+	has := portsOf(hub)
+	for port := range portsOf(old) {
+		if !has[port] {
 			_ = s.ports.Release(port)
 		}
 	}
 }
 
-// held is the set of addresses and ports of a Service.
-type held struct {
-	ips   map[string]bool
-	ports map[int]bool
-}
-
-func holdings(hub runtime.Object) held {
-	h := held{map[string]bool{}, map[int]bool{}}
-	svc, ok := hub.(*core.Service)
-	if !ok || svc == nil {
-		return h
-	}
-	h.addIPs(svc.Spec.ClusterIPs)
-	for _, p := range svc.Spec.Ports {
-		h.addPort(p.NodePort)
-	}
-	h.addPort(svc.Spec.HealthCheckNodePort)
-	return h
-}
-
-func (h held) addIPs(ips []string) {
-	for _, ip := range ips {
-		if parsed := netutils.ParseIPSloppy(ip); parsed != nil {
-			h.ips[net.IP(parsed).String()] = true
+// portsOf returns the node ports of a Service, or none.
+func portsOf(hub runtime.Object) map[int]bool {
+	ports := map[int]bool{}
+	if svc, ok := hub.(*core.Service); ok && svc != nil {
+		for _, p := range svc.Spec.Ports {
+			ports[int(p.NodePort)] = true
 		}
+		ports[int(svc.Spec.HealthCheckNodePort)] = true
+		delete(ports, 0)
 	}
-}
-
-func (h held) addPort(port int32) {
-	if port != 0 {
-		h.ports[int(port)] = true
-	}
-}
-
-// covers reports whether h contains everything in other.
-func (h held) covers(other held) bool {
-	for ip := range other.ips {
-		if !h.ips[ip] {
-			return false
-		}
-	}
-	for port := range other.ports {
-		if !h.ports[port] {
-			return false
-		}
-	}
-	return true
+	return ports
 }

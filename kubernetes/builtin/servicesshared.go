@@ -4,25 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/kubernetes/pkg/apis/core"
-	netutils "k8s.io/utils/net"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
 )
 
-// Control planes that share a state allocate addresses and ports from the same ranges. Each write
-// reads the allocations from the Services again. A write that allocates also updates one record of
-// the ranges, in the same unit as the Service, on condition that no other write has updated it
-// since. Of two concurrent allocations one therefore fails and retries. Releasing needs no record:
-// the Service then holds fewer addresses or ports.
+// Control planes that share a state allocate ports from the same range. Each write reads the ports
+// from the Services again. A write that allocates also updates one record of the range, in the same
+// unit as the Service, on condition that no other write has updated it since. Of two concurrent
+// allocations one therefore fails and retries. Releasing needs no record: the Service then holds
+// fewer ports.
 
 // rangesKey is the key of the record. As in Kubernetes, RangeAllocations are not served.
 var rangesKey = store.Key{Resource: "rangeallocations", Name: "services"}
@@ -30,80 +26,69 @@ var rangesKey = store.Key{Resource: "rangeallocations", Name: "services"}
 // shared reports whether other servers allocate from the same ranges.
 func (s *services) shared() bool { return s.kinds.cfg.Store != nil && s.kinds.cfg.Store.Follows() }
 
-// allocateShared begins a write of hub, which replaces old; old is nil for a create.
-func (s *services) allocateShared(ctx context.Context, hub, old runtime.Object, dryRun bool,
-	begin func(*genericregistry.Store) (genericregistry.FinishFunc, error)) ([]store.Op, func(), error) {
-	registry, err := s.begin()
-	if err != nil {
-		return nil, nil, err
-	}
+// allocateShared calls begin for a write of svc, which replaces old; old is nil for a create. It
+// returns the operations that record what the write allocates and releases.
+func (s *services) allocateShared(ctx context.Context, svc, old *core.Service, dryRun bool, begin func() error) ([]store.Op, error) {
 	sn, err := s.kinds.cfg.Store.Fresh(ctx)
 	if err != nil {
-		return nil, nil, apierrors.NewServiceUnavailable("the ranges of services could not be read: " + err.Error())
+		return nil, apierrors.NewServiceUnavailable("the ranges of services could not be read: " + err.Error())
 	}
-	before := hub.(*core.Service).Spec.DeepCopy()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.mark(sn); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if _, err := begin(registry); err != nil {
-		return nil, nil, err
+	if s.now, err = s.newAllocation(sn, svc.Name); err != nil {
+		return nil, err
 	}
-	if dryRun || holdings(old).covers(holdings(hub)) {
-		return nil, nil, nil
+	if err := begin(); err != nil || dryRun {
+		return nil, err
 	}
-	record, err := s.record(sn)
-	// A retry starts from the original request, not from the addresses that this attempt chose.
-	return []store.Op{record}, func() { hub.(*core.Service).Spec = *before }, err
+	ops, err := addressOps(sn, svc, old)
+	if err != nil {
+		return nil, err
+	}
+	had := portsOf(old)
+	for port := range portsOf(svc) {
+		if !had[port] {
+			record, err := s.record(sn)
+			return append(ops, record), err
+		}
+	}
+	return ops, nil
 }
 
-// mark updates the allocators to what the Services of a snapshot hold. The caller holds mu.
+// mark updates the allocator of ports to what the Services of a snapshot hold. The caller holds mu.
 func (s *services) mark(sn *store.Snapshot) error {
-	all := held{map[string]bool{}, map[int]bool{}}
+	held := map[int]bool{}
 	for svc, err := range derived.List[corev1.Service](sn, "services", "") {
 		if err != nil {
 			return fmt.Errorf("list services: %w", err)
 		}
-		all.addIPs(svc.Spec.ClusterIPs)
 		for _, p := range svc.Spec.Ports {
-			all.addPort(p.NodePort)
+			held[int(p.NodePort)] = true
 		}
-		all.addPort(svc.Spec.HealthCheckNodePort)
+		held[int(svc.Spec.HealthCheckNodePort)] = true
 	}
-	var given []net.IP // collected first: ForEach does not allow releasing
-	for _, ips := range s.ips {
-		ips.ForEach(func(ip net.IP) { given = append(given, ip) })
-	}
-	for _, ip := range given {
-		if !all.ips[ip.String()] {
-			s.releaseIP(ip)
-		}
-	}
-	var ports []int
-	s.ports.ForEach(func(port int) { ports = append(ports, port) })
-	for _, port := range ports {
-		if !all.ports[port] {
+	var given []int // collected first: ForEach does not allow releasing
+	s.ports.ForEach(func(port int) { given = append(given, port) })
+	for _, port := range given {
+		if !held[port] {
 			_ = s.ports.Release(port)
 		}
 	}
-	// Values that are out of range or already marked are ignored.
-	for ip := range all.ips {
-		s.allocateIP(netutils.ParseIPSloppy(ip))
-	}
-	for port := range all.ports {
-		_ = s.ports.Allocate(port)
+	for port := range held {
+		_ = s.ports.Allocate(port) // ignores ports that are out of range or already marked
 	}
 	return nil
 }
 
 // record returns the write of the record, on condition that it is as in the snapshot.
 func (s *services) record(sn *store.Snapshot) (store.Op, error) {
-	cidr := s.ips[0].CIDR() // required, but not read
 	allocation := corev1.RangeAllocation{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "RangeAllocation"},
 		ObjectMeta: metav1.ObjectMeta{Name: rangesKey.Name},
-		Range:      cidr.String(),
+		Range:      s.ranges[0].prefix.String(), // required, but not read
 	}
 	data, err := json.Marshal(allocation)
 	op := store.Op{Key: rangesKey, Data: data}

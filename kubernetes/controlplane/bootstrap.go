@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -19,9 +20,9 @@ import (
 )
 
 // bootstrap creates, through the API, the objects that every new cluster has and that state lacks:
-// namespaces, priority classes and the Service "kubernetes". It leaves out kinds that are not
-// served. API-12
-func bootstrap(ctx context.Context, state *store.Snapshot, served *resource.Set, transport http.RoundTripper, serviceRange string) error {
+// namespaces, priority classes, the ServiceCIDR of the configured ranges and the Service
+// "kubernetes". It leaves out kinds that are not served. API-12
+func bootstrap(ctx context.Context, state *store.Snapshot, served *resource.Set, transport http.RoundTripper, serviceRange string, log *slog.Logger) error {
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
 		if state.Get(store.Key{Resource: "namespaces", Name: name}) != nil || !served.Serves(corev1.SchemeGroupVersion.WithResource("namespaces"), "") {
 			continue
@@ -41,6 +42,9 @@ func bootstrap(ctx context.Context, state *store.Snapshot, served *resource.Set,
 		if err := create(ctx, transport, "/apis/scheduling.k8s.io/v1/priorityclasses", class); err != nil {
 			return fmt.Errorf("priority class %s: %w", class.Name, err)
 		}
+	}
+	if err := defaultServiceCIDR(ctx, state, served, transport, serviceRange, log); err != nil {
+		return err
 	}
 	if state.Get(store.Key{Resource: "services", Namespace: metav1.NamespaceDefault, Name: "kubernetes"}) != nil || !served.Serves(corev1.SchemeGroupVersion.WithResource("services"), "") {
 		return nil

@@ -12,12 +12,14 @@ import (
 	"kelson.dev/kubernetes/controllers/disruption"
 	"kelson.dev/kubernetes/controllers/expiry"
 	"kelson.dev/kubernetes/controllers/garbagecollector"
+	"kelson.dev/kubernetes/controllers/ipaddresses"
 	"kelson.dev/kubernetes/controllers/loadbalancer"
 	"kelson.dev/kubernetes/controllers/namespace"
 	"kelson.dev/kubernetes/controllers/namespacedefaults"
 	"kelson.dev/kubernetes/controllers/nodelifecycle"
 	"kelson.dev/kubernetes/controllers/nodetaints"
 	"kelson.dev/kubernetes/controllers/resourcequota"
+	"kelson.dev/kubernetes/controllers/servicecidrs"
 	"kelson.dev/kubernetes/controllers/simulatedvolumes"
 	"kelson.dev/kubernetes/controllers/storagemigration"
 	"kelson.dev/kubernetes/controllers/storageprotection"
@@ -51,6 +53,9 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 	if cfg.NoControllers {
 		return nil
 	}
+	run("service-cidr-controller", servicecidrs.New(servicecidrs.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
+	// Part of kube-apiserver, so --controllers does not select it.
+	parts.run(ctx, "IP addresses", ipaddresses.New(ipaddresses.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
 	run("garbage-collector-controller", garbagecollector.New(garbagecollector.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Servers: p.serversAs(others, "generic-garbage-collector"), Log: cfg.Log,
 	}).Run)

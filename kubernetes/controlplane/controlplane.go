@@ -143,7 +143,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if p.chain, err = newChain(cfg, registry, flows, p.store, issuer, p.identify, may, p.registry, p.verbs, definitions, others); err != nil {
 		return nil, err
 	}
-	if err := bootstrap(ctx, p.store.Snapshot(), p.registry.Current(), p.Transport(), cfg.ServiceRange); err != nil {
+	if err := bootstrap(ctx, p.store.Snapshot(), p.registry.Current(), p.Transport(), cfg.ServiceRange, cfg.Log); err != nil {
 		return nil, fmt.Errorf("create initial objects: %w", err)
 	}
 	// the control plane serves clients without it

@@ -31,7 +31,7 @@ func ControllerNames() []string {
 	names := slices.Concat(workloads.Names, defaultsNames, protectionNames, tokenNames, certificateNames, []string{
 		"garbage-collector-controller", "ttl-after-finished-controller", "clusterrole-aggregation-controller", "disruption-controller",
 		"resourcequota-controller", "storage-version-migrator-controller", "validatingadmissionpolicy-status-controller", "namespace-controller",
-		schedulerName, simulatedVolumesName, loadBalancersName,
+		"service-cidr-controller", schedulerName, simulatedVolumesName, loadBalancersName,
 	})
 	slices.Sort(names)
 	return names

@@ -21,8 +21,8 @@ const (
 	delivering       // an event of a watch
 )
 
-// step is a write, a request or an event that waits until the explorer lets it pass. The explorer lets one
-// step pass at a time, when everything else is blocked; so a run is a sequence of choices.
+// step is a write, a request or an event that waits until the explorer lets it pass. The explorer
+// lets one step pass at a time, when everything else is blocked; so a run is a sequence of choices.
 type step struct {
 	phase   phase
 	call    call

@@ -157,8 +157,8 @@ func (t *trial) input(i Input) bool {
 	return true
 }
 
-// do makes an input. The writes of the control plane, and nothing else, happen meanwhile, unless the
-// input waits for something.
+// do makes an input. The writes of the control plane, and nothing else, happen meanwhile, unless
+// the input waits for something.
 func (t *trial) do(i Input) bool {
 	done := make(chan error, 1)
 	go func() { done <- i.do(context.Background(), t.env.Client()) }()

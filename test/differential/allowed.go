@@ -48,7 +48,9 @@ func allowances() []*allowance {
 		{stream: flowSchemas, where: `body.*(status\.conditions|metadata\.managedFields|metadata\.resourceVersion|cells\[\]).*`, why: dangling, chance: true},
 		{stream: flowSchemas, where: `body\..*message`, peer: `kind[\\]*":[\\]*"(FlowSchema|Nothing)`, why: dangling, chance: true},
 		{stream: flowSchemas, label: "status update bad conditions", where: `status|body(\..*)?`, peer: `^(409( .*)?|Conflict|flowschemas|\(absent\)|Operation cannot be fulfilled .*)$`,
-			why: "kube-apiserver's flow control writes into a FlowSchema's status at the same time, so that the update is too late", chance: true},
+			why: "flow control writes into a FlowSchema's status at the same time, on either server, so that the update is too late", chance: true},
+		{stream: flowSchemas, label: "status update bad conditions", where: `status|body(\..*)?`, kelson: `^(409( .*)?|Conflict|flowschemas|\(absent\)|Operation cannot be fulfilled .*)$`,
+			why: "flow control writes into a FlowSchema's status at the same time, on either server, so that the update is too late", chance: true},
 		{stream: "generated/.*", label: "(generated|mutated) apply", where: `body\.message`,
 			peer: `^failed to create typed patch object .*: (?s:.*)field not declared in schema`, kelson: `^failed to create typed patch object .*: (?s:.*)field not declared in schema`,
 			why: "the merge library's walk over a map, which has no order, ends at the first unknown field, so the number of errors is random", chance: true},
@@ -57,8 +59,6 @@ func allowances() []*allowance {
 		{stream: flowSchemas, label: "delete right preconditions", where: "status", peer: `^409 .*does not match the ResourceVersion in record`, why: dangling, chance: true},
 		{stream: flowSchemas, label: "delete again", where: "status", peer: "^200", kelson: "^404", why: dangling, chance: true},
 		{stream: "v1/persistentvolumeclaims", label: "watch from .*", where: `body\(length\)`, why: claimed, chance: true},
-		{stream: "v1/services", where: `body\.(message|details\..*)`, peer: `failed to allocate IP: IPAddress\.networking\.k8s\.io .* is invalid: spec\.parentRef\.name: Required value`,
-			why: "kube-apiserver keeps addresses as IPAddresses and notices there first that a Service has no name"},
 		{stream: "v1/persistentvolumeclaims", label: `(status )?(update|patch|apply).*`, where: `body\.metadata\.resourceVersion`, peer: `^newer`, kelson: `^the same`, why: claimed},
 		{stream: "documents/openapi", where: `body\.definitions\..*\.v\d+(alpha|beta)\d+\..*`, peer: `^\(absent\)$`,
 			why: "the OpenAPI v2 document defines the types of versions too that are not served"},
@@ -94,7 +94,5 @@ func allowances() []*allowance {
 			why: "what is wrong with a body for the scale of a custom kind is said; kube-apiserver's answer is of its own decoder's trouble"},
 		{stream: "admissionregistration.k8s.io/v1/validatingadmissionpolicies", label: "status apply missing",
 			why: "the status of a policy that does not exist is not found; kube-apiserver would create the policy by it"},
-		{stream: `networking\.k8s\.io/v1/servicecidrs`, label: `list slash|list page limit=1`, where: `body\.(items\[kubernetes\]|items\[.*-a\]|metadata\.continue)`,
-			why: "addresses of Services are given from the range that the server was started with, and no ServiceCIDR is made of it"},
 	}
 }
