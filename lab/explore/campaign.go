@@ -29,32 +29,45 @@ type Report struct {
 	States int
 	// Points is how many writes and events the run without faults has.
 	Points int
-	Took   time.Duration
-	Alarms []Alarm
+	// Unequal is how many of three further runs without faults took other steps than the first,
+	// and Difference is the first one. If it is not 0, the operator is not deterministic: plans may
+	// not be reproducible.
+	Unequal    int
+	Difference string
+	Took       time.Duration
+	Alarms     []Alarm
 }
 
 // Summary says what was explored.
 func (r Report) Summary() string {
-	return fmt.Sprintf("explored %d plans in %v (%.0f a minute): %d points, %d plans of one fault, %d of them equal to others; %d states, %d alarms",
+	text := fmt.Sprintf("explored %d plans in %v (%.0f a minute): %d points, %d plans of one fault, %d of them equal to others; %d states, %d alarms",
 		r.Plans, r.Took.Round(time.Millisecond), float64(r.Plans)/r.Took.Minutes(), r.Points, r.OneFault, r.Skipped, r.States, len(r.Alarms))
+	if r.Unequal > 0 {
+		text += fmt.Sprintf("\nthe operator is not deterministic, so a replay may differ: %d of %d further runs without faults took other steps; %s", r.Unequal, referenceRuns-1, r.Difference)
+	}
+	return text
 }
 
 // Explore explores a scenario. It must not be called in a testing/synctest bubble. The error says
 // why the scenario cannot be explored.
 func Explore(t *testing.T, s Scenario, o Options) (Report, error) {
 	t.Helper()
+	if err := s.validate(); err != nil {
+		return Report{}, err
+	}
 	begin := time.Now()
 	e := newExplorer(t, s)
 	reference, err := e.reference()
 	if err != nil {
 		return Report{}, err
 	}
-	c := &campaign{explorer: e, reference: reference, begin: begin, end: begin.Add(o.For), options: o,
+	c := &campaign{explorer: e, reference: reference.result, begin: begin, end: begin.Add(o.For), options: o,
 		states: map[[32]byte]bool{}, signatures: map[string]bool{}, random: rand.New(rand.NewPCG(o.Seed, 1))}
 	if o.For == 0 {
 		c.end = begin.Add(defaultFor)
 	}
 	c.report.Points = len(reference.points)
+	c.report.Unequal, c.report.Difference = reference.unequal, reference.where
 	c.explore()
 	c.report.Took = time.Since(begin)
 	return c.report, nil

@@ -117,12 +117,14 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// without drops the differences in ignored fields.
+// without drops the differences in ignored fields, and in fields below them.
 func without(ignore, lines []string) []string {
 	return slices.DeleteFunc(lines, func(line string) bool {
-		for _, field := range ignore {
-			resource, path, ok := strings.Cut(field, ".")
-			if ok && strings.HasPrefix(line, resource+" ") && strings.Contains(line, "."+path) {
+		for _, entry := range ignore {
+			resource, field, _ := strings.Cut(entry, " ")
+			at, isField := strings.CutPrefix(line, resource+" ")
+			at, _, ok := strings.Cut(at, ": ")
+			if isField && ok && strings.Contains(at+".", "."+field+".") {
 				return true
 			}
 		}

@@ -82,13 +82,16 @@ func Replay(t *testing.T, s Scenario, text string) {
 	if err != nil {
 		t.Fatalf("explore: %v", err)
 	}
+	if err := s.validate(); err != nil {
+		t.Fatalf("explore: %v", err)
+	}
 	e := newExplorer(t, s)
 	reference, err := e.reference()
 	if err != nil {
 		t.Fatalf("explore: %v", err)
 	}
 	r := e.run(plan)
-	switch alarms := e.alarms(r, reference); {
+	switch alarms := e.alarms(r, reference.result); {
 	case r.failed != nil:
 		t.Fatalf("explore: %v", r.failed)
 	case len(r.unused) > 0:
@@ -113,9 +116,6 @@ type explorer struct {
 
 func newExplorer(t *testing.T, s Scenario) *explorer {
 	t.Helper()
-	if s.Operator == nil {
-		t.Fatal("explore: the scenario has no Operator")
-	}
 	e := &explorer{t: t, scenario: s}
 	// The bubbles of the runs fork the base, whose state stays after its own bubble has ended.
 	synctest.Test(t, func(t *testing.T) {
@@ -141,23 +141,6 @@ func (e *explorer) run(plan Plan) *result {
 		r = trial.result
 	})
 	return &r
-}
-
-// reference runs the scenario without faults, twice: what differs between equal runs says nothing
-// about faults.
-func (e *explorer) reference() (*result, error) {
-	first, second := e.run(nil), e.run(nil)
-	switch {
-	case first.failed != nil:
-		return nil, first.failed
-	case len(first.alarms) > 0:
-		return nil, fmt.Errorf("without any fault, the operator raises an alarm: %s\nlast steps:\n%s", first.alarms[0], tail(first.steps, 12))
-	}
-	if lines := second.end.Diff(first.end); len(lines) > 0 {
-		return nil, fmt.Errorf("two runs without faults end in different states, so faults cannot be judged; name the fields in Ignore, or make the operator deterministic:\n%s",
-			strings.Join(without(e.scenario.Ignore, lines), "\n"))
-	}
-	return first, nil
 }
 
 // alarms returns what is wrong with a run, the most telling first.

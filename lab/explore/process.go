@@ -49,7 +49,7 @@ func (t *trial) startProcess(old http.RoundTripper) {
 	config.Transport = &transport{process: p, inner: inner}
 	go func() {
 		defer close(p.ended)
-		p.err = t.scenario.Operator(ctx, config)
+		p.err = p.guard(ctx, func(ctx context.Context) error { return t.scenario.Operator(ctx, config) })
 	}()
 }
 

@@ -3,7 +3,6 @@ package explore
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -32,8 +31,8 @@ type Scenario struct {
 	Inputs []Input
 	// Invariants must hold in every version of every object.
 	Invariants []Invariant
-	// Ignore names fields whose final values may depend on faults: KIND.FIELD.FIELD, such as
-	// Job.status.attempts.
+	// Ignore names fields whose final values may depend on faults: RESOURCE FIELD.FIELD, such as
+	// "jobs.batch status.failed".
 	Ignore []string
 	// Quiet is how long nothing must change until the operator counts as quiet; 0 means five
 	// minutes. Horizon is how long it may take to become quiet after an input; 0 means a day. Both
@@ -47,7 +46,7 @@ type Scenario struct {
 // Parts returns a Scenario.Operator that runs the parts of an operator, as operator.Main does.
 func Parts(parts ...operator.Part) func(context.Context, *rest.Config) error {
 	return func(ctx context.Context, config *rest.Config) error {
-		return operator.Run(ctx, operator.Config{REST: config, Log: slog.New(slog.DiscardHandler)}, parts...)
+		return operator.Run(ctx, operator.Config{REST: config, Log: newPanicLog(ctx)}, parts...)
 	}
 }
 

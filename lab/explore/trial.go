@@ -18,6 +18,7 @@ import (
 	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
+	"kelson.dev/operator/reconcile"
 )
 
 const (
@@ -54,6 +55,7 @@ type trial struct {
 
 	mu        sync.Mutex
 	forbidden []string        // O12
+	panics    []string        // O3
 	own       map[string]bool // the objects that the operator created or deleted itself
 
 	result result
@@ -291,11 +293,21 @@ func (t *trial) running() bool {
 		if t.process.err == nil {
 			t.process.err = errors.New("it returned without an error")
 		}
-		t.alarm("O3", "the operator ended", t.process.err.Error())
+		if p := (*reconcile.PanicError)(nil); errors.As(t.process.err, &p) {
+			t.alarm("O3", "the operator panics", panicDetail(p))
+		} else {
+			t.alarm("O3", "the operator ended", t.process.err.Error())
+		}
 		return false
 	default:
-		return true
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.panics) > 0 {
+		t.alarm("O3", "a reconciler panics", t.panics[0])
+		return false
+	}
+	return true
 }
 
 // enabled reports whether faults allow a step to happen now.

@@ -1,0 +1,154 @@
+package explore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/lab/explore"
+	"kelson.dev/operator"
+	"kelson.dev/operator/client"
+)
+
+// each is a reconciler of ConfigMaps that calls a function.
+type each struct {
+	operator.Deps
+	do func(context.Context, client.Client, *corev1.ConfigMap) (operator.Result, error)
+}
+
+func (r *each) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operator.Result, error) {
+	if cm.Name == "kube-root-ca.crt" || cm.DeletionTimestamp != nil {
+		return operator.Result{}, nil
+	}
+	return r.do(ctx, r.Client, cm)
+}
+
+func eachConfigMap(do func(context.Context, client.Client, *corev1.ConfigMap) (operator.Result, error)) explore.Scenario {
+	return explore.Scenario{
+		Operator: explore.Parts(operator.Name("each"), operator.For(func(d operator.Deps) *each { return &each{d, do} })),
+		Inputs:   []explore.Input{explore.Create(configMap("web"))},
+	}
+}
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+}
+
+func createSecret(ctx context.Context, c client.Client, owner *corev1.ConfigMap, suffix, value string) error {
+	err := c.Create(ctx, &corev1.Secret{Data: map[string][]byte{"value": []byte(value)}, ObjectMeta: metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name + suffix,
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// LAB-03: what cannot be explored is refused, with the cause.
+func TestRefusedScenarios(t *testing.T) {
+	idle := eachConfigMap(func(context.Context, client.Client, *corev1.ConfigMap) (operator.Result, error) {
+		return operator.Result{}, nil
+	})
+	with := func(change func(*explore.Scenario)) explore.Scenario {
+		s := idle
+		change(&s)
+		return s
+	}
+	for name, test := range map[string]struct {
+		scenario explore.Scenario
+		want     string
+	}{
+		"no operator": {with(func(s *explore.Scenario) { s.Operator = nil }), "the scenario has no Operator"},
+		"no inputs":   {with(func(s *explore.Scenario) { s.Inputs = nil }), "the scenario has no Inputs"},
+		"ignore":      {with(func(s *explore.Scenario) { s.Ignore = []string{"jobs"} }), `Ignore has "jobs": want RESOURCE FIELD.FIELD`},
+		"horizon":     {with(func(s *explore.Scenario) { s.Horizon = time.Minute }), "Horizon (1m0s) is shorter than Quiet (5m0s)"},
+		"invariant":   {with(func(s *explore.Scenario) { s.Invariants = []explore.Invariant{{Name: "one"}} }), `invariant "one" has no Check`},
+		"refused input": {with(func(s *explore.Scenario) { s.Inputs = []explore.Input{explore.Create(configMap("Web"))} }),
+			`input "create ConfigMap default/Web": ConfigMap "Web" is invalid: metadata.name`},
+		"never quiet": {func() explore.Scenario {
+			s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+				cm.Data = map[string]string{"at": time.Now().String()}
+				return operator.Result{RequeueAfter: time.Minute}, c.Update(ctx, cm)
+			})
+			s.Horizon = time.Hour
+			return s
+		}(), "never quiet (O4): after 1h0m0s objects still change: MODIFIED configmaps default/web"},
+		"ends": {with(func(s *explore.Scenario) {
+			s.Operator = func(context.Context, *rest.Config) error { return errors.New("no such flag") }
+		}), "the operator ended (O3): no such flag"},
+		"panics at the start": {with(func(s *explore.Scenario) {
+			s.Operator = func(context.Context, *rest.Config) error { panic("no configuration") }
+		}), "the operator panics (O3): panic: no configuration at "},
+		"panics in a reconcile": {eachConfigMap(func(context.Context, client.Client, *corev1.ConfigMap) (operator.Result, error) {
+			panic("no size")
+		}), "a reconciler panics (O3): panic: no size at "},
+		"random values": {eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+			return operator.Result{}, createSecret(ctx, c, cm, "-key", fmt.Sprint(rand.Uint64()))
+		}), "the operator is not deterministic: 3 of 3 further runs without faults end differently"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := explore.Explore(t, test.scenario, explore.Options{OneFault: true})
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("%v, want %q", err, test.want)
+			}
+			if strings.HasPrefix(name, "panics") && !strings.Contains(err.Error(), "messages_test.go:") {
+				t.Errorf("%v: does not say where", err)
+			}
+		})
+	}
+}
+
+// LAB-03: a panic that only a fault causes is found, although the controller recovers from it.
+func TestFindsPanicAfterFault(t *testing.T) {
+	report, err := explore.Explore(t, eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		var key, cert corev1.Secret
+		err := c.Get(ctx, client.Key{Namespace: cm.Namespace, Name: cm.Name + "-key"}, &key)
+		if apierrors.IsNotFound(err) {
+			if err := createSecret(ctx, c, cm, "-key", "a"); err != nil {
+				return operator.Result{}, err
+			}
+			return operator.Result{}, createSecret(ctx, c, cm, "-cert", "b")
+		}
+		if err == nil {
+			_ = c.Get(ctx, client.Key{Namespace: cm.Namespace, Name: cm.Name + "-cert"}, &cert)
+			_ = cert.Data["value"][0] // the bug: not every Secret exists
+		}
+		return operator.Result{}, err
+	}), explore.Options{OneFault: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Alarms) == 0 || report.Alarms[0].Oracle != "O3" || !strings.Contains(report.Alarms[0].Detail, "index out of range [0] with length 0 at ") {
+		t.Errorf("%v", report.Alarms)
+	}
+}
+
+// LAB-03: an operator whose runs differ, but not at their end, is explored, and the summary says by
+// how much.
+func TestMeasuresNondeterminism(t *testing.T) {
+	runs := 0
+	report, err := explore.Explore(t, eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		first, second := "-cert", "-key"
+		if runs++; runs%2 == 0 {
+			first, second = second, first
+		}
+		return operator.Result{}, errors.Join(createSecret(ctx, c, cm, first, ""), createSecret(ctx, c, cm, second, ""))
+	}), explore.Options{OneFault: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Unequal != 2 || !strings.Contains(report.Summary(), `2 of 3 further runs without faults took other steps; step`) {
+		t.Errorf("%s", report.Summary())
+	}
+	for _, a := range report.Alarms {
+		t.Errorf("%s\nfaults: %s", a, a.Plan)
+	}
+}
