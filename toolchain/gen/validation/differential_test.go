@@ -25,7 +25,6 @@ import (
 type checks struct {
 	imports, calls strings.Builder
 	aliases        map[string]string
-	constants      []string // of the package
 }
 
 func (c *checks) use(path string) string {

@@ -24,10 +24,8 @@ func (g *generator) unionRule(p place, m *marker.Marker) (rules, error) {
 	if p.scope == onElement && p.selector == nil {
 		return rules{}, fmt.Errorf("cannot apply to all elements; use +k8s:item")
 	}
-	var set string
-	var err error
 	if p.field != nil {
-		if set, err = g.isSet(p.parent, p.field); err != nil {
+		if _, err := g.isSet(p.parent, p.field); err != nil {
 			return rules{}, err
 		}
 	}
@@ -39,7 +37,9 @@ func (g *generator) unionRule(p place, m *marker.Marker) (rules, error) {
 	g.checked[key] = true
 	var members, extractors []string
 	for _, mem := range u.members {
+		var set string
 		if mem.field != nil {
+			var err error
 			if set, err = g.isSet(p.parent, mem.field); err != nil {
 				return rules{}, err
 			}
