@@ -198,7 +198,7 @@ func TestWebhookStory(t *testing.T) {
 		t.Errorf("converted to %v", stored.Object["spec"])
 	}
 	must(t, unstructured.SetNestedField(stored.Object, int64(1), "spec", "sails"))
-	if err := c.Update(ctx, stored); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "a boat with 2 sails keeps them") {
+	if err := c.Update(ctx, stored); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "a boat with 2 sails cannot lose any") {
 		t.Errorf("got %v", err)
 	}
 	must(t, c.Get(ctx, client.KeyOf(stored), stored))
