@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
@@ -14,6 +15,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -157,10 +159,41 @@ func startWith(t *testing.T, cfg controlplane.Config) *clients {
 		t.Fatal(err)
 	}
 	t.Cleanup(plane.Stop)
+	c := clientsOf(t, plane, plane.RESTConfig())
 	if !cfg.NoControllers {
 		awaitServiceAccounts(t, plane)
+		awaitServiceCIDR(t, c)
 	}
-	return clientsOf(t, plane, plane.RESTConfig())
+	return c
+}
+
+// awaitServiceCIDR waits until the controller has written the status of the default ServiceCIDR,
+// for the same reason.
+func awaitServiceCIDR(t *testing.T, c *clients) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cidrs := c.NetworkingV1().ServiceCIDRs()
+	list, err := cidrs.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cidr := range list.Items {
+		if len(cidr.Status.Conditions) > 0 {
+			return
+		}
+	}
+	w, err := cidrs.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	for event := range w.ResultChan() {
+		if cidr, ok := event.Object.(*networkingv1.ServiceCIDR); ok && len(cidr.Status.Conditions) > 0 {
+			return
+		}
+	}
+	t.Fatal("no ServiceCIDR has a condition")
 }
 
 // awaitServiceAccounts waits until all initial namespaces have their service accounts, so that

@@ -452,8 +452,10 @@ func TestWebhooksCantLockOut(t *testing.T) {
 	if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "all", metav1.DeleteOptions{}); err != nil {
 		t.Errorf("delete the configuration: %v", err)
 	}
-	if seen := h.reviews(); len(seen) != 0 {
-		t.Errorf("reviews %v", seen)
+	for _, r := range h.reviews() { // controllers' writes may be among them
+		if r.Resource.Group == admissionregistrationv1.GroupName {
+			t.Errorf("review %v", r)
+		}
 	}
 }
 
