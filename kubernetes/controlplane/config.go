@@ -78,6 +78,12 @@ type Config struct {
 	// NodeUnconfined runs the pods of NodeProcess as the user of this process, with access to all
 	// its files.
 	NodeUnconfined bool
+	// NodeServer is the address ("host:port") at which pods of NodeProcess reach this control plane;
+	// "" means that they can't.
+	NodeServer string
+	// NodeImages has directories with the files of images, by the names of the images, for the root
+	// directories of containers of NodeProcess.
+	NodeImages map[string]string
 	// NoControllers leaves out the controllers that in Kubernetes belong to
 	// kube-controller-manager. Then dependents of deleted owners stay, namespaces stay Terminating
 	// and have no default service account, finished Jobs stay, and cluster roles are not

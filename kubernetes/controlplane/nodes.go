@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/controllers/simulatedvolumes"
@@ -47,23 +48,41 @@ func newNode(cfg Config, p *ControlPlane) (*ownNode, error) {
 			drivers = []string{simulatedvolumes.Driver}
 		}
 	case NodeProcess:
-		processes, err := process.New(process.Config{Root: cfg.NodeDir, Hidden: cfg.NodeHidden, Unconfined: cfg.NodeUnconfined})
+		processes, err := process.New(process.Config{
+			Root: cfg.NodeDir, Hidden: cfg.NodeHidden, Unconfined: cfg.NodeUnconfined, Images: cfg.NodeImages, HostIP: machineAddress(),
+		})
 		if err != nil {
 			return nil, err
 		}
 		containers, n.confinement = processes, processes.Confinement()
+		if simulatesVolumes(cfg) && n.confinement == process.ConfinedRoot {
+			drivers = []string{simulatedvolumes.Driver}
+		}
 	default:
 		return nil, fmt.Errorf("node %q: unknown", cfg.Node)
 	}
-	if n.agent, err = node.NewAgent(node.AgentConfig{Config: p.RESTConfig(), Name: nodeName, Runtime: containers, Drivers: drivers, ExternalCloud: cfg.ExternalCloud, LeaseDuration: cfg.NodeLease, Log: cfg.Log}); err != nil {
+	if n.agent, err = node.NewAgent(node.AgentConfig{
+		Config: p.RESTConfig(), Name: nodeName, Runtime: containers, Server: cfg.NodeServer, Drivers: drivers,
+		ExternalCloud: cfg.ExternalCloud, LeaseDuration: cfg.NodeLease, Log: cfg.Log,
+	}); err != nil {
 		return nil, err
 	}
 	return n, nil
 }
 
-// simulatesVolumes reports whether the control plane provisions simulated volumes.
+// machineAddress returns the address of this machine for pods that share its network. Endpoints must
+// not have loopback addresses, so that is the last resort.
+func machineAddress() string {
+	address, err := utilnet.ChooseHostInterface()
+	if err != nil {
+		return "127.0.0.1"
+	}
+	return address.String()
+}
+
+// simulatesVolumes reports whether the control plane provisions volumes.
 func simulatesVolumes(cfg Config) bool {
-	return cfg.Workloads && !cfg.NoControllers && cfg.Node == NodeSimulated && cfg.Controllers.Runs(simulatedVolumesName)
+	return cfg.Workloads && !cfg.NoControllers && (cfg.Node == NodeSimulated || cfg.Node == NodeProcess) && cfg.Controllers.Runs(simulatedVolumesName)
 }
 
 func (n *ownNode) start(ctx context.Context, parts *parts) {

@@ -37,6 +37,9 @@ type AgentConfig struct {
 	// Address in an annotation, and an initialized one keeps the addresses that the manager
 	// sets.
 	ExternalCloud bool
+	// Server is the address ("host:port") at which pods reach the API server, for
+	// KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT; "" means that of the Service.
+	Server string
 	// Drivers are the CSI drivers that the node's CSINode lists; without any, it has no
 	// CSINode.
 	Drivers []string

@@ -22,12 +22,18 @@ type sources interface {
 
 // environment resolves a container's env and envFrom in the kubelet's order: envFrom first; later
 // values replace earlier ones; $(NAME) in a value refers to the variables before it. Errors are
-// messages for CreateContainerConfigError.
-func environment(ctx context.Context, from sources, pod *corev1.Pod, container *corev1.Container, allocatable corev1.ResourceList) ([]corev1.EnvVar, error) {
+// messages for CreateContainerConfigError. links are variables that others can refer to and
+// replace.
+func environment(ctx context.Context, from sources, pod *corev1.Pod, container *corev1.Container, allocatable corev1.ResourceList, links []corev1.EnvVar) ([]corev1.EnvVar, error) {
 	values := map[string]string{}
+	for _, link := range links {
+		values[link.Name] = link.Value
+	}
+	own := map[string]bool{}
 	var names []string
 	set := func(name, value string) {
-		if _, ok := values[name]; !ok {
+		if !own[name] {
+			own[name] = true
 			names = append(names, name)
 		}
 		values[name] = value
@@ -49,6 +55,9 @@ func environment(ctx context.Context, from sources, pod *corev1.Pod, container *
 		if ok {
 			set(env.Name, value)
 		}
+	}
+	for _, link := range links {
+		set(link.Name, values[link.Name])
 	}
 	result := make([]corev1.EnvVar, 0, len(names))
 	for _, name := range names {

@@ -79,7 +79,7 @@ func TestEnvironment(t *testing.T) {
 			`secret "no" not found`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			env, err := environment(t.Context(), from, pod, &test.container, list("4", "8Gi", ""))
+			env, err := environment(t.Context(), from, pod, &test.container, list("4", "8Gi", ""), nil)
 			var words []string
 			for _, e := range env {
 				words = append(words, e.Name+"="+e.Value)

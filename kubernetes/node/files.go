@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path"
 	"slices"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,9 +21,11 @@ const AccountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // File is a file of a volume.
 type File struct {
-	// Path is the path in the container. In results of projected, it is relative to the volume.
+	// Path is relative to the volume, or absolute in the container in results of ContainerSpec.Files.
 	Path string
 	Data []byte
+	// Mode has the permissions.
+	Mode os.FileMode
 }
 
 // issuer requests service account tokens, in addition to reading objects.
@@ -30,9 +34,10 @@ type issuer interface {
 	token(ctx context.Context, pod *corev1.Pod, source *corev1.ServiceAccountTokenProjection) (string, error)
 }
 
-// accountFiles returns the files of the volume at AccountPath: a token, the certificate of the API
-// server, and the namespace. It leaves out the certificate if there is none, as on a control plane
-// without a port. It returns nil if the container mounts nothing at AccountPath.
+// accountFiles returns the files of the volume at AccountPath, with absolute paths: a token, the
+// certificate of the API server, and the namespace. It leaves out the certificate if there is none,
+// as on a control plane without a port. It returns nil if the container mounts nothing at
+// AccountPath.
 func accountFiles(ctx context.Context, from issuer, pod *corev1.Pod, container *corev1.Container) ([]File, error) {
 	var files []File
 	for _, mount := range container.VolumeMounts {
@@ -43,13 +48,11 @@ func accountFiles(ctx context.Context, from issuer, pod *corev1.Pod, container *
 		if i < 0 || pod.Spec.Volumes[i].Projected == nil {
 			continue
 		}
-		for _, source := range pod.Spec.Volumes[i].Projected.Sources {
-			more, err := projected(ctx, from, pod, source)
-			if err != nil {
-				return nil, fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", mount.Name, err)
-			}
-			files = append(files, more...)
+		more, err := projectedFiles(ctx, from, pod, pod.Spec.Volumes[i].Projected, nil)
+		if err != nil {
+			return nil, fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", mount.Name, err)
 		}
+		files = append(files, more...)
 	}
 	for i := range files {
 		files[i].Path = path.Join(AccountPath, path.Clean("/"+files[i].Path))
@@ -57,47 +60,31 @@ func accountFiles(ctx context.Context, from issuer, pod *corev1.Pod, container *
 	return files, nil
 }
 
-// projected returns the files of one source, with paths relative to the volume.
-func projected(ctx context.Context, from issuer, pod *corev1.Pod, source corev1.VolumeProjection) ([]File, error) {
+// projectedFiles returns the files of all sources of a projected volume.
+func projectedFiles(ctx context.Context, from issuer, pod *corev1.Pod, volume *corev1.ProjectedVolumeSource, allocatable corev1.ResourceList) ([]File, error) {
+	var files []File
+	for _, source := range volume.Sources {
+		more, err := projected(ctx, from, pod, source, fileMode(volume.DefaultMode, corev1.ProjectedVolumeSourceDefaultMode), allocatable)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, more...)
+	}
+	return files, nil
+}
+
+// projected returns the files of one source.
+func projected(ctx context.Context, from issuer, pod *corev1.Pod, source corev1.VolumeProjection, mode os.FileMode, allocatable corev1.ResourceList) ([]File, error) {
 	switch {
 	case source.ServiceAccountToken != nil:
 		token, err := from.token(ctx, pod, source.ServiceAccountToken)
-		return []File{{source.ServiceAccountToken.Path, []byte(token)}}, err
+		return []File{{source.ServiceAccountToken.Path, []byte(token), mode}}, err
 	case source.ConfigMap != nil:
-		object, err := from.configMap(ctx, pod.Namespace, source.ConfigMap.Name)
-		if err != nil {
-			if status := (*apierrors.StatusError)(nil); source.ConfigMap.Name == rootCA && !errors.As(err, &status) {
-				return nil, nil // not found, as plain returns it
-			}
-			return nil, ifRequired(err, source.ConfigMap.Optional)
-		}
-		data := maps.Clone(object.BinaryData)
-		if data == nil {
-			data = map[string][]byte{}
-		}
-		for key, value := range object.Data {
-			data[key] = []byte(value)
-		}
-		return items(data, source.ConfigMap.Items), nil
+		return configMapFiles(ctx, from, pod, source.ConfigMap.Name, source.ConfigMap.Items, source.ConfigMap.Optional, mode)
 	case source.Secret != nil:
-		object, err := from.secret(ctx, pod.Namespace, source.Secret.Name)
-		if err != nil {
-			return nil, ifRequired(err, source.Secret.Optional)
-		}
-		return items(object.Data, source.Secret.Items), nil
+		return secretFiles(ctx, from, pod, source.Secret.Name, source.Secret.Items, source.Secret.Optional, mode)
 	case source.DownwardAPI != nil:
-		var files []File
-		for _, item := range source.DownwardAPI.Items {
-			if item.FieldRef == nil {
-				continue
-			}
-			value, err := podField(pod, item.FieldRef.FieldPath)
-			if err != nil {
-				return nil, err
-			}
-			files = append(files, File{item.Path, []byte(value)})
-		}
-		return files, nil
+		return downwardFiles(pod, source.DownwardAPI.Items, mode, allocatable)
 	}
 	return nil, errors.New("unsupported source of a projected volume")
 }
@@ -105,20 +92,100 @@ func projected(ctx context.Context, from issuer, pod *corev1.Pod, source corev1.
 // rootCA is the ConfigMap with the API server's certificate, in every namespace.
 const rootCA = "kube-root-ca.crt"
 
+func configMapFiles(ctx context.Context, from sources, pod *corev1.Pod, name string, chosen []corev1.KeyToPath, optional *bool, mode os.FileMode) ([]File, error) {
+	object, err := from.configMap(ctx, pod.Namespace, name)
+	if err != nil {
+		if status := (*apierrors.StatusError)(nil); name == rootCA && !errors.As(err, &status) {
+			return nil, nil // not found, as plain returns it
+		}
+		return nil, ifRequired(err, optional)
+	}
+	data := make(map[string][]byte, len(object.BinaryData)+len(object.Data))
+	maps.Copy(data, object.BinaryData)
+	for key, value := range object.Data {
+		data[key] = []byte(value)
+	}
+	return items(data, chosen, optional, mode)
+}
+
+func secretFiles(ctx context.Context, from sources, pod *corev1.Pod, name string, chosen []corev1.KeyToPath, optional *bool, mode os.FileMode) ([]File, error) {
+	object, err := from.secret(ctx, pod.Namespace, name)
+	if err != nil {
+		return nil, ifRequired(err, optional)
+	}
+	return items(object.Data, chosen, optional, mode)
+}
+
 // items returns files for the chosen keys, or for all keys if none are chosen.
-func items(data map[string][]byte, chosen []corev1.KeyToPath) []File {
+func items(data map[string][]byte, chosen []corev1.KeyToPath, optional *bool, mode os.FileMode) ([]File, error) {
 	var files []File
 	if len(chosen) == 0 {
 		for _, key := range slices.Sorted(maps.Keys(data)) {
-			files = append(files, File{key, data[key]})
+			files = append(files, File{key, data[key], mode})
 		}
 	}
 	for _, item := range chosen {
-		if value, ok := data[item.Key]; ok {
-			files = append(files, File{item.Path, value})
+		value, ok := data[item.Key]
+		if !ok {
+			if err := ifRequired(fmt.Errorf("references non-existent config key: %s", item.Key), optional); err != nil {
+				return nil, err
+			}
+			continue
 		}
+		files = append(files, File{item.Path, value, fileMode(item.Mode, int32(mode))})
 	}
-	return files
+	return files, nil
+}
+
+// downwardFiles returns files with fields of the pod and resources of its containers.
+func downwardFiles(pod *corev1.Pod, chosen []corev1.DownwardAPIVolumeFile, mode os.FileMode, allocatable corev1.ResourceList) ([]File, error) {
+	var files []File
+	for _, item := range chosen {
+		var value string
+		var err error
+		switch {
+		case item.FieldRef != nil:
+			value, err = volumeField(pod, item.FieldRef.FieldPath)
+		case item.ResourceFieldRef != nil:
+			container := findContainer(pod, item.ResourceFieldRef.ContainerName)
+			if container == nil {
+				return nil, fmt.Errorf("container %s not found", item.ResourceFieldRef.ContainerName)
+			}
+			value, err = resourceField(pod, container, item.ResourceFieldRef, allocatable)
+		}
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, File{item.Path, []byte(value), fileMode(item.Mode, int32(mode))})
+	}
+	return files, nil
+}
+
+// volumeField returns the value of a field in a downward API volume, which unlike an environment
+// variable can have all labels or annotations.
+func volumeField(pod *corev1.Pod, path string) (string, error) {
+	var all map[string]string
+	switch path {
+	case "metadata.labels":
+		all = pod.Labels
+	case "metadata.annotations":
+		all = pod.Annotations
+	default:
+		return podField(pod, path)
+	}
+	lines := make([]string, 0, len(all))
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		lines = append(lines, fmt.Sprintf("%v=%q", key, all[key]))
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+// fileMode returns the permissions of a file, or the default ones.
+func fileMode(mode *int32, defaults int32) os.FileMode {
+	if mode == nil {
+		return os.FileMode(defaults)
+	}
+	return os.FileMode(*mode)
 }
 
 // token implements issuer. The token is bound to the pod: it is invalid after the pod's deletion.

@@ -273,7 +273,11 @@ func deletionGrace(pod *corev1.Pod, gone bool) time.Duration {
 	return grace(pod)
 }
 
+// wakeAt makes the plan end at the latest at a time; zero means never.
 func (p *plan) wakeAt(at time.Time) {
+	if at.IsZero() {
+		return
+	}
 	if p.wake.IsZero() || at.Before(p.wake) {
 		p.wake = at
 	}

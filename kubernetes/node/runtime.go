@@ -34,6 +34,9 @@ type Info struct {
 	Name, Version string
 	// Capacity is the default capacity of a node with this runtime.
 	Capacity corev1.ResourceList
+	// Executes is set if containers execute their commands. Only then does the agent mount volumes,
+	// probe containers, run their lifecycle hooks and pass them the addresses of Services.
+	Executes bool
 }
 
 // Sandbox is the environment of one pod's containers.
@@ -52,6 +55,26 @@ type Sandbox interface {
 	Remove() error
 }
 
+// Mounter is a Sandbox whose containers can mount volumes.
+type Mounter interface {
+	// SetVolume creates a volume of the pod. For an existing one, it replaces the files, all at
+	// once; running containers see the new files, except through mounts with a subPath. The agent
+	// sets all volumes of a pod before it starts a container.
+	SetVolume(v Volume) error
+}
+
+// Volume is a volume of a pod. At most one of Files, HostPath and Handle is set; without any, the
+// volume is an empty directory that lasts as long as the pod.
+type Volume struct {
+	Name string
+	// Files are the files of a volume that containers only read; nil if it is of another type.
+	Files []File
+	// HostPath is a path of this machine.
+	HostPath *corev1.HostPathVolumeSource
+	// Handle identifies a directory that outlives the pod.
+	Handle string
+}
+
 // ContainerSpec is a container to start.
 type ContainerSpec struct {
 	Pod       *corev1.Pod
@@ -62,8 +85,11 @@ type ContainerSpec struct {
 	Env []corev1.EnvVar
 	// Command and Args are the container's command and args, with $(NAME) expanded.
 	Command, Args []string
-	// Files returns the files at AccountPath. It may block. A runtime without a file system need
-	// not call it; nil means that there are none.
+	// SubPaths are the mounts' subPath or expanded subPathExpr, one for each of
+	// Container.VolumeMounts.
+	SubPaths []string
+	// Files returns the files at AccountPath, for runtimes that can't mount the pod's volumes. It may
+	// block. A runtime without a file system need not call it; nil means that there are none.
 	Files func() ([]File, error)
 	// Event, if not nil, records an event about the container, such as the pull of its image. It
 	// may block.

@@ -26,7 +26,7 @@ func TestServiceAccountFiles(t *testing.T) {
 	p := &apitest.Plane{Client: &http.Client{Transport: plane.Transport()}}
 	const pods = "/api/v1/namespaces/default/pods"
 	p.Want(t, 201, "POST", pods, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i",
-		"command":["sh","-c","cd \"$HOME/var/run/secrets/kubernetes.io/serviceaccount\" && for f in namespace ca.crt token; do cat $f; echo; done"]}]}}`)
+		"command":["sh","-c","cd /var/run/secrets/kubernetes.io/serviceaccount && for f in namespace ca.crt token; do cat $f; echo; done"]}]}}`)
 	events := p.Watch(t, pods+"?watch=1")
 	defer events.Close()
 	for phase := any(nil); phase != "Succeeded"; {

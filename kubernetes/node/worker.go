@@ -36,6 +36,7 @@ type worker struct {
 	released    bool    // the deletion of the pod was completed
 	creation    retries // for creating the sandbox
 	writes      retries // for writes to the server
+	volumes     volumes
 }
 
 func newWorker(a *Agent, pod *corev1.Pod) *worker {
@@ -71,6 +72,10 @@ func (w *worker) update(pod *corev1.Pod, gone bool) {
 // run runs the pod until it is deleted or ctx ends. It returns when the pod's containers have
 // ended.
 func (w *worker) run(ctx context.Context) {
+	following, stop := context.WithCancel(ctx)
+	defer w.volumes.followers.Wait()
+	defer stop()
+	w.volumes.ctx = following
 	for {
 		at, finished := w.step(ctx)
 		if finished {
@@ -138,6 +143,12 @@ func (w *worker) step(ctx context.Context) (at time.Time, finished bool) {
 	}
 	if p.ended && w.pod.DeletionTimestamp != nil && !w.released && !w.release(ctx) {
 		return w.writes.at, false
+	}
+	if !p.ended && w.sandbox != nil {
+		if !w.mountVolumes(ctx) {
+			p.start = nil
+		}
+		p.wakeAt(w.volumesAt())
 	}
 	for _, r := range p.start {
 		w.start(ctx, r)
@@ -236,7 +247,15 @@ func (w *worker) start(ctx context.Context, r *record) {
 	event := func(kind, reason, message string) {
 		w.agent.events.container(w.pod, r, kind, reason, message)
 	}
-	env, err := environment(ctx, w.agent, w.pod, r.spec, w.agent.config.Capacity)
+	var links []corev1.EnvVar
+	var err error
+	if w.agent.config.Runtime.Info().Executes {
+		links, err = w.agent.serviceLinks(ctx, w.pod)
+	}
+	var env []corev1.EnvVar
+	if err == nil {
+		env, err = environment(ctx, w.agent, w.pod, r.spec, w.agent.config.Capacity, links)
+	}
 	if err != nil {
 		event(corev1.EventTypeWarning, "Failed", fmt.Sprintf("Error: %v", err))
 		w.mu.Lock()
@@ -247,7 +266,8 @@ func (w *worker) start(ctx context.Context, r *record) {
 	container, err := w.sandbox.Start(ctx, ContainerSpec{
 		Pod: w.pod, Container: r.spec, Attempt: r.attempt(), Env: env,
 		Command: expandAll(r.spec.Command, env), Args: expandAll(r.spec.Args, env), Event: event,
-		Files: func() ([]File, error) { return accountFiles(ctx, w.agent, w.pod, r.spec) },
+		SubPaths: subPaths(r.spec, env),
+		Files:    func() ([]File, error) { return accountFiles(ctx, w.agent, w.pod, r.spec) },
 	})
 	if err != nil {
 		if ctx.Err() != nil {

@@ -212,8 +212,16 @@ type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// Dial connects to a port of this machine, on which the pod's processes listen.
+// Dial connects to a port of this machine, on which the pod's processes listen: on all addresses,
+// the loopback address or the pod's.
 func (s *sandbox) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 	var d net.Dialer
-	return d.DialContext(ctx, "tcp", net.JoinHostPort(s.runtime.config.HostIP, strconv.Itoa(int(port))))
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
+	if err == nil || s.IP() == "127.0.0.1" {
+		return conn, err
+	}
+	if other, otherErr := d.DialContext(ctx, "tcp", net.JoinHostPort(s.IP(), strconv.Itoa(int(port)))); otherErr == nil {
+		return other, nil
+	}
+	return nil, err
 }

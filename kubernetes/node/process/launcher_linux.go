@@ -24,7 +24,7 @@ func (r *Runtime) confine() (Confinement, error) {
 		return "", err
 	}
 	defer os.RemoveAll(dir)
-	p, err := r.newRootLauncher(nobody, dir, dir)
+	p, err := r.newRootLauncher(nobody, dir, dir, nil)
 	if err == nil {
 		err = r.try(p)
 		p.close()
@@ -55,26 +55,27 @@ func (r *Runtime) try(p launcher) error {
 }
 
 // newLauncher returns the launcher of a container. podDir and dir are the directories of the pod
-// and the container.
-func (r *Runtime) newLauncher(pod *corev1.Pod, podDir, dir string) (launcher, error) {
+// and the container. Only ConfinedRoot mounts volumes.
+func (r *Runtime) newLauncher(pod *corev1.Pod, podDir, dir string, mounts []mount) (launcher, error) {
 	switch r.confinement {
 	case ConfinedRoot:
-		return r.newRootLauncher(userOf(pod), podDir, dir)
+		return r.newRootLauncher(userOf(pod), podDir, dir, mounts)
 	case ConfinedUser:
 		return asUser{userOf(pod)}, nil
 	}
 	return unconfined{}, nil
 }
 
-func (r *Runtime) newRootLauncher(user uint32, podDir, dir string) (launcher, error) {
+func (r *Runtime) newRootLauncher(user uint32, podDir, dir string, mounts []mount) (launcher, error) {
 	tmp := filepath.Join(podDir, podTmp)
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
 		return nil, fmt.Errorf("create the pod's /tmp: %w", err)
 	}
-	v := rootFS{Mount: filepath.Join(r.config.Root, mountPoint), Dir: dir, Tmp: tmp, Hidden: r.config.Hidden}
+	v := rootFS{Mount: filepath.Join(r.config.Root, mountPoint), Dir: dir, Tmp: tmp, Hidden: r.config.Hidden, Mounts: mounts, NoHostPaths: r.noHostPaths()}
 	if os.Geteuid() != 0 {
 		return &reexecuted{rootFS: v}, nil
 	}
+	v.User = user
 	if err := os.Lchown(tmp, int(user), int(user)); err != nil {
 		return nil, fmt.Errorf("create the pod's /tmp: %w", err)
 	}

@@ -19,7 +19,7 @@ func (r *Runtime) confine() (Confinement, error) {
 	return ConfinedUser, nil
 }
 
-func (r *Runtime) newLauncher(*corev1.Pod, string, string) (launcher, error) {
+func (r *Runtime) newLauncher(*corev1.Pod, string, string, []mount) (launcher, error) {
 	if r.confinement == Unconfined {
 		return unconfined{}, nil
 	}

@@ -16,16 +16,23 @@
 //   - a log of its output, an exit code, and SIGTERM followed by SIGKILL after the grace period
 //   - a termination message, from the file terminationMessagePath below its directory or, depending
 //     on the policy, from its log
+//   - with [ConfinedRoot], the pod's volumes at their mount paths, and the files of its image, if
+//     Config.Images has a directory for it
 //
-// Everything else is missing, and the runtime does not pretend otherwise. It does not read images,
-// so a container must have a command. It refuses pods that mount volumes. The files of the service
-// account volume are below the container's directory, at
-// $HOME/var/run/secrets/kubernetes.io/serviceaccount, and are not updated after the container's
-// start. Probes, resource limits and security contexts have no effect.
+// Everything else is missing, and the runtime does not pretend otherwise. It does not pull images,
+// so a container must have a command. With weaker confinements, which can't mount, it refuses pods
+// with volumes other than that of the service account, whose files are below the container's
+// directory, at $HOME/var/run/secrets/kubernetes.io/serviceaccount, and are not updated. Resource
+// limits, security contexts and the size limits of volumes have no effect.
+//
+// A hostPath volume can't show a path that contains or is below one that is hidden from pods: the
+// data directory, home directories and others in Config.Hidden, /proc, /sys, /dev and /run.
 //
 //	<Root>/<pod uid>/<container>/<attempt>/     the container's directory
 //	<Root>/<pod uid>/<container>/<attempt>.log  its output, see package containerlog
 //	<Root>/<pod uid>/.tmp/                      the /tmp of the pod's containers
+//	<Root>/<pod uid>/.volumes/<name>/           a volume, unless it outlives the pod
+//	<Root>/.claims/<handle>/                    a volume that outlives the pods that mount it
 //
 // Processes end with the context of their sandbox: they do not outlive the agent that started them.
 //
@@ -63,6 +70,9 @@ type Config struct {
 	LogBytes int64
 	// HostIP is the address of every pod; "" means 127.0.0.1.
 	HostIP string
+	// Images has the directories with the files of images, by the names of the images. Their entries
+	// are in the root directories of containers, read-only.
+	Images map[string]string
 	// Hidden lists files and directories below the system's directories that pods can't see, such
 	// as a data directory in /opt.
 	Hidden []string
@@ -134,14 +144,15 @@ func (*Runtime) Info() node.Info {
 		corev1.ResourceCPU:    *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
 		corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourceEphemeralStorage: resource.MustParse("64Gi"),
 		corev1.ResourcePods: resource.MustParse("110"),
-	}}
+	}, Executes: true}
 }
 
-// Sandbox creates the pod's directory. It returns an error if the pod mounts volumes.
+// Sandbox creates the pod's directory. It returns an error if the pod mounts volumes and this
+// runtime can't.
 func (r *Runtime) Sandbox(ctx context.Context, pod *corev1.Pod) (node.Sandbox, error) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
-			if err := mountable(&list[i]); err != nil {
+			if err := r.mountable(&list[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -150,15 +161,18 @@ func (r *Runtime) Sandbox(ctx context.Context, pod *corev1.Pod) (node.Sandbox, e
 	if err := os.MkdirAll(dir, r.dirMode()); err != nil {
 		return nil, fmt.Errorf("create the pod's directory: %w", err)
 	}
-	return &sandbox{runtime: r, ctx: ctx, dir: dir}, nil
+	return &sandbox{runtime: r, ctx: ctx, dir: dir, user: userOf(pod), sources: map[string]mount{}}, nil
 }
 
-// mountable returns an error if a container uses volumes other than its service account's.
-func mountable(c *corev1.Container) error {
-	for _, mount := range c.VolumeMounts {
-		if mount.MountPath != node.AccountPath {
-			return fmt.Errorf("container %q mounts volume %q at %s: the process runtime runs commands directly on this machine and can't mount volumes; use the simulated runtime, or environment variables",
-				c.Name, mount.Name, mount.MountPath)
+// mountable returns an error if a container mounts volumes in a way that the runtime can't.
+func (r *Runtime) mountable(c *corev1.Container) error {
+	for _, m := range c.VolumeMounts {
+		if r.confinement != ConfinedRoot && m.MountPath != node.AccountPath {
+			return fmt.Errorf("container %q mounts volume %q at %s: the process runtime can mount volumes only if pods have their own root directories, which this server's pods don't",
+				c.Name, m.Name, m.MountPath)
+		}
+		if p := m.MountPropagation; p != nil && *p != corev1.MountPropagationNone {
+			return fmt.Errorf("container %q mounts volume %q with mountPropagation %s, which the process runtime does not support", c.Name, m.Name, *p)
 		}
 	}
 	if len(c.VolumeDevices) > 0 {
@@ -174,9 +188,11 @@ type sandbox struct {
 	runtime *Runtime
 	ctx     context.Context
 	dir     string
+	user    uint32 // of the pod, if the agent runs as root
 
 	mu         sync.Mutex
 	containers []*container
+	sources    map[string]mount // of volumes, by name
 }
 
 func (s *sandbox) IP() string { return s.runtime.config.HostIP }
@@ -228,7 +244,11 @@ func (s *sandbox) start(dir string, spec node.ContainerSpec, log *containerlog.L
 			files.Close()
 		}
 	}()
-	p, err := s.runtime.newLauncher(spec.Pod, s.dir, dir)
+	mounts, err := s.mounts(spec)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.runtime.newLauncher(spec.Pod, s.dir, dir, mounts)
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +257,7 @@ func (s *sandbox) start(dir string, spec node.ContainerSpec, log *containerlog.L
 			p.close()
 		}
 	}()
-	if err := writeFiles(p, files, spec); err != nil {
+	if err := writeFiles(p, files, spec, s.runtime.confinement); err != nil {
 		return nil, err
 	}
 	if err := p.chown(files, "."); err != nil {
@@ -246,15 +266,15 @@ func (s *sandbox) start(dir string, spec node.ContainerSpec, log *containerlog.L
 	return start(s.runtime.config.Path, dir, p, files, spec, log)
 }
 
-// writeFiles writes the service account's files below the container's directory, and creates the
-// directory of the termination message.
-func writeFiles(p launcher, dir *os.Root, spec node.ContainerSpec) error {
+// writeFiles creates the directory of the termination message and, if the container can't mount
+// volumes, writes the service account's files below the container's directory.
+func writeFiles(p launcher, dir *os.Root, spec node.ContainerSpec, confinement Confinement) error {
 	if path := spec.Container.TerminationMessagePath; path != "" {
 		if err := makeDirs(p, dir, filepath.Dir(path)); err != nil {
 			return fmt.Errorf("create the directory of the termination message: %w", err)
 		}
 	}
-	if spec.Files == nil {
+	if spec.Files == nil || confinement == ConfinedRoot {
 		return nil
 	}
 	files, err := spec.Files()

@@ -15,6 +15,7 @@ type Config struct {
 	Path     string
 	LogBytes int64
 	HostIP   string
+	Images   map[string]string
 
 	Hidden     []string
 	Unconfined bool

@@ -27,6 +27,7 @@ const podTmp = ".tmp"
 //	/dev                         null, zero, full, random, urandom, tty, and its own pts and shm
 //	/tmp /var/tmp                Tmp, or a small tmpfs
 //	Dir                          the container's directory, at its own path
+//	Mounts                       volumes and the files of the image
 //
 // Nothing else exists in it.
 type rootFS struct {
@@ -34,6 +35,11 @@ type rootFS struct {
 	Dir    string
 	Tmp    string
 	Hidden []string
+	// User owns the directories that are created for subPaths; 0 means the user of this process.
+	User   uint32
+	Mounts []mount
+	// NoHostPaths are the paths that no hostPath volume may show.
+	NoHostPaths []string
 }
 
 // systemDirs are mounted read-only, if they exist.
@@ -55,10 +61,10 @@ func (v *rootFS) enter(root bool) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("separate the mount namespace: %w", err)
 	}
-	if err := unix.Mount("tmpfs", v.Mount, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=1m"); err != nil {
+	if err := unix.Mount("tmpfs", v.Mount, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=4m"); err != nil {
 		return fmt.Errorf("mount root directory: %w", err)
 	}
-	for _, part := range []func() error{v.system, v.hide, v.devices, func() error { return v.proc(root) }, v.ownDirs, v.pivot} {
+	for _, part := range []func() error{v.system, v.hide, v.devices, func() error { return v.proc(root) }, v.ownDirs, v.volumes, v.pivot} {
 		if err := part(); err != nil {
 			return err
 		}
@@ -227,7 +233,7 @@ func (v *rootFS) ownDirs() error {
 		err = os.MkdirAll(v.at("/var"), 0o755)
 	}
 	if err == nil {
-		err = os.Symlink("/tmp", v.at("/var/tmp"))
+		err = os.Symlink("../tmp", v.at("/var/tmp"))
 	}
 	if errors.Is(err, fs.ErrExist) { // the container's directory is below /var/tmp
 		return nil

@@ -10,6 +10,7 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"k8s.io/klog/v2"
 
@@ -128,7 +129,10 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	if err := opts.pods.check(node, otherUsers(&opts, &cfg)); err != nil {
 		return nil, err
 	}
-	opts.pods.apply(&cfg, dir, p.Kubeconfig)
+	if err := opts.pods.apply(&cfg, dir, p.Kubeconfig); err != nil {
+		return nil, err
+	}
+	cfg.NodeServer = strings.TrimPrefix(p.URL(), "https://")
 	if err := addFrontProxy(dir, &cfg); err != nil {
 		return nil, err
 	}

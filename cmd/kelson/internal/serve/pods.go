@@ -28,11 +28,14 @@ type podFlags struct {
 	// mayFallBack runs pods unconfined if the system cannot confine them. It is safe only if no one
 	// but the user of this process creates pods.
 	mayFallBack bool
+	// images are directories with the files of images, each as IMAGE=DIR.
+	images []string
 }
 
 const (
 	usersFlag      = "let-users-run-commands-on-this-machine"
 	unconfinedFlag = "run-pods-unconfined-as-this-user"
+	imageFlag      = "node-image"
 )
 
 func (o *podFlags) addUsersFlag(f *pflag.FlagSet) {
@@ -43,12 +46,20 @@ func (o *podFlags) addUnconfinedFlag(f *pflag.FlagSet) {
 	f.BoolVar(&o.unconfined, unconfinedFlag, false, "with --node=process, run pods with all rights of this user; they can then read and change the data directory with the authority's key, kubeconfigs and home directories")
 }
 
+func (o *podFlags) addImageFlag(f *pflag.FlagSet) {
+	f.StringArrayVar(&o.images, imageFlag, nil, "with --node=process, IMAGE=DIR: containers with this image find the entries of the directory, such as a program, in their root directory; may be repeated")
+}
+
 // check returns an error if pods run as processes, others can create pods, and the user did not
 // consent.
 func (o *podFlags) check(node controlplane.Node, others []string) error {
 	switch {
 	case node != controlplane.NodeProcess && (o.users || o.unconfined):
 		return fmt.Errorf("--%s and --%s need --node=process", usersFlag, unconfinedFlag)
+	case node != controlplane.NodeProcess && len(o.images) > 0:
+		return fmt.Errorf("--%s needs --node=process", imageFlag)
+	case o.unconfined && len(o.images) > 0:
+		return fmt.Errorf("--%s needs pods with their own root directories: omit --%s", imageFlag, unconfinedFlag)
 	case node != controlplane.NodeProcess || o.users || len(others) == 0:
 		return nil
 	}
@@ -57,11 +68,29 @@ func (o *podFlags) check(node controlplane.Node, others []string) error {
 }
 
 // apply sets in cfg how pods run, and which files are hidden from them.
-func (o *podFlags) apply(cfg *controlplane.Config, dir, kubeconfig string) {
+func (o *podFlags) apply(cfg *controlplane.Config, dir, kubeconfig string) error {
+	for _, image := range o.images {
+		name, files, ok := strings.Cut(image, "=")
+		if !ok || name == "" || files == "" {
+			return fmt.Errorf("--%s %q: must be IMAGE=DIR", imageFlag, image)
+		}
+		files, err := filepath.Abs(files)
+		if err != nil {
+			return err
+		}
+		if info, err := os.Stat(files); err != nil || !info.IsDir() {
+			return fmt.Errorf("--%s %q: %s is not a directory", imageFlag, image, files)
+		}
+		if cfg.NodeImages == nil {
+			cfg.NodeImages = map[string]string{}
+		}
+		cfg.NodeImages[name] = files
+	}
 	cfg.NodeUnconfined = o.unconfined
 	cfg.NodeHidden = []string{dir, kubeconfig, homedir.HomeDir(), "/root"}
 	cfg.NodeHidden = append(cfg.NodeHidden, filepath.SplitList(os.Getenv("KUBECONFIG"))...)
 	cfg.NodeHidden = slices.DeleteFunc(cfg.NodeHidden, func(name string) bool { return !filepath.IsAbs(name) || name == "/" })
+	return nil
 }
 
 // explain adds a remedy to process.ErrNotConfined.

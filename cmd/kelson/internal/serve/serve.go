@@ -89,6 +89,7 @@ requests in flight and exits.`,
 	f.StringVar(&opts.Node, "node", string(controlplane.NodeSimulated), NodeUsage)
 	opts.pods.addUsersFlag(f)
 	opts.pods.addUnconfinedFlag(f)
+	opts.pods.addImageFlag(f)
 	f.BoolVar(&opts.workloads, "workloads", true, "run the controllers that create pods (of Deployments, StatefulSets, Jobs and so on) and the endpoints of Services")
 	f.StringVar(&opts.scheduler, "scheduler-config", "", "file with a KubeSchedulerConfiguration: profiles, plugins and extenders of the scheduler")
 	f.StringVar(&opts.pool, "load-balancer-cidr", "192.0.2.0/24", "CIDR of the addresses of Services of type LoadBalancer, or two CIDRs of different IP families separated by a comma; nothing listens on them; \"\" assigns none")

@@ -1,0 +1,228 @@
+//go:build unix
+
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kelson.dev/kubernetes/node"
+)
+
+// The directories of volumes: below a pod's directory, and below Config.Root.
+const (
+	volumesDir = ".volumes"
+	claimsDir  = ".claims"
+)
+
+// mount is a directory or file of the machine in a container's root directory.
+type mount struct {
+	From string
+	// SubPath is a path in From, which is created if it does not exist and Create is set.
+	SubPath string
+	Create  bool
+	// To is the path in the container.
+	To       string
+	ReadOnly bool
+	// HostPath is set if the pod chose From.
+	HostPath bool
+}
+
+// SetVolume implements node.Mounter.
+func (s *sandbox) SetVolume(v node.Volume) error {
+	if s.runtime.confinement != ConfinedRoot {
+		return nil // Sandbox refused all volumes except that of the service account
+	}
+	m := mount{From: filepath.Join(s.dir, volumesDir, v.Name)}
+	switch {
+	case v.HostPath != nil:
+		if err := s.runtime.prepareHostPath(v.HostPath); err != nil {
+			return err
+		}
+		m.From, m.HostPath, m.Create = v.HostPath.Path, true, true
+	case v.Handle != "":
+		m.Create = true
+		m.From = filepath.Join(s.runtime.config.Root, claimsDir, strings.ReplaceAll(v.Handle, "/", "_"))
+		if err := os.MkdirAll(m.From, 0o700); err != nil {
+			return err
+		}
+		if err := s.own(m.From); err != nil {
+			return err
+		}
+	case v.Files != nil:
+		m.ReadOnly = true
+		if err := writeVolume(m.From, v.Files, s.chown); err != nil {
+			return err
+		}
+	default:
+		m.Create = true
+		if err := os.MkdirAll(m.From, 0o777); err != nil {
+			return err
+		}
+		if err := s.chown(m.From); err != nil {
+			return err
+		}
+		if err := os.Chmod(m.From, 0o777); err != nil { // independent of the umask
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sources[v.Name] = m
+	return nil
+}
+
+// chown makes the pod's user the owner of a file that is not a link.
+func (s *sandbox) chown(name string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return os.Lchown(name, int(s.user), int(s.user))
+}
+
+// own makes the pod's user the owner of a directory with all its contents, which an earlier pod
+// wrote.
+func (s *sandbox) own(dir string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return root.Lchown(name, int(s.user), int(s.user))
+	})
+}
+
+// mounts returns what to mount for a container: the files of its image, then its volumes, those
+// that contain others first.
+func (s *sandbox) mounts(spec node.ContainerSpec) ([]mount, error) {
+	if s.runtime.confinement != ConfinedRoot {
+		return nil, nil
+	}
+	mounts, err := s.runtime.imageMounts(spec.Container.Image)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var volumes []mount
+	for i, wanted := range spec.Container.VolumeMounts {
+		m, ok := s.sources[wanted.Name]
+		if !ok {
+			return nil, fmt.Errorf("volume %q is not mounted", wanted.Name)
+		}
+		if i < len(spec.SubPaths) {
+			m.SubPath = spec.SubPaths[i]
+		}
+		m.To = filepath.Clean("/" + wanted.MountPath)
+		m.ReadOnly = m.ReadOnly || wanted.ReadOnly
+		volumes = append(volumes, m)
+	}
+	slices.SortStableFunc(volumes, func(a, b mount) int { return len(a.To) - len(b.To) })
+	return append(mounts, volumes...), nil
+}
+
+// imageMounts returns the entries of an image's directory; none if the image has no directory.
+func (r *Runtime) imageMounts(image string) ([]mount, error) {
+	dir, ok := r.config.Images[image]
+	if !ok {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read image %q: %w", image, err)
+	}
+	var mounts []mount
+	for _, entry := range entries {
+		mounts = append(mounts, mount{From: filepath.Join(dir, entry.Name()), To: "/" + entry.Name(), ReadOnly: true})
+	}
+	return mounts, nil
+}
+
+// noHostPaths returns the paths that no hostPath volume may show, with links resolved.
+func (r *Runtime) noHostPaths() []string {
+	paths := []string{r.config.Root}
+	for _, path := range slices.Concat([]string{"/proc", "/sys", "/dev", "/run", "/root", "/etc/kubernetes", "/etc/rancher"}, r.config.Hidden) {
+		if real, err := filepath.EvalSymlinks(path); err == nil { // otherwise the path does not exist
+			paths = append(paths, real)
+		}
+	}
+	return paths
+}
+
+// mayShow returns an error if a hostPath volume may not show a path, which has no links.
+func mayShow(real string, hidden []string) error {
+	for _, path := range hidden {
+		if isBelow(real, path) || isBelow(path, real) {
+			return fmt.Errorf("hostPath %s is hidden from pods, or contains what is", real)
+		}
+	}
+	return nil
+}
+
+// prepareHostPath checks a hostPath volume and creates its file or directory, as its type says.
+func (r *Runtime) prepareHostPath(h *corev1.HostPathVolumeSource) error {
+	kind := corev1.HostPathUnset
+	if h.Type != nil {
+		kind = *h.Type
+	}
+	// Check what exists of the path before anything is created.
+	existing := filepath.Clean(h.Path)
+	real, err := filepath.EvalSymlinks(existing)
+	for errors.Is(err, fs.ErrNotExist) && existing != "/" {
+		existing = filepath.Dir(existing)
+		real, err = filepath.EvalSymlinks(existing)
+	}
+	if err != nil {
+		return err
+	}
+	rest, err := filepath.Rel(existing, filepath.Clean(h.Path))
+	if err != nil {
+		return err
+	}
+	if err := mayShow(filepath.Join(real, rest), r.noHostPaths()); err != nil {
+		return err
+	}
+	info, err := os.Stat(h.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		switch kind {
+		case corev1.HostPathDirectoryOrCreate:
+			return os.MkdirAll(h.Path, 0o755)
+		case corev1.HostPathFileOrCreate:
+			return os.WriteFile(h.Path, nil, 0o644)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("hostPath type check failed: %w", err)
+	}
+	switch kind {
+	case corev1.HostPathDirectory, corev1.HostPathDirectoryOrCreate:
+		if !info.IsDir() {
+			return fmt.Errorf("hostPath type check failed: %s is not a directory", h.Path)
+		}
+	case corev1.HostPathFile, corev1.HostPathFileOrCreate:
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("hostPath type check failed: %s is not a file", h.Path)
+		}
+	case corev1.HostPathSocket:
+		if info.Mode()&fs.ModeSocket == 0 {
+			return fmt.Errorf("hostPath type check failed: %s is not a socket file", h.Path)
+		}
+	case corev1.HostPathCharDev, corev1.HostPathBlockDev:
+		return fmt.Errorf("the process runtime does not support hostPath volumes of type %s", kind)
+	}
+	return nil
+}
