@@ -49,7 +49,11 @@ type record struct {
 	// or nil.
 	container, previous Container
 	stopping            bool
-	backoffReported     bool // an event for the current back-off was recorded
+	// hooking is set while the postStart hook runs, and unstarted until the startup probe succeeds.
+	// unready is the result of the readiness probe.
+	hooking, unstarted, unready bool
+	stopHook                    *stopHook // runs, or has run, before the current attempt's end
+	backoffReported             bool      // an event for the current back-off was recorded
 }
 
 // lifecycle is the state of a pod's state machine.
@@ -157,7 +161,7 @@ func (l *lifecycle) next(pod *corev1.Pod, now time.Time) plan {
 				continue // a sidecar that crashes does not block the others
 			}
 		}
-		if r.role == roleInit || r.role == roleSidecar && r.state.Running == nil {
+		if r.role == roleInit || r.role == roleSidecar && !r.hasStarted() || r.hooking {
 			return p // the others wait for this container
 		}
 	}
@@ -195,6 +199,15 @@ func (r *record) lastExit() *corev1.ContainerStateTerminated {
 	}
 	return r.last.Terminated
 }
+
+// hasStarted reports whether the container runs, and its postStart hook and startup probe have
+// succeeded.
+func (r *record) hasStarted() bool {
+	return r.state.Running != nil && !r.hooking && !r.unstarted
+}
+
+// isReady reports whether the container counts as ready.
+func (r *record) isReady() bool { return r.hasStarted() && !r.unready && !r.stopping }
 
 func everRan(r *record) bool { return r.state.Running != nil || r.lastExit() != nil }
 
@@ -287,7 +300,8 @@ func (p *plan) wakeAt(at time.Time) {
 func (r *record) started(c Container, now time.Time) {
 	r.retire(now)
 	r.container, r.id = c, c.ID()
-	r.startFailed, r.stopping = false, false
+	r.startFailed, r.stopping, r.stopHook = false, false, nil
+	r.hooking, r.unstarted, r.unready = false, false, false
 	r.state = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metaTime(c.StartedAt())}}
 }
 
@@ -359,6 +373,7 @@ func (r *record) exited(exit Exit) {
 		terminated.StartedAt = r.state.Running.StartedAt
 	}
 	r.state = corev1.ContainerState{Terminated: terminated}
+	r.hooking = false
 }
 
 // The back-off of a crash loop. Source: "Container restart policy" in the documentation of the pod

@@ -118,11 +118,11 @@ func (r *record) status(pod *corev1.Pod, mayRestart bool) corev1.ContainerStatus
 		}
 		state = corev1.ContainerState{Waiting: waiting}
 	}
-	started := r.state.Running != nil
+	started := r.hasStarted()
 	s := corev1.ContainerStatus{
 		Name: r.spec.Name, Image: r.spec.Image, ImageID: r.spec.Image, ContainerID: r.id, RestartCount: r.restarts,
 		State: *state.DeepCopy(), LastTerminationState: *last.DeepCopy(),
-		Started: &started, Ready: started && !r.stopping,
+		Started: &started, Ready: r.isReady(),
 	}
 	if r.role == roleInit {
 		s.Ready = r.state.Terminated != nil && r.state.Terminated.ExitCode == 0
@@ -163,7 +163,6 @@ func (l *lifecycle) conditions(pod *corev1.Pod, status *corev1.PodStatus, sandbo
 
 	var uninitialized, unready []string
 	for _, r := range l.records {
-		running := r.state.Running != nil && !r.stopping
 		switch r.role {
 		case roleInit:
 			if r.state.Terminated == nil || r.state.Terminated.ExitCode != 0 {
@@ -173,11 +172,11 @@ func (l *lifecycle) conditions(pod *corev1.Pod, status *corev1.PodStatus, sandbo
 			if !everRan(r) {
 				uninitialized = append(uninitialized, r.spec.Name)
 			}
-			if !running {
+			if !r.isReady() {
 				unready = append(unready, r.spec.Name)
 			}
 		case roleMain:
-			if !running {
+			if !r.isReady() {
 				unready = append(unready, r.spec.Name)
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,9 +26,7 @@ type volumes struct {
 	renew time.Time
 	// stale is set when an object changed from which a volume is computed.
 	stale     atomic.Bool
-	ctx       context.Context // bounds the followers
 	following map[string]bool
-	followers sync.WaitGroup
 }
 
 // errUnsupportedVolume is the error for types of volumes that no runtime of this package mounts.
@@ -62,7 +59,7 @@ func (w *worker) mountVolumes(ctx context.Context) bool {
 	}
 	for i := range w.pod.Spec.Volumes {
 		spec := &w.pod.Spec.Volumes[i]
-		w.followSources(w.volumes.ctx, spec)
+		w.followSources(spec)
 		if err := w.mountVolume(ctx, mounter, spec, now, expired); err != nil {
 			v.current = false
 			w.agent.events.pod(w.pod, corev1.EventTypeWarning, "FailedMount", fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", spec.Name, err))
@@ -220,27 +217,26 @@ func (a *Agent) claimed(ctx context.Context, pod *corev1.Pod, name string) (*cor
 
 func (a *Agent) ownDriver(name string) bool { return slices.Contains(a.config.Drivers, name) }
 
-// followSources watches the objects of a volume until ctx ends, and wakes the worker when they
-// change.
-func (w *worker) followSources(ctx context.Context, spec *corev1.Volume) {
+// followSources watches the objects of a volume and wakes the worker when they change.
+func (w *worker) followSources(spec *corev1.Volume) {
 	switch {
 	case spec.ConfigMap != nil:
-		follow[corev1.ConfigMap](ctx, w, "configmap/", spec.ConfigMap.Name)
+		follow[corev1.ConfigMap](w, "configmap/", spec.ConfigMap.Name)
 	case spec.Secret != nil:
-		follow[corev1.Secret](ctx, w, "secret/", spec.Secret.SecretName)
+		follow[corev1.Secret](w, "secret/", spec.Secret.SecretName)
 	case spec.Projected != nil:
 		for _, source := range spec.Projected.Sources {
 			switch {
 			case source.ConfigMap != nil:
-				follow[corev1.ConfigMap](ctx, w, "configmap/", source.ConfigMap.Name)
+				follow[corev1.ConfigMap](w, "configmap/", source.ConfigMap.Name)
 			case source.Secret != nil:
-				follow[corev1.Secret](ctx, w, "secret/", source.Secret.Name)
+				follow[corev1.Secret](w, "secret/", source.Secret.Name)
 			}
 		}
 	}
 }
 
-func follow[T any, P client.Pointer[T]](ctx context.Context, w *worker, kind, name string) {
+func follow[T any, P client.Pointer[T]](w *worker, kind, name string) {
 	if w.volumes.following[kind+name] {
 		return
 	}
@@ -256,5 +252,5 @@ func follow[T any, P client.Pointer[T]](ctx context.Context, w *worker, kind, na
 			w.poke()
 		},
 	}
-	w.volumes.followers.Go(func() { objects.run(ctx) })
+	w.background.Go(func() { objects.run(w.life) })
 }

@@ -4,7 +4,6 @@ package node_test
 
 import (
 	"bufio"
-	"slices"
 	"testing"
 	"time"
 
@@ -103,12 +102,7 @@ func TestProcessVolumes(t *testing.T) {
 	}
 	w.create(p)
 	// The pod waits for the missing secret.
-	secretEvent := `FailedMount: MountVolume.SetUp failed for volume "all" : secret "keys" not found (x1)`
-	for late := time.Now().Add(time.Minute); !slices.Contains(w.events(), secretEvent); {
-		if time.Now().After(late) {
-			t.Fatalf("events %q", w.events())
-		}
-	}
+	w.waitEvent("FailedMount", `MountVolume.SetUp failed for volume "all" : secret "keys" not found`)
 	if s := w.get().Status; s.Phase != corev1.PodPending || s.ContainerStatuses[0].State.Waiting.Reason != "ContainerCreating" {
 		t.Errorf("status without the secret: %+v", s)
 	}
@@ -176,18 +170,29 @@ func TestUnsupportedVolume(t *testing.T) {
 	p := pod("Never", nil, "true")
 	p.Spec.Volumes = []corev1.Volume{{Name: "share", VolumeSource: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/"}}}}
 	w.create(p)
-	want := `MountVolume.SetUp failed for volume "share" : this node does not support volumes of this type`
-	changes, err := w.logs.CoreV1().Events("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: "0"})
+	w.waitEvent("FailedMount", `MountVolume.SetUp failed for volume "share" : this node does not support volumes of this type`)
+}
+
+// waitEvent waits for the first event with a reason, which must have a message.
+func (w *world) waitEvent(reason, message string) {
+	w.t.Helper()
+	changes, err := w.logs.CoreV1().Events("default").Watch(w.t.Context(), metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	defer changes.Stop()
-	for e := range changes.ResultChan() {
-		if event, ok := e.Object.(*corev1.Event); ok && event.Reason == "FailedMount" {
-			if event.Message != want {
-				t.Errorf("event %q", event.Message)
+	late := time.After(time.Minute)
+	for {
+		select {
+		case e := <-changes.ResultChan():
+			if event, ok := e.Object.(*corev1.Event); ok && event.Reason == reason {
+				if event.Message != message {
+					w.t.Errorf("event %q, want %q", event.Message, message)
+				}
+				return
 			}
-			return
+		case <-late:
+			w.t.Fatalf("no event %s after a minute", reason)
 		}
 	}
 }

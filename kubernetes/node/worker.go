@@ -32,10 +32,12 @@ type worker struct {
 	pod *corev1.Pod // newest, or the response to the last write if that is newer
 	// the pod was terminal before the agent started: its status isn't written
 	wasTerminal bool
-	restored    bool    // the containers in the pod's status were adopted
-	released    bool    // the deletion of the pod was completed
-	creation    retries // for creating the sandbox
-	writes      retries // for writes to the server
+	restored    bool            // the containers in the pod's status were adopted
+	released    bool            // the deletion of the pod was completed
+	creation    retries         // for creating the sandbox
+	writes      retries         // for writes to the server
+	life        context.Context // ends with run
+	background  sync.WaitGroup  // goroutines that end with life
 	volumes     volumes
 }
 
@@ -72,10 +74,10 @@ func (w *worker) update(pod *corev1.Pod, gone bool) {
 // run runs the pod until it is deleted or ctx ends. It returns when the pod's containers have
 // ended.
 func (w *worker) run(ctx context.Context) {
-	following, stop := context.WithCancel(ctx)
-	defer w.volumes.followers.Wait()
-	defer stop()
-	w.volumes.ctx = following
+	life, end := context.WithCancel(ctx)
+	defer w.background.Wait()
+	defer end()
+	w.life = life
 	for {
 		at, finished := w.step(ctx)
 		if finished {
@@ -151,7 +153,9 @@ func (w *worker) step(ctx context.Context) (at time.Time, finished bool) {
 		p.wakeAt(w.volumesAt())
 	}
 	for _, r := range p.start {
-		w.start(ctx, r)
+		if w.start(ctx, r); w.isHooking(r) {
+			break // the others wait for the hook
+		}
 	}
 	if len(p.start) > 0 {
 		w.poke() // the new states decide what comes next
@@ -238,7 +242,7 @@ func (w *worker) stop(p plan) {
 			w.mu.Unlock()
 			w.agent.events.container(w.pod, r, corev1.EventTypeNormal, "Killing", fmt.Sprintf("Stopping container %s", r.spec.Name))
 		}
-		r.container.Stop(p.grace)
+		w.stopContainer(r, p.grace)
 	}
 }
 
@@ -249,7 +253,8 @@ func (w *worker) start(ctx context.Context, r *record) {
 	}
 	var links []corev1.EnvVar
 	var err error
-	if w.agent.config.Runtime.Info().Executes {
+	executes := w.agent.config.Runtime.Info().Executes
+	if executes {
 		links, err = w.agent.serviceLinks(ctx, w.pod)
 	}
 	var env []corev1.EnvVar
@@ -281,10 +286,23 @@ func (w *worker) start(ctx context.Context, r *record) {
 	}
 	w.mu.Lock()
 	r.started(container, time.Now())
+	if executes {
+		r.hooking = r.spec.Lifecycle != nil && r.spec.Lifecycle.PostStart != nil
+		r.unstarted, r.unready = r.spec.StartupProbe != nil, r.spec.ReadinessProbe != nil
+	}
 	w.mu.Unlock()
 	w.watchContainer(ctx, container)
 	event(corev1.EventTypeNormal, "Created", "Container created")
 	event(corev1.EventTypeNormal, "Started", "Container started")
+	if executes {
+		w.tend(r, container)
+	}
+}
+
+func (w *worker) isHooking(r *record) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return r.hooking
 }
 
 // reportBackoff records an event for each container that has started to wait for its next attempt.
