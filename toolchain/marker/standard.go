@@ -137,6 +137,9 @@ func fieldFamily() Family {
 			Doc: "External documentation."},
 		{Name: "kubebuilder:pruning:PreserveUnknownFields", On: OnField | OnType, Doc: "Unknown fields are kept instead of pruned."},
 		{Name: "enum", On: OnType, Doc: "The constants of the type are its allowed values, in OpenAPI."},
+		{Name: "oneOf", On: OnField, Value: Raw, Inert: true, Example: "NodeSelection", Doc: "Exactly one field with this name is set. Documentation only; `+k8s:unionMember` is a rule."},
+		{Name: "zeroOrOneOf", On: OnField, Value: Raw, Inert: true, Example: "ResourceSliceType", Doc: "At most one field with this name is set. Documentation only; `+k8s:zeroOrOneOfMember` is a rule."},
+		{Name: "k8s:deprecated", On: Anywhere, Value: Raw, Inert: true, Example: "configMapRef,protobuf=1", Doc: "A field that was removed, with the number that it had in protobuf. Documentation only."},
 		{Name: "featureGate", On: OnField | OnType, Value: Raw, Inert: true, Doc: "The feature gate of the field. Documentation only."},
 	}}
 }
@@ -147,7 +150,7 @@ func topologyFamily() Family {
 		{Name: "listMapKey", On: OnField | OnType, Value: String, Example: "name", Doc: "A key field of a map list. May be repeated."},
 		{Name: "mapType", On: OnField | OnType, Value: String, Example: "atomic", Doc: "atomic or granular."},
 		{Name: "structType", On: OnField | OnType, Value: String, Example: "atomic", Doc: "atomic or granular."},
-		{Name: "patchStrategy", On: OnField, Value: String, Example: "merge", Doc: "How a strategic merge patch treats the field, in OpenAPI."},
+		{Name: "patchStrategy", On: OnField, Value: Raw, Example: "merge,retainKeys", Doc: "How a strategic merge patch treats the field, in OpenAPI: merge, replace, retainKeys, or two of them."},
 		{Name: "patchMergeKey", On: OnField, Value: String, Example: "name", Doc: "The key by which a strategic merge patch merges a list, in OpenAPI."},
 	}}
 }
