@@ -43,7 +43,7 @@ func (s *sandbox) SetVolume(v node.Volume) error {
 	m := mount{From: filepath.Join(s.dir, volumesDir, v.Name)}
 	switch {
 	case v.HostPath != nil:
-		if err := s.runtime.prepareHostPath(v.HostPath); err != nil {
+		if err := s.prepareHostPath(v.HostPath); err != nil {
 			return err
 		}
 		m.From, m.HostPath, m.Create = v.HostPath.Path, true, true
@@ -174,7 +174,7 @@ func mayShow(real string, hidden []string) error {
 }
 
 // prepareHostPath checks a hostPath volume and creates its file or directory, as its type says.
-func (r *Runtime) prepareHostPath(h *corev1.HostPathVolumeSource) error {
+func (s *sandbox) prepareHostPath(h *corev1.HostPathVolumeSource) error {
 	kind := corev1.HostPathUnset
 	if h.Type != nil {
 		kind = *h.Type
@@ -193,17 +193,12 @@ func (r *Runtime) prepareHostPath(h *corev1.HostPathVolumeSource) error {
 	if err != nil {
 		return err
 	}
-	if err := mayShow(filepath.Join(real, rest), r.noHostPaths()); err != nil {
+	if err := mayShow(filepath.Join(real, rest), s.runtime.noHostPaths()); err != nil {
 		return err
 	}
 	info, err := os.Stat(h.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		switch kind {
-		case corev1.HostPathDirectoryOrCreate:
-			return os.MkdirAll(h.Path, 0o755)
-		case corev1.HostPathFileOrCreate:
-			return os.WriteFile(h.Path, nil, 0o644)
-		}
+	if errors.Is(err, fs.ErrNotExist) && (kind == corev1.HostPathDirectoryOrCreate || kind == corev1.HostPathFileOrCreate) {
+		return s.createHostPath(real, rest, kind == corev1.HostPathFileOrCreate)
 	}
 	if err != nil {
 		return fmt.Errorf("hostPath type check failed: %w", err)
@@ -223,6 +218,42 @@ func (r *Runtime) prepareHostPath(h *corev1.HostPathVolumeSource) error {
 		}
 	case corev1.HostPathCharDev, corev1.HostPathBlockDev:
 		return fmt.Errorf("the process runtime does not support hostPath volumes of type %s", kind)
+	}
+	return nil
+}
+
+// createHostPath creates a directory or a file, owned by the pod's user, below an existing
+// directory. An agent that runs as root creates it only where every user may.
+func (s *sandbox) createHostPath(parent, name string, file bool) error {
+	info, err := os.Stat(parent)
+	if err != nil {
+		return err
+	}
+	if os.Geteuid() == 0 && info.Mode().Perm()&0o002 == 0 {
+		return fmt.Errorf("hostPath %s does not exist, and the pod's user may not create it", filepath.Join(parent, name))
+	}
+	root, err := os.OpenRoot(parent)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	at := ""
+	for part := range strings.SplitSeq(name, "/") {
+		at = filepath.Join(at, part)
+		if file && at == name {
+			f, err := root.OpenFile(at, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+			if err != nil {
+				return err
+			}
+			f.Close()
+		} else if err := root.Mkdir(at, 0o755); err != nil {
+			return err
+		}
+		if os.Geteuid() == 0 {
+			if err := root.Lchown(at, int(s.user), int(s.user)); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

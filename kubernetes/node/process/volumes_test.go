@@ -170,6 +170,28 @@ func TestHostPath(t *testing.T) {
 			t.Errorf("hostPath %s has type %s", path, k)
 		}
 	}
+	// Pods can create paths only where their users may.
+	create := func(path string, k corev1.HostPathType) error {
+		return s.SetVolume(node.Volume{Name: "host", HostPath: &corev1.HostPathVolumeSource{Path: path, Type: kind(k)}})
+	}
+	if err := create(filepath.Join(shown, "new", "dir"), corev1.HostPathDirectoryOrCreate); err != nil {
+		t.Error(err)
+	}
+	spec.Attempt, spec.Command = 1, []string{"touch", "/host/mine"}
+	if got := runIn(t, s, spec); got != "" {
+		t.Errorf("the pod can't write to the directory that it created: %s", got)
+	}
+	if err := create(filepath.Join(shown, "new-file"), corev1.HostPathFileOrCreate); err != nil {
+		t.Error(err)
+	}
+	if os.Geteuid() == 0 {
+		for _, k := range []corev1.HostPathType{corev1.HostPathDirectoryOrCreate, corev1.HostPathFileOrCreate} {
+			if err := create("/etc/kelson-test", k); err == nil || !strings.Contains(err.Error(), "may not create it") {
+				t.Errorf("%s in /etc: %v", k, err)
+				os.RemoveAll("/etc/kelson-test")
+			}
+		}
+	}
 	// A link that changes after the check.
 	link := filepath.Join(shown, "link")
 	if err := os.Symlink("dir", link); err != nil {
