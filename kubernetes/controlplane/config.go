@@ -78,8 +78,8 @@ type Config struct {
 	// NodeUnconfined runs the pods of NodeProcess as the user of this process, with access to all
 	// its files.
 	NodeUnconfined bool
-	// NodeServer is the address ("host:port") at which pods of NodeProcess reach this control plane;
-	// "" means that they can't.
+	// NodeServer is the address ("host:port") at which pods of NodeProcess reach this control
+	// plane; "" means that they can't.
 	NodeServer string
 	// NodeImages has directories with the files of images, by the names of the images, for the root
 	// directories of containers of NodeProcess.

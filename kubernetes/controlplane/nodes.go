@@ -70,8 +70,8 @@ func newNode(cfg Config, p *ControlPlane) (*ownNode, error) {
 	return n, nil
 }
 
-// machineAddress returns the address of this machine for pods that share its network. Endpoints must
-// not have loopback addresses, so that is the last resort.
+// machineAddress returns the address of this machine for pods that share its network. Endpoints
+// must not have loopback addresses, so that is the last resort.
 func machineAddress() string {
 	address, err := utilnet.ChooseHostInterface()
 	if err != nil {

@@ -20,9 +20,9 @@
 // The agent implements these parts of a pod's spec: containers, init containers and sidecars in
 // order, restart policies with back-off, activeDeadlineSeconds, terminationGracePeriodSeconds,
 // environment variables with all kinds of references, and readiness gates. Ephemeral containers
-// start when they are added. If the runtime executes commands ([Info].Executes), the agent also runs
-// probes and lifecycle hooks, passes the addresses of Services, and keeps the pod's volumes up to
-// date; otherwise containers are ready when they run.
+// start when they are added. If the runtime executes commands ([Info].Executes), the agent also
+// runs probes and lifecycle hooks, passes the addresses of Services, and keeps the pod's volumes up
+// to date; otherwise containers are ready when they run.
 //
 // The agent also serves the part of a kubelet's HTTP API that the API server calls
 // ([Agent.ServeHTTP]): exec, attach, port-forward and logs. Exec and attach work for containers

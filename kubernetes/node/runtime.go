@@ -88,8 +88,8 @@ type ContainerSpec struct {
 	// SubPaths are the mounts' subPath or expanded subPathExpr, one for each of
 	// Container.VolumeMounts.
 	SubPaths []string
-	// Files returns the files at AccountPath, for runtimes that can't mount the pod's volumes. It may
-	// block. A runtime without a file system need not call it; nil means that there are none.
+	// Files returns the files at AccountPath, for runtimes that can't mount the pod's volumes. It
+	// may block. A runtime without a file system need not call it; nil means that there are none.
 	Files func() ([]File, error)
 	// Event, if not nil, records an event about the container, such as the pull of its image. It
 	// may block.

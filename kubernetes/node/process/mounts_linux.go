@@ -132,8 +132,8 @@ func (v *rootFS) openSource(m mount) (*os.File, error) {
 	return f, nil
 }
 
-// openBeneath opens a file or directory only to mount it or at it. Unlike root.OpenFile with O_PATH,
-// it follows a link at the end of the path.
+// openBeneath opens a file or directory only to mount it or at it. Unlike root.OpenFile with
+// O_PATH, it follows a link at the end of the path.
 func openBeneath(root *os.Root, name string) (*os.File, error) {
 	dir, err := root.Open(".")
 	if err != nil {
@@ -141,12 +141,12 @@ func openBeneath(root *os.Root, name string) (*os.File, error) {
 	}
 	defer dir.Close()
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
-	for {
+	for { // a rename during the lookup makes it fail with EAGAIN
 		fd, err := unix.Openat2(int(dir.Fd()), name, &how)
 		switch {
 		case err == nil:
 			return os.NewFile(uintptr(fd), name), nil
-		case !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN): // a rename during the lookup
+		case !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN):
 			return nil, &os.PathError{Op: "openat2", Path: name, Err: err}
 		}
 	}

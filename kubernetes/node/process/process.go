@@ -70,8 +70,8 @@ type Config struct {
 	LogBytes int64
 	// HostIP is the address of every pod; "" means 127.0.0.1.
 	HostIP string
-	// Images has the directories with the files of images, by the names of the images. Their entries
-	// are in the root directories of containers, read-only.
+	// Images has the directories with the files of images, by the names of the images. Their
+	// entries are in the root directories of containers, read-only.
 	Images map[string]string
 	// Hidden lists files and directories below the system's directories that pods can't see, such
 	// as a data directory in /opt.

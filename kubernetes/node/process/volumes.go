@@ -156,7 +156,7 @@ func (r *Runtime) imageMounts(image string) ([]mount, error) {
 func (r *Runtime) noHostPaths() []string {
 	paths := []string{r.config.Root}
 	for _, path := range slices.Concat([]string{"/proc", "/sys", "/dev", "/run", "/root", "/etc/kubernetes", "/etc/rancher"}, r.config.Hidden) {
-		if real, err := filepath.EvalSymlinks(path); err == nil { // otherwise the path does not exist
+		if real, err := filepath.EvalSymlinks(path); err == nil { // else it does not exist
 			paths = append(paths, real)
 		}
 	}
