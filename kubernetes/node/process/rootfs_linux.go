@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -256,8 +255,4 @@ func (v *rootFS) pivot() error {
 		return fmt.Errorf("unmount the previous root directory: %w", err)
 	}
 	return unix.Chdir("/")
-}
-
-func isBelow(name, dir string) bool {
-	return name == dir || strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/")
 }

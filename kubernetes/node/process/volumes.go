@@ -257,3 +257,8 @@ func (s *sandbox) createHostPath(parent, name string, file bool) error {
 	}
 	return nil
 }
+
+// isBelow reports whether a path is a directory or below it.
+func isBelow(name, dir string) bool {
+	return name == dir || strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/")
+}
