@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 
 	"kelson.dev/apiserver/serving"
@@ -20,6 +21,10 @@ import (
 	"kelson.dev/kubernetes/node/process"
 	"kelson.dev/kubernetes/tokens"
 )
+
+// kubeletClientName is the user as which this server calls kubelets; clusters made by kubeadm use
+// the same name.
+const kubeletClientName = "kube-apiserver-kubelet-client"
 
 // Plane is a control plane on a port.
 type Plane struct {
@@ -131,6 +136,9 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	opts.pods.apply(&cfg, dir, p.Kubeconfig)
 	if err := addFrontProxy(dir, &cfg); err != nil {
 		return nil, err
+	}
+	if cfg.Kubelets.Certificate == nil {
+		cfg.Kubelets.Certificate = authority.ClientCertificate(kubeletClientName, user.SystemPrivilegedGroup)
 	}
 	// The control plane outlives ctx: it stops after the requests in flight are drained.
 	p.ControlPlane, err = controlplane.Start(context.WithoutCancel(ctx), cfg)
