@@ -8,8 +8,9 @@ import (
 )
 
 // ClientCertificate returns a function for tls.Config.GetClientCertificate. It presents a
-// certificate of a user, which it issues for the first connection and replaces before it expires.
-func (a *Authority) ClientCertificate(user string) func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+// certificate of a user with groups, which it issues for the first connection and replaces before
+// it expires.
+func (a *Authority) ClientCertificate(user string, groups ...string) func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	var mu sync.Mutex
 	var current *tls.Certificate
 	return func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -18,7 +19,7 @@ func (a *Authority) ClientCertificate(user string) func(*tls.CertificateRequestI
 		if current != nil && usable(current.Leaf, time.Now()) {
 			return current, nil
 		}
-		issued, err := a.Client(user)
+		issued, err := a.Client(user, groups...)
 		if err != nil {
 			return nil, err
 		}

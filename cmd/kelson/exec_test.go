@@ -56,17 +56,7 @@ func TestKubectlEntersContainers(t *testing.T) {
 	kubectl := kubectlOf(t, s)
 	port := freePort(t)
 	startWebPod(t, kubectl, port)
-	for _, protocol := range []struct{ name, webSockets string }{{"WebSocket", "true"}, {"SPDY", "false"}} {
-		t.Run(protocol.name, func(t *testing.T) {
-			env := []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir(),
-				"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=" + protocol.webSockets, "KUBECTL_PORT_FORWARD_WEBSOCKETS=" + protocol.webSockets}
-			t.Run("exec", func(t *testing.T) { execs(t, env) })
-			t.Run("terminal", func(t *testing.T) { terminals(t, env) })
-			t.Run("cp", func(t *testing.T) { copies(t, env) })
-			t.Run("port-forward", func(t *testing.T) { forwards(t, env, port) })
-			t.Run("attach", func(t *testing.T) { attaches(t, env, strings.ToLower(protocol.name)) })
-		})
-	}
+	enterContainers(t, s, port)
 	t.Run("proxy", func(t *testing.T) {
 		kubectl("exec", "web", "-c", "web", "--", "sh", "-c", "echo proxied > page.txt")
 		for _, at := range []string{"pods/web", fmt.Sprint("pods/web:", port), fmt.Sprint("pods/http:web:", port)} {
@@ -95,6 +85,22 @@ func TestKubectlEntersContainers(t *testing.T) {
 			t.Error("the command continued without its server")
 		}
 	})
+}
+
+// enterContainers runs kubectl's commands that enter containers of the pod web, which serves HTTP
+// on a port, over both of kubectl's protocols.
+func enterContainers(t *testing.T, s *server, port int) {
+	for _, protocol := range []struct{ name, webSockets string }{{"WebSocket", "true"}, {"SPDY", "false"}} {
+		t.Run(protocol.name, func(t *testing.T) {
+			env := []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir(),
+				"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=" + protocol.webSockets, "KUBECTL_PORT_FORWARD_WEBSOCKETS=" + protocol.webSockets}
+			t.Run("exec", func(t *testing.T) { execs(t, env) })
+			t.Run("terminal", func(t *testing.T) { terminals(t, env) })
+			t.Run("cp", func(t *testing.T) { copies(t, env) })
+			t.Run("port-forward", func(t *testing.T) { forwards(t, env, port) })
+			t.Run("attach", func(t *testing.T) { attaches(t, env, strings.ToLower(protocol.name)) })
+		})
+	}
 }
 
 // kubectlRun runs kubectl with an input, which must end with a code.

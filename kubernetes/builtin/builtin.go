@@ -25,13 +25,15 @@ type Config struct {
 	// are no other objects.
 	Objects func() resource.Objects
 	// Logs opens the log of a container. opts.Container is set and names one of the pod's
-	// containers. The caller closes the reader, which also ends with ctx. nil: pods/log answers
-	// 501.
+	// containers. It is called for the nodes that Node returns, or for all if Node is nil. The
+	// caller closes the reader, which also ends with ctx. nil: all logs are read from kubelets.
 	Logs func(ctx context.Context, pod *corev1.Pod, opts *corev1.PodLogOptions) (io.ReadCloser, error)
 
 	// Node returns a node that runs in this process, for the subresources that connect to
 	// containers. nil: no node runs in this process.
 	Node func(name string) (Node, bool)
+	// Kubelets configures the connections to all other nodes.
+	Kubelets Kubelets
 
 	// Authorizer answers access reviews; nil allows everything. If it also implements
 	// authorizer.RuleResolver, it answers rules reviews.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -102,18 +103,19 @@ func (r *responder) before(h http.Handler) http.Handler {
 // kubelets returns how to connect to the kubelet of a node.
 type kubelets struct{ *kinds }
 
-// kubeletPort is the port in the URLs of kubelets. No process listens on it.
-const kubeletPort = "10250"
+// kubeletPort is the default port of kubelets. Nodes that run in this process do not listen on it.
+const kubeletPort = 10250
 
-// GetConnectionInfo returns a transport whose connections end with ctx.
+// GetConnectionInfo returns the transport to a node's kubelet. Connections to nodes in this process
+// end with ctx.
 func (k kubelets) GetConnectionInfo(ctx context.Context, name types.NodeName) (*client.ConnectionInfo, error) {
 	n, ok := k.node(string(name))
 	if !ok {
-		return nil, apierrors.NewInternalError(fmt.Errorf("node %q is not reachable: it does not run in this process", name))
+		return k.remoteKubelet(ctx, name)
 	}
 	transport := through(func(context.Context, string) (net.Conn, error) { return inprocess.Dial(ctx, n), nil })
 	return &client.ConnectionInfo{
-		Scheme: "http", Hostname: string(name), Port: kubeletPort,
+		Scheme: "http", Hostname: string(name), Port: strconv.Itoa(kubeletPort),
 		Transport: transport, InsecureSkipTLSVerifyTransport: transport,
 	}, nil
 }

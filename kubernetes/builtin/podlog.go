@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	genericrest "k8s.io/apiserver/pkg/registry/generic/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
@@ -48,11 +49,8 @@ func (k *kinds) podLog(ctx context.Context, req *resource.Request, obj runtime.O
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), nil
 	}
 	opts.Container = container
-	if k.cfg.Logs == nil {
-		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusNotImplemented, Reason: metav1.StatusReasonMethodNotAllowed,
-			Message: "no node of this control plane keeps logs",
-		}}
+	if _, ok := k.node(p.Spec.NodeName); k.cfg.Logs == nil || k.cfg.Node != nil && !ok {
+		return k.remoteLog(ctx, p, opts)
 	}
 	versioned := &corev1.Pod{}
 	if err := Scheme().Convert(p.DeepCopy(), versioned, nil); err != nil {
@@ -63,6 +61,23 @@ func (k *kinds) podLog(ctx context.Context, req *resource.Request, obj runtime.O
 		return nil, fmt.Errorf("read log: %w", err)
 	}
 	log, err := k.cfg.Logs(ctx, versioned, versionedOpts)
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { stream(w, log) }), nil
+}
+
+// remoteLog opens a log at the kubelet of a node that does not run in this process.
+func (k *kinds) remoteLog(ctx context.Context, p *core.Pod, opts *core.PodLogOptions) (http.Handler, error) {
+	location, transport, err := pod.LogLocation(ctx, onePod{p}, kubelets{k}, p.Name, opts)
+	if err != nil {
+		return nil, err
+	}
+	source := &genericrest.LocationStreamer{
+		Location: location, Transport: transport, RedirectChecker: genericrest.PreventRedirects,
+		ResponseChecker: genericrest.NewGenericHttpResponseChecker(core.Resource("pods/log"), p.Name),
+	}
+	log, _, _, err := source.InputStream(ctx, "", "")
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,9 @@ func TestLog(t *testing.T) { // API-01
 
 	s = serve(t, Config{})
 	s.do(201, "POST", podPath, `{metadata: {name: p}, spec: {nodeName: n1, containers: [{name: a, image: i}]}}`)
-	s.refused(501, "MethodNotAllowed", "GET", podPath+"/p/log", "")
+	want(t, "unknown node", s.refused(404, "NotFound", "GET", podPath+"/p/log", ""), `nodes "n1" not found`)
+	s.do(201, "POST", "/api/v1/nodes", `{metadata: {name: n1}}`)
+	want(t, "no address", s.refused(500, "", "GET", podPath+"/p/log", ""), "no preferred addresses found; known addresses: []")
 }
 
 func TestEviction(t *testing.T) { // API-01

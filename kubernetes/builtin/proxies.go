@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/proxy"
 	endpoints "k8s.io/apiserver/pkg/util/proxy"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/registry/core/node"
 	"k8s.io/kubernetes/pkg/registry/core/pod"
 	netutils "k8s.io/utils/net"
 
@@ -223,6 +224,9 @@ func (k *kinds) nodeProxy() resource.Subresource {
 	return k.proxied("NodeProxyOptions", "node", func() runtime.Object { return &core.NodeProxyOptions{} },
 		func(ctx context.Context, req *resource.Request, obj runtime.Object) (*url.URL, http.RoundTripper, error) {
 			_, name, port, _ := utilnet.SplitSchemeNamePort(req.Name)
+			if _, ok := k.node(name); !ok {
+				return node.ResourceLocation(nil, kubelets{k}, toNetwork(), ctx, req.Name)
+			}
 			info, err := kubelets{k}.GetConnectionInfo(ctx, types.NodeName(name))
 			if err != nil {
 				return nil, nil, err

@@ -45,6 +45,8 @@ type Config struct {
 	Admission      Admission
 	// Aggregation configures how requests reach other API servers.
 	Aggregation Aggregation
+	// Kubelets configures the connections to the kubelets of nodes that do not run in this process.
+	Kubelets builtin.Kubelets
 	// Audit configures which requests are recorded, and where.
 	Audit Audit
 	// Limits bounds the requests that are served at the same time.

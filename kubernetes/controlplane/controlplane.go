@@ -107,7 +107,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		return nil, err
 	}
 	kinds, err := builtin.Resources(builtin.Config{
-		Objects: objects, Store: p.store, Logs: p.node.logs, Node: p.node.named, ServiceRange: cfg.ServiceRange, NodePorts: cfg.NodePorts, APIs: cfg.APIs,
+		Objects: objects, Store: p.store, Logs: p.node.logs, Node: p.node.named, Kubelets: cfg.Kubelets, ServiceRange: cfg.ServiceRange, NodePorts: cfg.NodePorts, APIs: cfg.APIs,
 		Tokens: issuer, Authenticator: p.identify, Audiences: issuer.Audiences(),
 		Authorizer: may, Rules: rules, Registry: p.registry, NoFastPaths: cfg.NoFastPaths,
 	})

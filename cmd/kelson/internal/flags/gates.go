@@ -15,6 +15,7 @@ type Gates struct {
 	authentication Authentication
 	admission      Admission
 	aggregation    Aggregation
+	kubelets       Kubelets
 	audit          Audit
 	limits         Limits
 	profiling      bool
@@ -26,6 +27,7 @@ func (g *Gates) AddFlags(s *Sections) {
 	g.Authorization.AddFlags(s.Area("authorization"))
 	g.admission.AddFlags(s.Area("admission"))
 	g.aggregation.AddFlags(s.Area("aggregation"))
+	g.kubelets.AddFlags(s.Area("kubelets"))
 	g.audit.AddFlags(s.Area("auditing"))
 	g.limits.AddFlags(s.Area("limits"))
 	s.Area("features").BoolVar(&g.profiling, "profiling", true,
@@ -50,6 +52,9 @@ func (g *Gates) Apply(cfg *controlplane.Config) error {
 		return err
 	}
 	if err := g.aggregation.Apply(cfg); err != nil {
+		return err
+	}
+	if err := g.kubelets.Apply(cfg); err != nil {
 		return err
 	}
 	if err := g.limits.Apply(cfg); err != nil {

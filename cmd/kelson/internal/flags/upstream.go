@@ -52,7 +52,6 @@ func refuse(reason string, accepted ...string) other {
 var others = func() map[string]other {
 	const (
 		memory     = "the state is in memory, not in etcd"
-		kubelets   = "logs and exec of kubelets are not supported"
 		peers      = "there are no other servers of the same cluster"
 		emulation  = "only version 1.37 is implemented"
 		metricSets = "metrics cannot be selected"
@@ -96,13 +95,8 @@ var others = func() map[string]other {
 		"external-hostname":                           noEffect("no generated URL contains it; certificates come from --tls-cert-file"),
 		"goaway-chance":                               refuse("there is one server: connections need no rebalancing"),
 		"http2-max-streams-per-connection":            refuse("the limit is 1000 streams", "1000"),
-		"kubelet-certificate-authority":               noEffect(kubelets),
-		"kubelet-client-certificate":                  noEffect(kubelets),
-		"kubelet-client-key":                          noEffect(kubelets),
-		"kubelet-port":                                noEffect(kubelets),
-		"kubelet-preferred-address-types":             noEffect(kubelets),
-		"kubelet-read-only-port":                      noEffect(kubelets),
-		"kubelet-timeout":                             noEffect(kubelets),
+		"kubelet-read-only-port":                      noEffect("deprecated; kube-apiserver does not use it either"),
+		"kubelet-timeout":                             noEffect("kube-apiserver does not use it either"),
 		"kubernetes-service-node-port":                refuse("the Service kubernetes has a cluster IP only"),
 		"lease-reuse-duration-seconds":                noEffect(memory),
 		"livez-grace-period":                          noEffect("the server is live when its port opens"),

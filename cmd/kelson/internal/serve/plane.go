@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 
 	"kelson.dev/apiserver/serving"
@@ -21,6 +22,10 @@ import (
 	"kelson.dev/kubernetes/node/process"
 	"kelson.dev/kubernetes/tokens"
 )
+
+// kubeletClientName is the user as which this server calls kubelets; clusters made by kubeadm use
+// the same name.
+const kubeletClientName = "kube-apiserver-kubelet-client"
 
 // Plane is a control plane on a port.
 type Plane struct {
@@ -135,6 +140,9 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	cfg.NodeServer = strings.TrimPrefix(p.URL(), "https://")
 	if err := addFrontProxy(dir, &cfg); err != nil {
 		return nil, err
+	}
+	if cfg.Kubelets.Certificate == nil {
+		cfg.Kubelets.Certificate = authority.ClientCertificate(kubeletClientName, user.SystemPrivilegedGroup)
 	}
 	// The control plane outlives ctx: it stops after the requests in flight are drained.
 	p.ControlPlane, err = controlplane.Start(context.WithoutCancel(ctx), cfg)
