@@ -1,0 +1,4 @@
+# The module has the injectors but no program: cert-manager's own main is in another module.
+title="cert-manager's cainjector" module=github.com/cert-manager/cert-manager version=v1.21.2 main=cmd/cainjector program=test/adapter/testdata/cainjector
+edited="cmd/cainjector/main.go"
+packages="pkg/controller/cainjector cmd/cainjector"
