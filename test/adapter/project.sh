@@ -56,7 +56,7 @@ prepare() {
 	[ -z "$program" ] || { mkdir -p "$1.new/$main" && cp "$root/$program"/* "$1.new/$main"; }
 	cd "$1.new"
 	# shellcheck disable=SC2046
-	turn go get "sigs.k8s.io/controller-runtime@$runtime" $(kubernetes_modules)
+	turn go get "sigs.k8s.io/controller-runtime@$runtime" $(kubernetes_modules) >"$work/prepare.log" 2>&1 || { cat "$work/prepare.log" >&2 && exit 1; }
 	turn go build -o "$work/plain" "./$main"
 	go mod edit -replace "kelson.dev/operator=$root/operator" -replace "kelson.dev/operator/adapter=$root/operator/adapter" \
 		-require kelson.dev/operator@v0.0.0 -require kelson.dev/operator/adapter@v0.0.0
@@ -67,7 +67,7 @@ prepare() {
 	mv "$1.new" "$1"
 }
 # Changed data for a project is a reason to prepare it again.
-prepared=$(cat "$0" "$root/test/adapter/projects/$name.sh" "$root/operator/adapter/go.mod" | cksum)
+prepared=$(cat "$0" ${program:+"$root/$program"/*} "$root/test/adapter/projects/$name.sh" "$root/operator/adapter/go.mod" | cksum)
 if [ "$(cat "$work/prepared" 2>/dev/null || true)" != "$prepared" ]; then
 	(prepare "$work/$version")
 	echo "$prepared" >"$work/prepared"
@@ -89,7 +89,7 @@ run_suites "$work/$version" "$@"
 	echo "<!-- $suite: written by test/adapter/project.sh -->"
 	printf "## %s's own suites, on the operator library\n\n" "$title"
 	echo "The suites of $title $version ran with controller-runtime $runtime, Kubernetes' libraries $kubernetes, and \`ctrl.NewManager\` replaced"
-	echo "by \`adapter.NewManager\` in $(echo "$edited" | xargs | sed 's/[^ ]*/`&`/g; s/ /, /g'). \`make $suite\` runs them."
+	echo "by \`adapter.NewManager\` in $(echo "$edited" | xargs | sed 's/[^ ]*/`&`/g; s/ /, /g'). \`make $target\` runs them."
 	echo
 	table
 	echo "<!-- end of $suite -->"

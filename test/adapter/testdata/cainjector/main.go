@@ -41,6 +41,8 @@ func run(ctx context.Context, config *rest.Config, metrics string) error {
 	utilruntime.Must(api.AddToScheme(s))
 	utilruntime.Must(apiextensionsv1.AddToScheme(s))
 	utilruntime.Must(apiregistrationv1.AddToScheme(s))
+	// The injectors apply under this name.
+	config.UserAgent = "cainjector"
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:  s,
 		Metrics: metricsserver.Options{BindAddress: metrics},

@@ -57,10 +57,10 @@ func TestInjection(t *testing.T) {
 	for _, o := range objects[2:] {
 		must(t, c.Create(t.Context(), o.object))
 	}
-	wait(t, c, objects, "first")
+	waitFor(t, c, objects, "first")
 	secret.Data["ca.crt"] = []byte("second")
 	must(t, c.Update(t.Context(), secret))
-	wait(t, c, objects, "second")
+	waitFor(t, c, objects, "second")
 	cancel()
 	must(t, <-ended)
 }
@@ -102,8 +102,8 @@ func objects() []inject {
 	}
 }
 
-// wait waits until all objects have a CA.
-func wait(t *testing.T, c client.Client, objects []inject, ca string) {
+// waitFor waits until all objects have a CA.
+func waitFor(t *testing.T, c client.Client, objects []inject, ca string) {
 	t.Helper()
 	for _, o := range objects {
 		for deadline := time.Now().Add(30 * time.Second); !bytes.Equal(o.ca(), []byte(ca)); time.Sleep(20 * time.Millisecond) {
