@@ -45,12 +45,12 @@ var workloads = []workload{
 		},
 	},
 	{
-		name: "jobset", title: "JobSet's manager", noun: "JobSets with two Jobs of one Pod each", count: 100, definitions: "config/components/crd/bases",
+		name: "jobset", title: "JobSet's manager", noun: "JobSets with two Jobs of one Pod each", count: 300, definitions: "config/components/crd/bases",
 		objects: jobSets, args: configFile, secure: true,
 		config: func(f flags) string { return configOf("config.jobset.x-k8s.io/v1alpha1", f) },
 	},
 	{
-		name: "lws", title: "LeaderWorkerSet's manager", noun: "LeaderWorkerSets with a leader and a worker", count: 100, definitions: "config/crd/bases",
+		name: "lws", title: "LeaderWorkerSet's manager", noun: "LeaderWorkerSets with a leader and a worker", count: 300, definitions: "config/crd/bases",
 		objects: leaderWorkerSets, args: configFile, secure: true,
 		config: func(f flags) string { return configOf("config.lws.x-k8s.io/v1alpha1", f) },
 	},

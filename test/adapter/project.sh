@@ -13,6 +13,7 @@
 #   module    its module, and version; nested: folders with modules of the same version that the program needs from the same tree
 #   main      the folder of its program
 #   program   a folder of this repository with the program, which is copied to main; empty: main is the project's own
+#   note      a sentence for the docs; empty: none
 #   edited    the files that call ctrl.NewManager
 #   packages  the packages with tests that start its manager; target: the target in the Makefile
 #
@@ -23,7 +24,7 @@ set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 name=$1
 shift
-nested="" program="" target=adapter-projects
+nested="" program="" note="" target=adapter-projects
 . "$root/test/adapter/projects/$name.sh"
 suite=adapter-$name
 work=$root/bin/adapter/$name
@@ -89,7 +90,7 @@ run_suites "$work/$version" "$@"
 	echo "<!-- $suite: written by test/adapter/project.sh -->"
 	printf "## %s's own suites, on the operator library\n\n" "$title"
 	echo "The suites of $title $version ran with controller-runtime $runtime, Kubernetes' libraries $kubernetes, and \`ctrl.NewManager\` replaced"
-	echo "by \`adapter.NewManager\` in $(echo "$edited" | xargs | sed 's/[^ ]*/`&`/g; s/ /, /g'). \`make $target\` runs them."
+	echo "by \`adapter.NewManager\` in $(echo "$edited" | xargs | sed 's/[^ ]*/`&`/g; s/ /, /g'). \`make $target\` runs them. $note"
 	echo
 	table
 	echo "<!-- end of $suite -->"

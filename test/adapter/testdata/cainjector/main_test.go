@@ -3,6 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
 	"path/filepath"
 	"testing"
 	"time"
@@ -38,9 +43,10 @@ func TestInjection(t *testing.T) {
 	c, err := client.New(config, client.Options{Scheme: s})
 	must(t, err)
 
+	first, second := authority(t), authority(t)
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "ca", Annotations: map[string]string{cmapi.AllowsInjectionFromSecretAnnotation: "true"}},
-		Data:       map[string][]byte{"ca.crt": []byte("first")},
+		Data:       map[string][]byte{"ca.crt": first},
 	}
 	must(t, c.Create(t.Context(), secret))
 	objects := objects()
@@ -57,10 +63,10 @@ func TestInjection(t *testing.T) {
 	for _, o := range objects[2:] {
 		must(t, c.Create(t.Context(), o.object))
 	}
-	waitFor(t, c, objects, "first")
-	secret.Data["ca.crt"] = []byte("second")
+	waitFor(t, c, objects, first)
+	secret.Data["ca.crt"] = second
 	must(t, c.Update(t.Context(), secret))
-	waitFor(t, c, objects, "second")
+	waitFor(t, c, objects, second)
 	cancel()
 	must(t, <-ended)
 }
@@ -102,11 +108,22 @@ func objects() []inject {
 	}
 }
 
-// waitFor waits until all objects have a CA.
-func waitFor(t *testing.T, c client.Client, objects []inject, ca string) {
+// authority returns a new CA's certificate, in PEM.
+func authority(t *testing.T) []byte {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(nil)
+	must(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
+	must(t, err)
+	return bytes.TrimSpace(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// waitFor waits until all objects have a CA; they may keep an earlier one.
+func waitFor(t *testing.T, c client.Client, objects []inject, ca []byte) {
 	t.Helper()
 	for _, o := range objects {
-		for deadline := time.Now().Add(30 * time.Second); !bytes.Equal(o.ca(), []byte(ca)); time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(30 * time.Second); !bytes.Contains(o.ca(), ca); time.Sleep(20 * time.Millisecond) {
 			must(t, c.Get(t.Context(), client.ObjectKeyFromObject(o.object), o.object))
 			if time.Now().After(deadline) {
 				t.Fatalf("%T has the CA %q, not %q", o.object, o.ca(), ca)
