@@ -167,7 +167,7 @@ bench-operator: release ## the operator library against client-go and controller
 	$(GO) run ./bench/operator -kelson $(KELSON) -peers bin/peers -sides bin/bench -docs docs/internals/benchmarks.md
 
 bench-adapter: release ## other projects' programs on the operator library's adapter and on controller-runtime: about half an hour with the builds; writes its part of docs/internals/benchmarks.md
-	for name in cluster-api cainjector jobset lws; do test/adapter/project.sh $$name build || exit; done
+	for name in cluster-api cainjector jobset; do test/adapter/project.sh $$name build || exit; done
 	$(GO) run ./bench/adapter -kelson $(KELSON) -docs docs/internals/benchmarks.md
 
 soak-operator: ## the operator library on a faulty server: two replicas and its informers, ten minutes each

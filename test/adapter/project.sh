@@ -13,6 +13,7 @@
 #   module    its module, and version; nested: folders with modules of the same version that the program needs from the same tree
 #   main      the folder of its program
 #   program   a folder of this repository with the program, which is copied to main; empty: main is the project's own
+#   skip      a regular expression of specs that are not run, and why, for the docs; empty: none
 #   note      a sentence for the docs; empty: none
 #   edited    the files that call ctrl.NewManager
 #   packages  the packages with tests that start its manager; target: the target in the Makefile
@@ -24,7 +25,7 @@ set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 name=$1
 shift
-nested="" program="" note="" target=adapter-projects
+nested="" program="" skip="" why="" note="" target=adapter-projects
 . "$root/test/adapter/projects/$name.sh"
 suite=adapter-$name
 work=$root/bin/adapter/$name
@@ -83,16 +84,17 @@ all=
 # shellcheck disable=SC2086
 [ $# -gt 0 ] || set -- $packages
 
-test_package() { turn "$1" -test.v -test.timeout=15m; }
+test_package() { turn "$1" -test.v -test.timeout=15m ${skip:+-ginkgo.skip "$skip"}; }
 run_suites "$work/$version" "$@"
 [ -n "$all" ] || exit $failed
 {
 	echo "<!-- $suite: written by test/adapter/project.sh -->"
-	printf "## %s's own suites, on the operator library\n\n" "$title"
+	printf "## Suites of %s, on the operator library\n\n" "$title"
 	echo "The suites of $title $version ran with controller-runtime $runtime, Kubernetes' libraries $kubernetes, and \`ctrl.NewManager\` replaced"
 	echo "by \`adapter.NewManager\` in $(echo "$edited" | xargs | sed 's/[^ ]*/`&`/g; s/ /, /g'). \`make $target\` runs them. $note"
 	echo
 	table
+	[ -z "$skip" ] || printf '\nNot run, and among the skipped ones: the specs `%s`. %s\n' "$(echo "$skip" | sed 's/|/`, `/g')" "$why"
 	echo "<!-- end of $suite -->"
 } >"$scratch/section"
 section "$scratch/section"
