@@ -23,7 +23,7 @@ TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./example
 	operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig \
 	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
 	faults-etcd fuzz differential attack bench bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
-	aggregation conformance controller-runtime adapter-controller-runtime adapter-cluster-api test-cmd helm scaffold kustomize client-go client-node cluster-api \
+	aggregation conformance controller-runtime adapter-controller-runtime adapter-cluster-api adapter-projects test-cmd helm scaffold kustomize client-go client-node cluster-api \
 	generators bench-generators tidy clean help
 
 help: ## list the targets
@@ -166,8 +166,8 @@ bench-operator: release ## the operator library against client-go and controller
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o bin/bench/ ./bench/operator/ours ./bench/operator/theirs
 	$(GO) run ./bench/operator -kelson $(KELSON) -peers bin/peers -sides bin/bench -docs docs/internals/benchmarks.md
 
-bench-adapter: release ## Cluster API's core manager on the operator library's adapter and on controller-runtime: about ten minutes with the builds; writes its part of docs/internals/benchmarks.md
-	test/adapter/cluster-api.sh build
+bench-adapter: release ## other projects' programs on the operator library's adapter and on controller-runtime: about half an hour with the builds; writes its part of docs/internals/benchmarks.md
+	for name in cluster-api cainjector jobset; do test/adapter/project.sh $$name build || exit; done
 	$(GO) run ./bench/adapter -kelson $(KELSON) -docs docs/internals/benchmarks.md
 
 soak-operator: ## the operator library on a faulty server: two replicas and its informers, ten minutes each
@@ -190,7 +190,10 @@ adapter-controller-runtime: build ## run controller-runtime's own test suites on
 	test/adapter/controller-runtime.sh
 
 adapter-cluster-api: build ## run the suites of Cluster API's core manager on the operator library's adapter: about fifteen minutes
-	test/adapter/cluster-api.sh
+	test/adapter/project.sh cluster-api
+
+adapter-projects: build ## run the suites of JobSet, LeaderWorkerSet and cert-manager's CA injectors on the operator library's adapter: about fifteen minutes
+	for name in cainjector jobset lws; do test/adapter/project.sh $$name || exit; done
 
 test-cmd: build ## Kubernetes' own shell suites of kubectl, test/cmd: about ten minutes; writes its part of docs/internals/conformance.md
 	test/cmd/run.sh

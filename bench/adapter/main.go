@@ -1,11 +1,11 @@
-// Command adapter compares a program on controller-runtime's manager with the same program on the
-// operator library's adapter: Cluster API's core manager, which test/adapter/cluster-api.sh build
-// compiles both ways.
+// Command adapter compares programs on controller-runtime's manager with the same programs on the
+// operator library's adapter. test/adapter/project.sh NAME build compiles each of them both ways;
+// workloads lists them.
 //
-//	go run ./bench/adapter -kelson bin/kelson -programs bin/adapter/cluster-api -crds DIR -docs docs/internals/benchmarks.md
+//	go run ./bench/adapter -kelson bin/kelson -docs docs/internals/benchmarks.md [name...]
 //
-// For each side it starts a server with Cluster API's definitions and the program, creates
-// Clusters, and waits until the program has nothing more to do. It then starts the program again,
+// For each side it starts a server with the program's definitions, and the program. It creates
+// objects, and waits until the program has nothing more to do. It then starts the program again,
 // on the same objects. The sides alternate; figures are medians over the rounds.
 package main
 
@@ -22,9 +22,7 @@ import (
 
 var (
 	kelson   = flag.String("kelson", "bin/kelson", "the kelson `binary`, which is the server")
-	programs = flag.String("programs", "bin/adapter/cluster-api", "`folder` with the programs plain and adapter")
-	crds     = flag.String("crds", "bin/adapter/cluster-api/v1.14.2/core/config/crd/bases", "`folder` of Cluster API's definitions")
-	count    = flag.Int("n", 300, "`number` of Clusters")
+	programs = flag.String("programs", "bin/adapter", "`folder` with a folder per program, with its two builds plain and adapter")
 	rounds   = flag.Int("rounds", 3, "`number` of rounds")
 	docs     = flag.String("docs", "", "`file` whose section is written; empty: none")
 )
@@ -43,32 +41,47 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	results := map[string][]figures{} // by side and phase
+	tables := ""
+	for _, w := range workloads {
+		if flag.NArg() > 0 && !slices.Contains(flag.Args(), w.name) {
+			continue
+		}
+		results, err := compare(ctx, w)
+		if err != nil {
+			return fmt.Errorf("%s: %w", w.name, err)
+		}
+		tables += report(w, results)
+	}
+	fmt.Print(tables)
+	if *docs == "" {
+		return nil
+	}
+	return writeSection(*docs, tables)
+}
+
+// compare measures both sides of a workload, in turns. Its results are by side and phase.
+func compare(ctx context.Context, w workload) (map[string][]figures, error) {
+	results := map[string][]figures{}
 	for round := range *rounds {
 		order := slices.Clone(sides)
 		if round%2 == 1 {
 			slices.Reverse(order)
 		}
 		for _, side := range order {
-			created, restarted, err := measure(ctx, side)
+			created, restarted, err := measure(ctx, w, side)
 			if err != nil {
-				return fmt.Errorf("%s: %w", side, err)
+				return nil, fmt.Errorf("%s: %w", side, err)
 			}
 			results[side+" created"] = append(results[side+" created"], created)
 			results[side+" restarted"] = append(results[side+" restarted"], restarted)
-			fmt.Fprintf(os.Stderr, "%s: created %+v, restarted %+v\n", side, created, restarted)
+			fmt.Fprintf(os.Stderr, "%s, %s: created %+v, restarted %+v\n", w.name, side, created, restarted)
 		}
 	}
-	table := report(results)
-	fmt.Print(table)
-	if *docs == "" {
-		return nil
-	}
-	return writeSection(*docs, table)
+	return results, nil
 }
 
 // measure runs one side on a new server.
-func measure(ctx context.Context, side string) (created, restarted figures, err error) {
+func measure(ctx context.Context, w workload, side string) (created, restarted figures, err error) {
 	dir, err := os.MkdirTemp("", "bench-adapter")
 	if err != nil {
 		return created, restarted, err
@@ -79,25 +92,34 @@ func measure(ctx context.Context, side string) (created, restarted figures, err 
 		return created, restarted, err
 	}
 	defer s.process.Stop(20 * time.Second)
-	if err := s.define(ctx, *crds); err != nil {
-		return created, restarted, err
-	}
-	executable, err := filepath.Abs(filepath.Join(*programs, side))
+	folder, err := filepath.Abs(filepath.Join(*programs, w.name))
 	if err != nil {
 		return created, restarted, err
 	}
-	p, err := startProgram(ctx, dir, executable, s.kubeconfig)
+	if err := s.define(ctx, w, folder); err != nil {
+		return created, restarted, err
+	}
+	token := ""
+	if w.secure {
+		if token, err = s.readerToken(ctx); err != nil {
+			return created, restarted, err
+		}
+	}
+	start := func() (*program, error) {
+		return startProgram(ctx, w, dir, filepath.Join(folder, side), s.kubeconfig, token)
+	}
+	p, err := start()
 	if err != nil {
 		return created, restarted, err
 	}
-	if err = s.createClusters(ctx, *count); err == nil {
+	if err = s.create(ctx, w); err == nil {
 		created, err = p.waitIdle(ctx)
 	}
 	p.process.Stop(20 * time.Second)
 	if err != nil {
 		return created, restarted, err
 	}
-	if p, err = startProgram(ctx, dir, executable, s.kubeconfig); err != nil {
+	if p, err = start(); err != nil {
 		return created, restarted, err
 	}
 	restarted, err = p.waitIdle(ctx)

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -30,30 +31,40 @@ type figures struct {
 type program struct {
 	process *child.Process
 	metrics string // URL
+	token   string // for the metrics; empty: none
+	http    *http.Client
 	started time.Time
 }
 
-// startProgram starts Cluster API's core manager.
-func startProgram(ctx context.Context, dir, executable, kubeconfig string) (*program, error) {
+// startProgram starts a program and waits until its metrics are served.
+func startProgram(ctx context.Context, w workload, dir, executable, kubeconfig, token string) (*program, error) {
 	// into memory, so that reading it is not measured
 	if _, err := os.ReadFile(executable); err != nil {
 		return nil, err
 	}
-	ports := [3]string{}
-	for n := range ports {
+	f := flags{kubeconfig: kubeconfig, certs: filepath.Join(dir, "certs"), config: filepath.Join(dir, "config.yaml")}
+	for _, port := range []*string{&f.metrics, &f.health, &f.webhook} {
 		var err error
-		if ports[n], err = child.FreePort(); err != nil {
+		if *port, err = child.FreePort(); err != nil {
 			return nil, err
 		}
 	}
-	certs := filepath.Join(dir, "certs")
-	if err := writeCertificate(certs); err != nil {
+	if err := writeCertificate(f.certs); err != nil {
 		return nil, err
 	}
-	p := &program{metrics: "http://127.0.0.1:" + ports[0] + "/metrics", started: time.Now()}
+	if w.config != nil {
+		if err := os.WriteFile(f.config, []byte(w.config(f)), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	p := &program{metrics: "http://127.0.0.1:" + f.metrics + "/metrics", token: token, http: http.DefaultClient, started: time.Now()}
+	if w.secure {
+		p.metrics = strings.Replace(p.metrics, "http:", "https:", 1)
+		// the programs sign their certificates themselves
+		p.http = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec
+	}
 	var err error
-	p.process, err = child.Start(dir, executable, "--kubeconfig", kubeconfig, "--diagnostics-address", "127.0.0.1:"+ports[0], "--insecure-diagnostics",
-		"--health-addr", "127.0.0.1:"+ports[1], "--webhook-port", ports[2], "--webhook-cert-dir", certs, "--skip-crd-migration-phases", "StorageVersionMigration,CleanupManagedFields")
+	p.process, err = child.Start(dir, executable, w.args(f)...)
 	if err != nil {
 		return nil, err
 	}
@@ -116,11 +127,17 @@ func (p *program) read(ctx context.Context) (figures, error) {
 	if err != nil {
 		return f, err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	if p.token != "" {
+		req.Header.Set("Authorization", "Bearer "+p.token)
+	}
+	resp, err := p.http.Do(req)
 	if err != nil {
 		return f, err
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return f, fmt.Errorf("read %s: %s", p.metrics, resp.Status)
+	}
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 		name, text, _ := strings.Cut(lines.Text(), "} ")
 		value, _ := strconv.ParseFloat(text, 64)

@@ -23,10 +23,10 @@ var rows = []struct {
 	{"seconds to the last reconcile", func(f figures) float64 { return f.seconds }, "%.1f"},
 }
 
-// report returns the table of medians.
-func report(results map[string][]figures) string {
+// report returns the table of medians, with an empty line after it.
+func report(w workload, results map[string][]figures) string {
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "| Cluster API's core manager, %d Clusters | on controller-runtime | on the adapter |\n|---|--:|--:|\n", *count)
+	fmt.Fprintf(b, "| %s, %d %s | on controller-runtime | on the adapter |\n|---|--:|--:|\n", w.title, w.count, w.noun)
 	for _, phase := range []string{"created", "restarted"} {
 		for _, row := range rows {
 			fmt.Fprintf(b, "| %s: %s |", phase, row.name)
@@ -36,6 +36,7 @@ func report(results map[string][]figures) string {
 			b.WriteString("\n")
 		}
 	}
+	b.WriteString("\n")
 	return b.String()
 }
 
@@ -60,8 +61,9 @@ func writeSection(file, table string) error {
 		return err
 	}
 	section := begin + "## A whole program on the adapter\n\n" +
-		"Cluster API's core manager, built twice: with `ctrl.NewManager`, and with `adapter.NewManager` instead. In the rows \"created\" the program runs while\n" +
-		"the Clusters are created; in the rows \"restarted\" it starts with all of them. `make bench-adapter` writes this table; the values are medians.\n\n" + table + end
+		"Programs of other projects, built twice: with `ctrl.NewManager`, and with `adapter.NewManager` instead. In the rows \"created\" the program runs while\n" +
+		"the objects are created; in the rows \"restarted\" it starts with all of them. `make bench-adapter` writes these tables; the values are medians.\n\n" +
+		strings.TrimRight(table, "\n") + "\n" + end
 	before, rest, found := strings.Cut(string(data), begin)
 	after := ""
 	if found {

@@ -22,6 +22,7 @@ import (
 	"kelson.dev/bench/operator/sample"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/footprint"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/workqueue"
 )
@@ -202,6 +203,9 @@ func reconcile(ctx context.Context, cfg *rest.Config) error {
 	options := []operator.Option{operator.Owns[corev1.ConfigMap](), operator.Concurrency(16)}
 	if *task == "idle" {
 		options = append(options, operator.Owns[corev1.Secret]())
+		// This program calls Run, because Main would parse its flags; the rest is as with Main.
+		release := time.AfterFunc(5*time.Second, func() { footprint.Release(8 << 20) })
+		defer release.Stop()
 	}
 	err := operator.Run(ctx, operator.Config{REST: cfg, MetricsAddress: "127.0.0.1:0"}, operator.AddToScheme(sample.AddToScheme), operator.Name("ours"),
 		operator.For(func(c operator.Client) *reconciler { return &reconciler{c, &count} }, options...))

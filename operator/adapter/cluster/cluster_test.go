@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -273,5 +275,34 @@ func TestWatchErrorHandler(t *testing.T) {
 		if len(seen) == 0 || !apierrors.IsForbidden(seen[0]) || of != "/v1, Kind=ConfigMap" {
 			t.Errorf("the handler got %v for %s", seen, of)
 		}
+	})
+}
+
+// RUN-10: an apply without a field owner fails as with controller-runtime's client, where the
+// server rejects it.
+func TestApplyNeedsAnOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c := start(t, newServer(), cache.Options{})
+		must(t, c.Create(t.Context(), configMap("default", "a")))
+		ctx, config := t.Context(), corev1apply.ConfigMap("a", "default").WithData(map[string]string{"a": "b"})
+		owner := crclient.FieldOwner("me")
+		patch := func(opts ...crclient.PatchOption) error {
+			obj := configMap("default", "a")
+			obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+			return c.Patch(ctx, obj, crclient.Apply, append(opts, crclient.ForceOwnership)...) //nolint:staticcheck // programs still use it
+		}
+		for name, err := range map[string]error{
+			"Apply":        c.Apply(ctx, config),
+			"Patch":        patch(),
+			"Status.Apply": c.Status().Apply(ctx, config),
+			"Status.Patch": c.Status().Patch(ctx, configMap("default", "a"), crclient.Apply), //nolint:staticcheck
+		} {
+			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "fieldManager: Required value") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		must(t, c.Apply(ctx, config, owner, crclient.ForceOwnership))
+		must(t, patch(owner))
+		must(t, crclient.WithFieldOwner(c, "me").Apply(ctx, config, crclient.ForceOwnership))
 	})
 }

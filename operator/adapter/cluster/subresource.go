@@ -15,10 +15,13 @@ import (
 func (w wrapped) Status() crclient.SubResourceWriter { return w.SubResource("status") }
 
 func (w wrapped) SubResource(name string) crclient.SubResourceClient {
-	return subresource{w.c.Subresource(name)}
+	return subresource{w, w.c.Subresource(name)}
 }
 
-type subresource struct{ s client.SubresourceWriter }
+type subresource struct {
+	w wrapped
+	s client.SubresourceWriter
+}
 
 func (s subresource) Get(ctx context.Context, obj, into crclient.Object, _ ...crclient.SubResourceGetOption) error {
 	return s.s.Get(ctx, obj, into)
@@ -53,6 +56,9 @@ func named(body, obj crclient.Object) {
 
 func (s subresource) Patch(ctx context.Context, obj crclient.Object, p crclient.Patch, opts ...crclient.SubResourcePatchOption) error {
 	o := (&crclient.SubResourcePatchOptions{}).ApplyOptions(opts)
+	if err := s.w.checkOwner(p.Type(), o.FieldManager); err != nil {
+		return err
+	}
 	if o.SubResourceBody == nil {
 		return s.s.Patch(ctx, obj, patch{p}, patchOptions(p, &o.PatchOptions))
 	}
@@ -74,6 +80,9 @@ func (s subresource) patchBody(ctx context.Context, obj client.Object, p client.
 
 func (s subresource) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...crclient.SubResourceApplyOption) error {
 	o := (&crclient.SubResourceApplyOptions{}).ApplyOpts(opts)
+	if err := s.w.checkOwner(types.ApplyPatchType, o.FieldManager); err != nil {
+		return err
+	}
 	if o.SubResourceBody == nil {
 		return applied(obj, func(u *unstructured.Unstructured) error { return s.s.Apply(ctx, u, applyOptions(&o.ApplyOptions)) })
 	}

@@ -8,12 +8,14 @@ import (
 	"slices"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
@@ -113,7 +115,20 @@ func (w wrapped) Update(ctx context.Context, obj crclient.Object, opts ...crclie
 
 func (w wrapped) Patch(ctx context.Context, obj crclient.Object, p crclient.Patch, opts ...crclient.PatchOption) error {
 	o := (&crclient.PatchOptions{}).ApplyOptions(opts)
+	if err := w.checkOwner(p.Type(), o.FieldManager); err != nil {
+		return err
+	}
 	return w.c.Patch(ctx, obj, patch{p}, patchOptions(p, o))
+}
+
+// checkOwner returns the server's error for an apply without a field owner. The library's client
+// would use its own, so that a program that works here would not work on controller-runtime's.
+func (w wrapped) checkOwner(patch types.PatchType, owner string) error {
+	if !w.plain || owner != "" || patch != types.ApplyYAMLPatchType && patch != types.ApplyCBORPatchType {
+		return nil
+	}
+	kind := schema.GroupKind{Group: metav1.GroupName, Kind: "PatchOptions"}
+	return apierrors.NewInvalid(kind, "", field.ErrorList{field.Required(field.NewPath("fieldManager"), "is required for apply patch")})
 }
 
 // patchOptions lets an apply conflict unless it is forced, as controller-runtime does.
@@ -133,6 +148,9 @@ func (p patch) Data(obj client.Object) ([]byte, error) { return p.of.Data(obj) }
 
 func (w wrapped) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...crclient.ApplyOption) error {
 	o := (&crclient.ApplyOptions{}).ApplyOptions(opts)
+	if err := w.checkOwner(types.ApplyPatchType, o.FieldManager); err != nil {
+		return err
+	}
 	return applied(obj, func(u *unstructured.Unstructured) error {
 		if w.plain {
 			return w.c.Patch(ctx, u, wholeApply{}, applyOptions(o))

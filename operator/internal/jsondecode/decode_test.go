@@ -165,6 +165,30 @@ func compare[T any](t *testing.T, data []byte) {
 	}
 }
 
+// MACH-01: a json.Number is a number, or a string with one: other strings are not decoded, as by
+// apimachinery's decoder.
+func TestNumbersAreNumbers(t *testing.T) {
+	for value, valid := range map[string]bool{
+		`12`: true, `"12"`: true, `-1.5e3`: true, `"-1.5e3"`: true,
+		`""`: false, `"abc"`: false, `"1e"`: false, `"1 "`: false, `" 1"`: false, `"NaN"`: false, `"0x1"`: false, `true`: false,
+	} {
+		for _, text := range []string{`{"spec":{"number":` + value + `}}`, `{"spec":{"numbers":{"a":` + value + `}}}`} {
+			var got, want plain
+			err := jsondecode.Decode([]byte(text), &got, nil, nil)
+			wantErr := kjson.UnmarshalCaseSensitivePreserveInts([]byte(text), &want)
+			if valid != (wantErr == nil) {
+				t.Errorf("%s: apimachinery's decoder says %v", text, wantErr)
+			}
+			if err == nil && !valid {
+				t.Errorf("%s was decoded", text)
+			}
+			if err == nil && valid && !reflect.DeepEqual(got, want) {
+				t.Errorf("%s\nis   %#v\nwant %#v", text, got.Spec, want.Spec)
+			}
+		}
+	}
+}
+
 // Ordinary objects are decoded by this package, without apimachinery's decoder.
 func TestOrdinaryObjects(t *testing.T) {
 	for n, text := range seeds {
