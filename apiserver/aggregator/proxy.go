@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/transport"
 	"k8s.io/streaming/pkg/httpstream"
 
+	"kelson.dev/apiserver/flowcontrol"
 	"kelson.dev/apiserver/rest/wire"
 )
 
@@ -201,10 +202,11 @@ func (b *backend) fail(w http.ResponseWriter, out *http.Request, err error) {
 }
 
 // byProtocol sends requests over the backend's connections, and those that may switch protocols
-// over upgrades.
+// over upgrades. While the backend does not answer, the request occupies no seats.
 type byProtocol struct{ *backend }
 
 func (p byProtocol) RoundTrip(req *http.Request) (*http.Response, error) {
+	defer flowcontrol.Wait(req.Context())()
 	to := p.connections
 	if httpstream.IsUpgradeRequest(req) {
 		to = p.upgrades

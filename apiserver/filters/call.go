@@ -100,6 +100,10 @@ func (c *call) Value(key any) any {
 		}
 	case warningKey:
 		return c
+	case flowcontrol.WaiterKey:
+		if c.seat.kind != nil {
+			return &c.seat
+		}
 	case latencyKey:
 		if c.latencies.Load() == nil {
 			fresh, _ := request.LatencyTrackersFrom(request.WithLatencyTrackers(context.Background()))

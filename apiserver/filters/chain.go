@@ -91,9 +91,10 @@ type Chain struct {
 
 	reading, mutating seats
 	longRunning       seatsByUser
-	unread            unread // responses whose requests have released their seats
-	arriving          budget // memory of bodies that are incomplete or wait for decoding
-	decoding          budget // memory that decoding needs
+	unread            released // while their clients do not read the response
+	waiting           released // while they wait for another server
+	arriving          budget   // memory of bodies that are incomplete or wait for decoding
+	decoding          budget   // memory that decoding needs
 	estimating        turn.Turns
 
 	paths map[string]http.Handler
@@ -118,7 +119,8 @@ func New(cfg Config) *Chain {
 	c.reading.bound(cfg.MaxInFlight, defaultMaxReading)
 	c.mutating.bound(cfg.MaxMutatingInFlight, defaultMaxMutating)
 	c.longRunning.bound(cfg.MaxLongRunningPerUser, defaultMaxLongRunning)
-	c.unread.byUser.bound(mostUnread, mostUnread)
+	c.unread.bound(mostUnread)
+	c.waiting.bound(mostWaiting)
 	arriving, decoding := cfg.Bodies.limits()
 	c.arriving.limit(arriving)
 	c.decoding.limit(decoding)

@@ -20,6 +20,7 @@ import (
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/apiserver/pkg/warning"
 
+	"kelson.dev/apiserver/flowcontrol"
 	"kelson.dev/apiserver/internal/turn"
 )
 
@@ -96,8 +97,9 @@ func (h *hooks) call(ctx context.Context, inv *generic.WebhookInvocation, s *sub
 			post.Timeout((left + time.Second - 1).Truncate(time.Second))
 		}
 	}
-	resume := turn.Pause(ctx)
+	resume, arrived := turn.Pause(ctx), flowcontrol.Wait(ctx)
 	err = post.Do(ctx).Into(answer)
+	arrived()
 	resume()
 	if err != nil {
 		status, ok := err.(*apierrors.StatusError)

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"kelson.dev/apiserver/filters"
+	"kelson.dev/apiserver/flowcontrol"
 )
 
 // unreadResponse is a response whose client reads nothing until read is closed.
@@ -69,6 +71,52 @@ func TestUnreadResponsesHoldNoSeats(t *testing.T) {
 		clients.Wait()
 		if w := serve("mallory", "GET", path); w.Code != http.StatusOK {
 			t.Errorf("after all responses were read: %d", w.Code)
+		}
+	})
+}
+
+// Requests that wait for another server, such as a webhook, do not hold the seats of others. A user
+// with many gets 429; when the servers have answered, the user's requests are served again.
+func TestWaitingForServersHoldsNoSeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const path = "/api/v1/namespaces/x/configmaps"
+		answered := make(chan struct{})
+		c, serve := tenants(t, filters.Config{Resources: http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+			if u, _ := request.UserFrom(req.Context()); u.GetName() == "mallory" {
+				defer flowcontrol.Wait(req.Context())()
+				<-answered
+			}
+		})}, 20)
+		var (
+			clients sync.WaitGroup
+			refused atomic.Int32
+		)
+		for range 500 {
+			clients.Go(func() {
+				w := httptest.NewRecorder()
+				req := httptest.NewRequest("POST", path, nil)
+				c.ServeHTTP(w, req.WithContext(filters.WithUser(req.Context(), &user.DefaultInfo{Name: "mallory"})))
+				if w.Code == http.StatusTooManyRequests {
+					refused.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		for i := range 3 {
+			start := time.Now()
+			w := serve("ann", "POST", path)
+			if took := time.Since(start); w.Code != http.StatusOK || took > 200*time.Millisecond {
+				t.Errorf("request %d beside waiting ones: %d after %s", i, w.Code, took)
+			}
+		}
+		time.Sleep(3 * time.Second)
+		if waiting := 500 - refused.Load(); waiting < 200 || waiting > 240 {
+			t.Errorf("%d of 500 requests wait for a server", waiting)
+		}
+		close(answered)
+		clients.Wait()
+		if w := serve("mallory", "POST", path); w.Code != http.StatusOK {
+			t.Errorf("after all servers answered: %d", w.Code)
 		}
 	})
 }
