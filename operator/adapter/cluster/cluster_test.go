@@ -289,7 +289,8 @@ func TestApplyNeedsAnOwner(t *testing.T) {
 		patch := func(opts ...crclient.PatchOption) error {
 			obj := configMap("default", "a")
 			obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
-			return c.Patch(ctx, obj, crclient.Apply, append(opts, crclient.ForceOwnership)...) //nolint:staticcheck // programs still use it
+			// programs still use it
+			return c.Patch(ctx, obj, crclient.Apply, append(opts, crclient.ForceOwnership)...) //nolint:staticcheck
 		}
 		for name, err := range map[string]error{
 			"Apply":        c.Apply(ctx, config),
