@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/gobuffalo/flect v1.0.3
+	github.com/klauspost/compress v1.20.1
 	github.com/tidwall/btree v1.8.2 // indirect
 	k8s.io/apiextensions-apiserver v0.37.2
 	k8s.io/apiserver v0.37.2
