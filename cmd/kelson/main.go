@@ -11,6 +11,7 @@
 //	project   init, create, edit, delete, upgrade, generate, manifests, build, test
 //	deploy    run, install, uninstall, deploy, undeploy, package
 //	vet, why  vet, why
+//	history   record, history, diff
 //
 // A command that fails prints one error message and exits with a non-zero code.
 package main
@@ -32,6 +33,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/dev"
 	"kelson.dev/cmd/kelson/internal/dropin"
 	"kelson.dev/cmd/kelson/internal/exit"
+	"kelson.dev/cmd/kelson/internal/history"
 	"kelson.dev/cmd/kelson/internal/kubectl"
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/cmd/kelson/internal/serve"
@@ -85,7 +87,7 @@ func rootCommand() *cobra.Command {
 		project.InitCommand(), project.CreateCommand(), project.EditCommand(), project.DeleteCommand(), project.UpgradeCommand(),
 		project.GenerateCommand(), project.ManifestsCommand(), project.BuildCommand(), project.TestCommand(),
 		deploy.InstallCommand(), deploy.UninstallCommand(), deploy.RunCommand(), deploy.DeployCommand(), deploy.UndeployCommand(), deploy.PackageCommand(),
-		serve.Command(), dev.Command(), data.Command(), vet.Command(), why.Command(), kubectl.Command(), versionCommand(),
+		serve.Command(), dev.Command(), data.Command(), vet.Command(), why.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), kubectl.Command(), versionCommand(),
 		dropin.EnvtestCommand(), dropin.APIServerCommand(), dropin.EtcdCommand())
 	return root
 }

@@ -83,12 +83,12 @@ type Version struct {
 	Deleted bool
 }
 
-// compress appends data, compressed with a dictionary, to nothing. A nil dictionary is allowed.
+// compress returns data, compressed with a dictionary unless that is nil.
 func compress(dict *s2.Dict, data []byte) []byte {
 	if dict == nil {
-		return s2.EncodeBetter(nil, data)
+		return s2.Encode(nil, data)
 	}
-	return dict.EncodeBetter(nil, data)
+	return dict.Encode(nil, data)
 }
 
 func decompress(base, content []byte) ([]byte, error) {

@@ -1,13 +1,13 @@
 package history
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"os"
 	"slices"
 	"sort"
@@ -23,6 +23,7 @@ type History struct {
 	resources []Resource
 	keys      []Key
 	numbers   map[Key]int
+	sorted    []int     // numbers of the objects in the order of their keys
 	timelines [][]entry // by the number of the object, in the order of revisions
 	contents  []content // by the number of the version
 	newest    uint64    // revision
@@ -81,6 +82,7 @@ func Read(file io.ReaderAt, size int64) (*History, error) {
 			return nil, err
 		}
 		if !ok {
+			h.sort()
 			return h, nil
 		}
 		if err := h.index(&decoder{rest: frame, at: at + int64(frameHead)}); err != nil {
@@ -88,6 +90,17 @@ func Read(file io.ReaderAt, size int64) (*History, error) {
 		}
 		at += n
 	}
+}
+
+func (h *History) sort() {
+	h.sorted = make([]int, len(h.keys))
+	for i := range h.sorted {
+		h.sorted[i] = i
+	}
+	slices.SortFunc(h.sorted, func(i, j int) int {
+		a, b := h.keys[i], h.keys[j]
+		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
 }
 
 // readFrame reads the records of the frame at an offset. It returns false at the end of the file
@@ -227,12 +240,11 @@ func (h *History) Find(word string) []Resource {
 // Keys returns the keys of all objects of a resource that ever existed, sorted.
 func (h *History) Keys(resource string) []Key {
 	var keys []Key
-	for _, key := range h.keys {
-		if key.Resource == resource {
+	for _, number := range h.sorted {
+		if key := h.keys[number]; key.Resource == resource {
 			keys = append(keys, key)
 		}
 	}
-	slices.SortFunc(keys, func(a, b Key) int { return strings.Compare(a.String(), b.String()) })
 	return keys
 }
 
@@ -322,15 +334,16 @@ func (s State) Get(key Key) (v Version, data []byte, ok bool, err error) {
 // Objects returns the versions of all objects that exist in the state, sorted by key. An empty
 // resource means all resources.
 func (s State) Objects(resource string) []Version {
-	found := map[Key]Version{}
-	for number, key := range s.h.keys {
+	var found []Version
+	for _, number := range s.h.sorted {
+		key := s.h.keys[number]
 		if resource != "" && key.Resource != resource {
 			continue
 		}
 		l := s.h.timelines[number]
 		if n := s.find(l); n > 0 && l[n-1].content >= 0 {
-			found[key] = l[n-1].version(key)
+			found = append(found, l[n-1].version(key))
 		}
 	}
-	return slices.SortedFunc(maps.Values(found), func(a, b Version) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	return found
 }

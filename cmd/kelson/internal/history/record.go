@@ -1,0 +1,62 @@
+// Package history implements kelson record, history and diff.
+package history
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/lab/history"
+)
+
+// RecordCommand returns kelson record.
+func RecordCommand() *cobra.Command {
+	var kubeconfig, file string
+	var secrets bool
+	c := &cobra.Command{
+		Use:   "record",
+		Short: "Record every version of every object of a cluster in a file",
+		Long: `Record every version of every object of a cluster in a file.
+
+It lists and watches all resources of any Kubernetes cluster until it is
+interrupted. The user needs permission to list and watch; resources without that
+permission are reported and retried. Versions that the cluster replaced while a
+watch was interrupted may be missing.
+
+Values of Secrets are not recorded, except with --secrets.`,
+		Example: `  kelson record --out incident.history
+  kelson history --file incident.history deployment/web`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			rules := clientcmd.NewDefaultClientConfigLoadingRules()
+			rules.ExplicitPath = kubeconfig
+			config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+			if err != nil {
+				return err
+			}
+			f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, f.Close()) }()
+			w, err := history.NewWriter(f)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(c.ErrOrStderr(), "recording %s to %s; interrupt to stop\n", config.Host, file)
+			recorder := history.Recorder{Config: config, To: w, Secrets: secrets, Log: func(err error) { fmt.Fprintln(c.ErrOrStderr(), "kelson:", err) }}
+			if err := recorder.Run(c.Context()); err != nil {
+				return fmt.Errorf("record: %w", err)
+			}
+			return f.Sync()
+		},
+	}
+	c.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: as for kubectl)")
+	c.Flags().StringVar(&file, "out", "", "file to create")
+	c.Flags().BoolVar(&secrets, "secrets", false, "record the values of Secrets")
+	c.MarkFlagRequired("out")
+	return c
+}
