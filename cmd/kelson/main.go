@@ -12,6 +12,7 @@
 //	deploy    run, install, uninstall, deploy, undeploy, package
 //	vet, why  vet, why
 //	history   record, history, diff
+//	rights    rights
 //
 // A command that fails prints one error message and exits with a non-zero code.
 package main
@@ -36,6 +37,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/history"
 	"kelson.dev/cmd/kelson/internal/kubectl"
 	"kelson.dev/cmd/kelson/internal/project"
+	"kelson.dev/cmd/kelson/internal/rights"
 	"kelson.dev/cmd/kelson/internal/serve"
 	"kelson.dev/cmd/kelson/internal/vet"
 	"kelson.dev/cmd/kelson/internal/why"
@@ -87,7 +89,7 @@ func rootCommand() *cobra.Command {
 		project.InitCommand(), project.CreateCommand(), project.EditCommand(), project.DeleteCommand(), project.UpgradeCommand(),
 		project.GenerateCommand(), project.ManifestsCommand(), project.BuildCommand(), project.TestCommand(),
 		deploy.InstallCommand(), deploy.UninstallCommand(), deploy.RunCommand(), deploy.DeployCommand(), deploy.UndeployCommand(), deploy.PackageCommand(),
-		serve.Command(), dev.Command(), data.Command(), vet.Command(), why.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), kubectl.Command(), versionCommand(),
+		serve.Command(), dev.Command(), data.Command(), vet.Command(), why.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), kubectl.Command(), versionCommand(),
 		dropin.EnvtestCommand(), dropin.APIServerCommand(), dropin.EtcdCommand())
 	return root
 }

@@ -20,7 +20,8 @@ type Change struct {
 
 // DiffOptions say what Diff includes.
 type DiffOptions struct {
-	// Secrets includes values of Secrets. Without it, a change of a value has From and To "(hidden)".
+	// Secrets includes values of Secrets. Without it, From and To of a changed value are
+	// "(hidden)".
 	Secrets bool
 	// Metadata includes resourceVersion and managedFields, which change with every write.
 	Metadata bool

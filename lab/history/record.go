@@ -36,8 +36,8 @@ const (
 	pageSize      = 500
 )
 
-// Run records until parent ends, and then returns nil. It returns an error if the cluster's resources
-// can't be discovered at the start, or if the history can't be written.
+// Run records until parent ends, and then returns nil. It returns an error if the cluster's
+// resources can't be discovered at the start, or if the history can't be written.
 func (r *Recorder) Run(parent context.Context) error {
 	config := rest.CopyConfig(r.Config)
 	config.QPS = -1                           // a list per resource, once

@@ -76,10 +76,10 @@ func (c *collector) addFinalizer(p *model.Package, group, resource string) {
 		if !slices.ContainsFunc(c.grants, func(g grant) bool {
 			return g.to == to.to && covers(g.rule, group, resource, finalizerVerb) && len(g.rule.ResourceNames) == 0
 		}) {
-			c.grants = append(c.grants, grant{to.to, &rbacv1.PolicyRule{
+			c.grants = append(c.grants, grant{to: to.to, from: p, rule: &rbacv1.PolicyRule{
 				APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: to.rule.ResourceNames,
 				Verbs: []string{finalizerVerb},
-			}, p})
+			}})
 		}
 	}
 }

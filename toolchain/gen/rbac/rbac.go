@@ -17,6 +17,7 @@ package rbac
 import (
 	"encoding/json"
 	"fmt"
+	"go/token"
 	"slices"
 	"sort"
 	"strings"
@@ -77,6 +78,7 @@ type grant struct {
 	to   role
 	rule *rbacv1.PolicyRule
 	from *model.Package
+	pos  token.Position // of the marker; zero if there is none
 }
 
 // collector gathers the grants of an API before they are merged into roles.
@@ -109,7 +111,7 @@ func (c *collector) addMarkers(p *model.Package) {
 				rule.APIGroups[i] = ""
 				rule.APIGroups = set(rule.APIGroups)
 			}
-			c.grants = append(c.grants, grant{to, rule, p})
+			c.grants = append(c.grants, grant{to: to, rule: rule, from: p, pos: m.Pos})
 		}
 	}
 }

@@ -1,0 +1,114 @@
+package rights
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+)
+
+// Filter selects the events of an operator.
+type Filter struct {
+	// User is the name of the user, or of the user that a request impersonates.
+	User string
+	// UserAgent, if not empty, is the beginning of the User-Agent.
+	UserAgent string
+}
+
+// Audit is what an audit log says about the requests of an operator.
+type Audit struct {
+	// Requests are sorted and different.
+	Requests []Request
+	// Events is the number of events of the operator.
+	Events int
+	// Users has the number of events of every user in the log.
+	Users map[string]int
+}
+
+// FromAudit reads an audit log in JSON, as written with --audit-log-format=json. An incomplete last
+// line is ignored, because the log may still be written. Requests that every authenticated user may
+// make, for discovery and about the user itself, need no rule and are left out. Refused requests
+// count.
+func FromAudit(log io.Reader, filter Filter) (Audit, error) {
+	a := Audit{Users: map[string]int{}}
+	found := map[Request]bool{}
+	in := bufio.NewReader(log)
+	for number := 1; ; number++ {
+		line, end := in.ReadBytes('\n')
+		if end != nil && end != io.EOF {
+			return a, fmt.Errorf("read audit log: %w", end)
+		}
+		if end == io.EOF && len(line) > 0 && !json.Valid(line) {
+			line = nil
+		}
+		if len(bytes.TrimSpace(line)) > 0 {
+			var e auditv1.Event
+			if err := json.Unmarshal(line, &e); err != nil {
+				return a, fmt.Errorf("read audit log: line %d: %w", number, err)
+			}
+			if e.Kind != "Event" || !strings.HasPrefix(e.APIVersion, "audit.k8s.io/") {
+				return a, fmt.Errorf("read audit log: line %d is not an audit event", number)
+			}
+			a.add(&e, filter, found)
+		}
+		if end == io.EOF {
+			a.Requests = slices.SortedFunc(maps.Keys(found), compare)
+			return a, nil
+		}
+	}
+}
+
+func (a *Audit) add(e *auditv1.Event, filter Filter, found map[Request]bool) {
+	user := e.User.Username
+	if e.ImpersonatedUser != nil {
+		user = e.ImpersonatedUser.Username
+	}
+	a.Users[user]++
+	if user != filter.User || !strings.HasPrefix(e.UserAgent, filter.UserAgent) {
+		return
+	}
+	a.Events++
+	if r, ok := request(e); ok {
+		found[r] = true
+	}
+}
+
+// request returns what an event needs a rule for, and false if every authenticated user may do it.
+func request(e *auditv1.Event) (Request, bool) {
+	ref := e.ObjectRef
+	if ref == nil || ref.Resource == "" {
+		path, _, _ := strings.Cut(e.RequestURI, "?")
+		return Request{Verb: e.Verb, URL: path}, !public(path)
+	}
+	r := Request{Verb: e.Verb, Group: ref.APIGroup, Resource: ref.Resource, Namespace: ref.Namespace}
+	if ref.Subresource != "" {
+		r.Resource += "/" + ref.Subresource
+	}
+	if r.Resource == "namespaces" || strings.HasPrefix(r.Resource, "namespaces/") {
+		r.Namespace = "" // its own name, which only a ClusterRole can allow in general
+	}
+	self := r.Group == "authorization.k8s.io" && strings.HasPrefix(r.Resource, "selfsubject") || r.Group == "authentication.k8s.io" && r.Resource == "selfsubjectreviews"
+	return r, !self
+}
+
+// public reports whether Kubernetes' default roles allow every authenticated user to get a path.
+func public(path string) bool {
+	for _, prefix := range []string{"/api", "/apis", "/openapi", "/healthz", "/livez", "/readyz", "/version"} {
+		if path == prefix || strings.HasPrefix(path, prefix+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func compare(a, b Request) int {
+	return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Resource, b.Resource), strings.Compare(a.URL, b.URL),
+		strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Verb, b.Verb))
+}

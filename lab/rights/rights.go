@@ -1,0 +1,97 @@
+// Package rights computes the least roles of an operator from the requests that it made, and
+// compares them with the rules that the operator declares.
+//
+// Requests come from an audit log (see [FromAudit]). Only what the operator did while the log was
+// written is known, so the log should cover tests that reach its error paths.
+//
+// Two kinds of rules do not appear as requests: update of RESOURCE/finalizers, which the admission
+// plugin OwnerReferencesPermissionEnforcement checks, and the verbs that a controller needs because
+// it grants them (escalate, bind, impersonate of other users). [Compare] does not report declared
+// rules of these kinds as unused.
+package rights
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"kelson.dev/toolchain/gen/rbac"
+)
+
+// Request is what a request needs a rule for. Requests that need the same are equal.
+type Request struct {
+	Verb      string
+	Group     string
+	Resource  string // with its subresource: pods, or pods/log
+	Namespace string // empty: an object without a namespace, or all namespaces
+	URL       string // of a request that is not for a resource
+}
+
+// Roles returns the least roles that allow all requests, with one rule for each resource.
+//
+// If all requests for a resource are in the same namespace, they go to a Role in that namespace,
+// and otherwise to the ClusterRole. Rules have no resourceNames: names of objects differ between a
+// test and a cluster, and a create has none that could be checked.
+func Roles(name string, requests []Request) []rbac.Role {
+	spaces := map[[2]string]map[string]bool{} // of each resource
+	for _, r := range requests {
+		at := [2]string{r.Group, r.Resource}
+		if spaces[at] == nil {
+			spaces[at] = map[string]bool{}
+		}
+		spaces[at][r.Namespace] = true
+	}
+	type target struct{ namespace, group, resource, url string }
+	verbs := map[target]map[string]bool{}
+	for _, r := range requests {
+		to := target{group: r.Group, resource: r.Resource, url: r.URL}
+		if len(spaces[[2]string{r.Group, r.Resource}]) == 1 {
+			to.namespace = r.Namespace
+		}
+		if verbs[to] == nil {
+			verbs[to] = map[string]bool{}
+		}
+		verbs[to][r.Verb] = true
+	}
+	order := func(a, b target) int {
+		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.group, b.group), strings.Compare(a.resource, b.resource), strings.Compare(a.url, b.url))
+	}
+	var roles []rbac.Role
+	for _, to := range slices.SortedFunc(maps.Keys(verbs), order) {
+		if n := len(roles); n == 0 || roles[n-1].Namespace != to.namespace {
+			roles = append(roles, rbac.Role{Namespace: to.namespace, Name: name})
+		}
+		rule := rbacv1.PolicyRule{Verbs: slices.Sorted(maps.Keys(verbs[to]))}
+		if to.url != "" {
+			rule.NonResourceURLs = []string{to.url}
+		} else {
+			rule.APIGroups, rule.Resources = []string{to.group}, []string{to.resource}
+		}
+		last := &roles[len(roles)-1]
+		last.Rules = append(last.Rules, rule)
+	}
+	return roles
+}
+
+// allows reports whether a rule of a role in a namespace allows a request.
+func allows(namespace string, rule rbacv1.PolicyRule, r Request) bool {
+	if namespace != "" && namespace != r.Namespace || !has(rule.Verbs, r.Verb) {
+		return false
+	}
+	if r.URL != "" {
+		return namespace == "" && slices.ContainsFunc(rule.NonResourceURLs, func(u string) bool {
+			prefix, open := strings.CutSuffix(u, "*")
+			return u == r.URL || open && strings.HasPrefix(r.URL, prefix)
+		})
+	}
+	_, sub, isSub := strings.Cut(r.Resource, "/")
+	return has(rule.APIGroups, r.Group) && (has(rule.Resources, r.Resource) || isSub && slices.Contains(rule.Resources, "*/"+sub))
+}
+
+// has reports whether a list contains a value or the wildcard.
+func has(list []string, value string) bool {
+	return slices.Contains(list, value) || slices.Contains(list, "*")
+}

@@ -1,0 +1,108 @@
+package rights_test
+
+import (
+	"fmt"
+	"go/token"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"kelson.dev/lab/rights"
+	"kelson.dev/toolchain/gen/rbac"
+)
+
+func event(user, verb, group, resource, sub, namespace string) string {
+	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":%q,"user":{"username":%q},"userAgent":"manager/v1","requestURI":"/x?y",`+
+		`"objectRef":{"apiGroup":%q,"resource":%q,"subresource":%q,"namespace":%q}}`+"\n", verb, user, group, resource, sub, namespace)
+}
+
+func audit(t *testing.T, log string) rights.Audit {
+	t.Helper()
+	a, err := rights.FromAudit(strings.NewReader(log), rights.Filter{User: "op", UserAgent: "manager"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestRequestsOfAnAuditLog(t *testing.T) {
+	a := audit(t, event("op", "list", "", "pods", "", "")+
+		event("op", "create", "", "pods", "eviction", "shop")+
+		event("op", "create", "", "pods", "eviction", "shop")+
+		event("other", "delete", "", "nodes", "", "")+
+		event("op", "create", "authorization.k8s.io", "selfsubjectaccessreviews", "", "")+
+		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"get","user":{"username":"op"},"userAgent":"manager","requestURI":"/apis/apps/v1?timeout=32s"}`+"\n"+
+		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"get","user":{"username":"op"},"userAgent":"manager","requestURI":"/metrics?x"}`+"\n"+
+		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"get","user":{"username":"op"},"userAgent":"kubectl","requestURI":"/logs"}`+"\n"+
+		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"watch","user":{"username":"admin"},"impersonatedUser":{"username":"op"},"userAgent":"manager","objectRef":{"resource":"pods"}}`+"\n"+
+		`{"kind":"Event","apiVer`)
+	want := []rights.Request{{Verb: "get", URL: "/metrics"}, {Verb: "list", Resource: "pods"}, {Verb: "watch", Resource: "pods"}, {Verb: "create", Resource: "pods/eviction", Namespace: "shop"}}
+	if !slices.Equal(a.Requests, want) {
+		t.Errorf("requests: %v\nwant %v", a.Requests, want)
+	}
+	if a.Users["other"] != 1 || a.Users["op"] == 0 || a.Users["admin"] != 0 {
+		t.Errorf("users: %v", a.Users)
+	}
+	for _, log := range []string{"no JSON\n", "{}\n"} {
+		if _, err := rights.FromAudit(strings.NewReader(log), rights.Filter{}); err == nil || !strings.Contains(err.Error(), "line 1") {
+			t.Errorf("%q: %v", log, err)
+		}
+	}
+}
+
+// The least roles allow every request, and without any verb of any rule they do not.
+func TestRolesAreTheLeast(t *testing.T) {
+	a := audit(t, event("op", "list", "", "pods", "", "")+event("op", "get", "", "pods", "", "a")+
+		event("op", "update", "coordination.k8s.io", "leases", "", "system")+event("op", "create", "coordination.k8s.io", "leases", "", "system")+
+		event("op", "patch", "apps", "deployments", "status", "a")+event("op", "patch", "apps", "deployments", "status", "b")+
+		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"get","user":{"username":"op"},"userAgent":"manager","requestURI":"/metrics"}`+"\n")
+	roles := rights.Roles("manager-role", a.Requests)
+	doc, err := rbac.YAML(roles)
+	if err != nil || strings.Count(string(doc), "kind: ClusterRole\n") != 1 || strings.Count(string(doc), "kind: Role\n") != 1 || strings.Contains(string(doc), "resourceNames") {
+		t.Errorf("%v\n%s", err, doc)
+	}
+	if c := rights.Compare(a.Requests, roles, nil); len(c.Missing) > 0 {
+		t.Errorf("missing: %v", c.Missing)
+	}
+	for i := range roles {
+		for j := range roles[i].Rules {
+			all := roles[i].Rules[j].Verbs
+			for k := range all {
+				roles[i].Rules[j].Verbs = slices.Delete(slices.Clone(all), k, k+1)
+				if c := rights.Compare(a.Requests, roles, nil); len(c.Missing) == 0 {
+					t.Errorf("%v is not needed", all[k])
+				}
+			}
+			roles[i].Rules[j].Verbs = all
+		}
+	}
+}
+
+func TestCompareWithMarkers(t *testing.T) {
+	declare := func(line int, groups, resources string, verbs ...string) rbac.Declaration {
+		return rbac.Declaration{Pos: token.Position{Filename: "c.go", Line: line, Column: 4}, Rule: rbacv1.PolicyRule{APIGroups: []string{groups}, Resources: []string{resources}, Verbs: verbs}}
+	}
+	declared := []rbac.Declaration{
+		declare(1, "", "pods", "get", "list"),
+		declare(2, "", "secrets", "get", "list"),
+		declare(3, "apps", "deployments", "*"),
+		declare(4, "x.io", "things/finalizers", "update"),
+		declare(5, "", "*/eviction", "create"),
+	}
+	var roles []rbac.Role
+	for _, d := range declared {
+		roles = append(roles, rbac.Role{Rules: []rbacv1.PolicyRule{d.Rule}})
+	}
+	a := audit(t, event("op", "list", "", "pods", "", "")+event("op", "patch", "apps", "deployments", "", "a")+
+		event("op", "create", "", "pods", "eviction", "a")+event("op", "update", "x.io", "things", "status", "a"))
+	c := rights.Compare(a.Requests, roles, declared)
+	if got := fmt.Sprint(c.Missing); got != "[update things.x.io/status in namespace a]" {
+		t.Errorf("missing: %s", got)
+	}
+	want := "[c.go:1:4: unused: get of pods c.go:2:4: unused: get;list of secrets c.go:3:4: only patch of deployments is used, not *]"
+	if got := fmt.Sprint(c.Unused); got != want {
+		t.Errorf("unused: %s\nwant    %s", got, want)
+	}
+}
