@@ -63,6 +63,7 @@ func groups(selected Selection) []group {
 		{kinds: []string{"daemonsets.apps"}, members: []member{{"daemonset-controller", daemonSets}}},
 		{kinds: []string{"jobs.batch"}, members: []member{{"job-controller", jobs}}},
 		{kinds: []string{"cronjobs.batch"}, members: []member{{"cronjob-controller", cronJobs}}},
+		{kinds: []string{"horizontalpodautoscalers.autoscaling"}, members: []member{{"horizontal-pod-autoscaler-controller", podAutoscaler}}},
 		{kinds: []string{"resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io"}, members: []member{{"resourceclaim-controller", resourceClaims}}},
 		// Every control plane has the Service "kubernetes", whose endpoints no controller
 		// maintains.

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apps "k8s.io/client-go/informers/apps/v1"
+	autoscaling "k8s.io/client-go/informers/autoscaling/v2"
 	batch "k8s.io/client-go/informers/batch/v1"
 	coordination "k8s.io/client-go/informers/coordination/v1"
 	core "k8s.io/client-go/informers/core/v1"
@@ -16,6 +17,7 @@ import (
 	storage "k8s.io/client-go/informers/storage/v1"
 	"k8s.io/client-go/kubernetes"
 	appslisters "k8s.io/client-go/listers/apps/v1"
+	autoscalinglisters "k8s.io/client-go/listers/autoscaling/v2"
 	batchlisters "k8s.io/client-go/listers/batch/v1"
 	coordinationlisters "k8s.io/client-go/listers/coordination/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -31,6 +33,7 @@ import (
 // informers are the shared informers of one control plane, each created on first use. A
 // SharedInformerFactory of client-go would do the same, but would link the informers of all kinds.
 type informers struct {
+	config *rest.Config
 	client kubernetes.Interface
 
 	pods                   lazy[corelisters.PodLister]
@@ -50,6 +53,7 @@ type informers struct {
 	revisions              lazy[appslisters.ControllerRevisionLister]
 	jobs                   lazy[batchlisters.JobLister]
 	cronJobs               lazy[batchlisters.CronJobLister]
+	autoscalers            lazy[autoscalinglisters.HorizontalPodAutoscalerLister]
 	resourceClaims         lazy[resourcelisters.ResourceClaimLister]
 	claimTemplates         lazy[resourcelisters.ResourceClaimTemplateLister]
 
@@ -71,7 +75,7 @@ func newInformers(config *rest.Config) (*informers, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create client: %w", err)
 	}
-	s := &informers{client: clientset{client}}
+	s := &informers{config: config, client: clientset{client}}
 	s.pods = lazily(s, core.NewPodInformer, corelisters.NewPodLister)
 	s.nodes = lazily(s, clusterWide(core.NewNodeInformer), corelisters.NewNodeLister)
 	s.claims = lazily(s, core.NewPersistentVolumeClaimInformer, corelisters.NewPersistentVolumeClaimLister)
@@ -89,6 +93,7 @@ func newInformers(config *rest.Config) (*informers, error) {
 	s.revisions = lazily(s, apps.NewControllerRevisionInformer, appslisters.NewControllerRevisionLister)
 	s.jobs = lazily(s, batch.NewJobInformer, batchlisters.NewJobLister)
 	s.cronJobs = lazily(s, batch.NewCronJobInformer, batchlisters.NewCronJobLister)
+	s.autoscalers = lazily(s, autoscaling.NewHorizontalPodAutoscalerInformer, autoscalinglisters.NewHorizontalPodAutoscalerLister)
 	s.resourceClaims = lazily(s, devices.NewResourceClaimInformer, resourcelisters.NewResourceClaimLister)
 	s.claimTemplates = lazily(s, devices.NewResourceClaimTemplateInformer, resourcelisters.NewResourceClaimTemplateLister)
 	return s, nil

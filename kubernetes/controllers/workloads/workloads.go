@@ -1,7 +1,8 @@
 // Package workloads runs Kubernetes' own controllers of workloads:
 // replicationcontroller-controller, replicaset-controller, deployment-controller,
 // statefulset-controller, daemonset-controller, job-controller, cronjob-controller,
-// endpoints-controller, endpointslice-controller and endpointslice-mirroring-controller; of
+// horizontal-pod-autoscaler-controller, endpoints-controller, endpointslice-controller and
+// endpointslice-mirroring-controller; of
 // volumes: persistentvolume-binder-controller and ephemeral-volume-controller; and of nodes:
 // node-lifecycle-controller, taint-eviction-controller and pod-garbage-collector-controller.
 //
