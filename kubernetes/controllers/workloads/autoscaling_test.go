@@ -20,7 +20,7 @@ import (
 // are objects of a custom kind.
 func TestHorizontalPodAutoscaler(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
-		servePodMetrics(t, env)
+		defineMetric(t, env, "metrics.k8s.io", "pods", "PodMetrics")
 		web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(1)), Selector: selector("web"), Template: template("web", nil),
 		}}
@@ -60,14 +60,14 @@ func TestHorizontalPodAutoscaler(t *testing.T) {
 	})
 }
 
-// servePodMetrics defines the kind PodMetrics of metrics.k8s.io.
-func servePodMetrics(t *testing.T, env *testenv.Env) {
+// defineMetric defines a custom kind of a group of metrics, without a schema.
+func defineMetric(t *testing.T, env *testenv.Env, group, plural, kind string) {
 	t.Helper()
 	env.Create(t, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": "pods.metrics.k8s.io", "annotations": map[string]any{"api-approved.kubernetes.io": "unapproved, a test"}},
+		"metadata": map[string]any{"name": plural + "." + group, "annotations": map[string]any{"api-approved.kubernetes.io": "unapproved, a test"}},
 		"spec": map[string]any{
-			"group": "metrics.k8s.io", "scope": "Namespaced", "names": map[string]any{"plural": "pods", "singular": "pod", "kind": "PodMetrics"},
+			"group": group, "scope": "Namespaced", "names": map[string]any{"plural": plural, "kind": kind},
 			"versions": []any{map[string]any{
 				"name": "v1beta1", "served": true, "storage": true,
 				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
@@ -97,4 +97,35 @@ func setLoad(t *testing.T, env *testenv.Env, load int64) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// CTRL-09: a HorizontalPodAutoscaler follows a metric of external.metrics.k8s.io, whose resources
+// are named like metrics.
+func TestExternalMetric(t *testing.T) {
+	inCluster(t, func(t *testing.T, env *testenv.Env) {
+		defineMetric(t, env, "external.metrics.k8s.io", "queues", "ExternalMetricValue")
+		env.Create(t, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "external.metrics.k8s.io/v1beta1", "kind": "ExternalMetricValue",
+			"metadata":   map[string]any{"name": "orders", "namespace": "default", "labels": map[string]any{"queue": "orders"}},
+			"metricName": "queues", "metricLabels": map[string]any{"queue": "orders"}, "timestamp": time.Now().UTC().Format(time.RFC3339), "value": "40",
+		}})
+		env.Create(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(1)), Selector: selector("web"), Template: template("web", nil),
+		}})
+		env.Create(t, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, MaxReplicas: 9,
+			Metrics: []autoscalingv2.MetricSpec{{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
+				Metric: autoscalingv2.MetricIdentifier{Name: "queues", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"queue": "orders"}}},
+				Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: new(resource.MustParse("10"))},
+			}}},
+		}})
+		after(t, env, 2*time.Minute)
+		web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"}}
+		env.Get(t, web)
+		if *web.Spec.Replicas != 4 || web.Status.ReadyReplicas != 4 {
+			scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: web.ObjectMeta}
+			env.Get(t, scaler)
+			t.Errorf("%d replicas, %d ready, want 4; status of the autoscaler: %+v", *web.Spec.Replicas, web.Status.ReadyReplicas, scaler.Status)
+		}
+	})
 }
