@@ -2,6 +2,7 @@
 // language.
 //
 //	POST   /planes               creates one; the body may be {"base": NAME} or {"fork": ID}, with {"node": "simulated"}
+//	                             and {"workloads": true}
 //	GET    /planes               lists planes and bases
 //	DELETE /planes/<id>          deletes one
 //	*      /planes/<id>/…        the API of one: kubectl --server https://host:port/planes/<id>

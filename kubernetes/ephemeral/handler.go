@@ -34,6 +34,8 @@ type createRequest struct {
 	Fork string `json:"fork,omitempty"`
 	// Node selects what runs pods.
 	Node string `json:"node,omitempty"`
+	// Workloads runs the controllers that create pods.
+	Workloads bool `json:"workloads,omitempty"`
 }
 
 // saveRequest is the body of PUT /planes/bases/<name>.

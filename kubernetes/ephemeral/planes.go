@@ -38,6 +38,8 @@ type Start struct {
 	From *store.Snapshot
 	// Node selects what runs pods, as defined by the server; "" means the server's default.
 	Node string
+	// Workloads runs the controllers of Deployments and the like.
+	Workloads bool
 }
 
 // Config configures Planes.
@@ -100,7 +102,7 @@ func (p *Planes) create(ctx context.Context, req createRequest) (*plane, error) 
 	}
 	made := &plane{id: newID(), base: req.Base, created: time.Now()}
 	// The plane outlives the request.
-	made.Plane, err = p.cfg.Start(context.WithoutCancel(ctx), Start{ID: made.id, From: from, Node: req.Node})
+	made.Plane, err = p.cfg.Start(context.WithoutCancel(ctx), Start{ID: made.id, From: from, Node: req.Node, Workloads: req.Workloads})
 	p.mu.Lock()
 	p.making--
 	if err == nil && p.closed {

@@ -27,7 +27,7 @@
 //
 // [Env.Kubeconfig] opens a port and writes a file, for other programs. Package
 // kelson.dev/operator/operatortest offers a similar API over the kelson binary, without this
-// package's dependencies; it has no Settle, Workloads, Plane or Log.
+// package's dependencies; it has no Settle, Plane or Log.
 //
 // Everything ends with the test. An Env may be used by several goroutines of its test.
 package testenv

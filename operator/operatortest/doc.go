@@ -13,7 +13,6 @@
 // It has the functions and methods of kelson.dev/lab/testenv with the same parameters, except:
 //
 //   - Settle, because nothing tells from outside when a process is idle: use Eventually
-//   - Workloads: only the controllers that every plane has run
 //   - Log and Plane, because the control plane is another process
 //   - the type of Nodes' argument, because that of testenv is in the control plane's module
 //

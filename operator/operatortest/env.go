@@ -42,13 +42,14 @@ const (
 type Option func(*options)
 
 type options struct {
-	crds   []string
-	scheme *runtime.Scheme
-	node   Node
-	run    []func(context.Context, *rest.Config) error
-	fork   string // id of the plane to fork
-	rbac   []string
-	user   string // user of Run and Operator; "" for an administrator
+	crds      []string
+	scheme    *runtime.Scheme
+	node      Node
+	workloads bool
+	run       []func(context.Context, *rest.Config) error
+	fork      string // id of the plane to fork
+	rbac      []string
+	user      string // user of Run and Operator; "" for an administrator
 }
 
 // CRDs installs the manifests in folders or files.
@@ -74,6 +75,13 @@ func Nodes(node Node) Option {
 	return func(o *options) { o.node = node }
 }
 
+// Workloads runs Kubernetes' own controllers of Deployments, StatefulSets, Jobs and the like, and
+// of EndpointSlices. They start when the first such object exists. With NodeSimulated or
+// NodeProcess, their pods run.
+func Workloads() Option {
+	return func(o *options) { o.workloads = true }
+}
+
 // Run runs an operator, or any other client, until the test ends. If it returns an error before
 // that, the test fails.
 func Run(run func(ctx context.Context, config *rest.Config) error) Option {
@@ -97,9 +105,9 @@ func New(t testing.TB, opts ...Option) *Env {
 // and revision. Later writes are independent. The time it takes does not depend on the size of the
 // state.
 //
-// The fork ends with t. It has the nodes, scheme and ServiceAccount of e unless opts override them;
-// functions passed to Run run only in e. CRDs in opts are installed in addition. e must not have
-// ended.
+// The fork ends with t. It has the nodes, workloads, scheme and ServiceAccount of e unless opts
+// override them; functions passed to Run run only in e. CRDs in opts are installed in addition. e
+// must not have ended.
 func (e *Env) Fork(t testing.TB, opts ...Option) *Env {
 	t.Helper()
 	o := e.made

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -135,6 +136,26 @@ func TestSimulatedNodes(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 	env.Create(t, pod)
 	env.Eventually(t, 20*time.Second, func() bool { env.Get(t, pod); return pod.Status.Phase == corev1.PodRunning })
+}
+
+// LAB-01: the pods of a Deployment become ready on a throwaway plane, and on a fork of it.
+func TestWorkloads(t *testing.T) {
+	needKelson(t)
+	env := operatortest.New(t, operatortest.Nodes(operatortest.NodeSimulated), operatortest.Workloads())
+	deploy := func(t *testing.T, env *operatortest.Env, name string) {
+		t.Helper()
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		d.Spec.Replicas = new(int32(2))
+		d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
+		d.Spec.Template.Labels = d.Spec.Selector.MatchLabels
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
+		start := time.Now()
+		env.Create(t, d)
+		env.Eventually(t, 30*time.Second, func() bool { env.Get(t, d); return d.Status.ReadyReplicas == 2 })
+		t.Logf("ready after %v", time.Since(start))
+	}
+	deploy(t, env, "web")
+	deploy(t, env.Fork(t), "again")
 }
 
 func TestKubeconfig(t *testing.T) {

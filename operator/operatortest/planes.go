@@ -38,7 +38,10 @@ func (p *plane) config() (*rest.Config, error) {
 // create creates a plane. ready is true if it already has the manifests; otherwise the caller must
 // install them and call installed.
 func (s *server) create(ctx context.Context, o options, manifests []manifest.Manifest) (_ *plane, ready bool, err error) {
-	request := map[string]string{"node": string(o.node)}
+	request := map[string]any{"node": string(o.node)}
+	if o.workloads {
+		request["workloads"] = true
+	}
 	if o.fork != "" {
 		request["fork"] = o.fork
 		ready = len(manifests) == 0
