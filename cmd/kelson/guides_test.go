@@ -55,10 +55,16 @@ type guideCommand struct {
 // notRun lists the blocks of commands that the test does not run, by page and first line, with the
 // reason.
 var notRun = map[string]string{
-	"tutorial.md: $ make install run":                                                  "serves webhooks at a fixed port until Ctrl-C; test/scaffold/run.sh runs it",
-	"tutorial.md: $ make docker-build docker-push IMG=registry.example/welcome:v1":     "needs a container engine and a registry; test/scaffold/run.sh builds the image's content",
-	"tutorial.md: $ helm install welcome dist/chart":                                   "needs Helm; test/scaffold/run.sh runs it",
-	"apiserver.md: make docker-build docker-push deploy IMG=registry.example/pizza:v1": "needs a container engine, a registry and a cluster",
+	"tutorial.md: $ make install run":                                                                     "serves webhooks at a fixed port until Ctrl-C; test/scaffold/run.sh runs it",
+	"tutorial.md: $ make docker-build docker-push IMG=registry.example/welcome:v1":                        "needs a container engine and a registry; test/scaffold/run.sh builds the image's content",
+	"tutorial.md: $ helm install welcome dist/chart":                                                      "needs Helm; test/scaffold/run.sh runs it",
+	"apiserver.md: make docker-build docker-push deploy IMG=registry.example/pizza:v1":                    "needs a container engine, a registry and a cluster",
+	"history.md: $ kelson record --out incident.history":                                                  "TestRecordAndHistory runs these commands",
+	"history.md: $ kelson history --file incident.history deployment/web -n shop":                         "TestRecordAndHistory runs these commands",
+	"history.md: $ kelson diff --file incident.history --from 2026-11-23T10:00:00Z --to 4802 deployments": "TestRecordAndHistory runs these commands",
+	"rights.md: $ cat policy.yaml":                                                                        "TestLeastRights runs these commands",
+	"rights.md: $ kelson rights --audit-log audit.log --user system:serviceaccount:shop:manager":          "TestLeastRights runs these commands",
+	"rights.md: $ kelson rights --audit-log audit.log --user system:serviceaccount:shop:manager --yaml":   "TestLeastRights runs these commands",
 	"README.md: make run": "TestDevRunsAProject runs what make run runs; make test runs this test",
 }
 
