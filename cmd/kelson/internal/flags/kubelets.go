@@ -34,8 +34,6 @@ func (o *Kubelets) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.keyFile, "kubelet-client-key", "", "private key of --kubelet-client-certificate")
 	f.StringSliceVar(&o.addressTypes, "kubelet-preferred-address-types", preferred, "types of node addresses at which kubelets are called, preferred types first")
 	f.Uint16Var(&o.port, "kubelet-port", 10250, "port of kubelets whose node reports none")
-	// the flag exists
-	_ = f.MarkDeprecated("kubelet-port", "nodes report the port of their kubelet")
 }
 
 // Apply validates the flags and copies them to cfg.
