@@ -1,0 +1,199 @@
+package toolchain
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// sameMeaning reports whether two versions of a generated file mean the same: Go files with the
+// same functions in any order, and YAML files with the same objects. Of objects, it ignores what
+// versions of controller-gen and later steps of projects change: controller-gen's annotation, the
+// order of webhooks, how rules are merged, line breaks in descriptions, and missing descriptions.
+func sameMeaning(name string, have, want []byte) bool {
+	switch path.Ext(name) {
+	case ".go":
+		a, okA := functions(have)
+		b, okB := functions(want)
+		return okA && okB && maps.Equal(a, b)
+	case ".yaml":
+		a, okA := documents(have)
+		b, okB := documents(want)
+		return okA && okB && equalMeaning(a, b)
+	}
+	return false
+}
+
+// documents returns the objects of a YAML stream, without those that are only comments.
+func documents(data []byte) ([]any, bool) {
+	var docs []map[string]any
+	for part := range bytes.SplitSeq(append([]byte("\n"), data...), []byte("\n---")) {
+		var doc map[string]any
+		if err := yaml.Unmarshal(part, &doc); err != nil {
+			return nil, false
+		}
+		if doc == nil {
+			continue
+		}
+		if meta, ok := doc["metadata"].(map[string]any); ok {
+			delete(meta, "creationTimestamp")
+			if notes, ok := meta["annotations"].(map[string]any); ok {
+				if delete(notes, versionAnnotation); len(notes) == 0 {
+					delete(meta, "annotations")
+				}
+			}
+		}
+		delete(doc, "status")
+		if hooks, ok := doc["webhooks"].([]any); ok {
+			slices.SortStableFunc(hooks, func(a, b any) int { return strings.Compare(nameOf(a), nameOf(b)) })
+		}
+		if rules, ok := doc["rules"].([]any); ok && strings.HasSuffix(fmt.Sprint(doc["kind"]), "Role") {
+			doc["rules"] = grants(rules)
+		}
+		docs = append(docs, doc)
+	}
+	slices.SortStableFunc(docs, func(a, b map[string]any) int { return strings.Compare(identity(a), identity(b)) })
+	all := make([]any, len(docs))
+	for i, d := range docs {
+		all[i] = d
+	}
+	return all, true
+}
+
+func nameOf(v any) string {
+	m, _ := v.(map[string]any)
+	name, _ := m["name"].(string)
+	return name
+}
+
+// grants returns the single grants of rules, sorted: a verb on a resource of a group, or on a URL.
+func grants(rules []any) []any {
+	found := map[string]bool{}
+	for _, r := range rules {
+		rule, _ := r.(map[string]any)
+		of := func(key string) []any {
+			if list, ok := rule[key].([]any); ok && len(list) > 0 {
+				return list
+			}
+			return []any{""}
+		}
+		for _, group := range of("apiGroups") {
+			for _, resource := range of("resources") {
+				for _, name := range of("resourceNames") {
+					for _, url := range of("nonResourceURLs") {
+						for _, verb := range of("verbs") {
+							found[fmt.Sprint(group, " ", resource, " ", name, " ", url, " ", verb)] = true
+						}
+					}
+				}
+			}
+		}
+	}
+	all := make([]any, 0, len(found))
+	for _, g := range slices.Sorted(maps.Keys(found)) {
+		all = append(all, g)
+	}
+	return all
+}
+
+// equalMeaning compares decoded YAML.
+func equalMeaning(have, want any) bool {
+	switch h := have.(type) {
+	case map[string]any:
+		w, ok := want.(map[string]any)
+		if !ok {
+			return false
+		}
+		for k, v := range h {
+			if _, both := w[k]; !both || !equalMember(k, v, w[k]) {
+				return false
+			}
+		}
+		for k, v := range w {
+			if _, both := h[k]; both {
+				continue
+			}
+			if _, text := v.(string); !text || k != "description" {
+				return false
+			}
+		}
+		return true
+	case []any:
+		w, ok := want.([]any)
+		return ok && slices.EqualFunc(h, w, equalMeaning)
+	}
+	return reflect.DeepEqual(have, want)
+}
+
+func equalMember(key string, have, want any) bool {
+	a, textA := have.(string)
+	b, textB := want.(string)
+	if key == "description" && textA && textB {
+		return slices.Equal(strings.Fields(a), strings.Fields(b))
+	}
+	return equalMeaning(have, want)
+}
+
+// identity returns the kind and name of an object, for sorting.
+func identity(doc map[string]any) string {
+	kind, _ := doc["kind"].(string)
+	meta, _ := doc["metadata"].(map[string]any)
+	namespace, _ := meta["namespace"].(string)
+	name, _ := meta["name"].(string)
+	return kind + "/" + namespace + "/" + name
+}
+
+// functions returns the functions of a Go file by receiver and name, as text with import paths
+// instead of the names of imports.
+func functions(src []byte) (map[string]string, bool) {
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, "", src, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, false
+	}
+	paths := map[string]string{}
+	for _, spec := range f.Imports {
+		p, _ := strconv.Unquote(spec.Path.Value)
+		name := path.Base(p)
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		paths[name] = strings.NewReplacer("/", "_", ".", "_", "-", "_").Replace(p)
+	}
+	found := map[string]string{}
+	for _, d := range f.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		ast.Inspect(fn, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := sel.X.(*ast.Ident); ok && paths[x.Name] != "" {
+					x.Name = paths[x.Name]
+				}
+			}
+			return true
+		})
+		fn.Doc = nil
+		var text, recv bytes.Buffer
+		if format.Node(&text, fset, fn) != nil {
+			return nil, false
+		}
+		if fn.Recv != nil && format.Node(&recv, fset, fn.Recv.List[0].Type) != nil {
+			return nil, false
+		}
+		found[recv.String()+"."+fn.Name.Name] = strings.Join(strings.Fields(text.String()), " ")
+	}
+	return found, true
+}
