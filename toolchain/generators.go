@@ -97,7 +97,9 @@ func (r *run) mistake(errs ...error) {
 		return
 	}
 	for _, err := range errs {
-		if err != nil {
+		if list, ok := err.(interface{ Unwrap() []error }); ok {
+			r.mistake(list.Unwrap()...)
+		} else if err != nil {
 			r.warnings = append(r.warnings, err)
 		}
 	}
@@ -140,6 +142,9 @@ func (r *run) checkAsked() {
 func (r *run) file(p *model.Package, name string, src []byte, err error) {
 	name = filepath.Join(p.Dir, name)
 	r.fail(err, r.out.add(name, src))
+	if rel, err := filepath.Rel(r.dir, name); err == nil {
+		r.out.packages[filepath.ToSlash(rel)] = p.Package
+	}
 	if src == nil && err == nil {
 		if was, err := os.ReadFile(name); err == nil && bytes.Contains(was, []byte(source.Generated)) {
 			_, err = r.out.remove(name)

@@ -17,6 +17,7 @@ type output struct {
 	dir       string
 	keepEqual bool
 	omit      []string
+	packages  map[string]*loader.Package // of Go files, by path
 	content   map[string][]byte
 	removed   []string
 }
@@ -36,6 +37,15 @@ func (o *output) add(name string, content []byte) error {
 	}
 	o.content[rel] = content
 	return nil
+}
+
+// same reports whether an existing file means the same as its new content.
+func (o *output) same(rel string, have, content []byte) bool {
+	var aliases map[string]string
+	if p := o.packages[rel]; p != nil {
+		aliases = aliasesOf(p)
+	}
+	return sameMeaning(rel, have, content, aliases)
 }
 
 // remove records a file to remove and returns true, unless the file is to be written.
@@ -59,7 +69,7 @@ func (o *output) write(check bool) (Result, error) {
 		name := filepath.Join(o.dir, filepath.FromSlash(rel))
 		have, err := os.ReadFile(name)
 		f := File{Path: rel, Content: content, Changed: err != nil || !bytes.Equal(have, content)}
-		if err == nil && f.Changed && o.keepEqual && sameMeaning(rel, have, content) {
+		if err == nil && f.Changed && o.keepEqual && o.same(rel, have, content) {
 			f.Content, f.Changed = have, false
 		}
 		if f.Changed && !check {

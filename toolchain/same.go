@@ -10,22 +10,26 @@ import (
 	"maps"
 	"path"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"kelson.dev/toolchain/loader"
 )
 
 // sameMeaning reports whether two versions of a generated file mean the same: Go files with the
 // same functions in any order, and YAML files with the same objects. Of objects, it ignores what
 // versions of controller-gen and later steps of projects change: controller-gen's annotation, the
 // order of webhooks, how rules are merged, line breaks in descriptions, and missing descriptions.
-func sameMeaning(name string, have, want []byte) bool {
+// aliases are the targets of the type aliases of a Go file's package, as PATH.NAME or NAME.
+func sameMeaning(name string, have, want []byte, aliases map[string]string) bool {
 	switch path.Ext(name) {
 	case ".go":
-		a, okA := functions(have)
-		b, okB := functions(want)
+		a, okA := functions(have, aliases)
+		b, okB := functions(want, aliases)
 		return okA && okB && maps.Equal(a, b)
 	case ".yaml":
 		a, okA := documents(have)
@@ -75,6 +79,30 @@ func nameOf(v any) string {
 	m, _ := v.(map[string]any)
 	name, _ := m["name"].(string)
 	return name
+}
+
+// identifier returns an import path as a Go identifier.
+func identifier(path string) string {
+	return strings.NewReplacer("/", "_", ".", "_", "-", "_").Replace(path)
+}
+
+// aliasesOf returns the targets of a package's type aliases, as functions writes them.
+func aliasesOf(p *loader.Package) map[string]string {
+	found := map[string]string{}
+	for _, d := range p.Types() {
+		if !d.Alias {
+			continue
+		}
+		target, ok := d.Type().Source().(*loader.Named)
+		switch {
+		case !ok:
+		case target.Decl.Pkg == p:
+			found[d.Name] = target.Decl.Name
+		default:
+			found[d.Name] = identifier(target.Decl.Pkg.Path) + "." + target.Decl.Name
+		}
+	}
+	return found
 }
 
 // grants returns the single grants of rules, sorted: a verb on a resource of a group, or on a URL.
@@ -136,11 +164,30 @@ func equalMeaning(have, want any) bool {
 	return reflect.DeepEqual(have, want)
 }
 
+var counted = regexp.MustCompile(`^\[(.*)\]\.filter\(x,x==true\)\.size\(\)(.*)$`)
+
+// sum returns the rule that counts set fields by adding, as controller-gen v0.23 writes it, for one
+// that filters a list, as earlier versions do.
+func sum(rule string) string {
+	m := counted.FindStringSubmatch(rule)
+	if m == nil {
+		return rule
+	}
+	fields := strings.Split(m[1], ",")
+	for i, f := range fields {
+		fields[i] = "(" + f + "?1:0)"
+	}
+	return strings.Join(fields, "+") + m[2]
+}
+
 func equalMember(key string, have, want any) bool {
 	a, textA := have.(string)
 	b, textB := want.(string)
-	if key == "description" && textA && textB {
+	switch {
+	case key == "description" && textA && textB:
 		return slices.Equal(strings.Fields(a), strings.Fields(b))
+	case key == "rule" && textA && textB:
+		return a == b || sum(a) == sum(b)
 	}
 	return equalMeaning(have, want)
 }
@@ -155,8 +202,8 @@ func identity(doc map[string]any) string {
 }
 
 // functions returns the functions of a Go file by receiver and name, as text with import paths
-// instead of the names of imports.
-func functions(src []byte) (map[string]string, bool) {
+// instead of the names of imports, and targets instead of aliases.
+func functions(src []byte, aliases map[string]string) (map[string]string, bool) {
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, "", src, parser.SkipObjectResolution)
 	if err != nil {
@@ -169,7 +216,7 @@ func functions(src []byte) (map[string]string, bool) {
 		if spec.Name != nil {
 			name = spec.Name.Name
 		}
-		paths[name] = strings.NewReplacer("/", "_", ".", "_", "-", "_").Replace(p)
+		paths[name] = identifier(p)
 	}
 	found := map[string]string{}
 	for _, d := range f.Decls {
@@ -178,9 +225,15 @@ func functions(src []byte) (map[string]string, bool) {
 			continue
 		}
 		ast.Inspect(fn, func(n ast.Node) bool {
-			if sel, ok := n.(*ast.SelectorExpr); ok {
-				if x, ok := sel.X.(*ast.Ident); ok && paths[x.Name] != "" {
+			switch n := n.(type) {
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && paths[x.Name] != "" {
 					x.Name = paths[x.Name]
+				}
+				return false
+			case *ast.Ident:
+				if target := aliases[n.Name]; target != "" {
+					n.Name = target
 				}
 			}
 			return true
