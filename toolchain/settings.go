@@ -96,7 +96,8 @@ func (r *run) manifestDir(generator, byDefault string) string {
 }
 
 // definitionDir returns the default directory of a project's CustomResourceDefinitions:
-// config/crd/bases if it exists or config/crd/kustomization.yaml lists files in it, else config/crd.
+// config/crd/bases if it exists or config/crd/kustomization.yaml lists files in it, otherwise
+// config/crd.
 func definitionDir(dir string) string {
 	crds := filepath.Join("config", "crd")
 	bases := filepath.Join(crds, "bases")

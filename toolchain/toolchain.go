@@ -59,8 +59,8 @@ type Options struct {
 	// Dir is the project's directory, which must be in a Go module; "" is the current directory.
 	Dir string
 	// Paths selects packages as in the go command and controller-gen: ./api/... or
-	// example.com/project/api/v1. Empty means all packages below Dir. With Paths, Generate removes no
-	// definitions, because it does not see all kinds.
+	// example.com/project/api/v1. Empty means all packages below Dir. With Paths, Generate removes
+	// no definitions, because it does not see all kinds.
 	Paths []string
 	// Generators names the generators to run. If it is empty, the Default generators run, and those
 	// that packages request with +kelson:generate.
@@ -90,8 +90,8 @@ type Options struct {
 
 // Settings configure a generator as controller-gen's options of the same names do.
 type Settings struct {
-	// Output is the directory of the generated manifests, relative to Options.Dir. It does not apply
-	// to generated code, which is next to the types.
+	// Output is the directory of the generated manifests, relative to Options.Dir. It does not
+	// apply to generated code, which is next to the types.
 	Output string
 	// HeaderFile is a file with the text at the beginning of generated files, relative to
 	// Options.Dir. The default is hack/boilerplate.go.txt, if it exists, for code, and none for

@@ -178,12 +178,15 @@ const page = `<!-- Written by test/operators (make operators). DO NOT EDIT. -->
 
 # Public operators
 
-` + "`make operators`" + ` clones public projects at fixed commits and runs ` + "`kelson generate --check`" + ` in each, with no other preparation and no flags.
-Kelson adopts what the project's Makefile and scripts pass to controller-gen ([existing projects](../guides/existing-projects.md)) and compares the
-result with the committed definitions, roles, webhook configurations and copy methods. In %d of %d projects, all of them mean the same.
+` + "`make operators`" + ` clones public projects at fixed commits and runs ` + "`kelson generate --check`" + `
+in each, with no other preparation and no flags. Kelson adopts what the project's Makefile and
+scripts pass to controller-gen ([existing projects](../guides/existing-projects.md)) and compares
+the result with the committed definitions, roles, webhook configurations and copy methods. In %d of
+%d projects, all of them mean the same.
 
-Files mean the same if they have the same objects or functions. The comparison ignores controller-gen's version annotation, the order of webhooks, how
-rules are merged, line breaks in descriptions, descriptions that the project removes, and names of imports and type aliases.
+Files mean the same if they have the same objects or functions. The comparison ignores
+controller-gen's version annotation, the order of webhooks, how rules are merged, line breaks in
+descriptions, descriptions that the project removes, and names of imports and type aliases.
 
 | project | files | committed files | time | |
 |---|---|---|---|---|

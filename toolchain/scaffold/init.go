@@ -22,8 +22,8 @@ type InitOptions struct {
 	Name     string // the folder's name by default
 	Checkout string // where Kelson's source is; see Checkout
 	Server   bool   // the project is a custom API server, not an operator
-	// License and Owner are written to hack/boilerplate.go.txt, with which generated code begins. The
-	// licenses are those of kubebuilder: apache2, copyright (only a line with the owner) and none.
+	// License and Owner are written to hack/boilerplate.go.txt, with which generated code begins.
+	// The licenses are those of kubebuilder: apache2, copyright (only a line with the owner), none.
 	License, Owner string
 }
 

@@ -8,9 +8,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"kelson.dev/operator/footprint"
 )
 
 // EtcdCommand returns kelson etcd, which envtest starts as etcd. It only answers health checks: the
@@ -36,6 +39,9 @@ func EtcdCommand() *cobra.Command {
 	return c
 }
 
+// keptPages is how many bytes of the binary may stay in memory.
+const keptPages = 1 << 20
+
 func etcd(ctx context.Context, urls []string) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
@@ -55,6 +61,9 @@ func etcd(ctx context.Context, urls []string) error {
 		}
 		go func() { failed <- server.Serve(listener) }()
 	}
+	// the initialization of the binary's packages used most of the memory
+	debug.FreeOSMemory()
+	footprint.Release(keptPages)
 	select {
 	case err := <-failed:
 		return err
