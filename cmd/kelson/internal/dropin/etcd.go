@@ -39,8 +39,18 @@ func EtcdCommand() *cobra.Command {
 	return c
 }
 
-// keptPages is how many bytes of the binary may stay in memory.
-const keptPages = 1 << 20
+const (
+	// quiet is the time without requests after which memory is released.
+	quiet = time.Second
+	// keptPages is how many bytes of the binary may stay in memory.
+	keptPages = 1 << 20
+)
+
+// release returns the memory that the initialization of the binary's packages used.
+func release() {
+	debug.FreeOSMemory()
+	footprint.Release(keptPages)
+}
 
 func etcd(ctx context.Context, urls []string) error {
 	mux := http.NewServeMux()
@@ -48,7 +58,12 @@ func etcd(ctx context.Context, urls []string) error {
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, `{"health":"true","reason":""}`)
 	})
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	idle := time.AfterFunc(quiet, release)
+	defer idle.Stop()
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		idle.Reset(quiet)
+		mux.ServeHTTP(w, req)
+	}), ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, len(urls))
 	for _, text := range urls {
 		u, err := url.Parse(text)
@@ -61,9 +76,6 @@ func etcd(ctx context.Context, urls []string) error {
 		}
 		go func() { failed <- server.Serve(listener) }()
 	}
-	// the initialization of the binary's packages used most of the memory
-	debug.FreeOSMemory()
-	footprint.Release(keptPages)
 	select {
 	case err := <-failed:
 		return err
