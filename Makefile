@@ -24,7 +24,7 @@ TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./example
 	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
 	faults-etcd fuzz differential attack bench bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
 	kelson-node nodes aggregation conformance controller-runtime adapter-controller-runtime adapter-cluster-api adapter-projects test-cmd helm scaffold kustomize client-go client-node cluster-api \
-	generators bench-generators tidy clean help
+	generators operators bench-generators tidy clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -228,6 +228,9 @@ client-node: build ## run the JavaScript client from npm; needs Node.js
 
 generators: ## compare the generators' output for real projects with controller-gen's: two minutes after the downloads
 	KELSON_GENERATORS=1 $(GO) test -timeout 30m -v -run Projects ./bench/generators
+
+operators: build ## run the generators on public projects as they are: a minute after the clones; writes docs/internals/operators.md; SOURCES is a folder with clones
+	$(GO) run ./test/operators -kelson $(KELSON) -docs docs/internals/operators.md
 
 bench-generators: build ## time of a run and of an edit, against controller-gen: a minute; writes its part of docs/internals/benchmarks.md
 	$(GO) run ./bench/generators/speed -kelson $(KELSON) -docs docs/internals/benchmarks.md

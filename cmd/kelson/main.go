@@ -48,8 +48,9 @@ import (
 func main() {
 	// If the binary is called by the name of a drop-in, it runs that command.
 	invoked := os.Args[0]
-	if name := filepath.Base(invoked); slices.Contains(dropin.Names, name) {
-		os.Args = append([]string{"kelson", name}, os.Args[1:]...)
+	replaces := slices.Contains(dropin.Names, filepath.Base(invoked))
+	if replaces {
+		os.Args = append([]string{"kelson", filepath.Base(invoked)}, os.Args[1:]...)
 	}
 	if len(os.Args) > 1 && os.Args[1] == "kubectl" {
 		// kubectl parses its own flags and prints its own errors
@@ -58,6 +59,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal kills the process
+	if replaces {
+		ctx = dropin.UntilParentEnds(ctx)
+	}
 	os.Exit(run(ctx, os.Args[1:]))
 }
 
