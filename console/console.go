@@ -97,7 +97,7 @@ func (c *Console) routes() http.Handler {
 	mux.Handle("/api/", web.Func(func(r *http.Request) (any, error) {
 		return nil, web.Errorf(http.StatusNotFound, "the console has no %s %s", r.Method, r.URL.Path)
 	}))
-	mux.Handle("GET /", page())
+	mux.Handle("/", page())
 	return mux
 }
 

@@ -1,3 +1,5 @@
+// Package why implements kelson why: it reads the traces that operators record and prints why an
+// object is in its state.
 package why
 
 import (
@@ -15,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kelson.dev/cmd/kelson/internal/project"
+	"kelson.dev/lab/causes"
 )
 
 type options struct {
@@ -83,7 +86,7 @@ func run(ctx context.Context, opts options, object string, out io.Writer) error 
 		defer r.Close()
 		readers = append(readers, r)
 	}
-	t, err := Read(readers...)
+	t, err := causes.Read(readers...)
 	if err != nil {
 		return err
 	}
@@ -95,7 +98,7 @@ func run(ctx context.Context, opts options, object string, out io.Writer) error 
 		if i > 0 {
 			fmt.Fprintln(out)
 		}
-		t.Explain(out, o, opts.last)
+		writeText(out, t.Explain(o, opts.last))
 	}
 	return nil
 }
