@@ -165,7 +165,7 @@ func quoted(s string) string {
 func (b *tab) goTo(path string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate(b.base + path))
-	b.until(`document.querySelector('nav.side a') !== null`)
+	b.until(`document.title !== 'Kelson' && document.querySelector('nav.side a') !== null`) // the title is set after the keys are bound
 }
 
 func (b *tab) press(keys string) {

@@ -33,10 +33,21 @@ import (
 
 	"kelson.dev/console/internal/cluster"
 	"kelson.dev/console/internal/inventory"
+	"kelson.dev/console/internal/traces"
 	"kelson.dev/console/internal/web"
+	"kelson.dev/console/now"
 	"kelson.dev/console/objects"
+	"kelson.dev/console/reconcile"
 	"kelson.dev/console/search"
+	"kelson.dev/console/timeline"
+	"kelson.dev/console/why"
 )
+
+// TraceSource is where the trace of an operator comes from: a file or a URL.
+type TraceSource = traces.Source
+
+// IsURL reports whether the place of a trace is a URL.
+func IsURL(place string) bool { return traces.IsURL(place) }
 
 // Config configures a console.
 type Config struct {
@@ -46,6 +57,10 @@ type Config struct {
 	Name string
 	// Write permits changes.
 	Write bool
+	// Traces are the traces of operators.
+	Traces []TraceSource
+	// History is a file that kelson record writes; empty: none.
+	History string
 	// Listener is what Run accepts connections from. The caller binds it to a loopback address,
 	// unless connections are encrypted.
 	Listener net.Listener
@@ -60,8 +75,8 @@ type Console struct {
 	config    Config
 	cluster   *cluster.Cluster
 	inventory *inventory.Inventory
+	traces    *traces.Traces
 	guard     *guard
-	namespace string
 	ctx       context.Context // of all requests
 	stop      context.CancelFunc
 }
@@ -79,7 +94,7 @@ func New(config Config) (*Console, error) {
 	if config.Name == "" {
 		config.Name = connected.Host()
 	}
-	c := &Console{config: config, cluster: connected, inventory: inventory.New(connected)}
+	c := &Console{config: config, cluster: connected, inventory: inventory.New(connected), traces: traces.New(config.Traces)}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.guard = newGuard(hosts(address, config.Hosts), config.Secure, c.routes())
 	return c, nil
@@ -91,6 +106,10 @@ func (c *Console) routes() http.Handler {
 	for _, view := range []interface{ Routes(*http.ServeMux) }{
 		&objects.Server{Cluster: c.cluster, Write: c.config.Write},
 		&search.Server{Cluster: c.cluster, Inventory: c.inventory},
+		&now.Server{Inventory: c.inventory, Traces: c.traces},
+		&why.Server{Traces: c.traces},
+		&reconcile.Server{Traces: c.traces},
+		&timeline.Server{Traces: c.traces},
 	} {
 		view.Routes(mux)
 	}
@@ -135,6 +154,7 @@ func (c *Console) Run(ctx context.Context) error {
 		ReadHeaderTimeout: 10 * time.Second,
 		BaseContext:       func(net.Listener) context.Context { return c.ctx },
 	}
+	go c.traces.Run(c.ctx)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(c.config.Listener) }()
 	defer c.inventory.Close()

@@ -35,7 +35,7 @@ func TestObjects(t *testing.T) {
 	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test"}))
 
 	b.goTo("/objects/deployments.apps")
-	b.shows("UP-TO-DATE")
+	b.shows("Up-to-date")
 	b.until(`[...document.querySelectorAll('tbody td')].some((td) => td.textContent === '3/3')`)
 	b.shot("list")
 	env.Create(t, deployment("api", 1)) // appears without a reload

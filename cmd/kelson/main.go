@@ -10,6 +10,7 @@
 //	dev       dev, with the development loop, its log and the conditions of --until
 //	project   init, create, edit, delete, upgrade, generate, manifests, build, test
 //	deploy    run, install, uninstall, deploy, undeploy, package
+//	console   console
 //	vet, why  vet, why
 //	history   record, history, diff
 //	rights    rights
@@ -29,6 +30,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kelson.dev/cmd/kelson/internal/console"
 	"kelson.dev/cmd/kelson/internal/data"
 	"kelson.dev/cmd/kelson/internal/deploy"
 	"kelson.dev/cmd/kelson/internal/dev"
@@ -89,7 +91,7 @@ func rootCommand() *cobra.Command {
 		project.InitCommand(), project.CreateCommand(), project.EditCommand(), project.DeleteCommand(), project.UpgradeCommand(),
 		project.GenerateCommand(), project.ManifestsCommand(), project.BuildCommand(), project.TestCommand(),
 		deploy.InstallCommand(), deploy.UninstallCommand(), deploy.RunCommand(), deploy.DeployCommand(), deploy.UndeployCommand(), deploy.PackageCommand(),
-		serve.Command(), dev.Command(), data.Command(), vet.Command(), why.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), kubectl.Command(), versionCommand(),
+		serve.Command(), dev.Command(), data.Command(), vet.Command(), console.Command(), why.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), kubectl.Command(), versionCommand(),
 		dropin.EnvtestCommand(), dropin.APIServerCommand(), dropin.EtcdCommand())
 	return root
 }

@@ -55,6 +55,8 @@ function App() {
   useEffect(() => {
     setOpen(false);
     setSearching(false);
+  }, [route]);
+  useEffect(() => {
     const title = route.parts.slice(route.parts[0] === 'object' ? 2 : 0).filter((p) => p !== '-').join('/');
     document.title = (title || 'now') + ' · ' + (session?.cluster ?? 'Kelson');
   }, [route, session]);
@@ -114,7 +116,7 @@ function Kinds({ kinds, current, namespace }) {
   return html`
     ${top.length ? html`<h2>Kinds</h2><ul>${top.map((k) => link(k, k.kind))}</ul>` : null}
     ${sorted.map(([group, list]) => html`<details key=${group} open=${!builtin(group) || list.some((k) => k.name === current) || undefined}>
-      <summary>${group || 'core'}</summary><ul>${list.map((k) => link(k, k.kind))}</ul></details>`)}
+      <summary title=${group}>${group.replace(/\.k8s\.io$/, '') || 'core'}</summary><ul>${list.map((k) => link(k, k.kind))}</ul></details>`)}
   `;
 }
 

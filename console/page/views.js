@@ -1,8 +1,19 @@
 // @ts-check
 // The views in the order of the navigation, and those that are tabs of an object.
+import { Now } from '../now/now.js';
+import { Reconcile } from '../reconcile/reconcile.js';
+import { Timeline } from '../timeline/timeline.js';
+import { Why, WhyObject } from '../why/why.js';
 
 /** @type {{id: string, label: string, show: any}[]} */
-export const views = [];
+export const views = [
+  { id: 'now', label: 'Now', show: Now },
+  { id: 'why', label: 'Why', show: Why },
+  { id: 'timeline', label: 'Timeline', show: Timeline },
+  { id: 'reconcile', label: 'Reconciles', show: Reconcile },
+];
 
 /** @type {Record<string, {label: string, show: any}>} */
-export const objectViews = {};
+export const objectViews = {
+  why: { label: 'Why', show: WhyObject },
+};

@@ -212,3 +212,41 @@ func (t *Trace) Effects(r *trace.LineRecord) []Effect {
 	}
 	return all
 }
+
+// Connected returns the reconciles that led to r, those that r led to, and r itself, at most limit in
+// each direction.
+func (t *Trace) Connected(r *trace.LineRecord, limit int) []*trace.LineRecord {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	all := []*trace.LineRecord{r}
+	seen := map[*trace.LineRecord]bool{r: true}
+	follow := func(next func(*trace.LineRecord) []*trace.LineRecord) {
+		queue := []*trace.LineRecord{r}
+		for found := 0; len(queue) > 0 && found < limit; queue = queue[1:] {
+			for _, n := range next(queue[0]) {
+				if !seen[n] {
+					seen[n] = true
+					found++
+					all, queue = append(all, n), append(queue, n)
+				}
+			}
+		}
+	}
+	follow(func(r *trace.LineRecord) (before []*trace.LineRecord) {
+		for i := range r.Causes {
+			if by, _ := t.writerOf(r, &r.Causes[i]); by != nil {
+				before = append(before, by)
+			}
+		}
+		return before
+	})
+	follow(func(r *trace.LineRecord) (after []*trace.LineRecord) {
+		for i := range r.Writes {
+			if w := &r.Writes[i]; w.Changed && w.ResourceVersion != "" {
+				after = append(after, t.effects[state{Written(w), w.ResourceVersion}]...)
+			}
+		}
+		return after
+	})
+	return all
+}
