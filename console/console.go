@@ -31,12 +31,14 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/console/history"
 	"kelson.dev/console/internal/cluster"
 	"kelson.dev/console/internal/inventory"
 	"kelson.dev/console/internal/traces"
 	"kelson.dev/console/internal/web"
 	"kelson.dev/console/now"
 	"kelson.dev/console/objects"
+	"kelson.dev/console/ownership"
 	"kelson.dev/console/reconcile"
 	"kelson.dev/console/search"
 	"kelson.dev/console/timeline"
@@ -76,6 +78,7 @@ type Console struct {
 	cluster   *cluster.Cluster
 	inventory *inventory.Inventory
 	traces    *traces.Traces
+	history   *history.Server
 	guard     *guard
 	ctx       context.Context // of all requests
 	stop      context.CancelFunc
@@ -94,7 +97,7 @@ func New(config Config) (*Console, error) {
 	if config.Name == "" {
 		config.Name = connected.Host()
 	}
-	c := &Console{config: config, cluster: connected, inventory: inventory.New(connected), traces: traces.New(config.Traces)}
+	c := &Console{config: config, cluster: connected, inventory: inventory.New(connected), traces: traces.New(config.Traces), history: &history.Server{File: config.History}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.guard = newGuard(hosts(address, config.Hosts), config.Secure, c.routes())
 	return c, nil
@@ -110,6 +113,8 @@ func (c *Console) routes() http.Handler {
 		&why.Server{Traces: c.traces},
 		&reconcile.Server{Traces: c.traces},
 		&timeline.Server{Traces: c.traces},
+		&ownership.Server{Inventory: c.inventory, Traces: c.traces},
+		c.history,
 	} {
 		view.Routes(mux)
 	}
@@ -157,6 +162,7 @@ func (c *Console) Run(ctx context.Context) error {
 	go c.traces.Run(c.ctx)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(c.config.Listener) }()
+	defer c.history.Close()
 	defer c.inventory.Close()
 	defer c.stop()
 	select {

@@ -52,6 +52,13 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) {
 	web.States(r.Context(), w, s.Traces.Changed, pace, func(context.Context) (any, error) {
 		state := State{Explanation: s.Traces.Explain(o, last), Traced: s.Traces.Sources() > 0, Errors: s.Traces.Errors()}
 		state.Caused = nil // Effects has them
+		// The page shows the newest first, each with all its causes.
+		for i, w := range state.Writes {
+			state.Writes[i].By = s.Traces.Chain(w.By.LineRecord)
+		}
+		for i, r := range state.Reconciles {
+			state.Reconciles[i] = s.Traces.Chain(r.LineRecord)
+		}
 		records := s.Traces.Records()
 		for i := len(records) - 1; i >= 0 && len(state.Effects) < maxEffects; i-- {
 			for c := range records[i].Causes {

@@ -88,7 +88,7 @@ export function Causes({ r }) {
       : c.event === 'other' ? html`an event outside of the cluster ${c.name}` : b.write ? html`${object} was <b>${deed(b.write)}</b>` : html`${object} ${event ?? c.event}`;
     const more = c.fields ? html` <code class="quiet">${c.fields}</code>` : null;
     return html`<li>${b.by
-      ? html`<${Cause} time=${b.by.time} what=${html`<span class="quiet">because</span> ${what}${more} <span class="quiet">by</span>`} r=${b.by} bad=${b.by.error} /><${Causes} r=${b.by} />`
+      ? html`<${Cause} time=${b.by.time} what=${html`<span class="quiet">because</span> ${what}${more}${c.kind ? html` <span class="quiet">by</span>` : ':'}`} r=${b.by} bad=${b.by.error} /><${Causes} r=${b.by} />`
       : html`<div class="cause"><span class="first" aria-hidden="true"></span><span><span class="quiet">because</span> ${what}${more}${c.manager ? html` <span class="quiet">by</span> <b>${c.manager}</b>` : null}</span></div>`}</li>`;
   })}${r.moreCauses ? html`<li class="quiet">and ${r.moreCauses} more causes</li>` : null}</ol>`;
 }
