@@ -40,7 +40,7 @@ func TestObjects(t *testing.T) {
 	b.shot("list")
 	env.Create(t, deployment("api", 1)) // appears without a reload
 	b.shows("api")
-	b.until(`document.querySelector('.head .quiet').textContent === '2'`)
+	b.until(`document.querySelector('.head .quiet')?.textContent === '2'`)
 
 	// keys: focus the list, move, open
 	eval[chromedp.Void](b, `document.querySelector('.rows').focus()`)

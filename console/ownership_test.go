@@ -37,7 +37,7 @@ func TestMap(t *testing.T) {
 
 	scaled := deployment("many", 320)
 	env.Create(t, scaled)
-	b.until(`document.querySelector('.head').innerText.includes('joined by kind')`)
+	b.until(`document.querySelector('.head')?.innerText.includes('joined by kind')`)
 	b.until(`[...document.querySelectorAll('.node')].some((n) => n.textContent.includes('× 3'))`)
 	b.shot("map-joined")
 }
@@ -97,7 +97,7 @@ func TestHistory(t *testing.T) {
 	eval[any](b, `document.querySelector('[aria-label="Previous version"]').click()`)
 	b.shows("version 3 of 4")
 	b.until(`document.querySelector('.yaml')?.innerText.includes('size: large')`)
-	b.until(`document.querySelector('.versions').innerText.includes('"medium" → "large"')`)
+	b.until(`document.querySelector('.versions')?.innerText.includes('"medium" → "large"')`)
 	b.goTo("/object/configmaps/default/settings?tab=history&at=12&base=10")
 	b.until(`document.querySelector('.diff .added')?.innerText.includes('size: large') && document.querySelector('.diff .removed')?.innerText.includes('size: small')`)
 	b.shot("history")

@@ -37,11 +37,12 @@ function Drawing({ g, near, setNear }) {
       const sx = x(a) + boxWidth, sy = y(a) + boxHeight / 2, ty = y(b) + boxHeight / 2, middle = sx + (columnWidth - boxWidth) / 2;
       return sy === ty ? `M${sx},${sy}H${x(b)}` : `M${sx},${sy}H${middle - 5}Q${middle},${sy} ${middle},${sy + 5}V${ty - 5}Q${middle},${ty} ${middle + 5},${ty}H${x(b)}`;
     }
-    const left = b.x > a.x;
-    const sx = left ? x(a) + boxWidth : x(a) + boxWidth - 12, sy = y(a) + boxHeight / 2;
-    const tx = left ? x(b) : x(b) + boxWidth, ty = y(b) + boxHeight / 2;
+    // from the side that faces the other node; within a column, around the right side
+    const toRight = b.x > a.x, toLeft = b.x < a.x;
+    const sx = toLeft ? x(a) : x(a) + boxWidth, tx = toRight ? x(b) : x(b) + boxWidth;
+    const sy = y(a) + boxHeight / 2, ty = y(b) + boxHeight / 2;
     const bend = Math.min(90, 30 + Math.abs(sy - ty) / 6);
-    return left ? `M${sx},${sy}C${sx + bend},${sy} ${tx - bend},${ty} ${tx},${ty}` : `M${sx + 12},${sy}C${sx + 12 + bend},${sy} ${tx + bend},${ty} ${tx},${ty}`;
+    return `M${sx},${sy}C${toLeft ? sx - bend : sx + bend},${sy} ${toRight ? tx - bend : tx + bend},${ty} ${tx},${ty}`;
   };
   const linked = new Set(near ? [near] : []);
   for (const e of g.edges) if (near && (e.from === near || e.to === near)) linked.add(e.from).add(e.to);

@@ -133,17 +133,26 @@ function ticks(g, v, toX, begin, stop) {
   g.textBaseline = 'middle';
   const step = steps.find((s) => s * v.scale >= 90) ?? steps[steps.length - 1];
   let edge = v.gutter;
-  const number = Math.min(500, (stop - begin) / step + 1);
-  const from = Math.max(0, Math.floor(begin / step));
-  for (let i = 0; i <= number; i++) {
-    const t = (from + i) * step, x = toX(t);
-    if (x < edge || x > v.width) continue;
+  const put = (/** @type {number} */ t) => {
+    const x = toX(t);
+    if (x < edge || x > v.width) return;
     const text = label(v.model.origin, t, step);
     g.fillStyle = c['line-strong'];
     g.fillRect(x, axisHeight - 6, 1, 6);
     g.fillStyle = c.quiet;
     g.fillText(text, x + 4, axisHeight / 2 - 1);
     edge = x + g.measureText(text).width + 16;
+  };
+  // round times, from the end of each fold on
+  let from = Math.max(0, begin);
+  for (const f of [...v.axis.folds, { from: Infinity, to: Infinity }]) {
+    const to = Math.min(f.from, stop);
+    if (to > from) {
+      if (from > begin) put(from);
+      for (let t = Math.ceil(from / step) * step, n = 0; t <= to && n < 200; t += step, n++) put(t);
+    }
+    from = Math.max(from, f.to);
+    if (from > stop) break;
   }
   g.fillStyle = c.quiet;
   for (const f of v.axis.folds) {

@@ -58,7 +58,7 @@ export function WhyObject({ kind, namespace, name, object, query }) {
       <${ReconcileLink} r=${r} /> at ${clock(r.time)}: ${r.error || 'after ' + r.requeueAfter}</div>`)}
     ${!known ? html`<${Untraced} traced=${state.traced} errors=${state.errors} />` : null}
     ${state.earlierWrites ? html`<p><button onClick=${() => setQuery({ last: String(Math.min(200, Number(last) * 4)) }, { replace: true })}>Show earlier writes</button> <span class="quiet">${state.earlierWrites} more</span></p>` : null}
-    ${(state.writes ?? []).slice().reverse().map((/** @type {any} */ s) => html`<section class="chain"><${Cause} time=${s.by.time} what=${html`<b>${deed(s.write)}</b> by`} r=${s.by} bad=${s.write.error} /><${Causes} r=${s.by} /></section>`)}
+    ${(state.writes ?? []).slice().reverse().map((/** @type {any} */ s) => html`<section class="chain"><${Cause} time=${s.by.time} what=${html`<b>${s.write.error ? 'not ' : ''}${deed(s.write)}</b> by`} r=${s.by} bad=${s.write.error} /><${Causes} r=${s.by} /></section>`)}
     ${(state.reconciles ?? []).slice().reverse().map((/** @type {any} */ r) => html`<section class="chain"><${Cause} time=${r.time} what=${html`<b>reconciled</b> by`} r=${r} bad=${r.error} /><${Causes} r=${r} /></section>`)}
     ${state.effects?.length ? html`<section><h2>Effects</h2><ul class="effects">${state.effects.map((/** @type {any} */ r) => html`<li><span class="mono quiet">${clock(r.time)}</span>
       <${ReconcileLink} r=${r} /> reconciled <${ObjectLink} ...${r} tab="why" />${(r.writes ?? []).filter((/** @type {any} */ w) => w.changed || w.error).map((/** @type {any} */ w) => html`, ${deed(w)} <${ObjectLink} ...${w} tab="why" />`)}
