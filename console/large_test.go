@@ -36,7 +36,7 @@ func TestTenThousandObjects(t *testing.T) {
 	b.goTo("/objects/configmaps?namespace=default")
 	b.until(`document.querySelector('tbody')?.innerText.includes('item-00000')`)
 	first := time.Since(began)
-	b.until(`document.querySelector('.head .quiet')?.textContent === '10,001'`) // with kube-root-ca.crt
+	b.until(`/^10,00[01]$/.test(document.querySelector('.head .quiet')?.textContent)`) // kube-root-ca.crt may be there
 	t.Logf("10,000 objects: first rows after %s, all after %s (with the load of the page)", first.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 	if n := eval[int](b, `document.querySelectorAll('tbody tr').length`); n > 100 {
 		t.Errorf("%d rows are rendered", n)
@@ -45,9 +45,10 @@ func TestTenThousandObjects(t *testing.T) {
 	b.until(`document.querySelector('tbody')?.innerText.includes('item-09999')`)
 	b.shot("ten-thousand")
 	env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "item-99999"}})
-	b.until(`document.querySelector('.head .quiet')?.textContent === '10,002'`)
+	b.until(`/^10,00[12]$/.test(document.querySelector('.head .quiet')?.textContent)`)
+	b.until(`(document.querySelector('.rows').scrollTop = 1e7) && document.querySelector('tbody').innerText.includes('item-99999')`)
 	b.goTo("/objects/configmaps?q=item-0777")
-	b.until(`document.querySelector('.head .quiet')?.textContent === '10 of ' + (10003).toLocaleString() || document.querySelectorAll('tbody tr').length === 10`)
+	b.until(`document.querySelectorAll('tbody tr').length === 10`)
 	b.goTo("/")
 	b.shows("Everything has settled.")
 	b.press("/")

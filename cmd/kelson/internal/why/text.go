@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/lab/causes"
 	"kelson.dev/operator/trace"
 )
@@ -21,17 +22,17 @@ import (
 //	  because At default/example-at was patched in its status by controller at (reconcile 1 of At default/example-at, 1.2ms)
 //	    because At default/example-at was created by kubectl-create
 func writeText(out io.Writer, x causes.Explanation) {
-	p := printer{out}
-	p.line(0, "%s", x.Object)
+	p := printer{out, output.ColorsFor(out)}
+	p.line(0, "%s", p.Bold(x.Object.String()))
 	if x.Earlier > 0 {
 		p.line(0, "\n(%d earlier writes: use --last to show more)", x.Earlier)
 	}
 	for _, w := range x.Writes {
-		p.line(0, "\n%s  %s by %s", clock(w.By.Time), deed(&w.Write), who(w.By))
+		p.line(0, "\n%s  %s by %s", p.Faint(clock(w.By.Time)), p.failed(deed(&w.Write), w.Write.Error), who(w.By))
 		p.because(w.By, 1)
 	}
 	for _, r := range x.Reconciles {
-		p.line(0, "\n%s  reconciled by %s: %s", clock(r.Time), who(r), result(r))
+		p.line(0, "\n%s  reconciled by %s: %s", p.Faint(clock(r.Time)), who(r), p.failed(result(r), r.Error))
 		p.because(r, 1)
 	}
 	if len(x.Writes) == 0 && len(x.Reconciles) == 0 {
@@ -41,17 +42,28 @@ func writeText(out io.Writer, x causes.Explanation) {
 		}
 	}
 	for _, r := range x.Unsettled {
-		p.line(0, "\n%s  the last reconcile by %s: %s", clock(r.Time), who(r), result(r))
+		p.line(0, "\n%s  the last reconcile by %s: %s", p.Faint(clock(r.Time)), who(r), p.failed(result(r), r.Error))
 	}
 	for _, l := range x.Loops {
-		p.line(0, "\n%s  hot loop: %s", clock(l.Time), l.Loop)
+		p.line(0, "\n%s  %s: %s", p.Faint(clock(l.Time)), p.Bad("hot loop"), l.Loop)
 	}
 }
 
-type printer struct{ out io.Writer }
+type printer struct {
+	out io.Writer
+	output.Colors
+}
 
 func (p printer) line(depth int, format string, args ...any) {
 	fmt.Fprintf(p.out, "%s%s\n", strings.Repeat("  ", depth), fmt.Sprintf(format, args...))
+}
+
+// failed colors a text if there was an error.
+func (p printer) failed(text, err string) string {
+	if err == "" {
+		return text
+	}
+	return p.Bad(text)
 }
 
 // because prints the causes of a reconcile, and their causes.

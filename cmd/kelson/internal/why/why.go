@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/lab/causes"
 )
@@ -26,6 +27,7 @@ type options struct {
 	last      int
 	token     string
 	insecure  bool
+	output    output.Format
 }
 
 // Command returns kelson why.
@@ -56,6 +58,7 @@ of its latest reconciles over HTTP.`,
 	f.StringArrayVar(&opts.traces, "trace", nil, "file or URL of an operator's trace; - is standard input; may be repeated")
 	f.StringVarP(&opts.namespace, "namespace", "n", "", "namespace of the object (default: any)")
 	f.IntVar(&opts.last, "last", 5, "number of latest writes to show")
+	opts.output.AddFlag(c)
 	f.StringVar(&opts.token, "token", "", "bearer token for requests to URLs")
 	f.BoolVar(&opts.insecure, "insecure-skip-tls-verify", false, "skip TLS certificate verification")
 	return c
@@ -93,6 +96,13 @@ func run(ctx context.Context, opts options, object string, out io.Writer) error 
 	found := t.Find(kind, opts.namespace, name)
 	if len(found) == 0 {
 		return fmt.Errorf("no recorded reconcile involves %s", object)
+	}
+	if opts.output != output.Text {
+		all := []causes.Explanation{}
+		for _, o := range found {
+			all = append(all, t.Explain(o, opts.last))
+		}
+		return opts.output.Print(out, map[string]any{"explanations": all})
 	}
 	for i, o := range found {
 		if i > 0 {
