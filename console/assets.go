@@ -17,8 +17,8 @@ import (
 //go:embed dist
 var dist embed.FS
 
-// packed returns the compressed files, by path. They are compressed on first use: the page is opened
-// rarely, and the binary is compressed when it is distributed.
+// packed returns the compressed files, by path. They are compressed on first use: the page is
+// opened rarely, and the binary is compressed when it is distributed.
 var packed = sync.OnceValue(func() map[string][]byte {
 	files, _ := dist.ReadDir("dist") // embedded
 	all := map[string][]byte{}

@@ -41,8 +41,8 @@ func chromium(t testing.TB) string {
 	return ""
 }
 
-// tab is a page of a browser. It fails the test if the page logs an error, runs a dialog, or sends a
-// request to another host.
+// tab is a page of a browser. It fails the test if the page logs an error, runs a dialog, or sends
+// a request to another host.
 type tab struct {
 	t    testing.TB
 	ctx  context.Context
@@ -56,12 +56,18 @@ type tab struct {
 // open opens the console in a browser that ends with the test.
 func open(t testing.TB, c *console.Console) *tab {
 	t.Helper()
+	return openURL(t, c.URL())
+}
+
+// openURL opens the address of a console, with its token.
+func openURL(t testing.TB, url string) *tab {
+	t.Helper()
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(chromium(t)), chromedp.NoSandbox,
 		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(stepTime))
 	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(alloc)
 	b := &tab{t: t, ctx: ctx}
-	b.base, _, _ = strings.Cut(c.URL(), "/?")
+	b.base, _, _ = strings.Cut(url, "/?")
 	t.Cleanup(func() {
 		_ = chromedp.Cancel(ctx)
 		cancel()
@@ -80,7 +86,7 @@ func open(t testing.TB, c *console.Console) *tab {
 	if err := chromedp.Listen(ctx, b.event); err != nil {
 		t.Fatal(err)
 	}
-	b.do(chromedp.EmulateViewport(1280, 800), chromedp.Navigate(c.URL()))
+	b.do(chromedp.EmulateViewport(1280, 800), chromedp.Navigate(url))
 	b.until(`location.search === '' && document.querySelector('nav.side a') !== null`)
 	return b
 }
@@ -165,7 +171,8 @@ func quoted(s string) string {
 func (b *tab) goTo(path string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate(b.base + path))
-	b.until(`document.title !== 'Kelson' && document.querySelector('nav.side a') !== null`) // the title is set after the keys are bound
+	// the title is set after the keys are bound
+	b.until(`document.title !== 'Kelson' && document.querySelector('nav.side a') !== null`)
 }
 
 func (b *tab) press(keys string) {

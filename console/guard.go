@@ -24,13 +24,13 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // guard lets only the user's own browser use the console.
 //
 // The address that the console prints contains a token. A page load with the token gets a cookie,
-// and the address without the token. All other requests need the cookie, so that neither other users
-// of the machine nor pages of other sites can make them:
+// and the address without the token. All other requests need the cookie, so that neither other
+// users of the machine nor pages of other sites can make them:
 //
-//   - The Host must be one of the console's own, so that a site can't use a name that resolves to
-//     this machine (DNS rebinding).
-//   - Origin and Sec-Fetch-Site must be the console's own, if the browser sends them. It always does
-//     for requests that other sites could forge.
+//   - The Host must be one of the console's own, so that a site can't use a name that
+//     resolves to this machine (DNS rebinding).
+//   - Origin and Sec-Fetch-Site must be the console's own, if the browser sends them. It always
+//     does for requests that other sites could forge.
 //   - The cookie is HttpOnly and SameSite=Strict.
 type guard struct {
 	token  string

@@ -17,8 +17,8 @@ import (
 	"kelson.dev/console"
 )
 
-// hostile are texts that would run code, load something or break out of their place if a page treated
-// them as anything but text.
+// hostile are texts that would run code, load something or break out of their place if a page
+// treated them as anything but text.
 var hostile = []string{
 	`<script>hacked=1</script>`,
 	`<img src=x onerror="hacked=2">`,
@@ -34,7 +34,8 @@ var hostile = []string{
 	`data: {"event": "x"}` + "\n\nevent: state\ndata: {}\n\n",
 }
 
-// hostileCluster is an API server, or one that somebody else writes to, whose every text is hostile.
+// hostileCluster is an API server, or one that somebody else writes to, whose every text is
+// hostile.
 func hostileCluster(t *testing.T) *rest.Config {
 	object := func(i int) map[string]any {
 		s := hostile[i%len(hostile)]
@@ -150,8 +151,9 @@ func hostileTrace(t *testing.T) string {
 	return name
 }
 
-// LAB-07: texts from the cluster and from traces are shown as text, in every view. The tab fails the
-// test if a script, a dialog or a request to another host is tried, and if the policy had to stop one.
+// LAB-07: texts from the cluster and from traces are shown as text, in every view. The tab fails
+// the test if a script, a dialog or a request to another host is tried, and if the policy had to
+// stop one.
 func TestHostileTexts(t *testing.T) {
 	chromium(t)
 	b := open(t, start(t, console.Config{Cluster: hostileCluster(t), Name: hostile[0], Write: true, Traces: []console.TraceSource{{Place: hostileTrace(t)}}}))

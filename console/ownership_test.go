@@ -31,7 +31,8 @@ func TestMap(t *testing.T) {
 	}})
 	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test"}))
 	b.goTo("/map?namespace=default")
-	b.until(`document.querySelectorAll('.node').length === 11`) // 2 Deployments, 2 ReplicaSets, 5 Pods, Service, ConfigMap
+	// 2 Deployments, 2 ReplicaSets, 5 Pods, Service, ConfigMap
+	b.until(`document.querySelectorAll('.node').length === 11`)
 	b.until(`document.querySelectorAll('.edge.owns').length === 7 && document.querySelectorAll('.edge.selects').length === 3 && document.querySelectorAll('.edge.refers').length === 3`)
 	b.shot("map")
 

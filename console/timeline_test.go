@@ -36,8 +36,8 @@ func largeTrace(t *testing.T, reconciles int) string {
 	return name
 }
 
-// LAB-07: the timeline of 50,000 marks is drawn fast enough for 60 frames a second. A test machine is
-// busy, so that the bound on the median leaves room; the log has the measured times.
+// LAB-07: the timeline of 50,000 marks is drawn fast enough for 60 frames a second. A test machine
+// is busy, so that the bound on the median leaves room; the log has the measured times.
 func TestTimeline(t *testing.T) {
 	chromium(t)
 	changes := 0

@@ -13,8 +13,8 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// testTrace is the trace of two operators: deploy creates a ConfigMap for a Deployment, and pods fails
-// first and creates a Pod for the ConfigMap then.
+// testTrace is the trace of two operators: deploy creates a ConfigMap for a Deployment, and pods
+// fails first and creates a Pod for the ConfigMap then.
 func testTrace(t *testing.T, began time.Time) string {
 	t.Helper()
 	at := func(ms int) string {
@@ -32,8 +32,8 @@ func testTrace(t *testing.T, began time.Time) string {
 	return name
 }
 
-// LAB-07: what has not settled, from the cluster and from traces; the chain from an object through two
-// operators to a person; reconciles with their effects. All of it live.
+// LAB-07: what has not settled, from the cluster and from traces; the chain from an object through
+// two operators to a person; reconciles with their effects. All of it live.
 func TestNowAndWhy(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t)

@@ -1,5 +1,5 @@
-// Package history serves the view History: the versions of objects in a file that kelson record wrote,
-// or is still writing.
+// Package history serves the view History: the versions of objects in a file that kelson record
+// wrote, or is still writing.
 package history
 
 import (

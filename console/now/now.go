@@ -44,8 +44,8 @@ func (s *Server) now(w http.ResponseWriter, r *http.Request) {
 // recheck is how often the state is computed without a change, because it depends on the time.
 const recheck = 5 * time.Second
 
-// either returns a function whose channel is closed when one of the channels of a and b is, or after
-// recheck.
+// either returns a function whose channel is closed when one of the channels of a and b is, or
+// after recheck.
 func either(ctx context.Context, a, b func() <-chan struct{}) func() <-chan struct{} {
 	return func() <-chan struct{} {
 		first, second, both := a(), b(), make(chan struct{})

@@ -5,10 +5,10 @@ package objects
 import (
 	"encoding/json"
 	"net/http"
-	"net/url"
-	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"kelson.dev/console/internal/cluster"
@@ -169,16 +169,6 @@ func (s *Server) object(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := q.Get("name")
-	// The name is a resource name of any syntax; a selector would have to be escaped.
-	if strings.ContainsAny(name, ",=!\\") {
-		var object json.RawMessage
-		if err := s.Cluster.Get(r.Context(), cluster.Request{Path: kind.Path(q.Get("namespace"), name)}, &object); err != nil {
-			web.Fail(w, err)
-			return
-		}
-		_ = web.NewStream(w).Send("object", object)
-		return
-	}
 	var stream *web.Stream
 	send := func(event string, object any) error {
 		if stream == nil {
@@ -186,7 +176,7 @@ func (s *Server) object(w http.ResponseWriter, r *http.Request) {
 		}
 		return stream.Send(event, object)
 	}
-	collection := cluster.Collection{Kind: kind, Namespace: q.Get("namespace"), FieldSelector: "metadata.name=" + name}
+	collection := cluster.Collection{Kind: kind, Namespace: q.Get("namespace"), FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
 	err = s.Cluster.Follow(r.Context(), collection, cluster.Receiver{
 		Page: func(list json.RawMessage, _, last bool) error {
 			var l struct {
@@ -217,6 +207,14 @@ func (s *Server) object(w http.ResponseWriter, r *http.Request) {
 			return send("object", object)
 		},
 	})
+	if apierrors.IsForbidden(err) && stream == nil {
+		// The user may have the right to get it. The page asks again when the stream ends.
+		var object json.RawMessage
+		if s.Cluster.Get(r.Context(), cluster.Request{Path: kind.Path(q.Get("namespace"), name)}, &object) == nil {
+			_ = send("object", object)
+			return
+		}
+	}
 	finish(w, r, stream, err)
 }
 
@@ -304,7 +302,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		}
 		return stream.Send("events", events)
 	}
-	selector := "involvedObject.uid=" + url.QueryEscape(q.Get("uid"))
+	selector := fields.OneTermEqualSelector("involvedObject.uid", q.Get("uid")).String()
 	err := s.Cluster.Follow(r.Context(), cluster.Collection{Kind: eventKind, Namespace: q.Get("namespace"), FieldSelector: selector}, cluster.Receiver{
 		Page: func(list json.RawMessage, _, _ bool) error {
 			var l struct{ Items []json.RawMessage }

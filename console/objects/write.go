@@ -13,7 +13,8 @@ import (
 	"kelson.dev/console/internal/web"
 )
 
-// maxBody bounds a request to change an object, in bytes; it is larger than what API servers accept.
+// maxBody bounds a request to change an object, in bytes; it is larger than what API servers
+// accept.
 const maxBody = 4 << 20
 
 // errReadOnly is the response to changes without --write.
@@ -69,7 +70,8 @@ func (s *Server) remove(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if q.Get("name") == "" {
-		return nil, web.Errorf(http.StatusBadRequest, "name: required") // it would delete the collection
+		// it would delete the collection
+		return nil, web.Errorf(http.StatusBadRequest, "name: required")
 	}
 	options := `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background","preconditions":{"uid":` + quote(q.Get("uid")) + `}}`
 	if q.Get("uid") == "" {

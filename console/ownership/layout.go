@@ -53,8 +53,8 @@ type tree struct {
 	attached bool // it has an owner, or refers to something, or is referred to
 }
 
-// layout draws objects: owners to the left of what they own, in the order of their names. References
-// and selections are edges between them.
+// layout draws objects: owners to the left of what they own, in the order of their names.
+// References and selections are edges between them.
 func layout(objects []*inventory.Object, all bool) Graph {
 	g := Graph{Nodes: []*Node{}, Edges: []Edge{}, Objects: len(objects)}
 	trees := map[string]*tree{} // by UID
@@ -174,8 +174,8 @@ func selects(selector, labels map[string]string) bool {
 	return true
 }
 
-// fold sorts siblings, and joins those of one kind if there are too many objects. It notes which tree
-// stands for each object.
+// fold sorts siblings, and joins those of one kind if there are too many objects. It notes which
+// tree stands for each object.
 func fold(siblings []*tree, join bool, stands map[string]*tree) []*tree {
 	slices.SortFunc(siblings, func(a, b *tree) int {
 		return cmp.Or(
@@ -200,8 +200,8 @@ func fold(siblings []*tree, join bool, stands map[string]*tree) []*tree {
 	return kept
 }
 
-// place gives a tree its position: a leaf takes the next row, and an owner is in the row of the first
-// that it owns.
+// place gives a tree its position: a leaf takes the next row, and an owner is in the row of the
+// first that it owns.
 func (g *Graph) place(t *tree, column int) {
 	t.column, t.row = column, g.Rows
 	o := t.object

@@ -1,5 +1,5 @@
-// Package ownership serves the view Map: who owns, selects and refers to what, and which controllers
-// read and write which kinds.
+// Package ownership serves the view Map: who owns, selects and refers to what, and which
+// controllers read and write which kinds.
 package ownership
 
 import (

@@ -99,8 +99,8 @@ func summarize(records []*trace.LineRecord) []*Controller {
 	return all
 }
 
-// id returns the run and the number that a request names. The run "-" stands for an empty one, which
-// would be no part of a path.
+// id returns the run and the number that a request names. The run "-" stands for an empty one,
+// which would be no part of a path.
 func id(r *http.Request) (run string, number uint64, err error) {
 	q := r.URL.Query()
 	if number, err = strconv.ParseUint(q.Get("id"), 10, 64); err != nil {

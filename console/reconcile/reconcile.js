@@ -44,7 +44,7 @@ function All({ query }) {
         <span class="quiet">${c.idle.toLocaleString()} with nothing to do · median ${span(Math.round(c.median / 1000))}, slowest ${span(Math.round(c.slowest / 1000))}</span></button>`)}</div>
       <table class="plain"><thead><tr><th>Time</th><th>Controller</th><th>Object</th><th>Cause</th><th>Result</th><th>Took</th></tr></thead>
         <tbody>${state.reconciles.map((/** @type {any} */ r) => html`<tr key=${r.run + r.id} class=${r.error ? 'failed' : ''}><td class="mono quiet">${clock(r.time)}</td><td><${ReconcileLink} r=${r} /></td>
-          <td><${ObjectLink} ...${r} tab="why" /></td><td>${because(r)}</td><td class="wrap">${result(r)}${r.loop ? html` <${Badge} text="hot loop" as="bad" />` : null}</td>
+          <td><${ObjectLink} ...${r} tab="why" /></td><td class="mixed">${because(r)}</td><td class="wrap">${result(r)}${r.loop ? html` <${Badge} text="hot loop" as="bad" />` : null}</td>
           <td class="number">${span(micros(r.duration))}</td></tr>`)}</tbody></table>
       ${state.matching > state.reconciles.length ? html`<p class="quiet">The last ${state.reconciles.length} are shown.</p>` : null}`}`;
 }

@@ -37,8 +37,8 @@ type Result struct {
 	Name      string `json:"name"`
 }
 
-// search finds the objects whose kind, namespace and name contain all words of the query. Names that
-// begin with the query come first.
+// search finds the objects whose kind, namespace and name contain all words of the query. Names
+// that begin with the query come first.
 func (s *Server) search(r *http.Request) (any, error) {
 	defer s.Inventory.Use()()
 	words := strings.Fields(strings.ToLower(r.URL.Query().Get("q")))

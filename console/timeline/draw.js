@@ -19,7 +19,7 @@ export function palette(el) {
 export function draw(g, v) {
   const { model, axis, colors: c, width, height, gutter, scale } = v;
   g.fillStyle = c.bg;
-  g.fillRect(0, 0, width, height);
+  g.fillRect(0, 0, width + 1, height + 1); // also the rest of a pixel
   const first = Math.max(0, Math.floor(v.top / laneHeight));
   const last = Math.min(v.lanes.length, Math.ceil((v.top + height - axisHeight) / laneHeight));
   const toX = (/** @type {number} */ t) => gutter + (axis.position(t) - v.from) * scale;
@@ -99,7 +99,7 @@ function sameType(list, from, to, type) {
 function labels(g, v, first, last) {
   const c = v.colors;
   g.fillStyle = c.bg;
-  g.fillRect(0, axisHeight, v.gutter, v.height);
+  g.fillRect(0, axisHeight, v.gutter, v.height + 1);
   g.font = '12px ' + v.fonts.sans;
   g.textBaseline = 'middle';
   g.save();

@@ -1,4 +1,5 @@
-// Package timeline serves the view Timeline: when which reconcile ran, and which object was written.
+// Package timeline serves the view Timeline: when which reconcile ran, and which object was
+// written.
 package timeline
 
 import (
@@ -20,8 +21,8 @@ func (s *Server) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/timeline", s.timeline)
 }
 
-// Marks is an event of the stream: marks that were added. The fields of mark i are at index i of each
-// list, so that fifty thousand marks are small and fast to decode.
+// Marks is an event of the stream: marks that were added. The fields of mark i are at index i of
+// each list, so that fifty thousand marks are small and fast to decode.
 type Marks struct {
 	// Lanes are new lanes; they continue the numbers of those sent before.
 	Lanes []Lane `json:"lanes,omitempty"`

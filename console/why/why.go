@@ -1,5 +1,5 @@
-// Package why serves the view Why: from an object back to the first causes of its state, and forward
-// to its effects.
+// Package why serves the view Why: from an object back to the first causes of its state, and
+// forward to its effects.
 package why
 
 import (
@@ -35,7 +35,8 @@ const (
 // State is why an object is in its state.
 type State struct {
 	causes.Explanation
-	// Effects are the last reconciles that the object caused, with what they wrote, the newest first.
+	// Effects are the last reconciles that the object caused, with what they wrote, the newest
+	// first.
 	Effects []*causes.Reconcile `json:"effects,omitempty"`
 	Traced  bool                `json:"traced"`
 	Errors  map[string]string   `json:"errors,omitempty"` // of traces, by place

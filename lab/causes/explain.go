@@ -18,8 +18,8 @@ type Explanation struct {
 	Reconciles []*Reconcile `json:"reconciles,omitempty"`
 	// Caused are the reconciles that an object caused which operators neither wrote nor reconciled.
 	Caused []*Reconcile `json:"caused,omitempty"`
-	// Unsettled are the last reconciles of the object that failed or are to be repeated, one for each
-	// controller.
+	// Unsettled are the last reconciles of the object that failed or are to be repeated, one for
+	// each controller.
 	Unsettled []*Reconcile `json:"unsettled,omitempty"`
 	// Loops are the hot loops that involve the object.
 	Loops []LoopAt `json:"loops,omitempty"`
@@ -51,8 +51,8 @@ type Reconcile struct {
 // Because is a cause of a reconcile, with the reconcile that caused it if it is known.
 type Because struct {
 	Cause trace.LineCause `json:"cause"`
-	// By is nil if no reconcile of the trace made the change: a person or another program did, whose
-	// name may be in Cause.Manager.
+	// By is nil if no reconcile of the trace made the change: a person or another program did,
+	// whose name may be in Cause.Manager.
 	By *Reconcile `json:"by,omitempty"`
 	// Write is the write of By that made the change; nil if it is unknown.
 	Write *trace.LineWrite `json:"write,omitempty"`
@@ -213,8 +213,8 @@ func (t *Trace) Effects(r *trace.LineRecord) []Effect {
 	return all
 }
 
-// Connected returns the reconciles that led to r, those that r led to, and r itself, at most limit in
-// each direction.
+// Connected returns the reconciles that led to r, those that r led to, and r itself, at most limit
+// in each direction.
 func (t *Trace) Connected(r *trace.LineRecord, limit int) []*trace.LineRecord {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

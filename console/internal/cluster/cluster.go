@@ -12,7 +12,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -132,10 +131,16 @@ type Request struct {
 // Do sends a request. It returns an error with the server's status if the code is 400 or higher.
 // The caller closes the body of the response.
 func (c *Cluster) Do(ctx context.Context, r Request) (*http.Response, error) {
-	u := *c.base
-	u.Path, u.RawPath = "", ""
-	target, err := url.Parse(strings.TrimSuffix(u.String(), "/") + path.Join("/", c.base.EscapedPath(), r.Path))
-	if err != nil {
+	for segment := range strings.SplitSeq(r.Path, "/") {
+		if segment == "." || segment == ".." {
+			// no object has such a name, and servers would take it for another path
+			return nil, web.Errorf(http.StatusBadRequest, "%q is not a name", segment)
+		}
+	}
+	target := c.base.JoinPath() // a copy
+	target.RawPath = strings.TrimSuffix(c.base.EscapedPath(), "/") + r.Path
+	var err error
+	if target.Path, err = url.PathUnescape(target.RawPath); err != nil {
 		return nil, err
 	}
 	target.RawQuery = r.Query.Encode()
@@ -187,8 +192,8 @@ func (c *Cluster) Get(ctx context.Context, r Request, into any) error {
 // kindsAge is how long the list of kinds is used before the cluster is asked again.
 const kindsAge = 5 * time.Second
 
-// Kinds returns the kinds that can be listed, sorted by group and resource. If some API groups can't
-// be read, it returns those of the others.
+// Kinds returns the kinds that can be listed, sorted by group and resource. If some API groups
+// can't be read, it returns those of the others.
 func (c *Cluster) Kinds() ([]Kind, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -27,7 +27,8 @@ type Collection struct {
 // list is never in memory as a whole.
 const pageSize = 500
 
-// Receiver is called by Follow, from one goroutine. If a method returns an error, Follow returns it.
+// Receiver is called by Follow, from one goroutine. If a method returns an error, Follow returns
+// it.
 type Receiver struct {
 	// Page receives a page of the list. first is true for the first page of each list: what was
 	// received before is obsolete.
@@ -98,7 +99,8 @@ func (c *Cluster) list(ctx context.Context, col Collection, to Receiver) (versio
 	}
 }
 
-// retryPause is the time between two watches, so that a server that ends them at once isn't flooded.
+// retryPause is the time between two watches, so that a server that ends them at once isn't
+// flooded.
 const retryPause = 200 * time.Millisecond
 
 // watch reads one watch to its end and returns the version to continue from.

@@ -96,6 +96,8 @@ func (t *Traces) Run(ctx context.Context) {
 	all.Wait()
 }
 
+var errMalformed = errors.New("not a trace: a line is not a record in JSON")
+
 // reader returns the complete lines that were added since its last call, or more.
 type reader func(context.Context) ([]byte, error)
 
@@ -110,7 +112,7 @@ func (t *Traces) update(place string, read reader, ctx context.Context) {
 		}
 		record := &trace.LineRecord{}
 		if json.Unmarshal(line, record) != nil {
-			err = errors.New("not a trace: a line is not a record in JSON")
+			err = errMalformed
 			break
 		}
 		added = t.Add(record) || added
@@ -120,6 +122,9 @@ func (t *Traces) update(place string, read reader, ctx context.Context) {
 		text = err.Error()
 	}
 	t.mu.Lock()
+	if len(data) == 0 && err == nil && t.errors[place] == errMalformed.Error() {
+		text = t.errors[place] // nothing was added to the malformed file
+	}
 	added = added || t.errors[place] != text
 	if text == "" {
 		delete(t.errors, place)
@@ -172,7 +177,8 @@ const maxTrace = 64 << 20
 func urlReader(s Source) reader {
 	client := &http.Client{Timeout: 30 * time.Second}
 	if s.Insecure {
-		client.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // the user asked for it
+		// the user asked for it
+		client.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	}
 	return func(ctx context.Context) ([]byte, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Place, nil)

@@ -22,6 +22,9 @@ function scalar(v) {
 /** Returns whether a string can be a literal block. @param {string} s */
 const block = (s) => s.includes('\n') && /^[^\s]/.test(s) && !/[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]/.test(s) && !/[ \t]\n/.test(s) && !/\n\n$/.test(s) && !/ $/.test(s);
 
+/** Returns the entries of an object in the order in which kubectl prints them, whatever order the server used. @param {any} v @returns {[string, any][]} */
+const sorted = (v) => Object.entries(v).sort(([a], [b]) => (a < b ? -1 : 1));
+
 /**
  * Returns the lines of an object.
  * @param {any} value
@@ -38,7 +41,7 @@ export function lines(value) {
       for (const text of v.replace(/\n$/, '').split('\n')) out.push({ indent: text ? inner : 0, dash: 0, value: text, type: 'string', path });
     } else if (v && typeof v === 'object') {
       const list = Array.isArray(v);
-      const items = list ? v.map((item, i) => /** @type {[any, any]} */ ([i, item])) : Object.entries(v);
+      const items = list ? v.map((item, i) => /** @type {[any, any]} */ ([i, item])) : sorted(v);
       if (!items.length) {
         out.push({ indent, dash, key, value: list ? '[]' : '{}', type: 'mark', path });
         return;
@@ -63,7 +66,7 @@ export function lines(value) {
     }
   };
   if (value && typeof value === 'object' && !Array.isArray(value)) {
-    for (const [name, item] of Object.entries(value)) put(item, 0, 0, name, '.' + name);
+    for (const [name, item] of sorted(value)) put(item, 0, 0, name, '.' + name);
   } else {
     put(value, 0, 0, undefined, '');
   }

@@ -35,7 +35,8 @@ type Options struct {
 	certFile, key string
 }
 
-// AddFlags registers the flags that all commands with a console have, with a prefix for their names.
+// AddFlags registers the flags that all commands with a console have, with a prefix for their
+// names.
 func (o *Options) AddFlags(f *pflag.FlagSet, prefix string) {
 	f.StringVar(&o.Listen, prefix+"listen", "127.0.0.1:0", "address that the console listens on; port 0 picks a free one; an address that other machines reach needs a certificate")
 	f.BoolVar(&o.Write, prefix+"write", false, "let the console change objects")

@@ -21,7 +21,8 @@ type options struct {
 	output    output.Format
 }
 
-// object is an object with its versions, or with how it differs between two moments, in JSON and YAML.
+// object is an object with its versions, or with how it differs between two moments, in JSON and
+// YAML.
 type object struct {
 	Resource  string    `json:"resource"`
 	Namespace string    `json:"namespace,omitempty"`

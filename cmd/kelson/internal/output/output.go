@@ -1,4 +1,5 @@
-// Package output has what commands that print data share: the flag --output and colors on terminals.
+// Package output has what commands that print data share: the flag --output and colors on
+// terminals.
 package output
 
 import (
@@ -27,7 +28,8 @@ const (
 // AddFlag registers --output with its completion. The command must be checked with Check.
 func (f *Format) AddFlag(c *cobra.Command) {
 	c.Flags().VarP(f, "output", "o", "format: json or yaml (default: text)")
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{string(JSON), string(YAML)}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	// the flag exists
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{string(JSON), string(YAML)}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // String implements pflag.Value.

@@ -102,8 +102,8 @@ func install(self, dir string, out, errOut io.Writer) error {
 	return nil
 }
 
-// link makes path another name of the file self, and replaces a link from an earlier call. It does not
-// replace other files.
+// link makes path another name of the file self, and replaces a link from an earlier call. It does
+// not replace other files.
 func link(self, path string) error {
 	if info, err := os.Lstat(path); err == nil {
 		target, statErr := os.Stat(path)
@@ -121,8 +121,8 @@ func link(self, path string) error {
 	return os.Link(self, path) // Windows lets few users make symbolic links
 }
 
-// Arguments returns the arguments of kelson for a call by one of the names, without the program, and
-// whether invoked is one of them.
+// Arguments returns the arguments of kelson for a call by one of the names, without the program,
+// and whether invoked is one of them.
 func Arguments(invoked string, args []string) ([]string, bool) {
 	switch strings.TrimSuffix(filepath.Base(invoked), ".exe") {
 	case Name:

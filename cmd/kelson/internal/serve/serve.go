@@ -144,7 +144,8 @@ func run(ctx context.Context, opts Options, out, errOut io.Writer) error {
 		return errors.Join(err, p.Run(ended))
 	}
 	fmt.Fprintf(out, "console: %s\n", url)
-	context.AfterFunc(ctx, func() { _ = stop() }) // before the plane waits for the console's watches
+	// before the plane waits for the console's watches
+	context.AfterFunc(ctx, func() { _ = stop() })
 	return p.Run(ctx)
 }
 

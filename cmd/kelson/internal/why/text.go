@@ -12,9 +12,9 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// writeText writes an explanation: the last writes of an object, each with its chain of causes, then
-// the result of the object's own last reconcile if it did not succeed, and the hot loops that involve
-// the object.
+// writeText writes an explanation: the last writes of an object, each with its chain of causes,
+// then the result of the object's own last reconcile if it did not succeed, and the hot loops that
+// involve the object.
 //
 //	Pod default/example-at
 //
