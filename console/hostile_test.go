@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/console"
@@ -107,8 +108,13 @@ func hostileCluster(t *testing.T) *rest.Config {
 			respond(w, map[string]any{"kind": "Table", "metadata": map[string]any{"resourceVersion": "5"}, "columnDefinitions": columns, "rows": rows})
 		default:
 			var items []any
+			escaped, selected := strings.CutPrefix(q.Get("fieldSelector"), "metadata.name=")
+			name, err := fields.UnescapeValue(escaped)
+			if err != nil {
+				t.Errorf("field selector %q: %v", q.Get("fieldSelector"), err)
+			}
 			for i, s := range hostile {
-				if name, ok := strings.CutPrefix(q.Get("fieldSelector"), "metadata.name="); !ok || name == s {
+				if !selected || name == s {
 					items = append(items, object(i))
 				}
 			}
