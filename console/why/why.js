@@ -3,8 +3,7 @@
 import { useMemo } from 'preact/hooks';
 import { address, useStates } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
-import { kindOf } from '../page/lib/kinds.js';
-import { navigate, objectHref, setQuery } from '../page/lib/route.js';
+import { setQuery } from '../page/lib/route.js';
 import { Age, Badge, Header, Loading, ObjectLink, Problem, clock, span } from '../page/lib/ui.js';
 import { fields } from './fields.js';
 
@@ -91,10 +90,4 @@ export function Causes({ r }) {
       ? html`<${Cause} time=${b.by.time} what=${html`<span class="quiet">because</span> ${what}${more}${c.kind ? html` <span class="quiet">by</span>` : ':'}`} r=${b.by} bad=${b.by.error} /><${Causes} r=${b.by} />`
       : html`<div class="cause"><span class="first" aria-hidden="true"></span><span><span class="quiet">because</span> ${what}${more}${c.manager ? html` <span class="quiet">by</span> <b>${c.manager}</b>` : null}</span></div>`}</li>`;
   })}${r.moreCauses ? html`<li class="quiet">and ${r.moreCauses} more causes</li>` : null}</ol>`;
-}
-
-/** Opens the reason of an object. @param {string} kind @param {string} namespace @param {string} name */
-export function openWhy(kind, namespace, name) {
-  const k = kindOf(kind);
-  if (k) navigate(objectHref(k.name, namespace, name, 'why'));
 }
