@@ -19,7 +19,7 @@ FUZZ     ?= apiserver kubernetes toolchain operator test cmd
 FUZZTIME ?= 30s
 TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./examples/...
 
-.PHONY: run run-pizza-apiserver test-sql-apiserver test-sql-apiserver-postgres run-pizza-apiserver-kube-apiserver scaffold-apiserver-kube-apiserver run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
+.PHONY: console-types console-kube-apiserver run run-pizza-apiserver test-sql-apiserver test-sql-apiserver-postgres run-pizza-apiserver-kube-apiserver scaffold-apiserver-kube-apiserver run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
 	operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig \
 	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
 	faults-etcd fuzz differential attack bench bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
@@ -124,6 +124,16 @@ generate: build ## regenerate all generated files
 	$(KELSON) generate examples/cnat
 	$(KELSON) generate test/generators/shop
 	$(GO) run ./toolchain/internal/reference docs/reference
+
+console-types: ## check the types of the console's page with TypeScript; needs Node.js and npm
+	@mkdir -p bin/types
+	npm install --silent --no-audit --no-fund --prefix bin/types typescript@7.0.2 preact@11.2.0 htm@3.1.1
+	bin/types/node_modules/.bin/tsc -p console/jsconfig.json
+
+console-kube-apiserver: build ## the console's tests on kube-apiserver and kelson dev; needs Chromium; builds the server first
+	@mkdir -p bin/peers
+	$(GO) build -o bin/peers/ ./bench/peers/...
+	KELSON=$(abspath $(KELSON)) $(GO) run ./test/against -- $(GO) test -count=1 -v -run 'OnAServer|DevelopmentLoop' ./console
 
 faults: ## the store under kills, power loss, failing calls and flipped bits, 40 times as long as in make test: about three minutes
 	KELSON_FAULTS=40 $(GO) test -timeout 60m -v -run 'Killed|PowerLoss|FailingCalls|FlippedBits|EveryCall' ./apiserver/store/disk

@@ -45,7 +45,10 @@ var forbidden = []struct {
 	{from: "kelson.dev/toolchain/...", to: "kelson.dev/kubernetes/...", but: []string{"kelson.dev/toolchain/vet/..."}, why: "generators need no control plane"},
 	{from: "kelson.dev/toolchain/...", to: "kelson.dev/apiserver/...", but: []string{"kelson.dev/toolchain/vet/..."}, why: "generators need no API server"},
 	{from: "kelson.dev/toolchain/...", to: "kelson.dev/operator/...", why: "generators need no runtime"},
-	{from: "kelson.dev/...", to: "kelson.dev/lab/...", but: []string{"kelson.dev/lab/...", "kelson.dev/cmd/...", "kelson.dev/bench/..."},
+	{from: "kelson.dev/...", to: "kelson.dev/console/...", but: []string{"kelson.dev/console/...", "kelson.dev/cmd/..."}, why: "only commands serve the console"},
+	{from: "kelson.dev/console/...", to: "kelson.dev/kubernetes/...", tests: true, why: "the console is a client of any cluster"},
+	{from: "kelson.dev/console/...", to: "kelson.dev/apiserver/...", why: "the console is a client of any cluster"},
+	{from: "kelson.dev/...", to: "kelson.dev/lab/...", but: []string{"kelson.dev/lab/...", "kelson.dev/cmd/...", "kelson.dev/bench/...", "kelson.dev/console/..."},
 		tests: true, why: "the laboratory is above everything but commands"},
 	{from: "kelson.dev/...", to: "kelson.dev/cmd/...", but: []string{"kelson.dev/cmd/..."}, why: "commands are the top"},
 
@@ -78,6 +81,8 @@ var forbidden = []struct {
 		why: "upstream does not support it as a library: a version bump must touch few packages"},
 
 	// Everywhere.
+	{from: "kelson.dev/...", to: "github.com/evanw/esbuild/...", but: []string{"kelson.dev/console/internal/bundle"}, why: "it builds the console's page and is not part of it"},
+	{from: "kelson.dev/...", to: "kelson.dev/console/internal/bundle", but: []string{"kelson.dev/console/build"}, tests: true, why: "it builds the console's page and is not part of it"},
 	{from: "kelson.dev/...", to: "sigs.k8s.io/controller-runtime/...", but: []string{"kelson.dev/bench/...", "kelson.dev/operator/adapter/..."},
 		why: "it is a peer, not a part"},
 	{from: "kelson.dev/...", to: "github.com/cockroachdb/pebble/...", but: []string{"kelson.dev/bench/..."}, why: "benchmarks compare with it; nothing uses it"},

@@ -5,11 +5,13 @@
 //
 //	serve     serve, with state, pods and throwaway control planes; flags has the flags shared with dropin
 //	dropin    envtest, and the kube-apiserver and etcd that envtest starts
-//	kubectl   kubectl
+//	kubectl   kubectl; plugin: kubectl-plugin, and this binary as kubectl kelson
+//	output    the flag --output and colors
 //	data      data check, backup, restore
 //	dev       dev, with the development loop, its log and the conditions of --until
 //	project   init, create, edit, delete, upgrade, generate, manifests, build, test
 //	deploy    run, install, uninstall, deploy, undeploy, package
+//	console   console
 //	vet, why  vet, why
 //	history   record, history, diff
 //	rights    rights
@@ -30,6 +32,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kelson.dev/cmd/kelson/internal/console"
 	"kelson.dev/cmd/kelson/internal/data"
 	"kelson.dev/cmd/kelson/internal/deploy"
 	"kelson.dev/cmd/kelson/internal/dev"
@@ -37,6 +40,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/exit"
 	"kelson.dev/cmd/kelson/internal/history"
 	"kelson.dev/cmd/kelson/internal/kubectl"
+	"kelson.dev/cmd/kelson/internal/plugin"
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/cmd/kelson/internal/rights"
 	"kelson.dev/cmd/kelson/internal/serve"
@@ -52,7 +56,7 @@ func main() {
 	if replaces {
 		os.Args = append([]string{"kelson", filepath.Base(invoked)}, os.Args[1:]...)
 	}
-	if len(os.Args) > 1 && os.Args[1] == "kubectl" {
+	if _, ok := plugin.Arguments(invoked, nil); !ok && len(os.Args) > 1 && os.Args[1] == "kubectl" {
 		// kubectl parses its own flags and prints its own errors
 		os.Exit(kubectl.Run(invoked, os.Args[1:]))
 	}
@@ -62,12 +66,18 @@ func main() {
 	if replaces {
 		ctx = dropin.UntilParentEnds(ctx)
 	}
-	os.Exit(run(ctx, os.Args[1:]))
+	root := rootCommand()
+	if args, ok := plugin.Arguments(invoked, os.Args[1:]); ok {
+		plugin.Root(root)
+		os.Exit(execute(ctx, root, args))
+	}
+	os.Exit(execute(ctx, root, os.Args[1:]))
 }
 
 // run executes a command line and returns the exit code.
-func run(ctx context.Context, args []string) int {
-	root := rootCommand()
+func run(ctx context.Context, args []string) int { return execute(ctx, rootCommand(), args) }
+
+func execute(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	var code exit.Code
@@ -90,12 +100,12 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		project.InitCommand(), project.CreateCommand(), project.EditCommand(), project.DeleteCommand(), project.UpgradeCommand(),
 		project.GenerateCommand(), project.ManifestsCommand(), project.BuildCommand(), project.TestCommand(),
 		deploy.InstallCommand(), deploy.UninstallCommand(), deploy.RunCommand(), deploy.DeployCommand(), deploy.UndeployCommand(), deploy.PackageCommand(),
-		serve.Command(), dev.Command(), data.Command(), vet.Command(), why.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), token.Command(), kubectl.Command(), versionCommand(),
+		serve.Command(), dev.Command(), data.Command(), vet.Command(), console.Command(), why.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), token.Command(), kubectl.Command(), plugin.Command(), versionCommand(),
 		dropin.EnvtestCommand(), dropin.APIServerCommand(), dropin.EtcdCommand())
+	root.InitDefaultCompletionCmd()
 	return root
 }

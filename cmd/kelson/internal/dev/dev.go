@@ -16,12 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/cmd/kelson/internal/console"
 	"kelson.dev/cmd/kelson/internal/dev/devlog"
 	"kelson.dev/cmd/kelson/internal/dev/loop"
 	"kelson.dev/cmd/kelson/internal/dev/waitfor"
 	"kelson.dev/cmd/kelson/internal/manifests"
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/cmd/kelson/internal/serve"
+	consolepage "kelson.dev/console"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/operator/client"
 	"kelson.dev/toolchain/scaffold"
@@ -35,6 +37,8 @@ type devOptions struct {
 	timeout time.Duration
 	reload  bool
 	gens    project.Generators
+	console console.Options
+	page    bool
 }
 
 // Command returns kelson dev.
@@ -66,8 +70,8 @@ points their Service to this machine. The server keeps its objects until kelson
 ends. With --kubeconfig, kelson deletes the APIServices and the Service when it
 ends; the cluster's API server must be able to reach localhost.
 
-Use the
-printed kubeconfig for kubectl in another terminal. Ctrl-C stops everything.`,
+Use the printed kubeconfig for kubectl in another terminal, and open the address
+of the console in a browser. Ctrl-C stops everything.`,
 		Example: `  kelson dev examples/cnat --node=process
   kelson dev . --until 'at/example-at:{.status.phase}=DONE' --timeout 1m
   kelson dev --kubeconfig ~/.kube/config`,
@@ -75,6 +79,14 @@ printed kubeconfig for kubectl in another terminal. Ctrl-C stops everything.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if opts.until != "" && opts.reload && c.Flags().Changed("reload") {
 				return errors.New("--reload has no effect with --until")
+			}
+			if opts.until != "" && !c.Flags().Changed("console") {
+				opts.page = false // a run that ends by itself has no viewer
+			}
+			for _, name := range []string{"open", "console-listen", "console-write"} {
+				if !opts.page && c.Flags().Changed(name) {
+					return fmt.Errorf("--%s has no effect without --console", name)
+				}
 			}
 			opts.dir = project.Folder(args)
 			return run(c.Context(), opts, c.OutOrStdout(), c.ErrOrStderr())
@@ -85,6 +97,9 @@ printed kubeconfig for kubectl in another terminal. Ctrl-C stops everything.`,
 	f.DurationVar(&opts.timeout, "timeout", 0, "exit with code 1 after this time; 0: never")
 	f.BoolVar(&opts.reload, "reload", true, "rebuild and restart when files change")
 	f.StringVar(&opts.cluster, "kubeconfig", "", "kubeconfig of another cluster to run the operator against")
+	f.BoolVar(&opts.page, "console", true, "serve a web page that shows what happens; the default is false with --until")
+	f.BoolVar(&opts.console.Open, "open", false, "open that page in a browser")
+	opts.console.AddFlags(f, "console-")
 	f.IntVar(&opts.SecurePort, "secure-port", 0, "port of the control plane; 0 picks a free one")
 	f.StringVar(&opts.Kubeconfig, "write-kubeconfig", "", "file to write the control plane's kubeconfig to (default: a temporary file)")
 	f.StringVar(&opts.Node, "node", string(controlplane.NodeSimulated), serve.NodeUsage)
@@ -125,8 +140,12 @@ func run(ctx context.Context, opts devOptions, out, errOut io.Writer) error {
 	if err != nil {
 		return err
 	}
+	closePage, err := opts.startConsole(c)
+	if err != nil {
+		return errors.Join(err, c.stop())
+	}
 	err = develop(ctx, proj, opts, c, condition)
-	err = errors.Join(err, c.stop())
+	err = errors.Join(err, closePage(), c.stop())
 	switch {
 	case err == nil && condition != nil:
 		c.log.Printf("done", "%s", condition)
@@ -146,6 +165,26 @@ type cluster struct {
 	follow func(ctx context.Context, dir string) (stop func(), err error)
 	wait   func(context.Context, *waitfor.Condition) error
 	stop   func() error
+}
+
+// startConsole serves the web page.
+func (o devOptions) startConsole(c *cluster) (stop func() error, err error) {
+	if !o.page {
+		return func() error { return nil }, nil
+	}
+	url, stop, err := o.console.Beside(c.kubeconfig, consolepage.Config{
+		Name: "kelson dev", Traces: []consolepage.TraceSource{{Place: c.kubeconfig + project.TraceSuffix}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.log.Printf("console", "%s", url)
+	if o.console.Open {
+		if err := console.Browse(url); err != nil {
+			c.log.Printf("console", "open in a browser: %v", err)
+		}
+	}
+	return stop, nil
 }
 
 func (o devOptions) start(ctx context.Context, out, errOut io.Writer) (*cluster, error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/lab/history"
 )
 
@@ -17,11 +18,37 @@ type options struct {
 	file      string
 	namespace string
 	show      history.DiffOptions
+	output    output.Format
+}
+
+// object is an object with its versions, or with how it differs between two moments, in JSON and
+// YAML.
+type object struct {
+	Resource  string    `json:"resource"`
+	Namespace string    `json:"namespace,omitempty"`
+	Name      string    `json:"name"`
+	Versions  []version `json:"versions,omitempty"`
+	What      string    `json:"what,omitempty"` // created, changed or deleted
+	Changes   []change  `json:"changes,omitempty"`
+}
+
+type version struct {
+	Revision uint64    `json:"revision"`
+	Time     time.Time `json:"time"`
+	What     string    `json:"what"` // created, changed or deleted
+	Changes  []change  `json:"changes,omitempty"`
+}
+
+type change struct {
+	Path string `json:"path"`
+	From string `json:"from,omitempty"` // in JSON; empty if the field was absent
+	To   string `json:"to,omitempty"`
 }
 
 func (o *options) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&o.file, "file", "", "history to read, as written by kelson record")
 	c.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of the objects (default: any)")
+	o.output.AddFlag(c)
 	c.Flags().BoolVar(&o.show.Secrets, "secrets", false, "show the values of Secrets")
 	c.Flags().BoolVar(&o.show.Metadata, "metadata", false, "show changes of resourceVersion and managedFields")
 	c.MarkFlagRequired("file")
@@ -49,12 +76,15 @@ is shown as created, also if the object is older than the recording.`,
 			if err != nil {
 				return err
 			}
+			all := []object{}
 			for _, key := range keys {
-				if err := o.versions(h, key, c.OutOrStdout()); err != nil {
+				one, err := o.versions(h, key)
+				if err != nil {
 					return err
 				}
+				all = append(all, one)
 			}
-			return nil
+			return o.print(all, c.OutOrStdout())
 		},
 	}
 	o.addFlags(c)
@@ -82,37 +112,78 @@ func (o *options) keys(h *history.History, object string) ([]history.Key, error)
 	return keys, nil
 }
 
-func (o *options) versions(h *history.History, key history.Key, out io.Writer) error {
-	fmt.Fprintln(out, key)
+func (o *options) versions(h *history.History, key history.Key) (object, error) {
+	one := object{Resource: key.Resource, Namespace: key.Namespace, Name: key.Name}
 	var before []byte
 	for v := range h.Versions(key) {
 		_, data, _, err := h.At(v.Revision).Get(key)
 		if err != nil {
-			return err
+			return one, err
 		}
-		fmt.Fprintf(out, "  %d  %s", v.Revision, v.Time.UTC().Format(time.RFC3339))
+		next := version{Revision: v.Revision, Time: v.Time.UTC(), What: "changed"}
 		switch {
 		case v.Deleted:
-			fmt.Fprintln(out, "  deleted")
+			next.What = "deleted"
 		case before == nil:
-			fmt.Fprintln(out, "  created")
+			next.What = "created"
 		default:
-			fmt.Fprintln(out)
-			if err := o.changes(before, data, out); err != nil {
-				return err
+			if next.Changes, err = o.changes(before, data); err != nil {
+				return one, err
 			}
 		}
+		one.Versions = append(one.Versions, next)
 		before = data
 	}
-	return nil
+	return one, nil
 }
 
-func (o *options) changes(from, to []byte, out io.Writer) error {
-	changes, err := history.Diff(from, to, o.show)
-	for _, c := range changes {
-		fmt.Fprintf(out, "    %s: %s → %s\n", c.Path, value(c.From), value(c.To))
+func (o *options) changes(from, to []byte) ([]change, error) {
+	found, err := history.Diff(from, to, o.show)
+	var all []change
+	for _, c := range found {
+		all = append(all, change{c.Path, c.From, c.To})
 	}
-	return err
+	return all, err
+}
+
+// print writes objects in the format of --output.
+func (o *options) print(all []object, out io.Writer) error {
+	if o.output != output.Text {
+		return o.output.Print(out, map[string]any{"objects": all})
+	}
+	color := output.ColorsFor(out)
+	what := func(text string) string {
+		switch text {
+		case "created":
+			return color.Good(text)
+		case "deleted":
+			return color.Bad(text)
+		}
+		return text
+	}
+	changes := func(list []change) {
+		for _, c := range list {
+			fmt.Fprintf(out, "    %s: %s → %s\n", c.Path, color.Bad(value(c.From)), color.Good(value(c.To)))
+		}
+	}
+	for _, one := range all {
+		name := color.Bold(history.Key{Resource: one.Resource, Namespace: one.Namespace, Name: one.Name}.String())
+		if one.What != "" {
+			fmt.Fprintf(out, "%s: %s\n", name, what(one.What))
+			changes(one.Changes)
+			continue
+		}
+		fmt.Fprintln(out, name)
+		for _, v := range one.Versions {
+			fmt.Fprintf(out, "  %d  %s", v.Revision, color.Faint(v.Time.Format(time.RFC3339)))
+			if v.What != "changed" {
+				fmt.Fprintf(out, "  %s", what(v.What))
+			}
+			fmt.Fprintln(out)
+			changes(v.Changes)
+		}
+	}
+	return nil
 }
 
 func value(v string) string {
@@ -165,12 +236,17 @@ from a file that kelson record wrote.`,
 					}
 				}
 			}
+			all := []object{}
 			for _, key := range keys {
-				if err := o.compare(a, b, key, c.OutOrStdout()); err != nil {
+				one, err := o.compare(a, b, key)
+				if err != nil {
 					return err
 				}
+				if one.What != "" {
+					all = append(all, one)
+				}
 			}
-			return nil
+			return o.print(all, c.OutOrStdout())
 		},
 	}
 	o.addFlags(c)
@@ -180,25 +256,27 @@ from a file that kelson record wrote.`,
 	return c
 }
 
-func (o *options) compare(a, b history.State, key history.Key, out io.Writer) error {
+// compare returns how an object differs between two states; What is empty if it does not.
+func (o *options) compare(a, b history.State, key history.Key) (object, error) {
+	one := object{Resource: key.Resource, Namespace: key.Namespace, Name: key.Name}
 	was, from, before, err := a.Get(key)
 	if err != nil {
-		return err
+		return one, err
 	}
 	is, to, after, err := b.Get(key)
 	switch {
 	case err != nil:
-		return err
+		return one, err
 	case !before && !after, was.Revision == is.Revision:
 	case !before:
-		fmt.Fprintf(out, "%v: created\n", key)
+		one.What = "created"
 	case !after:
-		fmt.Fprintf(out, "%v: deleted\n", key)
+		one.What = "deleted"
 	default:
-		fmt.Fprintf(out, "%v: changed\n", key)
-		return o.changes(from, to, out)
+		one.What = "changed"
+		one.Changes, err = o.changes(from, to)
 	}
-	return nil
+	return one, err
 }
 
 // stateAt returns the state at a revision or time.

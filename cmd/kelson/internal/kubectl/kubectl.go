@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -61,6 +62,26 @@ func Command() *cobra.Command {
 		Use:                "kubectl",
 		Short:              "The upstream kubectl, linked in",
 		DisableFlagParsing: true,
+		ValidArgsFunction:  complete,
 		Run:                func(*cobra.Command, []string) {},
 	}
+}
+
+// complete asks kubectl for completions. It runs in a process of its own, because kubectl exits.
+func complete(c *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	out, err := exec.CommandContext(c.Context(), self, slices.Concat([]string{"kubectl", cobra.ShellCompRequestCmd}, args, []string{toComplete})...).Output()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	last := len(lines) - 1 // the directive, as ":4"
+	directive, err := strconv.Atoi(strings.TrimPrefix(lines[last], ":"))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return lines[:last], cobra.ShellCompDirective(directive)
 }

@@ -13,7 +13,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	rbacv1 "k8s.io/api/rbac/v1"
 
+	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/lab/rights"
 	"kelson.dev/toolchain/gen/rbac"
@@ -27,6 +29,7 @@ func Command() *cobra.Command {
 	var audit, name string
 	var filter rights.Filter
 	var yaml bool
+	var format output.Format
 	c := &cobra.Command{
 		Use:   "rights [DIR]",
 		Short: "Compare the rules that an operator declares with the requests that it made",
@@ -48,6 +51,9 @@ requests, and needs no project.`,
 			if err != nil {
 				return err
 			}
+			if yaml && format != output.Text {
+				return errors.New("--yaml and --output cannot be used together: the roles are always YAML")
+			}
 			if yaml {
 				doc, err := rbac.YAML(rights.Roles(name, a.Requests))
 				if err != nil {
@@ -56,12 +62,13 @@ requests, and needs no project.`,
 				_, err = c.OutOrStdout().Write(doc)
 				return err
 			}
-			return compare(c.Context(), project.Folder(args), a, c.OutOrStdout())
+			return compare(c.Context(), project.Folder(args), a, format, c.OutOrStdout())
 		},
 	}
 	c.Flags().StringVar(&audit, "audit-log", "", "audit log in JSON; - is standard input")
 	c.Flags().StringVar(&filter.User, "user", "", "user name of the operator")
 	c.Flags().StringVar(&filter.UserAgent, "user-agent", "", "beginning of the operator's User-Agent, if others use its name")
+	format.AddFlag(c)
 	c.Flags().BoolVar(&yaml, "yaml", false, "print the least roles")
 	c.Flags().StringVar(&name, "name", rbac.DefaultRole, "name of the roles of --yaml")
 	c.MarkFlagRequired("audit-log")
@@ -92,7 +99,7 @@ func readAudit(name string, filter rights.Filter) (rights.Audit, error) {
 	return a, err
 }
 
-func compare(ctx context.Context, dir string, a rights.Audit, out io.Writer) error {
+func compare(ctx context.Context, dir string, a rights.Audit, format output.Format, out io.Writer) error {
 	ws, err := loader.Open(ctx, loader.Config{Dir: dir})
 	if err != nil {
 		return err
@@ -103,16 +110,65 @@ func compare(ctx context.Context, dir string, a rights.Audit, out io.Writer) err
 	}
 	roles, _ := rbac.Roles(api, ws) // kelson generate prints the warnings
 	c := rights.Compare(a.Requests, roles, rbac.Declared(api))
+	for i, u := range c.Unused {
+		if rel, err := filepath.Rel(ws.Dir(), u.Pos.Filename); err == nil && filepath.IsLocal(rel) {
+			c.Unused[i].Pos.Filename = rel
+		}
+	}
+	if format != output.Text {
+		if err := format.Print(out, resultOf(a, c)); err != nil {
+			return err
+		}
+		return failed(c)
+	}
 	for _, r := range c.Missing {
 		fmt.Fprintf(out, "missing: %v\n", r)
 	}
 	for _, u := range c.Unused {
-		if rel, err := filepath.Rel(ws.Dir(), u.Pos.Filename); err == nil && filepath.IsLocal(rel) {
-			u.Pos.Filename = rel
-		}
 		fmt.Fprintln(out, u)
 	}
 	fmt.Fprintf(out, "%d requests, which need %d rules: %d missing, %d markers with unused verbs\n", a.Events, len(a.Requests), len(c.Missing), len(c.Unused))
+	return failed(c)
+}
+
+// result is the comparison in JSON and YAML.
+type result struct {
+	Events  int      `json:"events"` // requests of the operator
+	Rules   int      `json:"rules"`  // that the requests need
+	Missing []rule   `json:"missing"`
+	Unused  []unused `json:"unused"`
+}
+
+type rule struct {
+	Verb      string `json:"verb"`
+	Group     string `json:"group,omitempty"`
+	Resource  string `json:"resource,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	URL       string `json:"url,omitempty"`
+}
+
+type unused struct {
+	File      string            `json:"file"`
+	Line      int               `json:"line"`
+	Namespace string            `json:"namespace,omitempty"`
+	Rule      rbacv1.PolicyRule `json:"rule"`
+	Verbs     []string          `json:"verbs,omitempty"` // that were not needed; empty: see used
+	Used      []string          `json:"used,omitempty"`
+}
+
+func resultOf(a rights.Audit, c rights.Comparison) result {
+	r := result{Events: a.Events, Rules: len(a.Requests), Missing: []rule{}, Unused: []unused{}}
+	for _, m := range c.Missing {
+		r.Missing = append(r.Missing, rule{m.Verb, m.Group, m.Resource, m.Namespace, m.URL})
+	}
+	for _, u := range c.Unused {
+		r.Unused = append(r.Unused, unused{u.Pos.Filename, u.Pos.Line, u.Namespace, u.Rule, u.Verbs, u.Used})
+	}
+	return r
+}
+
+// failed returns an error if rules are missing.
+func failed(c rights.Comparison) error {
 	if len(c.Missing) > 0 {
 		return fmt.Errorf("the project's roles do not allow %d of the operator's requests", len(c.Missing))
 	}

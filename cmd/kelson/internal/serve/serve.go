@@ -4,6 +4,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -12,7 +13,9 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 
+	"kelson.dev/cmd/kelson/internal/console"
 	"kelson.dev/cmd/kelson/internal/flags"
+	page "kelson.dev/console"
 	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -49,6 +52,8 @@ type Options struct {
 	endpoints   flags.Endpoints
 	pods        podFlags
 	withStdin   bool
+	console     console.Options
+	page        bool
 }
 
 // InMemory returns the options of a control plane on loopback whose state is in memory. If the
@@ -83,6 +88,11 @@ requests in flight and exits.`,
 			return cobra.NoArgs(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			for _, name := range []string{"console-listen", "console-write"} {
+				if !opts.page && c.Flags().Changed(name) {
+					return fmt.Errorf("--%s has no effect without --console", name)
+				}
+			}
 			ctx := c.Context()
 			if opts.nodeArgs = args; opts.Node == nodeContainers && !c.Flags().Changed("bind-address") {
 				opts.bindAddress = "0.0.0.0" // pods must reach the server
@@ -116,6 +126,8 @@ requests in flight and exits.`,
 	f.BoolVarP(&opts.Verbose, "verbose", "v", false, "log what the control plane does")
 	f.BoolVar(&opts.withStdin, "exit-with-stdin", false, "exit when standard input is closed, so that the server ends with the process that started it")
 	opts.planes.addFlags(f)
+	f.BoolVar(&opts.page, "console", false, "serve the console, a web page that shows the cluster, with administrator rights on a port of its own; its address is printed")
+	opts.console.AddFlags(f, "console-")
 	opts.endpoints.AddFlags(f)
 	opts.requests.AddFlags(s.Area("requests"))
 	opts.flagged = true
@@ -144,6 +156,19 @@ func run(ctx context.Context, opts Options, out, errOut io.Writer) error {
 	}
 	fmt.Fprintf(out, "kelson serves Kubernetes %s at %s, kubeconfig %s, ready in %s\n",
 		controlplane.KubernetesVersion, p.URL(), p.Kubeconfig, time.Since(begin).Round(100*time.Microsecond))
+	if !opts.page {
+		return p.Run(ctx)
+	}
+	// The plane serves already when the page is opened: Run accepts connections of its listener.
+	url, stop, err := opts.console.Beside(p.Kubeconfig, page.Config{Name: "kelson serve"})
+	if err != nil {
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		return errors.Join(err, p.Run(ended))
+	}
+	fmt.Fprintf(out, "console: %s\n", url)
+	// before the plane waits for the console's watches
+	context.AfterFunc(ctx, func() { _ = stop() })
 	return p.Run(ctx)
 }
 

@@ -4,12 +4,12 @@ package vet
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -18,6 +18,7 @@ import (
 
 	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/cmd/kelson/internal/exit"
+	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/toolchain/vet"
 	"kelson.dev/toolchain/vet/migrate"
@@ -74,13 +75,13 @@ warnings.`,
 	c.Flags().StringArrayVarP(&o.kustomize, "kustomize", "k", nil, "`folder` of a kustomization to build and check; may be repeated")
 	c.Flags().BoolVar(&o.strict, "strict", false, "fail on warnings too")
 	c.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "do not print the costs of rules")
-	c.Flags().StringVarP(&o.output, "output", "o", "text", "`format` of the findings: text or json")
+	c.Flags().StringVarP(&o.output, "output", "o", "text", "`format` of the findings: text, json or yaml")
 	return c
 }
 
 func run(ctx context.Context, o options, paths []string, out io.Writer) error {
-	if o.output != "text" && o.output != "json" {
-		return fmt.Errorf("--output %q: must be text or json", o.output)
+	if !slices.Contains([]string{"text", "json", "yaml"}, o.output) {
+		return fmt.Errorf("--output %q: must be text, json or yaml", o.output)
 	}
 	if o.migrate != "" {
 		return reportMigration(ctx, o, paths, out)
@@ -137,13 +138,8 @@ func reportMigration(ctx context.Context, o options, paths []string, out io.Writ
 	if err != nil {
 		return err
 	}
-	if o.output == "json" {
-		data, err := json.MarshalIndent(report, "", "  ")
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(out, string(data))
-		return err
+	if o.output != "text" {
+		return output.Format(o.output).Print(out, report)
 	}
 	return report.Write(out)
 }
@@ -178,13 +174,11 @@ func buildKustomization(dir string) (vet.Manifests, error) {
 }
 
 func printReport(out io.Writer, o options, report *vet.Report) error {
-	if o.output == "json" {
+	if o.output != "text" {
 		if report.Findings == nil {
 			report.Findings = []vet.Finding{}
 		}
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(report)
+		return output.Format(o.output).Print(out, report)
 	}
 	for _, f := range report.Findings {
 		fmt.Fprintln(out, f)

@@ -1,11 +1,11 @@
-package why_test
+package why
 
 import (
 	"strings"
 	"testing"
 	"time"
 
-	"kelson.dev/cmd/kelson/internal/why"
+	"kelson.dev/lab/causes"
 )
 
 // Two operators: one creates a ConfigMap for a Deploy, the other a Pod for the ConfigMap.
@@ -21,7 +21,7 @@ const (
 
 func explain(t *testing.T, kind, name string, last int) string {
 	t.Helper()
-	a, err := why.Read(strings.NewReader(first), strings.NewReader(second))
+	a, err := causes.Read(strings.NewReader(first), strings.NewReader(second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func explain(t *testing.T, kind, name string, last int) string {
 		t.Fatalf("found %v", found)
 	}
 	var out strings.Builder
-	a.Explain(&out, found[0], last)
+	writeText(&out, a.Explain(found[0], last))
 	return out.String()
 }
 
@@ -76,10 +76,10 @@ func TestChain(t *testing.T) {
 }
 
 func TestMalformedTraces(t *testing.T) {
-	if _, err := why.Read(strings.NewReader("{}\nnonsense\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
+	if _, err := causes.Read(strings.NewReader("{}\nnonsense\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("got %v", err)
 	}
-	a, err := why.Read(strings.NewReader(first))
+	a, err := causes.Read(strings.NewReader(first))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,3 +1,5 @@
+// Package why implements kelson why: it reads the traces that operators record and prints why an
+// object is in its state.
 package why
 
 import (
@@ -14,7 +16,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/cmd/kelson/internal/project"
+	"kelson.dev/lab/causes"
 )
 
 type options struct {
@@ -23,6 +27,7 @@ type options struct {
 	last      int
 	token     string
 	insecure  bool
+	output    output.Format
 }
 
 // Command returns kelson why.
@@ -53,6 +58,7 @@ of its latest reconciles over HTTP.`,
 	f.StringArrayVar(&opts.traces, "trace", nil, "file or URL of an operator's trace; - is standard input; may be repeated")
 	f.StringVarP(&opts.namespace, "namespace", "n", "", "namespace of the object (default: any)")
 	f.IntVar(&opts.last, "last", 5, "number of latest writes to show")
+	opts.output.AddFlag(c)
 	f.StringVar(&opts.token, "token", "", "bearer token for requests to URLs")
 	f.BoolVar(&opts.insecure, "insecure-skip-tls-verify", false, "skip TLS certificate verification")
 	return c
@@ -83,7 +89,7 @@ func run(ctx context.Context, opts options, object string, out io.Writer) error 
 		defer r.Close()
 		readers = append(readers, r)
 	}
-	t, err := Read(readers...)
+	t, err := causes.Read(readers...)
 	if err != nil {
 		return err
 	}
@@ -91,11 +97,18 @@ func run(ctx context.Context, opts options, object string, out io.Writer) error 
 	if len(found) == 0 {
 		return fmt.Errorf("no recorded reconcile involves %s", object)
 	}
+	if opts.output != output.Text {
+		all := []causes.Explanation{}
+		for _, o := range found {
+			all = append(all, t.Explain(o, opts.last))
+		}
+		return opts.output.Print(out, map[string]any{"explanations": all})
+	}
 	for i, o := range found {
 		if i > 0 {
 			fmt.Fprintln(out)
 		}
-		t.Explain(out, o, opts.last)
+		writeText(out, t.Explain(o, opts.last))
 	}
 	return nil
 }

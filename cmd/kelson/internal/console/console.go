@@ -1,0 +1,214 @@
+// Package console implements kelson console, and starts the page for kelson serve and kelson dev.
+package console
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/cmd/kelson/internal/project"
+	"kelson.dev/console"
+)
+
+// Options configure the page.
+type Options struct {
+	// Listen is the address to listen on.
+	Listen string
+	// Write permits changes.
+	Write bool
+	// Open opens the page in a browser.
+	Open bool
+
+	hosts         []string
+	certFile, key string
+}
+
+// AddFlags registers the flags that all commands with a console have, with a prefix for their
+// names.
+func (o *Options) AddFlags(f *pflag.FlagSet, prefix string) {
+	f.StringVar(&o.Listen, prefix+"listen", "127.0.0.1:0", "address that the console listens on; port 0 picks a free one; an address that other machines reach needs a certificate")
+	f.BoolVar(&o.Write, prefix+"write", false, "let the console change objects")
+}
+
+// Command returns kelson console.
+func Command() *cobra.Command {
+	var opts Options
+	var kubeconfig, kubeContext, token, file string
+	var places []string
+	var insecure bool
+	c := &cobra.Command{
+		Use:   "console",
+		Short: "Show a cluster, and why it is in its state, in a browser",
+		Long: `Show a cluster, and why it is in its state, in a browser.
+
+The command prints the address of a web page. The page shows what has not settled,
+the causes that operators recorded, their timeline, ownership, and every object,
+and follows changes. It acts with the rights of the kubeconfig, and changes
+nothing unless --write is given.
+
+The address contains a token; without it, other users of this machine and other
+web pages get no answer. The page sends no requests to other hosts.
+
+Traces come from operators built with kelson.dev/operator: from the file of
+KELSON_TRACE=file:PATH, or from the URL of --trace-bind-address. Without --trace,
+the trace of kelson dev is used, which is next to the file $KUBECONFIG.`,
+		Example: `  kelson console --open
+  kelson console --kubeconfig prod.kubeconfig --trace http://localhost:8090
+  kelson console --history incident.history`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			rules := clientcmd.NewDefaultClientConfigLoadingRules()
+			rules.ExplicitPath = kubeconfig
+			loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubeContext})
+			config, err := loader.ClientConfig()
+			if err != nil {
+				return err
+			}
+			if len(places) == 0 {
+				places = devTrace(rules)
+			}
+			cfg := console.Config{Cluster: config, History: file}
+			if raw, err := loader.RawConfig(); err == nil {
+				cfg.Name = raw.CurrentContext
+				if kubeContext != "" {
+					cfg.Name = kubeContext
+				}
+			}
+			if err := checkURLs(places, token, insecure); err != nil {
+				return err
+			}
+			for _, place := range places {
+				cfg.Traces = append(cfg.Traces, console.TraceSource{Place: place, Token: token, Insecure: insecure})
+			}
+			return opts.Run(c.Context(), cfg, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: $KUBECONFIG or ~/.kube/config)")
+	f.StringVar(&kubeContext, "context", "", "context of the kubeconfig to use")
+	opts.AddFlags(f, "")
+	f.BoolVar(&opts.Open, "open", false, "open the page in a browser")
+	f.StringArrayVar(&opts.hosts, "host", nil, "name by which browsers reach the console, besides the address of --listen; may be repeated")
+	f.StringVar(&opts.certFile, "tls-cert-file", "", "certificate of the console, in PEM")
+	f.StringVar(&opts.key, "tls-private-key-file", "", "private key of the certificate, in PEM")
+	f.StringArrayVar(&places, "trace", nil, "file or URL of an operator's trace; may be repeated")
+	f.StringVar(&token, "token", "", "bearer token for requests to the URLs of --trace")
+	f.BoolVar(&insecure, "insecure-skip-tls-verify", false, "skip the verification of the certificates of the URLs of --trace")
+	f.StringVar(&file, "history", "", "history to show, as written by kelson record")
+	c.MarkFlagsRequiredTogether("tls-cert-file", "tls-private-key-file")
+	return c
+}
+
+// devTrace returns the trace next to the kubeconfig, if there is one.
+func devTrace(rules *clientcmd.ClientConfigLoadingRules) []string {
+	for _, name := range rules.GetLoadingPrecedence() {
+		if _, err := os.Stat(name + project.TraceSuffix); err == nil {
+			return []string{name + project.TraceSuffix}
+		}
+	}
+	return nil
+}
+
+// checkURLs returns an error if a flag for requests was given and no trace needs it.
+func checkURLs(places []string, token string, insecure bool) error {
+	if slices.ContainsFunc(places, console.IsURL) {
+		return nil
+	}
+	switch {
+	case token != "":
+		return errors.New("--token has no effect: no --trace is a URL")
+	case insecure:
+		return errors.New("--insecure-skip-tls-verify has no effect: no --trace is a URL")
+	}
+	return nil
+}
+
+// Run serves a console until ctx ends, and prints its address.
+func (o *Options) Run(ctx context.Context, cfg console.Config, out, errOut io.Writer) error {
+	c, err := o.New(cfg)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "console: %s\n", c.URL())
+	if o.Open {
+		if err := Browse(c.URL()); err != nil {
+			fmt.Fprintf(errOut, "kelson: open the page in a browser: %v\n", err)
+		}
+	}
+	return c.Run(ctx)
+}
+
+// New listens and returns a console that serves when it is run.
+func (o *Options) New(cfg console.Config) (*console.Console, error) {
+	listener, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	address, ok := listener.Addr().(*net.TCPAddr)
+	if ok && !address.IP.IsLoopback() && o.certFile == "" {
+		listener.Close()
+		return nil, fmt.Errorf("console: other machines may reach %s, and the connection would not be encrypted: "+
+			"listen on a loopback address, or set --tls-cert-file and --tls-private-key-file", o.Listen)
+	}
+	if o.certFile != "" {
+		pair, err := tls.LoadX509KeyPair(o.certFile, o.key)
+		if err != nil {
+			listener.Close()
+			return nil, fmt.Errorf("console: %w", err)
+		}
+		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
+		cfg.Secure = true
+	}
+	cfg.Listener, cfg.Hosts, cfg.Write = listener, o.hosts, o.Write
+	c, err := console.New(cfg)
+	if err != nil {
+		listener.Close()
+	}
+	return c, err
+}
+
+// Beside starts a console that ends before a control plane of this process does, and returns its
+// address and a function that stops it.
+func (o *Options) Beside(kubeconfig string, cfg console.Config) (url string, stop func() error, err error) {
+	if cfg.Cluster, err = config(kubeconfig); err != nil {
+		return "", nil, err
+	}
+	c, err := o.New(cfg)
+	if err != nil {
+		return "", nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	return c.URL(), func() error {
+		cancel()
+		return <-done
+	}, nil
+}
+
+func config(kubeconfig string) (*rest.Config, error) {
+	return clientcmd.BuildConfigFromFlags("", kubeconfig)
+}
+
+// Browse opens an address in the user's browser.
+func Browse(url string) error {
+	switch runtime.GOOS {
+	case "darwin":
+		return exec.Command("open", url).Run()
+	case "windows":
+		return exec.Command("rundll32", "url.dll,FileProtocolHandler", url).Run()
+	}
+	return exec.Command("xdg-open", url).Run()
+}

@@ -1,0 +1,121 @@
+package plugin
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+)
+
+// EXT-01
+func TestInstall(t *testing.T) {
+	dir := t.TempDir()
+	self := filepath.Join(dir, "kelson")
+	if err := os.WriteFile(self, []byte("binary"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(dir, "bin")
+	for range 2 { // again replaces the links
+		var out, errOut bytes.Buffer
+		if err := install(self, to, &out, &errOut); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"kubectl-kelson", "kubectl_complete-kelson"} {
+			data, err := os.ReadFile(filepath.Join(to, name))
+			if err != nil || string(data) != "binary" || !strings.Contains(out.String(), filepath.Join(to, name)) {
+				t.Errorf("%s: %v, %q", name, err, out.String())
+			}
+		}
+		if !strings.Contains(errOut.String(), "not in $PATH") {
+			t.Errorf("no warning: %q", errOut.String())
+		}
+	}
+	other := filepath.Join(to, "kubectl-kelson")
+	if err := os.Remove(other); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(other, []byte("another program"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := install(self, to, &bytes.Buffer{}, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "not a link to kelson") {
+		t.Errorf("another program was replaced: %v", err)
+	}
+}
+
+func TestArguments(t *testing.T) {
+	for _, tt := range []struct {
+		invoked string
+		args    string
+		want    string
+		ok      bool
+	}{
+		{"/usr/bin/kubectl-kelson", "why pod/x", "why pod/x", true},
+		{"kubectl_complete-kelson", "why --", "__complete why --", true},
+		{"kubectl-kelson.exe", "version", "version", true},
+		{"/usr/bin/kelson", "why", "", false},
+	} {
+		got, ok := Arguments(tt.invoked, strings.Fields(tt.args))
+		if ok != tt.ok || strings.Join(got, " ") != tt.want {
+			t.Errorf("%s %s: %v, %v", tt.invoked, tt.args, got, ok)
+		}
+	}
+}
+
+func TestKrewManifest(t *testing.T) {
+	dir := t.TempDir()
+	linux, windows := filepath.Join(dir, "kelson-linux-amd64.tar.gz"), filepath.Join(dir, "kelson-windows-arm64.zip")
+	for _, name := range []string{linux, windows, filepath.Join(dir, "other.tar.gz")} {
+		if err := os.WriteFile(name, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(args ...string) (string, error) {
+		root := &cobra.Command{Use: "kelson", SilenceErrors: true, SilenceUsage: true}
+		root.AddCommand(Command())
+		var out bytes.Buffer
+		root.SetOut(&out)
+		root.SetArgs(append([]string{"kubectl-plugin", "krew-manifest"}, args...))
+		err := root.ExecuteContext(t.Context())
+		return out.String(), err
+	}
+	out, err := run("--version", "v1.2.3", "--url", "https://example.com/d/", linux, windows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m struct {
+		Kind string
+		Spec struct {
+			Version   string
+			Platforms []platform
+		}
+	}
+	if err := yaml.UnmarshalStrict([]byte(out), &struct {
+		APIVersion string `json:"apiVersion"`
+		Metadata   any    `json:"metadata"`
+		Kind, Spec any
+	}{}); err != nil {
+		t.Error(err)
+	}
+	if err := yaml.Unmarshal([]byte(out), &m); err != nil {
+		t.Fatal(err)
+	}
+	const empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	if m.Kind != "Plugin" || m.Spec.Version != "v1.2.3" || len(m.Spec.Platforms) != 2 {
+		t.Fatalf("got %+v", m)
+	}
+	if p := m.Spec.Platforms[1]; p.URI != "https://example.com/d/kelson-windows-arm64.zip" || p.SHA256 != empty || p.Bin != "kelson.exe" || p.Selector.MatchLabels["arch"] != "arm64" {
+		t.Errorf("got %+v", p)
+	}
+	for _, args := range [][]string{
+		{"--version", "1.2", "--url", "https://x", linux}, {"--version", "v1.2.3", "--url", "http://x", linux}, {"--version", "v1.2.3", "--url", "https://x", filepath.Join(dir, "other.tar.gz")},
+		{"--version", "v1.2.3", "--url", "https://x", filepath.Join(dir, "kelson-linux-arm64.tar.gz")},
+	} {
+		if out, err := run(args...); err == nil {
+			t.Errorf("%v: %s", args, out)
+		}
+	}
+}

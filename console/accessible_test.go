@@ -1,0 +1,70 @@
+package console_test
+
+import (
+	"compress/gzip"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"kelson.dev/console"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/lab/testenv"
+)
+
+// LAB-07: axe-core finds nothing serious in any view, light, dark, and as narrow as at 400 % zoom.
+func TestAccessible(t *testing.T) {
+	chromium(t)
+	f, err := os.Open("testdata/axe/axe.min.js.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	unpacked, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	axe, err := io.ReadAll(unpacked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := testenv.New(t, testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads())
+	env.Create(t, deployment("web", 2))
+	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test", Write: true, History: writeHistory(t), Traces: []console.TraceSource{{Place: testTrace(t, time.Now())}}}))
+	for _, mode := range []string{"light", "dark", "narrow"} {
+		b.dark(mode == "dark")
+		if mode == "narrow" {
+			b.do(chromedp.EmulateViewport(320, 700))
+		}
+		for _, path := range []string{
+			"/", "/why", "/timeline?select=aaaa/1", "/reconcile", "/reconcile/aaaa/1", "/map", "/history", "/objects/pods", "/objects/deployments.apps?wide=true",
+			"/object/deployments.apps/default/web", "/object/deployments.apps/default/web?tab=yaml", "/object/deployments.apps/default/web?tab=why",
+			"/object/deployments.apps/default/web?tab=events", "/object/configmaps/default/settings?tab=history", "/object/deployments.apps/default/web?tab=edit",
+		} {
+			b.goTo(path)
+			b.until(`!document.querySelector('.loading') && document.querySelector('main h1') && document.querySelector('main').innerText.length > 20`)
+			if path == "/reconcile/aaaa/1" && mode != "dark" {
+				b.shot("reconcile-" + mode)
+			}
+			eval[any](b, string(axe)+";0")
+			found := eval[[]string](b, `axe.run(document, {resultTypes: ['violations']}).then((r) => r.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical')
+				.map((v) => v.id + ' (' + v.impact + '): ' + v.help + '\n' + v.nodes.slice(0, 3).map((n) => '  ' + n.html.slice(0, 200) + '\n  ' + n.failureSummary).join('\n')))`)
+			for _, violation := range found {
+				t.Errorf("%s, %s: %s", path, mode, violation)
+			}
+			if mode == "narrow" && eval[bool](b, `document.documentElement.scrollWidth > 320`) {
+				t.Errorf("%s: wider than the screen at 400 %% zoom", path)
+			}
+		}
+		b.goTo("/")
+		b.press("/")
+		b.press("web")
+		b.until(`document.querySelectorAll('[role=option]').length > 1`)
+		eval[any](b, string(axe)+";0")
+		for _, violation := range eval[[]string](b, `axe.run(document).then((r) => r.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').map((v) => v.id + ': ' + v.nodes[0].html.slice(0, 300)))`) {
+			t.Errorf("search, %s: %s", mode, violation)
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package console_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"kelson.dev/console"
+)
+
+// stepTime bounds the wait for one condition of a page; machines that run the tests are busy.
+const stepTime = 60 * time.Second
+
+// chromium finds the browser, or skips the test.
+func chromium(t testing.TB) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a browser")
+	}
+	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil && name != "" {
+			return path
+		}
+	}
+	t.Skip("SKIPPED: no Chromium found; install one, or set CHROMIUM to its path")
+	return ""
+}
+
+// tab is a page of a browser. It fails the test if the page logs an error, runs a dialog, or sends
+// a request to another host.
+type tab struct {
+	t    testing.TB
+	ctx  context.Context
+	base string
+
+	mu       sync.Mutex
+	requests []string // hosts
+	problems []string
+}
+
+// open opens the console in a browser that ends with the test.
+func open(t testing.TB, c *console.Console) *tab {
+	t.Helper()
+	return openURL(t, c.URL())
+}
+
+// openURL opens the address of a console, with its token.
+func openURL(t testing.TB, url string) *tab {
+	t.Helper()
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(chromium(t)), chromedp.NoSandbox,
+		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(stepTime))
+	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancel := chromedp.NewContext(alloc)
+	b := &tab{t: t, ctx: ctx}
+	b.base, _, _ = strings.Cut(url, "/?")
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(ctx)
+		cancel()
+		cancelAlloc()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, p := range b.problems {
+			t.Errorf("page: %s", p)
+		}
+		for _, url := range b.requests {
+			if !strings.HasPrefix(url, b.base+"/") && !strings.HasPrefix(url, "data:") {
+				t.Errorf("page requests %s", url)
+			}
+		}
+	})
+	if err := chromedp.Listen(ctx, b.event); err != nil {
+		t.Fatal(err)
+	}
+	b.do(chromedp.EmulateViewport(1280, 800), chromedp.Navigate(url))
+	b.until(`location.search === '' && document.querySelector('nav.side a') !== null`)
+	return b
+}
+
+func (b *tab) event(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		b.requests = append(b.requests, e.Request.URL)
+	case *runtime.EventExceptionThrown:
+		text := e.ExceptionDetails.Text
+		if e.ExceptionDetails.Exception != nil {
+			text += " " + e.ExceptionDetails.Exception.Description
+		}
+		b.problems = append(b.problems, text)
+	case *cdplog.EventEntryAdded:
+		// the page shows which requests were refused
+		if e.Entry.Level == "error" && e.Entry.Source != "network" {
+			b.problems = append(b.problems, e.Entry.Text)
+		}
+	case *page.EventJavascriptDialogOpening:
+		b.problems = append(b.problems, "dialog: "+e.Message)
+		go func() {
+			_, _ = chromedp.Call(b.ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{})
+		}()
+	}
+}
+
+func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, actions...); err != nil {
+		b.fatal(err)
+	}
+}
+
+func (b *tab) fatal(err error) {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.t.Fatalf("%v\n%s", err, strings.Join(b.problems, "\n"))
+}
+
+// eval evaluates an expression of JavaScript, which may be a promise.
+func eval[T any](b *tab, expression string) T {
+	b.t.Helper()
+	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		b.fatal(fmt.Errorf("%s: %w", expression, err))
+	}
+	return value
+}
+
+// until waits until an expression of JavaScript is true.
+func (b *tab) until(expression string) {
+	b.t.Helper()
+	deadline := time.Now().Add(stepTime)
+	for {
+		if eval[bool](b, "Boolean("+expression+")") {
+			return
+		}
+		if time.Now().After(deadline) {
+			text := eval[string](b, `document.body.innerText`)
+			b.shot("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
+			b.t.Fatalf("%s: not true after %s; the page shows\n%s", expression, stepTime, text)
+		}
+		time.Sleep(20 * time.Millisecond) // polls another process
+	}
+}
+
+// shows waits until the page shows a text.
+func (b *tab) shows(text string) {
+	b.t.Helper()
+	b.until(`document.body.innerText.includes(` + quoted(text) + `)`)
+}
+
+func quoted(s string) string {
+	data, _ := json.Marshal(s) // strings can always be encoded
+	return string(data)
+}
+
+func (b *tab) goTo(path string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(b.base + path))
+	// the title is set after the keys are bound
+	b.until(`document.title !== 'Kelson' && document.querySelector('nav.side a') !== null`)
+}
+
+func (b *tab) press(keys string) {
+	b.t.Helper()
+	b.do(chromedp.KeyEvent(keys))
+}
+
+// shot writes a screenshot to bin/console.
+func (b *tab) shot(name string) {
+	b.t.Helper()
+	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		b.fatal(err)
+	}
+	dir := filepath.Join("..", "bin", "console")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *tab) dark(on bool) {
+	b.t.Helper()
+	value := "light"
+	if on {
+		value = "dark"
+	}
+	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: value}},
+	})
+	if err != nil {
+		b.fatal(err)
+	}
+}

@@ -1,0 +1,60 @@
+package console_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io/fs"
+	"os"
+	"testing"
+
+	"kelson.dev/console/internal/bundle"
+)
+
+// LAB-07: the committed files are what the sources give, on any machine.
+func TestRebuildIsIdentical(t *testing.T) {
+	built, err := bundle.Build(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range built {
+		got, err := os.ReadFile("dist/" + name)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("dist/%s differs from its sources: run go generate in console", name)
+		}
+	}
+	files, err := fs.ReadDir(os.DirFS("dist"), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if built[f.Name()] == nil {
+			t.Errorf("dist/%s is not built from the sources: remove it", f.Name())
+		}
+	}
+}
+
+// maxPage bounds what a browser loads to show the page, in bytes, compressed.
+const maxPage = 150 << 10
+
+func TestPageIsSmall(t *testing.T) {
+	total := 0
+	for _, name := range []string{"index.html", "console.js", "console.css", "icon.svg"} {
+		data, err := os.ReadFile("dist/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		if _, err := w.Write(data); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		total += b.Len()
+	}
+	t.Logf("the page has %d bytes, compressed", total)
+	if total > maxPage {
+		t.Errorf("the page has %d bytes, compressed; at most %d are allowed", total, maxPage)
+	}
+}

@@ -1,0 +1,181 @@
+// Package console serves a web page that shows a cluster and why it is in its state: what has not
+// settled, the chains of causes that operators recorded, their timeline, and every object.
+//
+//	browser ── cookie ──▶ guard ──▶ views (a folder each) ──▶ internal/cluster ──▶ API server
+//	                                      └──────────────────▶ traces, histories
+//
+// # Page
+//
+// A folder per view holds its server part (Go) and its page (JavaScript modules that use Preact and
+// htm). The command in build bundles the pages to dist, which is committed and embedded, so that
+// building kelson needs no other tools. The server parts respond with JSON and server-sent events
+// under /api/; every other path is the page, which shows the view that the path names.
+//
+// # Rights
+//
+// The console acts with the rights of one rest.Config, for everybody who has its address with the
+// token; see guard. It changes nothing unless Config.Write is set.
+//
+// # Concurrency
+//
+// A Console is safe for concurrent use. What it watches, it watches only while a page shows it.
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/console/history"
+	"kelson.dev/console/internal/cluster"
+	"kelson.dev/console/internal/inventory"
+	"kelson.dev/console/internal/traces"
+	"kelson.dev/console/internal/web"
+	"kelson.dev/console/now"
+	"kelson.dev/console/objects"
+	"kelson.dev/console/ownership"
+	"kelson.dev/console/reconcile"
+	"kelson.dev/console/search"
+	"kelson.dev/console/timeline"
+	"kelson.dev/console/why"
+)
+
+// TraceSource is where the trace of an operator comes from: a file or a URL.
+type TraceSource = traces.Source
+
+// IsURL reports whether the place of a trace is a URL.
+func IsURL(place string) bool { return traces.IsURL(place) }
+
+// Config configures a console.
+type Config struct {
+	// Cluster is the cluster to show, and the user whose rights the console has.
+	Cluster *rest.Config
+	// Name is shown as the name of the cluster; by default it is the address of its API server.
+	Name string
+	// Write permits changes.
+	Write bool
+	// Traces are the traces of operators.
+	Traces []TraceSource
+	// History is a file that kelson record writes; empty: none.
+	History string
+	// Listener is what Run accepts connections from. The caller binds it to a loopback address,
+	// unless connections are encrypted.
+	Listener net.Listener
+	// Hosts are more names by which browsers reach the listener, without ports.
+	Hosts []string
+	// Secure says that connections of the listener are encrypted with TLS.
+	Secure bool
+}
+
+// Console serves the page.
+type Console struct {
+	config    Config
+	cluster   *cluster.Cluster
+	inventory *inventory.Inventory
+	traces    *traces.Traces
+	history   *history.Server
+	guard     *guard
+	ctx       context.Context // of all requests
+	stop      context.CancelFunc
+}
+
+// New returns a console that is not serving yet: call Run.
+func New(config Config) (*Console, error) {
+	address, ok := config.Listener.Addr().(*net.TCPAddr)
+	if !ok {
+		return nil, fmt.Errorf("console: listener on %s: need TCP", config.Listener.Addr().Network())
+	}
+	connected, err := cluster.New(config.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	if config.Name == "" {
+		config.Name = connected.Host()
+	}
+	c := &Console{config: config, cluster: connected, inventory: inventory.New(connected), traces: traces.New(config.Traces), history: &history.Server{File: config.History}}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	c.guard = newGuard(hosts(address, config.Hosts), config.Secure, c.routes())
+	return c, nil
+}
+
+func (c *Console) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /api/session", web.Func(c.session))
+	for _, view := range []interface{ Routes(*http.ServeMux) }{
+		&objects.Server{Cluster: c.cluster, Write: c.config.Write},
+		&search.Server{Cluster: c.cluster, Inventory: c.inventory},
+		&now.Server{Inventory: c.inventory, Traces: c.traces},
+		&why.Server{Traces: c.traces},
+		&reconcile.Server{Traces: c.traces},
+		&timeline.Server{Traces: c.traces},
+		&ownership.Server{Inventory: c.inventory, Traces: c.traces},
+		c.history,
+	} {
+		view.Routes(mux)
+	}
+	mux.Handle("/api/", web.Func(func(r *http.Request) (any, error) {
+		return nil, web.Errorf(http.StatusNotFound, "the console has no %s %s", r.Method, r.URL.Path)
+	}))
+	mux.Handle("/", page())
+	return mux
+}
+
+// session says what the page is about.
+func (c *Console) session(*http.Request) (any, error) {
+	version, err := c.cluster.Version()
+	s := map[string]any{"cluster": c.config.Name, "server": c.cluster.Host(), "version": version, "write": c.config.Write}
+	if err != nil {
+		s["error"] = web.AsError(err)
+	}
+	return s, nil
+}
+
+// URL returns the address to open in a browser. It contains the token.
+func (c *Console) URL() string {
+	scheme := "http"
+	if c.config.Secure {
+		scheme = "https"
+	}
+	address := c.config.Listener.Addr().(*net.TCPAddr)
+	host := address.String()
+	if address.IP.IsUnspecified() {
+		host = c.guard.hosts[0]
+	}
+	return scheme + "://" + host + "/?token=" + c.guard.token
+}
+
+// shutdownTime bounds the time for requests in flight at the end; streams are ended before.
+const shutdownTime = 2 * time.Second
+
+// Run serves until ctx ends.
+func (c *Console) Run(ctx context.Context) error {
+	server := &http.Server{
+		Handler:           c.guard,
+		ReadHeaderTimeout: 10 * time.Second,
+		BaseContext:       func(net.Listener) context.Context { return c.ctx },
+	}
+	go c.traces.Run(c.ctx)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(c.config.Listener) }()
+	defer c.history.Close()
+	defer c.inventory.Close()
+	defer c.stop()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	c.stop() // ends the streams
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	defer cancel()
+	err := server.Shutdown(last)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = server.Close()
+	}
+	return err
+}

@@ -1,0 +1,206 @@
+package console_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/console"
+)
+
+// hostile are texts that would run code, load something or break out of their place if a page
+// treated them as anything but text.
+var hostile = []string{
+	`<script>hacked=1</script>`,
+	`<img src=x onerror="hacked=2">`,
+	`"><svg onload=hacked=3>`,
+	`javascript:hacked=4`,
+	`</pre></textarea><iframe srcdoc="<script>parent.hacked=5</script>">`,
+	`<a href="javascript:hacked=6" autofocus onfocus=hacked=7 tabindex=1>x</a>`,
+	`{{constructor.constructor('hacked=8')()}} ${hacked=9} <%= hacked=10 %>`,
+	`<style>@import url(https://attacker.example/x)</style><link rel=stylesheet href=//attacker.example/y>`,
+	"\x1b]8;;javascript:hacked=11\x07link\x1b]8;;\x07 \u202e\u2066 \u0000",
+	`../../../attacker.example?#&=%2e%2e%2f`,
+	`__proto__`,
+	`data: {"event": "x"}` + "\n\nevent: state\ndata: {}\n\n",
+}
+
+// hostileCluster is an API server, or one that somebody else writes to, whose every text is
+// hostile.
+func hostileCluster(t *testing.T) *rest.Config {
+	object := func(i int) map[string]any {
+		s := hostile[i%len(hostile)]
+		all := map[string]string{}
+		for j, other := range hostile {
+			all[other] = hostile[(j+1)%len(hostile)]
+		}
+		return map[string]any{
+			"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{s: s, "containers": []any{map[string]any{"name": s, "image": s}}},
+			"status": map[string]any{"phase": s, "conditions": []any{map[string]any{"type": "Ready", "status": "False", "reason": s, "message": s, "lastTransitionTime": "2026-01-01T00:00:00Z"}},
+				"containerStatuses": []any{map[string]any{"name": s, "state": map[string]any{"waiting": map[string]any{"reason": s, "message": s}}}}},
+			"metadata": map[string]any{
+				"name": s, "namespace": "default", "uid": fmt.Sprint("uid-", i), "resourceVersion": "5", "creationTimestamp": "2026-01-01T00:00:00Z", "labels": all, "annotations": all,
+				"finalizers": hostile, "deletionTimestamp": "2026-01-02T00:00:00Z",
+				"ownerReferences": []any{map[string]any{"kind": s, "name": s, "uid": fmt.Sprint("uid-", i+1)}},
+				"managedFields":   []any{map[string]any{"manager": s, "operation": s, "fieldsV1": map[string]any{"f:" + s: map[string]any{}, `k:{"name":"x"}`: map[string]any{}}}},
+			},
+		}
+	}
+	respond := func(w http.ResponseWriter, v any) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(v)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		switch p := r.URL.Path; {
+		case p == "/version":
+			respond(w, map[string]any{"gitVersion": hostile[0]})
+		case p == "/api":
+			respond(w, map[string]any{"kind": "APIVersions", "versions": []string{"v1"}})
+		case p == "/apis":
+			respond(w, map[string]any{"kind": "APIGroupList", "groups": []any{}})
+		case p == "/api/v1":
+			resources := []any{}
+			for _, name := range []string{"pods", "events", "namespaces"} {
+				resources = append(resources, map[string]any{"name": name, "kind": map[string]string{"pods": "Pod", "events": "Event", "namespaces": "Namespace"}[name], "namespaced": name != "namespaces", "verbs": []string{"list", "watch"}})
+			}
+			for _, s := range hostile {
+				if !strings.Contains(s, "/") {
+					resources = append(resources, map[string]any{"name": s, "kind": s, "shortNames": []string{s}, "namespaced": true, "verbs": []string{"list"}})
+				}
+			}
+			respond(w, map[string]any{"kind": "APIResourceList", "groupVersion": "v1", "resources": resources})
+		case q.Get("watch") == "true":
+			w.WriteHeader(http.StatusOK)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		case strings.HasSuffix(p, "/log"):
+			_, _ = w.Write([]byte(strings.Join(hostile, "\n")))
+		case strings.HasSuffix(p, "/events"):
+			var items []any
+			for i, s := range hostile {
+				items = append(items, map[string]any{
+					"metadata": map[string]any{"name": fmt.Sprint("e", i), "uid": fmt.Sprint("e", i)}, "type": "Warning", "reason": s, "message": s, "source": map[string]any{"component": s},
+					"lastTimestamp": time.Now().UTC().Format(time.RFC3339), "involvedObject": map[string]any{"kind": "Pod", "namespace": "default", "name": s},
+				})
+			}
+			respond(w, map[string]any{"kind": "EventList", "metadata": map[string]any{"resourceVersion": "5"}, "items": items})
+		case strings.Contains(r.Header.Get("Accept"), "as=Table"):
+			var columns, rows []any
+			for i, s := range hostile {
+				columns = append(columns, map[string]any{"name": s, "type": "string", "description": s, "format": map[bool]string{true: "name"}[i == 0]})
+				cells := []any{}
+				for j := range hostile {
+					cells = append(cells, hostile[(i+j)%len(hostile)])
+				}
+				rows = append(rows, map[string]any{"cells": cells, "object": map[string]any{"metadata": map[string]any{"name": s, "namespace": "default"}}})
+			}
+			respond(w, map[string]any{"kind": "Table", "metadata": map[string]any{"resourceVersion": "5"}, "columnDefinitions": columns, "rows": rows})
+		default:
+			var items []any
+			escaped, selected := strings.CutPrefix(q.Get("fieldSelector"), "metadata.name=")
+			name, err := fields.UnescapeValue(escaped)
+			if err != nil {
+				t.Errorf("field selector %q: %v", q.Get("fieldSelector"), err)
+			}
+			for i, s := range hostile {
+				if !selected || name == s {
+					items = append(items, object(i))
+				}
+			}
+			if i := strings.LastIndex(p, "/pods/"); i >= 0 {
+				for j, s := range hostile {
+					if p[i+len("/pods/"):] == s {
+						respond(w, object(j))
+						return
+					}
+				}
+			}
+			respond(w, map[string]any{"kind": "PodList", "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": "5"}, "items": items})
+		}
+	}))
+	t.Cleanup(server.CloseClientConnections)
+	t.Cleanup(func() { go server.Close() })
+	return &rest.Config{Host: server.URL}
+}
+
+// hostileTrace is a trace whose every text is hostile.
+func hostileTrace(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	for i, s := range hostile {
+		line, err := json.Marshal(map[string]any{
+			"id": i + 1, "run": s, "time": time.Now().UTC().Format(time.RFC3339Nano), "controller": s, "kind": "Pod", "namespace": "default", "name": s, "duration": "1ms", "error": s,
+			"causes": []any{map[string]any{"event": s, "kind": s, "namespace": s, "name": s, "manager": s, "fields": s}},
+			"writes": []any{map[string]any{"verb": s, "subresource": s, "kind": "Pod", "namespace": "default", "name": s, "error": s, "changed": true}},
+			"loop":   map[string]any{"controllers": hostile, "objects": []string{"Pod default/" + s}, "fields": hostile, "managers": hostile},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Write(append(line, '\n'))
+	}
+	name := filepath.Join(t.TempDir(), "trace")
+	if err := os.WriteFile(name, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// LAB-07: texts from the cluster and from traces are shown as text, in every view. The tab fails
+// the test if a script, a dialog or a request to another host is tried, and if the policy had to
+// stop one.
+func TestHostileTexts(t *testing.T) {
+	chromium(t)
+	b := open(t, start(t, console.Config{Cluster: hostileCluster(t), Name: hostile[0], Write: true, Traces: []console.TraceSource{{Place: hostileTrace(t)}}}))
+	check := func(path, shows string) {
+		t.Helper()
+		b.goTo(path)
+		b.until(`document.querySelector('main').innerText.includes(` + quoted(shows) + `)`)
+		if found := eval[string](b, `[typeof hacked, ...[...document.querySelectorAll('script,iframe,img,style,link,object,embed,[onerror],[onload],[onfocus],a[href^="javascript"]')]
+			.filter((e) => !e.closest('head')).map((e) => e.outerHTML)].join()`); found != "undefined" {
+			t.Errorf("%s: %s", path, found)
+		}
+		if prefix := "/" + strings.SplitN(path, "/", 3)[1]; !strings.HasPrefix(eval[string](b, `location.pathname`), strings.SplitN(prefix, "?", 2)[0]) {
+			t.Errorf("%s led to %s", path, eval[string](b, `location.href`))
+		}
+	}
+	check("/", hostile[0])
+	check("/why", hostile[1])
+	check("/reconcile", hostile[1])
+	check("/timeline", "Timeline")
+	check("/map?all=true", "Map")
+	check("/objects/pods", hostile[2])
+	for i, s := range hostile {
+		if strings.Contains(s, "/") && i != 4 {
+			continue // names are path segments for the server of the cluster
+		}
+		object := "/object/pods/default/" + url.PathEscape(s)
+		check(object+"?tab=why", "Hot loop")
+		check("/reconcile/"+url.PathEscape(s)+"/"+fmt.Sprint(i+1), "Causes")
+		if i == 0 || i == 3 || i == 10 {
+			check(object, "Conditions")
+			check(object+"?tab=yaml", "managedFields")
+			check(object+"?tab=events", hostile[1])
+			check(object+"?tab=logs", hostile[1])
+			check(object+"?tab=edit", "Save")
+		}
+	}
+	b.goTo("/")
+	b.press("/")
+	b.press("hacked")
+	b.until(`document.querySelectorAll('[role=option]').length > 3`)
+	if found := eval[string](b, `typeof hacked`); found != "undefined" {
+		t.Error("the search ran a script")
+	}
+}

@@ -1,0 +1,239 @@
+// Package cluster reads and writes a Kubernetes cluster for the console, with the rights of one
+// kubeconfig: which kinds it serves, tables as the server prints them, objects and watches.
+//
+// It uses the REST API directly, because tables and metadata of any kind are passed on without
+// decoding whole objects.
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/console/internal/web"
+)
+
+// Media types that clients of the API ask for.
+const (
+	JSON     = "application/json"
+	Table    = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+	Metadata = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
+)
+
+// Cluster is a connection to an API server. It is safe for concurrent use.
+type Cluster struct {
+	host      string
+	base      *url.URL
+	client    *http.Client
+	discovery *discovery.DiscoveryClient
+
+	mu      sync.Mutex
+	kinds   []Kind
+	failure error
+	read    time.Time
+}
+
+// Kind is a kind of object that the cluster serves, in the version that the server prefers.
+type Kind struct {
+	Group      string   `json:"group,omitempty"`
+	Version    string   `json:"version"`
+	Resource   string   `json:"resource"`
+	Kind       string   `json:"kind"`
+	Namespaced bool     `json:"namespaced"`
+	Short      []string `json:"short,omitempty"`
+	Verbs      []string `json:"verbs"`
+}
+
+// Name returns the name of the resource with its group: deployments.apps, or pods.
+func (k Kind) Name() string {
+	return schema.GroupResource{Group: k.Group, Resource: k.Resource}.String()
+}
+
+// Can reports whether the resource has a verb.
+func (k Kind) Can(verb string) bool { return slices.Contains(k.Verbs, verb) }
+
+// Path returns the path of the collection in a namespace, or in all of them if it is empty, or of
+// the object if name is not empty.
+func (k Kind) Path(namespace, name string, subresource ...string) string {
+	p := "/apis/" + k.Group + "/" + k.Version
+	if k.Group == "" {
+		p = "/api/" + k.Version
+	}
+	if k.Namespaced && namespace != "" {
+		p += "/namespaces/" + url.PathEscape(namespace)
+	}
+	p += "/" + k.Resource
+	if name != "" {
+		p += "/" + url.PathEscape(name)
+	}
+	for _, s := range subresource {
+		p += "/" + s
+	}
+	return p
+}
+
+// New returns a connection with the rights of config.
+func New(config *rest.Config) (*Cluster, error) {
+	config = rest.CopyConfig(config)
+	config.UserAgent = "kelson-console"
+	config.Timeout = 0 // streams have no end
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to cluster: %w", err)
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to cluster: %w", err)
+	}
+	config.QPS = -1
+	disco, err := discovery.NewDiscoveryClientForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("connect to cluster: %w", err)
+	}
+	return &Cluster{host: base.Host, base: base, client: client, discovery: disco}, nil
+}
+
+// Host returns the address of the API server.
+func (c *Cluster) Host() string { return c.host }
+
+// Version returns the version of the API server.
+func (c *Cluster) Version() (string, error) {
+	v, err := c.discovery.ServerVersion()
+	if err != nil {
+		return "", err
+	}
+	return v.GitVersion, nil
+}
+
+// Request is a request to the API server.
+type Request struct {
+	Method      string // default GET
+	Path        string
+	Query       url.Values
+	Accept      string // default JSON
+	Body        io.Reader
+	ContentType string
+}
+
+// Do sends a request. It returns an error with the server's status if the code is 400 or higher.
+// The caller closes the body of the response.
+func (c *Cluster) Do(ctx context.Context, r Request) (*http.Response, error) {
+	for segment := range strings.SplitSeq(r.Path, "/") {
+		if segment == "." || segment == ".." {
+			// no object has such a name, and servers would take it for another path
+			return nil, web.Errorf(http.StatusBadRequest, "%q is not a name", segment)
+		}
+	}
+	target := c.base.JoinPath() // a copy
+	target.RawPath = strings.TrimSuffix(c.base.EscapedPath(), "/") + r.Path
+	var err error
+	if target.Path, err = url.PathUnescape(target.RawPath); err != nil {
+		return nil, err
+	}
+	target.RawQuery = r.Query.Encode()
+	method := r.Method
+	if method == "" {
+		method = http.MethodGet
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target.String(), r.Body)
+	if err != nil {
+		return nil, err
+	}
+	accept := r.Accept
+	if accept == "" {
+		accept = JSON
+	}
+	req.Header.Set("Accept", accept)
+	if r.ContentType != "" {
+		req.Header.Set("Content-Type", r.ContentType)
+	}
+	resp, err := c.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode < 400 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	data, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	status := &metav1.Status{}
+	if json.Unmarshal(data, status) == nil && status.Kind == "Status" && status.Code >= 400 {
+		return nil, &apierrors.StatusError{ErrStatus: *status}
+	}
+	return nil, web.Errorf(resp.StatusCode, "%s %s: %s", method, r.Path, resp.Status)
+}
+
+// Get decodes the response to a GET as JSON.
+func (c *Cluster) Get(ctx context.Context, r Request, into any) error {
+	resp, err := c.Do(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
+		return fmt.Errorf("read %s: %w", r.Path, err)
+	}
+	return nil
+}
+
+// kindsAge is how long the list of kinds is used before the cluster is asked again.
+const kindsAge = 5 * time.Second
+
+// Kinds returns the kinds that can be listed, sorted by group and resource. If some API groups
+// can't be read, it returns those of the others.
+func (c *Cluster) Kinds() ([]Kind, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.read) < kindsAge {
+		return c.kinds, c.failure
+	}
+	lists, err := c.discovery.ServerPreferredResources()
+	var kinds []Kind
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, r := range list.APIResources {
+			k := Kind{Group: gv.Group, Version: gv.Version, Resource: r.Name, Kind: r.Kind, Namespaced: r.Namespaced, Short: r.ShortNames, Verbs: r.Verbs}
+			if k.Can("list") && !strings.Contains(r.Name, "/") {
+				kinds = append(kinds, k)
+			}
+		}
+	}
+	slices.SortFunc(kinds, func(a, b Kind) int {
+		return strings.Compare(a.Group+"/"+a.Resource, b.Group+"/"+b.Resource)
+	})
+	if len(kinds) > 0 {
+		err = nil
+	}
+	c.kinds, c.failure, c.read = kinds, err, time.Now()
+	return kinds, err
+}
+
+// Kind returns the kind with the name of a resource, such as deployments.apps.
+func (c *Cluster) Kind(name string) (Kind, error) {
+	kinds, err := c.Kinds()
+	if err != nil {
+		return Kind{}, err
+	}
+	for _, k := range kinds {
+		if k.Name() == name {
+			return k, nil
+		}
+	}
+	return Kind{}, web.Errorf(http.StatusNotFound, "the server doesn't have a resource type %q", name)
+}

@@ -1,0 +1,261 @@
+package inventory
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/console/internal/cluster"
+)
+
+// Object is the summary of an object.
+type Object struct {
+	Resource   string            `json:"resource"` // as cluster.Kind.Name
+	Kind       string            `json:"kind"`
+	Namespace  string            `json:"namespace,omitempty"`
+	Name       string            `json:"name"`
+	UID        string            `json:"uid"`
+	Created    time.Time         `json:"created"`
+	Deleted    *time.Time        `json:"deleted,omitempty"` // deletionTimestamp
+	Finalizers []string          `json:"finalizers,omitempty"`
+	Owners     []Owner           `json:"owners,omitempty"`
+	Labels     map[string]string `json:"-"`
+	Selector   map[string]string `json:"-"` // of pods
+	References []Reference       `json:"references,omitempty"`
+	Generation int64             `json:"-"`
+	Observed   int64             `json:"-"` // status.observedGeneration; 0 if absent
+	Phase      string            `json:"phase,omitempty"`
+	Conditions []Condition       `json:"-"`
+	Waiting    []string          `json:"-"` // containers that wait, with the reason
+	// Replicas that are wanted and ready; -1 if the object has no such fields.
+	Replicas, Ready int64 `json:"-"`
+}
+
+func (o *Object) key() string { return o.Namespace + "/" + o.Name }
+
+// Owner is an owner reference.
+type Owner struct {
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	UID        string `json:"uid"`
+	Controller bool   `json:"controller,omitempty"`
+}
+
+// Reference names another object by a field.
+type Reference struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+}
+
+// Condition is an item of status.conditions.
+type Condition struct {
+	Type, Status, Reason, Message string
+	Since                         time.Time
+}
+
+// Event is a Kubernetes Event that warns.
+type Event struct {
+	UID                   string
+	Time                  time.Time
+	Type, Reason, Message string
+	Kind, Namespace, Name string
+	Count                 int
+}
+
+type container struct {
+	Name  string
+	State struct {
+		Waiting    *struct{ Reason, Message string }
+		Terminated *struct {
+			Reason, Message string
+			ExitCode        int
+		}
+	}
+	EnvFrom []struct {
+		ConfigMapRef, SecretRef *struct{ Name string }
+	}
+}
+
+type podSpec struct {
+	NodeName           string
+	ServiceAccountName string
+	Volumes            []struct {
+		ConfigMap             *struct{ Name string }
+		Secret                *struct{ SecretName string }
+		PersistentVolumeClaim *struct{ ClaimName string }
+	}
+	Containers []container
+}
+
+func summarize(kind cluster.Kind, data []byte) (*Object, error) {
+	var o struct {
+		Metadata metav1.ObjectMeta
+		Spec     json.RawMessage
+		Status   json.RawMessage
+	}
+	if err := json.Unmarshal(data, &o); err != nil {
+		return nil, err
+	}
+	m := o.Metadata
+	s := &Object{
+		Resource: kind.Name(), Kind: kind.Kind, Namespace: m.Namespace, Name: m.Name, UID: string(m.UID), Created: m.CreationTimestamp.UTC(),
+		Finalizers: m.Finalizers, Labels: m.Labels, Generation: m.Generation, Replicas: -1, Ready: -1,
+	}
+	if m.DeletionTimestamp != nil {
+		t := m.DeletionTimestamp.UTC()
+		s.Deleted = &t
+	}
+	for _, owner := range m.OwnerReferences {
+		s.Owners = append(s.Owners, Owner{owner.Kind, owner.Name, string(owner.UID), owner.Controller != nil && *owner.Controller})
+	}
+	s.readSpec(o.Spec)
+	s.readStatus(o.Status)
+	return s, nil
+}
+
+// readSpec reads what common kinds have in their spec. Other kinds may use the same names for other
+// types, so that errors are ignored field by field.
+func (o *Object) readSpec(data json.RawMessage) {
+	fields := map[string]json.RawMessage{}
+	if len(data) == 0 || json.Unmarshal(data, &fields) != nil {
+		return
+	}
+	if o.Resource == "services" {
+		_ = json.Unmarshal(fields["selector"], &o.Selector)
+	}
+	if replicas := int64(0); json.Unmarshal(fields["replicas"], &replicas) == nil {
+		o.Replicas = replicas
+	}
+	var pod podSpec
+	switch o.Resource {
+	case "pods":
+		_ = json.Unmarshal(data, &pod)
+	case "deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch":
+		return // their pods have the references
+	case "horizontalpodautoscalers.autoscaling":
+		var target Reference
+		if json.Unmarshal(fields["scaleTargetRef"], &target) == nil {
+			o.refer(target.Kind, target.Name)
+		}
+	case "persistentvolumeclaims":
+		var volume string
+		if json.Unmarshal(fields["volumeName"], &volume) == nil {
+			o.refer("PersistentVolume", volume)
+		}
+	}
+	if pod.ServiceAccountName != "default" {
+		o.refer("ServiceAccount", pod.ServiceAccountName)
+	}
+	for _, v := range pod.Volumes {
+		if v.ConfigMap != nil && v.ConfigMap.Name != "kube-root-ca.crt" {
+			o.refer("ConfigMap", v.ConfigMap.Name)
+		}
+		if v.Secret != nil {
+			o.refer("Secret", v.Secret.SecretName)
+		}
+		if v.PersistentVolumeClaim != nil {
+			o.refer("PersistentVolumeClaim", v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	for _, c := range pod.Containers {
+		for _, from := range c.EnvFrom {
+			if from.ConfigMapRef != nil {
+				o.refer("ConfigMap", from.ConfigMapRef.Name)
+			}
+			if from.SecretRef != nil {
+				o.refer("Secret", from.SecretRef.Name)
+			}
+		}
+	}
+}
+
+func (o *Object) refer(kind, name string) {
+	r := Reference{kind, name}
+	if name != "" && !slices.Contains(o.References, r) {
+		o.References = append(o.References, r)
+	}
+}
+
+func (o *Object) readStatus(data json.RawMessage) {
+	fields := map[string]json.RawMessage{}
+	if len(data) == 0 || json.Unmarshal(data, &fields) != nil {
+		return
+	}
+	_ = json.Unmarshal(fields["phase"], &o.Phase)
+	_ = json.Unmarshal(fields["observedGeneration"], &o.Observed)
+	if o.Replicas >= 0 {
+		ready := int64(0)
+		_ = json.Unmarshal(fields["readyReplicas"], &ready)
+		o.Ready = ready
+	}
+	var conditions []struct {
+		Type, Status, Reason, Message string
+		LastTransitionTime            time.Time
+	}
+	if json.Unmarshal(fields["conditions"], &conditions) == nil {
+		for _, c := range conditions {
+			o.Conditions = append(o.Conditions, Condition{c.Type, c.Status, c.Reason, c.Message, c.LastTransitionTime})
+		}
+	}
+	if o.Resource != "pods" {
+		return
+	}
+	for _, field := range []string{"initContainerStatuses", "containerStatuses"} {
+		var containers []container
+		_ = json.Unmarshal(fields[field], &containers)
+		for _, c := range containers {
+			switch {
+			case c.State.Waiting != nil && c.State.Waiting.Reason != "ContainerCreating" && c.State.Waiting.Reason != "PodInitializing":
+				o.Waiting = append(o.Waiting, c.Name+": "+c.State.Waiting.Reason+colon(c.State.Waiting.Message))
+			case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0:
+				o.Waiting = append(o.Waiting, c.Name+": "+c.State.Terminated.Reason+colon(c.State.Terminated.Message))
+			}
+		}
+	}
+}
+
+func colon(message string) string {
+	if message == "" {
+		return ""
+	}
+	return ": " + message
+}
+
+// maxEvents bounds the Events that are kept.
+const maxEvents = 5000
+
+func (v *Inventory) addEvent(ctx context.Context, data []byte) {
+	var e struct {
+		Metadata       metav1.ObjectMeta
+		Type, Reason   string
+		Message        string
+		Count          int
+		LastTimestamp  metav1.Time
+		EventTime      metav1.MicroTime
+		InvolvedObject struct{ Kind, Namespace, Name string }
+	}
+	if json.Unmarshal(data, &e) != nil {
+		return
+	}
+	when := e.LastTimestamp.Time
+	if when.IsZero() {
+		when = e.EventTime.Time
+	}
+	if when.IsZero() {
+		when = e.Metadata.CreationTimestamp.Time
+	}
+	v.update(ctx, func() {
+		if len(v.events) >= maxEvents {
+			oldest := slices.MinFunc(slices.Collect(maps.Values(v.events)), func(a, b Event) int { return a.Time.Compare(b.Time) })
+			delete(v.events, oldest.UID)
+		}
+		v.events[string(e.Metadata.UID)] = Event{
+			UID: string(e.Metadata.UID), Time: when.UTC(), Type: e.Type, Reason: e.Reason, Message: e.Message, Count: e.Count,
+			Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name,
+		}
+	})
+}

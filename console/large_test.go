@@ -1,0 +1,107 @@
+package console_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/console"
+	"kelson.dev/lab/testenv"
+)
+
+// LAB-07: 10,000 objects: the list shows at once what is in view, scrolls to the end, filters and
+// follows changes; the search finds one of them.
+func TestTenThousandObjects(t *testing.T) {
+	chromium(t)
+	env := testenv.New(t)
+	var all sync.WaitGroup
+	for part := range 10 {
+		all.Go(func() {
+			for i := range 1000 {
+				env.Create(t, &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("item-%05d", part*1000+i)}, Data: map[string]string{"text": strings.Repeat("x", 200)},
+				})
+			}
+		})
+	}
+	all.Wait()
+	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test"}))
+	began := time.Now()
+	b.goTo("/objects/configmaps?namespace=default")
+	b.until(`document.querySelector('tbody')?.innerText.includes('item-00000')`)
+	first := time.Since(began)
+	// kube-root-ca.crt may be there
+	b.until(`/^10,00[01]$/.test(document.querySelector('.head .quiet')?.textContent)`)
+	t.Logf("10,000 objects: first rows after %s, all after %s (with the load of the page)", first.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	if n := eval[int](b, `document.querySelectorAll('tbody tr').length`); n > 100 {
+		t.Errorf("%d rows are rendered", n)
+	}
+	eval[any](b, `document.querySelector('.rows').scrollTop = 1e7`)
+	b.until(`document.querySelector('tbody')?.innerText.includes('item-09999')`)
+	b.shot("ten-thousand")
+	env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "item-99999"}})
+	b.until(`/^10,00[12]$/.test(document.querySelector('.head .quiet')?.textContent)`)
+	b.until(`(document.querySelector('.rows').scrollTop = 1e7) && document.querySelector('tbody').innerText.includes('item-99999')`)
+	b.goTo("/objects/configmaps?q=item-0777")
+	b.until(`document.querySelectorAll('tbody tr').length === 10`)
+	b.goTo("/")
+	b.shows("Everything has settled.")
+	b.press("/")
+	b.press("item-04321")
+	b.until(`document.querySelector('[role=option]')?.innerText.includes('item-04321')`)
+}
+
+// LAB-07: the console has the rights of its user and no others; the page says what was refused.
+func TestRightsOfTheUser(t *testing.T) {
+	chromium(t)
+	env := testenv.New(t)
+	env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"}})
+	jane := rest.CopyConfig(env.RESTConfig())
+	jane.Impersonate.UserName = "jane"
+	b := open(t, start(t, console.Config{Cluster: jane, Name: "test", Write: true}))
+	b.goTo("/objects/configmaps")
+	b.shows(`User "jane" cannot list resource "configmaps"`)
+	b.goTo("/object/secrets/default/x")
+	b.shows("Forbidden")
+	b.goTo("/")
+	b.shows("Not readable")
+	b.shot("forbidden")
+}
+
+// LAB-07: changes are checked while the user types, stored on request, and only with Config.Write.
+func TestEdit(t *testing.T) {
+	chromium(t)
+	env := testenv.New(t)
+	env.Create(t, deployment("web", 2))
+	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test", Write: true}))
+	b.goTo("/object/deployments.apps/default/web?tab=edit")
+	replace := func(from, to string) {
+		b.until(`document.querySelector('textarea')?.value.includes(` + quoted(from) + `)`)
+		eval[any](b, `(() => { const t = document.querySelector('textarea'); t.value = t.value.replace(`+quoted(from)+`, `+quoted(to)+`); t.dispatchEvent(new Event('input', {bubbles: true})) })()`)
+	}
+	replace("replicas: 2", "replicas: -2")
+	b.shows("must be greater than or equal to 0")
+	replace("replicas: -2", "replicaz: 2")
+	b.shows(`unknown field "spec.replicaz"`)
+	replace("replicaz: 2", "replicas: 5")
+	b.shows("The server accepts this.")
+	b.until(`[...document.querySelectorAll('.diff .added')].some((l) => l.innerText.includes('replicas: 5'))`)
+	b.shot("edit")
+	web := deployment("web", 0)
+	env.Get(t, web)
+	if *web.Spec.Replicas != 2 {
+		t.Errorf("the check stored %d replicas", *web.Spec.Replicas)
+	}
+	eval[any](b, `document.querySelector('button.primary').click()`)
+	b.until(`!location.search.includes('edit')`)
+	env.Get(t, web)
+	if *web.Spec.Replicas != 5 {
+		t.Errorf("%d replicas are stored", *web.Spec.Replicas)
+	}
+}

@@ -1,0 +1,44 @@
+// @ts-check
+// What has not settled, and why. It is green and empty when all is quiet.
+import { address, useStates } from '../page/lib/api.js';
+import { html } from '../page/lib/html.js';
+import { Age, Header, Loading, ObjectLink, Problem, clock, duration, useClock } from '../page/lib/ui.js';
+
+/** @param {{namespace: string}} props */
+export function Now({ namespace }) {
+  const [state, error] = useStates(address('now', { namespace }));
+  if (!state) return html`<${Header} title="Now" /><${Problem} error=${error} />${error ? null : html`<${Loading} text="Reading the cluster…" />`}`;
+  const bad = state.items.filter((/** @type {any} */ i) => i.problems.some((/** @type {any} */ p) => p.tone === 'bad')).length;
+  const quiet = !state.items.length;
+  return html`
+    <${Header} title="Now" note=${state.synced ? `${state.objects.toLocaleString()} objects` : 'reading the cluster…'} />
+    <${Problem} error=${error} />
+    ${quiet
+      ? html`<div class=${'calm' + (state.synced ? '' : ' quiet')} role="status">${state.synced ? html`<span class="tick" aria-hidden="true">✓</span> Everything has settled.` : 'Reading the cluster…'}</div>`
+      : html`<p class="summary" role="status">${bad ? html`<strong class="bad">${bad} ${bad === 1 ? 'object needs' : 'objects need'} attention</strong>` : null}${bad && bad < state.items.length ? ', ' : ''}
+          ${bad < state.items.length ? html`${state.items.length - bad} in progress` : null}</p>
+        <ul class="items">${state.items.map((/** @type {any} */ i) => html`<${ItemView} key=${i.kind + '/' + i.namespace + '/' + i.name} item=${i} />`)}</ul>`}
+    ${state.wakes?.length ? html`<section><h2>Next wake-ups</h2><${Wakes} wakes=${state.wakes} /></section>` : null}
+    ${!state.traced ? html`<p class="hint quiet">No operator’s trace is connected: failed reconciles and hot loops are unknown. Start the console with <code>--trace</code>.</p>` : null}
+    ${state.failures?.length ? html`<section><h2>Not readable</h2><dl class="pairs">${state.failures.map((/** @type {any} */ f) => html`<dt class="mono">${f.what}</dt><dd>${f.why}</dd>`)}</dl></section>` : null}
+  `;
+}
+
+/** @param {{item: any}} props */
+function ItemView({ item }) {
+  const tone = item.problems.some((/** @type {any} */ p) => p.tone === 'bad') ? 'bad' : 'wait';
+  return html`<li class=${'item ' + tone} style=${{ marginLeft: item.depth * 22 + 'px' }}>
+    <div class="itemhead"><span class="dot" aria-hidden="true"></span><${ObjectLink} ...${item} tab="why" /></div>
+    <dl>${item.problems.map((/** @type {any} */ p) => html`<dt class=${p.tone}>${p.what}</dt><dd>${p.text}
+      ${p.time ? html` <span class="quiet"><${Age} time=${p.time} /> ago</span>` : null}
+      ${p.id ? html` <a href=${'/reconcile/' + encodeURIComponent(p.run || '-') + '/' + p.id}>reconcile ${p.id}</a>` : null}</dd>`)}</dl>
+  </li>`;
+}
+
+/** @param {{wakes: any[]}} props */
+function Wakes({ wakes }) {
+  const now = useClock();
+  return html`<table class="plain"><thead><tr><th>In</th><th>At</th><th>Object</th><th>Controller</th></tr></thead>
+    <tbody>${wakes.map((w) => html`<tr><td class="number">${duration(Date.parse(w.at) - now)}</td><td class="mono quiet">${clock(w.at)}</td><td><${ObjectLink} ...${w} /></td>
+      <td>${w.controller}</td></tr>`)}</tbody></table>`;
+}

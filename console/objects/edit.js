@@ -1,0 +1,69 @@
+// @ts-check
+// Edits the YAML of an object. The server validates it while the user types, without storing it.
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { request } from '../page/lib/api.js';
+import { html } from '../page/lib/html.js';
+import { navigate, objectHref } from '../page/lib/route.js';
+import { Problem } from '../page/lib/ui.js';
+import { text } from '../page/lib/yaml.js';
+import { diff } from './diff.js';
+import { withoutManagedFields } from './yaml.js';
+
+/** @param {{object: any, resource: string}} props */
+export function Edit({ object, resource }) {
+  const [base] = useState(object); // the version that is edited, also when newer ones arrive
+  const original = useMemo(() => text(withoutManagedFields(base)), [base]);
+  const [draft, setDraft] = useState(original);
+  const [result, setResult] = useState(/** @type {{draft: string, error?: any, changes?: ReturnType<typeof diff>, warnings?: string[]}|null} */ (null));
+  const [busy, setBusy] = useState(false);
+  const { namespace, name, uid } = base.metadata;
+  const params = { resource, namespace, name };
+
+  useEffect(() => {
+    if (draft === original) {
+      setResult(null);
+      return;
+    }
+    const control = new AbortController();
+    const timer = setTimeout(async () => {
+      try {
+        const got = await request('object', { ...params, dryRun: 'true' }, { method: 'PUT', body: draft, signal: control.signal });
+        setResult({ draft, changes: diff(original, text(withoutManagedFields(got.object))), warnings: got.warnings ?? [] });
+      } catch (error) {
+        if (!control.signal.aborted) setResult({ draft, error });
+      }
+    }, 300);
+    return () => {
+      clearTimeout(timer);
+      control.abort();
+    };
+  }, [draft]);
+
+  const act = async (/** @type {() => Promise<any>} */ f) => {
+    setBusy(true);
+    try {
+      await f();
+      navigate(objectHref(resource, namespace, name));
+    } catch (error) {
+      setResult({ draft, error });
+    } finally {
+      setBusy(false);
+    }
+  };
+  const current = result?.draft === draft ? result : null;
+  const stale = object.metadata.resourceVersion !== base.metadata.resourceVersion;
+  return html`<div class="bar">
+      <button class="primary" disabled=${busy || !current?.changes} onClick=${() => act(() => request('object', params, { method: 'PUT', body: draft }))}>Save</button>
+      <button disabled=${draft === original} onClick=${() => setDraft(original)}>Reset</button>
+      <span class="quiet" role="status">${draft === original ? 'No changes' : current ? (current.error ? '' : 'The server accepts this.') : 'Checking…'}</span>
+      ${stale ? html`<span class="badge wait">The object has changed since</span>` : null}
+      <span class="spring"></span>
+      <button class="danger" disabled=${busy} onClick=${() => confirm(`Delete ${base.kind} ${name}?`) && act(() => request('object', { ...params, uid }, { method: 'DELETE' }))}>Delete</button>
+    </div>
+    <${Problem} error=${current?.error ?? null} />
+    ${current?.warnings?.map((w) => html`<p class="problem warn">${w}</p>`)}
+    <div class="edit">
+      <textarea aria-label="YAML" spellcheck=${false} value=${draft} onInput=${(/** @type {any} */ e) => setDraft(e.target.value)}></textarea>
+      ${current?.changes ? html`<pre class="diff" aria-label="What the server would store" tabIndex=${0}>${current.changes.map((c) => html`<span class=${'line ' + c.kind}>${c.mark} ${c.text}${'\n'}</span>`)}</pre>` : null}
+    </div>`;
+}

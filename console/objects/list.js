@@ -1,0 +1,206 @@
+// @ts-check
+// The list of the objects of a kind, with the columns of the server.
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { address, useStream } from '../page/lib/api.js';
+import { html } from '../page/lib/html.js';
+import { resourceOf } from '../page/lib/kinds.js';
+import { navigate, objectHref, setQuery } from '../page/lib/route.js';
+import { Header, Loading, Problem, duration, tone, useClock } from '../page/lib/ui.js';
+
+/**
+ * @typedef {{namespace?: string, name: string, created?: string, deleting?: boolean, cells: any[]}} Row
+ * @typedef {{name: string, type?: string, format?: string, description?: string, priority?: number}} Column
+ */
+
+const rowHeight = 29;
+const overscan = 12;
+
+/** @param {Row} r */
+const keyOf = (r) => (r.namespace ?? '') + '/' + r.name;
+
+/** Follows a table. @param {string} resource @param {string} namespace */
+function useTable(resource, namespace) {
+  const [version, setVersion] = useState(0);
+  const data = useRef({ url: '', columns: /** @type {Column[]} */ ([]), rows: /** @type {Map<string, Row>} */ (new Map()), complete: false, begun: false });
+  const frame = useRef(0);
+  const url = address('table', { resource, namespace });
+  if (data.current.url !== url) data.current = { url, columns: [], rows: new Map(), complete: false, begun: false };
+  const error = useStream(url, (event, value) => {
+    const d = data.current;
+    if (event !== 'rows' || d.url !== url) return;
+    if (value.columns) {
+      d.columns = value.columns;
+      d.rows = new Map();
+      d.begun = true;
+      d.complete = false;
+    }
+    for (const row of value.set ?? []) d.rows.set(keyOf(row), row);
+    for (const row of value.gone ?? []) d.rows.delete(keyOf(row));
+    if (value.complete) d.complete = true;
+    // many changes arrive together: show them once per frame
+    if (!frame.current)
+      frame.current = requestAnimationFrame(() => {
+        frame.current = 0;
+        setVersion((v) => v + 1);
+      });
+  });
+  useEffect(() => () => cancelAnimationFrame(frame.current), []);
+  return { ...data.current, version, error };
+}
+
+/** @param {any} a @param {any} b */
+function compare(a, b) {
+  if (typeof a === 'number' && typeof b === 'number') return a - b;
+  return String(a ?? '').localeCompare(String(b ?? ''), undefined, { numeric: true });
+}
+
+/** @param {{resource: string, query: URLSearchParams, namespace: string}} props */
+export function List({ resource, query, namespace }) {
+  const kind = resourceOf(resource);
+  const { columns, rows, version, complete, begun, error } = useTable(resource, namespace);
+  const filter = (query.get('q') ?? '').toLowerCase();
+  const wide = query.get('wide') === 'true';
+  const [sort, descending] = [query.get('sort')?.replace(/^-/, ''), query.get('sort')?.startsWith('-')];
+  const shown = columns.map((c, i) => ({ ...c, i })).filter((c) => wide || !c.priority);
+  const withNamespace = !namespace && (kind?.namespaced ?? true);
+
+  const visible = useMemo(() => {
+    let all = [...rows.values()];
+    if (filter) {
+      all = all.filter((r) => (keyOf(r) + ' ' + r.cells.join(' ')).toLowerCase().includes(filter));
+    }
+    const at = columns.findIndex((c) => c.name === sort);
+    /** @type {(r: Row) => any} */
+    let value = keyOf;
+    let sign = descending ? -1 : 1;
+    if (sort === 'Age' || sort === 'Created At') {
+      value = (r) => r.created ?? '';
+      sign = -sign;
+    } else if (sort === 'Namespace') value = (r) => r.namespace ?? '';
+    else if (at >= 0) value = (r) => r.cells[at];
+    return all.sort((a, b) => sign * compare(value(a), value(b)) || (keyOf(a) < keyOf(b) ? -1 : 1));
+  }, [version, filter, sort, descending, columns]);
+
+  return html`
+    <${Header}
+      title=${kind?.kind ?? resource}
+      note=${begun ? `${visible.length.toLocaleString()}${filter ? ' of ' + rows.size.toLocaleString() : ''}${complete ? '' : '…'}` : ''}
+      actions=${html`
+        <input class="filter" type="search" placeholder="Filter" aria-label="Filter rows" value=${query.get('q') ?? ''}
+          onInput=${(/** @type {any} */ e) => setQuery({ q: e.target.value }, { replace: true })} />
+        ${columns.some((c) => c.priority)
+          ? html`<button aria-pressed=${wide} onClick=${() => setQuery({ wide: wide ? null : 'true' }, { replace: true })}>All columns</button>`
+          : null}
+      `}
+    />
+    <${Problem} error=${error} />
+    ${begun
+      ? visible.length
+        ? html`<${Rows} ...${{ resource, rows: visible, columns: shown, withNamespace, sort, descending }} />`
+        : html`<p class="empty">${filter ? 'No row matches the filter.' : complete ? `No ${kind?.kind ?? 'object'} ${namespace ? 'in namespace ' + namespace : 'exists'}.` : ''}</p>`
+      : error
+        ? null
+        : html`<${Loading} />`}
+  `;
+}
+
+/** Renders the rows that are in view, between two spacers. @param {any} props */
+function Rows({ resource, rows, columns, withNamespace, sort, descending }) {
+  const now = useClock();
+  const scroller = useRef(/** @type {HTMLDivElement|null} */ (null));
+  const [range, setRange] = useState([0, 60]);
+  const [active, setActive] = useState(0);
+
+  useEffect(() => {
+    const el = scroller.current;
+    if (!el) return;
+    const measure = () => {
+      const from = Math.max(0, Math.floor(el.scrollTop / rowHeight) - overscan);
+      const to = Math.ceil((el.scrollTop + el.clientHeight) / rowHeight) + overscan;
+      setRange((r) => (r[0] === from && r[1] === to ? r : [from, to]));
+    };
+    measure();
+    el.addEventListener('scroll', measure, { passive: true });
+    const observer = new ResizeObserver(measure);
+    observer.observe(el);
+    return () => {
+      el.removeEventListener('scroll', measure);
+      observer.disconnect();
+    };
+  }, []);
+
+  // Widths come from all rows, so that columns don't move while scrolling.
+  const widths = useMemo(() => {
+    const of = (/** @type {(r: Row) => any} */ get, /** @type {string} */ title) => {
+      let width = title.length + 2;
+      for (const r of rows) width = Math.max(width, Math.min(60, String(get(r) ?? '').length));
+      return width + 2.5;
+    };
+    return [
+      ...(withNamespace ? [of((r) => r.namespace, 'Namespace')] : []),
+      ...columns.map((/** @type {any} */ c) => (isAge(c) ? 9 : of((r) => r.cells[c.i], c.name))),
+    ];
+  }, [rows, columns.length, withNamespace]);
+
+  const move = (/** @type {number} */ to) => {
+    const next = Math.max(0, Math.min(rows.length - 1, to));
+    setActive(next);
+    const el = scroller.current;
+    if (!el) return;
+    const top = next * rowHeight;
+    if (top < el.scrollTop) el.scrollTop = top;
+    else if (top + 2 * rowHeight > el.scrollTop + el.clientHeight) el.scrollTop = top + 2 * rowHeight - el.clientHeight + 8;
+  };
+  const key = (/** @type {KeyboardEvent} */ e) => {
+    const page = Math.floor((scroller.current?.clientHeight ?? 300) / rowHeight) - 1;
+    const to = { ArrowDown: active + 1, j: active + 1, ArrowUp: active - 1, k: active - 1, PageDown: active + page, PageUp: active - page, Home: 0, End: rows.length - 1 }[e.key];
+    if (to !== undefined) move(to);
+    else if (e.key === 'Enter' && e.target === scroller.current) {
+      const r = rows[active];
+      if (r) navigate(objectHref(resource, r.namespace, r.name));
+    } else return;
+    e.preventDefault();
+  };
+  const header = (/** @type {string} */ name, /** @type {string} */ description) => html`<th scope="col" title=${description}
+    aria-sort=${sort === name ? (descending ? 'descending' : 'ascending') : undefined}>
+    <button onClick=${() => setQuery({ sort: sort === name ? (descending ? null : '-' + name) : name }, { replace: true })}>${name}<span
+      class="arrow" aria-hidden="true">${sort === name ? (descending ? '↓' : '↑') : ''}</span></button>
+  </th>`;
+
+  const from = Math.min(range[0], Math.max(0, rows.length - 1)), to = Math.min(range[1], rows.length);
+  return html`<div class="rows" ref=${scroller} tabIndex=${0} onKeyDown=${key} role="region" aria-label="Objects">
+    <table aria-rowcount=${rows.length + 1}>
+      <colgroup>${widths.map((w) => html`<col style=${{ width: w + 'ch' }} />`)}<col /></colgroup>
+      <thead><tr aria-rowindex=${1}>
+        ${withNamespace ? header('Namespace', 'The namespace of the object.') : null}
+        ${columns.map((/** @type {any} */ c) => header(c.name, c.description))}<td></td>
+      </tr></thead>
+      <tbody>
+        ${from > 0 ? html`<tr aria-hidden="true" style=${{ height: from * rowHeight + 'px' }}></tr>` : null}
+        ${rows.slice(from, to).map((/** @type {Row} */ r, /** @type {number} */ i) => html`<tr key=${keyOf(r)} aria-rowindex=${from + i + 2}
+            class=${(from + i === active ? 'active' : '') + (r.deleting ? ' deleting' : '')} onClick=${() => setActive(from + i)}>
+          ${withNamespace ? html`<td class="quiet">${r.namespace}</td>` : null}
+          ${columns.map((/** @type {any} */ c) => html`<td class=${typeof r.cells[c.i] === 'number' ? 'number' : ''}>${cell(r, c, resource, now)}</td>`)}<td></td>
+        </tr>`)}
+        ${to < rows.length ? html`<tr aria-hidden="true" style=${{ height: (rows.length - to) * rowHeight + 'px' }}></tr>` : null}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+/** @param {Column} c */
+const isAge = (c) => c.name === 'Age';
+
+/** @param {Row} r @param {Column & {i: number}} c @param {string} resource @param {number} now */
+function cell(r, c, resource, now) {
+  const value = r.cells[c.i];
+  if (c.format === 'name' || (c.i === 0 && c.name === 'Name')) return html`<a href=${objectHref(resource, r.namespace, r.name)}>${value}</a>`;
+  if (isAge(c) && r.created) return html`<span title=${r.created}>${duration(now - Date.parse(r.created))}</span>`;
+  if (/^(Status|Phase|Ready|Reason)$/i.test(c.name) && typeof value === 'string') {
+    const t = tone(value);
+    return t ? html`<span class=${'state ' + t}>${value}</span>` : value;
+  }
+  if (value === null || value === undefined || value === '<none>' || value === '') return html`<span class="none">–</span>`;
+  const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
+  return html`<span title=${text.length > 40 ? text : undefined}>${text}</span>`;
+}

@@ -1,0 +1,221 @@
+package ownership
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"kelson.dev/console/internal/inventory"
+)
+
+// Node is an object, or several of one kind with the same parent, in the drawing.
+type Node struct {
+	ID        string `json:"id"`
+	Kind      string `json:"kind"`
+	Resource  string `json:"resource"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	Count     int    `json:"count,omitempty"` // of objects, if the node stands for several
+	Deleting  bool   `json:"deleting,omitempty"`
+	X         int    `json:"x"`
+	Y         int    `json:"y"`
+}
+
+// Edge leads from an owner to what it owns, or from an object to one that it refers to.
+type Edge struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	Type string `json:"type"` // owns, selects, or refers
+}
+
+// Graph is the drawing. Positions are in units of a column and a row.
+type Graph struct {
+	Nodes   []*Node `json:"nodes"`
+	Edges   []Edge  `json:"edges"`
+	Columns int     `json:"columns"`
+	Rows    int     `json:"rows"`
+	Objects int     `json:"objects"`
+	// Folded says that objects of one kind with the same owner are one node, because there are more
+	// than maxNodes.
+	Folded bool `json:"folded,omitempty"`
+}
+
+// maxNodes is how many objects are shown as nodes of their own.
+const maxNodes = 300
+
+// tree is an object with what it owns.
+type tree struct {
+	object   *inventory.Object
+	owned    []*tree
+	count    int // of objects that the tree stands for
+	column   int
+	row      int
+	attached bool // it has an owner, or refers to something, or is referred to
+}
+
+// layout draws objects: owners to the left of what they own, in the order of their names.
+// References and selections are edges between them.
+func layout(objects []*inventory.Object, all bool) Graph {
+	g := Graph{Nodes: []*Node{}, Edges: []Edge{}, Objects: len(objects)}
+	trees := map[string]*tree{} // by UID
+	byName := map[inventory.Reference]map[string]*tree{}
+	for _, o := range objects {
+		t := &tree{object: o, count: 1}
+		trees[o.UID] = t
+		key := inventory.Reference{Kind: o.Kind, Name: o.Name}
+		if byName[key] == nil {
+			byName[key] = map[string]*tree{}
+		}
+		byName[key][o.Namespace] = t
+	}
+	var roots []*tree
+	for _, o := range objects {
+		t := trees[o.UID]
+		if owner := ownerOf(o, trees); owner != nil && !above(t, owner, trees) {
+			owner.owned = append(owner.owned, t)
+			owner.attached, t.attached = true, true
+		} else {
+			roots = append(roots, t)
+		}
+	}
+	links := references(objects, trees, byName)
+	if !all {
+		roots = slices.DeleteFunc(roots, func(t *tree) bool { return !t.attached })
+	}
+	shown := 0
+	for _, t := range trees {
+		if all || t.attached {
+			shown++
+		}
+	}
+	stands := map[string]*tree{} // which tree stands for an object, by UID
+	g.Folded = shown > maxNodes
+	roots = fold(roots, g.Folded, stands)
+	for _, t := range roots {
+		g.place(t, 0)
+	}
+	drawn := map[Edge]bool{}
+	for _, l := range links {
+		from, to := stands[l.From], stands[l.To]
+		if from == nil || to == nil || from == to {
+			continue
+		}
+		e := Edge{from.object.UID, to.object.UID, l.Type}
+		if !drawn[e] {
+			drawn[e] = true
+			g.Edges = append(g.Edges, e)
+		}
+	}
+	return g
+}
+
+func ownerOf(o *inventory.Object, trees map[string]*tree) *tree {
+	var found *tree
+	for _, ref := range o.Owners {
+		if t := trees[ref.UID]; t != nil && (found == nil || ref.Controller) {
+			found = t
+		}
+	}
+	return found
+}
+
+// above reports whether t is owner or owns it through others: owner references may form a circle.
+func above(t, owner *tree, trees map[string]*tree) bool {
+	for hops := 0; owner != nil; hops++ {
+		if owner == t || hops > len(trees) {
+			return true
+		}
+		owner = ownerOf(owner.object, trees)
+	}
+	return false
+}
+
+// references returns the edges that are not ownership, between UIDs, and marks their ends.
+func references(objects []*inventory.Object, trees map[string]*tree, byName map[inventory.Reference]map[string]*tree) []Edge {
+	var edges []Edge
+	add := func(from, to *tree, kind string) {
+		from.attached, to.attached = true, true
+		edges = append(edges, Edge{from.object.UID, to.object.UID, kind})
+	}
+	pods := map[string][]*inventory.Object{} // by namespace
+	for _, o := range objects {
+		if o.Resource == "pods" {
+			pods[o.Namespace] = append(pods[o.Namespace], o)
+		}
+	}
+	for _, o := range objects {
+		from := trees[o.UID]
+		for _, ref := range o.References {
+			to := byName[ref][o.Namespace]
+			if to == nil {
+				to = byName[ref][""]
+			}
+			if to != nil && to != from {
+				add(from, to, "refers")
+			}
+		}
+		if len(o.Selector) > 0 {
+			for _, pod := range pods[o.Namespace] {
+				if selects(o.Selector, pod.Labels) {
+					add(from, trees[pod.UID], "selects")
+				}
+			}
+		}
+	}
+	return edges
+}
+
+func selects(selector, labels map[string]string) bool {
+	for k, v := range selector {
+		if got, ok := labels[k]; !ok || got != v {
+			return false
+		}
+	}
+	return true
+}
+
+// fold sorts siblings, and joins those of one kind if there are too many objects. It notes which
+// tree stands for each object.
+func fold(siblings []*tree, join bool, stands map[string]*tree) []*tree {
+	slices.SortFunc(siblings, func(a, b *tree) int {
+		return cmp.Or(
+			cmp.Compare(min(1, len(b.owned)), min(1, len(a.owned))), // trees before single objects
+			strings.Compare(a.object.Namespace, b.object.Namespace),
+			strings.Compare(a.object.Kind, b.object.Kind), strings.Compare(a.object.Name, b.object.Name))
+	})
+	var kept []*tree
+	for _, t := range siblings {
+		if last := len(kept) - 1; join && last >= 0 && kept[last].object.Resource == t.object.Resource && kept[last].object.Namespace == t.object.Namespace {
+			kept[last].count++
+			kept[last].owned = append(kept[last].owned, t.owned...)
+			stands[t.object.UID] = kept[last]
+			continue
+		}
+		stands[t.object.UID] = t
+		kept = append(kept, t)
+	}
+	for _, t := range kept {
+		t.owned = fold(t.owned, join, stands)
+	}
+	return kept
+}
+
+// place gives a tree its position: a leaf takes the next row, and an owner is in the row of the
+// first that it owns.
+func (g *Graph) place(t *tree, column int) {
+	t.column, t.row = column, g.Rows
+	o := t.object
+	n := &Node{ID: o.UID, Kind: o.Kind, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name, Deleting: o.Deleted != nil, X: column, Y: t.row}
+	if t.count > 1 {
+		n.Count, n.Name = t.count, ""
+	}
+	g.Nodes = append(g.Nodes, n)
+	g.Columns = max(g.Columns, column+1)
+	for _, owned := range t.owned {
+		g.Edges = append(g.Edges, Edge{o.UID, owned.object.UID, "owns"})
+		g.place(owned, column+1)
+	}
+	if len(t.owned) == 0 {
+		g.Rows++
+	}
+}

@@ -1,0 +1,153 @@
+// @ts-check
+// Requests to the console's server.
+import { useEffect, useState } from 'preact/hooks';
+
+/**
+ * @typedef {{code: number, reason?: string, message: string, causes?: {field?: string, message?: string}[]}} Failure
+ */
+
+/**
+ * Returns the address of a request.
+ * @param {string} path @param {Record<string, string|undefined>} [params]
+ */
+export function address(path, params = {}) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(params)) if (value) query.set(name, value);
+  const text = query.toString();
+  return '/api/' + path + (text ? '?' + text : '');
+}
+
+/** @param {Response} response @returns {Promise<Failure>} */
+async function failure(response) {
+  try {
+    return (await response.json()).error;
+  } catch {
+    return { code: response.status, message: response.statusText || 'request failed' };
+  }
+}
+
+const unreachable = { code: 0, reason: 'Unreachable', message: 'The console’s server does not answer. Is kelson still running?' };
+
+/**
+ * Sends a request and returns its result; it throws a Failure.
+ * @param {string} path @param {Record<string, string|undefined>} [params] @param {RequestInit} [init]
+ */
+export async function request(path, params, init) {
+  let response;
+  try {
+    response = await fetch(address(path, params), init);
+  } catch (e) {
+    if (init?.signal?.aborted) throw e;
+    throw unreachable;
+  }
+  if (!response.ok) throw await failure(response);
+  return response.json();
+}
+
+/**
+ * Reads a stream of server-sent events until the signal aborts. It uses fetch, because EventSource
+ * hides the reason of a refused request. It returns when the server ends the stream.
+ * @param {string} url @param {AbortSignal} signal @param {(event: string, data: any) => void} receive
+ */
+async function read(url, signal, receive) {
+  let response;
+  try {
+    response = await fetch(url, { signal });
+  } catch (e) {
+    if (signal.aborted) throw e;
+    throw unreachable;
+  }
+  if (!response.ok || !response.body) throw await failure(response);
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  for (;;) {
+    const { done, value } = await reader.read().catch((e) => {
+      if (signal.aborted) throw e;
+      return { done: true, value: '' };
+    });
+    if (done) return;
+    const messages = (rest + value).split('\n\n');
+    rest = messages.pop() ?? '';
+    for (const message of messages) {
+      let event = 'message', data = '';
+      for (const line of message.split('\n')) {
+        if (line.startsWith('event: ')) event = line.slice(7);
+        else if (line.startsWith('data: ')) data += line.slice(6);
+      }
+      if (data) receive(event, JSON.parse(data));
+    }
+  }
+}
+
+/**
+ * Follows a stream while the component is shown and the page is visible; a hidden page reads
+ * nothing. After an error or the end of the stream, it connects again.
+ * @param {string|null} url null follows nothing
+ * @param {(event: string, data: any) => void} receive must not depend on state of the component
+ * @param {() => void} [reset] called before each connection
+ * @returns {Failure|null} why the stream is interrupted
+ */
+export function useStream(url, receive, reset) {
+  const [error, setError] = useState(/** @type {Failure|null} */ (null));
+  useEffect(() => {
+    setError(null);
+    if (!url) return;
+    /** @type {AbortController|null} */
+    let current = null;
+    /** @type {number|undefined} */
+    let timer;
+    const connect = async () => {
+      const control = (current = new AbortController());
+      let pause = 1000;
+      let begun = false;
+      try {
+        await read(url, control.signal, (event, data) => {
+          if (control.signal.aborted) return;
+          if (!begun) {
+            begun = true;
+            reset?.();
+          }
+          if (event === 'failure') {
+            setError(data);
+            pause = 3000;
+          } else {
+            setError(null);
+            receive(event, data);
+            if (event === 'end') pause = Infinity;
+          }
+        });
+      } catch (e) {
+        if (control.signal.aborted) return;
+        setError(/** @type {Failure} */ (e));
+        pause = 3000;
+      }
+      if (!control.signal.aborted && pause !== Infinity) timer = window.setTimeout(connect, pause);
+    };
+    const change = () => {
+      current?.abort();
+      clearTimeout(timer);
+      if (!document.hidden) connect();
+    };
+    change();
+    document.addEventListener('visibilitychange', change);
+    return () => {
+      document.removeEventListener('visibilitychange', change);
+      current?.abort();
+      clearTimeout(timer);
+    };
+  }, [url]);
+  return error;
+}
+
+/**
+ * Follows a stream of states.
+ * @param {string|null} url
+ * @returns {[any, Failure|null]} the newest state, null before the first
+ */
+export function useStates(url) {
+  const [state, setState] = useState(/** @type {{url: string|null, value: any}} */ ({ url: null, value: null }));
+  const error = useStream(url, (event, value) => {
+    if (event === 'state') setState({ url, value });
+  });
+  return [state.url === url ? state.value : null, error];
+}

@@ -1,0 +1,69 @@
+// @ts-check
+// The recorded reconciles, and each with its causes, writes and effects.
+import { address, useStates } from '../page/lib/api.js';
+import { html } from '../page/lib/html.js';
+import { setQuery } from '../page/lib/route.js';
+import { Badge, Header, Loading, ObjectLink, Problem, clock, span } from '../page/lib/ui.js';
+import { Causes, ReconcileLink, Untraced, deed, micros } from '../why/why.js';
+
+/** @param {{query: URLSearchParams, parts: string[]}} props */
+export function Reconcile({ query, parts }) {
+  return parts.length === 2 ? html`<${One} run=${parts[0]} id=${parts[1]} />` : html`<${All} query=${query} />`;
+}
+
+/** @param {any} r */
+function result(r) {
+  const writes = (r.writes ?? []).filter((/** @type {any} */ w) => w.changed || w.error);
+  return html`${writes.map((/** @type {any} */ w, /** @type {number} */ i) => html`${i ? ', ' : ''}${w.error ? 'not ' : ''}${deed(w)} <${ObjectLink} ...${w} />`)}
+    ${r.requeueAfter ? html` <span class="quiet">again after ${r.requeueAfter}</span>` : null}
+    ${r.error ? html` <span class="bad">${r.error}</span>` : null}
+    ${!writes.length && !r.error && !r.requeueAfter ? html`<span class="quiet">nothing to do</span>` : null}`;
+}
+
+/** @param {any} r */
+function because(r) {
+  const c = r.causes?.[0];
+  if (!c) return html`<span class="quiet">unknown</span>`;
+  const more = r.causes.length - 1 + (r.moreCauses ?? 0);
+  const same = !c.kind || (c.kind === r.kind && c.name === r.name);
+  return html`${same ? '' : html`<${ObjectLink} ...${c} /> `}<span class="quiet">${c.event}${c.manager ? ' by ' + c.manager : ''}${more ? ` +${more}` : ''}</span>`;
+}
+
+/** @param {{query: URLSearchParams}} props */
+function All({ query }) {
+  const controller = query.get('controller') ?? '', q = query.get('q') ?? '', failed = query.get('failed') ?? '';
+  const [state, error] = useStates(address('reconciles', { controller, q, failed }));
+  return html`<${Header} title="Reconciles" note=${state ? state.matching.toLocaleString() : ''} actions=${html`
+      <button aria-pressed=${failed === 'true'} onClick=${() => setQuery({ failed: failed ? null : 'true' }, { replace: true })}>Failed only</button>
+      <input class="filter" type="search" placeholder="Object or error" aria-label="Filter by object or error" value=${q} onInput=${(/** @type {any} */ e) => setQuery({ q: e.target.value }, { replace: true })} />`} />
+    <${Problem} error=${error} />
+    ${!state ? (error ? null : html`<${Loading} />`) : !state.controllers.length ? html`<${Untraced} traced=${state.traced} errors=${state.errors} />` : html`
+      <div class="cards">${state.controllers.map((/** @type {any} */ c) => html`<button class="card" aria-pressed=${controller === c.name} onClick=${() => setQuery({ controller: controller === c.name ? null : c.name }, { replace: true })}>
+        <b>${c.name}</b><span>${c.reconciles.toLocaleString()} reconciles</span>
+        <span class=${c.errors ? 'bad' : 'quiet'}>${c.errors ? c.errors.toLocaleString() + ' failed' : 'none failed'}</span>
+        <span class="quiet">${c.idle.toLocaleString()} with nothing to do · median ${span(Math.round(c.median / 1000))}, slowest ${span(Math.round(c.slowest / 1000))}</span></button>`)}</div>
+      <table class="plain"><thead><tr><th>Time</th><th>Controller</th><th>Object</th><th>Cause</th><th>Result</th><th>Took</th></tr></thead>
+        <tbody>${state.reconciles.map((/** @type {any} */ r) => html`<tr key=${r.run + r.id} class=${r.error ? 'failed' : ''}><td class="mono quiet">${clock(r.time)}</td><td><${ReconcileLink} r=${r} /></td>
+          <td><${ObjectLink} ...${r} tab="why" /></td><td class="mixed">${because(r)}</td><td class="wrap">${result(r)}${r.loop ? html` <${Badge} text="hot loop" as="bad" />` : null}</td>
+          <td class="number">${span(micros(r.duration))}</td></tr>`)}</tbody></table>
+      ${state.matching > state.reconciles.length ? html`<p class="quiet">The last ${state.reconciles.length} are shown.</p>` : null}`}`;
+}
+
+/** @param {{run: string, id: string}} props */
+function One({ run, id }) {
+  const [state, error] = useStates(address('reconcile', { run, id }));
+  if (!state) return html`<${Header} title=${'Reconcile ' + id} /><${Problem} error=${error} />${error ? null : html`<${Loading} />`}`;
+  const r = state.reconcile;
+  return html`<${Header} title=${html`<a class="crumb" href="/reconcile">Reconcile</a> ${r.controller} #${r.id}`} note=${html`${r.error ? html`<${Badge} text="failed" as="bad" />` : html`<${Badge} text="succeeded" as="good" />`}`} />
+    <${Problem} error=${error} />
+    ${r.error ? html`<div class="problem"><strong>Error</strong> ${r.error}</div>` : null}
+    ${r.loop ? html`<div class="problem"><strong>Hot loop</strong> ${r.loop.reconciles} reconciles repeatedly write ${r.loop.objects.join(' and ')}${r.loop.fields?.length ? ': ' + r.loop.fields.join(', ') : ''}</div>` : null}
+    <dl class="facts"><dt>Object</dt><dd><${ObjectLink} ...${r} tab="why" /></dd><dt>Started</dt><dd>${clock(r.time)} <span class="quiet">${r.time}</span></dd>
+      <dt>Took</dt><dd>${span(micros(r.duration))}</dd>${r.requeueAfter ? html`<dt>Again after</dt><dd>${r.requeueAfter}</dd>` : null}
+      <dt>Timeline</dt><dd><a href=${'/timeline?select=' + encodeURIComponent(run + '/' + id)}>show it in the timeline</a></dd></dl>
+    <h2>Causes</h2><div class="why"><section class="chain"><${Causes} r=${r} /></section></div>
+    <h2>Writes</h2>${state.effects?.length ? html`<table class="plain"><thead><tr><th>Write</th><th>Object</th><th>Version</th><th>Caused</th></tr></thead><tbody>
+      ${state.effects.map((/** @type {any} */ e) => html`<tr><td>${deed(e.write)}${e.write.error ? html` <span class="bad">${e.write.error}</span>` : !e.write.changed ? html` <span class="quiet">no change</span>` : ''}</td>
+        <td><${ObjectLink} ...${e.write} tab="why" /></td><td class="mono quiet">${e.write.resourceVersion}</td>
+        <td class="wrap">${(e.led ?? []).map((/** @type {any} */ l) => html`<div><${ReconcileLink} r=${l} /> <${ObjectLink} ...${l} /></div>`)}</td></tr>`)}</tbody></table>` : html`<p class="quiet">It wrote nothing.</p>`}`;
+}

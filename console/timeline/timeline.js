@@ -1,0 +1,238 @@
+// @ts-check
+// A lane for each object: reconciles as spans, writes as marks.
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { address, request, useStates, useStream } from '../page/lib/api.js';
+import { html } from '../page/lib/html.js';
+import { setQuery } from '../page/lib/route.js';
+import { Header, Loading, ObjectLink, Problem, clock, span } from '../page/lib/ui.js';
+import { ReconcileLink, Untraced, micros } from '../why/why.js';
+import { axisHeight, draw, laneHeight, palette } from './draw.js';
+import { Axis, Model, Type } from './model.js';
+
+/** @param {{query: URLSearchParams, namespace: string}} props */
+export function Timeline({ query, namespace }) {
+  const [model, setModel] = useState(() => new Model());
+  const [version, setVersion] = useState(0);
+  const fresh = useRef(model);
+  const error = useStream(
+    address('timeline'),
+    (event, m) => {
+      if (event !== 'marks') return;
+      fresh.current.add(m);
+      setVersion((v) => v + 1);
+    },
+    () => setModel((fresh.current = new Model())),
+  );
+  const search = (query.get('q') ?? '').toLowerCase();
+  const fold = query.get('fold') !== 'false';
+  const selected = query.get('select') ?? '';
+  const axis = useMemo(() => new Axis(model, fold), [model, version, fold]);
+  const lanes = useMemo(() => {
+    const all = model.lanes.map((_, i) => i);
+    return all.filter((i) => {
+      const l = model.lanes[i];
+      return (!namespace || l.namespace === namespace) && (!search || `${l.kind} ${l.namespace ?? ''}/${l.name} ${l.controller ?? ''}`.toLowerCase().includes(search));
+    });
+  }, [model, version, search, namespace]);
+
+  return html`<${Header} title="Timeline" note=${model.count ? `${model.count.toLocaleString()} marks in ${lanes.length.toLocaleString()} lanes` : ''} actions=${html`
+      <button aria-pressed=${fold} title="Shorten times in which nothing happens" onClick=${() => setQuery({ fold: fold ? 'false' : null }, { replace: true })}>Fold gaps</button>
+      <input class="filter" type="search" placeholder="Object or controller" aria-label="Filter lanes" value=${query.get('q') ?? ''} onInput=${(/** @type {any} */ e) => setQuery({ q: e.target.value }, { replace: true })} />`} />
+    <${Problem} error=${error} />
+    ${!model.version ? (error ? null : html`<${Loading} />`) : !model.count ? html`<${Untraced} traced=${model.traced} errors=${model.error ? { trace: model.error } : {}} />`
+      : html`<${Canvas} ...${{ model, axis, lanes, selected, version }} />`}
+    ${model.skipped ? html`<p class="quiet">${model.skipped.toLocaleString()} older reconciles are not shown.</p>` : null}
+    ${selected ? html`<${Selected} id=${selected} />` : null}`;
+}
+
+/** @param {{model: Model, axis: Axis, lanes: number[], selected: string, version: number}} props */
+function Canvas({ model, axis, lanes, selected, version }) {
+  const canvas = useRef(/** @type {HTMLCanvasElement|null} */ (null));
+  const box = useRef(/** @type {HTMLDivElement|null} */ (null));
+  const chain = useChain(selected, version);
+  const state = useRef({ from: 0, scale: 0, top: 0, width: 0, height: 0, follow: true, frame: 0, colors: /** @type {any} */ (null), theme: '' });
+  const latest = useRef({ model, axis, lanes, selected, chain });
+  latest.current = { model, axis, lanes, selected, chain };
+  const gutter = () => Math.min(260, state.current.width * 0.28);
+
+  const limit = () => {
+    const s = state.current, { axis, lanes } = latest.current;
+    const view = Math.max(50, s.width - gutter());
+    const all = (view - 24) / axis.length;
+    if (s.follow || !s.scale) s.scale = all;
+    s.scale = Math.min(Math.max(s.scale, Math.min(all, 50)), 50);
+    if (s.follow) s.from = -8 / s.scale;
+    s.from = Math.min(Math.max(s.from, -view / 2 / s.scale), axis.length - view / 2 / s.scale);
+    s.top = Math.max(0, Math.min(s.top, lanes.length * laneHeight + axisHeight - s.height + 8));
+  };
+  const paint = () => {
+    const s = state.current, el = canvas.current;
+    s.frame = 0;
+    const g = el?.getContext('2d', { alpha: false });
+    if (!el || !g || !s.width) return;
+    performance.mark('draw');
+    limit();
+    const ratio = devicePixelRatio || 1;
+    const wide = Math.round(s.width * ratio), high = Math.round(s.height * ratio);
+    if (el.width !== wide || el.height !== high) {
+      el.width = wide;
+      el.height = high;
+    }
+    g.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const theme = document.documentElement.dataset.theme + String(matchMedia('(prefers-color-scheme: dark)').matches);
+    if (s.theme !== theme) {
+      s.theme = theme;
+      s.colors = palette(document.documentElement);
+      s.colors.sans = getComputedStyle(document.body).fontFamily;
+    }
+    draw(g, { ...latest.current, ...s, gutter: gutter(), fonts: { sans: s.colors.sans } });
+    performance.measure('timeline', 'draw');
+  };
+  const later = () => {
+    if (!state.current.frame) state.current.frame = requestAnimationFrame(paint);
+  };
+  useEffect(later);
+
+  useEffect(() => {
+    const el = /** @type {HTMLCanvasElement} */ (canvas.current);
+    const s = state.current;
+    const observer = new ResizeObserver(() => {
+      const rect = /** @type {Element} */ (box.current).getBoundingClientRect();
+      s.width = rect.width;
+      s.height = rect.height;
+      later();
+    });
+    observer.observe(/** @type {Element} */ (box.current));
+    const zoom = (/** @type {number} */ factor, /** @type {number} */ x) => {
+      const at = s.from + (x - gutter()) / s.scale;
+      s.follow = false;
+      s.scale *= factor;
+      limit();
+      s.from = at - (x - gutter()) / s.scale;
+      later();
+    };
+    const wheel = (/** @type {WheelEvent} */ e) => {
+      e.preventDefault();
+      const unit = e.deltaMode ? 24 : 1;
+      if (e.ctrlKey || e.metaKey) zoom(Math.exp(-e.deltaY * unit * 0.004), e.offsetX);
+      else {
+        const sideways = e.shiftKey && !e.deltaX ? e.deltaY : e.deltaX;
+        if (sideways) s.follow = false;
+        s.from += (sideways * unit) / s.scale;
+        if (!e.shiftKey) s.top += e.deltaY * unit;
+        later();
+      }
+    };
+    /** @type {{x: number, y: number, from: number, top: number, moved: boolean}|null} */
+    let drag = null;
+    const down = (/** @type {PointerEvent} */ e) => {
+      if (e.button) return;
+      el.setPointerCapture(e.pointerId);
+      drag = { x: e.offsetX, y: e.offsetY, from: s.from, top: s.top, moved: false };
+    };
+    const move = (/** @type {PointerEvent} */ e) => {
+      if (!drag) return;
+      const dx = e.offsetX - drag.x, dy = e.offsetY - drag.y;
+      if (!drag.moved && Math.abs(dx) + Math.abs(dy) < 5) return;
+      drag.moved = true;
+      if (dx) s.follow = false;
+      s.from = drag.from - dx / s.scale;
+      s.top = drag.top - dy;
+      later();
+    };
+    const up = (/** @type {PointerEvent} */ e) => {
+      if (drag && !drag.moved) setQuery({ select: hit(e.offsetX, e.offsetY) }, { replace: true });
+      drag = null;
+    };
+    /** Returns the ID of the mark nearest to a point. @param {number} x @param {number} y */
+    const hit = (x, y) => {
+      const { model, axis, lanes } = latest.current;
+      const lane = lanes[Math.floor((y - axisHeight + s.top) / laneHeight)];
+      if (lane === undefined || y < axisHeight || x < gutter()) return null;
+      const list = model.marks[lane];
+      const at = s.from + (x - gutter()) / s.scale;
+      const i = model.first(lane, axis.time(at));
+      let best = null, distance = 9;
+      for (let m = Math.max(0, i - 40); m < Math.min(list.length, i + 40); m++) {
+        const from = axis.position(list[m].start) * s.scale, to = axis.position(list[m].start + list[m].length) * s.scale;
+        const d = Math.max(0, from - at * s.scale, at * s.scale - to);
+        if (d < distance) {
+          distance = d;
+          best = list[m].id;
+        }
+      }
+      return best;
+    };
+    const key = (/** @type {KeyboardEvent} */ e) => {
+      const view = s.width - gutter(), middle = gutter() + view / 2;
+      const pan = (/** @type {number} */ n) => {
+        s.follow = false;
+        s.from += (n * view) / s.scale;
+        later();
+      };
+      const actions = /** @type {Record<string, () => void>} */ ({
+        ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15), ArrowUp: () => ((s.top -= laneHeight * 3), later()), ArrowDown: () => ((s.top += laneHeight * 3), later()),
+        PageUp: () => ((s.top -= s.height), later()), PageDown: () => ((s.top += s.height), later()),
+        '+': () => zoom(1.4, middle), '=': () => zoom(1.4, middle), '-': () => zoom(1 / 1.4, middle), 0: () => ((s.follow = true), later()),
+        n: () => step(1), p: () => step(-1), Escape: () => setQuery({ select: null }, { replace: true }),
+      });
+      if (!actions[e.key] || e.ctrlKey || e.metaKey) return;
+      e.preventDefault();
+      actions[e.key]();
+    };
+    /** Selects the next or the previous reconcile of the lane. @param {number} by */
+    const step = (by) => {
+      const { model, lanes, selected, axis } = latest.current;
+      const now = model.spans.get(selected);
+      const lane = now ? now.lane : lanes[Math.floor(s.top / laneHeight)];
+      const list = (model.marks[lane] ?? []).filter((m) => m.type < Type.write);
+      const i = now ? list.findIndex((m) => m.id === selected) + by : 0;
+      if (!list[i]) return;
+      setQuery({ select: list[i].id }, { replace: true });
+      const x = (axis.position(list[i].start) - s.from) * s.scale;
+      if (x < 0 || x > s.width - gutter()) s.from = axis.position(list[i].start) - (s.width - gutter()) / 2 / s.scale;
+    };
+    el.addEventListener('wheel', wheel, { passive: false });
+    el.addEventListener('pointerdown', down);
+    el.addEventListener('pointermove', move);
+    el.addEventListener('pointerup', up);
+    el.addEventListener('keydown', key);
+    const dark = matchMedia('(prefers-color-scheme: dark)');
+    dark.addEventListener('change', later);
+    return () => {
+      observer.disconnect();
+      dark.removeEventListener('change', later);
+      cancelAnimationFrame(s.frame);
+    };
+  }, []);
+
+  return html`<div class="timeline" ref=${box}><canvas ref=${canvas} tabIndex=${0} role="application" aria-label=${`Timeline of ${lanes.length} objects with ${model.count} marks. Arrow keys move,
+    plus and minus zoom, 0 shows all, n and p select the next and the previous reconcile. The view Reconciles has the same as a table.`}></canvas></div>
+    <p class="legend quiet"><span class="k ok"></span>reconcile <span class="k err"></span>failed <span class="k loop"></span>hot loop <span class="k write"></span>write <span class="k refused"></span>refused write
+      <span class="spring"></span><span>drag or <kbd>←</kbd> <kbd>→</kbd> to move, <kbd>Ctrl</kbd>+wheel or <kbd>+</kbd> <kbd>−</kbd> to zoom, <kbd>0</kbd> for all, <kbd>n</kbd> <kbd>p</kbd> to step</span></p>`;
+}
+
+/** Returns the IDs of the reconciles that caused the selected one, and of those that it caused. @param {string} selected @param {number} version */
+function useChain(selected, version) {
+  const [chain, setChain] = useState(/** @type {{of: string, ids: Set<string>}|null} */ (null));
+  useEffect(() => {
+    if (!selected) return;
+    const [run, id] = selected.split('/');
+    const control = new AbortController();
+    request('chain', { run: run || '-', id }, { signal: control.signal }).then((got) => setChain({ of: selected, ids: new Set(got.ids) }), () => {});
+    return () => control.abort();
+  }, [selected, Math.floor(version / 10)]);
+  return chain?.of === selected ? chain.ids : null;
+}
+
+/** @param {{id: string}} props */
+function Selected({ id }) {
+  const [run, number] = id.split('/');
+  const [state, error] = useStates(address('reconcile', { run: run || '-', id: number }));
+  if (!state) return error ? html`<${Problem} error=${error} />` : null;
+  const r = state.reconcile;
+  return html`<aside class="selected" aria-live="polite" aria-label="Selected reconcile"><${ReconcileLink} r=${r} /> <${ObjectLink} ...${r} tab="why" /> <span class="quiet">at</span> ${clock(r.time)}
+    <span class="quiet">took</span> ${span(micros(r.duration))} ${r.error ? html`<span class="bad">${r.error}</span>` : null}
+    <span class="quiet">because</span> ${(r.causes ?? []).slice(0, 2).map((/** @type {any} */ c) => html`${c.kind ? html`<${ObjectLink} ...${c} /> ` : ''}${c.event}${c.manager ? ' by ' + c.manager : ''} `)}
+    <span class="spring"></span><button onClick=${() => setQuery({ select: null }, { replace: true })}>Clear</button></aside>`;
+}

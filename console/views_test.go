@@ -1,0 +1,79 @@
+package console_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/console"
+	"kelson.dev/lab/testenv"
+)
+
+// testTrace is the trace of two operators: deploy creates a ConfigMap for a Deployment, and pods
+// fails first and creates a Pod for the ConfigMap then.
+func testTrace(t *testing.T, began time.Time) string {
+	t.Helper()
+	at := func(ms int) string {
+		return `"time":` + quoted(began.Add(time.Duration(ms)*time.Millisecond).UTC().Format(time.RFC3339Nano))
+	}
+	lines := `{"id":1,"run":"aaaa",` + at(0) + `,"controller":"deploy","kind":"Deployment","namespace":"default","name":"web","causes":[{"event":"add","kind":"Deployment","namespace":"default","name":"web","resourceVersion":"7","manager":"kubectl-create"}],"writes":[{"verb":"apply","kind":"ConfigMap","namespace":"default","name":"settings","resourceVersion":"8","changed":true}],"duration":"1.234567ms"}
+{"id":1,"run":"bbbb",` + at(100) + `,"controller":"pods","kind":"ConfigMap","namespace":"default","name":"settings","causes":[{"event":"add","kind":"ConfigMap","namespace":"default","name":"settings","resourceVersion":"8","manager":"deploy"}],"writes":[{"verb":"create","kind":"Pod","namespace":"default","name":"worker","changed":true,"error":"quota exceeded"}],"error":"create Pod worker: quota exceeded","duration":"12ms"}
+{"id":2,"run":"bbbb",` + at(400) + `,"controller":"pods","kind":"ConfigMap","namespace":"default","name":"settings","causes":[{"event":"retry"}],"writes":[{"verb":"create","kind":"Pod","namespace":"default","name":"worker","resourceVersion":"9","changed":true}],"requeueAfter":"1h0m0s","duration":"3ms"}
+{"id":2,"run":"aaaa",` + at(900) + `,"controller":"deploy","kind":"Deployment","namespace":"default","name":"web","causes":[{"event":"update","kind":"Deployment","namespace":"default","name":"web","resourceVersion":"12","manager":"kubectl-edit"}],"error":"parse size: strconv.Atoi: invalid syntax","duration":"2ms"}
+`
+	name := filepath.Join(t.TempDir(), "trace")
+	if err := os.WriteFile(name, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// LAB-07: what has not settled, from the cluster and from traces; the chain from an object through
+// two operators to a person; reconciles with their effects. All of it live.
+func TestNowAndWhy(t *testing.T) {
+	chromium(t)
+	env := testenv.New(t)
+	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test", Traces: []console.TraceSource{{Place: testTrace(t, time.Now())}}}))
+
+	// The objects of the trace don't exist: nothing to report but a wake-up.
+	b.shows("Everything has settled.")
+	b.shows("Next wake-ups")
+	b.shot("now-quiet")
+	stuck := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck", Finalizers: []string{"example.com/never"}}}
+	env.Create(t, stuck)
+	if err := env.Client().Delete(t.Context(), stuck); err != nil {
+		t.Fatal(err)
+	}
+	env.Create(t, deployment("web", 2))
+	b.shows("1 object needs attention")
+	b.shows("parse size: strconv.Atoi: invalid syntax")
+	b.shows("2 objects need attention")
+	b.shows("for finalizers: example.com/never")
+	b.shot("now")
+
+	b.goTo("/object/pods/default/worker?tab=why")
+	b.until(`document.querySelector('.chain')?.innerText.includes('kubectl-create')`)
+	b.shows("the previous reconcile failed")
+	b.shows("Not found")
+	b.shot("why")
+	b.goTo("/object/deployments.apps/default/web?tab=why")
+	b.shows("Last reconcile failed")
+	b.shows("Who set which field")
+	b.shows(".spec.replicas")
+	b.goTo("/why")
+	b.shows("worker")
+	b.goTo("/reconcile")
+	b.shows("1 failed")
+	b.shot("reconciles")
+	b.goTo("/reconcile?controller=pods&failed=true")
+	b.until(`document.querySelectorAll('tbody tr').length === 1`)
+	b.goTo("/reconcile/aaaa/1")
+	b.until(`document.querySelector('table')?.innerText.includes('pods')`) // the effect
+	b.shot("reconcile")
+	b.goTo("/reconcile/aaaa/99")
+	b.shows("no trace has reconcile 99")
+}

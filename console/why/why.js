@@ -1,0 +1,93 @@
+// @ts-check
+// From an object, or one of its fields, back to the first causes, and forward to its effects.
+import { useMemo } from 'preact/hooks';
+import { address, useStates } from '../page/lib/api.js';
+import { html } from '../page/lib/html.js';
+import { setQuery } from '../page/lib/route.js';
+import { Age, Badge, Header, Loading, ObjectLink, Problem, clock, span } from '../page/lib/ui.js';
+import { fields } from './fields.js';
+
+const deeds = { create: 'created', update: 'updated', patch: 'patched', apply: 'applied', delete: 'deleted', deletecollection: 'deleted' };
+const events = { add: 'was created', update: 'changed', delete: 'was deleted', sync: 'existed when the operator started', resync: 'was resynced' };
+
+/** @param {any} w */
+export const deed = (w) => (/** @type {any} */ (deeds)[w.verb] ?? w.verb) + (w.subresource ? ' in its ' + w.subresource : '');
+
+/** Returns microseconds. @param {string} text a duration of Go */
+export function micros(text) {
+  let total = 0;
+  for (const [, n, unit] of text.matchAll(/([\d.]+)(h|ms|µs|us|ns|m|s)/g)) total += Number(n) * /** @type {any} */ ({ h: 3.6e9, m: 6e7, s: 1e6, ms: 1e3, µs: 1, us: 1, ns: 1e-3 })[unit];
+  return Math.round(total);
+}
+
+/** @param {{r: any}} props */
+export const ReconcileLink = ({ r }) => html`<a href=${'/reconcile/' + encodeURIComponent(r.run || '-') + '/' + r.id}>${r.controller}<span class="quiet"> #${r.id}</span></a>`;
+
+/** The view of all objects of the traces. */
+export function Why() {
+  const [state, error] = useStates(address('traced'));
+  return html`<${Header} title="Why" note=${state ? `${(state.objects.length + state.more).toLocaleString()} objects that operators reconciled or wrote` : ''} />
+    <${Problem} error=${error} />
+    ${!state ? (error ? null : html`<${Loading} />`)
+      : !state.objects.length ? html`<${Untraced} traced=${state.traced} errors=${state.errors} />`
+      : html`<table class="plain"><thead><tr><th>Object</th><th>Writes</th><th>Last</th><th></th></tr></thead><tbody>
+          ${state.objects.map((/** @type {any} */ o) => html`<tr key=${o.kind + o.namespace + '/' + o.name}><td><${ObjectLink} ...${o} tab="why" /></td><td>${o.writes}</td>
+            <td><${Age} time=${o.time} /></td><td>${o.failed ? html`<${Badge} text="failed" as="bad" />` : null}</td></tr>`)}</tbody></table>`}`;
+}
+
+/** @param {{traced: boolean, errors?: Record<string, string>}} props */
+export function Untraced({ traced, errors }) {
+  return html`<div class="empty">
+    ${Object.entries(errors ?? {}).map(([place, why]) => html`<p class="bad">${place}: ${why}</p>`)}
+    ${traced ? 'The operators’ traces have no reconciles yet.' : html`No operator’s trace is connected. An operator built with Kelson’s library writes one with <code>KELSON_TRACE=file:PATH</code>; start the console with <code>--trace PATH</code>.`}
+  </div>`;
+}
+
+/** The tab of an object. @param {{kind: string, namespace: string, name: string, object: any, query: URLSearchParams}} props */
+export function WhyObject({ kind, namespace, name, object, query }) {
+  const last = query.get('last') ?? '5';
+  const [state, error] = useStates(kind ? address('why', { kind, namespace, name, last }) : null);
+  const blame = useMemo(() => fields(object), [object]);
+  if (!state) return error ? html`<${Problem} error=${error} />` : html`<${Loading} />`;
+  const known = state.writes?.length || state.reconciles?.length || state.effects?.length;
+  return html`<div class="why"><${Problem} error=${error} />
+    ${state.loops?.map((/** @type {any} */ l) => html`<div class="problem"><strong>Hot loop</strong> ${clock(l.time)}: ${l.loop.reconciles} reconciles of ${l.loop.controllers.join(' and ')} repeatedly write
+      ${l.loop.objects.join(' and ')}${l.loop.fields?.length ? html`<ul>${l.loop.fields.map((/** @type {string} */ f) => html`<li><code>${f}</code></li>`)}</ul>` : null}</div>`)}
+    ${state.unsettled?.map((/** @type {any} */ r) => html`<div class=${'problem' + (r.error ? '' : ' warn')}><strong>${r.error ? 'Last reconcile failed' : 'Will be reconciled again'}</strong>
+      <${ReconcileLink} r=${r} /> at ${clock(r.time)}: ${r.error || 'after ' + r.requeueAfter}</div>`)}
+    ${!known ? html`<${Untraced} traced=${state.traced} errors=${state.errors} />` : null}
+    ${state.earlierWrites ? html`<p><button onClick=${() => setQuery({ last: String(Math.min(200, Number(last) * 4)) }, { replace: true })}>Show earlier writes</button> <span class="quiet">${state.earlierWrites} more</span></p>` : null}
+    ${(state.writes ?? []).slice().reverse().map((/** @type {any} */ s) => html`<section class="chain"><${Cause} time=${s.by.time} what=${html`<b>${s.write.error ? 'not ' : ''}${deed(s.write)}</b> by`} r=${s.by} bad=${s.write.error} /><${Causes} r=${s.by} /></section>`)}
+    ${(state.reconciles ?? []).slice().reverse().map((/** @type {any} */ r) => html`<section class="chain"><${Cause} time=${r.time} what=${html`<b>reconciled</b> by`} r=${r} bad=${r.error} /><${Causes} r=${r} /></section>`)}
+    ${state.effects?.length ? html`<section><h2>Effects</h2><ul class="effects">${state.effects.map((/** @type {any} */ r) => html`<li><span class="mono quiet">${clock(r.time)}</span>
+      <${ReconcileLink} r=${r} /> reconciled <${ObjectLink} ...${r} tab="why" />${(r.writes ?? []).filter((/** @type {any} */ w) => w.changed || w.error).map((/** @type {any} */ w) => html`, ${deed(w)} <${ObjectLink} ...${w} tab="why" />`)}
+      ${r.error ? html` <span class="bad">${r.error}</span>` : null}</li>`)}</ul></section>` : null}
+    ${blame.length ? html`<section><h2>Who set which field</h2><table class="plain blame"><thead><tr><th>Field</th><th>Value</th><th>Manager</th><th>When</th></tr></thead>
+      <tbody>${blame.map((f) => html`<tr><td class="mono wrap">${f.path}</td><td class="mono wrap">${f.value}</td><td>${f.manager}${f.subresource ? html` <span class="quiet">${f.subresource}</span>` : null}
+        <span class="quiet"> ${f.operation}</span></td><td>${f.time ? html`<${Age} time=${f.time} />` : ''}</td></tr>`)}</tbody></table></section>` : null}
+  </div>`;
+}
+
+/** A line of a chain. @param {{time: string, what: any, r: any, bad?: string}} props */
+function Cause({ time, what, r, bad }) {
+  return html`<div class="cause"><time class="mono quiet" dateTime=${time}>${clock(time)}</time><span>${what} <${ReconcileLink} r=${r} />
+    <span class="quiet"> reconciling</span> <${ObjectLink} ...${r} /> <span class="quiet">${span(micros(r.duration))}</span>${bad ? html` <span class="bad">${bad}</span>` : null}</span></div>`;
+}
+
+/** The causes of a reconcile, and theirs. @param {{r: any}} props */
+export function Causes({ r }) {
+  if (r.repeated) return html`<ol class="causes"><li class="quiet">causes are shown above</li></ol>`;
+  if (r.cut) return html`<ol class="causes"><li class="quiet">…</li></ol>`;
+  if (!r.because?.length) return html`<ol class="causes"><li class="quiet">cause unknown</li></ol>`;
+  return html`<ol class="causes">${r.because.map((/** @type {any} */ b) => {
+    const c = b.cause;
+    const object = c.kind ? html`<${ObjectLink} ...${c} />` : null;
+    const event = /** @type {any} */ (events)[c.event];
+    const what = c.event === 'retry' ? 'the previous reconcile failed' : c.event === 'after' ? 'the previous reconcile asked for it'
+      : c.event === 'other' ? html`an event outside of the cluster ${c.name}` : b.write ? html`${object} was <b>${deed(b.write)}</b>` : html`${object} ${event ?? c.event}`;
+    const more = c.fields ? html` <code class="quiet">${c.fields}</code>` : null;
+    return html`<li>${b.by
+      ? html`<${Cause} time=${b.by.time} what=${html`<span class="quiet">because</span> ${what}${more}${c.kind ? html` <span class="quiet">by</span>` : ':'}`} r=${b.by} bad=${b.by.error} /><${Causes} r=${b.by} />`
+      : html`<div class="cause"><span class="first" aria-hidden="true"></span><span><span class="quiet">because</span> ${what}${more}${c.manager ? html` <span class="quiet">by</span> <b>${c.manager}</b>` : null}</span></div>`}</li>`;
+  })}${r.moreCauses ? html`<li class="quiet">and ${r.moreCauses} more causes</li>` : null}</ol>`;
+}
