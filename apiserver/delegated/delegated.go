@@ -4,8 +4,8 @@
 // Users come from the headers of the cluster's front proxy, from client certificates of the
 // cluster's authority, or from bearer tokens that the cluster reviews (TokenReview). The cluster
 // publishes both authorities in the ConfigMap kube-system/extension-apiserver-authentication, which
-// is followed; verified certificates are cached. Permissions are reviewed by the cluster (SubjectAccessReview). Both kinds of reviews
-// are cached.
+// is followed. Permissions are reviewed by the cluster (SubjectAccessReview). Verified certificates
+// and both kinds of reviews are cached.
 //
 // The cluster's configuration of admission and flow control (webhooks, policies, FlowSchemas,
 // PriorityLevelConfigurations) is copied to a store in memory and followed, so that it applies to
