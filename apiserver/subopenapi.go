@@ -154,8 +154,8 @@ func (k *kind) addSubsV3(doc *spec3.OpenAPI, version string) error {
 	return nil
 }
 
-// defineV3 returns a reference to the schema of a body or response, which it adds to a document that
-// lacks it. nil is any object.
+// defineV3 returns a reference to the schema of a body or response, which it adds to a document
+// that lacks it. nil is any object.
 func (k *kind) defineV3(doc *spec3.OpenAPI, t reflect.Type) (*spec.Schema, error) {
 	if t == nil {
 		return ofType("object"), nil

@@ -51,7 +51,7 @@ func loads(ctx context.Context, config *rest.Config, server int, figures map[str
 	namespaces := config.Host + "/apis/wardle.example.com/v1alpha1/namespaces/"
 	l := &load{server: server, figures: figures, crowded: namespaces + "kube-public/flunders", watched: namespaces + "kube-node-lease/flunders"}
 	for i := range l.crowd {
-		transport := &http.Transport{TLSClientConfig: settings.Clone(), ForceAttemptHTTP2: true}
+		transport := &http.Transport{TLSClientConfig: settings.Clone(), ForceAttemptHTTP2: true, DisableCompression: true}
 		defer transport.CloseIdleConnections()
 		l.crowd[i] = &http.Client{Transport: transport}
 	}

@@ -46,8 +46,8 @@ func (v *verified[T]) get(leaf *stdx509.Certificate, by *stdx509.CertPool) (resu
 	return known.result, true
 }
 
-// put caches the result of a certificate that authorities verified by a chain, which begins with the
-// certificate and ends with an authority.
+// put caches the result of a certificate that authorities verified by a chain, which begins with
+// the certificate and ends with an authority.
 func (v *verified[T]) put(leaf *stdx509.Certificate, by *stdx509.CertPool, chain []*stdx509.Certificate, result T) {
 	fresh := verdict[T]{by: by, until: time.Now().Add(cacheFor), from: leaf.NotBefore, to: leaf.NotAfter, result: result}
 	for _, c := range chain {
