@@ -13,6 +13,7 @@
 //	vet, why  vet, why
 //	history   record, history, diff
 //	rights    rights
+//	token     token
 //
 // A command that fails prints one error message and exits with a non-zero code.
 package main
@@ -39,6 +40,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/cmd/kelson/internal/rights"
 	"kelson.dev/cmd/kelson/internal/serve"
+	"kelson.dev/cmd/kelson/internal/token"
 	"kelson.dev/cmd/kelson/internal/vet"
 	"kelson.dev/cmd/kelson/internal/why"
 )
@@ -89,7 +91,7 @@ func rootCommand() *cobra.Command {
 		project.InitCommand(), project.CreateCommand(), project.EditCommand(), project.DeleteCommand(), project.UpgradeCommand(),
 		project.GenerateCommand(), project.ManifestsCommand(), project.BuildCommand(), project.TestCommand(),
 		deploy.InstallCommand(), deploy.UninstallCommand(), deploy.RunCommand(), deploy.DeployCommand(), deploy.UndeployCommand(), deploy.PackageCommand(),
-		serve.Command(), dev.Command(), data.Command(), vet.Command(), why.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), kubectl.Command(), versionCommand(),
+		serve.Command(), dev.Command(), data.Command(), vet.Command(), why.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), token.Command(), kubectl.Command(), versionCommand(),
 		dropin.EnvtestCommand(), dropin.APIServerCommand(), dropin.EtcdCommand())
 	return root
 }
