@@ -228,6 +228,17 @@ func (b *bake) DeepCopyObject() runtime.Object {
 	return &out
 }
 
+// pieces is the response of an action.
+type pieces struct {
+	metav1.TypeMeta `json:",inline"`
+	Count           int64 `json:"count"`
+}
+
+func (p *pieces) DeepCopyObject() runtime.Object {
+	out := *p
+	return &out
+}
+
 // describesSubresources checks the paths of bake and steam in both OpenAPI documents.
 func describesSubresources(t *testing.T, s *apiserver.Server) {
 	t.Helper()
@@ -278,6 +289,25 @@ func describesSubresources(t *testing.T, s *apiserver.Server) {
 			t.Errorf("%s: the body has %v", version, properties)
 		}
 	}
+	const piecesName = "com.example.restaurant.v1beta1.pieces"
+	for version, properties := range map[string]map[string]any{"v2": v2.Definitions[piecesName].Properties, "v3": v3.Components.Schemas[piecesName].Properties} {
+		if properties["count"] == nil || properties["metadata"] != nil {
+			t.Errorf("%s: the response has %v", version, properties)
+		}
+	}
+	for _, code := range []string{"200", "201"} {
+		for version, test := range map[string]struct {
+			paths map[string]path
+			ref   string
+		}{"v2": {v2.Paths, "$ref:#/definitions/" + piecesName}, "v3": {v3.Paths, "$ref:#/components/schemas/" + piecesName}} {
+			if got := fmt.Sprint(test.paths[in+"cut"].Post.Responses[code]); !strings.Contains(got, test.ref) {
+				t.Errorf("%s: response %s of cut: %s", version, code, got)
+			}
+			if got := fmt.Sprint(test.paths[in+"bake"].Post.Responses[code]); !strings.Contains(got, "type:object") {
+				t.Errorf("%s: response %s of bake, which can be any object: %s", version, code, got)
+			}
+		}
+	}
 	if ref := fmt.Sprint(v3.Paths[in+"bake"].Post.RequestBody); !strings.Contains(ref, "#/components/schemas/"+bakeName) {
 		t.Errorf("v3: the body of bake: %s", ref)
 	}
@@ -299,6 +329,12 @@ func TestSubresources(t *testing.T) {
 		})
 		return body, err
 	})
+	cut := apiserver.Action("cut", func(_ context.Context, _ *apiserver.Call[*pizza], body *bake) (*pieces, error) {
+		if body.Minutes < 0 {
+			return nil, apierrors.NewBadRequest("not baked")
+		}
+		return &pieces{Count: body.Minutes}, nil
+	})
 	steam := apiserver.Connect("steam", func(_ context.Context, _ *apiserver.Call[*pizza], p *pizza) (http.Handler, error) {
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			fmt.Fprintln(w, p.Name)
@@ -307,14 +343,14 @@ func TestSubresources(t *testing.T) {
 		}), nil
 	})
 	synctest.Test(t, func(t *testing.T) {
-		s, client := newServer(t, kinds(action, steam))
+		s, client := newServer(t, kinds(action, cut, steam))
 		ctx := t.Context()
 		in := client.Resource(pizzas).Namespace("default")
 		if _, err := in.Create(ctx, newPizza(t, "a", `{}`), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		post := func(name, text string) (int, string) {
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://server/apis/"+group+"/v1beta1/namespaces/default/pizzas/"+name+"/bake", bytes.NewBufferString(text))
+		post := func(path, text string) (int, string) {
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://server/apis/"+group+"/v1beta1/namespaces/default/pizzas/"+path, bytes.NewBufferString(text))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -330,11 +366,18 @@ func TestSubresources(t *testing.T) {
 			}
 			return resp.StatusCode, string(data)
 		}
-		if code, text := post("a", `{"apiVersion":"`+group+`/v1beta1","kind":"bake","minutes":7}`); code != http.StatusCreated || !strings.Contains(text, `"minutes":7`) {
+		if code, text := post("a/bake", `{"apiVersion":"`+group+`/v1beta1","kind":"bake","minutes":7}`); code != http.StatusCreated || !strings.Contains(text, `"minutes":7`) {
 			t.Errorf("bake: %d %s", code, text)
 		}
-		if code, text := post("missing", `{"minutes":7}`); code != http.StatusNotFound {
+		if code, text := post("missing/bake", `{"minutes":7}`); code != http.StatusNotFound {
 			t.Errorf("bake a missing one: %d %s", code, text)
+		}
+		if code, text := post("a/cut", `{"minutes":8}`); code != http.StatusCreated ||
+			strings.TrimSpace(text) != `{"kind":"pieces","apiVersion":"`+group+`/v1beta1","count":8}` {
+			t.Errorf("cut: %d %s", code, text)
+		}
+		if code, text := post("a/cut", `{"minutes":-1}`); code != http.StatusBadRequest || !strings.Contains(text, "not baked") {
+			t.Errorf("cut what is not baked: %d %s", code, text)
 		}
 		baked, err := in.Get(ctx, "a", metav1.GetOptions{})
 		if err != nil {

@@ -20,9 +20,10 @@ import (
 
 // subDoc describes a subresource of Action or Connect for OpenAPI documents.
 type subDoc struct {
-	name    string
-	body    reflect.Type // of Action, a struct; nil: Connect
-	methods []string     // of Connect; none means GET
+	name     string
+	body     reflect.Type // of Action, a struct; nil: Connect
+	response reflect.Type // of Action, a struct; nil: any object
+	methods  []string     // of Connect; none means GET
 }
 
 const (
@@ -120,40 +121,84 @@ func (k *kind) addSubsV3(doc *spec3.OpenAPI, version string) error {
 				Responses: &spec3.Responses{ResponsesProps: spec3.ResponsesProps{StatusCodeResponses: map[int]*spec3.Response{}}},
 			}, VendorExtensible: k.extensions(version, action, d.body)}
 		}
-		respond := func(op *spec3.Operation, code int, text, media, kind string) {
+		respond := func(op *spec3.Operation, code int, text, media string, s *spec.Schema) {
 			op.Responses.StatusCodeResponses[code] = &spec3.Response{ResponseProps: spec3.ResponseProps{Description: text, Content: map[string]*spec3.MediaType{
-				media: {MediaTypeProps: spec3.MediaTypeProps{Schema: &spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{kind}}}}},
+				media: {MediaTypeProps: spec3.MediaTypeProps{Schema: s}},
 			}}}
 		}
 		if d.body == nil {
 			for _, m := range d.connectMethods() {
 				op := operation(m, "connect"+m[:1]+strings.ToLower(m[1:]), "connect")
-				respond(op, http.StatusOK, "OK", "*/*", "string")
+				respond(op, http.StatusOK, "OK", "*/*", ofType("string"))
 				if at := operationsV3(path)[m]; at != nil {
 					*at = op
 				}
 			}
 			continue
 		}
-		definition, err := k.bodyDefinition(d.body)
-		if err != nil {
-			return err
-		}
-		built, err := builder.BuildOpenAPIV3(definition, k.hub().name, builder.Options{})
+		body, err := k.defineV3(doc, d.body)
 		if err != nil {
 			return fmt.Errorf("describe %s of %s: %w", d.name, k.name, err)
 		}
-		name := k.bodyName(d.body)
-		s := bodySchema(*built.Components.Schemas[name], d.body)
-		doc.Components.Schemas[name] = &s
+		response, err := k.defineV3(doc, d.response)
+		if err != nil {
+			return fmt.Errorf("describe %s of %s: %w", d.name, k.name, err)
+		}
 		path.Post = operation(http.MethodPost, "create", "post")
 		path.Post.RequestBody = &spec3.RequestBody{RequestBodyProps: spec3.RequestBodyProps{Required: true, Content: map[string]*spec3.MediaType{
-			jsonMedia: {MediaTypeProps: spec3.MediaTypeProps{Schema: spec.RefSchema("#/components/schemas/" + name)}},
+			jsonMedia: {MediaTypeProps: spec3.MediaTypeProps{Schema: body}},
 		}}}
-		respond(path.Post, http.StatusOK, "OK", jsonMedia, "object")
-		respond(path.Post, http.StatusCreated, "Created", jsonMedia, "object")
+		respond(path.Post, http.StatusOK, "OK", jsonMedia, response)
+		respond(path.Post, http.StatusCreated, "Created", jsonMedia, response)
 	}
 	return nil
+}
+
+// defineV3 returns a reference to the schema of a body or response, which it adds to a document
+// that lacks it. nil is any object.
+func (k *kind) defineV3(doc *spec3.OpenAPI, t reflect.Type) (*spec.Schema, error) {
+	if t == nil {
+		return ofType("object"), nil
+	}
+	name := k.bodyName(t)
+	if doc.Components.Schemas[name] == nil {
+		definition, err := k.bodyDefinition(t)
+		if err != nil {
+			return nil, err
+		}
+		built, err := builder.BuildOpenAPIV3(definition, k.hub().name, builder.Options{})
+		if err != nil {
+			return nil, err
+		}
+		s := bodySchema(*built.Components.Schemas[name], t)
+		doc.Components.Schemas[name] = &s
+	}
+	return spec.RefSchema("#/components/schemas/" + name), nil
+}
+
+// defineV2 is defineV3 for version 2.
+func (k *kind) defineV2(doc *spec.Swagger, t reflect.Type) (*spec.Schema, error) {
+	if t == nil {
+		return ofType("object"), nil
+	}
+	name := k.bodyName(t)
+	if _, has := doc.Definitions[name]; !has {
+		definition, err := k.bodyDefinition(t)
+		if err != nil {
+			return nil, err
+		}
+		built, err := builder.BuildOpenAPIV2(definition, k.hub().name, builder.Options{V2: true})
+		if err != nil {
+			return nil, err
+		}
+		doc.Definitions[name] = bodySchema(handler.PruneDefaults(built.Definitions)[name], t)
+	}
+	return spec.RefSchema("#/definitions/" + name), nil
+}
+
+// ofType returns the schema of any value of a JSON type.
+func ofType(name string) *spec.Schema {
+	return &spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{name}}}
 }
 
 // addSubsV2 is addSubsV3 for version 2.
@@ -164,9 +209,9 @@ func (k *kind) addSubsV2(doc *spec.Swagger, version string) error {
 	}
 	for _, d := range k.subDocs {
 		path := spec.PathItem{PathItemProps: spec.PathItemProps{Parameters: base.Parameters}}
-		operation := func(method, verb, action, media, kind string) *spec.Operation {
+		operation := func(method, verb, action, media string, s *spec.Schema) *spec.Operation {
 			response := func(text string) spec.Response {
-				return spec.Response{ResponseProps: spec.ResponseProps{Description: text, Schema: &spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{kind}}}}}
+				return spec.Response{ResponseProps: spec.ResponseProps{Description: text, Schema: s}}
 			}
 			op := &spec.Operation{OperationProps: spec.OperationProps{
 				Tags: base.Get.Tags, Schemes: base.Get.Schemes, Description: k.description(d, method), ID: operationID(base.Get.ID, verb, d.name),
@@ -181,24 +226,20 @@ func (k *kind) addSubsV2(doc *spec.Swagger, version string) error {
 		if d.body == nil {
 			for _, m := range d.connectMethods() {
 				if at := operationsV2(&path)[m]; at != nil {
-					*at = operation(m, "connect"+m[:1]+strings.ToLower(m[1:]), "connect", "*/*", "string")
+					*at = operation(m, "connect"+m[:1]+strings.ToLower(m[1:]), "connect", "*/*", ofType("string"))
 				}
 			}
 		} else {
-			definition, err := k.bodyDefinition(d.body)
-			if err != nil {
-				return err
-			}
-			built, err := builder.BuildOpenAPIV2(definition, k.hub().name, builder.Options{V2: true})
+			body, err := k.defineV2(doc, d.body)
 			if err != nil {
 				return fmt.Errorf("describe %s of %s: %w", d.name, k.name, err)
 			}
-			name := k.bodyName(d.body)
-			doc.Definitions[name] = bodySchema(handler.PruneDefaults(built.Definitions)[name], d.body)
-			path.Post = operation(http.MethodPost, "create", "post", jsonMedia, "object")
-			path.Post.Parameters = []spec.Parameter{{ParamProps: spec.ParamProps{
-				Name: "body", In: "body", Required: true, Schema: spec.RefSchema("#/definitions/" + name),
-			}}}
+			response, err := k.defineV2(doc, d.response)
+			if err != nil {
+				return fmt.Errorf("describe %s of %s: %w", d.name, k.name, err)
+			}
+			path.Post = operation(http.MethodPost, "create", "post", jsonMedia, response)
+			path.Post.Parameters = []spec.Parameter{{ParamProps: spec.ParamProps{Name: "body", In: "body", Required: true, Schema: body}}}
 		}
 		doc.Paths.Paths[k.item(version)+"/"+d.name] = path
 	}

@@ -30,36 +30,62 @@ type subMaker func(s *Server, k *kind) resource.Subresource
 // Action adds a subresource that is a verb of its own: POST with a body of the type B runs do,
 // whose result is the response. Clients need the permission to create <plural>/<name>. B must be a
 // pointer to a struct with TypeMeta; the name of the type is the kind of the body, in the group of
-// the kind and the version of its hub. With call.DryRun, do must not write.
+// the kind and the version of its hub. The same holds for R, the response. R can also be an
+// interface such as runtime.Object: OpenAPI documents then say only that the response is an object,
+// and a response without a kind gets the kind of the body. With call.DryRun, do must not write.
 //
 //	type call = apiserver.Call[*v1.Pizza]
 //
-//	func Bake(ctx context.Context, c *call, body *v1.Bake) (runtime.Object, error) {
+//	func Bake(ctx context.Context, c *call, body *v1.Bake) (*v1.Bake, error) {
 //		return body, c.Server.Transact(ctx, func(tx *apiserver.Tx) error { … })
 //	}
 //
 //	apiserver.Kind(&v1.Pizza{}, apiserver.Action("bake", Bake))
-func Action[H, B runtime.Object](name string, do func(ctx context.Context, call *Call[H], body B) (runtime.Object, error)) KindOption {
+func Action[H, B, R runtime.Object](name string, do func(ctx context.Context, call *Call[H], body B) (R, error)) KindOption {
 	return kindFunc(func(k *kind) {
-		body := reflect.TypeFor[B]()
-		if body.Kind() != reflect.Pointer || body.Elem().Kind() != reflect.Struct {
-			k.fail("action %s of %s: the body %s must be a pointer to a struct", name, k.name, body)
-			return
+		body, response := reflect.TypeFor[B](), reflect.TypeFor[R]()
+		doc := subDoc{name: name}
+		for what, t := range map[string]reflect.Type{"body": body, "response": response} {
+			if what == "response" && t.Kind() == reflect.Interface {
+				continue // any object
+			}
+			if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
+				k.fail("action %s of %s: the %s %s must be a pointer to a struct", name, k.name, what, t)
+				return
+			}
+			if _, err := goschema.Of(t); err != nil {
+				k.errs = append(k.errs, err)
+				return
+			}
 		}
-		if _, err := goschema.Of(body); err != nil {
-			k.errs = append(k.errs, err)
-			return
+		doc.body = body.Elem()
+		if response.Kind() == reflect.Pointer {
+			doc.response = response.Elem()
 		}
-		k.subDocs = append(k.subDocs, subDoc{name: name, body: body.Elem()})
+		k.subDocs = append(k.subDocs, doc)
 		k.subs = append(k.subs, func(s *Server, k *kind) resource.Subresource {
-			gvk := schema.GroupVersionKind{Group: k.group, Version: k.hub().name, Kind: body.Elem().Name()}
-			if !s.scheme.Recognizes(gvk) {
-				s.scheme.AddKnownTypeWithName(gvk, reflect.New(body.Elem()).Interface().(runtime.Object))
+			known := func(t reflect.Type) schema.GroupVersionKind {
+				gvk := schema.GroupVersionKind{Group: k.group, Version: k.hub().name, Kind: t.Name()}
+				if !s.scheme.Recognizes(gvk) {
+					s.scheme.AddKnownTypeWithName(gvk, reflect.New(t).Interface().(runtime.Object))
+				}
+				return gvk
+			}
+			var answer schema.GroupVersionKind
+			if doc.response != nil {
+				answer = known(doc.response)
 			}
 			return resource.Subresource{
-				Name: name, GVK: gvk, NoTable: true,
+				Name: name, GVK: known(doc.body), NoTable: true,
 				Create: func(ctx context.Context, req *resource.Request, in runtime.Object) (runtime.Object, error) {
-					return do(ctx, &Call[H]{req.Namespace, req.Name, req.Query, req.DryRun, s}, in.(B))
+					out, err := do(ctx, &Call[H]{req.Namespace, req.Name, req.Query, req.DryRun, s}, in.(B))
+					if err != nil {
+						return nil, err
+					}
+					if kind := out.GetObjectKind(); doc.response != nil && kind.GroupVersionKind().Empty() {
+						kind.SetGroupVersionKind(answer)
+					}
+					return out, nil
 				},
 			}
 		})

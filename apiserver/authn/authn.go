@@ -35,9 +35,10 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	"k8s.io/apiserver/pkg/authentication/request/websocket"
-	"k8s.io/apiserver/pkg/authentication/request/x509"
 	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"kelson.dev/apiserver/internal/clientcert"
 )
 
 // Config lists the accepted credentials. With the zero value, every request without a credential is
@@ -103,15 +104,11 @@ func New(ctx context.Context, cfg Config) (*Authenticator, error) {
 			return nil, err
 		}
 		a.header = *cfg.RequestHeader
-		proxies := cfg.RequestHeader.authenticator(a.proxies)
-		if a.clients != nil {
-			proxies = onlyIfNamed{cfg.RequestHeader.Usernames, proxies}
-		}
+		proxies := cfg.RequestHeader.authenticator(a.proxies, a.clients != nil)
 		all = append(all, authenticator.WrapAudienceAgnosticRequest(cfg.Audiences, proxies))
 	}
 	if a.clients != nil {
-		certificates := x509.NewDynamic(a.clients.verifyOptions, x509.CommonNameUserConversion)
-		all = append(all, &verified{verify: group.NewAuthenticatedGroupAdder(certificates), authorities: a.clients.current})
+		all = append(all, clientcert.Users(a.clients.verifyOptions))
 	}
 	tokens, anonymousConfig, err := newTokens(ctx, cfg)
 	if err != nil {

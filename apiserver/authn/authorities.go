@@ -99,11 +99,13 @@ func (a *authorities) joined(others *authorities) *stdx509.CertPool {
 	return a.joint
 }
 
-// verifyOptions returns the current options for verifying client certificates.
+// clientUsages are the usages that client certificates must have. It is not changed.
+var clientUsages = x509.DefaultVerifyOptions().KeyUsages
+
+// verifyOptions returns the current options for verifying client certificates. Their pool is
+// another one when the authorities have changed. It does not allocate.
 func (a *authorities) verifyOptions() (stdx509.VerifyOptions, bool) {
-	opts := x509.DefaultVerifyOptions()
-	opts.Roots = a.current().pool
-	return opts, true
+	return stdx509.VerifyOptions{Roots: a.current().pool, KeyUsages: clientUsages}, true
 }
 
 // overlap reports whether both bundles contain a common certificate.

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
+
+	"kelson.dev/apiserver/internal/clientcert"
 )
 
 // RequestHeader configures an authenticating proxy. A client with a certificate of the proxies'
@@ -51,30 +53,17 @@ func (r *RequestHeader) authorities(clients *authorities, log *slog.Logger) (*au
 	return proxies, nil
 }
 
-func (r *RequestHeader) authenticator(proxies *authorities) authenticator.Request {
+// authenticator returns the authenticator of proxies. onlyNamed skips requests that do not name a
+// user.
+func (r *RequestHeader) authenticator(authorities *authorities, onlyNamed bool) authenticator.Request {
 	list := func(values []string) headerrequest.StringSliceProvider {
 		return headerrequest.StaticStringSlice(values)
 	}
-	return headerrequest.NewDynamicVerifyOptionsSecure(proxies.verifyOptions, list(r.AllowedNames),
-		list(r.Usernames), list(r.UIDs), list(r.Groups), list(r.ExtraPrefixes))
-}
-
-// onlyIfNamed asks the authenticator of proxies only about requests that name a user. The others
-// are not from a proxy, and verifying their certificate against the authorities of proxies would
-// cost a tenth of a small request. It is for servers that verify client certificates too, which
-// reject certificates of unknown authorities.
-type onlyIfNamed struct {
-	usernames []string
-	proxies   authenticator.Request
-}
-
-func (o onlyIfNamed) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
-	for _, name := range o.usernames {
-		if req.Header.Get(name) != "" {
-			return o.proxies.AuthenticateRequest(req)
-		}
-	}
-	return nil, false, nil
+	return clientcert.Proxies{
+		Authorities: authorities.verifyOptions, AllowedNames: list(r.AllowedNames),
+		Usernames: list(r.Usernames), UIDs: list(r.UIDs), Groups: list(r.Groups), ExtraPrefixes: list(r.ExtraPrefixes),
+		OnlyNamed: onlyNamed,
+	}.Authenticator()
 }
 
 // deleteCredentials deletes the Authorization header and the standard headers of authenticating

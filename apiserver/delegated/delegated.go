@@ -4,8 +4,8 @@
 // Users come from the headers of the cluster's front proxy, from client certificates of the
 // cluster's authority, or from bearer tokens that the cluster reviews (TokenReview). The cluster
 // publishes both authorities in the ConfigMap kube-system/extension-apiserver-authentication, which
-// is followed. Permissions are reviewed by the cluster (SubjectAccessReview). Both kinds of reviews
-// are cached.
+// is followed. Permissions are reviewed by the cluster (SubjectAccessReview). Verified certificates
+// and both kinds of reviews are cached.
 //
 // The cluster's configuration of admission and flow control (webhooks, policies, FlowSchemas,
 // PriorityLevelConfigurations) is copied to a store in memory and followed, so that it applies to
@@ -31,10 +31,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authentication/group"
+	"k8s.io/apiserver/pkg/authentication/request/anonymous"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
+	unionauth "k8s.io/apiserver/pkg/authentication/request/union"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/authorization/path"
@@ -44,6 +46,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/authz"
+	"kelson.dev/apiserver/internal/clientcert"
 	"kelson.dev/apiserver/store"
 )
 
@@ -156,10 +159,7 @@ func (d *Delegation) authenticate(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("read the cluster's authorities; the server's account needs the Role extension-apiserver-authentication-reader in kube-system: %w", err)
 	}
-	config := authenticatorfactory.DelegatingAuthenticatorConfig{
-		Anonymous: &apiserver.AnonymousAuthConfig{Enabled: true}, TokenAccessReviewClient: d.client.AuthenticationV1(),
-		TokenAccessReviewTimeout: timeout, WebhookRetryBackoff: backoff(), CacheTTL: cfg.TokenTTL,
-	}
+	var mechanisms []authenticator.Request
 	follow := func(key string) (*dynamiccertificates.ConfigMapCAController, error) {
 		ca, err := dynamiccertificates.NewDynamicCAFromConfigMapController(key, namespace, name, key, d.client)
 		if err != nil {
@@ -171,13 +171,7 @@ func (d *Delegation) authenticate(ctx context.Context, cfg Config) error {
 		d.cas = append(d.cas, ca)
 		return ca, read.wait(ctx, key)
 	}
-	if published.Data["client-ca-file"] != "" {
-		ca, err := follow("client-ca-file")
-		if err != nil {
-			return err
-		}
-		config.ClientCertificateCAContentProvider = ca
-	}
+	withUsers := published.Data["client-ca-file"] != ""
 	if published.Data["requestheader-client-ca-file"] != "" {
 		ca, err := follow("requestheader-client-ca-file")
 		if err != nil {
@@ -190,19 +184,32 @@ func (d *Delegation) authenticate(ctx context.Context, cfg Config) error {
 			return fmt.Errorf("read the headers of the front proxy in %s/%s: %w", namespace, name, err)
 		}
 		go headers.Run(ctx, 1)
-		config.RequestHeaderConfig = &authenticatorfactory.RequestHeaderConfig{
-			CAContentProvider:   ca,
-			UsernameHeaders:     headerrequest.StringSliceProviderFunc(headers.UsernameHeaders),
-			UIDHeaders:          headerrequest.StringSliceProviderFunc(headers.UIDHeaders),
-			GroupHeaders:        headerrequest.StringSliceProviderFunc(headers.GroupHeaders),
-			ExtraHeaderPrefixes: headerrequest.StringSliceProviderFunc(headers.ExtraHeaderPrefixes),
-			AllowedClientNames:  headerrequest.StringSliceProviderFunc(headers.AllowedClientNames),
-		}
+		mechanisms = append(mechanisms, clientcert.Proxies{
+			Authorities:   ca.VerifyOptions,
+			AllowedNames:  headerrequest.StringSliceProviderFunc(headers.AllowedClientNames),
+			Usernames:     headerrequest.StringSliceProviderFunc(headers.UsernameHeaders),
+			UIDs:          headerrequest.StringSliceProviderFunc(headers.UIDHeaders),
+			Groups:        headerrequest.StringSliceProviderFunc(headers.GroupHeaders),
+			ExtraPrefixes: headerrequest.StringSliceProviderFunc(headers.ExtraHeaderPrefixes),
+			OnlyNamed:     withUsers,
+		}.Authenticator())
 	}
-	d.Authenticator, _, err = config.New()
+	if withUsers {
+		ca, err := follow("client-ca-file")
+		if err != nil {
+			return err
+		}
+		mechanisms = append(mechanisms, clientcert.Users(ca.VerifyOptions))
+	}
+	tokens, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
+		TokenAccessReviewClient: d.client.AuthenticationV1(), TokenAccessReviewTimeout: timeout,
+		WebhookRetryBackoff: backoff(), CacheTTL: cfg.TokenTTL,
+	}.New()
 	if err != nil {
 		return fmt.Errorf("delegate authentication: %w", err)
 	}
+	identified := group.NewAuthenticatedGroupAdder(unionauth.New(append(mechanisms, tokens)...))
+	d.Authenticator = unionauth.NewFailOnError(identified, anonymous.NewAuthenticator(nil))
 	return nil
 }
 

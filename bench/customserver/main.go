@@ -70,7 +70,7 @@ func run(ctx context.Context) error {
 		fmt.Printf(" %s |", s.name)
 	}
 	fmt.Println("\n|---|" + strings.Repeat("---|", len(sides)))
-	for _, name := range rows {
+	for _, name := range rows() {
 		fmt.Printf("| %s |", name)
 		for i := range sides {
 			values := slices.Sorted(slices.Values(results[i][name]))
@@ -86,14 +86,34 @@ const (
 	start   = "start until ready, ms"
 	size    = "binary, MB"
 	idle    = "resident memory when idle, MB"
-	created = "create, µs"
-	read    = "get, µs"
-	listed  = "list of all, ms"
-	watched = "create until the watch has it, µs"
+	created = "one Go client: create, µs"
+	read    = "… get, µs"
+	listed  = "… list of all, ms"
+	watched = "… create until the watch has it, µs"
 	loaded  = "resident memory after that, MB"
+
+	// Memory and requests with many objects; see load.go.
+	crowded    = "resident memory after 10,000 more objects, MB"
+	loadCreate = "16 clients: create"
+	loadGet    = "16 clients: get"
+	loadList   = "one client: list of 10,000, to the last byte"
+	loadPatch  = "16 clients: merge patch"
+	loadApply  = "16 clients: server-side apply"
+	loadDelete = "16 clients: delete"
+	loadWatch  = "100 watchers × 1,000 creations by 16 clients: events"
+
+	perSecond = ", per second"
+	processor = ", µs of the server's processor time"
 )
 
-var rows = []string{start, size, idle, created, read, listed, watched, loaded}
+// rows are the figures in the order of the table.
+func rows() []string {
+	all := []string{start, size, idle, created, read, listed, watched, loaded, crowded}
+	for _, name := range []string{loadCreate, loadGet, loadList, loadPatch, loadApply, loadDelete, loadWatch} {
+		all = append(all, name+perSecond, name+processor)
+	}
+	return all
+}
 
 type side struct {
 	name, program string
@@ -145,11 +165,22 @@ func (s side) measure(ctx context.Context) (map[string]float64, error) {
 	if figures[idle], err = resident(server.ID); err != nil {
 		return nil, err
 	}
-	if err := verbs(ctx, url, figures); err != nil {
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		return nil, err
+	}
+	config.Host, config.QPS, config.WarningHandler = url, -1, rest.NoWarnings{}
+	config.Insecure, config.CAData = true, nil
+	if err := verbs(ctx, config, figures); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, server.Output())
 	}
-	figures[loaded], err = resident(server.ID)
-	return figures, err
+	if figures[loaded], err = resident(server.ID); err != nil {
+		return nil, err
+	}
+	if err := loads(ctx, config, server.ID, figures); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, server.Output())
+	}
+	return figures, nil
 }
 
 func startEtcd(dir string) (url string, end func(), err error) {
@@ -209,13 +240,7 @@ func resident(id int) (float64, error) {
 }
 
 // verbs measures requests of one client, one after the other.
-func verbs(ctx context.Context, url string, figures map[string]float64) error {
-	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
-	if err != nil {
-		return err
-	}
-	config.Host, config.QPS, config.WarningHandler = url, -1, rest.NoWarnings{}
-	config.Insecure, config.CAData = true, nil
+func verbs(ctx context.Context, config *rest.Config, figures map[string]float64) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return err

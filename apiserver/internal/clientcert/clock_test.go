@@ -1,18 +1,17 @@
-package authn
+package clientcert
 
 import (
+	"crypto/x509"
 	"testing"
 	"time"
-
-	"k8s.io/apiserver/pkg/authentication/authenticator"
 )
 
 // AUTHN-01: a cached user of a certificate is not used outside of the certificate's time, even if
 // the clock was set within the minute for which it is cached.
 func TestVerdictWhenTheClockIsSet(t *testing.T) {
-	now, by := time.Now(), &bundle{}
-	v := verdict{by: by, until: now.Add(cacheFor), from: now.Add(-time.Hour), to: now.Add(time.Hour), response: &authenticator.Response{}}
-	if !v.holds(now.Add(cacheFor-time.Second), by) || v.holds(now.Add(cacheFor), by) || v.holds(now, &bundle{}) {
+	now, by := time.Now(), x509.NewCertPool()
+	v := verdict[string]{by: by, until: now.Add(cacheFor), from: now.Add(-time.Hour), to: now.Add(time.Hour)}
+	if !v.holds(now.Add(cacheFor-time.Second), by) || v.holds(now.Add(cacheFor), by) || v.holds(now, x509.NewCertPool()) {
 		t.Error("a verdict does not hold for a minute, or for other authorities")
 	}
 	v.until = now.Add(24 * time.Hour) // the monotonic clock does not change

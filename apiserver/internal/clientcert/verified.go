@@ -1,0 +1,70 @@
+package clientcert
+
+import (
+	stdx509 "crypto/x509"
+	"sync"
+	"time"
+)
+
+const (
+	cacheFor = time.Minute
+	// maxCached is the maximum number of cached certificates. When it is exceeded, the cache is
+	// cleared.
+	maxCached = 4096
+)
+
+// verified caches what verifying certificates resulted in. The zero value is empty.
+type verified[T any] struct {
+	mu sync.Mutex
+	// known is keyed by the leaf certificate of connections. crypto/tls shares parsed certificates
+	// among connections, so that a client that connects again finds its verdict. An entry keeps its
+	// certificate and pool, so that their addresses stay theirs.
+	known map[*stdx509.Certificate]verdict[T]
+}
+
+type verdict[T any] struct {
+	by       *stdx509.CertPool
+	until    time.Time // with a monotonic clock reading
+	from, to time.Time // when the whole chain is valid, by the wall clock
+	result   T
+}
+
+// holds reports whether a verdict is valid at a time, with the present authorities. Setting the
+// clock does not extend it.
+func (v verdict[T]) holds(now time.Time, by *stdx509.CertPool) bool {
+	return v.by == by && now.Before(v.until) && !now.Before(v.from) && !now.After(v.to)
+}
+
+// get returns the result of verifying a certificate with these authorities, if it is still valid.
+func (v *verified[T]) get(leaf *stdx509.Certificate, by *stdx509.CertPool) (result T, ok bool) {
+	v.mu.Lock()
+	known, ok := v.known[leaf]
+	v.mu.Unlock()
+	if !ok || !known.holds(time.Now(), by) {
+		return result, false
+	}
+	return known.result, true
+}
+
+// put caches the result of a certificate that authorities verified by a chain, which begins with
+// the certificate and ends with an authority.
+func (v *verified[T]) put(leaf *stdx509.Certificate, by *stdx509.CertPool, chain []*stdx509.Certificate, result T) {
+	fresh := verdict[T]{by: by, until: time.Now().Add(cacheFor), from: leaf.NotBefore, to: leaf.NotAfter, result: result}
+	for _, c := range chain {
+		if c.NotBefore.After(fresh.from) {
+			fresh.from = c.NotBefore
+		}
+		if c.NotAfter.Before(fresh.to) {
+			fresh.to = c.NotAfter
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.known) >= maxCached {
+		clear(v.known)
+	}
+	if v.known == nil {
+		v.known = map[*stdx509.Certificate]verdict[T]{}
+	}
+	v.known[leaf] = fresh
+}

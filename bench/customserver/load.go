@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// clients is how many clients load a server at once, each with its own HTTP/2 connection. A
+	// client sends one request after the other and does not decode responses, so that the figures
+	// are those of the servers. bench/figures does the same.
+	clients = 16
+	// many is how many objects the clients create, and then read and list, as in bench/figures.
+	many = 10_000
+	// deleted is how many of them are deleted, and patched how many are changed.
+	deleted, patched = 5_000, 2_000
+	// For a time of long, requests are repeated that change nothing.
+	long = 3 * time.Second
+	// watchers see the creation of seen objects.
+	watchers, seen = 100, 1_000
+)
+
+// load sends requests of several clients to a server.
+type load struct {
+	server  int // process
+	crowd   [clients]*http.Client
+	figures map[string]float64
+	// crowded has the many objects and watched those that watchers see.
+	crowded, watched string
+}
+
+// loads measures requests per second and the server's processor time for each request. The
+// namespaces kube-public and kube-node-lease exist in each cluster.
+func loads(ctx context.Context, config *rest.Config, server int, figures map[string]float64) error {
+	settings, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return err
+	}
+	namespaces := config.Host + "/apis/wardle.example.com/v1alpha1/namespaces/"
+	l := &load{server: server, figures: figures, crowded: namespaces + "kube-public/flunders", watched: namespaces + "kube-node-lease/flunders"}
+	for i := range l.crowd {
+		transport := &http.Transport{TLSClientConfig: settings.Clone(), ForceAttemptHTTP2: true, DisableCompression: true}
+		defer transport.CloseIdleConnections()
+		l.crowd[i] = &http.Client{Transport: transport}
+	}
+	object := func(n int64) string { return fmt.Sprint(l.crowded, "/l", n%many) }
+	if err := l.measure(loadCreate, clients, many, 0, func(c *http.Client, n int64) error {
+		return create(ctx, c, l.crowded, n)
+	}); err != nil {
+		return err
+	}
+	if figures[crowded], err = resident(server); err != nil {
+		return err
+	}
+	if err := l.measure(loadGet, clients, 0, long, func(c *http.Client, n int64) error {
+		return send(ctx, c, http.MethodGet, object(n), "", "")
+	}); err != nil {
+		return err
+	}
+	if err := l.measure(loadList, 1, 0, long, func(c *http.Client, _ int64) error {
+		return send(ctx, c, http.MethodGet, l.crowded, "", "")
+	}); err != nil {
+		return err
+	}
+	if err := l.measure(loadPatch, clients, patched, 0, func(c *http.Client, n int64) error {
+		return send(ctx, c, http.MethodPatch, object(n), "application/merge-patch+json", fmt.Sprintf(`{"spec":{"reference":"%d"}}`, n))
+	}); err != nil {
+		return err
+	}
+	if err := l.measure(loadApply, clients, patched, 0, func(c *http.Client, n int64) error {
+		body := fmt.Sprintf(`{"apiVersion":"wardle.example.com/v1alpha1","kind":"Flunder","metadata":{"name":"l%d"},"spec":{"reference":"a%d"}}`, n%many, n)
+		return send(ctx, c, http.MethodPatch, object(n)+"?fieldManager=bench&force=true", "application/apply-patch+yaml", body)
+	}); err != nil {
+		return err
+	}
+	if err := l.measure(loadDelete, clients, deleted, 0, func(c *http.Client, n int64) error {
+		return send(ctx, c, http.MethodDelete, object(n), "", "")
+	}); err != nil {
+		return err
+	}
+	return l.watch(ctx)
+}
+
+// measure lets some clients send count requests, or requests for a time d if count is 0. send gets
+// the number of the request, from 0.
+func (l *load) measure(name string, clients int, count int64, d time.Duration, send func(c *http.Client, n int64) error) error {
+	before, err := processorTime(l.server)
+	if err != nil {
+		return err
+	}
+	var (
+		begun  atomic.Int64
+		failed atomic.Pointer[error]
+		group  sync.WaitGroup
+		first  = time.Now()
+	)
+	for _, c := range l.crowd[:clients] {
+		group.Go(func() {
+			for failed.Load() == nil {
+				if count == 0 && time.Since(first) >= d {
+					return
+				}
+				n := begun.Add(1) - 1
+				if count > 0 && n >= count {
+					return
+				}
+				if err := send(c, n); err != nil {
+					failed.Store(&err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if err := failed.Load(); err != nil {
+		return fmt.Errorf("%s: %w", name, *err)
+	}
+	took := time.Since(first)
+	after, err := processorTime(l.server)
+	if err != nil {
+		return err
+	}
+	if count == 0 {
+		count = begun.Load()
+	}
+	l.figures[name+perSecond] = float64(count) / took.Seconds()
+	l.figures[name+processor] = float64((after - before).Microseconds()) / float64(count)
+	return nil
+}
+
+// watch measures how many events per second all watchers together receive.
+func (l *load) watch(ctx context.Context) error {
+	var streams [watchers]io.ReadCloser
+	for i := range streams {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.watched+"?watch=true", nil)
+		if err != nil {
+			return err
+		}
+		resp, err := l.crowd[i%clients].Do(req)
+		if err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("watch: %s", resp.Status)
+		}
+		streams[i] = resp.Body
+	}
+	ended := make(chan error, watchers)
+	for _, s := range streams {
+		go func() {
+			lines := bufio.NewReaderSize(s, 64<<10)
+			for range seen {
+				if _, err := lines.ReadSlice('\n'); err != nil {
+					ended <- fmt.Errorf("watch: %w", err)
+					return
+				}
+			}
+			ended <- nil
+		}()
+	}
+	begun := time.Now()
+	before, err := processorTime(l.server)
+	if err != nil {
+		return err
+	}
+	if err := l.measure("creations of watched objects", clients, seen, 0, func(c *http.Client, n int64) error {
+		return create(ctx, c, l.watched, n)
+	}); err != nil {
+		return err
+	}
+	for range watchers {
+		if err := <-ended; err != nil {
+			return err
+		}
+	}
+	after, err := processorTime(l.server)
+	l.figures[loadWatch+perSecond] = watchers * seen / time.Since(begun).Seconds()
+	l.figures[loadWatch+processor] = float64((after - before).Microseconds()) / (watchers * seen)
+	return err
+}
+
+// create creates the nth object of a collection.
+func create(ctx context.Context, c *http.Client, collection string, n int64) error {
+	body, err := json.Marshal(flunder(fmt.Sprint("l", n)).Object)
+	if err != nil {
+		return err
+	}
+	return send(ctx, c, http.MethodPost, collection, "application/json", string(body))
+}
+
+// send sends a request and reads the response to its end.
+func send(ctx context.Context, c *http.Client, method, url, media, body string) error {
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	if media != "" {
+		req.Header.Set("Content-Type", media)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
+		return fmt.Errorf("%s %s: %s: %s", method, url, resp.Status, text)
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}
+
+// processorTime returns the processor time that a process has used.
+func processorTime(id int) (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
+	if err != nil {
+		return 0, err
+	}
+	// user and system time, in hundredths of a second, are fields 14 and 15; the name in
+	// parentheses is field 2
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	var ticks int64
+	for _, field := range fields[11:13] {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond, nil
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"crypto/tls"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/apiserver/pki"
+)
+
+// AGG-02: the server verifies client certificates once and caches the result, and still follows the
+// authorities and the names of proxies that the cluster publishes, on connections that are open.
+func TestPublishedAuthoritiesChange(t *testing.T) {
+	if testing.Short() {
+		t.Skip("more than a second")
+	}
+	c := newCluster(t)
+	users, later := authority(t, "users"), authority(t, "later")
+	c.publish(t, map[string]string{"client-ca-file": string(users.PEM)})
+	url := serve(t, "--kubeconfig="+c.env.Kubeconfig(t)) + "/apis/restaurant.programming-kubernetes.info/v1beta1/pizzas"
+	proxy, admin := as(t, c.proxy, "aggregator"), as(t, users, "admin", "system:masters")
+	mallory := as(t, users, "mallory") // a user that sends the headers of a proxy
+	want := func(who string, client *http.Client, user string, code int) {
+		t.Helper()
+		var got int
+		for until := time.Now().Add(30 * time.Second); got != code && time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if user != "" {
+				req.Header.Set("X-Remote-User", user)
+				req.Header.Set("X-Remote-Group", "system:masters")
+			}
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = resp.StatusCode
+			if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+		}
+		if got != code {
+			t.Errorf("%s: %d, want %d", who, got, code)
+		}
+	}
+	for range 2 {
+		want("proxy", proxy, "alice", http.StatusOK)
+		want("user", admin, "", http.StatusOK)
+		want("user with the headers of a proxy", mallory, "alice", http.StatusForbidden)
+	}
+	c.publish(t, map[string]string{"requestheader-allowed-names": `["other"]`})
+	want("proxy whose name is not allowed any more", proxy, "alice", http.StatusUnauthorized)
+	c.publish(t, map[string]string{"requestheader-allowed-names": `["aggregator"]`})
+	want("allowed again", proxy, "alice", http.StatusOK)
+	c.publish(t, map[string]string{"requestheader-client-ca-file": string(later.PEM), "client-ca-file": string(later.PEM)})
+	want("proxy of the previous authority", proxy, "alice", http.StatusUnauthorized)
+	want("user of the previous authority", admin, "", http.StatusUnauthorized)
+	want("proxy of the new authority", as(t, later, "aggregator"), "alice", http.StatusOK)
+	want("user of the new authority", as(t, later, "admin", "system:masters"), "", http.StatusOK)
+}
+
+// publish changes what the cluster publishes about clients and proxies.
+func (c *cluster) publish(t *testing.T, data map[string]string) {
+	t.Helper()
+	maps := c.kube.CoreV1().ConfigMaps("kube-system")
+	trust, err := maps.Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range data {
+		trust.Data[key] = value
+	}
+	if _, err := maps.Update(t.Context(), trust, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func authority(t *testing.T, name string) *pki.Authority {
+	t.Helper()
+	a, err := pki.NewAuthority(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// as returns a client with a certificate. It presents it whether or not the server announces its
+// authority, and keeps its connection.
+func as(t *testing.T, by *pki.Authority, name string, groups ...string) *http.Client {
+	t.Helper()
+	pair, err := by.Client(name, groups...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{
+		InsecureSkipVerify:   true, //nolint:gosec
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &loaded, nil },
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
+}
