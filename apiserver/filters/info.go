@@ -147,5 +147,8 @@ func segments(path string) []string {
 
 // longRunning reports whether a request takes as long as its client wants.
 func longRunning(info *request.RequestInfo) bool {
-	return info.IsResourceRequest && resource.LongRunning(info.Verb, info.Subresource)
+	if !info.IsResourceRequest {
+		return strings.HasPrefix(info.Path, "/debug/pprof/") // some profiles run as long as the query says
+	}
+	return resource.LongRunning(info.Verb, info.Subresource)
 }
