@@ -38,7 +38,8 @@ type Options struct {
 	planes      planesOptions
 	gates       flags.Gates
 	requests    flags.Serving
-	flagged     bool // the flags of requests are registered
+	flagged     bool                     // the flags of requests are registered
+	values      func() map[string]string // of all flags; set if flagged
 	signing     flags.Signing
 	endpoints   flags.Endpoints
 	pods        podFlags
@@ -104,6 +105,7 @@ requests in flight and exits.`,
 	opts.gates.AddFlags(&s)
 	opts.signing.AddFlags(s.Area("signing"))
 	s.AddTo(c)
+	opts.values = s.Values
 	return c
 }
 
