@@ -39,6 +39,7 @@ func allowances() []*allowance {
 		{label: `list \?continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiYSJ9`, where: `body\..*`, why: forged},
 		{label: `list \?continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJhIn0`, where: "status", peer: `^(200|410 The provided continue parameter is too old.*)$`, kelson: `^(200|410 The provided continue parameter is too old.*)$`, why: forged, chance: true},
 		{stream: "v1/persistentvolumeclaims", label: "watch from .*", where: `body\(length\)`, why: claimed, chance: true},
+		{stream: "generated/v1/persistentvolumeclaims", where: `body\.metadata\.resourceVersion`, peer: `^newer`, kelson: `^the same`, why: claimed, chance: true},
 		{stream: "v1/persistentvolumeclaims", label: `(status )?(update|patch|apply).*`, where: `body\.metadata\.resourceVersion`, peer: `^newer`, kelson: `^the same`, why: claimed},
 		{stream: "custom/plain/instances", label: `(patch status|get( in v1)?|update) ?(\{"spec":\{"(any":null|pod":\{.*\})\}\})?`, where: `body\.metadata\.resourceVersion`,
 			peer: `^newer`, kelson: `^the same`, why: "a null that the schema does not allow is dropped before it is stored; kube-apiserver stores it, does not return it, and drops it with the next write"},

@@ -92,7 +92,7 @@ func (s *side) settle(ctx context.Context, of *stream, body any) any {
 		return body
 	}
 	get := step{method: http.MethodGet, path: of.collection + "/" + name}
-	for range 100 {
+	for range 600 { // after several changes, flow control waits before it writes again
 		a := s.send(ctx, &get, newMemory())
 		if a.status != http.StatusOK {
 			return body
@@ -100,7 +100,7 @@ func (s *side) settle(ctx context.Context, of *stream, body any) any {
 		if of.settled(a.body) {
 			return a.body
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
 	}
 	return body
 }
