@@ -21,9 +21,9 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// noted gives each request an ID, which the response shows, and starts its audit record, which later
-// stages may annotate. The audit policy decides later, when the user is known, how much of it is
-// recorded.
+// noted gives each request an ID, which the response shows, and starts its audit record. Later
+// stages may annotate the record. The audit policy decides later, when the user is known, how much
+// of it is recorded.
 func (c *Chain) noted(next http.Handler) http.Handler {
 	if !c.audits() {
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// healthSeries counts the results of health checks. kube-apiserver has the same metrics at /metrics/slis,
-// apart from all others, so that monitoring can read them often.
+// healthSeries counts the results of health checks. kube-apiserver has the same metrics at
+// /metrics/slis, apart from all others, so that monitoring can read them often.
 type healthSeries struct {
 	last  *prometheus.GaugeVec
 	total *prometheus.CounterVec

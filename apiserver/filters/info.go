@@ -148,7 +148,8 @@ func segments(path string) []string {
 // longRunning reports whether a request takes as long as its client wants.
 func longRunning(info *request.RequestInfo) bool {
 	if !info.IsResourceRequest {
-		return strings.HasPrefix(info.Path, "/debug/pprof/") // some profiles run as long as the query says
+		// Some profiles run as long as their query says.
+		return strings.HasPrefix(info.Path, "/debug/pprof/")
 	}
 	return resource.LongRunning(info.Verb, info.Subresource)
 }

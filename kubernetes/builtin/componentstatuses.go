@@ -21,8 +21,8 @@ type computed struct {
 
 // Components has the checks of components that run in this process, by the names that
 // ComponentStatuses have: controller-manager, scheduler and etcd-0. A component is healthy if its
-// check returns nil. ComponentStatuses describe a controller-manager and a scheduler that Components
-// lacks as processes of this machine at their default ports, as in Kubernetes.
+// check returns nil. If Components lacks the controller-manager or the scheduler, ComponentStatuses
+// describe a process of this machine at its default port, as in Kubernetes.
 type Components map[string]func() error
 
 // componentStatuses returns the kind ComponentStatus, with Kubernetes' own registry. Kubernetes has

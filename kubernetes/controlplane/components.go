@@ -8,8 +8,8 @@ import (
 )
 
 // components returns the checks of the components that run in this process, for ComponentStatuses:
-// the store in the place of etcd, and the controllers and the scheduler unless they are left to
-// other processes.
+// the store instead of etcd, and the controllers and the scheduler unless they are left to other
+// processes.
 func (p *ControlPlane) components(cfg Config) builtin.Components {
 	healthy := func() error { return nil }
 	all := builtin.Components{"etcd-0": func() error {

@@ -65,8 +65,8 @@ type Config struct {
 	EventLifetime time.Duration
 	// RequestTimeout is the deadline of short requests; 0 means a minute.
 	RequestTimeout time.Duration
-	// WatchTimeout is the shortest duration of watches whose clients give none; the longest is twice
-	// that. 0 means half an hour.
+	// WatchTimeout is the shortest duration of watches whose clients give none; the longest is
+	// twice that. 0 means half an hour.
 	WatchTimeout time.Duration
 	// Node selects what runs pods; "" means NodeNone.
 	Node Node
@@ -114,8 +114,8 @@ type Config struct {
 	// Once lists functions that, like the controllers, run in only one of the control planes that
 	// share a Store's log at a time. Each runs until its context ends.
 	Once []func(context.Context) error
-	// Profiling serves profiles of the process below ProfilingPath, and the verbosity of the logs of
-	// Kubernetes' libraries below /debug/flags.
+	// Profiling serves profiles of the process below ProfilingPath, and the verbosity of the logs
+	// of Kubernetes' libraries below /debug/flags.
 	Profiling bool
 	// Flags are the names and values that /flagz shows; nil: it is not served.
 	Flags map[string]string

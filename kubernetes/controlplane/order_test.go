@@ -151,6 +151,7 @@ func TestImmediateDeletion(t *testing.T) {
 	s := onPort(t, controlplane.Config{NoControllers: true})
 	c := s.converse(t, "ann", user.SystemPrivilegedGroup)
 	const pods = "/api/v1/namespaces/default/pods"
+	c.read(c.send("POST", "/api/v1/namespaces/default/serviceaccounts", `{"metadata":{"name":"default"}}`), true)
 	var order []string
 	var marked time.Time
 	var gaps []time.Duration
@@ -197,6 +198,9 @@ func TestImmediateDeletionInProcess(t *testing.T) {
 		defer plane.Stop()
 		admin := &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
 		const pods = "/api/v1/namespaces/default/pods"
+		if code, answer := ask(t, plane, admin, "POST", "/api/v1/namespaces/default/serviceaccounts", `{"metadata":{"name":"default"}}`); code != http.StatusCreated {
+			t.Fatal(code, answer)
+		}
 		if code, answer := ask(t, plane, admin, "POST", pods, `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`); code != http.StatusCreated {
 			t.Fatal(code, answer)
 		}

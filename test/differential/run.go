@@ -84,8 +84,8 @@ func (s *side) await(ctx context.Context, st *step, m *memory) *answer {
 	return a
 }
 
-// settle waits until the server has reacted to a write, and returns the object then. It returns body
-// if that is not an object, or if the object does not exist.
+// settle waits until the server has reacted to a write, and returns the object then. It returns
+// body if that is not an object, or if the object does not exist.
 func (s *side) settle(ctx context.Context, of *stream, body any) any {
 	name, ok := at(body, "metadata", "name").(string)
 	if !ok {

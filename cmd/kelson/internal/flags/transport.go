@@ -38,7 +38,7 @@ func (o *transport) addFlags(f *pflag.FlagSet) {
 	f.Int32SliceVar(&o.curves, "tls-curve-preferences", nil, "key exchange mechanisms of TLS, as numbers of Go's tls.CurveID (default: Go's)")
 	f.BoolVar(&o.noHTTP2, "disable-http2-serving", false, "serve HTTP/1.1 only")
 	f.IntVar(&o.streams, "http2-max-streams-per-connection", 0, "streams that a client may have open on an HTTP/2 connection; 0 means 1000")
-	f.Float64Var(&o.goaway, "goaway-chance", 0, "part of the requests after which an HTTP/2 client is told to connect again, so that a load balancer can choose another server; at most 0.02")
+	f.Float64Var(&o.goaway, "goaway-chance", 0, "part of the requests, at most 0.02, after which an HTTP/2 client must connect again, so that a load balancer can choose another server")
 	f.StringSliceVar(&o.origins, "cors-allowed-origins", nil, "regular expressions of the origins whose scripts may call this server; none turns CORS off")
 	f.StringSliceVar(&o.hsts, "strict-transport-security-directives", nil, "directives of the header Strict-Transport-Security; none sends no header")
 	f.BoolVar(&o.contention, "contention-profiling", false, "record lock contention for /debug/pprof/block, if profiling is on")
