@@ -160,7 +160,7 @@ differential: build ## compare the answers of kube-apiserver and Kelson to the s
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) run ./test/differential -kelson $(KELSON) -peers bin/peers -docs docs/internals/differential.md
 
-takeover: build ## Kubernetes' own kube-controller-manager and kube-scheduler beside kelson serve --controllers=-*: about a minute after the builds
+takeover: build ## Kubernetes' own kube-controller-manager and kube-scheduler beside kelson serve --controllers=-*, then a cloud-controller-manager: about a minute after the builds
 	@mkdir -p bin/components
 	$(GO) build -o bin/components/ ./bench/components/...
 	$(GO) run ./test/takeover -kelson $(KELSON) -components bin/components

@@ -67,10 +67,7 @@ func (c *cluster) nothingHappens(ctx context.Context) error {
 
 // everythingHappens checks, step by step, what kube-controller-manager and kube-scheduler do.
 func (c *cluster) everythingHappens(ctx context.Context) error {
-	for _, step := range []struct {
-		what string
-		done func(context.Context) error
-	}{
+	return c.steps(ctx, []step{
 		{"default service account and root CA", c.accounts},
 		{"Deployment available", c.available(1)},
 		{"pods bound by kube-scheduler", c.scheduled},
@@ -79,7 +76,18 @@ func (c *cluster) everythingHappens(ctx context.Context) error {
 		{"HorizontalPodAutoscaler scales up", c.autoscaled},
 		{"Deployment deleted with its pods", c.collected},
 		{"namespace deleted", c.namespaceGone},
-	} {
+	})
+}
+
+// step is a state that the cluster reaches.
+type step struct {
+	what string
+	done func(context.Context) error // nil: it is reached
+}
+
+// steps waits for one state after the other.
+func (c *cluster) steps(ctx context.Context, all []step) error {
+	for _, step := range all {
 		begin := time.Now()
 		for {
 			err := step.done(ctx)

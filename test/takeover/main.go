@@ -1,6 +1,7 @@
 // Command takeover runs Kubernetes' own kube-controller-manager and kube-scheduler as processes
 // beside `kelson serve --controllers=-*`, and checks that they take over completely: what the
-// built-in controllers and the built-in scheduler do otherwise, they do.
+// built-in controllers and the built-in scheduler do otherwise, they do. Then it runs an external
+// cloud-controller-manager beside `kelson serve --cloud-provider=external`.
 //
 //	go build -o bin/components/ ./bench/components/... && go run ./test/takeover -kelson bin/kelson -components bin/components
 package main
@@ -26,7 +27,7 @@ func main() {
 	log.SetFlags(0)
 	log.SetPrefix("takeover: ")
 	kelson := flag.String("kelson", "bin/kelson", "the kelson binary")
-	components := flag.String("components", "bin/components", "folder with kube-controller-manager and kube-scheduler")
+	components := flag.String("components", "bin/components", "folder with kube-controller-manager, kube-scheduler and cloud-controller-manager")
 	limit := flag.Duration("limit", 4*time.Minute, "end after this time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -39,18 +40,23 @@ func main() {
 	}
 }
 
-func takeover(ctx context.Context, kelson, components string) (err error) {
+func takeover(ctx context.Context, kelson, components string) error {
 	dir, err := os.MkdirTemp("", "takeover-")
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err == nil {
-			os.RemoveAll(dir)
-		} else {
-			err = fmt.Errorf("%w\nthe logs are in %s", err, dir)
-		}
-	}()
+	err = controllers(ctx, dir, kelson, components)
+	if err == nil {
+		err = cloud(ctx, dir, kelson, components)
+	}
+	if err != nil {
+		return fmt.Errorf("%w\nthe logs are in %s", err, dir)
+	}
+	return os.RemoveAll(dir)
+}
+
+// controllers runs kube-controller-manager and kube-scheduler.
+func controllers(ctx context.Context, dir, kelson, components string) error {
 	port, err := child.FreePort()
 	if err != nil {
 		return err
@@ -70,7 +76,7 @@ func takeover(ctx context.Context, kelson, components string) (err error) {
 	if err := c.nothingHappens(ctx); err != nil {
 		return err
 	}
-	watched, unwatch := context.WithCancel(ctx)
+	stopping := make(chan struct{})
 	for name, args := range arguments(config, data) {
 		process, err := child.Start(dir, filepath.Join(components, name), args...)
 		if err != nil {
@@ -80,14 +86,12 @@ func takeover(ctx context.Context, kelson, components string) (err error) {
 		go func() {
 			select {
 			case <-process.Done:
-				if watched.Err() == nil {
-					log.Printf("%s ended:\n%s", name, process.Output())
-				}
-			case <-watched.Done():
+				log.Printf("%s ended:\n%s", name, process.Output())
+			case <-stopping:
 			}
 		}()
 	}
-	defer unwatch() // before the processes are stopped
+	defer close(stopping) // before the processes are stopped
 	return c.everythingHappens(ctx)
 }
 
