@@ -214,7 +214,8 @@ func TestServers(t *testing.T) {
 	// published returns the endpoints of the Service kubernetes, if both objects have the same.
 	published := func() string {
 		get := func(kind, path string) string {
-			out, err := b.command(t.Context(), "get", kind, "kubernetes", "-o", "jsonpath="+path).Output() // without warnings
+			// without the warnings on standard error
+			out, err := b.command(t.Context(), "get", kind, "kubernetes", "-o", "jsonpath="+path).Output()
 			if err != nil {
 				t.Fatal(err)
 			}
