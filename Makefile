@@ -22,7 +22,7 @@ TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./example
 .PHONY: console-types console-kube-apiserver run run-pizza-apiserver test-sql-apiserver test-sql-apiserver-postgres run-pizza-apiserver-kube-apiserver scaffold-apiserver-kube-apiserver run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
 	operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig \
 	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
-	faults-etcd fuzz differential attack bench bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
+	faults-etcd fuzz differential takeover attack bench bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
 	kelson-node nodes aggregation conformance controller-runtime adapter-controller-runtime adapter-cluster-api adapter-projects test-cmd helm scaffold kustomize client-go client-node cluster-api \
 	generators operators bench-generators tidy clean help
 
@@ -170,6 +170,11 @@ differential: build ## compare the answers of kube-apiserver and Kelson to the s
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) run ./test/differential -kelson $(KELSON) -peers bin/peers -docs docs/internals/differential.md
+
+takeover: build ## Kubernetes' own kube-controller-manager and kube-scheduler beside kelson serve --controllers=-*, then a cloud-controller-manager: about a minute after the builds
+	@mkdir -p bin/components
+	$(GO) build -o bin/components/ ./bench/components/...
+	$(GO) run ./test/takeover -kelson $(KELSON) -components bin/components
 
 bench-operator: release ## the operator library against client-go and controller-runtime: about 40 minutes with the builds; writes its part of docs/internals/benchmarks.md
 	@mkdir -p bin/peers bin/bench

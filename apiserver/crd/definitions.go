@@ -9,6 +9,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/util/webhook"
 
 	"kelson.dev/apiserver/resource"
@@ -53,6 +54,8 @@ type Definitions struct {
 	seen  map[string]uint64 // newest revision applied, by name
 	// refused are the definitions that wait for names which other definitions hold.
 	refused map[string]bool
+	// yielded are the kinds that definitions have taken the place of.
+	yielded map[schema.GroupResource]*resource.Resource
 }
 
 // New returns a Definitions that has registered no kind yet. Put Resource in the registry, then
@@ -79,6 +82,7 @@ func New(cfg Config) (*Definitions, error) {
 		kinds:       map[string]*kind{},
 		seen:        map[string]uint64{},
 		refused:     map[string]bool{},
+		yielded:     map[schema.GroupResource]*resource.Resource{},
 	}
 	d.resource = d.newResource()
 	return d, nil
@@ -144,20 +148,40 @@ func (d *Definitions) apply(r *revised) {
 	if !served(definition) || d.takenByOthers(definition) {
 		if old != nil {
 			delete(d.kinds, definition.Name)
-			d.registry.Remove(old.resource.GroupResource())
+			d.unregister(old)
 		}
 		return
 	}
 	k := newKind(d, r, old)
 	d.kinds[definition.Name] = k
-	d.registry.Put(k.resource)
+	d.register(k)
 }
 
 // takenByOthers reports whether a kind that is not custom serves the paths of a definition. Such a
 // kind takes precedence.
 func (d *Definitions) takenByOthers(definition *apiextensionsv1.CustomResourceDefinition) bool {
 	res, ok := d.registry.Current().ByName(groupResource(definition))
-	return ok && res.Owner != Owner
+	return ok && res.Owner != Owner && !res.Yields
+}
+
+// register registers a kind. It remembers the one that yields to it.
+func (d *Definitions) register(k *kind) {
+	name := k.resource.GroupResource()
+	if res, ok := d.registry.Current().ByName(name); ok && res.Yields {
+		d.yielded[name] = res
+	}
+	d.registry.Put(k.resource)
+}
+
+// unregister removes a kind, and registers the one that yielded to it again.
+func (d *Definitions) unregister(k *kind) {
+	name := k.resource.GroupResource()
+	if res := d.yielded[name]; res != nil {
+		delete(d.yielded, name)
+		d.registry.Put(res)
+		return
+	}
+	d.registry.Remove(name)
 }
 
 // forget removes a deleted definition.
@@ -172,7 +196,7 @@ func (d *Definitions) forget(name string, revision uint64) {
 	delete(d.refused, name)
 	if old := d.kinds[name]; old != nil {
 		delete(d.kinds, name)
-		d.registry.Remove(old.resource.GroupResource())
+		d.unregister(old)
 	}
 }
 

@@ -139,7 +139,7 @@ func storageHash(set *resource.Set, res *resource.Resource) string {
 		}
 		res = stored
 	}
-	if _, ok := res.Serves(res.StorageVersion); !ok || res.Review != nil || !slices.Contains(verbs(res), resource.List) {
+	if _, ok := res.Serves(res.StorageVersion); !ok || res.Review != nil || res.Computed != nil || !slices.Contains(verbs(res), resource.List) {
 		return ""
 	}
 	return discovery.StorageVersionHash(res.Group, cmp.Or(res.HashVersion, res.StorageVersion), res.Kind)

@@ -3,11 +3,14 @@ package filters
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 
+	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
@@ -18,11 +21,15 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// noted starts the audit record of a request. The response shows its ID, and later stages may
-// annotate it. The audit policy decides later, when the user is known, how much of it is recorded.
+// noted gives each request an ID, which the response shows, and starts its audit record. Later
+// stages may annotate the record. The audit policy decides later, when the user is known, how much
+// of it is recorded.
 func (c *Chain) noted(next http.Handler) http.Handler {
 	if !c.audits() {
-		return next
+		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			w.Header()[auditHeader] = auditID(req)
+			next.ServeHTTP(w, req)
+		})
 	}
 	init := filters.WithAuditInit(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -32,6 +39,22 @@ func (c *Chain) noted(next http.Handler) http.Handler {
 		}
 		init.ServeHTTP(w, req.WithContext(ctx))
 	})
+}
+
+// auditHeader is the header with the ID of a request, in canonical form.
+const auditHeader = "Audit-Id"
+
+// auditID returns the ID of a request: that of the client, as it is, or a random UUID. No check
+// depends on these IDs, so the generator need not be a cryptographic one.
+func auditID(req *http.Request) []string {
+	if given := req.Header[auditHeader]; len(given) > 0 && given[0] != "" {
+		return given[:1:1]
+	}
+	var id [16]byte
+	binary.LittleEndian.PutUint64(id[:], rand.Uint64())
+	binary.LittleEndian.PutUint64(id[8:], rand.Uint64())
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // version 4, of RFC 9562
+	return []string{uuid.UUID(id).String()}
 }
 
 // within is a context that hides the audit record of the enclosing request.

@@ -127,10 +127,10 @@ func New(cfg Config) *Chain {
 	c.paths = c.allPaths()
 	c.handler = pipeline(http.HandlerFunc(c.dispatch),
 		c.recovered,     // a panic ends one request, not the process
+		c.noted,         // gives the request an ID, and starts the audit record
 		c.informed,      // parses path and query into the RequestInfo
 		c.timed,         // gives short requests a deadline
 		c.drained,       // rejects requests after shutdown began; tracks those in flight
-		c.noted,         // starts the audit record
 		c.measured,      // counts requests, durations and outcomes
 		c.authenticated, // identifies the user
 		c.audited,       // records what the audit policy asks for

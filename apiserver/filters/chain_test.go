@@ -162,7 +162,7 @@ func TestPaths(t *testing.T) {
 		Metrics: prometheus.NewRegistry(),
 		Paths:   map[string]http.Handler{"/apis": text("root"), "/apis/": text("below"), "/openapi/v2": text("v2")},
 		Below:   func() []string { return []string{"/apis/apps", "/apis"} },
-		Checks:  filters.Checks{Ready: []filters.Check{{Name: "store"}}},
+		Checks:  filters.Checks{Ready: []filters.Check{{Name: "store", Func: func(context.Context) error { return errors.New("broken") }}}},
 	})
 	for path, want := range map[string]string{
 		"/apis": "root", "/apis/apps": "below", "/apis/apps/v1": "below", "/openapi/v2": "v2",
@@ -176,8 +176,23 @@ func TestPaths(t *testing.T) {
 		t.Error(body)
 	}
 	index := strings.Join(strings.Fields(get(c, "/").Body.String()), "")
-	if index != `{"paths":["/apis","/apis/apps","/healthz","/healthz/ping","/livez","/livez/ping","/metrics","/openapi/v2","/readyz","/readyz/ping","/readyz/store","/version"]}` {
+	if index != `{"paths":["/apis","/apis/apps","/healthz","/healthz/ping","/livez","/livez/ping","/metrics","/metrics/slis","/openapi/v2","/readyz","/readyz/ping","/readyz/store","/version"]}` {
 		t.Error(index)
+	}
+	if other := strings.Join(strings.Fields(get(c, "/index.html").Body.String()), ""); other != index {
+		t.Error(other)
+	}
+	get(c, "/readyz")
+	get(c, "/readyz/ping") // not counted
+	slis := get(c, "/metrics/slis").Body.String()
+	for _, line := range []string{
+		`kubernetes_healthcheck{name="ping",type="readyz"} 1`, `kubernetes_healthcheck{name="store",type="readyz"} 0`,
+		`kubernetes_healthchecks_total{name="ping",status="success",type="readyz"} 1`,
+		`kubernetes_healthchecks_total{name="store",status="error",type="readyz"} 1`,
+	} {
+		if !strings.Contains(slis, line+"\n") {
+			t.Errorf("no %s in\n%s", line, slis)
+		}
 	}
 	body := get(c, "/metrics").Body.String()
 	if !strings.Contains(body, `apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="",scope="",subresource="",verb="GET",version=""}`) {

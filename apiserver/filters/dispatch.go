@@ -64,21 +64,25 @@ func (c *Chain) allPaths() map[string]http.Handler {
 		"/":        http.HandlerFunc(c.index),
 		"/version": wire.Document("application/json", c.version),
 	}
+	checked := newHealthSeries()
 	for name, checks := range c.cfg.Checks.byName() {
-		h := newHealth(name, checks)
+		h := newHealth(name, checks, checked)
 		all["/"+name], all["/"+name+"/"] = h, h
 	}
-	all["/version/"] = all["/version"]
+	all["/index.html"], all["/version/"] = all["/"], all["/version"]
 	if c.cfg.Metrics != nil {
 		all["/metrics"] = promhttp.HandlerFor(c.cfg.Metrics, promhttp.HandlerOpts{})
+		all["/metrics/slis"] = checked.handler()
 	}
 	maps.Copy(all, c.cfg.Paths)
 	return all
 }
 
-// index lists all current paths.
-func (c *Chain) index(w http.ResponseWriter, req *http.Request) {
-	paths := slices.DeleteFunc(slices.Collect(maps.Keys(c.paths)), func(p string) bool { return strings.HasSuffix(p, "/") })
+// ListedPaths returns all current paths that / lists, sorted.
+func (c *Chain) ListedPaths() []string {
+	paths := slices.DeleteFunc(slices.Collect(maps.Keys(c.paths)), func(p string) bool {
+		return strings.HasSuffix(p, "/") || p == "/index.html"
+	})
 	for name, checks := range c.cfg.Checks.byName() {
 		for _, check := range withPing(checks) {
 			paths = append(paths, "/"+name+"/"+check.Name)
@@ -88,7 +92,11 @@ func (c *Chain) index(w http.ResponseWriter, req *http.Request) {
 		paths = append(paths, c.cfg.Below()...)
 	}
 	slices.Sort(paths)
-	wire.JSON(w, req, http.StatusOK, map[string][]string{"paths": slices.Compact(paths)})
+	return slices.Compact(paths)
+}
+
+func (c *Chain) index(w http.ResponseWriter, req *http.Request) {
+	wire.JSON(w, req, http.StatusOK, map[string][]string{"paths": c.ListedPaths()})
 }
 
 func (c *Chain) version(w http.ResponseWriter, req *http.Request) {

@@ -31,8 +31,9 @@ func withPing(checks []Check) []Check {
 }
 
 // newHealth returns the handler of a health endpoint as kube-apiserver has it: "ok" or 500.
-// ?verbose lists all checks, ?exclude=name skips one, and each check also has its own path.
-func newHealth(name string, checks []Check) http.Handler {
+// ?verbose lists all checks, ?exclude=name skips one, and each check also has its own path. The
+// handler counts the results of checks in seen, except those of a check's own path.
+func newHealth(name string, checks []Check, seen healthSeries) http.Handler {
 	checks = withPing(checks)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -40,7 +41,7 @@ func newHealth(name string, checks []Check) http.Handler {
 			oneCheck(w, req, checks, one)
 			return
 		}
-		allChecks(w, req, name, checks)
+		allChecks(w, req, name, checks, seen)
 	})
 }
 
@@ -57,7 +58,7 @@ func oneCheck(w http.ResponseWriter, req *http.Request, checks []Check, name str
 	fmt.Fprint(w, "ok")
 }
 
-func allChecks(w http.ResponseWriter, req *http.Request, name string, checks []Check) {
+func allChecks(w http.ResponseWriter, req *http.Request, name string, checks []Check, seen healthSeries) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	query := req.URL.Query()
 	excluded := query["exclude"]
@@ -69,7 +70,9 @@ func allChecks(w http.ResponseWriter, req *http.Request, name string, checks []C
 			fmt.Fprintf(&report, "[+]%s excluded: ok\n", check.Name)
 			continue
 		}
-		if err := check.Func(req.Context()); err != nil {
+		err := check.Func(req.Context())
+		seen.add(name, check.Name, err)
+		if err != nil {
 			failed = true
 			fmt.Fprintf(&report, "[-]%s failed: reason withheld\n", check.Name)
 			continue

@@ -147,5 +147,9 @@ func segments(path string) []string {
 
 // longRunning reports whether a request takes as long as its client wants.
 func longRunning(info *request.RequestInfo) bool {
-	return info.IsResourceRequest && resource.LongRunning(info.Verb, info.Subresource)
+	if !info.IsResourceRequest {
+		// Some profiles run as long as their query says.
+		return strings.HasPrefix(info.Path, "/debug/pprof/")
+	}
+	return resource.LongRunning(info.Verb, info.Subresource)
 }

@@ -117,7 +117,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case version == "v2" && !below:
 		h.serveV2(w, req, docs)
 	case version == "v3" && !below:
-		send(w, req, docs.index, indexType)
+		sendIndex(w, req, docs.index)
 	case version == "v3":
 		h.serveV3(w, req, docs, path)
 	default:
@@ -201,7 +201,8 @@ func send(w http.ResponseWriter, req *http.Request, doc *document, mediaType str
 	header := w.Header()
 	etag := strconv.Quote(doc.etag)
 	header.Set("Etag", etag)
-	if vary := header.Values("Vary"); !slices.Contains(vary, "Accept-Encoding") {
+	// A response to a request without Accept-Encoding suits all clients.
+	if vary := header.Values("Vary"); req.Header.Get("Accept-Encoding") != "" && !slices.Contains(vary, "Accept-Encoding") {
 		header.Add("Vary", "Accept-Encoding")
 	}
 	if match := req.Header.Get("If-None-Match"); match == etag || match == "W/"+etag {
@@ -231,6 +232,17 @@ func send(w http.ResponseWriter, req *http.Request, doc *document, mediaType str
 	if req.Method != http.MethodHead {
 		_, _ = w.Write(data) // an error means that the connection is closed
 	}
+}
+
+// sendIndex writes the index, which is small and has no ETag in Kubernetes either.
+func sendIndex(w http.ResponseWriter, req *http.Request, doc *document) {
+	data, err := doc.plain()
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", indexType)
+	http.ServeContent(w, req, "", doc.made, bytes.NewReader(data))
 }
 
 func fail(w http.ResponseWriter, err error) {

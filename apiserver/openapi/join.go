@@ -24,16 +24,18 @@ func (d *documents) joinJSON(show func(string) bool) (*document, error) {
 		first = false
 		out.Write(data)
 	}
-	for _, path := range slices.Sorted(maps.Keys(d.archive.paths("v2/paths/", ".json"))) {
-		if show(path) {
-			data, err := d.archive.plain("v2/paths/" + path + ".json")
-			if err != nil {
-				return nil, err
-			}
-			members(data)
-		}
+	paths, err := d.paths(show)
+	if err != nil {
+		return nil, err
+	}
+	for _, data := range paths {
+		members(data)
 	}
 	fragments, err := d.fragments(base)
+	if err != nil {
+		return nil, err
+	}
+	definitions, _, err := reachable(base.definitions, referring(paths, fragments))
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +47,7 @@ func (d *documents) joinJSON(show func(string) bool) (*document, error) {
 		base   []byte
 		custom func(*fragment) []byte
 	}{
-		{"definitions", base.definitions, func(f *fragment) []byte { return f.definitions }},
+		{"definitions", definitions, func(f *fragment) []byte { return f.definitions }},
 		{"parameters", base.parameters, func(f *fragment) []byte { return f.parameters }},
 	} {
 		out.WriteString(`},"` + section.name + `":{`)
@@ -65,7 +67,22 @@ func (d *documents) joinProto(show func(string) bool) (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := slices.Clone(base.proto)
+	paths, err := d.paths(show)
+	if err != nil {
+		return nil, err
+	}
+	fragments, err := d.fragments(base)
+	if err != nil {
+		return nil, err
+	}
+	_, names, err := reachable(base.definitions, referring(paths, fragments))
+	if err != nil {
+		return nil, err
+	}
+	out, err := onlyDefinitions(base.proto, names)
+	if err != nil {
+		return nil, err
+	}
 	for _, path := range slices.Sorted(maps.Keys(d.archive.paths("v2/paths/", ".pb"))) {
 		if show(path) {
 			data, err := d.archive.plain("v2/paths/" + path + ".pb")
@@ -75,10 +92,6 @@ func (d *documents) joinProto(show func(string) bool) (*document, error) {
 			out = append(out, data...)
 		}
 	}
-	fragments, err := d.fragments(base)
-	if err != nil {
-		return nil, err
-	}
 	for _, f := range fragments {
 		data, err := f.proto()
 		if err != nil {
@@ -87,6 +100,30 @@ func (d *documents) joinProto(show func(string) bool) (*document, error) {
 		out = append(out, data...)
 	}
 	return newDocument(out), nil
+}
+
+// paths returns the packed paths that are shown, as members of a JSON object.
+func (d *documents) paths(show func(string) bool) ([][]byte, error) {
+	var all [][]byte
+	for _, path := range slices.Sorted(maps.Keys(d.archive.paths("v2/paths/", ".json"))) {
+		if show(path) {
+			data, err := d.archive.plain("v2/paths/" + path + ".json")
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, data)
+		}
+	}
+	return all, nil
+}
+
+// referring returns the parts of a document that can refer to packed definitions.
+func referring(paths [][]byte, fragments []*fragment) [][]byte {
+	parts := slices.Clone(paths)
+	for _, f := range fragments {
+		parts = append(parts, f.paths, f.definitions)
+	}
+	return parts
 }
 
 // fragments returns those of all custom kinds and then of other servers, sorted by path. Kinds that

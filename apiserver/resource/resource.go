@@ -97,6 +97,13 @@ type Resource struct {
 	// exists.
 	Review func(ctx context.Context, req *Request, hub runtime.Object) (runtime.Object, error)
 
+	// Computed, when set, serves a kind whose objects are computed for each request and not stored
+	// (ComponentStatus, PodMetrics). It returns hubs: those of a namespace, or of all if namespace
+	// is "", and only the one with a name unless name is "". Verbs must be Get and List. Lists have
+	// all objects in one page, and no resourceVersion. Nothing follows such objects: they have no
+	// events.
+	Computed func(ctx context.Context, namespace, name string) ([]runtime.Object, error)
+
 	// Hooks run as part of each write; may be nil.
 	Hooks *Hooks
 	// Guard makes each write depend on the object that the Codec was compiled from; nil: none.
@@ -112,6 +119,9 @@ type Resource struct {
 
 	// Owner names the part of the control plane that registered the Resource ("builtin", "crd", …).
 	Owner string
+	// Yields makes a custom kind of the same name take the place of this one while its definition
+	// exists. Other kinds take precedence over definitions.
+	Yields bool
 	// Edition changes with every change of the definition after which objects may be stored or
 	// encoded differently. Watches that began before end, and their clients resume at their last
 	// resourceVersion. "" for kinds that never change.

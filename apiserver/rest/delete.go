@@ -180,8 +180,27 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 			return marked, err
 		}
 		d.current, d.marked = marked.obj, marked.obj
+		letOthersSee(ctx)
 	}
 	return d.erase(ctx)
+}
+
+// commitGap is about how long a commit of etcd takes, which on kube-apiserver separates the two
+// events of an immediate deletion. Clients rely on having seen the first before the second.
+const commitGap = time.Millisecond
+
+// letOthersSee waits for commitGap if the request came over a network. Clients in this process, and
+// tests in virtual time, do not wait.
+func letOthersSee(ctx context.Context) {
+	if ctx.Value(http.LocalAddrContextKey) == nil {
+		return
+	}
+	timer := time.NewTimer(commitGap)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // ownPreconditions checks the preconditions of a kind that words a failed one in its own way,

@@ -130,6 +130,9 @@ func (s *scope) serve() error {
 		return s.serveReview()
 	}
 	operation := operations[verb]
+	if s.res.Computed != nil {
+		operation = computedOperations[verb]
+	}
 	if operation == nil {
 		return s.methodNotAllowed()
 	}

@@ -1,9 +1,11 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,6 +34,9 @@ type Config struct {
 	Metrics *metrics.Verbs
 	// MaxBody limits request bodies, in bytes; 0 means 3 MiB, as in kube-apiserver.
 	MaxBody int64
+	// WatchTimeout is the minimum duration of a watch without timeoutSeconds; the maximum is twice
+	// that. 0 means half an hour.
+	WatchTimeout time.Duration
 	// NoFastPaths leaves all work to the libraries of Kubernetes; see package fastpath.
 	NoFastPaths bool
 }
@@ -45,6 +50,8 @@ type Handler struct {
 	catchUp    func(context.Context) error
 	metrics    *metrics.Verbs
 	maxBody    int64
+	// watchTimeout is Config.WatchTimeout, or its default.
+	watchTimeout time.Duration
 	// noFastPaths is Config.NoFastPaths.
 	noFastPaths bool
 	crowds      crowds
@@ -54,14 +61,15 @@ type Handler struct {
 // New returns a Handler. It need not be closed.
 func New(cfg Config) *Handler {
 	h := &Handler{
-		store:       cfg.Store,
-		registry:    cfg.Registry,
-		admission:   cfg.Admission,
-		authorizer:  cfg.Authorizer,
-		catchUp:     cfg.CatchUp,
-		metrics:     cfg.Metrics,
-		maxBody:     cfg.MaxBody,
-		noFastPaths: cfg.NoFastPaths,
+		store:        cfg.Store,
+		registry:     cfg.Registry,
+		admission:    cfg.Admission,
+		authorizer:   cfg.Authorizer,
+		catchUp:      cfg.CatchUp,
+		metrics:      cfg.Metrics,
+		maxBody:      cfg.MaxBody,
+		watchTimeout: cmp.Or(cfg.WatchTimeout, defaultWatchTimeout),
+		noFastPaths:  cfg.NoFastPaths,
 	}
 	if h.maxBody == 0 {
 		h.maxBody = 3 << 20

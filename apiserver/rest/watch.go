@@ -24,9 +24,8 @@ const (
 	// bookmarkEvery is how often a watch with bookmarks gets one while the store changes. An idle
 	// server runs no timer, so that weeks of virtual time cost nothing.
 	bookmarkEvery = time.Minute
-	// watchTimeout is the minimum duration of a watch without timeoutSeconds; the maximum is twice
-	// that.
-	watchTimeout = 30 * time.Minute
+	// defaultWatchTimeout is the default of Config.WatchTimeout.
+	defaultWatchTimeout = 30 * time.Minute
 	// gatherAt is the size in bytes from which frames span several TLS records.
 	gatherAt = 4 << 10
 )
@@ -60,7 +59,7 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 		w.namespace = s.namespace
 	}
 
-	timeout := watchTimeout + rand.N(watchTimeout)
+	timeout := s.watchTimeout + rand.N(s.watchTimeout)
 	if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds > 0 {
 		timeout = time.Duration(*opts.TimeoutSeconds) * time.Second
 	}

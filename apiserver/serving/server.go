@@ -15,7 +15,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"syscall"
 	"time"
 
 	"kelson.dev/apiserver/serving/coalesce"
@@ -46,7 +45,13 @@ type Config struct {
 	MinTLS uint16
 	// CipherSuites are those of TLS 1.2; nil means Go's.
 	CipherSuites []uint16
-	Log          *slog.Logger
+	// Curves are the key exchange mechanisms of TLS; nil means Go's.
+	Curves []tls.CurveID
+	// NoHTTP2 serves HTTP/1.1 only.
+	NoHTTP2 bool
+	// MaxStreams limits the streams that a client has open on an HTTP/2 connection; 0 means 1000.
+	MaxStreams int
+	Log        *slog.Logger
 }
 
 // Server serves a bound port.
@@ -69,16 +74,7 @@ const (
 var ErrPortInUse = errors.New("address already in use")
 
 // Listen binds host:port; port 0 selects a free port. Connections wait until a Server accepts them.
-func Listen(address string) (net.Listener, error) {
-	listener, err := net.Listen("tcp", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("listen on %s: %w", address, ErrPortInUse)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", address, err)
-	}
-	return listener, nil
-}
+func Listen(address string) (net.Listener, error) { return ListenSharing(address, Sharing{}) }
 
 // New returns a server, which does not serve before Run.
 func New(cfg Config) (*Server, error) {
@@ -91,7 +87,10 @@ func New(cfg Config) (*Server, error) {
 	if _, err := cfg.Certificate(&tls.ClientHelloInfo{}); err != nil {
 		return nil, err
 	}
-	return &Server{cfg: cfg, http: &http.Server{
+	if cfg.MaxStreams == 0 {
+		cfg.MaxStreams = 1000
+	}
+	server := &Server{cfg: cfg, http: &http.Server{
 		Handler:           cfg.Handler,
 		TLSConfig:         cfg.tls(),
 		ReadHeaderTimeout: 32 * time.Second,
@@ -99,18 +98,24 @@ func New(cfg Config) (*Server, error) {
 		IdleTimeout:       3 * time.Minute,
 		MaxHeaderBytes:    1 << 20,
 		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 1000},
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: cfg.MaxStreams},
 		ConnContext:       coalesce.Context,
-	}}, nil
+	}}
+	if cfg.NoHTTP2 {
+		server.http.Protocols = new(http.Protocols)
+		server.http.Protocols.SetHTTP1(true)
+	}
+	return server, nil
 }
 
 // tls returns the TLS configuration.
 func (cfg *Config) tls() *tls.Config {
 	config := &tls.Config{
-		MinVersion:     max(tls.VersionTLS12, cfg.MinTLS),
-		CipherSuites:   cfg.CipherSuites,
-		NextProtos:     []string{"h2", "http/1.1"},
-		GetCertificate: cfg.Certificate,
+		MinVersion:       max(tls.VersionTLS12, cfg.MinTLS),
+		CipherSuites:     cfg.CipherSuites,
+		CurvePreferences: cfg.Curves,
+		NextProtos:       []string{"h2", "http/1.1"},
+		GetCertificate:   cfg.Certificate,
 		// The authentication filter decides whether a certificate is trusted, because it can
 		// respond with a Status.
 		ClientAuth: tls.RequestClientCert,
@@ -118,6 +123,9 @@ func (cfg *Config) tls() *tls.Config {
 		// system call here, and most responses and events are a little larger than one small
 		// record.
 		DynamicRecordSizingDisabled: true,
+	}
+	if cfg.NoHTTP2 {
+		config.NextProtos = []string{"http/1.1"}
 	}
 	base := config.Clone()
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {

@@ -62,6 +62,9 @@ type Config struct {
 	// APIs selects the versions and resources that are served; nil: all stable versions.
 	APIs *APIs
 
+	// Components are those that run in this process, for ComponentStatuses.
+	Components Components
+
 	// NoFastPaths turns all fast paths off, so that Kubernetes' libraries do all work; see package
 	// fastpath.
 	NoFastPaths bool

@@ -29,6 +29,7 @@ import (
 func (k *kinds) core(services *services) []entry {
 	return []entry{
 		{hub: &core.Binding{}, plural: "bindings", versions: v1, review: k.binding()},
+		{hub: &core.ComponentStatus{}, plural: "componentstatuses", versions: v1, short: []string{"cs"}, computed: k.componentStatuses()},
 		{hub: &core.Pod{}, plural: "pods", versions: v1, short: []string{"po"}, categories: all, returned: true,
 			strategy: pod.Strategy, status: pod.StatusStrategy, fields: selectable(pod.ToSelectableFields), subs: k.podSubresources()},
 		{hub: &core.ServiceAccount{}, plural: "serviceaccounts", versions: v1, short: []string{"sa"}, returned: true,

@@ -47,6 +47,8 @@ type entry struct {
 	group                              string // set if the hub type is served in two groups (Event)
 	// review makes it a kind whose objects are not stored; see the type review.
 	review *review
+	// computed makes it a kind whose objects are computed for each request; see the type computed.
+	computed *computed
 }
 
 // v1 is the only version of most kinds.
@@ -105,9 +107,12 @@ func (e *entry) build(scheme *runtime.Scheme, noFastPaths bool) (*resource.Resou
 		empty.GetObjectKind().SetGroupVersionKind(kind)
 		r.Versions = append(r.Versions, resource.Version{Name: version, Deprecated: deprecation.WarningMessage(empty)})
 	}
-	if e.review != nil {
+	switch {
+	case e.review != nil:
 		r.Namespaced, r.Review, r.Verbs = e.review.namespaced, e.review.create, []string{"create"}
-	} else {
+	case e.computed != nil:
+		r.Namespaced, r.Computed, r.Verbs = e.computed.namespaced, e.computed.read, []string{"get", "list"}
+	default:
 		r.Namespaced, r.Strategy = e.strategy.NamespaceScoped(), e.strategy
 		if s, ok := e.strategy.(dataStrategy); ok && noFastPaths {
 			r.Strategy = s.libraryStrategy

@@ -201,6 +201,11 @@ func (f addressAllocator) Allocate(ip net.IP) error {
 	now := f.services.now
 	i := slices.IndexFunc(now.ranges, func(r addressRange) bool { return r.prefix.Contains(address) })
 	switch {
+	case i < 0 && f.dry: // in Kubernetes, one of the ranges answers for all
+		if i = slices.IndexFunc(now.ranges, func(r addressRange) bool { return family(r.prefix.Addr()) == f.family }); i >= 0 {
+			return &ipallocator.ErrNotInRange{IP: ip, ValidRange: now.ranges[i].prefix.String()}
+		}
+		return ipallocator.ErrMismatchedNetwork
 	case i < 0:
 		return ipallocator.ErrMismatchedNetwork
 	case !now.ranges[i].holds(address):

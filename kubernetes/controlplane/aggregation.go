@@ -17,6 +17,7 @@ import (
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/services"
 	"kelson.dev/kubernetes/controllers/aggregated"
+	"kelson.dev/kubernetes/usage"
 )
 
 // Aggregation configures how requests reach the servers that APIServices name. The zero value calls
@@ -49,13 +50,14 @@ func (p *ControlPlane) newAggregator(cfg Config, resolver *services.Resolver, me
 }
 
 // localVersions returns the group versions that have local APIServices from the start. Like
-// kube-apiserver, it leaves out that of APIServices themselves.
+// kube-apiserver, it leaves out that of APIServices themselves, and also that of metrics, whose
+// APIService belongs to users: one that names a Service takes the place of the built-in metrics.
 func localVersions(set *resource.Set) []schema.GroupVersion {
 	var out []schema.GroupVersion
 	for _, res := range set.All() {
 		for _, v := range res.Versions {
 			gv := schema.GroupVersion{Group: res.Group, Version: v.Name}
-			if res.Owner != crd.Owner && res.Group != "apiregistration.k8s.io" && !slices.Contains(out, gv) {
+			if res.Owner != crd.Owner && res.Owner != usage.Owner && res.Group != "apiregistration.k8s.io" && !slices.Contains(out, gv) {
 				out = append(out, gv)
 			}
 		}

@@ -66,6 +66,9 @@ type Config struct {
 	EventLifetime time.Duration
 	// RequestTimeout is the deadline of short requests; 0 means a minute.
 	RequestTimeout time.Duration
+	// WatchTimeout is the shortest duration of watches whose clients give none; the longest is
+	// twice that. 0 means half an hour.
+	WatchTimeout time.Duration
 	// Node selects what runs pods; "" means NodeNone.
 	Node Node
 	// NodeLease is how long the node counts as alive after its last heartbeat; 0 means 40 seconds.
@@ -115,8 +118,11 @@ type Config struct {
 	// Once lists functions that, like the controllers, run in only one of the control planes that
 	// share a Store's log at a time. Each runs until its context ends.
 	Once []func(context.Context) error
-	// Profiling serves profiles of the process below ProfilingPath.
+	// Profiling serves profiles of the process below ProfilingPath, and the verbosity of the logs
+	// of Kubernetes' libraries below /debug/flags.
 	Profiling bool
+	// Flags are the names and values that /flagz shows; nil: it is not served.
+	Flags map[string]string
 	// NoFastPaths turns all fast paths off: the libraries of Kubernetes do all the work, with the
 	// same results, only slower. It is the first step in the triage of a bug; see
 	// docs/design/fastpaths.md.

@@ -36,6 +36,7 @@ import (
 	"kelson.dev/kubernetes/bootstrappolicy"
 	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/redact"
+	"kelson.dev/kubernetes/usage"
 )
 
 // ControlPlane is a running control plane. All methods are safe for concurrent use.
@@ -109,7 +110,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	kinds, err := builtin.Resources(builtin.Config{
 		Objects: objects, Store: p.store, Logs: p.node.logs, Node: p.node.named, Kubelets: cfg.Kubelets, ServiceRange: cfg.ServiceRange, NodePorts: cfg.NodePorts, APIs: cfg.APIs,
 		Tokens: issuer, Authenticator: p.identify, Audiences: issuer.Audiences(),
-		Authorizer: may, Rules: rules, Registry: p.registry, NoFastPaths: cfg.NoFastPaths,
+		Authorizer: may, Rules: rules, Registry: p.registry, Components: p.components(cfg), NoFastPaths: cfg.NoFastPaths,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create built-in kinds: %w", err)
@@ -121,6 +122,9 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if builtin.ServesDefinitions(cfg.APIs) {
 		kinds = append(kinds, definitions.Resource())
 	}
+	if p.node.agent != nil { // without a node of its own, something else measures pods
+		kinds = append(kinds, usage.Resources(usage.Config{Store: p.store, Node: p.runsPodsOf, Log: cfg.Log})...)
+	}
 	p.registry.Put(kinds...)
 	if err := definitions.Load(); err != nil {
 		return nil, fmt.Errorf("load custom kinds: %w", err)
@@ -131,9 +135,10 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		Admission: counts.Admission(cfg.Audit.annotated(plugins)),
 		Metrics:   counts,
 		// A PUT or an apply that creates an object needs permission to create.
-		Authorizer:  may,
-		CatchUp:     catchUp(p.store, definitions),
-		NoFastPaths: cfg.NoFastPaths,
+		Authorizer:   may,
+		CatchUp:      catchUp(p.store, definitions),
+		WatchTimeout: cfg.WatchTimeout,
+		NoFastPaths:  cfg.NoFastPaths,
 	})
 	flows, err := p.newFlowControl(cfg, registry)
 	if err != nil {

@@ -110,7 +110,7 @@ func (n *ownNode) named(name string) (builtin.Node, bool) {
 // startScheduler starts the scheduler, which waits for a node and a pod. Control planes that run no
 // pods have none, so that pods that tests create there do not change.
 func (p *ControlPlane) startScheduler(ctx context.Context, parts *parts, cfg Config) error {
-	if p.node.agent == nil && (cfg.NoControllers || !cfg.Workloads) || !cfg.Controllers.Runs(schedulerName) {
+	if !p.schedules(cfg) {
 		return nil
 	}
 	s, err := scheduler.New(scheduler.Config{

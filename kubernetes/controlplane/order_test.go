@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -138,6 +139,79 @@ func TestEventsPrecedeResponses(t *testing.T) {
 	if late > 0 || inversions > 0 || children != rounds {
 		t.Errorf("in %d rounds, %d events of a namespace came after its response, and %d after the response for an object in it; %d such objects were seen", rounds, late, inversions, children)
 	}
+}
+
+// API-07: the events of an immediate deletion over HTTP/2 are as far apart as those of two commits,
+// and always in order. Clients in this process do not wait.
+func TestImmediateDeletion(t *testing.T) {
+	rounds := 10_000
+	if testing.Short() {
+		rounds = 300
+	}
+	s := onPort(t, controlplane.Config{NoControllers: true})
+	c := s.converse(t, "ann", user.SystemPrivilegedGroup)
+	const pods = "/api/v1/namespaces/default/pods"
+	c.read(c.send("POST", "/api/v1/namespaces/default/serviceaccounts", `{"metadata":{"name":"default"}}`), true)
+	var order []string
+	var marked time.Time
+	var gaps []time.Duration
+	c.event = func(_ uint32, line []byte) {
+		var e struct{ Type string }
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		switch order = append(order, e.Type); e.Type {
+		case "MODIFIED":
+			marked = time.Now()
+		case "DELETED":
+			gaps = append(gaps, time.Since(marked))
+		}
+	}
+	c.read(c.send("GET", pods+"?watch=1", ""), false)
+	inversions := 0
+	for i := range rounds {
+		order = order[:0]
+		name := fmt.Sprint("p", i)
+		c.read(c.send("POST", pods, `{"metadata":{"name":"`+name+`"},"spec":{"containers":[{"name":"c","image":"i"}]}}`), true)
+		c.read(c.send("DELETE", pods+"/"+name+"?gracePeriodSeconds=0", ""), true)
+		if strings.Join(order, " ") != "ADDED MODIFIED DELETED" {
+			inversions++
+		}
+	}
+	if inversions > 0 || len(gaps) != rounds {
+		t.Fatalf("%d of %d rounds had other events, or another order; %d deletions", inversions, rounds, len(gaps))
+	}
+	slices.Sort(gaps)
+	t.Logf("%d rounds, gap: median %s, shortest %s", rounds, gaps[rounds/2], gaps[0])
+	if median := gaps[rounds/2]; median < time.Millisecond {
+		t.Errorf("the median gap is %s", median)
+	}
+}
+
+// API-07: an immediate deletion in process takes no time of its own.
+func TestImmediateDeletionInProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plane, err := controlplane.Start(t.Context(), controlplane.Config{NoControllers: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer plane.Stop()
+		admin := &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
+		const pods = "/api/v1/namespaces/default/pods"
+		if code, answer := ask(t, plane, admin, "POST", "/api/v1/namespaces/default/serviceaccounts", `{"metadata":{"name":"default"}}`); code != http.StatusCreated {
+			t.Fatal(code, answer)
+		}
+		if code, answer := ask(t, plane, admin, "POST", pods, `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`); code != http.StatusCreated {
+			t.Fatal(code, answer)
+		}
+		begin := time.Now()
+		if code, answer := ask(t, plane, admin, "DELETE", pods+"/p?gracePeriodSeconds=0", ""); code != http.StatusOK {
+			t.Fatal(code, answer)
+		}
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("the deletion took %s of virtual time", took)
+		}
+	})
 }
 
 // API-07: a watch that is not read delays only one write, by some milliseconds.

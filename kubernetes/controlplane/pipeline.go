@@ -57,7 +57,9 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 	if cfg.Profiling {
 		maps.Copy(paths, profiling())
 	}
-	return filters.New(filters.Config{
+	var chain *filters.Chain
+	maps.Copy(paths, diagnostics(cfg.Flags, func() []string { return chain.ListedPaths() }))
+	chain = filters.New(filters.Config{
 		Resources:     others.Handler(resources),
 		Paths:         paths,
 		Below:         func() []string { return append(found.Paths(), "/openapi/v2", "/openapi/v3", "/openapi/v3/") },
@@ -74,7 +76,8 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 		MaxInFlight:   cfg.Limits.InFlight, MaxMutatingInFlight: cfg.Limits.MutatingInFlight, MaxLongRunningPerUser: cfg.Limits.LongRunningPerUser,
 		Timeout: cfg.RequestTimeout,
 		Log:     cfg.Log,
-	}), nil
+	})
+	return chain, nil
 }
 
 // serves returns a function that reports whether the registry currently has the requested resource

@@ -86,9 +86,10 @@ func defaultServiceCIDR(ctx context.Context, state *store.Snapshot, served *reso
 func makeReady(ctx context.Context, transport http.RoundTripper, cidr *networkingv1.ServiceCIDR) error {
 	status := map[string]any{
 		"apiVersion": cidr.APIVersion, "kind": cidr.Kind, "metadata": map[string]any{"name": cidr.Name},
-		"status": map[string]any{"conditions": []metav1.Condition{{
-			Type: networkingv1.ServiceCIDRConditionReady, Status: metav1.ConditionTrue,
-			Message: "Kubernetes default Service CIDR is ready", LastTransitionTime: metav1.Now(),
+		// without a reason, so that kube-apiserver's field manager does not own that
+		"status": map[string]any{"conditions": []map[string]any{{
+			"type": networkingv1.ServiceCIDRConditionReady, "status": metav1.ConditionTrue,
+			"message": "Kubernetes default Service CIDR is ready", "lastTransitionTime": metav1.Now(),
 		}}},
 	}
 	_, err := inprocess.Call{

@@ -12,6 +12,10 @@ import (
 	"sync"
 	"time"
 
+	openapiv2 "github.com/google/gnostic-models/openapiv2"
+	openapiv3 "github.com/google/gnostic-models/openapiv3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -85,6 +89,8 @@ func decode(contentType string, data []byte, events bool) any {
 		}
 	case base == "application/vnd.kubernetes.protobuf":
 		v, err = decodeProtobuf(data)
+	case strings.HasPrefix(base, "application/com.github.proto-openapi.spec."):
+		v, err = decodeOpenAPI(base, data)
 	case base == "application/cbor":
 		v, err = decodeCBOR(data)
 	case bytes.HasPrefix(data, []byte(`{"paths":`)): // the index of OpenAPI documents has no type
@@ -166,4 +172,50 @@ func decodeProtobuf(data []byte) (any, error) {
 		m["(protobuf envelope)"] = fmt.Sprintf("%s %s %q %q", unknown.APIVersion, unknown.Kind, unknown.ContentEncoding, unknown.ContentType)
 	}
 	return v, err
+}
+
+// decodeOpenAPI decodes an OpenAPI document in protobuf. Its maps are lists of named entries, which
+// have a random order.
+func decodeOpenAPI(base string, data []byte) (any, error) {
+	var doc proto.Message = &openapiv2.Document{}
+	if strings.Contains(base, ".v3") {
+		doc = &openapiv3.Document{}
+	}
+	if err := proto.Unmarshal(data, doc); err != nil {
+		return nil, err
+	}
+	text, err := protojson.Marshal(doc)
+	if err != nil {
+		return nil, err
+	}
+	v, err := decodeJSON(text)
+	return namedEntries(v), err
+}
+
+// namedEntries replaces each list of objects that have the members name and value by an object.
+func namedEntries(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, value := range v {
+			v[key] = namedEntries(value)
+		}
+		if text, ok := v["yaml"].(string); ok { // of an extension
+			var value any
+			if yaml.Unmarshal([]byte(text), &value) == nil {
+				v["yaml"] = value
+			}
+		}
+	case []any:
+		byName := map[string]any{}
+		for i, item := range v {
+			v[i] = namedEntries(item)
+			if name, ok := at(v[i], "name").(string); ok && at(v[i], "value") != nil {
+				byName[name] = at(v[i], "value")
+			}
+		}
+		if len(v) > 0 && len(byName) == len(v) {
+			return byName
+		}
+	}
+	return v
 }

@@ -82,6 +82,9 @@ func differential(ctx context.Context, opts options) (err error) {
 		return err
 	}
 	defer servers.stop()
+	if err := servers.compact(ctx); err != nil {
+		return err
+	}
 	r := &runner{peer: servers.peer, kelson: servers.kelson}
 	begin := time.Now()
 	var all []difference
@@ -123,7 +126,14 @@ func (r *runner) plan(ctx context.Context, opts options, seed uint64) (streams [
 			common = append(common, k)
 		}
 		if k.sample != nil && ours[k.String()] {
-			streams = append(streams, kindStream(k, seed))
+			s := kindStream(k, seed)
+			switch k.resource {
+			case "flowschemas":
+				s.collection, s.settled = k.collection(""), flowControlSeen
+			case "servicecidrs": // dry runs of Services use one of several ranges at random
+				s.alone = true
+			}
+			streams = append(streams, s)
 		}
 		if k.String() == "v1/services" {
 			streams = append(streams, familyStream(k, seed))

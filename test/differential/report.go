@@ -69,6 +69,27 @@ func allowed(d *difference, list []*allowance) bool {
 	return false
 }
 
+// reason is why differences are accepted, and how many there are.
+type reason struct {
+	why   string
+	count int
+}
+
+// known returns the reasons of the accepted differences of the run. Several entries of allowed.go
+// can have one reason.
+func (r *report) known() (all []reason) {
+	for _, a := range r.allowed {
+		switch i := slices.IndexFunc(all, func(k reason) bool { return k.why == a.why }); {
+		case a.matched == 0:
+		case i < 0:
+			all = append(all, reason{a.why, a.matched})
+		default:
+			all[i].count += a.matched
+		}
+	}
+	return all
+}
+
 // generalize removes the words of one kind from a text, so that the same difference of all kinds is
 // counted together.
 func generalize(stream, text string) string {
@@ -111,10 +132,8 @@ func (r *report) finish(opts options) error {
 		total += g.count
 	}
 	fmt.Printf("%d streams, %d requests to each side in %s: %d differences of %d sorts\n", r.streams, r.requests, r.took.Round(time.Second), total, len(r.groups))
-	for _, a := range r.allowed {
-		if a.matched > 0 {
-			fmt.Printf("%7d known: %s\n", a.matched, a.why)
-		}
+	for _, k := range r.known() {
+		fmt.Printf("%7d known: %s\n", k.count, k.why)
 	}
 	for _, g := range r.groups[:min(len(r.groups), 40)] {
 		d := g.first[0]

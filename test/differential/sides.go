@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"kelson.dev/apiserver/pki"
@@ -26,6 +28,7 @@ type side struct {
 // servers are the processes of both sides.
 type servers struct {
 	peer, kelson *side
+	etcd         string // URL
 	processes    []*child.Process
 }
 
@@ -67,6 +70,7 @@ func startServers(ctx context.Context, dir, kelson, peers, admission string) (_ 
 		"--listen-peer-urls", "http://127.0.0.1:"+ports[1], "--log-level", "error", "--unsafe-no-fsync"); err != nil {
 		return nil, err
 	}
+	s.etcd = etcdURL
 	for i, binary := range []string{filepath.Join(peers, "kube-apiserver"), kelson} {
 		port := ports[2+i]
 		args := append(serverFlags(dir, admission), "--secure-port", port)
@@ -160,6 +164,44 @@ func ready(ctx context.Context, p *child.Process, s *side) error {
 				return fmt.Errorf("%s%s: %w\n%s", s.url, path, errors.Join(ctx.Err()), p.Output())
 			}
 		}
+	}
+	return nil
+}
+
+// compact removes all states before the current one from etcd, as kube-apiserver does every five
+// minutes, so that the answer to a request for such a state does not depend on the time.
+func (s *servers) compact(ctx context.Context) error {
+	var state struct {
+		Header struct {
+			Revision string `json:"revision"`
+		} `json:"header"`
+	}
+	if err := s.askEtcd(ctx, "/v3/kv/range", `{"key":"AA=="}`, &state); err != nil {
+		return err
+	}
+	return s.askEtcd(ctx, "/v3/kv/compaction", `{"revision":"`+state.Header.Revision+`","physical":true}`, &state)
+}
+
+// askEtcd calls etcd's JSON API.
+func (s *servers) askEtcd(ctx context.Context, path, body string, into any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.etcd+path, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask etcd: %w", err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", resp.Status, data)
+	}
+	if err == nil {
+		err = json.Unmarshal(data, into)
+	}
+	if err != nil {
+		return fmt.Errorf("etcd %s: %w", path, err)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -205,11 +206,30 @@ func TestServers(t *testing.T) {
 	refusesOthers(t, c, cert, key)
 	one := filepath.Join(dir, "a")
 	two := filepath.Join(dir, "b")
-	a := serve(t, one, flags...)
+	a := serve(t, one, append(flags, "--advertise-address=192.0.2.1")...)
 	if err := os.CopyFS(filepath.Join(two, "data", "pki"), os.DirFS(filepath.Join(one, "data", "pki"))); err != nil {
 		t.Fatal(err)
 	}
-	b := serve(t, two, flags...)
+	b := serve(t, two, append(flags, "--advertise-address=192.0.2.2")...)
+	// published returns the endpoints of the Service kubernetes, if both objects have the same.
+	published := func() string {
+		get := func(kind, path string) string {
+			// without the warnings on standard error
+			out, err := b.command(t.Context(), "get", kind, "kubernetes", "-o", "jsonpath="+path).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := strings.Fields(string(out))
+			slices.Sort(all)
+			return strings.Join(all, " ")
+		}
+		endpoints, slice := get("endpoints", "{.subsets[*].addresses[*].ip}"), get("endpointslice", "{.endpoints[*].addresses[0]}")
+		if endpoints != slice {
+			return endpoints + ", not " + slice
+		}
+		return slice
+	}
+	eventually(t, "both servers are endpoints", func() bool { return published() == "192.0.2.1 192.0.2.2" })
 
 	// Both servers serve a kind that one of them has defined, and a watch at one receives the
 	// writes of the other.
@@ -247,6 +267,7 @@ func TestServers(t *testing.T) {
 	a.kill()
 	b.kubectl("", "create", "deployment", "web", "--image=web", "--replicas=2")
 	eventually(t, "the other has the Lease", func() bool { now := holder(); return now != "" && now != before })
+	eventually(t, "the killed server is no endpoint", func() bool { return published() == "192.0.2.2" })
 	eventually(t, "the Deployment has its pods", func() bool {
 		return b.kubectl("", "get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}") == "2"
 	})

@@ -25,7 +25,12 @@ type plane struct {
 
 func start(t *testing.T) *plane {
 	t.Helper()
-	own, err := controlplane.Start(t.Context(), controlplane.Config{})
+	return startWith(t, controlplane.Config{})
+}
+
+func startWith(t *testing.T, cfg controlplane.Config) *plane {
+	t.Helper()
+	own, err := controlplane.Start(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

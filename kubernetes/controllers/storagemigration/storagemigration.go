@@ -83,7 +83,7 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 	m := stored.DeepCopy()
 	group := schema.GroupResource{Group: m.Spec.Resource.Group, Resource: m.Spec.Resource.Resource}
 	res, known := c.cfg.Registry.Current().ByName(group)
-	if !known || res.Review != nil {
+	if !known || res.Review != nil || res.Computed != nil {
 		if age := time.Since(m.CreationTimestamp.Time); age < unknownFor {
 			return unknownFor - age + time.Second, nil
 		}

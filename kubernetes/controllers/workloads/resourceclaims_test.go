@@ -45,3 +45,57 @@ func TestResourceClaimOfTemplate(t *testing.T) {
 		}
 	})
 }
+
+// EXT-02: the scheduler allocates the devices of a node to claims. A pod whose claim no device is
+// left for waits until one is.
+func TestDevicesAreAllocated(t *testing.T) {
+	inCluster(t, func(t *testing.T, env *testenv.Env) {
+		env.Create(t, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourcev1.DeviceClassSpec{
+			Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "gpu.example.com"`}}},
+		}})
+		env.Create(t, &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "gpus"}, Spec: resourcev1.ResourceSliceSpec{
+			Driver: "gpu.example.com", NodeName: new("kelson"), Pool: resourcev1.ResourcePool{Name: "kelson", ResourceSliceCount: 1},
+			Devices: []resourcev1.Device{{Name: "gpu-0"}},
+		}})
+		claim := func(name string) *resourcev1.ResourceClaim {
+			return &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.ResourceClaimSpec{
+				Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{Name: "one", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu"}}}},
+			}}
+		}
+		pod := func(name string) *corev1.Pod {
+			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
+				ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new(name)}},
+				Containers:     []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "gpu"}}}}},
+			}}
+		}
+		first, second := pod("first"), pod("second")
+		firstClaim, secondClaim := claim("first"), claim("second")
+		env.Create(t, firstClaim)
+		env.Create(t, first)
+		after(t, env, time.Minute)
+		env.Create(t, secondClaim)
+		env.Create(t, second)
+		after(t, env, time.Minute)
+		env.Get(t, first)
+		env.Get(t, firstClaim)
+		if a := firstClaim.Status.Allocation; first.Status.Phase != corev1.PodRunning || a == nil || len(a.Devices.Results) != 1 || a.Devices.Results[0].Device != "gpu-0" ||
+			len(firstClaim.Status.ReservedFor) != 1 {
+			t.Fatalf("first: %s, claim %+v", first.Status.Phase, firstClaim.Status)
+		}
+		env.Get(t, second)
+		if env.Get(t, secondClaim); second.Spec.NodeName != "" || secondClaim.Status.Allocation != nil {
+			t.Fatalf("second: on node %q, claim %+v", second.Spec.NodeName, secondClaim.Status)
+		}
+		if err := env.Client().Delete(t.Context(), first); err != nil {
+			t.Fatal(err)
+		}
+		if err := env.Client().Delete(t.Context(), firstClaim); err != nil {
+			t.Fatal(err)
+		}
+		after(t, env, 10*time.Minute)
+		env.Get(t, second)
+		if env.Get(t, secondClaim); second.Status.Phase != corev1.PodRunning || secondClaim.Status.Allocation == nil {
+			t.Errorf("second: %s, claim %+v", second.Status.Phase, secondClaim.Status)
+		}
+	})
+}

@@ -37,6 +37,7 @@ type apiserverOptions struct {
 	serving      flags.Serving
 	endpoints    flags.Endpoints
 	rest         flags.Rest
+	values       func() map[string]string
 }
 
 // APIServerCommand returns kelson kube-apiserver: a control plane without controllers whose state
@@ -66,6 +67,7 @@ func APIServerCommand() *cobra.Command {
 	opts.gates.AddFlags(&s)
 	opts.serving.AddFlags(s.Area("requests"))
 	opts.rest.AddFlags(&s)
+	opts.values = s.Values
 	s.AddTo(c)
 	return c
 }
@@ -81,15 +83,15 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 	if err != nil {
 		return err
 	}
-	listener, err := serving.Listen(net.JoinHostPort(opts.bindAddress, strconv.Itoa(opts.securePort)))
+	listener, err := opts.serving.Listen(net.JoinHostPort(opts.bindAddress, strconv.Itoa(opts.securePort)))
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
 	serve.WarnUnlessLoopback(errOut, listener.Addr(), opts.gates.Authorization.AllowsAll())
-	log := serve.NewLog(errOut, slog.LevelWarn)
+	log := serve.NewLog(errOut, slog.LevelWarn, opts.serving.JSONLog())
 	klog.SetSlogLogger(log)
-	cfg := controlplane.Config{ServiceRange: opts.serviceRange, NoControllers: true, Log: log}
+	cfg := controlplane.Config{ServiceRange: opts.serviceRange, NoControllers: true, Flags: opts.values(), Log: log}
 	cfg.ServiceAccounts.KeySetURL = "https://" + listener.Addr().String() + tokens.KeySetPath
 	if err := opts.gates.Apply(&cfg); err != nil {
 		return err
@@ -109,7 +111,9 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 	listen := serving.Config{
 		Listener: listener, Handler: handler, Certificate: certificate, ClientCAs: plane.ClientCAs, Drain: plane.Drain, Log: log,
 	}
-	opts.serving.ApplyServer(&listen)
+	if err := opts.serving.ApplyServer(&listen); err != nil {
+		return err
+	}
 	server, err := serving.New(listen)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apiserver/pkg/server/flagz"
 	cliflag "k8s.io/component-base/cli/flag"
 )
 
@@ -18,6 +19,11 @@ type Sections struct{ cliflag.NamedFlagSets }
 
 // Area returns the flags of an area. The help shows areas in the order of the first calls.
 func (s *Sections) Area(area string) *pflag.FlagSet { return s.FlagSet(area) }
+
+// Values returns the values of all flags, by name, as /flagz shows them.
+func (s *Sections) Values() map[string]string {
+	return flagz.NamedFlagSetsReader{FlagSets: s.NamedFlagSets}.GetFlagz()
+}
 
 // AddTo adds all flags to c and makes its help show them by area.
 func (s *Sections) AddTo(c *cobra.Command) {

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -29,12 +30,16 @@ type Serving struct {
 	runtimeConfig  cliflag.ConfigurationMap
 	apis           *builtin.APIs // nil: all stable versions; set by Check
 	nodePorts      string
+	watchSeconds   int
+	logFormat      string
+	transport      transport
 }
 
 // AddFlags registers the flags.
 func (o *Serving) AddFlags(f *pflag.FlagSet) {
 	o.features = cliflag.ConfigurationMap{}
 	f.DurationVar(&o.requestTimeout, "request-timeout", time.Minute, "timeout of requests other than watches and other long-running ones")
+	f.IntVar(&o.watchSeconds, "min-request-timeout", 1800, "shortest duration of watches whose clients give none, in seconds; the longest is twice that")
 	f.DurationVar(&o.eventLifetime, "event-ttl", time.Hour, "how long Events are kept")
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 0, "how long to serve requests as before after SIGTERM, before the drain begins")
 	f.StringVar(&o.minTLS, "tls-min-version", "", "lowest TLS version: "+strings.Join(cliflag.TLSPossibleVersions(), " or ")+" (default VersionTLS12)")
@@ -43,6 +48,8 @@ func (o *Serving) AddFlags(f *pflag.FlagSet) {
 	o.runtimeConfig = cliflag.ConfigurationMap{}
 	f.Var(&o.runtimeConfig, "runtime-config", "which built-in APIs are served: api/all, api/ga, api/beta, api/alpha, GROUP/VERSION or GROUP/VERSION/RESOURCE =true|false,…; by default all stable versions")
 	f.StringVar(&o.nodePorts, "service-node-port-range", builtin.DefaultNodePorts, "range of the node ports of Services, first and last included")
+	f.StringVar(&o.logFormat, "logging-format", "text", "form of the log: text or json")
+	o.transport.addFlags(f)
 	plugins.AddFlags(f)
 }
 
@@ -53,6 +60,15 @@ func (o *Serving) Check() error {
 	}
 	if o.shutdownDelay < 0 {
 		return errors.New("--shutdown-delay-duration can not be negative value")
+	}
+	if o.watchSeconds < 0 {
+		return errors.New("--min-request-timeout can not be negative value")
+	}
+	if o.logFormat != "text" && o.logFormat != "json" {
+		return fmt.Errorf("--logging-format: Invalid value: %q: Unsupported log format: must be text or json", o.logFormat)
+	}
+	if err := o.transport.check(); err != nil {
+		return err
 	}
 	if o.eventLifetime <= 0 {
 		return errors.New("--event-ttl must be positive")
@@ -101,10 +117,19 @@ func setFeatures(gates map[string]string) error {
 func (o *Serving) Apply(cfg *controlplane.Config) {
 	cfg.RequestTimeout, cfg.EventLifetime = o.requestTimeout, o.eventLifetime
 	cfg.APIs, cfg.NodePorts = o.apis, o.nodePorts
+	cfg.WatchTimeout = max(time.Duration(o.watchSeconds)*time.Second, time.Second)
+}
+
+// JSONLog reports whether the log has the form of JSON.
+func (o *Serving) JSONLog() bool { return o.logFormat == "json" }
+
+// Listen listens on an address as the flags say.
+func (o *Serving) Listen(address string) (net.Listener, error) {
+	return serving.ListenSharing(address, o.transport.listening())
 }
 
 // ApplyServer copies the flags to the configuration of the listener. Check has accepted them.
-func (o *Serving) ApplyServer(cfg *serving.Config) {
+func (o *Serving) ApplyServer(cfg *serving.Config) error {
 	cfg.RequestTimeout, cfg.Delay = o.requestTimeout, o.shutdownDelay
 	if o.minTLS != "" {
 		cfg.MinTLS, _ = cliflag.TLSVersion(o.minTLS)
@@ -113,4 +138,5 @@ func (o *Serving) ApplyServer(cfg *serving.Config) {
 	if len(o.ciphers) == 0 || cfg.MinTLS == tls.VersionTLS13 { // TLS 1.3 has no choice of suites
 		cfg.CipherSuites = nil
 	}
+	return o.transport.apply(cfg)
 }

@@ -45,12 +45,9 @@ func TestRest(t *testing.T) {
 	for _, test := range []struct{ arg, out, err string }{
 		{"--etcd-servers=http://localhost:2379", "--etcd-servers has no effect: the state is in memory, not in etcd\n", ""},
 		{"--kubelet-timeout=soon", "", "invalid argument"},
-		{"--logging-format=text", "", ""},
-		{"--logging-format=json", "", "--logging-format=json is not supported"},
 		{"--allow-privileged=true", "", ""},
 		{"--enable-garbage-collector=false", "", "--enable-garbage-collector=false is not supported"},
 		{"--emulated-version=1.36", "", "only version 1.37 is implemented"},
-		{"--min-request-timeout=1800", "", ""},
 	} {
 		var s Sections
 		var r Rest

@@ -15,9 +15,29 @@ import (
 	"kelson.dev/kubernetes/redact"
 )
 
-// NewLog returns the logger of a server. It writes text and redacts the contents of objects.
-func NewLog(out io.Writer, level slog.Level) *slog.Logger {
+// NewLog returns the logger of a server. It writes text, or JSON with the members that the logs of
+// Kubernetes' components have, and redacts the contents of objects.
+func NewLog(out io.Writer, level slog.Level, asJSON bool) *slog.Logger {
+	if asJSON {
+		return redact.Logger(slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: componentAttr})))
+	}
 	return redact.Logger(slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level})))
+}
+
+// componentAttr gives an attribute its form in the logs of Kubernetes' components: the time in
+// milliseconds since the Unix epoch as ts, and the level as the verbosity v.
+func componentAttr(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) > 0 {
+		return a
+	}
+	switch a.Key {
+	case slog.TimeKey:
+		return slog.Float64("ts", float64(a.Value.Time().UnixNano())/1e6)
+	case slog.LevelKey:
+		level, _ := a.Value.Any().(slog.Level)
+		return slog.Int("v", max(0, -int(level)))
+	}
+	return a
 }
 
 // WarnUnlessLoopback writes a warning to out if address is not a loopback address, and another if

@@ -83,12 +83,12 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	if opts.Verbose {
 		level = slog.LevelDebug
 	}
-	log := NewLog(errOut, level)
+	log := NewLog(errOut, level, opts.requests.JSONLog())
 	// Kubernetes' controllers log through klog
 	klog.SetSlogLogger(slog.New(workloads.Debugging(log.Handler())))
 
 	// Listen before anything is created, so that a port in use leaves nothing behind.
-	listener, err := serving.Listen(net.JoinHostPort(opts.bindAddress, strconv.Itoa(opts.SecurePort)))
+	listener, err := opts.requests.Listen(net.JoinHostPort(opts.bindAddress, strconv.Itoa(opts.SecurePort)))
 	if errors.Is(err, serving.ErrPortInUse) {
 		return nil, fmt.Errorf("%w: choose another with --secure-port (0 picks a free one)", err)
 	}
@@ -125,8 +125,11 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 		Log:         log,
 	}
 	if opts.flagged {
-		opts.requests.ApplyServer(&listen)
+		if err := opts.requests.ApplyServer(&listen); err != nil {
+			return nil, err
+		}
 		opts.requests.Apply(&cfg)
+		cfg.Flags = opts.values()
 	}
 	p.server, err = serving.New(listen)
 	if err != nil {

@@ -47,7 +47,8 @@ type Options struct {
 	planes      planesOptions
 	gates       flags.Gates
 	requests    flags.Serving
-	flagged     bool // the flags of requests are registered
+	flagged     bool                     // the flags of requests are registered
+	values      func() map[string]string // of all flags; set if flagged
 	signing     flags.Signing
 	endpoints   flags.Endpoints
 	pods        podFlags
@@ -135,6 +136,7 @@ requests in flight and exits.`,
 	opts.gates.AddFlags(&s)
 	opts.signing.AddFlags(s.Area("signing"))
 	s.AddTo(c)
+	opts.values = s.Values
 	return c
 }
 
