@@ -315,7 +315,8 @@ func (n *node) kubelet(ctx context.Context) (run.Process, error) {
 	return self("kubelet", args, n.logFile("kubelet"))
 }
 
-// credentials waits until the kubelet has the node's certificate, and returns a client that uses it.
+// credentials waits until the kubelet has the node's certificate, and returns a client that uses
+// it.
 func (n *node) credentials(ctx context.Context) (kubernetes.Interface, error) {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()

@@ -72,8 +72,8 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// SystemdCgroups reports whether the runtime at an endpoint creates cgroups through systemd. kubelet
-// must do the same.
+// SystemdCgroups reports whether the runtime at an endpoint creates cgroups through systemd.
+// kubelet must do the same.
 func SystemdCgroups(ctx context.Context, endpoint string) (bool, error) {
 	conn, client, err := connect(endpoint)
 	if err != nil {

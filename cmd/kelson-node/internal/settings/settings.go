@@ -122,8 +122,8 @@ type Containerd struct {
 	Root, State, Socket string
 	Plugins, Network    string // directories of CNI plugins and configurations
 	Pause               string // image of sandboxes
-	// RestrictOOMScore keeps the score of containers at that of containerd, where the kernel does not
-	// allow lower ones.
+	// RestrictOOMScore keeps the score of containers at that of containerd, where the kernel does
+	// not allow lower ones.
 	RestrictOOMScore bool
 	SystemdCgroup    bool
 }

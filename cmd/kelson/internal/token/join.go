@@ -14,8 +14,8 @@ import (
 
 // Join is a token, and the server that machines join with it.
 type Join struct {
-	// Server is the https URL of the server for nodes, and Authority are the PEM certificates of its
-	// authorities.
+	// Server is the https URL of the server for nodes, and Authority are the PEM certificates of
+	// its authorities.
 	Server    string
 	Authority []byte
 	// Token is ID.SECRET.

@@ -24,7 +24,8 @@ const joiners = bootstrapapi.BootstrapDefaultGroup + ":kelson:nodes"
 const clusterInfo = bootstrapapi.ConfigMapClusterInfo
 
 // accessObjects returns the objects that let machines join: cluster-info and the right of every
-// client to read it, and the rights that joiners and nodes have in addition to Kubernetes' defaults.
+// client to read it, and the rights that joiners and nodes have in addition to Kubernetes'
+// defaults.
 func accessObjects(server string, authority []byte) ([]client.Object, error) {
 	info, err := clientcmd.Write(clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{
 		"": {Server: server, CertificateAuthorityData: authority},
