@@ -13,6 +13,7 @@
 //	vet, why  vet, why
 //	history   record, history, diff
 //	rights    rights
+//	explore   explore
 //
 // A command that fails prints one error message and exits with a non-zero code.
 package main
@@ -34,6 +35,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/dev"
 	"kelson.dev/cmd/kelson/internal/dropin"
 	"kelson.dev/cmd/kelson/internal/exit"
+	"kelson.dev/cmd/kelson/internal/explore"
 	"kelson.dev/cmd/kelson/internal/history"
 	"kelson.dev/cmd/kelson/internal/kubectl"
 	"kelson.dev/cmd/kelson/internal/project"
@@ -89,7 +91,7 @@ func rootCommand() *cobra.Command {
 		project.InitCommand(), project.CreateCommand(), project.EditCommand(), project.DeleteCommand(), project.UpgradeCommand(),
 		project.GenerateCommand(), project.ManifestsCommand(), project.BuildCommand(), project.TestCommand(),
 		deploy.InstallCommand(), deploy.UninstallCommand(), deploy.RunCommand(), deploy.DeployCommand(), deploy.UndeployCommand(), deploy.PackageCommand(),
-		serve.Command(), dev.Command(), data.Command(), vet.Command(), why.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), kubectl.Command(), versionCommand(),
+		serve.Command(), dev.Command(), data.Command(), vet.Command(), why.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), explore.Command(), kubectl.Command(), versionCommand(),
 		dropin.EnvtestCommand(), dropin.APIServerCommand(), dropin.EtcdCommand())
 	return root
 }

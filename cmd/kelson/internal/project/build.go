@@ -65,7 +65,7 @@ added.`,
 			if err != nil {
 				return err
 			}
-			if err := generateAll(c, p.Dir); err != nil {
+			if err := Generate(c, p.Dir); err != nil {
 				return err
 			}
 			self, err := os.Executable()
@@ -105,7 +105,7 @@ func GenerateAndBuild(c *cobra.Command, dir, binary string) (*Project, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := generateAll(c, p.Dir); err != nil {
+	if err := Generate(c, p.Dir); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(binary), 0o755); err != nil {
@@ -114,9 +114,9 @@ func GenerateAndBuild(c *cobra.Command, dir, binary string) (*Project, error) {
 	return p, p.Build(c.Context(), binary)
 }
 
-// generateAll updates all generated parts of a project: code, manifests, and Kelson's requirements
+// Generate updates all generated parts of a project: code, manifests, and Kelson's requirements
 // in go.mod.
-func generateAll(c *cobra.Command, dir string) error {
+func Generate(c *cobra.Command, dir string) error {
 	followed, err := scaffold.Follow(dir)
 	if err != nil {
 		return err
