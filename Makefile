@@ -4,7 +4,7 @@
 
 GO      ?= go
 KELSON  := bin/kelson
-MODULES := . apiserver operator operator/adapter examples bench test/conformance
+MODULES := . apiserver operator operator/adapter examples bench test/conformance cmd/kelson-node
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Like upstream's build, the linker sets the version of the linked-in kubectl. The commit stays empty for kubectl and for
 # the server, so that their versions match.
@@ -23,8 +23,8 @@ TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./example
 	operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig \
 	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
 	faults-etcd fuzz differential attack bench bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
-	aggregation conformance controller-runtime adapter-controller-runtime adapter-cluster-api adapter-projects test-cmd helm scaffold kustomize client-go client-node cluster-api \
-	generators bench-generators tidy clean help
+	kelson-node nodes aggregation conformance controller-runtime adapter-controller-runtime adapter-cluster-api adapter-projects test-cmd helm scaffold kustomize client-go client-node cluster-api \
+	generators operators bench-generators tidy clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -116,6 +116,7 @@ check: build ## checks of every change: generated files, format, vet, staticchec
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "gofmt: the files above"; exit 1; }
 	$(GO) vet $(TESTED) ./bench/...
 	$(GO) run $(STATICCHECK) $(TESTED) ./bench/...
+	cd cmd/kelson-node && GOWORK=off $(GO) vet ./... && GOWORK=off $(GO) run $(STATICCHECK) ./...
 	$(GO) test -short . $(TESTED)
 
 generate: build ## regenerate all generated files
@@ -177,6 +178,12 @@ soak-operator: ## the operator library on a faulty server: two replicas and its 
 bench-store: ## compare storage engines with group commit: about three minutes
 	$(GO) test -run '^$$' -bench . ./bench/storebench
 
+kelson-node: ## build bin/kelson-node, which runs Kubernetes' kubelet and kube-proxy: about three minutes the first time
+	cd cmd/kelson-node && GOWORK=off CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o ../../bin/kelson-node .
+
+nodes: build kelson-node ## pods in containers on this machine, as root: a minute after the builds
+	KELSON=$(abspath $(KELSON)) KELSON_NODE=$(abspath bin/kelson-node) $(GO) test -count=1 -v ./test/nodes
+
 conformance: build ## Kubernetes' own conformance specs of sig-api-machinery: about 18 minutes after the builds; writes docs/internals/conformance.md
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/etcd
@@ -221,6 +228,9 @@ client-node: build ## run the JavaScript client from npm; needs Node.js
 
 generators: ## compare the generators' output for real projects with controller-gen's: two minutes after the downloads
 	KELSON_GENERATORS=1 $(GO) test -timeout 30m -v -run Projects ./bench/generators
+
+operators: build ## run the generators on public projects as they are: a minute after the clones; writes docs/internals/operators.md; SOURCES is a folder with clones
+	$(GO) run ./test/operators -kelson $(KELSON) -docs docs/internals/operators.md
 
 bench-generators: build ## time of a run and of an edit, against controller-gen: a minute; writes its part of docs/internals/benchmarks.md
 	$(GO) run ./bench/generators/speed -kelson $(KELSON) -docs docs/internals/benchmarks.md

@@ -3,6 +3,7 @@ package toolchain
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,6 +90,21 @@ type run struct {
 
 func (r *run) fail(errs ...error) { r.errs = append(r.errs, errs...) }
 
+// mistake records errors that controller-gen accepts.
+func (r *run) mistake(errs ...error) {
+	if !r.opts.Lenient {
+		r.fail(errs...)
+		return
+	}
+	for _, err := range errs {
+		if list, ok := err.(interface{ Unwrap() []error }); ok {
+			r.mistake(list.Unwrap()...)
+		} else if err != nil {
+			r.warnings = append(r.warnings, err)
+		}
+	}
+}
+
 // packages returns the packages that the current generator processes.
 func (r *run) packages() []*model.Package {
 	if r.only != nil {
@@ -126,6 +142,9 @@ func (r *run) checkAsked() {
 func (r *run) file(p *model.Package, name string, src []byte, err error) {
 	name = filepath.Join(p.Dir, name)
 	r.fail(err, r.out.add(name, src))
+	if rel, err := filepath.Rel(r.dir, name); err == nil {
+		r.out.packages[filepath.ToSlash(rel)] = p.Package
+	}
 	if src == nil && err == nil {
 		if was, err := os.ReadFile(name); err == nil && bytes.Contains(was, []byte(source.Generated)) {
 			_, err = r.out.remove(name)
@@ -143,18 +162,31 @@ func (r *run) object() {
 
 func (r *run) definitions() {
 	crds := crd.New(r.api, r.definitionOptions())
-	dir := definitionDir(r.dir)
+	dir := r.manifestDir("crd", definitionDir(r.dir))
 	for _, res := range r.api.Resources {
 		if r.served(res) {
 			continue
+		}
+		name := filepath.Join(dir, crd.FileName(res))
+		if version := annotation(name); version != "" {
+			noted := *res
+			noted.Annotations = maps.Clone(res.Annotations)
+			if noted.Annotations == nil {
+				noted.Annotations = map[string]string{}
+			}
+			noted.Annotations[versionAnnotation] = version
+			res = &noted
 		}
 		doc, note, err := crds.File(res)
 		if note != nil {
 			r.warnings = append(r.warnings, note)
 		}
-		r.fail(err, r.out.add(filepath.Join(dir, crd.FileName(res)), doc))
+		r.fail(err, r.out.add(name, r.headed("crd", doc)))
 	}
-	r.removeStale(crds, dir)
+	r.warnings = append(r.warnings, crds.Warnings()...)
+	if len(r.opts.Paths) == 0 {
+		r.removeStale(crds, dir)
+	}
 }
 
 // served reports whether a custom API server serves a kind, so that it has no definition.
@@ -174,7 +206,7 @@ func (r *run) served(res *model.Resource) bool {
 // definitionOptions returns the options of this call, merged with those of +kelson:crd. A
 // +kelson:crd in one package applies to the whole project, because packages share types.
 func (r *run) definitionOptions() crd.Options {
-	opts := crd.Options{AllowFloats: r.opts.AllowFloats, EmbeddedObjectMeta: r.opts.EmbeddedObjectMeta, Descriptions: r.opts.Descriptions}
+	opts := crd.Options{AllowFloats: r.opts.AllowFloats, EmbeddedObjectMeta: r.opts.EmbeddedObjectMeta, Lenient: r.opts.Lenient, Descriptions: r.opts.Descriptions}
 	for _, p := range r.api.Packages {
 		m := p.Markers.Get("kelson:crd")
 		if m == nil {
@@ -198,13 +230,23 @@ func (r *run) definitionOptions() crd.Options {
 func (r *run) roles() {
 	roles, warnings := rbac.Roles(r.api, r.ws)
 	r.warnings = append(r.warnings, warnings...)
+	set := r.opts.Settings["rbac"]
+	for i := range roles {
+		if roles[i].Name == rbac.DefaultRole && set.RoleName != "" {
+			roles[i].Name = set.RoleName
+		}
+	}
 	doc, err := rbac.YAML(roles)
-	r.fail(err, r.out.add(filepath.Join(r.dir, "config", "rbac", rbac.FileName), doc))
+	name := rbac.FileName
+	if set.FileName != "" {
+		name = set.FileName
+	}
+	r.fail(err, r.out.add(filepath.Join(r.manifestDir("rbac", "config/rbac"), name), r.headed("rbac", doc)))
 }
 
 func (r *run) webhooks() {
 	configurations, err := webhook.Build(r.api)
 	r.fail(err)
 	doc, err := webhook.YAML(configurations)
-	r.fail(err, r.out.add(filepath.Join(r.dir, "config", "webhook", webhook.FileName), doc))
+	r.fail(err, r.out.add(filepath.Join(r.manifestDir("webhook", "config/webhook"), webhook.FileName), r.headed("webhook", doc)))
 }

@@ -41,14 +41,8 @@
 package toolchain
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"sort"
 
 	"kelson.dev/toolchain/gen/crd"
 	"kelson.dev/toolchain/loader"
@@ -64,14 +58,25 @@ var ErrStale = errors.New("generated files are not up to date")
 type Options struct {
 	// Dir is the project's directory, which must be in a Go module; "" is the current directory.
 	Dir string
+	// Paths selects packages as in the go command and controller-gen: ./api/... or
+	// example.com/project/api/v1. Empty means all packages below Dir. With Paths, Generate removes
+	// no definitions, because it does not see all kinds.
+	Paths []string
 	// Generators names the generators to run. If it is empty, the Default generators run, and those
 	// that packages request with +kelson:generate.
 	Generators []string
 	// Check makes Generate write nothing, and return ErrStale if it would have written something.
 	Check bool
-	// Lenient makes unknown, misplaced and malformed markers warnings instead of errors. They have
-	// no effect.
+	// Lenient makes mistakes that controller-gen accepts warnings instead of errors: unknown,
+	// misplaced and malformed markers, which have no effect, and kinds that a server would reject.
 	Lenient bool
+	// Settings configure single generators, by name. The zero value means Kelson's defaults.
+	Settings map[string]Settings
+	// KeepEqual leaves files as they are if they have the same meaning as the generated ones: Go
+	// files with the same functions, and YAML files with the same objects.
+	KeepEqual bool
+	// Omit lists absolute paths of files that are not written.
+	Omit []string
 	// AllowFloats permits float fields in API types.
 	AllowFloats bool
 	// EmbeddedObjectMeta generates a schema for metadata inside objects, so that servers do not
@@ -81,6 +86,23 @@ type Options struct {
 	Descriptions crd.Budget
 	// Cache, if not nil, keeps parsed files between calls. It makes repeated calls faster.
 	Cache *loader.Cache
+}
+
+// Settings configure a generator as controller-gen's options of the same names do.
+type Settings struct {
+	// Output is the directory of the generated manifests, relative to Options.Dir. It does not
+	// apply to generated code, which is next to the types.
+	Output string
+	// HeaderFile is a file with the text at the beginning of generated files, relative to
+	// Options.Dir. The default is hack/boilerplate.go.txt, if it exists, for code, and none for
+	// manifests. "-" means no header.
+	HeaderFile string
+	// Year replaces YEAR in the header.
+	Year string
+	// FileName is the name of the file of roles; the default is role.yaml.
+	FileName string
+	// RoleName is the name of roles whose markers have none; the default is manager-role.
+	RoleName string
 }
 
 // Result is what Generate did.
@@ -118,24 +140,16 @@ func Generate(ctx context.Context, opts Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	ws, err := loader.Open(ctx, loader.Config{Dir: opts.Dir, Cache: opts.Cache})
+	ws, err := loader.Open(ctx, loader.Config{Dir: opts.Dir, Paths: opts.Paths, Cache: opts.Cache})
 	if err != nil {
 		return Result{}, err
 	}
-	r := &run{opts: opts, ws: ws, dir: ws.Dir(), out: output{dir: ws.Dir(), content: map[string][]byte{}}}
+	r := &run{opts: opts, ws: ws, dir: ws.Dir(), out: output{dir: ws.Dir(), keepEqual: opts.KeepEqual, omit: opts.Omit, content: map[string][]byte{}, packages: map[string]*loader.Package{}}}
 	r.api, err = model.Build(ws, marker.Standard())
-	r.fail(err)
-	if opts.Lenient {
-		r.warnings = append(r.warnings, r.api.MarkerErrors...)
-	} else {
-		r.fail(r.api.MarkerErrors...)
-	}
-	header, err := os.ReadFile(filepath.Join(ws.Dir(), "hack", "boilerplate.go.txt"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.fail(err)
-	}
-	r.header = string(header)
+	r.mistake(err)
+	r.mistake(r.api.MarkerErrors...)
 	for _, g := range wanted {
+		r.header = r.goHeader(g.Name)
 		r.only = nil
 		if len(opts.Generators) == 0 && !g.Default {
 			if r.only = r.askedFor(g.Name); len(r.only) == 0 {
@@ -153,139 +167,12 @@ func Generate(ctx context.Context, opts Options) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, err
 	}
+	if len(r.out.content)+len(r.out.removed) == 0 {
+		if err := elsewhere(ctx, ws); err != nil {
+			return Result{Warnings: r.warnings}, err
+		}
+	}
 	res, err := r.out.write(opts.Check)
 	res.Warnings = r.warnings
 	return res, err
-}
-
-// definitionDir returns the directory of the project's CustomResourceDefinitions: config/crd/bases
-// if it exists or config/crd/kustomization.yaml lists files in it, else config/crd.
-func definitionDir(dir string) string {
-	crds := filepath.Join(dir, "config", "crd")
-	bases := filepath.Join(crds, "bases")
-	if st, err := os.Stat(bases); err == nil && st.IsDir() {
-		return bases
-	}
-	if kustomization, err := os.ReadFile(filepath.Join(crds, "kustomization.yaml")); err == nil && bytes.Contains(kustomization, []byte("- bases/")) {
-		return bases
-	}
-	return crds
-}
-
-// output collects files, so that none is written if there is an error.
-type output struct {
-	dir     string
-	content map[string][]byte
-	removed []string
-}
-
-// add records a file to write. It ignores nil content.
-func (o *output) add(name string, content []byte) error {
-	if content == nil {
-		return nil
-	}
-	rel, err := filepath.Rel(o.dir, name)
-	if err != nil {
-		return err
-	}
-	rel = filepath.ToSlash(rel)
-	if _, twice := o.content[rel]; twice {
-		return fmt.Errorf("%s would be generated twice; set another plural for one of the kinds with +kubebuilder:resource:path", rel)
-	}
-	o.content[rel] = content
-	return nil
-}
-
-// remove records a file to remove and returns true, unless the file is to be written.
-func (o *output) remove(name string) (bool, error) {
-	rel, err := filepath.Rel(o.dir, name)
-	if err != nil {
-		return false, err
-	}
-	if _, written := o.content[filepath.ToSlash(rel)]; written {
-		return false, nil
-	}
-	o.removed = append(o.removed, filepath.ToSlash(rel))
-	return true, nil
-}
-
-// write writes and removes the recorded files. With check it only reports what it would do.
-func (o *output) write(check bool) (Result, error) {
-	var res Result
-	var errs []error
-	for rel, content := range o.content {
-		name := filepath.Join(o.dir, filepath.FromSlash(rel))
-		have, err := os.ReadFile(name)
-		f := File{Path: rel, Content: content, Changed: err != nil || !bytes.Equal(have, content)}
-		if f.Changed && !check {
-			errs = append(errs, writeFile(name, content))
-		}
-		res.Files = append(res.Files, f)
-	}
-	for _, rel := range o.removed {
-		if !check {
-			errs = append(errs, os.Remove(filepath.Join(o.dir, filepath.FromSlash(rel))))
-		}
-		res.Files = append(res.Files, File{Path: rel, Changed: true, Removed: true})
-	}
-	sort.Slice(res.Files, func(i, j int) bool { return res.Files[i].Path < res.Files[j].Path })
-	if check && len(res.Changed()) > 0 {
-		errs = append(errs, fmt.Errorf("%w: %v", ErrStale, res.Changed()))
-	}
-	return res, errors.Join(errs...)
-}
-
-// writeFile replaces a file atomically, so that a running compiler never reads a partial file.
-func writeFile(name string, content []byte) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return fmt.Errorf("write generated file: %w", err)
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return fmt.Errorf("write generated file: %w", err)
-	}
-	_, err = tmp.Write(content)
-	err = errors.Join(err, tmp.Chmod(0o644), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), name)
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
-		return fmt.Errorf("write generated file: %w", err)
-	}
-	return nil
-}
-
-// report joins errors in the order of their positions, without duplicate messages.
-func report(errs []error) error {
-	var flat []error
-	seen := map[string]bool{}
-	var visit func(error)
-	visit = func(err error) {
-		if err == nil {
-			return
-		}
-		if list, ok := err.(interface{ Unwrap() []error }); ok {
-			for _, e := range list.Unwrap() {
-				visit(e)
-			}
-			return
-		}
-		if !seen[err.Error()] {
-			seen[err.Error()] = true
-			flat = append(flat, err)
-		}
-	}
-	visit(errors.Join(errs...))
-	sort.SliceStable(flat, func(i, j int) bool {
-		var a, b *loader.Error
-		if !errors.As(flat[i], &a) || !errors.As(flat[j], &b) {
-			return false
-		}
-		if a.Pos.Filename != b.Pos.Filename {
-			return a.Pos.Filename < b.Pos.Filename
-		}
-		return a.Pos.Offset < b.Pos.Offset
-	})
-	return errors.Join(flat...)
 }

@@ -14,6 +14,7 @@
 //	history   record, history, diff
 //	rights    rights
 //	explore   explore
+//	token     token
 //
 // A command that fails prints one error message and exits with a non-zero code.
 package main
@@ -41,6 +42,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/cmd/kelson/internal/rights"
 	"kelson.dev/cmd/kelson/internal/serve"
+	"kelson.dev/cmd/kelson/internal/token"
 	"kelson.dev/cmd/kelson/internal/vet"
 	"kelson.dev/cmd/kelson/internal/why"
 )
@@ -48,8 +50,9 @@ import (
 func main() {
 	// If the binary is called by the name of a drop-in, it runs that command.
 	invoked := os.Args[0]
-	if name := filepath.Base(invoked); slices.Contains(dropin.Names, name) {
-		os.Args = append([]string{"kelson", name}, os.Args[1:]...)
+	replaces := slices.Contains(dropin.Names, filepath.Base(invoked))
+	if replaces {
+		os.Args = append([]string{"kelson", filepath.Base(invoked)}, os.Args[1:]...)
 	}
 	if len(os.Args) > 1 && os.Args[1] == "kubectl" {
 		// kubectl parses its own flags and prints its own errors
@@ -58,6 +61,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal kills the process
+	if replaces {
+		ctx = dropin.UntilParentEnds(ctx)
+	}
 	os.Exit(run(ctx, os.Args[1:]))
 }
 
@@ -91,7 +97,7 @@ func rootCommand() *cobra.Command {
 		project.InitCommand(), project.CreateCommand(), project.EditCommand(), project.DeleteCommand(), project.UpgradeCommand(),
 		project.GenerateCommand(), project.ManifestsCommand(), project.BuildCommand(), project.TestCommand(),
 		deploy.InstallCommand(), deploy.UninstallCommand(), deploy.RunCommand(), deploy.DeployCommand(), deploy.UndeployCommand(), deploy.PackageCommand(),
-		serve.Command(), dev.Command(), data.Command(), vet.Command(), why.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), explore.Command(), kubectl.Command(), versionCommand(),
+		serve.Command(), dev.Command(), data.Command(), vet.Command(), why.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), explore.Command(), token.Command(), kubectl.Command(), versionCommand(),
 		dropin.EnvtestCommand(), dropin.APIServerCommand(), dropin.EtcdCommand())
 	return root
 }

@@ -23,8 +23,6 @@ import (
 // startRemoteNode registers a node that runs in this test and that the server reaches over TLS
 // only, as it reaches a kubelet. The node accepts only clients whose certificate the server's
 // authority signed; requests counts them. authority signs the node's serving certificate.
-//
-// The node is named localhost, because servers prefer a node's host name to its addresses.
 func startRemoteNode(t *testing.T, s *server, kubectl func(args ...string) string, authority *pki.Authority) (requests *atomic.Int64) {
 	t.Helper()
 	cfg, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
@@ -50,7 +48,11 @@ func startRemoteNode(t *testing.T, s *server, kubectl func(args ...string) strin
 		requests.Add(1)
 		agent.ServeHTTP(w, req)
 	}))
-	kubelet.TLS = &tls.Config{GetCertificate: authority.Serving("localhost"), ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert}
+	serving, err := authority.Serving("localhost")(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubelet.TLS = &tls.Config{Certificates: []tls.Certificate{*serving}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert}
 	kubelet.StartTLS()
 
 	done := make(chan error, 1)

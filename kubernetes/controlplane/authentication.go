@@ -19,7 +19,8 @@ type Authentication struct {
 	// Config lists the mechanisms. The control plane sets ClientCAs, ServiceAccounts,
 	// BootstrapTokens, OwnIssuers, Audiences and Log itself.
 	authn.Config
-	// AcceptBootstrapTokens accepts the bootstrap tokens in Secrets of kube-system.
+	// AcceptBootstrapTokens accepts the bootstrap tokens in Secrets of kube-system, and approves
+	// the serving certificates of kubelets for their own names and addresses.
 	AcceptBootstrapTokens bool
 }
 

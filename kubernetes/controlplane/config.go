@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"time"
 
@@ -99,6 +100,9 @@ type Config struct {
 	// and of EndpointSlices. They start when the first such object exists. Ignored with
 	// NoControllers.
 	Workloads bool
+	// PodRanges are the ranges of pod addresses, at most one per IP family, of which each node gets
+	// a part as spec.podCIDRs. They need Workloads. None: nodes get none.
+	PodRanges []*net.IPNet
 	// Scheduler configures the scheduler; nil means Kubernetes' defaults. The scheduler runs with
 	// Workloads, and if Node is not NodeNone. It starts when a node and a pod without a node exist.
 	Scheduler *scheduler.Settings

@@ -21,7 +21,7 @@ func (p *ControlPlane) startCredentials(ctx context.Context, parts *parts, cfg C
 	if !cfg.Controllers.Runs(certificateNames[0]) {
 		return
 	}
-	requests := certificates.Config{Store: p.store, Client: own, Authorizer: may, Log: cfg.Log}
+	requests := certificates.Config{Store: p.store, Client: own, Authorizer: may, ApproveServing: cfg.Authentication.AcceptBootstrapTokens, Log: cfg.Log}
 	if cfg.Authority != nil {
 		requests.Authority, requests.Key = cfg.Authority.Certificate, cfg.Authority.Key()
 	}

@@ -261,3 +261,49 @@ func TestBroken(t *testing.T) {
 		}
 	}
 }
+
+// Paths select packages as in the go command.
+func TestPaths(t *testing.T) {
+	t.Setenv("GOWORK", "off")
+	const file = "/a.go --\n// +groupName=g\npackage p\n"
+	dir := tree(t, "-- go.mod --\nmodule example.com/m\n-- api/v1"+file+"-- api/v2"+file+"-- apis"+file+"-- sub/go.mod --\nmodule example.com/m/sub\n-- sub"+file)
+	for paths, want := range map[string]string{
+		"":                                     "api/v1 api/v2 apis",
+		"./...":                                "api/v1 api/v2 apis",
+		"./api/...":                            "api/v1 api/v2",
+		"./api...":                             "api/v1 api/v2 apis",
+		"./api/v1":                             "api/v1",
+		"./apis ./api/v2/ ./apis":              "api/v2 apis",
+		"./.../v2":                             "api/v2",
+		"example.com/m/api/...":                "api/v1 api/v2",
+		"example.com/m/apis":                   "apis",
+		filepath.Join(dir, "api") + "/...":     "api/v1 api/v2",
+		"example.com/m/api/v1 example.com/m/a": "error: no such folder",
+		"./no/...":                             "error: no such folder",
+		"api/v1":                               "error: not a package of module example.com/m; paths of folders begin with ./",
+		"example.com/other":                    "error: not a package of module",
+		"./sub/...":                            "error: the folder belongs to another module",
+	} {
+		ws, err := loader.Open(t.Context(), loader.Config{Dir: dir, Paths: strings.Fields(paths)})
+		if message, ok := strings.CutPrefix(want, "error: "); ok {
+			if err == nil || !strings.Contains(err.Error(), message) {
+				t.Errorf("%s: %v, want %s", paths, err, message)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", paths, err)
+			continue
+		}
+		var got []string
+		for _, p := range ws.Packages() {
+			got = append(got, strings.TrimPrefix(p.Path, "example.com/m/"))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %s, want %s", paths, got, want)
+		}
+		if paths == "" && (len(ws.Nested()) != 1 || ws.Nested()[0] != filepath.Join(dir, "sub")) {
+			t.Errorf("nested modules: %s", ws.Nested())
+		}
+	}
+}

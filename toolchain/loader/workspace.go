@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +15,10 @@ import (
 type Config struct {
 	// Dir is a directory inside a module. Open searches it and its subdirectories for packages.
 	Dir string
+	// Paths selects packages as the go command's patterns do: ./api/..., ./api/v1 or
+	// example.com/project/api/.... Relative paths begin with a dot and are relative to Dir. All
+	// selected packages must be in the module of Dir. Empty means ./....
+	Paths []string
 	// Cache keeps parsed files for the next Workspace; nil means a new Cache.
 	Cache *Cache
 }
@@ -26,14 +30,15 @@ type Workspace struct {
 	cache   *Cache
 	modules *modules
 	roots   []*Package
+	nested  []string // folders of other modules below the opened directories
 	byPath  map[string]*Package
 	failed  map[string]error
 }
 
-// Open reads the packages below cfg.Dir that have markers or a method Finalize. It skips vendor,
-// testdata and node_modules directories, nested modules, and directories that begin with a dot or
-// an underscore. The error joins all syntax errors. ctx also applies to later calls of the
-// Workspace.
+// Open reads the packages that cfg.Paths selects and that have markers or a method Finalize. It
+// skips vendor, testdata and node_modules directories, nested modules, and directories that begin
+// with a dot or an underscore, unless cfg.Paths names them. The error joins all syntax errors. ctx
+// also applies to later calls of the Workspace.
 func Open(ctx context.Context, cfg Config) (*Workspace, error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
@@ -47,26 +52,27 @@ func Open(ctx context.Context, cfg Config) (*Workspace, error) {
 		return nil, err
 	}
 	w := &Workspace{ctx: ctx, dir: dir, cache: cfg.Cache, modules: mods, byPath: map[string]*Package{}, failed: map[string]error{}}
-	var errs []error
-	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case !d.IsDir():
-			return nil
-		case name != dir && w.skip(name, d.Name()):
-			return filepath.SkipDir
-		}
-		if err := w.openRoot(name); err != nil {
-			errs = append(errs, err)
-		}
-		return nil
-	})
+	patterns, err := mods.patterns(dir, cfg.Paths)
 	if err != nil {
-		return nil, fmt.Errorf("read packages: %w", err)
+		return nil, err
 	}
+	var errs []error
+	seen := map[string]bool{}
+	for _, p := range patterns {
+		err := p.walk(ctx, w.skip, func(name string) {
+			if seen[name] {
+				return
+			}
+			seen[name] = true
+			if err := w.openRoot(name); err != nil {
+				errs = append(errs, err)
+			}
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read packages: %w", err)
+		}
+	}
+	slices.SortStableFunc(w.roots, func(a, b *Package) int { return strings.Compare(a.Dir, b.Dir) })
 	return w, errors.Join(errs...)
 }
 
@@ -74,8 +80,26 @@ func (w *Workspace) skip(dir, base string) bool {
 	if base == "vendor" || base == "testdata" || base == "node_modules" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") {
 		return true
 	}
-	nested, err := filepath.Glob(filepath.Join(dir, "go.mod"))
-	return err == nil && len(nested) > 0
+	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
+		return false
+	}
+	if !slices.Contains(w.nested, dir) {
+		w.nested = append(w.nested, dir)
+	}
+	return true
+}
+
+// Nested returns the folders of the modules below the opened directories. Open does not read their
+// packages.
+func (w *Workspace) Nested() []string { return slices.Clone(w.nested) }
+
+// Own reports whether a package belongs to the module itself, not to one that it imports.
+func (w *Workspace) Own(p *Package) bool {
+	if p.Path != w.modules.path && !strings.HasPrefix(p.Path, w.modules.path+"/") {
+		return false
+	}
+	dir, err := w.Directory(p.Path)
+	return err == nil && dir == p.Dir
 }
 
 // openRoot parses all files of a directory if one of them has a marker or a method Finalize.

@@ -243,7 +243,6 @@ func (c *collector) take(g *ast.CommentGroup, node ast.Node, on Target) {
 		mk, err := c.reg.Parse(m[1], on)
 		if err != nil {
 			c.errs = append(c.errs, &loader.Error{Pos: pos, Msg: err.Error()})
-			continue
 		}
 		if mk == nil {
 			continue

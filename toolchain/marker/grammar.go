@@ -89,17 +89,19 @@ func (s *scanner) end() error {
 }
 
 // args reads the value of the argument first, whose name was already read, and the named arguments
-// after it.
+// after it. If an argument is repeated, it returns the error and all arguments, of which the last
+// count, as in controller-gen.
 func (s *scanner) args(d *Definition, first string, assigned bool) (map[string]any, error) {
 	args := map[string]any{}
 	name := first
+	var repeated error
 	for assigned {
 		arg := d.arg(name)
 		if arg == nil {
 			return nil, fmt.Errorf("has no argument %q%s", name, suggestion(name, argNames(d)))
 		}
 		if _, twice := args[name]; twice {
-			return nil, fmt.Errorf("has argument %s twice", name)
+			repeated = fmt.Errorf("has argument %s twice", name)
 		}
 		v, err := s.value(arg.Kind)
 		if err != nil {
@@ -128,7 +130,7 @@ func (s *scanner) args(d *Definition, first string, assigned bool) (map[string]a
 			return nil, fmt.Errorf("needs the argument %s (%s)", a.Name, a.Kind)
 		}
 	}
-	return args, nil
+	return args, repeated
 }
 
 func argNames(d *Definition) []string {

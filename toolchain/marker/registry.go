@@ -68,7 +68,7 @@ func (r *Registry) lookup(name string, on Target) (def *Definition, first string
 }
 
 // Parse parses one marker, without its "+". It returns nil and no error for foreign markers and for
-// prose.
+// prose, and a marker and an error for one that controller-gen accepts although it is a mistake.
 func (r *Registry) Parse(text string, on Target) (*Marker, error) {
 	for _, p := range r.foreign {
 		if strings.HasPrefix(text, p) {
@@ -104,9 +104,12 @@ func (r *Registry) Parse(text string, on Target) (*Marker, error) {
 		m.args, m.order, err = def.parens(call)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("+%s %w", def.Name, err)
+		err = fmt.Errorf("+%s %w", def.Name, err)
+		if len(m.args) == 0 {
+			m = nil
+		}
 	}
-	return m, nil
+	return m, err
 }
 
 // nested parses a marker that is the value of another. It applies to an element, key or field

@@ -17,6 +17,7 @@ type API struct {
 	// markers have no effect.
 	MarkerErrors []error
 
+	ws       *loader.Workspace
 	registry *marker.Registry
 	markers  map[*loader.Package]*marker.Set
 }
@@ -49,7 +50,7 @@ type Field struct {
 // Build collects the markers and kinds of the workspace's packages. The error joins all errors
 // except those of markers, which are in MarkerErrors.
 func Build(ws *loader.Workspace, reg *marker.Registry) (*API, error) {
-	a := &API{registry: reg, markers: map[*loader.Package]*marker.Set{}}
+	a := &API{ws: ws, registry: reg, markers: map[*loader.Package]*marker.Set{}}
 	var errs []error
 	for _, lp := range ws.Packages() {
 		set, err := marker.Collect(lp, reg, true)
@@ -103,6 +104,9 @@ func (a *API) set(pkg *loader.Package) *marker.Set {
 	}
 	return s
 }
+
+// Own reports whether a package belongs to the project's module, not to one that it imports.
+func (a *API) Own(pkg *loader.Package) bool { return a.ws.Own(pkg) }
 
 // PackageMarkers returns the markers of a package itself, which may be an imported package.
 func (a *API) PackageMarkers(pkg *loader.Package) marker.Markers { return a.set(pkg).Package }

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/modfile"
 )
@@ -21,6 +22,9 @@ type InitOptions struct {
 	Name     string // the folder's name by default
 	Checkout string // where Kelson's source is; see Checkout
 	Server   bool   // the project is a custom API server, not an operator
+	// License and Owner are written to hack/boilerplate.go.txt, with which generated code begins.
+	// The licenses are those of kubebuilder: apache2, copyright (only a line with the owner), none.
+	License, Owner string
 }
 
 // mayBeThere lists files that a folder may contain before Init.
@@ -74,6 +78,13 @@ func Init(opts InitOptions) ([]Change, error) {
 		return nil, err
 	}
 	w := &work{stage: st, template: present(), project: p}
+	header, err := boilerplate(opts.License, opts.Owner, time.Now().Year())
+	if err != nil {
+		return nil, err
+	}
+	if header != "" && !st.exists(boilerplateName) {
+		st.write(boilerplateName, []byte(header))
+	}
 	if err := w.initialise(opts.Checkout, true); err != nil {
 		return nil, err
 	}

@@ -2,7 +2,8 @@
 // certificatesigningrequest-approving-controller, certificatesigningrequest-signing-controller,
 // certificatesigningrequest-cleaner-controller and podcertificaterequest-cleaner-controller.
 //
-//	new ──▶ approved, if it is for a kubelet's own certificate and the requester may have it
+//	new ──▶ approved, if it is for a kubelet's own certificate and the requester may have it; serving
+//	        certificates only with Config.ApproveServing
 //	approved ──▶ signed or failed, if the signer is one of those below
 //	approved, denied, failed, expired, undecided ──▶ deleted after some time
 //
@@ -49,6 +50,9 @@ type Config struct {
 	// Authorizer decides who may get a kubelet's certificate. If nil, no request is approved
 	// automatically.
 	Authorizer authorizer.UnconditionalAuthorizer
+	// ApproveServing approves the serving certificates of kubelets for their own names and
+	// addresses. Kubernetes leaves them to an administrator.
+	ApproveServing bool
 	// Authority and Key sign certificates. If Key is nil, nothing is signed.
 	Authority *x509.Certificate
 	Key       crypto.Signer
@@ -65,6 +69,9 @@ const DefaultLifetime = 365 * 24 * time.Hour
 
 // New returns a controller; call Run to start it.
 func New(cfg Config) *Controller {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
 	if cfg.Lifetime == 0 {
 		cfg.Lifetime = DefaultLifetime
 	}
@@ -99,6 +106,7 @@ func (c *Controller) syncRequest(ctx context.Context, name string) (again time.D
 	end, ends := due(stored)
 	// a request is deleted after its end, not at it
 	left := max(time.Until(end), 0) + time.Nanosecond
+	var retry time.Duration
 	switch {
 	case ends && time.Now().After(end):
 		err = c.cfg.Client.Delete(ctx, stored, client.Preconditions{UID: stored.UID})
@@ -106,25 +114,29 @@ func (c *Controller) syncRequest(ctx context.Context, name string) (again time.D
 	case holds(stored, certificatesv1.CertificateApproved):
 		err = c.sign(ctx, stored.DeepCopy())
 	default:
-		err = c.approve(ctx, stored.DeepCopy())
+		retry, err = c.approve(ctx, stored.DeepCopy())
 	}
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		err = nil // the newer state queues the request again
 	}
-	if !ends {
-		left = 0
+	if !ends || retry > 0 {
+		left = retry
 	}
 	return left, err
 }
 
-// approve approves requests of kubelets for client certificates.
-func (c *Controller) approve(ctx context.Context, r *certificatesv1.CertificateSigningRequest) error {
+// approve approves requests of kubelets for client and serving certificates. If retry is not 0, the
+// decision may be another one after that time.
+func (c *Controller) approve(ctx context.Context, r *certificatesv1.CertificateSigningRequest) (retry time.Duration, err error) {
 	request, err := rules.ParseCSR(r.Spec.Request)
 	if err != nil {
-		return nil // an invalid request stays invalid
+		return 0, nil // an invalid request stays invalid
+	}
+	if r.Spec.SignerName == certificatesv1.KubeletServingSignerName {
+		return c.approveServing(ctx, r, request)
 	}
 	if c.cfg.Authorizer == nil || r.Spec.SignerName != certificatesv1.KubeAPIServerClientKubeletSignerName || !rules.IsKubeletClientCSR(request, names(r.Spec.Usages)) {
-		return nil
+		return 0, nil
 	}
 	own := r.Spec.Username == request.Subject.CommonName
 	for _, form := range []struct {
@@ -140,7 +152,7 @@ func (c *Controller) approve(ctx context.Context, r *certificatesv1.CertificateS
 		}
 		allowed, err := c.may(ctx, r, form.subresource)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if !allowed {
 			continue
@@ -148,9 +160,9 @@ func (c *Controller) approve(ctx context.Context, r *certificatesv1.CertificateS
 		r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 			Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "AutoApproved", Message: form.message,
 		})
-		return c.cfg.Client.Subresource("approval").Update(ctx, r, nil)
+		return 0, c.cfg.Client.Subresource("approval").Update(ctx, r, nil)
 	}
-	return nil
+	return 0, nil
 }
 
 // may reports whether the requester may create the given subresource of certificatesigningrequests.

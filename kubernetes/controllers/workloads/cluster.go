@@ -2,8 +2,11 @@ package workloads
 
 import (
 	"context"
+	"net"
 	"time"
 
+	"k8s.io/kubernetes/pkg/controller/nodeipam"
+	"k8s.io/kubernetes/pkg/controller/nodeipam/ipam"
 	"k8s.io/kubernetes/pkg/controller/nodelifecycle"
 	"k8s.io/kubernetes/pkg/controller/podgc"
 	"k8s.io/kubernetes/pkg/controller/tainteviction"
@@ -22,6 +25,8 @@ const (
 	largeCluster       = 50
 	unhealthyZone      = 0.55
 	terminatedPods     = 12500
+	nodeRangeSize      = 24
+	nodeRangeSizeIPv6  = 64
 	taintEvictionName  = "taint-eviction-controller"
 )
 
@@ -54,6 +59,26 @@ func nodeLifecycle(ctx context.Context, read *informers) (controller, error) {
 		return nil, err
 	}
 	return single(nodes.Run), nil
+}
+
+// nodeRanges returns the controller that divides ranges of pod addresses among nodes, in parts of
+// kube-controller-manager's default sizes.
+func nodeRanges(ranges []*net.IPNet) func(context.Context, *informers) (controller, error) {
+	return func(ctx context.Context, read *informers) (controller, error) {
+		var sizes []int
+		for _, r := range ranges {
+			size := nodeRangeSize
+			if r.IP.To4() == nil {
+				size = nodeRangeSizeIPv6
+			}
+			sizes = append(sizes, size)
+		}
+		c, err := nodeipam.NewNodeIpamController(ctx, read.nodes(), nil, read.client, ranges, nil, nil, sizes, ipam.RangeAllocatorType)
+		if err != nil {
+			return nil, err
+		}
+		return single(c.Run), nil
+	}
 }
 
 // taintEviction returns the controller that evicts pods from nodes with NoExecute taints.

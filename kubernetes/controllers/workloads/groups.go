@@ -54,7 +54,7 @@ const (
 )
 
 // groups returns the groups with the selected controllers.
-func groups(selected Selection) []group {
+func groups(cfg *Config) []group {
 	all := []group{
 		{kinds: []string{"deployments.apps", "replicasets.apps", "replicationcontrollers"}, members: []member{
 			{"deployment-controller", deployments}, {"replicaset-controller", replicaSets}, {"replicationcontroller-controller", replicationControllers},
@@ -76,9 +76,12 @@ func groups(selected Selection) []group {
 		{kinds: []string{"nodes"}, needs: containing(`"NoExecute"`), members: []member{{taintEvictionName, taintEviction}}},
 		{kinds: []string{"pods"}, needs: containing(`"nodeName"`), members: []member{{"pod-garbage-collector-controller", podCollector}}},
 	}
+	if len(cfg.PodRanges) > 0 {
+		all = append(all, group{kinds: []string{"nodes"}, members: []member{{"node-ipam-controller", nodeRanges(cfg.PodRanges)}}})
+	}
 	var groups []group
 	for _, g := range all {
-		g.members = slices.DeleteFunc(g.members, func(m member) bool { return !selected.Runs(m.name) })
+		g.members = slices.DeleteFunc(g.members, func(m member) bool { return !cfg.Selected.Runs(m.name) })
 		if len(g.members) > 0 {
 			groups = append(groups, g)
 		}

@@ -4,7 +4,8 @@
 // horizontal-pod-autoscaler-controller, endpoints-controller, endpointslice-controller and
 // endpointslice-mirroring-controller; of
 // volumes: persistentvolume-binder-controller and ephemeral-volume-controller; and of nodes:
-// node-lifecycle-controller, taint-eviction-controller and pod-garbage-collector-controller.
+// node-lifecycle-controller, node-ipam-controller, taint-eviction-controller and
+// pod-garbage-collector-controller.
 //
 // They are ordinary clients of the API, whose requests pass through the whole pipeline. A group of
 // controllers starts, and its informers with it, when the first object of one of its kinds exists,
@@ -18,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -37,6 +39,9 @@ type Config struct {
 	Workers int
 	// Selected selects controllers by name; none means all.
 	Selected Selection
+	// PodRanges are the ranges of pod addresses, at most one per IP family, of which each node gets
+	// a part as spec.podCIDRs. None: nodes get none.
+	PodRanges []*net.IPNet
 	// Log receives all records of the controllers at level Debug; nil discards them.
 	Log *slog.Logger
 }
@@ -62,7 +67,7 @@ func (c *Controllers) Run(ctx context.Context) error {
 	defer end(nil)
 	shared := sync.OnceValues(func() (*informers, error) { return newInformers(c.cfg.REST) })
 	var parts sync.WaitGroup
-	for _, g := range groups(c.cfg.Selected) {
+	for _, g := range groups(&c.cfg) {
 		parts.Go(func() {
 			if err := c.run(ctx, g, shared); err != nil {
 				end(err)

@@ -34,13 +34,13 @@ func (b *builder) apply(s *props, ms marker.Markers) {
 		name, target := m.Name, s
 		if rest, ok := strings.CutPrefix(name, items); ok {
 			if s.Type != "array" || s.Items == nil || s.Items.Schema == nil {
-				b.fail(loader.Errorf(m.Pos, "+%s needs a list, this is %s", name, described(s)))
+				b.misused(m, "needs a list, this is %s", described(s))
 				continue
 			}
 			name, target = validation+rest, s.Items.Schema
 		}
 		if err := b.one(target, name, m); err != nil {
-			b.fail(loader.Errorf(m.Pos, "+%s %v", m.Name, err))
+			b.misused(m, "%v", err)
 		}
 	}
 }
@@ -283,8 +283,11 @@ func topology(s *props, name, value string) error {
 		if s.Type != "array" {
 			return fmt.Errorf("needs a list, this is %s", described(s))
 		}
+		if err := oneOf("map", "set", "atomic"); err != nil {
+			return err
+		}
 		s.XListType = &value
-		return oneOf("map", "set", "atomic")
+		return nil
 	case "listMapKey":
 		if s.Type != "array" || s.XListType == nil || *s.XListType != "map" {
 			return fmt.Errorf("needs a list with +listType=map")
@@ -302,8 +305,11 @@ func topology(s *props, name, value string) error {
 			return fmt.Errorf("needs a struct, this is %s", described(s))
 		}
 	}
+	if err := oneOf("granular", "atomic"); err != nil {
+		return err
+	}
 	s.XMapType = &value
-	return oneOf("granular", "atomic")
+	return nil
 }
 
 func raw(v any) (*apiextensionsv1.JSON, error) {

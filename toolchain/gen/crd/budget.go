@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -14,7 +15,7 @@ import (
 // Budget limits the size of descriptions, which are most of a definition. Servers reject objects
 // larger than about 1.5 MiB, and kubectl's client-side apply objects larger than 256 KiB.
 type Budget struct {
-	// PerField is the maximum number of characters of a description. 0 means no limit, and a
+	// PerField is the maximum number of bytes of a description. 0 means no limit, and a
 	// negative number omits all descriptions.
 	PerField int
 	// Size is the maximum size of a definition's file in bytes. 0 means DefaultSize, and a negative
@@ -46,7 +47,7 @@ func (g *Generator) File(r *model.Resource) (doc []byte, note, err error) {
 		return doc, nil, err
 	}
 	longest := 0
-	descriptions(def, func(s string) string { longest = max(longest, utf8.RuneCountInString(s)); return s })
+	descriptions(def, func(s string) string { longest = max(longest, len(s)); return s })
 	fits := func(per int) ([]byte, bool) {
 		short := def.DeepCopy()
 		shorten(short, per)
@@ -65,7 +66,7 @@ func (g *Generator) File(r *model.Resource) (doc []byte, note, err error) {
 		return nil, nil, fmt.Errorf("%s: the definition has %d bytes, more than %d, even without descriptions", def.Name, len(doc), limit)
 	}
 	short, _ := fits(per)
-	return short, fmt.Errorf("%s: descriptions are shortened to %d characters, since the definition would have %d bytes, more than %d",
+	return short, fmt.Errorf("%s: descriptions are shortened to %d bytes, since the definition would have %d bytes, more than %d",
 		def.Name, per, len(doc), limit), err
 }
 
@@ -87,29 +88,25 @@ func descriptions(def *apiextensionsv1.CustomResourceDefinition, f func(string) 
 	}
 }
 
-// truncate shortens a text to at most n characters: to its last whole sentence if there is one,
-// otherwise after a word, with an ellipsis.
+// truncate shortens a text to at most n bytes as controller-gen does: after its last sentence, else
+// after a word and with three dots. Texts that are cut within a word are up to three bytes longer.
 func truncate(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
+	if len(s) <= n {
 		return s
 	}
-	cut := 0
-	for i := range s {
-		if n == 0 {
-			cut = i
-			break
-		}
+	if n == 0 {
+		return ""
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--
 	}
-	s = s[:cut]
-	if i := max(strings.LastIndex(s, ". "), strings.LastIndex(s, ".\n")); i >= 0 {
-		return s[:i+1]
+	s = s[:n]
+	if i := strings.LastIndexFunc(s, func(r rune) bool { return unicode.Is(unicode.STerm, r) }); i > 0 {
+		_, size := utf8.DecodeRuneInString(s[i:])
+		return s[:i+size]
 	}
-	if strings.HasSuffix(s, ".") {
-		return s
+	if i := strings.LastIndexFunc(s, unicode.IsSpace); i > 0 {
+		s = s[:i]
 	}
-	if i := strings.LastIndexAny(s, " \n"); i > 0 {
-		return strings.TrimRight(s[:i], " \n,;:") + "…"
-	}
-	return ""
+	return s + "..."
 }

@@ -21,6 +21,8 @@ type Options struct {
 	// templates: name, namespace, labels, annotations and finalizers. Without it the schema has no
 	// fields, and a server prunes them.
 	EmbeddedObjectMeta bool
+	// Lenient makes mistakes that controller-gen accepts warnings instead of errors.
+	Lenient bool
 	// Descriptions limits the size of descriptions.
 	Descriptions Budget
 }
@@ -35,6 +37,10 @@ type Generator struct {
 func New(api *model.API, opts Options) *Generator {
 	return &Generator{b: newBuilder(api, opts), emit: newEmitter()}
 }
+
+// Warnings returns the mistakes that Options.Lenient permits in the definitions so far. Each is a
+// *loader.Error.
+func (g *Generator) Warnings() []error { return g.b.warnings }
 
 // FileName returns the name of the file of a resource.
 func FileName(r *model.Resource) string { return r.Group + "_" + r.Plural + ".yaml" }

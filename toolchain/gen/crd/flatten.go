@@ -28,7 +28,7 @@ func (b *builder) expand(s *props, within []string) *props {
 	key := *s.Ref
 	if slices.Contains(within, key) {
 		n := b.names[key]
-		b.fail(loader.Errorf(n.Decl.Pos(), "%s contains itself, which a schema cannot express; "+
+		b.mistake(loader.Errorf(n.Decl.Pos(), "%s contains itself, which a schema cannot express; "+
 			"mark the field that closes the cycle +kubebuilder:validation:Schemaless and +kubebuilder:pruning:PreserveUnknownFields", n.Decl.Name))
 		return &props{}
 	}

@@ -19,12 +19,13 @@ type builder struct {
 	api  *model.API
 	opts Options
 
-	made    map[string]*props // by type: step 1, with references
-	names   map[string]*loader.Named
-	errs    []error
-	seen    map[string]bool // error messages: a type can be reached in several ways
-	current model.Type      // the declaration that is read, for the positions of errors
-	field   *model.Field
+	made     map[string]*props // by type: step 1, with references
+	names    map[string]*loader.Named
+	errs     []error
+	warnings []error
+	seen     map[string]bool // error messages: a type can be reached in several ways
+	current  model.Type      // the declaration that is read, for the positions of errors
+	field    *model.Field
 }
 
 func newBuilder(api *model.API, opts Options) *builder {
@@ -35,6 +36,24 @@ func (b *builder) fail(err error) {
 	if !b.seen[err.Error()] {
 		b.seen[err.Error()] = true
 		b.errs = append(b.errs, err)
+	}
+}
+
+// mistake reports an error that controller-gen accepts.
+func (b *builder) mistake(err error) {
+	if !b.opts.Lenient {
+		b.fail(err)
+	} else if !b.seen[err.Error()] {
+		b.seen[err.Error()] = true
+		b.warnings = append(b.warnings, err)
+	}
+}
+
+// misused reports a marker that does not fit its type or field. It ignores those of other modules,
+// which the project cannot change: the marker has no effect.
+func (b *builder) misused(m *marker.Marker, format string, args ...any) {
+	if b.current.Decl == nil || b.api.Own(b.current.Pkg) {
+		b.mistake(loader.Errorf(m.Pos, "+"+m.Name+" "+format, args...))
 	}
 }
 

@@ -15,7 +15,10 @@ func generators() []byte {
 kelson generate [GENERATOR…] [DIR]     generate code and manifests from Go types
 kelson generate --check                for CI: fail and list the files that are out of date
 kelson generate --watch                generate again after every edit
+kelson generate crd paths=./api/...    with arguments of controller-gen: paths, options and outputs
 ` + "```" + `
+
+[Projects that Kelson did not create](../guides/existing-projects.md) generate what their Makefile and scripts pass to controller-gen.
 
 The generators read the packages below DIR once and share one model of the API. They run no other program and write only files whose content
 changes. If there is any error, they write nothing and report all errors with their positions.
@@ -54,13 +57,14 @@ are written there. Generated Go files begin with the text of ` + "`hack/boilerpl
 
 ## Definitions
 
-They equal those of controller-gen, field by field (` + "`make generators`" + ` compares them on Cluster API, cert-manager, External Secrets and Argo Rollouts).
+They equal those of controller-gen, field by field (` + "`make generators`" + ` compares them on Cluster API, cert-manager, External Secrets and Argo Rollouts, and
+` + "`make operators`" + ` compares [public operators' committed files](../internals/operators.md)). A marker in a dependency that does not fit its field has no effect.
 The differences, with reasons:
 
 | | controller-gen | Kelson | because |
 |---|---|---|---|
-| annotation controller-gen.kubebuilder.io/version | yes | no | a file should not change because a tool did |
-| unknown or malformed marker | ignored | an error; a warning with ` + "`--lenient`" + ` | it is probably a mistake: in External Secrets, ` + "`+Optional`" + ` and ` + "`+required - text`" + ` have no effect on their fields |
+| annotation controller-gen.kubebuilder.io/version | its version | none in new files; in existing files it stays | a file should not change because a tool did |
+| unknown or malformed marker | ignored | an error; a warning with ` + "`--lenient`" + ` and in projects that Kelson did not create | it is probably a mistake: in External Secrets, ` + "`+Optional`" + ` and ` + "`+required - text`" + ` have no effect on their fields |
 | generic types, unnamed structs | errors | schemas | they are valid Go |
 | a type that contains itself | an empty schema, which the server rejects | an error at the type | a structural schema cannot express it |
 | two packages declare one version of a kind | both are written | an error | the server rejects it |
@@ -76,7 +80,7 @@ and finalizers. The marker's other arguments, ` + "`allowDangerousTypes` and `ma
 
 ### Size
 
-Descriptions are most of a definition. ` + "`--max-description N`" + ` limits each to N characters, cut at the end of a sentence if possible; a negative N omits
+Descriptions are most of a definition. ` + "`--max-description N`" + ` limits each to N bytes, cut at the end of a sentence if possible, as ` + "`maxDescLen`" + ` does; a negative N omits
 all of them. If a definition exceeds 1 MiB, near etcd's limit, all its descriptions are shortened to the same length, with a warning.
 ` + "`--max-size 262144`" + ` lowers the limit to the maximum of kubectl's client-side apply.
 

@@ -37,9 +37,9 @@ func (c *clusterFlags) addFlags(f *pflag.FlagSet) {
 
 // generated runs the generators on the project that args name, and returns the objects that read
 // finds in its folder.
-func generated(c *cobra.Command, args []string, read func(dir string) (manifests.Objects, error)) (manifests.Objects, error) {
+func generated(c *cobra.Command, args []string, gens project.Generators, read func(dir string) (manifests.Objects, error)) (manifests.Objects, error) {
 	dir := project.Folder(args)
-	if err := project.GenerateManifests(c, dir); err != nil {
+	if err := project.GenerateManifests(c, dir, gens); err != nil {
 		return nil, err
 	}
 	return read(dir)

@@ -6,11 +6,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/cmd/kelson/internal/project"
 )
 
 // DeployCommand returns kelson deploy.
 func DeployCommand() *cobra.Command {
 	var cluster clusterFlags
+	var gens project.Generators
 	var image string
 	c := &cobra.Command{
 		Use:   "deploy [DIR]",
@@ -25,7 +27,7 @@ Secret and used again by the next deploy.`,
 		Example: `  kelson deploy --image registry.example/welcome:v1`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			objects, err := generated(c, args, manifests.Default)
+			objects, err := generated(c, args, gens, manifests.Default)
 			if err != nil {
 				return err
 			}
@@ -37,6 +39,8 @@ Secret and used again by the next deploy.`,
 		},
 	}
 	cluster.addFlags(c.Flags())
+	gens.AddFlags(c.Flags())
+	gens.AddSkipFlag(c.Flags())
 	c.Flags().StringVar(&image, "image", "", "image of the program, instead of "+manifests.Placeholder+":latest")
 	return c
 }

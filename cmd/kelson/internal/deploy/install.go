@@ -7,11 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/cmd/kelson/internal/project"
 )
 
 // InstallCommand returns kelson install.
 func InstallCommand() *cobra.Command {
 	var cluster clusterFlags
+	var gens project.Generators
 	c := &cobra.Command{
 		Use:   "install [DIR]",
 		Short: "Install a project's CustomResourceDefinitions in a cluster",
@@ -21,7 +23,7 @@ It generates the definitions, applies them with server-side apply, and waits
 until they are established.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			objects, err := generated(c, args, manifests.Definitions)
+			objects, err := generated(c, args, gens, manifests.Definitions)
 			if err != nil {
 				return err
 			}
@@ -36,6 +38,8 @@ until they are established.`,
 		},
 	}
 	cluster.addFlags(c.Flags())
+	gens.AddFlags(c.Flags())
+	gens.AddSkipFlag(c.Flags())
 	return c
 }
 

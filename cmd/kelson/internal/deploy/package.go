@@ -67,6 +67,7 @@ config/default.`,
 
 func (p packaging) command() *cobra.Command {
 	var image, version, output string
+	var gens project.Generators
 	c := &cobra.Command{
 		Use:     p.name + " [DIR]",
 		Short:   p.short,
@@ -77,7 +78,7 @@ func (p packaging) command() *cobra.Command {
 			if !semver.IsValid("v" + version) {
 				return fmt.Errorf("--version %q: must be a semantic version, such as 0.1.0", version)
 			}
-			if err := project.GenerateManifests(c, dir); err != nil {
+			if err := project.GenerateManifests(c, dir, gens); err != nil {
 				return err
 			}
 			o, err := readOperator(dir)
@@ -96,6 +97,8 @@ func (p packaging) command() *cobra.Command {
 			return nil
 		},
 	}
+	gens.AddFlags(c.Flags())
+	gens.AddSkipFlag(c.Flags())
 	c.Flags().StringVar(&image, "image", "", "image of the operator, instead of "+manifests.Placeholder+":latest")
 	c.Flags().StringVar(&version, "version", "0.1.0", "version of the package")
 	c.Flags().StringVarP(&output, "output", "o", "", "output path (default dist/"+p.output+" in the project)")

@@ -14,6 +14,7 @@ import (
 // RunCommand returns kelson run.
 func RunCommand() *cobra.Command {
 	var cluster clusterFlags
+	var gens project.Generators
 	c := &cobra.Command{
 		Use:   "run [DIR] [-- FLAG…]",
 		Short: "Run a project's operator on this machine against a cluster",
@@ -39,7 +40,7 @@ the environment, the operator runs without webhooks.`,
 			}
 			defer os.RemoveAll(temp)
 			binary := filepath.Join(temp, "manager")
-			p, err := project.GenerateAndBuild(c, project.Folder(own), binary)
+			p, err := project.GenerateAndBuild(c, project.Folder(own), binary, gens)
 			if err != nil {
 				return err
 			}
@@ -62,5 +63,7 @@ the environment, the operator runs without webhooks.`,
 		},
 	}
 	cluster.addFlags(c.Flags())
+	gens.AddFlags(c.Flags())
+	gens.AddSkipFlag(c.Flags())
 	return c
 }

@@ -34,6 +34,7 @@ type devOptions struct {
 	until   string
 	timeout time.Duration
 	reload  bool
+	gens    project.Generators
 }
 
 // Command returns kelson dev.
@@ -88,6 +89,8 @@ printed kubeconfig for kubectl in another terminal. Ctrl-C stops everything.`,
 	f.StringVar(&opts.Kubeconfig, "write-kubeconfig", "", "file to write the control plane's kubeconfig to (default: a temporary file)")
 	f.StringVar(&opts.Node, "node", string(controlplane.NodeSimulated), serve.NodeUsage)
 	opts.AddUnconfinedFlag(f)
+	opts.gens.AddFlags(f)
+	opts.gens.AddSkipFlag(f)
 	f.BoolVarP(&opts.Verbose, "verbose", "v", false, "log what the control plane does")
 	for _, name := range []string{"write-kubeconfig", "node", "secure-port", "verbose", "run-pods-unconfined-as-this-user"} {
 		// these configure the control plane of this process
@@ -237,7 +240,7 @@ func develop(ctx context.Context, proj *project.Project, opts devOptions, c *clu
 	defer func() { stop() }()
 	held := make(chan error, 1)
 	l, err := loop.Start(ctx, loop.Config{
-		Project: proj, Client: c.client, Kubeconfig: c.kubeconfig, Log: c.log,
+		Project: proj, Generators: opts.gens, Client: c.client, Kubeconfig: c.kubeconfig, Log: c.log,
 		Unregister: c.other, Webhooks: os.Getenv("ENABLE_WEBHOOKS") != "false", Reload: opts.reload && condition == nil,
 	}, func() (err error) {
 		stop, err = c.follow(ctx, proj.Dir)

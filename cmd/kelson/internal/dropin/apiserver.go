@@ -104,8 +104,10 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 		return err
 	}
 	defer plane.Stop()
+	handler, stopCollecting := serve.Collect(plane.Handler())
+	defer stopCollecting()
 	listen := serving.Config{
-		Listener: listener, Handler: plane.Handler(), Certificate: certificate, ClientCAs: plane.ClientCAs, Drain: plane.Drain, Log: log,
+		Listener: listener, Handler: handler, Certificate: certificate, ClientCAs: plane.ClientCAs, Drain: plane.Drain, Log: log,
 	}
 	opts.serving.ApplyServer(&listen)
 	server, err := serving.New(listen)

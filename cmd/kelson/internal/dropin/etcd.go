@@ -8,9 +8,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"kelson.dev/operator/footprint"
 )
 
 // EtcdCommand returns kelson etcd, which envtest starts as etcd. It only answers health checks: the
@@ -36,13 +39,31 @@ func EtcdCommand() *cobra.Command {
 	return c
 }
 
+const (
+	// quiet is the time without requests after which memory is released.
+	quiet = time.Second
+	// keptPages is how many bytes of the binary may stay in memory.
+	keptPages = 1 << 20
+)
+
+// release returns the memory that the initialization of the binary's packages used.
+func release() {
+	debug.FreeOSMemory()
+	footprint.Release(keptPages)
+}
+
 func etcd(ctx context.Context, urls []string) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, `{"health":"true","reason":""}`)
 	})
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	idle := time.AfterFunc(quiet, release)
+	defer idle.Stop()
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		idle.Reset(quiet)
+		mux.ServeHTTP(w, req)
+	}), ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, len(urls))
 	for _, text := range urls {
 		u, err := url.Parse(text)

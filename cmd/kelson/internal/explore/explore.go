@@ -27,6 +27,7 @@ type options struct {
 	limit time.Duration
 	seed  uint64
 	plan  string
+	gens  project.Generators
 }
 
 // Command returns kelson explore.
@@ -62,6 +63,8 @@ package. The operator has the rights of config/rbac. Its webhooks are not called
 	c.Flags().DurationVar(&o.limit, "for", 30*time.Second, "how long to explore; the build and the runs without faults come before")
 	c.Flags().Uint64Var(&o.seed, "seed", 0, "number that selects the random plans")
 	c.Flags().StringVar(&o.plan, "plan", "", "run only this plan, which an alarm has named")
+	o.gens.AddFlags(c.Flags())
+	o.gens.AddSkipFlag(c.Flags())
 	return c
 }
 
@@ -73,7 +76,7 @@ func run(c *cobra.Command, dir string, o options) error {
 	if p.Server {
 		return fmt.Errorf("%s is a custom API server: kelson explore runs operators", p.Dir)
 	}
-	if err := project.Generate(c, p.Dir); err != nil {
+	if err := project.Generate(c, p.Dir, o.gens); err != nil {
 		return err
 	}
 	temp, err := os.MkdirTemp("", "kelson-explore-")

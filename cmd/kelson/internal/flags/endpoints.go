@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 
 	"github.com/spf13/pflag"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -46,7 +47,11 @@ func (o *Endpoints) Apply(cfg *controlplane.Config, bound net.Addr) error {
 	}
 	ip := o.advertise
 	if ip == nil || ip.IsUnspecified() {
-		own, err := utilnet.ResolveBindAddress(tcp.IP)
+		bind := tcp.IP
+		if bind.IsUnspecified() && !strings.Contains(cfg.ServiceRange, ":") {
+			bind = net.IPv4zero // endpoints have the family of the Service
+		}
+		own, err := utilnet.ResolveBindAddress(bind)
 		if err != nil {
 			return nil //nolint:nilerr // a machine without a network has no endpoints
 		}

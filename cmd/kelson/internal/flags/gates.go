@@ -11,11 +11,11 @@ import (
 // Gates are the flags of the checks between a client and the store.
 type Gates struct {
 	Authorization Authorization
+	Kubelets      Kubelets
 
 	authentication Authentication
 	admission      Admission
 	aggregation    Aggregation
-	kubelets       Kubelets
 	audit          Audit
 	limits         Limits
 	profiling      bool
@@ -27,7 +27,7 @@ func (g *Gates) AddFlags(s *Sections) {
 	g.Authorization.AddFlags(s.Area("authorization"))
 	g.admission.AddFlags(s.Area("admission"))
 	g.aggregation.AddFlags(s.Area("aggregation"))
-	g.kubelets.AddFlags(s.Area("kubelets"))
+	g.Kubelets.AddFlags(s.Area("kubelets"))
 	g.audit.AddFlags(s.Area("auditing"))
 	g.limits.AddFlags(s.Area("limits"))
 	s.Area("features").BoolVar(&g.profiling, "profiling", true,
@@ -54,7 +54,7 @@ func (g *Gates) Apply(cfg *controlplane.Config) error {
 	if err := g.aggregation.Apply(cfg); err != nil {
 		return err
 	}
-	if err := g.kubelets.Apply(cfg); err != nil {
+	if err := g.Kubelets.Apply(cfg); err != nil {
 		return err
 	}
 	if err := g.limits.Apply(cfg); err != nil {

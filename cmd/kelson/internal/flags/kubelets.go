@@ -16,6 +16,9 @@ import (
 
 // Kubelets are the flags of connections to the kubelets of nodes, with kube-apiserver's names.
 type Kubelets struct {
+	// Preferred are the default of --kubelet-preferred-address-types; nil means kube-apiserver's.
+	Preferred []corev1.NodeAddressType
+
 	flags                        *pflag.FlagSet // nil: AddFlags was not called
 	certFile, keyFile, authority string
 	addressTypes                 []string
@@ -26,10 +29,13 @@ type Kubelets struct {
 func (o *Kubelets) AddFlags(f *pflag.FlagSet) {
 	o.flags = f
 	var preferred []string
-	for _, t := range builtin.DefaultKubeletAddressTypes() {
+	if o.Preferred == nil {
+		o.Preferred = builtin.DefaultKubeletAddressTypes()
+	}
+	for _, t := range o.Preferred {
 		preferred = append(preferred, string(t))
 	}
-	f.StringVar(&o.authority, "kubelet-certificate-authority", "", "file with the authorities that verify the serving certificates of kubelets (default: any certificate is accepted)")
+	f.StringVar(&o.authority, "kubelet-certificate-authority", "", "file with the authorities that verify the serving certificates of kubelets (default: with --enable-bootstrap-token-auth in kelson serve, the own authority; otherwise any certificate is accepted)")
 	f.StringVar(&o.certFile, "kubelet-client-certificate", "", "client certificate that identifies this server to kubelets; reloaded when it changes")
 	f.StringVar(&o.keyFile, "kubelet-client-key", "", "private key of --kubelet-client-certificate")
 	f.StringSliceVar(&o.addressTypes, "kubelet-preferred-address-types", preferred, "types of node addresses at which kubelets are called, preferred types first")

@@ -14,13 +14,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"kelson.dev/cmd/kelson/internal/exit"
-	"kelson.dev/toolchain"
 	"kelson.dev/toolchain/scaffold"
 )
 
 // BuildCommand returns kelson build.
 func BuildCommand() *cobra.Command {
 	var output string
+	var gens Generators
 	c := &cobra.Command{
 		Use:   "build [DIR]",
 		Short: "Run a project's generators and build its operator",
@@ -34,19 +34,22 @@ func BuildCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err = GenerateAndBuild(c, Folder(args), abs); err == nil {
+			if _, err = GenerateAndBuild(c, Folder(args), abs, gens); err == nil {
 				fmt.Fprintln(c.OutOrStdout(), "built", name)
 			}
 			return err
 		},
 	}
 	c.Flags().StringVarP(&output, "output", "o", "", "output file (default bin/manager in the project)")
+	gens.AddFlags(c.Flags())
+	gens.AddSkipFlag(c.Flags())
 	return c
 }
 
 // TestCommand returns kelson test.
 func TestCommand() *cobra.Command {
-	return &cobra.Command{
+	var gens Generators
+	c := &cobra.Command{
 		Use:   "test [DIR] [-- FLAG…]",
 		Short: "Run a project's generators and its tests",
 		Long: `Run a project's generators and its tests.
@@ -65,7 +68,7 @@ added.`,
 			if err != nil {
 				return err
 			}
-			if err := Generate(c, p.Dir); err != nil {
+			if err := Generate(c, p.Dir, gens); err != nil {
 				return err
 			}
 			self, err := os.Executable()
@@ -78,6 +81,9 @@ added.`,
 			return RunChild(c.Context(), p.Dir, []string{"KELSON=" + self}, c.OutOrStdout(), c.ErrOrStderr(), "go", append([]string{"test"}, rest...)...)
 		},
 	}
+	gens.AddFlags(c.Flags())
+	gens.AddSkipFlag(c.Flags())
+	return c
 }
 
 // hasPackage reports whether arguments of go test name a package by its path.
@@ -100,12 +106,12 @@ func SplitArgs(c *cobra.Command, args []string) (own, rest []string) {
 
 // GenerateAndBuild runs the generators of the project in dir and builds its operator to the file
 // binary.
-func GenerateAndBuild(c *cobra.Command, dir, binary string) (*Project, error) {
+func GenerateAndBuild(c *cobra.Command, dir, binary string, gens Generators) (*Project, error) {
 	p, err := Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := Generate(c, p.Dir); err != nil {
+	if err := Generate(c, p.Dir, gens); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(binary), 0o755); err != nil {
@@ -116,7 +122,7 @@ func GenerateAndBuild(c *cobra.Command, dir, binary string) (*Project, error) {
 
 // Generate updates all generated parts of a project: code, manifests, and Kelson's requirements
 // in go.mod.
-func Generate(c *cobra.Command, dir string) error {
+func Generate(c *cobra.Command, dir string, gens Generators) error {
 	followed, err := scaffold.Follow(dir)
 	if err != nil {
 		return err
@@ -124,12 +130,7 @@ func Generate(c *cobra.Command, dir string) error {
 	for _, f := range followed {
 		fmt.Fprintf(c.OutOrStdout(), "%-8s %s to match Kelson's source\n", f.What, f.Path)
 	}
-	result, err := toolchain.Generate(c.Context(), toolchain.Options{Dir: dir})
-	if err != nil {
-		return fmt.Errorf("generate: %w", err)
-	}
-	fmt.Fprintln(c.OutOrStdout(), generated(result))
-	return nil
+	return gens.generate(c, dir, nil)
 }
 
 // childGrace is how long a child process may take to exit after SIGTERM.

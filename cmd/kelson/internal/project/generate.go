@@ -15,15 +15,17 @@ import (
 
 	"kelson.dev/cmd/kelson/internal/filewatch"
 	"kelson.dev/toolchain"
+	"kelson.dev/toolchain/adopt"
 	"kelson.dev/toolchain/loader"
 )
 
 // GenerateCommand returns kelson generate.
 func GenerateCommand() *cobra.Command {
-	var opts toolchain.Options
-	var watch bool
+	gens := Generators{}
+	opts := &gens.Own
+	var watch, check bool
 	c := &cobra.Command{
-		Use:   "generate [GENERATOR…] [DIR]",
+		Use:   "generate [GENERATOR…] [paths=PATTERN] [DIR]",
 		Short: "Generate code and manifests from Go types and their markers",
 		Long: `Generate code and manifests from Go types and their markers.
 
@@ -35,32 +37,59 @@ also runs validation and lifecycle.
 
 ` + generatorTable() + `
 It writes only files whose content changes, and writes nothing if there is an
-error. It runs no other programs.`,
+error. It runs no other programs.
+
+Arguments of controller-gen select packages, options and outputs:
+paths=./api/..., crd:maxDescLen=0, rbac:roleName=NAME, output:crd:dir=DIR. In a
+project that Kelson did not create, kelson without such arguments uses those in
+the project's Makefile and scripts, or in its file .kelson.yaml. There, mistakes
+in markers are only warnings, as far as controller-gen accepts them, and files
+that already mean the same are not rewritten.`,
 		Example: `  kelson generate                       # the project here
   kelson generate --check               # for CI: fail if any file is out of date
   kelson generate crd rbac ../other     # only these, for another project
-  kelson generate --watch               # again after every edit`,
+  kelson generate --watch               # again after every edit
+  kelson generate crd paths=./api/...   # only these packages`,
 		RunE: func(c *cobra.Command, args []string) error {
-			var err error
-			if opts.Generators, opts.Dir, err = generateArgs(args); err != nil {
+			names, dir, options, err := generateArgs(args)
+			if err != nil {
 				return err
 			}
+			if len(options) > 0 {
+				parsed, err := adopt.Parse(options)
+				if err != nil {
+					return err
+				}
+				if len(parsed.Skipped) > 0 {
+					return fmt.Errorf("kelson generate has no %s", strings.Join(parsed.Skipped, ", "))
+				}
+				parsed.Apply(opts)
+				names = append(names, parsed.Generators...)
+			}
+			opts.Check = check
+			plan, err := gens.Plan(dir, names)
+			if err != nil {
+				return err
+			}
+			plan.Print(c.ErrOrStderr())
 			debug.SetGCPercent(400) // most allocations live until the end
 			if watch {
-				return generateOnChange(c, opts)
+				return generateOnChange(c, dir, plan)
 			}
-			return generateOnce(c, opts)
+			return generateOnce(c, dir, plan)
 		},
 	}
 	flags := c.Flags()
-	flags.BoolVar(&opts.Check, "check", false, "write nothing; fail if any file is out of date")
+	flags.BoolVar(&check, "check", false, "write nothing; fail if any file is out of date")
 	flags.BoolVar(&watch, "watch", false, "generate again after every edit, until interrupted")
 	flags.BoolVar(&opts.Lenient, "lenient", false, "only warn about markers that are unknown, misplaced or malformed")
 	flags.BoolVar(&opts.AllowFloats, "allow-floats", false, "allow float32 and float64 in API types")
 	flags.BoolVar(&opts.EmbeddedObjectMeta, "embedded-object-meta", false, "generate a schema for nested metadata, such as that of pod templates, so that servers do not prune it")
 	flags.IntVar(&opts.Descriptions.PerField, "max-description", 0, "maximum length of a description in a definition; 0: no limit; negative: no descriptions")
 	flags.IntVar(&opts.Descriptions.Size, "max-size", 0, "maximum size of a definition in bytes; descriptions are shortened to keep it (default 1 MiB; client-side kubectl apply needs at most 262144)")
+	gens.AddFlags(flags)
 	c.MarkFlagsMutuallyExclusive("check", "watch")
+	c.MarkFlagsMutuallyExclusive("strict", "lenient")
 	return c
 }
 
@@ -73,8 +102,9 @@ func generatorTable() string {
 	return b.String()
 }
 
-// generateArgs separates the names of generators from the directory, which comes last.
-func generateArgs(args []string) (names []string, dir string, err error) {
+// generateArgs separates the names of generators and the arguments of controller-gen from the
+// directory, which comes last.
+func generateArgs(args []string) (names []string, dir string, options []string, err error) {
 	known := func(s string) bool {
 		return slices.ContainsFunc(toolchain.Generators(), func(g toolchain.Generator) bool { return g.Name == s })
 	}
@@ -83,16 +113,18 @@ func generateArgs(args []string) (names []string, dir string, err error) {
 		switch {
 		case known(a):
 			names = append(names, a)
+		case adopt.IsArgument(a):
+			options = append(options, a)
 		case i == len(args)-1:
 			if st, err := os.Stat(a); err != nil || !st.IsDir() {
-				return nil, "", fmt.Errorf("%q is neither a generator nor a directory; see kelson generate --help", a)
+				return nil, "", nil, fmt.Errorf("%q is neither a generator nor a directory; see kelson generate --help", a)
 			}
 			dir = a
 		default:
-			return nil, "", fmt.Errorf("unknown generator %q; see kelson generate --help", a)
+			return nil, "", nil, fmt.Errorf("unknown generator %q; see kelson generate --help", a)
 		}
 	}
-	return names, dir, nil
+	return names, dir, options, nil
 }
 
 // pause is how long no file must change before the project is generated again: editors write files
@@ -101,9 +133,9 @@ const pause = 10 * time.Millisecond
 
 // generateOnChange generates now and after every edit. It prints errors in the source and waits for
 // the next edit.
-func generateOnChange(c *cobra.Command, opts toolchain.Options) error {
-	opts.Cache = &loader.Cache{}
-	watch, err := filewatch.WatchPause(opts.Dir, pause)
+func generateOnChange(c *cobra.Command, dir string, plan Generation) error {
+	plan = plan.WithCache(&loader.Cache{})
+	watch, err := filewatch.WatchPause(dir, pause)
 	if err != nil {
 		return err
 	}
@@ -111,7 +143,7 @@ func generateOnChange(c *cobra.Command, opts toolchain.Options) error {
 	reported := ""
 	for {
 		began := time.Now()
-		result, err := toolchain.Generate(c.Context(), opts)
+		result, err := plan.Run(c.Context())
 		took := time.Since(began).Round(100 * time.Microsecond)
 		switch {
 		case c.Context().Err() != nil:
@@ -127,7 +159,7 @@ func generateOnChange(c *cobra.Command, opts toolchain.Options) error {
 		for own := true; own; {
 			select {
 			case changed := <-watch.C():
-				own = err == nil && written(opts.Dir, changed, result)
+				own = err == nil && written(dir, changed, result)
 			case <-c.Context().Done():
 				return nil
 			}
@@ -150,13 +182,13 @@ func written(dir string, changed []string, result toolchain.Result) bool {
 	return true
 }
 
-func generateOnce(c *cobra.Command, opts toolchain.Options) error {
-	result, err := toolchain.Generate(c.Context(), opts)
+func generateOnce(c *cobra.Command, dir string, plan Generation) error {
+	result, err := plan.Run(c.Context())
 	for _, w := range result.Warnings {
 		fmt.Fprintln(c.ErrOrStderr(), "warning:", w)
 	}
 	if errors.Is(err, toolchain.ErrStale) {
-		return fmt.Errorf("%w (run kelson generate %s)", err, opts.Dir)
+		return fmt.Errorf("%w (run kelson generate %s)", err, dir)
 	}
 	if err != nil {
 		return err
@@ -181,6 +213,9 @@ func generated(result toolchain.Result) string {
 	}
 	if len(removed) > 0 {
 		parts = append(parts, "removed "+strings.Join(removed, ", "))
+	}
+	if len(result.Files) == 0 {
+		return "nothing to generate: no package has kinds, roles, webhooks or types to copy"
 	}
 	if len(parts) == 0 {
 		return fmt.Sprintf("%d generated files are up to date", len(result.Files))

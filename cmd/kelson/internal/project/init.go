@@ -26,6 +26,7 @@ Until Kelson is published, a replace directive in go.mod points to the source
 from which this kelson was built, or to the folder that --kelson names.`,
 		Example: `  kelson init --domain example.com --repo example.com/welcome
   kelson init welcome --domain example.com --repo example.com/welcome
+  kelson init --domain example.com --repo example.com/welcome --license apache2 --owner "Example Inc."
   kelson init pizza --plugin apiserver --domain example.com --repo example.com/pizza`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -58,6 +59,8 @@ from which this kelson was built, or to the folder that --kelson names.`,
 	f.StringVar(&opts.Repo, "repo", "", "path of the project's Go module (default: the path in an existing go.mod)")
 	f.StringVar(&opts.Name, "project-name", "", "name of the project (default: the name of the folder)")
 	f.StringVar(&plugin, "plugin", "operator", "what the project is: operator or apiserver")
+	f.StringVar(&opts.License, "license", "none", "license of generated code: apache2, copyright or none")
+	f.StringVar(&opts.Owner, "owner", "", "owner of the copyright, for the license")
 	f.StringVar(&opts.Checkout, "kelson", "", "folder with Kelson's source (default: the source from which this program was built)")
 	return c
 }

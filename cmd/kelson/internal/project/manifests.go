@@ -4,26 +4,43 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-
-	"kelson.dev/toolchain"
 )
 
 // ManifestsCommand returns kelson manifests.
 func ManifestsCommand() *cobra.Command {
-	return &cobra.Command{
+	var gens Generators
+	c := &cobra.Command{
 		Use:   "manifests [DIR]",
 		Short: "Generate CustomResourceDefinitions, roles and webhook configurations from Go types",
 		Long: `Generate CustomResourceDefinitions, roles and webhook configurations from Go types.
 
 It does the same as kelson generate crd rbac webhook and does not change code.`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return GenerateManifests(c, Folder(args)) },
+		RunE: func(c *cobra.Command, args []string) error { return GenerateManifests(c, Folder(args), gens) },
 	}
+	gens.AddFlags(c.Flags())
+	return c
 }
 
 // GenerateManifests updates a project's manifests and prints what changed.
-func GenerateManifests(c *cobra.Command, dir string) error {
-	result, err := toolchain.Generate(c.Context(), toolchain.Options{Dir: dir, Generators: []string{"crd", "rbac", "webhook"}})
+func GenerateManifests(c *cobra.Command, dir string, gens Generators) error {
+	return gens.generate(c, dir, []string{"crd", "rbac", "webhook"})
+}
+
+// generate runs the named generators, or all, and prints what they adopted and changed.
+func (g Generators) generate(c *cobra.Command, dir string, names []string) error {
+	if g.Skip {
+		return nil
+	}
+	plan, err := g.Plan(dir, names)
+	if err != nil {
+		return fmt.Errorf("generate: %w", err)
+	}
+	plan.Print(c.ErrOrStderr())
+	result, err := plan.Run(c.Context())
+	for _, w := range result.Warnings {
+		fmt.Fprintln(c.ErrOrStderr(), "warning:", w)
+	}
 	if err != nil {
 		return fmt.Errorf("generate: %w", err)
 	}

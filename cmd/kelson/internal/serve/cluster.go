@@ -1,9 +1,13 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
+
+	utilnet "k8s.io/utils/net"
 
 	"kelson.dev/kubernetes/controllers/loadbalancer"
 	"kelson.dev/kubernetes/controlplane"
@@ -23,6 +27,15 @@ func (o *Options) cluster(cfg *controlplane.Config, errOut io.Writer) (err error
 	if cfg.Controllers, err = controlplane.ParseControllers(o.controllers); err != nil {
 		return fmt.Errorf("--controllers: %w", err)
 	}
+	cfg.ServiceRange = o.services
+	if o.podRange != "" {
+		if cfg.PodRanges, err = podRanges(o.podRange); err != nil {
+			return fmt.Errorf("--cluster-cidr: %w", err)
+		}
+		if !o.workloads {
+			return errors.New("--cluster-cidr needs --workloads")
+		}
+	}
 	switch o.cloud {
 	case "":
 	case "external":
@@ -37,4 +50,16 @@ func (o *Options) cluster(cfg *controlplane.Config, errOut io.Writer) (err error
 		}
 	}
 	return nil
+}
+
+// podRanges parses a range of pod addresses, or two of different IP families separated by a comma.
+func podRanges(text string) ([]*net.IPNet, error) {
+	ranges, err := utilnet.ParseCIDRs(strings.Split(text, ","))
+	if err != nil {
+		return nil, err
+	}
+	if dual, err := utilnet.IsDualStackCIDRs(ranges); err != nil || len(ranges) > 2 || len(ranges) == 2 && !dual {
+		return nil, fmt.Errorf("%q: want one CIDR, or two of different IP families", text)
+	}
+	return ranges, nil
 }

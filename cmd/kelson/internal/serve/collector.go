@@ -74,6 +74,14 @@ func (c *collector) count(h http.Handler) http.Handler {
 	})
 }
 
+// Collect controls garbage collection of a process that serves h, as kelson serve does: it collects
+// rarely under load and returns unused memory when the server is idle. The caller serves the
+// returned handler and calls stop at the end. A process calls it once.
+func Collect(h http.Handler) (counted http.Handler, stop func()) {
+	c := newCollector()
+	return c.count(h), c.stop
+}
+
 func (c *collector) countRequest() {
 	c.requests.Add(1)
 	if c.armed.Load() || !c.armed.CompareAndSwap(false, true) {

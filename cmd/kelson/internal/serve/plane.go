@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 
+	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
 	"kelson.dev/kubernetes/controllers/workloads"
 	"kelson.dev/kubernetes/controlplane"
@@ -33,6 +34,8 @@ type Plane struct {
 	// Kubeconfig is the file with the administrator's kubeconfig.
 	Kubeconfig string
 
+	node      *containerNode // nil without --node=containers
+	authority *pki.Authority
 	server    *serving.Server
 	throwaway *ephemeral.Planes // nil if --planes is 0
 	cleanup   []func() error    // in the order of creation
@@ -47,6 +50,13 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 			p.close()
 		}
 	}()
+	var nodeProgram string
+	if opts.Node == nodeContainers {
+		if nodeProgram, err = opts.prepareContainers(); err != nil {
+			return nil, err
+		}
+		opts.Node = string(controlplane.NodeNone)
+	}
 	node, err := controlplane.ParseNode(opts.Node)
 	if err != nil {
 		return nil, err
@@ -96,11 +106,20 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	}
 	dir, authority := state.dir, state.authority
 
+	if opts.flagged {
+		if err := opts.endpoints.Apply(&cfg, listener.Addr()); err != nil {
+			return nil, err
+		}
+	}
+	hosts, err := servingHosts(&cfg, listener.Addr().(*net.TCPAddr).IP, opts.names)
+	if err != nil {
+		return nil, err
+	}
 	var handler lateHandler
 	listen := serving.Config{
 		Listener:    listener,
 		Handler:     &handler,
-		Certificate: authority.Serving(listener.Addr().(*net.TCPAddr).IP.String()),
+		Certificate: authority.Serving(hosts...),
 		ClientCAs:   func() *x509.CertPool { return p.ClientCAs() },
 		Drain:       func(ctx context.Context) error { return p.drain(ctx) },
 		Log:         log,
@@ -108,9 +127,6 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	if opts.flagged {
 		opts.requests.ApplyServer(&listen)
 		opts.requests.Apply(&cfg)
-		if err := opts.endpoints.Apply(&cfg, listener.Addr()); err != nil {
-			return nil, err
-		}
 	}
 	p.server, err = serving.New(listen)
 	if err != nil {
@@ -127,6 +143,16 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 		return nil, err
 	}
 	p.cleanup = append(p.cleanup, opts.gates.Close)
+	if nodeProgram != "" {
+		cfg.Authentication.AcceptBootstrapTokens = true
+		p.authority = authority
+		p.node = &containerNode{
+			program: nodeProgram, dir: filepath.Join(dir, "node"), server: "https://" + cfg.Endpoints.Address.String(), args: opts.nodeArgs, errOut: errOut,
+		}
+		if !cfg.Endpoints.Address.IsValid() {
+			return nil, errors.New("--node=containers: this machine has no address but loopback ones: pass --advertise-address")
+		}
+	}
 	p.Kubeconfig = opts.Kubeconfig
 	if p.Kubeconfig == "" {
 		p.Kubeconfig = filepath.Join(dir, "kubeconfig")
@@ -140,6 +166,9 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	cfg.NodeServer = strings.TrimPrefix(p.URL(), "https://")
 	if err := addFrontProxy(dir, &cfg); err != nil {
 		return nil, err
+	}
+	if cfg.Authentication.AcceptBootstrapTokens {
+		admitNodes(&cfg, authority)
 	}
 	if cfg.Kubelets.Certificate == nil {
 		cfg.Kubelets.Certificate = authority.ClientCertificate(kubeletClientName, user.SystemPrivilegedGroup)
@@ -179,7 +208,7 @@ func (p *Plane) URL() string { return p.server.URL() }
 
 // Run serves until ctx ends, then drains requests and closes everything.
 func (p *Plane) Run(ctx context.Context) error {
-	err := p.server.Run(ctx)
+	err := p.withNode(ctx, p.server.Run)
 	return errors.Join(err, p.close())
 }
 

@@ -10,8 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 
 	"kelson.dev/cmd/kelson/internal/flags"
+	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -30,6 +32,10 @@ type Options struct {
 
 	state       stateOptions
 	bindAddress string
+	names       []string // further names of the serving certificate
+	services    string   // range of cluster IPs
+	podRange    string   // range of pod addresses
+	nodeArgs    []string // for kelson-node
 	workloads   bool
 	scheduler   string // file
 	pool        string // of load balancers
@@ -67,11 +73,20 @@ requests in flight and exits.`,
 		Example: `  kelson serve
   kelson serve --in-memory --secure-port 0 --kubeconfig /tmp/kubeconfig
   kelson serve --data-dir ./state --node=process
+  kelson serve --data-dir ./state --node=containers -- --images ./images
   kelson serve --in-memory --planes 100
   kelson kubectl create --raw /planes -f /dev/null   # a throwaway control plane: its URL and kubeconfig`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		Args: func(c *cobra.Command, args []string) error {
+			if opts.Node == nodeContainers && c.ArgsLenAtDash() == 0 {
+				return nil // for kelson-node
+			}
+			return cobra.NoArgs(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
 			ctx := c.Context()
+			if opts.nodeArgs = args; opts.Node == nodeContainers && !c.Flags().Changed("bind-address") {
+				opts.bindAddress = "0.0.0.0" // pods must reach the server
+			}
 			if opts.withStdin {
 				var cancel context.CancelFunc
 				ctx, cancel = untilEOF(ctx, c.InOrStdin())
@@ -85,6 +100,7 @@ requests in flight and exits.`,
 	f := s.Area("serving")
 	f.StringVar(&opts.bindAddress, "bind-address", "127.0.0.1", "address to listen on")
 	f.IntVar(&opts.SecurePort, "secure-port", 6443, "port to listen on; 0 picks a free one")
+	f.StringSliceVar(&opts.names, "tls-san", nil, "further host names and addresses for which the serving certificate is valid, such as those of a load balancer; may be repeated")
 	f.StringVar(&opts.Kubeconfig, "kubeconfig", "", "file to write the administrator's kubeconfig to (default \"kubeconfig\" in the data directory)")
 	f.StringVar(&opts.Node, "node", string(controlplane.NodeSimulated), NodeUsage)
 	opts.pods.addUsersFlag(f)
@@ -92,6 +108,8 @@ requests in flight and exits.`,
 	opts.pods.addImageFlag(f)
 	f.BoolVar(&opts.workloads, "workloads", true, "run the controllers that create pods (of Deployments, StatefulSets, Jobs and so on) and the endpoints of Services")
 	f.StringVar(&opts.scheduler, "scheduler-config", "", "file with a KubeSchedulerConfiguration: profiles, plugins and extenders of the scheduler")
+	f.StringVar(&opts.services, "service-cluster-ip-range", builtin.DefaultServiceRange, "CIDR of the cluster IPs of Services, or two CIDRs of different IP families separated by a comma")
+	f.StringVar(&opts.podRange, "cluster-cidr", "", "CIDR of the addresses of pods; each node gets a part of it for its pods, as spec.podCIDR (default: nodes get none)")
 	f.StringVar(&opts.pool, "load-balancer-cidr", "192.0.2.0/24", "CIDR of the addresses of Services of type LoadBalancer, or two CIDRs of different IP families separated by a comma; nothing listens on them; \"\" assigns none")
 	f.StringSliceVar(&opts.controllers, "controllers", []string{"*"}, "controllers to run, as in kube-controller-manager: NAME, -NAME, and * for all that are not named; also kube-scheduler, simulated-volumes and service-lb-controller")
 	f.StringVar(&opts.cloud, "cloud-provider", "", "external: a cloud-controller-manager initializes the node and provides load balancers")
@@ -101,14 +119,19 @@ requests in flight and exits.`,
 	opts.endpoints.AddFlags(f)
 	opts.requests.AddFlags(s.Area("requests"))
 	opts.flagged = true
+	opts.gates.Kubelets.Preferred = nodeAddresses
 	opts.gates.AddFlags(&s)
 	opts.signing.AddFlags(s.Area("signing"))
 	s.AddTo(c)
 	return c
 }
 
+// nodeAddresses are the addresses at which this server calls kubelets. Unlike kube-apiserver, it
+// prefers IP addresses, as clusters of kubeadm do: host names of nodes often do not resolve.
+var nodeAddresses = []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeExternalIP, corev1.NodeInternalDNS, corev1.NodeHostName, corev1.NodeExternalDNS}
+
 // NodeUsage is the help of the flag --node.
-const NodeUsage = "what runs pods: simulated, process (runs their commands on this machine) or none"
+const NodeUsage = "what runs pods: simulated, process (runs their commands on this machine), containers (runs kelson-node beside the server; its flags follow --) or none"
 
 // AddUnconfinedFlag registers the flag that lets pods run with all rights of this user.
 func (o *Options) AddUnconfinedFlag(f *pflag.FlagSet) { o.pods.addUnconfinedFlag(f) }

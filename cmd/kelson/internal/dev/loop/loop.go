@@ -29,7 +29,6 @@ import (
 	"kelson.dev/cmd/kelson/internal/manifests"
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/operator/client"
-	"kelson.dev/toolchain"
 	"kelson.dev/toolchain/loader"
 )
 
@@ -43,6 +42,8 @@ type Config struct {
 	// Webhooks registers the project's webhooks, which the operator serves. If false, the operator
 	// runs with ENABLE_WEBHOOKS=false.
 	Webhooks bool
+	// Generators configures the generators.
+	Generators project.Generators
 	// Unregister deletes the Services and APIServices of a custom API server when the loop stops.
 	Unregister bool
 	// Reload repeats the affected steps when files change.
@@ -199,7 +200,24 @@ func (l *Loop) fail(subject string, err error) {
 func (l *Loop) subject() string { return l.cfg.Project.Role() }
 
 func (l *Loop) generate(ctx context.Context, first bool) error {
-	wrote, err := toolchain.Generate(ctx, toolchain.Options{Dir: l.cfg.Project.Dir, Cache: l.cache})
+	if l.cfg.Generators.Skip {
+		return nil
+	}
+	plan, err := l.cfg.Generators.Plan(l.cfg.Project.Dir, nil)
+	if err != nil {
+		return fmt.Errorf("generate: %w", err)
+	}
+	if first {
+		for _, note := range plan.Notes {
+			l.cfg.Log.Printf("manifests", "%s", note)
+		}
+	}
+	wrote, err := plan.WithCache(l.cache).Run(ctx)
+	if first {
+		for _, w := range wrote.Warnings {
+			l.cfg.Log.Printf("manifests", "warning: %v", w)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("generate: %w", err)
 	}

@@ -1,0 +1,219 @@
+//go:build linux
+
+// Package machine finds out what a machine has for running a node, and what it lacks.
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Machine is what a machine has for running a node.
+type Machine struct {
+	// CgroupVersion is 1 or 2.
+	CgroupVersion int
+	// Systemd reports whether systemd manages the machine, and so its cgroups.
+	Systemd bool
+	// Runtime is the endpoint of the running container runtime; "" means none.
+	Runtime string
+	// Containerd is the program that can be started if there is no Runtime.
+	Containerd string
+	// Plugins is the directory of the CNI plugins.
+	Plugins string
+	// ProxyMode is the mode of kube-proxy that works: nftables or iptables.
+	ProxyMode string
+}
+
+// Wants are the settings that the user chose, which need not be found out.
+type Wants struct {
+	Runtime   string // endpoint
+	ProxyMode string // nftables, iptables or none; "" finds out
+}
+
+// runtimes are the sockets on which container runtimes listen by default.
+var runtimes = []string{"/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/cri-dockerd.sock"}
+
+// pluginDirs are where CNI plugins are installed: by Kubernetes' packages and by distributions.
+var pluginDirs = []string{"/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni"}
+
+// plugins are the CNI plugins that the network of a node needs.
+var plugins = []string{"bridge", "host-local", "portmap", "loopback"}
+
+// Inspect returns what the machine has. The error joins everything that it lacks, each with a
+// remedy.
+func Inspect(ctx context.Context, wants Wants) (*Machine, error) {
+	m := &Machine{Runtime: wants.Runtime, ProxyMode: wants.ProxyMode}
+	return m, errors.Join(
+		checkRights(),
+		m.findCgroups(),
+		m.findRuntime(ctx),
+		m.findPlugins(),
+		m.findProxyMode(ctx),
+		checkKernel(),
+	)
+}
+
+// checkRights needs the capabilities without which kubelet and runtime fail.
+func checkRights() error {
+	if os.Geteuid() != 0 {
+		return errors.New("not root: run kelson-node as root")
+	}
+	var header = unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return fmt.Errorf("read capabilities: %w", err)
+	}
+	var missing []string
+	for _, c := range []struct {
+		name string
+		bit  uint
+	}{{"CAP_SYS_ADMIN", unix.CAP_SYS_ADMIN}, {"CAP_NET_ADMIN", unix.CAP_NET_ADMIN}, {"CAP_SYS_CHROOT", unix.CAP_SYS_CHROOT}, {"CAP_MKNOD", unix.CAP_MKNOD}} {
+		if data[c.bit/32].Effective&(1<<(c.bit%32)) == 0 {
+			missing = append(missing, c.name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("capabilities are missing: %s: run outside of a container, or in a privileged one", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+const cgroups = "/sys/fs/cgroup"
+
+// controllers are the cgroup controllers that kubelet needs.
+var controllers = []string{"cpu", "cpuset", "memory", "pids"}
+
+func (m *Machine) findCgroups() error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(cgroups, &fs); err != nil {
+		return fmt.Errorf("cgroups: %w: mount them at %s", err, cgroups)
+	}
+	_, err := os.Stat("/run/systemd/system")
+	m.Systemd = err == nil
+	var has []string
+	if m.CgroupVersion = 1; fs.Type == unix.CGROUP2_SUPER_MAGIC {
+		m.CgroupVersion = 2
+		content, err := os.ReadFile(filepath.Join(cgroups, "cgroup.controllers"))
+		if err != nil {
+			return fmt.Errorf("cgroups: %w", err)
+		}
+		has = strings.Fields(string(content))
+	} else {
+		entries, err := os.ReadDir(cgroups)
+		if err != nil {
+			return fmt.Errorf("cgroups: %w", err)
+		}
+		for _, e := range entries {
+			has = append(has, strings.Split(e.Name(), ",")...)
+		}
+	}
+	missing := slices.DeleteFunc(slices.Clone(controllers), func(name string) bool { return slices.Contains(has, name) })
+	if len(missing) > 0 {
+		return fmt.Errorf("cgroup controllers are missing: %s: mount them or enable them in the kernel", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+func (m *Machine) findRuntime(ctx context.Context) error {
+	if m.Runtime == "" {
+		for _, socket := range runtimes {
+			if info, err := os.Stat(socket); err == nil && info.Mode()&os.ModeSocket != 0 {
+				m.Runtime = "unix://" + socket
+				break
+			}
+		}
+	}
+	if m.Runtime != "" {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		if err := Ready(ctx, m.Runtime); err != nil {
+			return fmt.Errorf("container runtime at %s: %w", m.Runtime, err)
+		}
+		return nil
+	}
+	var errs []error
+	for _, program := range []string{"containerd", "runc"} {
+		at, err := exec.LookPath(program)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("no container runtime listens at %s, and %s is not installed: install containerd and runc", strings.Join(runtimes, ", "), program))
+		}
+		if program == "containerd" {
+			m.Containerd = at
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (m *Machine) findPlugins() error {
+	for _, dir := range pluginDirs {
+		missing := slices.DeleteFunc(slices.Clone(plugins), func(name string) bool {
+			_, err := os.Stat(filepath.Join(dir, name))
+			return err == nil
+		})
+		if len(missing) == 0 {
+			m.Plugins = dir
+			return nil
+		}
+	}
+	return fmt.Errorf("the CNI plugins %s are not in one of %s: install containernetworking-plugins",
+		strings.Join(plugins, ", "), strings.Join(pluginDirs, ", "))
+}
+
+// findProxyMode tries whether kube-proxy's preferred mode works.
+func (m *Machine) findProxyMode(ctx context.Context) error {
+	if m.ProxyMode != "" {
+		return nil
+	}
+	nft := func() error {
+		const table = "kelson-node-check"
+		if _, err := exec.LookPath("nft"); err != nil {
+			return err
+		}
+		cmd := exec.CommandContext(ctx, "nft", "-c", "add table ip "+table+"; add chain ip "+table+" nat { type nat hook prerouting priority dstnat ; }")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("nft: %w: %s", err, strings.TrimSpace(string(out)))
+		}
+		return nil
+	}()
+	if nft == nil {
+		m.ProxyMode = "nftables"
+		return nil
+	}
+	out, err := exec.CommandContext(ctx, "iptables", "-w", "-t", "nat", "-L", "-n").CombinedOutput()
+	if err == nil {
+		m.ProxyMode = "iptables"
+		return nil
+	}
+	return fmt.Errorf("neither nftables (%v) nor iptables (%v: %s) works, so Services have no addresses: install nftables, or pass --proxy-mode=none",
+		nft, err, strings.TrimSpace(string(out)))
+}
+
+// checkKernel needs files that kubelet, runtime and network read.
+func checkKernel() error {
+	var errs []error
+	for _, f := range []struct{ name, remedy string }{
+		{"/proc/sys/net/ipv4/ip_forward", "mount /proc"},
+		{"/dev/kmsg", "create it, or bind-mount /dev/kmsg"},
+	} {
+		if _, err := os.Stat(f.name); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w: %s", f.name, errors.Unwrap(err), f.remedy))
+		}
+	}
+	mounted, err := os.ReadFile("/proc/filesystems")
+	if err == nil && !strings.Contains(string(mounted), "\toverlay\n") {
+		if out, err := exec.Command("modprobe", "overlay").CombinedOutput(); err != nil {
+			errs = append(errs, fmt.Errorf("the kernel has no overlay file system (modprobe overlay: %v: %s)", err, strings.TrimSpace(string(out))))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,243 @@
+//go:build linux
+
+// Package network connects the pods of a node: the CNI configuration of the machine, the routes to
+// the pods of other nodes, and the address under which pods reach other networks.
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"kelson.dev/cmd/kelson-node/internal/settings"
+)
+
+// Config is the network of one node.
+type Config struct {
+	// Node is the name of this node.
+	Node string
+	// Range is the range of the pods' addresses; "" takes the podCIDR of the Node object, and
+	// waits for it.
+	Range string
+	// Dir is the directory of CNI configurations. If another program has written one, this package
+	// changes nothing.
+	Dir string
+	Log *slog.Logger
+}
+
+// file is the configuration that this package writes.
+const file = "10-kelson.conflist"
+
+// foreign returns a CNI configuration in dir that another program has written, or "".
+func foreign(dir string) string {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		switch filepath.Ext(e.Name()) {
+		case ".conf", ".conflist", ".json":
+			if e.Name() != file {
+				return e.Name()
+			}
+		}
+	}
+	return ""
+}
+
+// Run writes the CNI configuration, and maintains the routes until ctx ends.
+func Run(ctx context.Context, cfg Config, client kubernetes.Interface) error {
+	if by := foreign(cfg.Dir); by != "" {
+		cfg.Log.Info("the pod network is configured by another program", "dir", cfg.Dir, "file", by)
+		return nil
+	}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	nodes := factory.Core().V1().Nodes()
+	changed := make(chan struct{}, 1)
+	notify := func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	if _, err := nodes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
+	}); err != nil {
+		return err
+	}
+	factory.StartWithContext(ctx)
+	defer factory.Shutdown()
+
+	var written string
+	routes := map[string]string{} // by range, the address of the node
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-time.After(time.Minute): // restores routes that others removed
+		}
+		var all []*corev1.Node
+		for _, obj := range nodes.Informer().GetStore().List() {
+			all = append(all, obj.(*corev1.Node))
+		}
+		own := cfg.Range
+		if at := slices.IndexFunc(all, func(n *corev1.Node) bool { return n.Name == cfg.Node }); own == "" && at >= 0 {
+			own = all[at].Spec.PodCIDR
+		}
+		if own != "" && own != written {
+			if err := install(cfg.Dir, own); err != nil {
+				return err
+			}
+			cfg.Log.Info("wrote the configuration of the pod network", "file", filepath.Join(cfg.Dir, file), "range", own)
+			written = own
+		}
+		want := map[string]string{}
+		for _, n := range all {
+			if at := internalAddress(n); n.Name != cfg.Node && n.Spec.PodCIDR != "" && at != "" {
+				want[n.Spec.PodCIDR] = at
+			}
+		}
+		if err := sync(routes, want); err != nil {
+			cfg.Log.Warn("set the routes to the pods of other nodes", "err", err)
+		}
+		if own != "" {
+			if err := masquerade(ctx, own, want); err != nil {
+				cfg.Log.Warn("let pods reach other networks", "err", err)
+			}
+		}
+	}
+}
+
+func internalAddress(n *corev1.Node) string {
+	for _, a := range n.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			return a.Address
+		}
+	}
+	return ""
+}
+
+// install writes the CNI configuration in one step: runtimes watch the directory.
+func install(dir, podCIDR string) error {
+	content, err := settings.Network(podCIDR)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	temporary := filepath.Join(dir, "."+file)
+	if err := os.WriteFile(temporary, content, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(temporary, filepath.Join(dir, file))
+}
+
+// sync sets the routes of want and removes those of have that are not in want.
+func sync(have, want map[string]string) error {
+	for podCIDR, at := range have {
+		if want[podCIDR] == at {
+			continue
+		}
+		if r, err := route(podCIDR, at); err == nil {
+			_ = netlink.RouteDel(r) // it may be gone
+		}
+		delete(have, podCIDR)
+	}
+	for podCIDR, at := range want {
+		r, err := route(podCIDR, at)
+		if err != nil {
+			return err
+		}
+		if err := netlink.RouteReplace(r); err != nil {
+			return fmt.Errorf("route %s via %s: %w: the nodes must be on one network", podCIDR, at, err)
+		}
+		have[podCIDR] = at
+	}
+	return nil
+}
+
+func route(podCIDR, at string) (*netlink.Route, error) {
+	_, to, err := net.ParseCIDR(podCIDR)
+	if err != nil {
+		return nil, err
+	}
+	gateway := net.ParseIP(at)
+	if gateway == nil {
+		return nil, fmt.Errorf("node address %q is not an IP address", at)
+	}
+	return &netlink.Route{Dst: to, Gw: gateway}, nil
+}
+
+// masquerade gives packets of pods to other networks the address of the machine. Packets between
+// pods keep theirs.
+func masquerade(ctx context.Context, own string, others map[string]string) error {
+	ranges := []string{own, "224.0.0.0/4"}
+	for r := range others {
+		ranges = append(ranges, r)
+	}
+	slices.Sort(ranges)
+	rules := fmt.Sprintf(`table ip kelson-node
+delete table ip kelson-node
+table ip kelson-node {
+	chain postrouting {
+		type nat hook postrouting priority srcnat; policy accept;
+		ip saddr %s ip daddr != { %s } masquerade
+	}
+}
+`, own, strings.Join(ranges, ", "))
+	cmd := exec.CommandContext(ctx, "nft", "-f", "-")
+	cmd.Stdin = strings.NewReader(rules)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("nft: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// Wait returns when the Node object of this node exists.
+func Wait(ctx context.Context, client kubernetes.Interface, node string) error {
+	for {
+		_, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// Remove removes what Run changed: the CNI configuration in a directory, the bridge, the addresses
+// that are in use, and the rules. Routes end with the addresses of the machine's network.
+func Remove(ctx context.Context, dir string) error {
+	var errs []error
+	if err := os.Remove(filepath.Join(dir, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		errs = append(errs, err)
+	}
+	if link, err := netlink.LinkByName(settings.Bridge); err == nil {
+		errs = append(errs, netlink.LinkDel(link))
+	}
+	errs = append(errs, os.RemoveAll(filepath.Join("/var/lib/cni/networks", settings.NetworkName)))
+	cmd := exec.CommandContext(ctx, "nft", "-f", "-")
+	cmd.Stdin = strings.NewReader("table ip kelson-node\ndelete table ip kelson-node\n")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		errs = append(errs, fmt.Errorf("nft: %w: %s", err, strings.TrimSpace(string(out))))
+	}
+	return errors.Join(errs...)
+}

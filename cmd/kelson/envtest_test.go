@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The folder works after it is moved, its path is printed alone, and a second call replaces only
+// kelson's own files. CLI-05
+func TestEnvtestFolder(t *testing.T) {
+	kelson, dir := built(t, binary), filepath.Join(t.TempDir(), "assets")
+	if got := command(t, nil, kelson, "envtest", "--print-path", dir); got.stdout != dir+"\n" || got.code != 0 {
+		t.Fatal(got)
+	}
+	if got := command(t, nil, kelson, "envtest", dir); got.stdout != "export KUBEBUILDER_ASSETS="+dir+"\n" || got.code != 0 {
+		t.Error("a second call:", got)
+	}
+	moved := filepath.Join(t.TempDir(), "moved")
+	if err := os.Rename(dir, moved); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"kube-apiserver", "etcd", "kubectl"} {
+		info, err := os.Lstat(filepath.Join(moved, name))
+		if err != nil || !info.Mode().IsRegular() {
+			t.Error(name, info, err)
+		}
+	}
+	if got := command(t, nil, filepath.Join(moved, "etcd"), "--help"); got.code != 0 || !strings.Contains(got.stdout, "Replacement for the etcd") {
+		t.Error("moved:", got)
+	}
+	if err := os.WriteFile(filepath.Join(moved, "etcd.txt"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(moved, "etcd.txt"), filepath.Join(moved, "etcd")); err != nil {
+		t.Fatal(err)
+	}
+	if got := command(t, nil, kelson, "envtest", moved); got.code == 0 || !strings.Contains(got.stderr, "is not kelson") {
+		t.Error("another etcd:", got)
+	}
+	home := t.TempDir()
+	got := command(t, []string{"XDG_CACHE_HOME=" + home, "HOME=" + home}, kelson, "envtest", "--print-path")
+	if got.code != 0 || !strings.HasPrefix(got.stdout, home) {
+		t.Error("the default folder:", got)
+	}
+}
+
+// The servers of a killed test end. CLI-05
+func TestServersEndWithTheirParent(t *testing.T) {
+	dir := t.TempDir()
+	if got := command(t, nil, built(t, binary), "envtest", dir); got.code != 0 {
+		t.Fatal(got)
+	}
+	address := freeAddress(t)
+	parent := exec.Command("sh", "-c", `"$1" --listen-client-urls "http://$2" & echo $!; wait`, "sh", filepath.Join(dir, "etcd"), address)
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(pid, syscall.SIGKILL)
+	healthy := func() bool {
+		resp, err := http.Get("http://" + address + "/health")
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err == nil
+	}
+	within(t, "starts", healthy)
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = parent.Process.Wait()
+	within(t, "ends", func() bool { return !healthy() })
+}
+
+// within waits until a condition of another process holds.
+func within(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within 30 s", what)
+		}
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -1,0 +1,152 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"syscall"
+	"time"
+
+	bootstraputil "k8s.io/cluster-bootstrap/token/util"
+
+	"kelson.dev/apiserver/pki"
+	"kelson.dev/cmd/kelson/internal/token"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/operator/client"
+)
+
+const (
+	// nodeContainers is the value of --node that runs kelson-node beside the server.
+	nodeContainers = "containers"
+	// nodeProgram is the program that runs the node, of the module cmd/kelson-node.
+	nodeProgram = "kelson-node"
+	// defaultPodRange is --cluster-cidr with such a node, as in the manifests of many networks.
+	defaultPodRange = "10.244.0.0/16"
+	// tokenLifetime limits how long the node may take to join.
+	tokenLifetime = 10 * time.Minute
+	// nodeStopWithin is how long kelson-node may take to end.
+	nodeStopWithin = 20 * time.Second
+)
+
+// containerNode is a process of kelson-node that ends with the server.
+type containerNode struct {
+	program string
+	dir     string // of the node's data
+	server  string // URL for the node
+	args    []string
+	errOut  io.Writer
+}
+
+// prepareContainers checks the options of a node with containers, and sets those that such a node
+// needs.
+func (o *Options) prepareContainers() (program string, err error) {
+	if program, err = findNodeProgram(); err != nil {
+		return "", err
+	}
+	if o.state.inMemory {
+		return "", fmt.Errorf("--node=%s needs a data directory: omit --in-memory", nodeContainers)
+	}
+	if ip := net.ParseIP(o.bindAddress); o.bindAddress == "localhost" || ip != nil && ip.IsLoopback() {
+		return "", fmt.Errorf("--node=%s: pods cannot reach --bind-address=%s: use an address of this machine, or 0.0.0.0", nodeContainers, o.bindAddress)
+	}
+	if o.podRange == "" {
+		o.podRange = defaultPodRange
+	}
+	return program, nil
+}
+
+// findNodeProgram looks for the program next to this one and in PATH.
+func findNodeProgram() (string, error) {
+	if own, err := os.Executable(); err == nil {
+		if beside := filepath.Join(filepath.Dir(own), nodeProgram); isFile(beside) {
+			return beside, nil
+		}
+	}
+	found, err := exec.LookPath(nodeProgram)
+	if err != nil {
+		return "", fmt.Errorf("--node=%s: %s is neither next to kelson nor in PATH: build it with make kelson-node", nodeContainers, nodeProgram)
+	}
+	return found, nil
+}
+
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// run joins the node to the control plane and runs it until ctx ends.
+func (n *containerNode) run(ctx context.Context, p *Plane) error {
+	join, err := n.join(ctx, p)
+	if err != nil {
+		return fmt.Errorf("create the token of the node: %w", err)
+	}
+	// The system sends the signal of nodeAttributes when the thread that started the process ends.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd := exec.CommandContext(ctx, n.program, append(append(join, "--data-dir", n.dir), n.args...)...)
+	cmd.Stdout, cmd.Stderr = n.errOut, n.errOut
+	cmd.SysProcAttr = nodeAttributes()
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = nodeStopWithin
+	if err := cmd.Run(); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%s: %w", nodeProgram, err)
+	}
+	return nil
+}
+
+// join creates a token and returns the arguments with which the node joins.
+func (n *containerNode) join(ctx context.Context, p *Plane) ([]string, error) {
+	own, err := client.New(client.Config{REST: p.RESTConfig(), FieldOwner: "kelson-token"})
+	if err != nil {
+		return nil, err
+	}
+	secret, err := bootstraputil.GenerateBootstrapToken()
+	if err != nil {
+		return nil, err
+	}
+	j := token.Join{Server: n.server, Authority: p.authority.PEM, Token: secret, Description: "node of kelson serve", Lifetime: tokenLifetime}
+	if err := j.Create(ctx, own); err != nil {
+		return nil, err
+	}
+	return j.Args()
+}
+
+// withNode runs serve and the node until ctx ends or one of them fails.
+func (p *Plane) withNode(ctx context.Context, serve func(context.Context) error) error {
+	if p.node == nil {
+		return serve(ctx)
+	}
+	nodeCtx, stop := context.WithCancel(ctx)
+	defer stop()
+	serveCtx, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
+	ended := make(chan error, 1)
+	go func() {
+		err := p.node.run(nodeCtx, p)
+		stopServing() // the node ends before the server, so that it can report its last states
+		ended <- err
+	}()
+	err := serve(serveCtx)
+	stop()
+	return errors.Join(err, <-ended)
+}
+
+// admitNodes completes the configuration of a server that machines join: it verifies the serving
+// certificates of kubelets, which its authority signs, and restricts what nodes may write.
+func admitNodes(cfg *controlplane.Config, authority *pki.Authority) {
+	if cfg.Kubelets.Authorities == nil {
+		cfg.Kubelets.Authorities = authority.Pool()
+	}
+	if plugins := &cfg.Admission; !slices.Contains(plugins.Enable, restriction) && !slices.Contains(plugins.Disable, restriction) {
+		plugins.Enable = append(plugins.Enable, restriction)
+	}
+}
+
+const restriction = "NodeRestriction"

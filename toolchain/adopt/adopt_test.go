@@ -1,0 +1,237 @@
+package adopt_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"kelson.dev/toolchain/adopt"
+)
+
+// project writes a txtar archive to a new directory.
+func project(t *testing.T, archive string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, f := range txtar.Parse([]byte(archive)).Files {
+		name := filepath.Join(dir, f.Name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, f.Data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// text returns the calls as "SOURCE FOLDER: ARGUMENTS", with the project's folder as DIR.
+func text(dir string, calls []adopt.Call) []string {
+	var all []string
+	for _, c := range calls {
+		rel, _ := filepath.Rel(dir, c.Dir)
+		all = append(all, c.Source+" "+rel+": "+strings.ReplaceAll(strings.Join(c.Args, " "), dir, "DIR"))
+	}
+	return all
+}
+
+// Each case is written as public projects write it.
+func TestFind(t *testing.T) {
+	for name, tc := range map[string]struct {
+		archive       string
+		want, unknown []string
+		removed       []string
+	}{
+		"kubebuilder": {archive: `
+-- Makefile --
+ifeq (,$(shell go env GOBIN))
+GOBIN=$(shell go env GOPATH)/bin
+else
+GOBIN=$(shell go env GOBIN)
+endif
+CRD_OPTIONS ?= "crd:trivialVersions=true"
+.PHONY: manifests
+manifests: controller-gen ## Generate
+	$(CONTROLLER_GEN) rbac:roleName=manager-role $(CRD_OPTIONS) webhook paths="./..." output:crd:artifacts:config=config/crd/bases
+generate: controller-gen
+	@"$(CONTROLLER_GEN)" object:headerFile="hack/boilerplate.go.txt" paths="./..."
+LOCALBIN ?= $(shell pwd)/bin
+CONTROLLER_GEN ?= $(LOCALBIN)/controller-gen
+controller-gen: $(CONTROLLER_GEN)
+$(CONTROLLER_GEN): $(LOCALBIN)
+	$(call go-install-tool,$(CONTROLLER_GEN),sigs.k8s.io/controller-tools/cmd/controller-gen,$(CONTROLLER_TOOLS_VERSION))
+	test -s $(LOCALBIN)/controller-gen || GOBIN=$(LOCALBIN) go install sigs.k8s.io/controller-tools/cmd/controller-gen
+define go-install-tool
+	controller-gen crd paths=./never
+endef
+`, want: []string{
+			"Makefile:9 .: rbac:roleName=manager-role crd:trivialVersions=true webhook paths=./... output:crd:artifacts:config=config/crd/bases",
+			"Makefile:11 .: object:headerFile=hack/boilerplate.go.txt paths=./...",
+		}},
+		"folders and included files": {archive: `
+-- Makefile --
+ROOT:=$(shell dirname $(realpath $(firstword $(MAKEFILE_LIST))))
+GEN := $(abspath tools/bin/controller-gen-v0.20.0)
+include make/*.mk
+generate:
+	cd api; $(GEN) \
+		crd:generateEmbeddedObjectMeta=true,maxDescLen=0 \
+		object:headerFile=$(ROOT)/hack/header.txt \
+		$(DIRS:%=paths=./%/...) output:crd:dir="../config/crd"
+	(cd other && go run -mod=mod sigs.k8s.io/controller-tools/cmd/controller-gen@v0.16.0 object 'paths=./...')
+	$(GEN) --version
+	echo controller-gen crd paths=./no
+-- make/dirs.mk --
+DIRS = v1 v2
+`, want: []string{
+			"Makefile:5 api: crd:generateEmbeddedObjectMeta=true,maxDescLen=0 object:headerFile=DIR/hack/header.txt paths=./v1/... paths=./v2/... output:crd:dir=../config/crd",
+			"Makefile:9 other: object paths=./...",
+		}},
+		"a script that the Makefile runs": {archive: `
+-- Makefile --
+CRD_DIR ?= config/crds
+crds:
+	./hack/generate.sh deploy $(CRD_DIR)
+-- hack/generate.sh --
+#!/usr/bin/env bash
+SCRIPT_DIR=$( cd -- "$( dirname -- "${BASH_SOURCE[0]}" )" &> /dev/null && pwd )
+CRD_DIR="${2}"
+OUT=${OUT:-"${CRD_DIR}/bases"}
+cd "${SCRIPT_DIR}"/../
+# controller-gen crd paths=./comment
+go run sigs.k8s.io/controller-tools/cmd/controller-gen crd \
+  paths="./apis/..." \
+  output:crd:artifacts:config="${OUT}"
+`, want: []string{"hack/generate.sh:7 .: crd paths=./apis/... output:crd:artifacts:config=config/crds/bases"}},
+		"scripts in hack": {archive: `
+-- Makefile --
+all:
+	go test ./...
+-- hack/update.sh --
+SCRIPT_ROOT=$(dirname "${BASH_SOURCE}")/..
+$GOTOOL sigs.k8s.io/controller-tools/cmd/controller-gen object:headerFile=${SCRIPT_ROOT}/hack/header.txt paths="./apis/..."
+controller-gen crd paths=./apis/... output:none
+-- hack/header.txt --
+`, want: []string{"hack/update.sh:2 .: object:headerFile=DIR/hack/../hack/header.txt paths=./apis/..."}},
+		"directives": {archive: `
+-- apis/doc.go --
+package apis
+
+//go:generate go tool -modfile=../go.tools.mod controller-gen crd object:headerFile="../hack/header.txt" paths="./..." output:crd:artifacts:config=crds
+`, want: []string{"apis/doc.go:3 apis: crd object:headerFile=../hack/header.txt paths=./... output:crd:artifacts:config=crds"}},
+		"what it removes": {archive: `
+-- Makefile --
+clean:
+	rm -rf config/crd/a.yaml
+crds:
+	controller-gen crd paths=./... output:crd:dir=config/crd
+	rm config/crd/b.yaml
+`, want: []string{"Makefile:4 .: crd paths=./... output:crd:dir=config/crd"}, removed: []string{"config/crd/b.yaml"}},
+		"what a program determines": {archive: `
+-- Makefile --
+dirs := $(shell ls -d */)
+crds:
+	controller-gen crd $(dirs:%=paths=./%...) output:crd:dir=config/crd
+`, unknown: []string{"Makefile:3 .: crd $(…) output:crd:dir=config/crd"}},
+		"its own list": {archive: `
+-- .kelson.yaml --
+controllerGen:
+- dir: api
+  args: ["crd:maxDescLen=0", "paths=./..."]
+-- Makefile --
+crds:
+	controller-gen crd paths=./...
+`, want: []string{".kelson.yaml api: crd:maxDescLen=0 paths=./..."}},
+		"an empty list": {archive: `
+-- .kelson.yaml --
+controllerGen: []
+-- Makefile --
+crds:
+	controller-gen crd paths=./...
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := project(t, tc.archive)
+			plan, err := adopt.Find(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := text(dir, plan.Calls); !slices.Equal(got, tc.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
+			}
+			for i, name := range plan.Removed {
+				plan.Removed[i], _ = filepath.Rel(dir, name)
+			}
+			if !slices.Equal(plan.Removed, tc.removed) {
+				t.Errorf("removed: got %q, want %q", plan.Removed, tc.removed)
+			}
+			if got := text(dir, plan.Unknown); !slices.Equal(got, tc.unknown) {
+				t.Errorf("unknown: got %q, want %q", got, tc.unknown)
+			}
+		})
+	}
+}
+
+func TestFileWrong(t *testing.T) {
+	for archive, want := range map[string]string{
+		"-- .kelson.yaml --\ncontrolerGen: []\n":                         `unknown field "controlerGen"`,
+		"-- .kelson.yaml --\ncontrollerGen:\n- args: [\"crd:max=3\"]\n":  `controller-gen argument "crd:max=3"`,
+		"-- .kelson.yaml --\ncontrollerGen:\n- args: [\"crds:a=b\"]\n":   `controller-gen argument "crds:a=b"`,
+		"-- .kelson.yaml --\ncontrollerGen:\n- args: [\"crd\", \"x\"]\n": `controller-gen argument "x"`,
+		"-- .kelson.yaml --\ncontrollerGen:\n- args: [\"paths={./a\"]\n": `controller-gen argument "paths={./a"`,
+	} {
+		if _, err := adopt.Find(project(t, archive)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", archive, err, want)
+		}
+	}
+}
+
+// A pattern of folders includes modules below, each with its own options; outputs are those of the
+// call.
+func TestOptions(t *testing.T) {
+	dir := project(t, `
+-- go.mod --
+module example.com/m
+-- hack/h.txt --
+-- pkg/p.go --
+package pkg
+-- api/go.mod --
+module example.com/m/api
+-- vendor/x/go.mod --
+module x
+`)
+	call := adopt.Call{Source: "Makefile:1", Dir: dir, Args: []string{
+		"crd:maxDescLen=100,allowDangerousTypes=true", "object:headerFile=hack/h.txt,year=2026", "rbac:roleName=r,fileName=roles.yaml", "webhook",
+		"paths=./...", "output:crd:dir=out/crd", "output:webhook:none",
+	}}
+	runs, err := call.Options()
+	if err != nil || len(runs) != 2 {
+		t.Fatal(runs, err)
+	}
+	for i, want := range []string{"", "api"} {
+		o, base := runs[i], filepath.Join(dir, want)
+		if o.Dir != base || !slices.Equal(o.Paths, []string{base + "/..."}) || !slices.Equal(o.Generators, []string{"crd", "object", "rbac"}) {
+			t.Errorf("run %d: %s %s %s", i, o.Dir, o.Paths, o.Generators)
+		}
+		if o.Descriptions.PerField != 100 || o.Descriptions.Size != -1 || !o.AllowFloats || !o.Lenient || !o.KeepEqual {
+			t.Errorf("run %d: %+v", i, o)
+		}
+		if s := o.Settings["crd"]; s.Output != filepath.Join(dir, "out/crd") || s.HeaderFile != "-" {
+			t.Errorf("crd: %+v", s)
+		}
+		if s := o.Settings["object"]; s.HeaderFile != filepath.Join(dir, "hack/h.txt") || s.Year != "2026" {
+			t.Errorf("object: %+v", s)
+		}
+		if s := o.Settings["rbac"]; s.Output != filepath.Join(dir, "config/rbac") || s.RoleName != "r" || s.FileName != "roles.yaml" {
+			t.Errorf("rbac: %+v", s)
+		}
+	}
+	for args, want := range map[string]string{"crd": "needs paths=", "crd paths=./nowhere/...": "no such folder"} {
+		if _, err := (adopt.Call{Source: "Makefile:1", Dir: dir, Args: strings.Fields(args)}).Options(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}

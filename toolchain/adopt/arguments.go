@@ -1,0 +1,185 @@
+package adopt
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"kelson.dev/toolchain"
+	"kelson.dev/toolchain/marker"
+)
+
+// Arguments are parsed arguments of controller-gen.
+type Arguments struct {
+	Paths      []string
+	Generators []string // those that Kelson has
+	// Skipped are generators and outputs that Kelson does not have.
+	Skipped  []string
+	Settings map[string]toolchain.Settings
+
+	AllowFloats, EmbeddedObjectMeta bool
+	// MaxDescription is as in crd.Budget.PerField.
+	MaxDescription int
+}
+
+// manifestGenerators are the generators whose output is not next to the types.
+var manifestGenerators = []string{"crd", "rbac", "webhook"}
+
+// arguments are the options of controller-gen, including those of versions since v0.2.
+var arguments = marker.NewRegistry(definitions())
+
+func definitions() []marker.Definition {
+	text := func(names ...string) (args []marker.Arg) {
+		for _, n := range names {
+			args = append(args, marker.Arg{Name: n, Kind: marker.String, Optional: true})
+		}
+		return args
+	}
+	flag := func(names ...string) (args []marker.Arg) {
+		for _, n := range names {
+			args = append(args, marker.Arg{Name: n, Kind: marker.Bool, Optional: true})
+		}
+		return args
+	}
+	crd := append(text("headerFile", "year"), flag("allowDangerousTypes", "generateEmbeddedObjectMeta", "ignoreUnexportedFields", "omitToolVersion",
+		"deprecatedV1beta1CompatibilityPreserveUnknownFields", "trivialVersions", "preserveUnknownFields")...)
+	crd = append(crd, marker.Arg{Name: "maxDescLen", Kind: marker.Int, Optional: true}, marker.Arg{Name: "crdVersions", Kind: marker.Strings, Optional: true})
+	defs := []marker.Definition{
+		{Name: "crd", Args: crd},
+		{Name: "object", Args: text("headerFile", "year")},
+		{Name: "rbac", Args: text("roleName", "fileName", "headerFile", "year")},
+		{Name: "webhook", Args: text("headerFile", "year")},
+		{Name: "applyconfiguration", Args: text("headerFile", "year")},
+		{Name: "schemapatch", Args: append(text("manifests", "headerFile", "year"), marker.Arg{Name: "maxDescLen", Kind: marker.Int, Optional: true})},
+		{Name: "paths", Value: marker.Strings},
+	}
+	for _, g := range []string{"", "crd:", "rbac:", "webhook:", "object:", "applyconfiguration:", "schemapatch:"} {
+		defs = append(defs,
+			marker.Definition{Name: "output:" + g + "dir", Value: marker.String},
+			marker.Definition{Name: "output:" + g + "artifacts", Args: text("config", "code")},
+			marker.Definition{Name: "output:" + g + "stdout"},
+			marker.Definition{Name: "output:" + g + "none"})
+	}
+	for i := range defs {
+		defs[i].On = marker.OnPackage
+	}
+	return defs
+}
+
+// Arguments parses the call's arguments.
+func (c Call) Arguments() (Arguments, error) { return Parse(c.Args) }
+
+// IsArgument reports whether an argument has the form of one of controller-gen's that kelson's
+// generators do not have by name: options, paths or outputs.
+func IsArgument(s string) bool {
+	name, _, assigned := strings.Cut(s, "=")
+	return name == "paths" && assigned || strings.HasPrefix(name, "output:") ||
+		assigned && isGenerator(s)
+}
+
+// isGenerator reports whether an argument names a generator that Kelson has.
+func isGenerator(s string) bool {
+	name, _, _ := strings.Cut(s, "=")
+	return slices.Contains([]string{"crd", "object", "rbac", "webhook"}, strings.SplitN(name, ":", 2)[0])
+}
+
+// Parse parses arguments of controller-gen.
+func Parse(args []string) (Arguments, error) {
+	a := Arguments{Settings: map[string]toolchain.Settings{}}
+	byDefault := ""
+	outputs := map[string]string{}
+	for _, text := range args {
+		m, err := arguments.Parse(strings.TrimPrefix(text, "+"), marker.OnPackage)
+		if m == nil {
+			if err == nil {
+				err = fmt.Errorf("unknown option")
+			}
+			return a, fmt.Errorf("controller-gen argument %q: %w", text, err)
+		}
+		if rule, ok := strings.CutPrefix(m.Name, "output:"); ok {
+			generator, form := "", rule
+			if at := strings.IndexByte(rule, ':'); at >= 0 {
+				generator, form = rule[:at], rule[at+1:]
+			}
+			to := m.Text()
+			switch form {
+			case "artifacts":
+				to = m.String("config")
+			case "stdout", "none":
+				to = form
+			}
+			if generator == "" {
+				byDefault = to
+			} else {
+				outputs[generator] = to
+			}
+			continue
+		}
+		switch m.Name {
+		case "paths":
+			paths, _ := m.Value.([]string)
+			a.Paths = append(a.Paths, paths...)
+		case "applyconfiguration", "schemapatch":
+			a.Skipped = append(a.Skipped, m.Name)
+		default:
+			a.generator(m)
+		}
+	}
+	for _, g := range slices.Clone(a.Generators) {
+		a.output(g, byDefault, outputs[g])
+	}
+	return a, nil
+}
+
+// generator adds a generator with its options.
+func (a *Arguments) generator(m *marker.Marker) {
+	a.Generators = append(a.Generators, m.Name)
+	set := toolchain.Settings{HeaderFile: m.String("headerFile"), Year: m.String("year"), RoleName: m.String("roleName"), FileName: m.String("fileName")}
+	if set.HeaderFile == "" {
+		set.HeaderFile = "-"
+	}
+	a.Settings[m.Name] = set
+	if m.Name != "crd" {
+		return
+	}
+	is := func(name string) bool { yes := m.Bool(name); return yes != nil && *yes }
+	a.AllowFloats, a.EmbeddedObjectMeta = is("allowDangerousTypes"), is("generateEmbeddedObjectMeta")
+	if m.Has("maxDescLen") {
+		if a.MaxDescription = int(m.Int("maxDescLen")); a.MaxDescription == 0 {
+			a.MaxDescription = -1
+		} else if a.MaxDescription < 0 {
+			a.MaxDescription = 0
+		}
+	}
+}
+
+// output sets a generator's folder from the default output and its own.
+func (a *Arguments) output(generator, byDefault, own string) {
+	to := own
+	if to == "" {
+		to = byDefault
+	}
+	switch {
+	case to == "stdout" || to == "none":
+		a.Skipped = append(a.Skipped, "output:"+generator+":"+to)
+		a.Generators = slices.DeleteFunc(a.Generators, func(g string) bool { return g == generator })
+	case slices.Contains(manifestGenerators, generator):
+		if to == "" {
+			to = "config/" + generator
+		}
+		set := a.Settings[generator]
+		set.Output = filepath.ToSlash(to)
+		a.Settings[generator] = set
+	}
+}
+
+// Apply sets the options that the arguments name.
+func (a Arguments) Apply(opts *toolchain.Options) {
+	opts.Paths, opts.Generators, opts.Settings = a.Paths, a.Generators, a.Settings
+	opts.AllowFloats = opts.AllowFloats || a.AllowFloats
+	opts.EmbeddedObjectMeta = opts.EmbeddedObjectMeta || a.EmbeddedObjectMeta
+	if a.MaxDescription != 0 {
+		opts.Descriptions.PerField = a.MaxDescription
+	}
+}

@@ -1,0 +1,146 @@
+package toolchain
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+
+	"kelson.dev/toolchain/loader"
+)
+
+// output collects files, so that none is written if there is an error.
+type output struct {
+	dir       string
+	keepEqual bool
+	omit      []string
+	packages  map[string]*loader.Package // of Go files, by path
+	content   map[string][]byte
+	removed   []string
+}
+
+// add records a file to write. It ignores nil content.
+func (o *output) add(name string, content []byte) error {
+	if content == nil || slices.Contains(o.omit, name) {
+		return nil
+	}
+	rel, err := filepath.Rel(o.dir, name)
+	if err != nil {
+		return err
+	}
+	rel = filepath.ToSlash(rel)
+	if _, twice := o.content[rel]; twice {
+		return fmt.Errorf("%s would be generated twice; set another plural for one of the kinds with +kubebuilder:resource:path", rel)
+	}
+	o.content[rel] = content
+	return nil
+}
+
+// same reports whether an existing file means the same as its new content.
+func (o *output) same(rel string, have, content []byte) bool {
+	var aliases map[string]string
+	if p := o.packages[rel]; p != nil {
+		aliases = aliasesOf(p)
+	}
+	return sameMeaning(rel, have, content, aliases)
+}
+
+// remove records a file to remove and returns true, unless the file is to be written.
+func (o *output) remove(name string) (bool, error) {
+	rel, err := filepath.Rel(o.dir, name)
+	if err != nil {
+		return false, err
+	}
+	if _, written := o.content[filepath.ToSlash(rel)]; written {
+		return false, nil
+	}
+	o.removed = append(o.removed, filepath.ToSlash(rel))
+	return true, nil
+}
+
+// write writes and removes the recorded files. With check it only reports what it would do.
+func (o *output) write(check bool) (Result, error) {
+	var res Result
+	var errs []error
+	for rel, content := range o.content {
+		name := filepath.Join(o.dir, filepath.FromSlash(rel))
+		have, err := os.ReadFile(name)
+		f := File{Path: rel, Content: content, Changed: err != nil || !bytes.Equal(have, content)}
+		if err == nil && f.Changed && o.keepEqual && o.same(rel, have, content) {
+			f.Content, f.Changed = have, false
+		}
+		if f.Changed && !check {
+			errs = append(errs, writeFile(name, content))
+		}
+		res.Files = append(res.Files, f)
+	}
+	for _, rel := range o.removed {
+		if !check {
+			errs = append(errs, os.Remove(filepath.Join(o.dir, filepath.FromSlash(rel))))
+		}
+		res.Files = append(res.Files, File{Path: rel, Changed: true, Removed: true})
+	}
+	sort.Slice(res.Files, func(i, j int) bool { return res.Files[i].Path < res.Files[j].Path })
+	if check && len(res.Changed()) > 0 {
+		errs = append(errs, fmt.Errorf("%w: %v", ErrStale, res.Changed()))
+	}
+	return res, errors.Join(errs...)
+}
+
+// writeFile replaces a file atomically, so that a running compiler never reads a partial file.
+func writeFile(name string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return fmt.Errorf("write generated file: %w", err)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return fmt.Errorf("write generated file: %w", err)
+	}
+	_, err = tmp.Write(content)
+	err = errors.Join(err, tmp.Chmod(0o644), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), name)
+	}
+	if err != nil {
+		os.Remove(tmp.Name())
+		return fmt.Errorf("write generated file: %w", err)
+	}
+	return nil
+}
+
+// report joins errors in the order of their positions, without duplicate messages.
+func report(errs []error) error {
+	var flat []error
+	seen := map[string]bool{}
+	var visit func(error)
+	visit = func(err error) {
+		if err == nil {
+			return
+		}
+		if list, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, e := range list.Unwrap() {
+				visit(e)
+			}
+			return
+		}
+		if !seen[err.Error()] {
+			seen[err.Error()] = true
+			flat = append(flat, err)
+		}
+	}
+	visit(errors.Join(errs...))
+	sort.SliceStable(flat, func(i, j int) bool {
+		var a, b *loader.Error
+		if !errors.As(flat[i], &a) || !errors.As(flat[j], &b) {
+			return false
+		}
+		if a.Pos.Filename != b.Pos.Filename {
+			return a.Pos.Filename < b.Pos.Filename
+		}
+		return a.Pos.Offset < b.Pos.Offset
+	})
+	return errors.Join(flat...)
+}

@@ -1,0 +1,254 @@
+package toolchain
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"kelson.dev/toolchain/loader"
+)
+
+// sameMeaning reports whether two versions of a generated file mean the same: Go files with the
+// same functions in any order, and YAML files with the same objects. Of objects, it ignores what
+// versions of controller-gen and later steps of projects change: controller-gen's annotation, the
+// order of webhooks, how rules are merged, line breaks in descriptions, and missing descriptions.
+// aliases are the targets of the type aliases of a Go file's package, as PATH.NAME or NAME.
+func sameMeaning(name string, have, want []byte, aliases map[string]string) bool {
+	switch path.Ext(name) {
+	case ".go":
+		a, okA := functions(have, aliases)
+		b, okB := functions(want, aliases)
+		return okA && okB && maps.Equal(a, b)
+	case ".yaml":
+		a, okA := documents(have)
+		b, okB := documents(want)
+		return okA && okB && equalMeaning(a, b)
+	}
+	return false
+}
+
+// documents returns the objects of a YAML stream, without those that are only comments.
+func documents(data []byte) ([]any, bool) {
+	var docs []map[string]any
+	for part := range bytes.SplitSeq(append([]byte("\n"), data...), []byte("\n---")) {
+		var doc map[string]any
+		if err := yaml.Unmarshal(part, &doc); err != nil {
+			return nil, false
+		}
+		if doc == nil {
+			continue
+		}
+		if meta, ok := doc["metadata"].(map[string]any); ok {
+			delete(meta, "creationTimestamp")
+			if notes, ok := meta["annotations"].(map[string]any); ok {
+				if delete(notes, versionAnnotation); len(notes) == 0 {
+					delete(meta, "annotations")
+				}
+			}
+		}
+		delete(doc, "status")
+		if hooks, ok := doc["webhooks"].([]any); ok {
+			slices.SortStableFunc(hooks, func(a, b any) int { return strings.Compare(nameOf(a), nameOf(b)) })
+		}
+		if rules, ok := doc["rules"].([]any); ok && strings.HasSuffix(fmt.Sprint(doc["kind"]), "Role") {
+			doc["rules"] = grants(rules)
+		}
+		docs = append(docs, doc)
+	}
+	slices.SortStableFunc(docs, func(a, b map[string]any) int { return strings.Compare(identity(a), identity(b)) })
+	all := make([]any, len(docs))
+	for i, d := range docs {
+		all[i] = d
+	}
+	return all, true
+}
+
+func nameOf(v any) string {
+	m, _ := v.(map[string]any)
+	name, _ := m["name"].(string)
+	return name
+}
+
+// identifier returns an import path as a Go identifier.
+func identifier(path string) string {
+	return strings.NewReplacer("/", "_", ".", "_", "-", "_").Replace(path)
+}
+
+// aliasesOf returns the targets of a package's type aliases, as functions writes them.
+func aliasesOf(p *loader.Package) map[string]string {
+	found := map[string]string{}
+	for _, d := range p.Types() {
+		if !d.Alias {
+			continue
+		}
+		target, ok := d.Type().Source().(*loader.Named)
+		switch {
+		case !ok:
+		case target.Decl.Pkg == p:
+			found[d.Name] = target.Decl.Name
+		default:
+			found[d.Name] = identifier(target.Decl.Pkg.Path) + "." + target.Decl.Name
+		}
+	}
+	return found
+}
+
+// grants returns the single grants of rules, sorted: a verb on a resource of a group, or on a URL.
+func grants(rules []any) []any {
+	found := map[string]bool{}
+	for _, r := range rules {
+		rule, _ := r.(map[string]any)
+		of := func(key string) []any {
+			if list, ok := rule[key].([]any); ok && len(list) > 0 {
+				return list
+			}
+			return []any{""}
+		}
+		for _, group := range of("apiGroups") {
+			for _, resource := range of("resources") {
+				for _, name := range of("resourceNames") {
+					for _, url := range of("nonResourceURLs") {
+						for _, verb := range of("verbs") {
+							found[fmt.Sprint(group, " ", resource, " ", name, " ", url, " ", verb)] = true
+						}
+					}
+				}
+			}
+		}
+	}
+	all := make([]any, 0, len(found))
+	for _, g := range slices.Sorted(maps.Keys(found)) {
+		all = append(all, g)
+	}
+	return all
+}
+
+// equalMeaning compares decoded YAML.
+func equalMeaning(have, want any) bool {
+	switch h := have.(type) {
+	case map[string]any:
+		w, ok := want.(map[string]any)
+		if !ok {
+			return false
+		}
+		for k, v := range h {
+			if _, both := w[k]; !both || !equalMember(k, v, w[k]) {
+				return false
+			}
+		}
+		for k, v := range w {
+			if _, both := h[k]; both {
+				continue
+			}
+			if _, text := v.(string); !text || k != "description" {
+				return false
+			}
+		}
+		return true
+	case []any:
+		w, ok := want.([]any)
+		return ok && slices.EqualFunc(h, w, equalMeaning)
+	}
+	return reflect.DeepEqual(have, want)
+}
+
+var counted = regexp.MustCompile(`^\[(.*)\]\.filter\(x,x==true\)\.size\(\)(.*)$`)
+
+// sum returns the rule that counts set fields by adding, as controller-gen v0.23 writes it, for one
+// that filters a list, as earlier versions do.
+func sum(rule string) string {
+	m := counted.FindStringSubmatch(rule)
+	if m == nil {
+		return rule
+	}
+	fields := strings.Split(m[1], ",")
+	for i, f := range fields {
+		fields[i] = "(" + f + "?1:0)"
+	}
+	return strings.Join(fields, "+") + m[2]
+}
+
+func equalMember(key string, have, want any) bool {
+	a, textA := have.(string)
+	b, textB := want.(string)
+	switch {
+	case key == "description" && textA && textB:
+		a, b = strings.Join(strings.Fields(a), " "), strings.Join(strings.Fields(b), " ")
+		// versions before v0.12 kept what follows ---
+		return a == b || strings.HasPrefix(a, b+" --- ")
+	case key == "rule" && textA && textB:
+		return a == b || sum(a) == sum(b)
+	}
+	return equalMeaning(have, want)
+}
+
+// identity returns the kind and name of an object, for sorting.
+func identity(doc map[string]any) string {
+	kind, _ := doc["kind"].(string)
+	meta, _ := doc["metadata"].(map[string]any)
+	namespace, _ := meta["namespace"].(string)
+	name, _ := meta["name"].(string)
+	return kind + "/" + namespace + "/" + name
+}
+
+// functions returns the functions of a Go file by receiver and name, as text with import paths
+// instead of the names of imports, and targets instead of aliases.
+func functions(src []byte, aliases map[string]string) (map[string]string, bool) {
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, "", src, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, false
+	}
+	paths := map[string]string{}
+	for _, spec := range f.Imports {
+		p, _ := strconv.Unquote(spec.Path.Value)
+		name := path.Base(p)
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		paths[name] = identifier(p)
+	}
+	found := map[string]string{}
+	for _, d := range f.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		ast.Inspect(fn, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && paths[x.Name] != "" {
+					x.Name = paths[x.Name]
+				}
+				return false
+			case *ast.Ident:
+				if target := aliases[n.Name]; target != "" {
+					n.Name = target
+				}
+			}
+			return true
+		})
+		fn.Doc = nil
+		var text, recv bytes.Buffer
+		if format.Node(&text, fset, fn) != nil {
+			return nil, false
+		}
+		if fn.Recv != nil && format.Node(&recv, fset, fn.Recv.List[0].Type) != nil {
+			return nil, false
+		}
+		found[recv.String()+"."+fn.Name.Name] = strings.Join(strings.Fields(text.String()), " ")
+	}
+	return found, true
+}
