@@ -18,6 +18,8 @@ type Options struct {
 	Seed uint64
 	// Progress, if not nil, is called after each plan.
 	Progress func(Report)
+	// Found, if not nil, is called with each alarm when it is found and its plan shortened.
+	Found func(Alarm)
 }
 
 // Report is the result of an exploration.
@@ -167,6 +169,9 @@ func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
 	}
 	c.signatures[alarm.signature()] = true
 	c.report.Alarms = append(c.report.Alarms, alarm)
+	if c.options.Found != nil {
+		c.options.Found(alarm)
+	}
 }
 
 var numbers = regexp.MustCompile(`\d+`)

@@ -33,7 +33,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"kelson.dev/lab/testenv"
+	"kelson.dev/operator/client"
 )
 
 // PlanVariable is the environment variable that makes Run replay one plan, and ForVariable the one
@@ -78,32 +81,45 @@ func Run(t *testing.T, s Scenario) {
 // Replay runs one plan, and fails the test if it raises an alarm. The text is what an alarm names.
 func Replay(t *testing.T, s Scenario, text string) {
 	t.Helper()
-	plan, err := ParsePlan(text)
+	r, alarms, _, err := replay(t, s, text)
 	if err != nil {
 		t.Fatalf("explore: %v", err)
 	}
-	if err := s.validate(); err != nil {
-		t.Fatalf("explore: %v", err)
-	}
-	e := newExplorer(t, s)
-	reference, err := e.reference()
-	if err != nil {
-		t.Fatalf("explore: %v", err)
-	}
-	r := e.run(plan)
-	switch alarms := e.alarms(r, reference.result); {
-	case r.failed != nil:
-		t.Fatalf("explore: %v", r.failed)
-	case len(r.unused) > 0:
-		t.Fatalf("explore: the run does not reach the point of: %s", r.unused)
-	case len(alarms) > 0:
-		alarm := alarms[0]
-		alarm.Plan, alarm.Steps = plan, r.steps
-		t.Errorf("%s", alarm.describe(t.Name()))
+	if len(alarms) > 0 {
+		t.Errorf("%s", alarms[0].describe(t.Name()))
 	}
 	if testing.Verbose() {
 		t.Log(strings.Join(r.steps, "\n"))
 	}
+}
+
+// replay runs one plan, and the runs without faults before it. The first alarm tells most.
+func replay(t *testing.T, s Scenario, text string) (*result, []Alarm, *baseline, error) {
+	t.Helper()
+	plan, err := ParsePlan(text)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if err := s.validate(); err != nil {
+		return nil, nil, nil, err
+	}
+	e := newExplorer(t, s)
+	reference, err := e.reference()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	r := e.run(plan)
+	switch {
+	case r.failed != nil:
+		return nil, nil, nil, r.failed
+	case len(r.unused) > 0:
+		return nil, nil, nil, fmt.Errorf("the run does not reach the point of: %s", r.unused)
+	}
+	alarms := e.alarms(r, reference.result)
+	for i := range alarms {
+		alarms[i].Plan, alarms[i].Steps = plan, r.steps
+	}
+	return r, alarms, reference, nil
 }
 
 // explorer runs the trials of one scenario, one after the other.
@@ -127,8 +143,24 @@ func newExplorer(t *testing.T, s Scenario) *explorer {
 			}
 			e.base.Settle(t)
 		}
+		setNamespaces(e.base, s.Inputs)
 	})
 	return e
+}
+
+// setNamespaces sets the namespace "default" in what the inputs create without a namespace.
+func setNamespaces(env *testenv.Env, inputs []Input) {
+	kinds := env.Plane().Registry().Current()
+	for _, input := range inputs {
+		if input.apply == nil || input.apply.GetNamespace() != "" {
+			continue
+		}
+		if kind, err := client.KindOf(input.apply, env.Client().Scheme()); err == nil {
+			if resource, ok := kinds.ByKind(kind.GroupKind()); ok && resource.Namespaced {
+				input.apply.SetNamespace(metav1.NamespaceDefault)
+			}
+		}
+	}
 }
 
 // run runs one plan.

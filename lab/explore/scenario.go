@@ -60,7 +60,8 @@ type Input struct {
 
 func (i Input) String() string { return i.name }
 
-// Create creates an object.
+// Create creates an object. If it is namespaced and names no namespace, that becomes "default", as
+// for Apply.
 func Create(obj client.Object) Input {
 	return Input{name: "create " + naming(obj), apply: obj, do: func(ctx context.Context, c client.Client) error {
 		return c.Create(ctx, obj.DeepCopyObject().(client.Object))

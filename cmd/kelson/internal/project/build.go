@@ -68,7 +68,7 @@ added.`,
 			if err != nil {
 				return err
 			}
-			if err := generateAll(c, p.Dir, gens); err != nil {
+			if err := Generate(c, p.Dir, gens); err != nil {
 				return err
 			}
 			self, err := os.Executable()
@@ -111,7 +111,7 @@ func GenerateAndBuild(c *cobra.Command, dir, binary string, gens Generators) (*P
 	if err != nil {
 		return nil, err
 	}
-	if err := generateAll(c, p.Dir, gens); err != nil {
+	if err := Generate(c, p.Dir, gens); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(binary), 0o755); err != nil {
@@ -120,9 +120,9 @@ func GenerateAndBuild(c *cobra.Command, dir, binary string, gens Generators) (*P
 	return p, p.Build(c.Context(), binary)
 }
 
-// generateAll updates all generated parts of a project: code, manifests, and Kelson's requirements
+// Generate updates all generated parts of a project: code, manifests, and Kelson's requirements
 // in go.mod.
-func generateAll(c *cobra.Command, dir string, gens Generators) error {
+func Generate(c *cobra.Command, dir string, gens Generators) error {
 	followed, err := scaffold.Follow(dir)
 	if err != nil {
 		return err

@@ -51,7 +51,7 @@ func (o *Options) prepareContainers() (program string, err error) {
 		return "", err
 	}
 	if o.state.inMemory {
-		return "", fmt.Errorf("--node=%s needs a data directory: omit --in-memory", nodeContainers)
+		return "", fmt.Errorf("--node=%s needs a data directory, such as that of kelson serve without --in-memory", nodeContainers)
 	}
 	if ip := net.ParseIP(o.bindAddress); o.bindAddress == "localhost" || ip != nil && ip.IsLoopback() {
 		return "", fmt.Errorf("--node=%s: pods cannot reach --bind-address=%s: use an address of this machine, or 0.0.0.0", nodeContainers, o.bindAddress)

@@ -113,7 +113,7 @@ requests in flight and exits.`,
 	f.IntVar(&opts.SecurePort, "secure-port", 6443, "port to listen on; 0 picks a free one")
 	f.StringSliceVar(&opts.names, "tls-san", nil, "further host names and addresses for which the serving certificate is valid, such as those of a load balancer; may be repeated")
 	f.StringVar(&opts.Kubeconfig, "kubeconfig", "", "file to write the administrator's kubeconfig to (default \"kubeconfig\" in the data directory)")
-	f.StringVar(&opts.Node, "node", string(controlplane.NodeSimulated), NodeUsage)
+	f.StringVar(&opts.Node, "node", string(controlplane.NodeSimulated), NodeUsage+"; or containers: runs kelson-node, whose flags follow --, beside the server")
 	opts.pods.addUsersFlag(f)
 	opts.pods.addUnconfinedFlag(f)
 	opts.pods.addImageFlag(f)
@@ -145,7 +145,7 @@ requests in flight and exits.`,
 var nodeAddresses = []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeExternalIP, corev1.NodeInternalDNS, corev1.NodeHostName, corev1.NodeExternalDNS}
 
 // NodeUsage is the help of the flag --node.
-const NodeUsage = "what runs pods: simulated, process (runs their commands on this machine), containers (runs kelson-node beside the server; its flags follow --) or none"
+const NodeUsage = "what runs pods: simulated, process (runs their commands on this machine) or none"
 
 // AddUnconfinedFlag registers the flag that lets pods run with all rights of this user.
 func (o *Options) AddUnconfinedFlag(f *pflag.FlagSet) { o.pods.addUnconfinedFlag(f) }

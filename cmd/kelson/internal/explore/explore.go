@@ -1,0 +1,179 @@
+// Package explore implements kelson explore.
+package explore
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kelson.dev/cmd/kelson/internal/exit"
+	"kelson.dev/cmd/kelson/internal/project"
+)
+
+// options are the flags of kelson explore.
+type options struct {
+	limit time.Duration
+	seed  uint64
+	plan  string
+	gens  project.Generators
+}
+
+// Command returns kelson explore.
+func Command() *cobra.Command {
+	var o options
+	c := &cobra.Command{
+		Use:   "explore [DIR]",
+		Short: "Search for faults that a project's operator does not survive",
+		Long: `Search for faults that a project's operator does not survive.
+
+The command runs the project's generators. Then it runs the operator in a process
+of its own again and again, each time on a new control plane and in virtual time.
+A user creates the samples of config/samples, waits until the operator is quiet,
+and deletes them. Meanwhile, a plan of faults happens: the operator's process is
+killed before or after a write, a response is lost, watches are late, and so on.
+
+If what the operator does under a plan differs from what it does without faults,
+that is an alarm. It is printed with the shortest plan that causes it and the
+command that runs this plan again. The command fails if there is an alarm.
+
+The project needs no code for this. It must call operator.Main in its main
+package. The operator has the rights of config/rbac. Its webhooks are not called.`,
+		Example: `  kelson explore --for 2m
+  kelson explore --plan 'kill-after create secrets default/web-key #1'`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if o.limit <= 0 {
+				return fmt.Errorf("--for %v: want a positive duration", o.limit)
+			}
+			return run(c, project.Folder(args), o)
+		},
+	}
+	c.Flags().DurationVar(&o.limit, "for", 30*time.Second, "how long to explore; the build and the runs without faults come before")
+	c.Flags().Uint64Var(&o.seed, "seed", 0, "number that selects the random plans")
+	c.Flags().StringVar(&o.plan, "plan", "", "run only this plan, which an alarm has named")
+	o.gens.AddFlags(c.Flags())
+	o.gens.AddSkipFlag(c.Flags())
+	return c
+}
+
+func run(c *cobra.Command, dir string, o options) error {
+	p, err := project.Open(dir)
+	if err != nil {
+		return err
+	}
+	if p.Server {
+		return fmt.Errorf("%s is a custom API server: kelson explore runs operators", p.Dir)
+	}
+	if err := project.Generate(c, p.Dir, o.gens); err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp("", "kelson-explore-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	binary, err := build(c.Context(), p, temp)
+	if err != nil {
+		return err
+	}
+	again := "kelson explore"
+	if dir != "." {
+		again += " " + dir
+	}
+	return explore(c.Context(), p, binary, o, again, c.OutOrStdout())
+}
+
+// message is explore.Message of kelson.dev/lab/explore. This program does not import that package,
+// which imports the package testing.
+type message struct {
+	Kind, Text, Plan string
+	Alarms           int
+}
+
+// explore runs the test program and prints its messages.
+func explore(ctx context.Context, p *project.Project, binary string, o options, again string, out io.Writer) error {
+	messages, theirs, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer messages.Close()
+	cmd := exec.CommandContext(ctx, binary, "-test.run=^"+testName+"$", "-test.timeout=0")
+	cmd.Dir = p.Dir
+	cmd.Env = append(os.Environ(), "KELSON_EXPLORE_REPORT=3", "KELSON_EXPLORE_FOR="+o.limit.String(),
+		"KELSON_EXPLORE_SEED="+strconv.FormatUint(o.seed, 10), "KELSON_EXPLORE_PLAN="+o.plan)
+	cmd.ExtraFiles = []*os.File{theirs}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	err = cmd.Start()
+	theirs.Close()
+	if err != nil {
+		return err
+	}
+	last, readErr := follow(messages, again, out)
+	err = errors.Join(readErr, cmd.Wait())
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case last.Kind == "error":
+		return errors.New(last.Text)
+	case last.Kind != "done":
+		return fmt.Errorf("the operator's process ended: %w\n%s", err, bytes.TrimSpace(output.Bytes()))
+	case last.Alarms > 0:
+		return exit.Code(1)
+	}
+	return nil
+}
+
+// follow prints the messages, and returns the last one.
+func follow(messages io.Reader, again string, out io.Writer) (last message, err error) {
+	lines := json.NewDecoder(bufio.NewReader(messages))
+	for {
+		var m message
+		if err := lines.Decode(&m); err == io.EOF {
+			return last, nil
+		} else if err != nil {
+			return last, fmt.Errorf("read messages: %w", err)
+		}
+		switch last = m; m.Kind {
+		case "progress", "done":
+			fmt.Fprintln(out, m.Text)
+		case "alarm":
+			fmt.Fprintf(out, "\nALARM: %sreplay: %s --plan '%s'\n\n", m.Text, again, m.Plan)
+		}
+	}
+}
+
+// build writes the test program and compiles it to a file in the folder temp. It changes nothing in
+// the project: the go command reads the program from temp by an overlay.
+func build(ctx context.Context, p *project.Project, temp string) (binary string, err error) {
+	overlay, err := writeProgram(p, temp)
+	if err != nil {
+		return "", err
+	}
+	work, err := workspace(ctx, p, temp)
+	if err != nil {
+		return "", err
+	}
+	binary = filepath.Join(temp, "explore.test")
+	// -mod=readonly replaces -mod=mod in GOFLAGS, which workspaces do not allow.
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-mod=readonly", "-vet=off", "-overlay="+overlay, "-o="+binary, ".")
+	cmd.Dir, cmd.Env = p.Main, append(os.Environ(), work...)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build operator: %w\n%s", err, bytes.TrimSpace(output))
+	}
+	return binary, nil
+}

@@ -1,0 +1,105 @@
+package explore
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// The environment of Drive. SeedVariable selects the random plans; ReportVariable is the file
+// descriptor that messages are written to.
+const (
+	SeedVariable   = "KELSON_EXPLORE_SEED"
+	ReportVariable = "KELSON_EXPLORE_REPORT"
+)
+
+// Message is what Drive tells the program that started it: one line of JSON each.
+type Message struct {
+	// Kind is progress, alarm, error or done. After error or done comes no other.
+	Kind string
+	Text string `json:",omitempty"`
+	// Plan is that of an alarm; Alarms is how many were found so far.
+	Plan   string `json:",omitempty"`
+	Alarms int    `json:",omitempty"`
+}
+
+// Drive explores a scenario for another program, which reads the messages: kelson explore runs it
+// in a test program that it generates. The environment variables of Run apply, too. It fails the
+// test if there is an alarm or an error.
+func Drive(t *testing.T, s Scenario, err error) {
+	out := io.Writer(os.Stdout)
+	if fd, err := strconv.Atoi(os.Getenv(ReportVariable)); err == nil {
+		out = os.NewFile(uintptr(fd), "report")
+	}
+	encoder := json.NewEncoder(out)
+	send := func(m Message) {
+		if err := encoder.Encode(m); err != nil {
+			t.Fatalf("explore: write a message: %v", err) // the reader is gone
+		}
+	}
+	var report Report
+	if err == nil {
+		report, err = drive(t, s, send)
+	}
+	if err != nil {
+		send(Message{Kind: "error", Text: err.Error()})
+		t.Fatal(err)
+	}
+	send(Message{Kind: "done", Text: report.Summary(), Alarms: len(report.Alarms)})
+	if len(report.Alarms) > 0 {
+		t.Fail()
+	}
+}
+
+// drive explores the scenario, or replays the plan of the environment.
+func drive(t *testing.T, s Scenario, send func(Message)) (Report, error) {
+	if text := os.Getenv(PlanVariable); text != "" {
+		return replayed(t, s, text, send)
+	}
+	o, err := optionsOf(os.Getenv)
+	if err != nil {
+		return Report{}, err
+	}
+	told := time.Time{}
+	o.Found = func(a Alarm) { send(Message{Kind: "alarm", Text: a.describe(""), Plan: a.Plan.String()}) }
+	o.Progress = func(r Report) {
+		if time.Since(told) >= time.Second {
+			told = time.Now()
+			send(Message{Kind: "progress", Text: r.Summary(), Alarms: len(r.Alarms)})
+		}
+	}
+	return Explore(t, s, o)
+}
+
+func replayed(t *testing.T, s Scenario, text string, send func(Message)) (Report, error) {
+	begin := time.Now()
+	r, alarms, base, err := replay(t, s, text)
+	if err != nil {
+		return Report{}, err
+	}
+	alarms = alarms[:min(1, len(alarms))] // the others follow from it
+	for _, a := range alarms {
+		send(Message{Kind: "alarm", Text: a.describe(""), Plan: a.Plan.String()})
+	}
+	return Report{Plans: 1, States: len(r.states), Points: len(base.points), Unequal: base.unequal, Difference: base.where,
+		Took: time.Since(begin), Alarms: alarms}, nil
+}
+
+// optionsOf reads the options in the environment.
+func optionsOf(getenv func(string) string) (o Options, err error) {
+	if text := getenv(ForVariable); text != "" {
+		if o.For, err = time.ParseDuration(text); err != nil || o.For <= 0 {
+			return o, fmt.Errorf("%s=%q is not a positive duration such as 2m", ForVariable, text)
+		}
+	}
+	if text := getenv(SeedVariable); text != "" {
+		if o.Seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return o, fmt.Errorf("%s=%q is not a number", SeedVariable, text)
+		}
+	}
+	return o, nil
+}

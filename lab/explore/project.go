@@ -1,0 +1,67 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/lab/testenv"
+	"kelson.dev/operator"
+	"kelson.dev/operator/operatortest/manifest"
+)
+
+// Samples returns an input for each object in manifests that creates it. The paths are files, or
+// folders whose .yaml, .yml and .json files are read in the order of their names. Kustomizations
+// are skipped.
+func Samples(paths ...string) ([]Input, error) {
+	manifests, err := manifest.Read(paths...)
+	if err != nil {
+		return nil, err
+	}
+	var inputs []Input
+	for _, m := range manifests {
+		inputs = append(inputs, Create(m.Object))
+	}
+	return inputs, nil
+}
+
+// Project returns the scenario of a project in the layout of kelson init: the definitions in
+// config/crd/bases, the roles in config/rbac and the samples in config/samples. Workload
+// controllers and simulated nodes run. Webhooks are not served.
+//
+// The function parts returns the parts of the operator. It is called for each process of the
+// operator, and never twice at a time.
+func Project(dir string, parts func() []operator.Part) (Scenario, error) {
+	crds, samples, roles := filepath.Join(dir, "config", "crd", "bases"), filepath.Join(dir, "config", "samples"), filepath.Join(dir, "config", "rbac")
+	s := Scenario{Env: []testenv.Option{testenv.CRDs(crds), testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}}
+	if _, err := manifest.Read(crds); err != nil {
+		return Scenario{}, fmt.Errorf("the project has no definitions: %w", err)
+	}
+	var err error
+	if s.Inputs, err = Samples(samples); err != nil {
+		return Scenario{}, fmt.Errorf("the project has no samples, so the operator has nothing to do: %w", err)
+	}
+	switch _, _, err := manifest.RBAC(roles); {
+	case err == nil:
+		s.Env = append(s.Env, testenv.RBAC(roles))
+	case !errors.Is(err, os.ErrNotExist):
+		return Scenario{}, err
+	}
+	var mu sync.Mutex
+	s.Operator = func(ctx context.Context, config *rest.Config) error {
+		mu.Lock()
+		of := parts()
+		mu.Unlock()
+		if len(of) == 0 {
+			return errors.New("main returned before it called operator.Main")
+		}
+		return operator.Run(ctx, operator.Config{REST: config, Log: newPanicLog(ctx), NoWebhooks: true}, of...)
+	}
+	return s, nil
+}
