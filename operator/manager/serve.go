@@ -70,8 +70,8 @@ func (m *Manager) startServers(g *group) error {
 		handler       http.Handler
 		secure        *SecureMetrics
 	}{
-		{"health probes", m.cfg.HealthAddress, m.HealthHandler(), nil},
-		{"metrics", m.cfg.MetricsAddress, m.MetricsHandler(), m.cfg.SecureMetrics},
+		{"health probes", m.cfg.HealthAddress, rejectRebinding(m.HealthHandler()), nil},
+		{"metrics", m.cfg.MetricsAddress, rejectRebinding(m.MetricsHandler()), m.cfg.SecureMetrics},
 		{"trace", m.cfg.TraceAddress, rejectRebinding(m.traces), nil},
 	} {
 		if s.address == "" {
@@ -92,6 +92,14 @@ func (m *Manager) startServers(g *group) error {
 	return nil
 }
 
+// Limits of requests to the manager's own ports, which have no bodies and short headers. Clients that
+// send or read more slowly lose their connection.
+const (
+	readWithin  = 10 * time.Second
+	writeWithin = time.Minute
+	maxHeader   = 64 << 10
+)
+
 // server is a Runnable HTTP server.
 type server struct {
 	listener net.Listener
@@ -99,7 +107,10 @@ type server struct {
 }
 
 func (s *server) Run(ctx context.Context) error {
-	srv := &http.Server{Handler: s.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	srv := &http.Server{
+		Handler: s.handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readWithin, WriteTimeout: writeWithin, IdleTimeout: time.Minute,
+		MaxHeaderBytes: maxHeader,
+	}
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)

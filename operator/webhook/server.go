@@ -137,6 +137,10 @@ func (s *Server) Listen() error {
 	return nil
 }
 
+// within limits how long a client may take to send a request. An API server waits at most 30
+// seconds for a response, so it sends and reads faster.
+const within = 32 * time.Second
+
 // Run serves until ctx ends, and then waits up to five seconds for requests in progress.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Listen(); err != nil {
@@ -149,7 +153,7 @@ func (s *Server) Run(ctx context.Context) error {
 		s.cfg.TLS(config)
 	}
 	srv := &http.Server{
-		Handler: s.mux, TLSConfig: config, ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 1 << 20,
+		Handler: s.mux, TLSConfig: config, ReadHeaderTimeout: within, ReadTimeout: within, WriteTimeout: 2 * within, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 1 << 20,
 		ErrorLog: slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
 	}
 	s.cfg.Log.Info("serving webhooks", "address", s.Address(), "paths", s.Paths())
