@@ -65,6 +65,10 @@ var notRun = map[string]string{
 	"rights.md: $ cat policy.yaml":                                                                        "TestLeastRights runs these commands",
 	"rights.md: $ kelson rights --audit-log audit.log --user system:serviceaccount:shop:manager":          "TestLeastRights runs these commands",
 	"rights.md: $ kelson rights --audit-log audit.log --user system:serviceaccount:shop:manager --yaml":   "TestLeastRights runs these commands",
+	"console.md: $ kelson console --open":                                                                 "opens a browser; the tests of console run the page",
+	"console.md: $ kelson console --trace operator.trace --trace http://localhost:8090":                   "runs until Ctrl-C; the tests of console run the page",
+	"console.md: $ kelson kubectl-plugin install":                                                         "writes to the home directory; TestScripts/kubectl_plugin runs it",
+	"cluster.md: $ kubectl autoscale deployment web --min=1 --max=10 --cpu=50%":                           "TestTopAndAutoscale runs these commands",
 	"README.md: make run": "TestDevRunsAProject runs what make run runs; make test runs this test",
 }
 

@@ -92,8 +92,8 @@ func (m *Manager) startServers(g *group) error {
 	return nil
 }
 
-// Limits of requests to the manager's own ports, which have no bodies and short headers. Clients that
-// send or read more slowly lose their connection.
+// Limits of requests to the manager's own ports, which have no bodies and short headers. Clients
+// that send or read more slowly lose their connection.
 const (
 	readWithin  = 10 * time.Second
 	writeWithin = time.Minute

@@ -72,7 +72,8 @@ func connectionLasts(t *testing.T, request string, reads bool) time.Duration {
 	} else {
 		time.Sleep(2 * writeWithin)
 		_ = ours.SetReadDeadline(time.Now().Add(time.Hour))
-		began = time.Now().Add(-writeWithin) // what is left is read at once, if the connection ended
+		// what is left is read at once, if the connection ended
+		began = time.Now().Add(-writeWithin)
 		_, _ = io.Copy(io.Discard, ours)
 	}
 	took := time.Since(began)

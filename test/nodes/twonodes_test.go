@@ -126,7 +126,8 @@ func connect(t *testing.T) {
 		t.Skipf("needs iproute2: %v", err)
 	}
 	ip("netns", "add", namespace)
-	t.Cleanup(func() { _ = exec.Command("ip", "netns", "delete", namespace).Run() }) // with its link
+	// with its link
+	t.Cleanup(func() { _ = exec.Command("ip", "netns", "delete", namespace).Run() })
 	ip("link", "add", link, "type", "veth", "peer", "name", "far0", "netns", namespace)
 	ip("address", "add", hereAddress+"/24", "dev", link)
 	ip("link", "set", link, "up")
