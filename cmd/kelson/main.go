@@ -76,9 +76,7 @@ func main() {
 	os.Exit(execute(ctx, root, os.Args[1:]))
 }
 
-// run executes a command line and returns the exit code.
-func run(ctx context.Context, args []string) int { return execute(ctx, rootCommand(), args) }
-
+// execute runs a command line and returns the exit code.
 func execute(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
