@@ -113,7 +113,7 @@ func replay(t *testing.T, s Scenario, text string) (*result, []Alarm, *baseline,
 	case r.failed != nil:
 		return nil, nil, nil, r.failed
 	case len(r.unused) > 0:
-		return nil, nil, nil, fmt.Errorf("the run does not reach the point of: %s", r.unused)
+		return nil, nil, nil, fmt.Errorf("the run does not reach the point of: %s; the operator's requests or the inputs have changed since the plan was found, so explore again", r.unused)
 	}
 	alarms := e.alarms(r, reference.result)
 	for i := range alarms {
@@ -193,13 +193,18 @@ func tail(lines []string, n int) string {
 // describe is the text of an alarm in a test's output.
 func (a Alarm) describe(test string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s (%s)\n%s\n", a.What, a.Oracle, indent(a.Detail))
+	fmt.Fprintf(&b, "%s\n", a.finding())
 	fmt.Fprintf(&b, "faults: %s\n", a.Plan)
 	fmt.Fprintf(&b, "what happened:\n%s\n", tail(around(a.Steps), 24))
 	if test != "" {
 		fmt.Fprintf(&b, "replay: %s='%s' go test -v -run '^%s$'", PlanVariable, a.Plan, test)
 	}
 	return b.String()
+}
+
+// finding is what an alarm says without its plan.
+func (a Alarm) finding() string {
+	return fmt.Sprintf("%s (%s)\n%s", a.What, a.Oracle, indent(a.Detail))
 }
 
 func indent(text string) string { return "  " + strings.ReplaceAll(text, "\n", "\n  ") }
