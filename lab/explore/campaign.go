@@ -54,11 +54,11 @@ func (r Report) Summary() string {
 // why the scenario cannot be explored.
 func Explore(t *testing.T, s Scenario, o Options) (Report, error) {
 	t.Helper()
-	if err := s.validate(); err != nil {
+	begin := time.Now()
+	e, err := newExplorer(t, s)
+	if err != nil {
 		return Report{}, err
 	}
-	begin := time.Now()
-	e := newExplorer(t, s)
 	reference, err := e.reference()
 	if err != nil {
 		return Report{}, err

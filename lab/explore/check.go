@@ -38,9 +38,9 @@ func (t *trial) alarm(oracle, what, detail string) {
 // check applies the oracles of every version: the invariants (O10), and that a status never claims
 // to have observed a later generation than exists (O11).
 func (t *trial) check(change Change) error {
-	for _, invariant := range t.scenario.Invariants {
-		if err := invariant.Check(View{t}, change); err != nil {
-			t.alarm("O10", invariant.Name, err.Error())
+	for i := range t.scenario.Invariants {
+		if err := t.scenario.Invariants[i].violated(View{t}, change); err != nil {
+			t.alarm("O10", t.scenario.Invariants[i].Name, err.Error())
 		}
 	}
 	observed, ok, _ := unstructured.NestedInt64(change.Object.Object, "status", "observedGeneration")

@@ -100,10 +100,10 @@ func replay(t *testing.T, s Scenario, text string) (*result, []Alarm, *baseline,
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if err := s.validate(); err != nil {
+	e, err := newExplorer(t, s)
+	if err != nil {
 		return nil, nil, nil, err
 	}
-	e := newExplorer(t, s)
 	reference, err := e.reference()
 	if err != nil {
 		return nil, nil, nil, err
@@ -130,8 +130,11 @@ type explorer struct {
 	trials   int
 }
 
-func newExplorer(t *testing.T, s Scenario) *explorer {
+func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 	t.Helper()
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
 	e := &explorer{t: t, scenario: s}
 	// The bubbles of the runs fork the base, whose state stays after its own bubble has ended.
 	synctest.Test(t, func(t *testing.T) {
@@ -145,7 +148,10 @@ func newExplorer(t *testing.T, s Scenario) *explorer {
 		}
 		setNamespaces(e.base, s.Inputs)
 	})
-	return e
+	if err := checkKinds(e.scenario.Invariants, e.base.Plane().Registry().Current().All()); err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 // setNamespaces sets the namespace "default" in what the inputs create without a namespace.

@@ -33,7 +33,8 @@ func Samples(paths ...string) ([]Input, error) {
 
 // Project returns the scenario of a project in the layout of kelson init: the definitions in
 // config/crd/bases, the roles in config/rbac and the samples in config/samples. Workload
-// controllers and simulated nodes run. Webhooks are not served.
+// controllers and simulated nodes run. Webhooks are not served. [ConfigFile] may change what users
+// do, and add invariants.
 //
 // The function parts returns the parts of the operator. It is called for each process of the
 // operator, and never twice at a time.
@@ -43,9 +44,14 @@ func Project(dir string, parts func() []operator.Part) (Scenario, error) {
 	if _, err := manifest.Read(crds); err != nil {
 		return Scenario{}, fmt.Errorf("the project has no definitions: %w", err)
 	}
-	var err error
-	if s.Inputs, err = Samples(samples); err != nil {
-		return Scenario{}, fmt.Errorf("the project has no samples, so the operator has nothing to do: %w", err)
+	hasInputs, err := s.configure(dir)
+	if err != nil {
+		return Scenario{}, err
+	}
+	if !hasInputs {
+		if s.Inputs, err = Samples(samples); err != nil {
+			return Scenario{}, fmt.Errorf("the project has no samples, so the operator has nothing to do: %w", err)
+		}
 	}
 	switch _, _, err := manifest.RBAC(roles); {
 	case err == nil:

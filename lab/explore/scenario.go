@@ -114,10 +114,20 @@ func naming(obj client.Object) string {
 	return kind + " " + qualified(obj.GetNamespace(), obj.GetName())
 }
 
-// Invariant is a rule that every version of every object must satisfy.
+// Invariant is a rule that every version of every object must satisfy. It has either Check or Rule.
 type Invariant struct {
 	Name string
+	// Kind, if not empty, restricts the invariant to versions of objects of this kind.
+	Kind string
 	// Check returns an error if a change violates the rule. It is called with every version, in
 	// order; view has the objects at that moment.
 	Check func(view View, change Change) error
+	// Rule is a CEL expression that must be true. It has Kubernetes' CEL functions and these
+	// variables:
+	//   - object: the version; null if the object was deleted
+	//   - oldObject: the version before; null if the object is new
+	//   - all.KIND: the objects of a kind at that moment, as View.List returns them
+	Rule string
+
+	rule *rule // compiled by validate
 }

@@ -53,6 +53,9 @@ With --export, it writes a Go test for each alarm to the project. The test runs
 the plan again, so it fails until the bug is fixed. It needs this program, in PATH
 or in the environment variable KELSON, and no cluster.
 
+The file explore.yaml in the project's folder can name other inputs than the
+samples, and invariants in CEL.
+
 The project needs no code for this. It must call operator.Main in its main
 package. The operator has the rights of config/rbac. Its webhooks are not called.`,
 		Example: `  kelson explore --for 2m
