@@ -27,6 +27,9 @@ const (
 	// maxDelay is after how many requests and events a delayed watch or request continues although
 	// the rest is not quiet: no delay is endless in a cluster.
 	maxDelay = 300
+	// stepsPerSecond is how many requests and events that follow each other without a pause take a
+	// second of virtual time.
+	stepsPerSecond = 100
 	// maxSteps bounds the requests and events between two inputs. An operator that needs more is in
 	// a hot loop.
 	maxSteps = 20_000
@@ -88,6 +91,7 @@ type visit struct {
 // run executes the trial. It must be called in a bubble.
 func (t *trial) run() {
 	utilrand.Seed(1) // generated names
+	defer t.watchPanics()()
 	t.gate = newGate()
 	t.counts, t.revisions, t.done = map[Point]int{}, map[Point]uint64{}, make([]bool, len(t.plan))
 	t.frozen, t.cut, t.refused, t.own = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
@@ -227,6 +231,9 @@ func (t *trial) settle() bool {
 			if steps++; steps%maxDelay == 0 && t.release() {
 				last = time.Now()
 			}
+			if steps%stepsPerSecond == 0 {
+				time.Sleep(time.Second) // a hot loop does not stop the clock
+			}
 			if steps > maxSteps {
 				t.alarm("O4", "hot loop", fmt.Sprintf("%d requests and events in %v, and the operator is not quiet", steps, time.Since(begin)))
 				return false
@@ -317,7 +324,7 @@ func (t *trial) enabled(s *step) bool {
 	case s.phase == committing:
 		return true
 	case s.phase == delivering:
-		return !t.frozen[resource] && !t.frozen["*"]
+		return s.initial || !t.frozen[resource] && !t.frozen["*"]
 	case s.phase == sending && t.cut[resource]:
 		// The first new watch is refused, and the list after it waits.
 		return s.call.watch && !t.refused[resource]
