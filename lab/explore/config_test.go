@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"kelson.dev/lab/explore"
-	"kelson.dev/operator"
 )
 
 const shopDefinition = `apiVersion: apiextensions.k8s.io/v1
@@ -55,7 +54,7 @@ ignore: [shops.example.com status.at]
 quiet: 1m
 horizon: 1h
 keep: true
-`), func() []operator.Part { return nil })
+`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

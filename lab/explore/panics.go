@@ -86,11 +86,15 @@ func (t *trial) watchPanics() (stop func()) {
 func (p *process) guard(ctx context.Context, operator func(context.Context) error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &reconcile.PanicError{Value: v, Stack: debug.Stack()}
+			err = Panicked(v)
 		}
 	}()
 	return operator(context.WithValue(ctx, panicsKey{}, func(e *reconcile.PanicError) { p.trial.panicked(e) }))
 }
+
+// Panicked returns the error of an operator that has panicked with a value. It must be called while
+// the stack is that of the panic: by a deferred function, after recover.
+func Panicked(value any) error { return &reconcile.PanicError{Value: value, Stack: debug.Stack()} }
 
 // panicked notes a panic from which a controller has recovered.
 func (t *trial) panicked(p *reconcile.PanicError) {

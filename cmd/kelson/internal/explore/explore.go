@@ -56,8 +56,10 @@ or in the environment variable KELSON, and no cluster.
 The file explore.yaml in the project's folder can name other inputs than the
 samples, and invariants in CEL.
 
-The project needs no code for this. It must call operator.Main in its main
-package. The operator has the rights of config/rbac. Its webhooks are not called.`,
+The project needs no code for this. Its main package must call operator.Main, or
+create a manager of controller-runtime: the command replaces the functions of that
+library that read the configuration, create the manager and wait for signals. The
+operator has the rights of config/rbac. Its webhooks are not called.`,
 		Example: `  kelson explore --for 2m
   kelson explore --plan 'kill-after create secrets default/web-key #1'
   kelson explore --export && kelson test`,
@@ -131,7 +133,7 @@ func explore(ctx context.Context, p *project.Project, binary string, o options, 
 	cmd.ExtraFiles = []*os.File{theirs}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
-	var output bytes.Buffer
+	var output lastBytes
 	cmd.Stdout, cmd.Stderr = &output, &output
 	err = cmd.Start()
 	theirs.Close()
@@ -146,11 +148,23 @@ func explore(ctx context.Context, p *project.Project, binary string, o options, 
 	case last.Kind == "error":
 		return errors.New(last.Text)
 	case last.Kind != "done":
-		return fmt.Errorf("the operator's process ended: %w\n%s", err, bytes.TrimSpace(output.Bytes()))
+		return fmt.Errorf("the operator's process ended: %w\n%s", err, bytes.TrimSpace(output))
 	case last.Alarms > 0:
 		return exit.Code(1)
 	}
 	return nil
+}
+
+// lastBytes keeps the end of what is written to it.
+type lastBytes []byte
+
+// Write implements io.Writer.
+func (l *lastBytes) Write(p []byte) (int, error) {
+	const kept = 64 << 10
+	if *l = append(*l, p...); len(*l) > 2*kept {
+		*l = append((*l)[:0], (*l)[len(*l)-kept:]...)
+	}
+	return len(p), nil
 }
 
 // printer prints the messages of the test program, and exports the alarms.

@@ -81,7 +81,8 @@ func options(scheme *runtime.Scheme) ctrl.Options {
 	return ctrl.Options{
 		Scheme:     scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, // each process has the same names
+		// Each process has controllers of the same names.
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	}
 }
 
