@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"kelson.dev/operator/client"
@@ -32,6 +33,7 @@ type configInput struct {
 	Create string          `json:"create"`
 	Apply  string          `json:"apply"`
 	Delete string          `json:"delete"`
+	Flip   string          `json:"flip"`
 	Wait   metav1.Duration `json:"wait"`
 }
 
@@ -70,13 +72,19 @@ func (s *Scenario) configure(dir string) (inputs bool, err error) {
 
 // inputs returns the actions of an entry.
 func (c configInput) inputs(dir string) ([]Input, error) {
-	path, action, set := "", Create, 0
+	type action func(*unstructured.Unstructured) Input
+	of := func(f func(client.Object) Input) action {
+		return func(obj *unstructured.Unstructured) Input { return f(obj) }
+	}
+	var path string
+	var act action
+	set := 0
 	for _, field := range []struct {
 		path   string
-		action func(client.Object) Input
-	}{{c.Create, Create}, {c.Apply, Apply}, {c.Delete, Delete}} {
+		action action
+	}{{c.Create, of(Create)}, {c.Apply, of(Apply)}, {c.Delete, of(Delete)}, {c.Flip, flipTo}} {
 		if field.path != "" {
-			path, action, set = field.path, field.action, set+1
+			path, act, set = field.path, field.action, set+1
 		}
 	}
 	switch {
@@ -84,7 +92,7 @@ func (c configInput) inputs(dir string) ([]Input, error) {
 	case set == 0 && c.Wait.Duration > 0:
 		return []Input{Wait(c.Wait.Duration)}, nil
 	default:
-		return nil, errors.New("set one of create, apply, delete and wait")
+		return nil, errors.New("set one of create, apply, delete, flip and wait")
 	}
 	manifests, err := manifest.Read(filepath.Join(dir, path))
 	if err != nil {
@@ -92,7 +100,7 @@ func (c configInput) inputs(dir string) ([]Input, error) {
 	}
 	var inputs []Input
 	for _, m := range manifests {
-		inputs = append(inputs, action(m.Object))
+		inputs = append(inputs, act(m.Object))
 	}
 	return inputs, nil
 }

@@ -28,6 +28,7 @@ func project(t *testing.T, config string) string {
 	for name, content := range map[string]string{
 		"config/crd/bases/shops.yaml": shopDefinition,
 		"config/samples/shop.yaml":    "{apiVersion: example.com/v1, kind: Shop, metadata: {name: a}}\n---\n{apiVersion: example.com/v1, kind: Shop, metadata: {name: b}}\n",
+		"config/explore/other.yaml":   "{apiVersion: example.com/v1, kind: Shop, metadata: {name: a}, spec: {}}",
 		explore.ConfigFile:            config,
 	} {
 		file := filepath.Join(dir, name)
@@ -47,6 +48,7 @@ func TestConfig(t *testing.T) {
 inputs:
 - create: config/samples
 - wait: 90m
+- flip: config/explore/other.yaml
 - delete: config/samples/shop.yaml
 invariants:
 - {name: few, kind: Shop, rule: all.Shop.size() < 3}
@@ -62,7 +64,7 @@ keep: true
 	for _, i := range s.Inputs {
 		inputs = append(inputs, i.String())
 	}
-	if want := []string{"create Shop a", "create Shop b", "wait 1h30m0s", "delete Shop a", "delete Shop b"}; !slices.Equal(inputs, want) {
+	if want := []string{"create Shop a", "create Shop b", "wait 1h30m0s", "flip Shop a", "delete Shop a", "delete Shop b"}; !slices.Equal(inputs, want) {
 		t.Errorf("inputs %q, want %q", inputs, want)
 	}
 	if len(s.Invariants) != 1 || s.Invariants[0].Name != "few" || s.Invariants[0].Kind != "Shop" || s.Invariants[0].Rule == "" {
@@ -80,7 +82,7 @@ keep: true
 func TestRefusedConfig(t *testing.T) {
 	for config, want := range map[string]string{
 		"invariant: []":                         `explore.yaml: error unmarshaling JSON: while decoding JSON: json: unknown field "invariant"`,
-		"inputs: [{wait: 1h, create: x.yaml}]":  "explore.yaml: inputs[0]: set one of create, apply, delete and wait",
+		"inputs: [{wait: 1h, create: x.yaml}]":  "explore.yaml: inputs[0]: set one of create, apply, delete, flip and wait",
 		"inputs: [{}]":                          "explore.yaml: inputs[0]: set one of",
 		"inputs: [{wait: 1h}, {apply: x.yaml}]": "x.yaml: no such file",
 		"quiet: long":                           `invalid duration "long"`,

@@ -28,6 +28,7 @@ package explore
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -178,6 +179,7 @@ func (e *explorer) run(plan Plan) *result {
 		trial.run()
 		r = trial.result
 	})
+	r.orderOnly = !slices.ContainsFunc(plan, func(f Fault) bool { return f.Kind != Order })
 	return &r
 }
 

@@ -56,6 +56,7 @@ type Input struct {
 	do    func(context.Context, client.Client) error
 	apply client.Object // to delete at the end; nil if there is nothing
 	wait  time.Duration
+	back  func(context.Context, client.Client) error // the reverse of do, for Flip
 }
 
 func (i Input) String() string { return i.name }

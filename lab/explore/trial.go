@@ -78,6 +78,7 @@ type result struct {
 	steps     []string // what happened, a line each
 	digest    [32]byte // of the steps and of every version, in order
 	unused    Plan     // the faults whose points were not reached
+	orderOnly bool     // the plan has no faults but random orders
 	failed    error    // the scenario itself does not work
 }
 
@@ -152,6 +153,9 @@ func copyOf(m map[string]int) map[string]int {
 func (t *trial) input(i Input) bool {
 	t.log("input: " + i.name)
 	t.inputs++
+	if i.back != nil {
+		return t.flip(i)
+	}
 	if i.do != nil && !t.do(i) {
 		return false
 	}
@@ -447,6 +451,9 @@ func (t *trial) faultAtEvent(s *step) verdict {
 // crash kills the operator's process and starts the next one.
 func (t *trial) crash(old http.RoundTripper) {
 	t.process.kill()
+	// The lists of the next process are not late: it would give up before everything else is quiet.
+	clear(t.cut)
+	clear(t.refused)
 	t.startProcess(old)
 }
 
