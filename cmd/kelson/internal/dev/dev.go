@@ -66,7 +66,14 @@ When you save a file, kelson repeats the steps that the change affects. If the
 project does not compile, it prints the errors and the current operator keeps
 running. The operator serves its webhooks with certificates for this run, and
 kelson registers them by URL; with ENABLE_WEBHOOKS=false in the environment, it
-runs without webhooks. Projects made by kubebuilder need no changes.
+runs without webhooks.
+
+Projects made by kubebuilder or operator-sdk need no changes. On the control
+plane of this process, kelson applies what config/default deploys and runs the
+operator in a pod, with the arguments, environment, volumes and service account
+of its Deployment. It issues the certificates that cert-manager would issue, and
+installs definitions of other projects from the modules that the operator
+imports, when the operator misses them.
 
 A custom API server runs behind the control plane: kelson registers the
 APIServices in config/apiservice, with a certificate authority for this run, and

@@ -38,7 +38,7 @@ func Definitions(dir string) (Objects, error) {
 }
 
 // Folder returns the objects of a folder: its kustomization if it has one, otherwise its files and
-// those in its folder bases.
+// those in its folder bases. If folder is a file, it returns the objects of the file.
 func Folder(folder string) (Objects, error) {
 	if _, err := os.Stat(filepath.Join(folder, "kustomization.yaml")); err == nil {
 		return Build(folder)
@@ -76,8 +76,12 @@ func Default(dir string) (Objects, error) {
 }
 
 func read(folder string) (Objects, error) {
+	folders := []string{folder}
+	if info, err := os.Stat(folder); err == nil && info.IsDir() {
+		folders = append(folders, filepath.Join(folder, "bases"))
+	}
 	var all Objects
-	for _, f := range []string{folder, filepath.Join(folder, "bases")} {
+	for _, f := range folders {
 		found, err := manifest.Read(f)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, manifest.ErrNone) {
 			continue

@@ -217,13 +217,16 @@ func (l *Loop) reload(ctx context.Context, files []string) {
 		l.fail("manifests", err)
 		return
 	}
-	if code || l.operator != nil && l.operator.HasEnded() {
-		binary, err := l.build(ctx)
-		if err != nil {
-			l.fail(l.subject(), err)
-			return
+	if code || l.deployed != nil || l.operator.HasEnded() {
+		binary := ""
+		if code || l.deployed == nil {
+			var err error
+			if binary, err = l.build(ctx); err != nil {
+				l.fail(l.subject(), err)
+				return
+			}
 		}
-		if err := l.restart(ctx, binary); err != nil {
+		if err := l.restart(ctx, binary); err != nil { // also applies a changed Deployment
 			l.fail(l.subject(), err)
 			return
 		}
