@@ -132,7 +132,8 @@ func definitionsIn(dir, group string) (found manifests.Objects) {
 		for _, o := range objects {
 			if of, _, _ := unstructured.NestedString(o.Object.Object, "spec", "group"); of == group && o.Object.GetKind() == "CustomResourceDefinition" && !seen[o.Object.GetName()] {
 				seen[o.Object.GetName()] = true
-				unstructured.RemoveNestedField(o.Object.Object, "spec", "conversion") // its server does not run
+				// the server of its webhook does not run
+				unstructured.RemoveNestedField(o.Object.Object, "spec", "conversion")
 				found = append(found, o.Object)
 			}
 		}

@@ -224,7 +224,7 @@ func (d *deployment) ready(ctx context.Context, l *Loop) error {
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(50 * time.Millisecond): // a simple poll of one object of an in-process server
+		case <-time.After(50 * time.Millisecond): // the server is in this process
 		}
 	}
 }
