@@ -84,15 +84,5 @@ func resetNames(strategy any, version schema.GroupVersion) (names []string, ok b
 	if _, filters := strategy.(upstream.ResetFieldsFilterStrategy); filters || !resets {
 		return nil, !filters
 	}
-	set, ok := s.GetResetFields()[fieldpath.APIVersion(version.String())]
-	if !ok {
-		return nil, true
-	}
-	ok = true
-	set.Iterate(func(path fieldpath.Path) {
-		if ok = ok && len(path) == 1 && path[0].FieldName != nil && *path[0].FieldName != "metadata"; ok {
-			names = append(names, *path[0].FieldName)
-		}
-	})
-	return names, ok
+	return fastfields.ResetNames(s.GetResetFields()[fieldpath.APIVersion(version.String())])
 }

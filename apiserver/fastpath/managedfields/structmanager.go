@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"kelson.dev/apiserver/fastpath/fieldset"
@@ -36,8 +37,23 @@ type StructConfig struct {
 	Reset []string
 }
 
-// StructManager tracks the managedFields of built-in objects in one version, for writes of an
-// object or of one of its subresources. It is safe for concurrent use.
+// ResetNames returns the top-level fields of a set of fields that writes reset. ok is false if the
+// set has others, or metadata: only the library supports those.
+func ResetNames(reset *fieldpath.Set) (names []string, ok bool) {
+	ok = true
+	if reset == nil {
+		return nil, ok
+	}
+	reset.Iterate(func(path fieldpath.Path) {
+		if ok = ok && len(path) == 1 && path[0].FieldName != nil && *path[0].FieldName != "metadata"; ok {
+			names = append(names, *path[0].FieldName)
+		}
+	})
+	return names, ok
+}
+
+// StructManager tracks the managedFields of objects that are Go structs, in one version, for writes
+// of an object or of one of its subresources. It is safe for concurrent use.
 type StructManager struct {
 	StructConfig
 	rules
