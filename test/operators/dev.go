@@ -80,8 +80,8 @@ spec: {instances: 3, storage: {size: 1Gi}}
 `, "runs with its own certificate controller, but looks for further programs in its image, which kelson dev does not build"},
 }
 
-// runDev runs the operators that match an expression and writes the table. For the others, the table
-// has the results of earlier runs.
+// runDev runs the operators that match an expression and writes the table. For the others, the
+// table has the results of earlier runs.
 func runDev(ctx context.Context, kelson, docs, sources, work string, only *regexp.Regexp) error {
 	kelson, err := filepath.Abs(kelson)
 	if err != nil {
