@@ -298,9 +298,14 @@ func (c *codec) newFieldManager(types managedfields.TypeConverter, key managerKe
 		return nil, err
 	}
 	library := resource.Tracked{FieldManager: upstream}
-	reset, ok := fastfields.ResetNames(fields[fieldpath.APIVersion(kind.GroupVersion().String())])
-	if c.noFastPaths || !ok {
+	if c.noFastPaths {
 		return library, nil
+	}
+	version := fieldpath.APIVersion(kind.GroupVersion().String())
+	var filter fieldpath.Filter
+	reset, ok := fastfields.ResetNames(fields[version])
+	if !ok {
+		filter = filters[version]
 	}
 	empty := &unstructured.Unstructured{}
 	empty.SetGroupVersionKind(kind)
@@ -313,7 +318,8 @@ func (c *codec) newFieldManager(types managedfields.TypeConverter, key managerKe
 		return library, nil
 	}
 	return fastfields.NewStructManager(fastfields.StructConfig{
-		Library: library, Types: types, Cache: &c.fields, Scheme: c.scheme, Kind: kind, Hub: hub, Subresource: key.subresource, Shape: known, Reset: reset,
+		Library: library, Types: types, Cache: &c.fields, Scheme: c.scheme, Kind: kind, Hub: hub, Subresource: key.subresource, Shape: known,
+		Reset: reset, Filter: filter,
 	})
 }
 

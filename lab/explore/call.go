@@ -23,6 +23,7 @@ type call struct {
 	write       bool
 	watch       bool
 	list        bool
+	initial     bool // a watch that begins with the events of a list
 	consistent  bool // a list or watch that must not be older than any acknowledged write
 	passThrough bool // not a step: discovery, streams to pods
 }
@@ -66,6 +67,7 @@ func describe(r *http.Request) (call, error) {
 		c.list, c.watch = info.Verb == "list", info.Verb == "watch"
 		version := r.URL.Query().Get("resourceVersion")
 		c.consistent = version == ""
+		c.initial = c.watch && r.URL.Query().Get("sendInitialEvents") == "true"
 	}
 	if mime, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); mime == string(types.ApplyYAMLPatchType) || mime == string(types.ApplyCBORPatchType) {
 		c.verb = "apply"

@@ -54,11 +54,11 @@ func (r Report) Summary() string {
 // why the scenario cannot be explored.
 func Explore(t *testing.T, s Scenario, o Options) (Report, error) {
 	t.Helper()
-	if err := s.validate(); err != nil {
+	begin := time.Now()
+	e, err := newExplorer(t, s)
+	if err != nil {
 		return Report{}, err
 	}
-	begin := time.Now()
-	e := newExplorer(t, s)
 	reference, err := e.reference()
 	if err != nil {
 		return Report{}, err
@@ -89,6 +89,9 @@ type campaign struct {
 
 func (c *campaign) explore() {
 	plans, skipped := singles(c.reference, len(c.scenario.Inputs))
+	for range orders {
+		plans = append(plans, c.order())
+	}
 	c.report.OneFault, c.report.Skipped = len(plans)+skipped, skipped
 	var fruitful []Plan // they led to new states
 	for _, plan := range plans {
@@ -113,6 +116,9 @@ func (c *campaign) explore() {
 // maxFaults bounds the faults of a plan.
 const maxFaults = 4
 
+// orders is how many random orders are tried among the plans of one fault.
+const orders = 10
+
 // mutate makes a plan of several faults: one that led to new states, with one more fault, which may
 // be a random order.
 func (c *campaign) mutate(plans, fruitful []Plan) Plan {
@@ -121,10 +127,13 @@ func (c *campaign) mutate(plans, fruitful []Plan) Plan {
 	}
 	plan := append(Plan(nil), fruitful[c.random.IntN(len(fruitful))]...)
 	if c.random.IntN(4) == 0 {
-		return append(plan, Fault{Kind: Order, Seed: c.random.Uint64N(1 << 20)})
+		return append(plan, c.order()...)
 	}
 	return append(plan, plans[c.random.IntN(len(plans))]...)
 }
+
+// order makes a plan of a random order.
+func (c *campaign) order() Plan { return Plan{{Kind: Order, Seed: c.random.Uint64N(1 << 20)}} }
 
 // try runs a plan, and reports whether it led to a state that no earlier plan had.
 func (c *campaign) try(plan Plan) bool {

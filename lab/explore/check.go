@@ -38,9 +38,9 @@ func (t *trial) alarm(oracle, what, detail string) {
 // check applies the oracles of every version: the invariants (O10), and that a status never claims
 // to have observed a later generation than exists (O11).
 func (t *trial) check(change Change) error {
-	for _, invariant := range t.scenario.Invariants {
-		if err := invariant.Check(View{t}, change); err != nil {
-			t.alarm("O10", invariant.Name, err.Error())
+	for i := range t.scenario.Invariants {
+		if err := t.scenario.Invariants[i].violated(View{t}, change); err != nil {
+			t.alarm("O10", t.scenario.Invariants[i].Name, err.Error())
 		}
 	}
 	observed, ok, _ := unstructured.NestedInt64(change.Object.Object, "status", "observedGeneration")
@@ -76,8 +76,8 @@ func sorted(h *history) iter.Seq2[string, *unstructured.Unstructured] {
 	}
 }
 
-// compare applies the oracles that compare a run with the one without faults: its end state (O1),
-// how often it has created and deleted objects (O2), and what is left at the end (O9).
+// compare applies the oracles that compare a run with the one without faults: its end state (O1,
+// or O5 if only the order of steps is another), how often it has created and deleted objects (O2), and what is left at the end (O9).
 func compare(r, reference *result, ignore []string) []Alarm {
 	var alarms []Alarm
 	add := func(oracle, what string, lines []string) {
@@ -85,7 +85,11 @@ func compare(r, reference *result, ignore []string) []Alarm {
 			alarms = append(alarms, Alarm{Oracle: oracle, What: what, Detail: strings.Join(lines, "\n")})
 		}
 	}
-	add("O1", "another end state", without(ignore, r.end.Diff(reference.end)))
+	if ends := without(ignore, r.end.Diff(reference.end)); r.orderOnly {
+		add("O5", "the end state depends on the order", ends)
+	} else {
+		add("O1", "another end state", ends)
+	}
 	var counts []string
 	count := func(verb string, have, want map[string]int) {
 		for _, id := range slices.Sorted(maps.Keys(r.own)) {
@@ -103,7 +107,7 @@ func compare(r, reference *result, ignore []string) []Alarm {
 }
 
 // rank orders alarms of one run: what explains most comes first.
-var rank = map[string]int{"O2": 1, "O1": 2, "O9": 3}
+var rank = map[string]int{"O5": 0, "O2": 1, "O1": 2, "O9": 3}
 
 func times(n int) string {
 	switch n {

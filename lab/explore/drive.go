@@ -22,9 +22,11 @@ type Message struct {
 	// Kind is progress, alarm, error or done. After error or done comes no other.
 	Kind string
 	Text string `json:",omitempty"`
-	// Plan is that of an alarm; Alarms is how many were found so far.
-	Plan   string `json:",omitempty"`
-	Alarms int    `json:",omitempty"`
+	// Plan and Finding are those of an alarm: the shortest plan that causes it, and what is wrong.
+	// Alarms is how many were found so far.
+	Plan    string `json:",omitempty"`
+	Finding string `json:",omitempty"`
+	Alarms  int    `json:",omitempty"`
 }
 
 // Drive explores a scenario for another program, which reads the messages: kelson explore runs it
@@ -65,7 +67,7 @@ func drive(t *testing.T, s Scenario, send func(Message)) (Report, error) {
 		return Report{}, err
 	}
 	told := time.Time{}
-	o.Found = func(a Alarm) { send(Message{Kind: "alarm", Text: a.describe(""), Plan: a.Plan.String()}) }
+	o.Found = func(a Alarm) { send(a.message()) }
 	o.Progress = func(r Report) {
 		if time.Since(told) >= time.Second {
 			told = time.Now()
@@ -73,6 +75,10 @@ func drive(t *testing.T, s Scenario, send func(Message)) (Report, error) {
 		}
 	}
 	return Explore(t, s, o)
+}
+
+func (a Alarm) message() Message {
+	return Message{Kind: "alarm", Text: a.describe(""), Plan: a.Plan.String(), Finding: a.finding()}
 }
 
 func replayed(t *testing.T, s Scenario, text string, send func(Message)) (Report, error) {
@@ -83,7 +89,7 @@ func replayed(t *testing.T, s Scenario, text string, send func(Message)) (Report
 	}
 	alarms = alarms[:min(1, len(alarms))] // the others follow from it
 	for _, a := range alarms {
-		send(Message{Kind: "alarm", Text: a.describe(""), Plan: a.Plan.String()})
+		send(a.message())
 	}
 	return Report{Plans: 1, States: len(r.states), Points: len(base.points), Unequal: base.unequal, Difference: base.where,
 		Took: time.Since(begin), Alarms: alarms}, nil

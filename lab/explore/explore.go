@@ -28,6 +28,7 @@ package explore
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -100,10 +101,10 @@ func replay(t *testing.T, s Scenario, text string) (*result, []Alarm, *baseline,
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if err := s.validate(); err != nil {
+	e, err := newExplorer(t, s)
+	if err != nil {
 		return nil, nil, nil, err
 	}
-	e := newExplorer(t, s)
 	reference, err := e.reference()
 	if err != nil {
 		return nil, nil, nil, err
@@ -113,7 +114,7 @@ func replay(t *testing.T, s Scenario, text string) (*result, []Alarm, *baseline,
 	case r.failed != nil:
 		return nil, nil, nil, r.failed
 	case len(r.unused) > 0:
-		return nil, nil, nil, fmt.Errorf("the run does not reach the point of: %s", r.unused)
+		return nil, nil, nil, fmt.Errorf("the run does not reach the point of: %s; the operator's requests or the inputs have changed since the plan was found, so explore again", r.unused)
 	}
 	alarms := e.alarms(r, reference.result)
 	for i := range alarms {
@@ -130,8 +131,11 @@ type explorer struct {
 	trials   int
 }
 
-func newExplorer(t *testing.T, s Scenario) *explorer {
+func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 	t.Helper()
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
 	e := &explorer{t: t, scenario: s}
 	// The bubbles of the runs fork the base, whose state stays after its own bubble has ended.
 	synctest.Test(t, func(t *testing.T) {
@@ -145,7 +149,10 @@ func newExplorer(t *testing.T, s Scenario) *explorer {
 		}
 		setNamespaces(e.base, s.Inputs)
 	})
-	return e
+	if err := checkKinds(e.scenario.Invariants, e.base.Plane().Registry().Current().All()); err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 // setNamespaces sets the namespace "default" in what the inputs create without a namespace.
@@ -172,6 +179,7 @@ func (e *explorer) run(plan Plan) *result {
 		trial.run()
 		r = trial.result
 	})
+	r.orderOnly = !slices.ContainsFunc(plan, func(f Fault) bool { return f.Kind != Order })
 	return &r
 }
 
@@ -193,13 +201,18 @@ func tail(lines []string, n int) string {
 // describe is the text of an alarm in a test's output.
 func (a Alarm) describe(test string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s (%s)\n%s\n", a.What, a.Oracle, indent(a.Detail))
+	fmt.Fprintf(&b, "%s\n", a.finding())
 	fmt.Fprintf(&b, "faults: %s\n", a.Plan)
 	fmt.Fprintf(&b, "what happened:\n%s\n", tail(around(a.Steps), 24))
 	if test != "" {
 		fmt.Fprintf(&b, "replay: %s='%s' go test -v -run '^%s$'", PlanVariable, a.Plan, test)
 	}
 	return b.String()
+}
+
+// finding is what an alarm says without its plan.
+func (a Alarm) finding() string {
+	return fmt.Sprintf("%s (%s)\n%s", a.What, a.Oracle, indent(a.Detail))
 }
 
 func indent(text string) string { return "  " + strings.ReplaceAll(text, "\n", "\n  ") }

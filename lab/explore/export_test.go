@@ -8,7 +8,10 @@ func Digests(t *testing.T, s Scenario, text string, runs int) (digests map[[32]b
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := newExplorer(t, s)
+	e, err := newExplorer(t, s)
+	if err != nil {
+		t.Fatal(err)
+	}
 	digests = map[[32]byte][]string{}
 	for range runs {
 		r := e.run(plan)

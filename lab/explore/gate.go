@@ -29,7 +29,7 @@ type step struct {
 	label   string
 	process *process // nil for writes of the control plane's own controllers and of users
 	point   Point    // zero if no fault can happen here
-	stream  *stream
+	initial bool     // the event is part of a list
 
 	round   int // in which it arrived
 	order   int // among the steps of its label and round

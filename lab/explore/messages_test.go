@@ -70,7 +70,20 @@ func TestRefusedScenarios(t *testing.T) {
 		"no inputs":   {with(func(s *explore.Scenario) { s.Inputs = nil }), "the scenario has no Inputs"},
 		"ignore":      {with(func(s *explore.Scenario) { s.Ignore = []string{"jobs"} }), `Ignore has "jobs": want RESOURCE FIELD.FIELD`},
 		"horizon":     {with(func(s *explore.Scenario) { s.Horizon = time.Minute }), "Horizon (1m0s) is shorter than Quiet (5m0s)"},
-		"invariant":   {with(func(s *explore.Scenario) { s.Invariants = []explore.Invariant{{Name: "one"}} }), `invariant "one" has no Check`},
+		"invariant":   {with(func(s *explore.Scenario) { s.Invariants = []explore.Invariant{{Name: "one"}} }), `invariant "one" has neither Check nor Rule`},
+		"rule of an unknown variable": {with(func(s *explore.Scenario) { s.Invariants = []explore.Invariant{{Name: "one", Rule: "objct == null"}} }),
+			`invariant "one": ERROR: <input>:1:1: undeclared reference to 'objct'`},
+		"rule that is no condition": {with(func(s *explore.Scenario) {
+			s.Invariants = []explore.Invariant{{Name: "one", Rule: "size(all.Secret)"}}
+		}), `invariant "one": the rule "size(all.Secret)" is a value of type int, want bool`},
+		"rule of an unknown kind": {with(func(s *explore.Scenario) {
+			s.Invariants = []explore.Invariant{{Name: "one", Rule: "size(all.Secrets) < 2"}}
+		}), `invariant "one": the control plane serves no kind "Secrets"`},
+		"rule about all kinds": {with(func(s *explore.Scenario) { s.Invariants = []explore.Invariant{{Name: "one", Rule: "size(all) < 2"}} }),
+			"the variable all must be followed by a kind, as in all.Pod"},
+		"rule without has": {with(func(s *explore.Scenario) {
+			s.Invariants = []explore.Invariant{{Name: "one", Kind: "ConfigMap", Rule: "object.data.size() < 2"}}
+		}), "one (O10): ADDED ConfigMap default/web: evaluate: no such key: data; test for fields that may be missing with has()"},
 		"refused input": {with(func(s *explore.Scenario) { s.Inputs = []explore.Input{explore.Create(configMap("Web"))} }),
 			`input "create ConfigMap default/Web": ConfigMap "Web" is invalid: metadata.name`},
 		"never quiet": {func() explore.Scenario {
@@ -128,6 +141,45 @@ func TestFindsPanicAfterFault(t *testing.T) {
 	}
 	if len(report.Alarms) == 0 || report.Alarms[0].Oracle != "O3" || !strings.Contains(report.Alarms[0].Detail, "index out of range [0] with length 0 at ") {
 		t.Errorf("%v", report.Alarms)
+	}
+}
+
+// LAB-03: an invariant in CEL is checked at every version, with the version before and the other
+// objects.
+func TestRules(t *testing.T) {
+	// The operator deletes the key before it creates the next one, if a write fails in between.
+	scenario := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		if err := createSecret(ctx, c, cm, "-1", "a"); err != nil {
+			return operator.Result{}, err
+		}
+		if err := createSecret(ctx, c, cm, "-2", "b"); err != nil {
+			return operator.Result{}, errors.Join(err, createSecret(ctx, c, cm, "-3", "c"))
+		}
+		return operator.Result{}, nil
+	})
+	for name, test := range map[string]struct{ kind, rule, want string }{
+		"other objects": {"", "all.Secret.size() <= 2", "ADDED Secret default/web-3: the rule does not hold: all.Secret.size() <= 2"},
+		"object":        {"Secret", "object == null || !object.metadata.name.endsWith('-3')", "ADDED Secret default/web-3: the rule"},
+		"old object":    {"Secret", "oldObject == null || oldObject.metadata.name != 'web-3'", "DELETED Secret default/web-3: the rule"},
+		"holds":         {"Secret", "has((object == null ? oldObject : object).data)", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scenario
+			s.Invariants = []explore.Invariant{{Name: "rule", Kind: test.kind, Rule: test.rule}}
+			report, err := explore.Explore(t, s, explore.Options{OneFault: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var found []string
+			for _, a := range report.Alarms {
+				if a.Oracle == "O10" {
+					found = append(found, a.Detail)
+				}
+			}
+			if test.want == "" && len(found) > 0 || test.want != "" && (len(found) == 0 || !strings.Contains(found[0], test.want)) {
+				t.Errorf("alarms %q, want %q", found, test.want)
+			}
+		})
 	}
 }
 

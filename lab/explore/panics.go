@@ -8,6 +8,9 @@ import (
 	"regexp"
 	"runtime/debug"
 	"strings"
+	"sync"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"kelson.dev/operator/reconcile"
 )
@@ -46,15 +49,52 @@ func (l panicLog) Handle(_ context.Context, record slog.Record) error {
 func (l panicLog) WithAttrs([]slog.Attr) slog.Handler { return l }
 func (l panicLog) WithGroup(string) slog.Handler      { return l }
 
+// recovered tells trials about panics from which Kubernetes' libraries recover: controller-runtime
+// recovers from those of reconcilers. Their contexts do not say which process has panicked, so the
+// panic belongs to the trial that runs. If several run, it is not known.
+var recovered struct {
+	once   sync.Once
+	mu     sync.Mutex
+	trials map[*trial]bool
+}
+
+// watchPanics adds the trial to those that may panic, until the returned function is called.
+func (t *trial) watchPanics() (stop func()) {
+	recovered.once.Do(func() {
+		recovered.trials = map[*trial]bool{}
+		utilruntime.PanicHandlers = append(utilruntime.PanicHandlers, func(_ context.Context, value any) {
+			recovered.mu.Lock()
+			defer recovered.mu.Unlock()
+			for only := range recovered.trials {
+				if len(recovered.trials) == 1 {
+					only.panicked(&reconcile.PanicError{Value: value, Stack: debug.Stack()})
+				}
+			}
+		})
+	})
+	recovered.mu.Lock()
+	defer recovered.mu.Unlock()
+	recovered.trials[t] = true
+	return func() {
+		recovered.mu.Lock()
+		defer recovered.mu.Unlock()
+		delete(recovered.trials, t)
+	}
+}
+
 // guard calls the scenario's Operator. A panic becomes its error.
 func (p *process) guard(ctx context.Context, operator func(context.Context) error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &reconcile.PanicError{Value: v, Stack: debug.Stack()}
+			err = Panicked(v)
 		}
 	}()
 	return operator(context.WithValue(ctx, panicsKey{}, func(e *reconcile.PanicError) { p.trial.panicked(e) }))
 }
+
+// Panicked returns the error of an operator that has panicked with a value. It must be called while
+// the stack is that of the panic: by a deferred function, after recover.
+func Panicked(value any) error { return &reconcile.PanicError{Value: value, Stack: debug.Stack()} }
 
 // panicked notes a panic from which a controller has recovered.
 func (t *trial) panicked(p *reconcile.PanicError) {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,6 +21,9 @@ var (
 	errKilled = errors.New("explore: the process was killed")
 	errLost   = errors.New("explore: connection reset by peer")
 )
+
+// watchTimeout is the mean of client-go's.
+const watchTimeout = 450 * time.Second
 
 // process is one process of the operator, from its start until it is killed or the run ends. It is
 // the transport of that process's clients.
@@ -80,6 +84,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.watch {
+		endWatchAtFixedTime(r)
+	}
 	if c.passThrough {
 		if p.trial.gate.isDead(p) {
 			return nil, errKilled
@@ -132,6 +139,17 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errLost
 	}
 	return resp, nil
+}
+
+// endWatchAtFixedTime replaces the random duration after which client-go ends its watches.
+func endWatchAtFixedTime(r *http.Request) {
+	query := r.URL.Query()
+	if query.Has("timeoutSeconds") {
+		query.Set("timeoutSeconds", strconv.Itoa(int(watchTimeout.Seconds())))
+		url := *r.URL
+		url.RawQuery = query.Encode()
+		r.URL = &url
+	}
 }
 
 // isDead reports whether a process was killed.

@@ -31,21 +31,26 @@ func Samples(paths ...string) ([]Input, error) {
 	return inputs, nil
 }
 
-// Project returns the scenario of a project in the layout of kelson init: the definitions in
-// config/crd/bases, the roles in config/rbac and the samples in config/samples. Workload
-// controllers and simulated nodes run. Webhooks are not served.
+// Project returns the scenario of a project in the layout of kelson init and kubebuilder: the
+// definitions in config/crd/bases, the roles in config/rbac and the samples in config/samples.
+// Workload controllers and simulated nodes run. Webhooks are not served. [ConfigFile] may change
+// what users do, and add invariants.
 //
-// The function parts returns the parts of the operator. It is called for each process of the
-// operator, and never twice at a time.
-func Project(dir string, parts func() []operator.Part) (Scenario, error) {
+// The function run is Scenario.Operator, such as PartsOf returns.
+func Project(dir string, run func(context.Context, *rest.Config) error) (Scenario, error) {
 	crds, samples, roles := filepath.Join(dir, "config", "crd", "bases"), filepath.Join(dir, "config", "samples"), filepath.Join(dir, "config", "rbac")
-	s := Scenario{Env: []testenv.Option{testenv.CRDs(crds), testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}}
+	s := Scenario{Operator: run, Env: []testenv.Option{testenv.CRDs(crds), testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}}
 	if _, err := manifest.Read(crds); err != nil {
 		return Scenario{}, fmt.Errorf("the project has no definitions: %w", err)
 	}
-	var err error
-	if s.Inputs, err = Samples(samples); err != nil {
-		return Scenario{}, fmt.Errorf("the project has no samples, so the operator has nothing to do: %w", err)
+	hasInputs, err := s.configure(dir)
+	if err != nil {
+		return Scenario{}, err
+	}
+	if !hasInputs {
+		if s.Inputs, err = Samples(samples); err != nil {
+			return Scenario{}, fmt.Errorf("the project has no samples, so the operator has nothing to do: %w", err)
+		}
 	}
 	switch _, _, err := manifest.RBAC(roles); {
 	case err == nil:
@@ -53,8 +58,14 @@ func Project(dir string, parts func() []operator.Part) (Scenario, error) {
 	case !errors.Is(err, os.ErrNotExist):
 		return Scenario{}, err
 	}
+	return s, nil
+}
+
+// PartsOf returns a Scenario.Operator that runs the parts of an operator without its webhooks. The
+// function parts is called for each process of the operator, and never twice at a time.
+func PartsOf(parts func() []operator.Part) func(context.Context, *rest.Config) error {
 	var mu sync.Mutex
-	s.Operator = func(ctx context.Context, config *rest.Config) error {
+	return func(ctx context.Context, config *rest.Config) error {
 		mu.Lock()
 		of := parts()
 		mu.Unlock()
@@ -63,5 +74,4 @@ func Project(dir string, parts func() []operator.Part) (Scenario, error) {
 		}
 		return operator.Run(ctx, operator.Config{REST: config, Log: newPanicLog(ctx), NoWebhooks: true}, of...)
 	}
-	return s, nil
 }

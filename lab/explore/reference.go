@@ -3,6 +3,7 @@ package explore
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -17,7 +18,7 @@ type baseline struct {
 	where   string // the first difference
 }
 
-// validate returns an error if a scenario cannot be explored.
+// validate returns an error if a scenario cannot be explored. It compiles the invariants.
 func (s *Scenario) validate() error {
 	switch {
 	case s.Operator == nil:
@@ -34,9 +35,10 @@ func (s *Scenario) validate() error {
 			return fmt.Errorf("the scenario's Ignore has %q: want RESOURCE FIELD.FIELD, such as \"jobs.batch status.failed\"", field)
 		}
 	}
-	for _, invariant := range s.Invariants {
-		if invariant.Check == nil {
-			return fmt.Errorf("invariant %q has no Check", invariant.Name)
+	s.Invariants = slices.Clone(s.Invariants)
+	for i := range s.Invariants {
+		if err := s.Invariants[i].compile(); err != nil {
+			return err
 		}
 	}
 	return nil

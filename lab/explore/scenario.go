@@ -56,6 +56,7 @@ type Input struct {
 	do    func(context.Context, client.Client) error
 	apply client.Object // to delete at the end; nil if there is nothing
 	wait  time.Duration
+	back  func(context.Context, client.Client) error // the reverse of do, for Flip
 }
 
 func (i Input) String() string { return i.name }
@@ -114,10 +115,20 @@ func naming(obj client.Object) string {
 	return kind + " " + qualified(obj.GetNamespace(), obj.GetName())
 }
 
-// Invariant is a rule that every version of every object must satisfy.
+// Invariant is a rule that every version of every object must satisfy. It has either Check or Rule.
 type Invariant struct {
 	Name string
+	// Kind, if not empty, restricts the invariant to versions of objects of this kind.
+	Kind string
 	// Check returns an error if a change violates the rule. It is called with every version, in
 	// order; view has the objects at that moment.
 	Check func(view View, change Change) error
+	// Rule is a CEL expression that must be true. It has Kubernetes' CEL functions and these
+	// variables:
+	//   - object: the version; null if the object was deleted
+	//   - oldObject: the version before; null if the object is new
+	//   - all.KIND: the objects of a kind at that moment, as View.List returns them
+	Rule string
+
+	rule *rule // compiled by validate
 }

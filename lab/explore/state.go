@@ -147,11 +147,14 @@ func (s State) Diff(want State) []string {
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.objects)) {
 		if _, ok := want.objects[id]; !ok {
-			lines = append(lines, id+": exists, and does not without faults")
+			lines = append(lines, id+": "+existsNow)
 		}
 	}
 	return lines
 }
+
+// existsNow says that an object exists, and does not in the wanted state.
+const existsNow = "exists, and does not without faults"
 
 func counted(have, want int, missing string) string {
 	if want == 1 && have == 0 {

@@ -17,12 +17,13 @@ type stream struct {
 	call    call
 	body    io.ReadCloser
 	lines   *bufio.Reader
+	initial bool   // the events are those of a list, until a bookmark says that it is complete
 	ready   []byte // the rest of the event that was let through
 	err     error
 }
 
 func newStream(ctx context.Context, p *process, c call, body io.ReadCloser) *stream {
-	return &stream{ctx: ctx, process: p, call: c, body: body, lines: bufio.NewReader(body)}
+	return &stream{ctx: ctx, process: p, call: c, body: body, initial: c.initial, lines: bufio.NewReader(body)}
 }
 
 // Read implements io.Reader. It returns one event at a time, when the explorer lets it through.
@@ -38,7 +39,7 @@ func (s *stream) Read(into []byte) (int, error) {
 				return 0, err
 			}
 		}
-		event := &step{phase: delivering, call: s.call, process: s.process, stream: s}
+		event := &step{phase: delivering, call: s.call, process: s.process, initial: s.initial}
 		event.label, event.point = s.describe(line)
 		switch v, err := s.process.trial.gate.wait(s.ctx, event); {
 		case err != nil:
@@ -72,10 +73,13 @@ func (s *stream) describe(line []byte) (string, Point) {
 	if json.Unmarshal(line, &event) != nil {
 		return "event " + s.call.resource, Point{}
 	}
+	if event.Object.Metadata.Annotations[metav1.InitialEventsAnnotationKey] == "true" {
+		s.initial = false
+	}
 	verb := strings.ToLower(event.Type)
 	object := qualified(event.Object.Metadata.Namespace, event.Object.Metadata.Name)
 	point := Point{Verb: verb, Resource: s.call.resource, Object: generic(&event.Object.Metadata)}
-	if !point.isEvent() || background.Has(s.call.resource) {
+	if s.initial || !point.isEvent() || background.Has(s.call.resource) {
 		point = Point{}
 	}
 	return strings.TrimSpace(verb + " " + s.call.resource + " " + object), point

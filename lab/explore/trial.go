@@ -27,6 +27,9 @@ const (
 	// maxDelay is after how many requests and events a delayed watch or request continues although
 	// the rest is not quiet: no delay is endless in a cluster.
 	maxDelay = 300
+	// stepsPerSecond is how many requests and events that follow each other without a pause take a
+	// second of virtual time.
+	stepsPerSecond = 100
 	// maxSteps bounds the requests and events between two inputs. An operator that needs more is in
 	// a hot loop.
 	maxSteps = 20_000
@@ -75,6 +78,7 @@ type result struct {
 	steps     []string // what happened, a line each
 	digest    [32]byte // of the steps and of every version, in order
 	unused    Plan     // the faults whose points were not reached
+	orderOnly bool     // the plan has no faults but random orders
 	failed    error    // the scenario itself does not work
 }
 
@@ -88,6 +92,7 @@ type visit struct {
 // run executes the trial. It must be called in a bubble.
 func (t *trial) run() {
 	utilrand.Seed(1) // generated names
+	defer t.watchPanics()()
 	t.gate = newGate()
 	t.counts, t.revisions, t.done = map[Point]int{}, map[Point]uint64{}, make([]bool, len(t.plan))
 	t.frozen, t.cut, t.refused, t.own = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
@@ -148,6 +153,9 @@ func copyOf(m map[string]int) map[string]int {
 func (t *trial) input(i Input) bool {
 	t.log("input: " + i.name)
 	t.inputs++
+	if i.back != nil {
+		return t.flip(i)
+	}
 	if i.do != nil && !t.do(i) {
 		return false
 	}
@@ -226,6 +234,9 @@ func (t *trial) settle() bool {
 		case step:
 			if steps++; steps%maxDelay == 0 && t.release() {
 				last = time.Now()
+			}
+			if steps%stepsPerSecond == 0 {
+				time.Sleep(time.Second) // a hot loop does not stop the clock
 			}
 			if steps > maxSteps {
 				t.alarm("O4", "hot loop", fmt.Sprintf("%d requests and events in %v, and the operator is not quiet", steps, time.Since(begin)))
@@ -317,7 +328,7 @@ func (t *trial) enabled(s *step) bool {
 	case s.phase == committing:
 		return true
 	case s.phase == delivering:
-		return !t.frozen[resource] && !t.frozen["*"]
+		return s.initial || !t.frozen[resource] && !t.frozen["*"]
 	case s.phase == sending && t.cut[resource]:
 		// The first new watch is refused, and the list after it waits.
 		return s.call.watch && !t.refused[resource]
@@ -440,6 +451,9 @@ func (t *trial) faultAtEvent(s *step) verdict {
 // crash kills the operator's process and starts the next one.
 func (t *trial) crash(old http.RoundTripper) {
 	t.process.kill()
+	// The lists of the next process are not late: it would give up before everything else is quiet.
+	clear(t.cut)
+	clear(t.refused)
 	t.startProcess(old)
 }
 

@@ -111,15 +111,16 @@ func TestCatchUpWithDeadWatch(t *testing.T) {
 	})
 }
 
-// RUN-09: watches that stall one after the other, as long as a manager tries to catch up, are opened
-// again often enough.
+// RUN-09: watches that stall one after the other, as long as a manager tries to catch up, are
+// opened again often enough.
 func TestCatchUpWithDeadWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
 		w.server.SetFaults(clienttest.Faults{})
 		w.lag(100 * time.Hour)
 		w.create(pod("a"))
-		time.AfterFunc(time.Minute, func() { w.server.SetFaults(clienttest.Faults{}) }) // applies to new watches
+		// applies to new watches
+		time.AfterFunc(time.Minute, func() { w.server.SetFaults(clienttest.Faults{}) })
 		begin := time.Now()
 		w.must(w.set.CatchUp(w.ctx))
 		if took := time.Since(begin); w.get("a") == nil || took > 90*time.Second {

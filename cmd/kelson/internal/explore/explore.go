@@ -27,6 +27,7 @@ type options struct {
 	limit time.Duration
 	seed  uint64
 	plan  string
+	tests string // the folder for tests of the alarms; "" for none
 	gens  project.Generators
 }
 
@@ -48,10 +49,20 @@ If what the operator does under a plan differs from what it does without faults,
 that is an alarm. It is printed with the shortest plan that causes it and the
 command that runs this plan again. The command fails if there is an alarm.
 
-The project needs no code for this. It must call operator.Main in its main
-package. The operator has the rights of config/rbac. Its webhooks are not called.`,
+With --export, it writes a Go test for each alarm to the project. The test runs
+the plan again, so it fails until the bug is fixed. It needs this program, in PATH
+or in the environment variable KELSON, and no cluster.
+
+The file explore.yaml in the project's folder can name other inputs than the
+samples, and invariants in CEL.
+
+The project needs no code for this. Its main package must call operator.Main, or
+create a manager of controller-runtime: the command replaces the functions of that
+library that read the configuration, create the manager and wait for signals. The
+operator has the rights of config/rbac. Its webhooks are not called.`,
 		Example: `  kelson explore --for 2m
-  kelson explore --plan 'kill-after create secrets default/web-key #1'`,
+  kelson explore --plan 'kill-after create secrets default/web-key #1'
+  kelson explore --export && kelson test`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if o.limit <= 0 {
@@ -63,6 +74,8 @@ package. The operator has the rights of config/rbac. Its webhooks are not called
 	c.Flags().DurationVar(&o.limit, "for", 30*time.Second, "how long to explore; the build and the runs without faults come before")
 	c.Flags().Uint64Var(&o.seed, "seed", 0, "number that selects the random plans")
 	c.Flags().StringVar(&o.plan, "plan", "", "run only this plan, which an alarm has named")
+	c.Flags().StringVar(&o.tests, "export", "", "write each alarm as a Go test to this folder of the project; without a value, to "+testFolder)
+	c.Flags().Lookup("export").NoOptDefVal = testFolder
 	o.gens.AddFlags(c.Flags())
 	o.gens.AddSkipFlag(c.Flags())
 	return c
@@ -92,18 +105,22 @@ func run(c *cobra.Command, dir string, o options) error {
 	if dir != "." {
 		again += " " + dir
 	}
-	return explore(c.Context(), p, binary, o, again, c.OutOrStdout())
+	out := &printer{out: c.OutOrStdout(), again: again}
+	if o.tests != "" {
+		out.tests = &exporter{project: p.Dir, folder: o.tests}
+	}
+	return explore(c.Context(), p, binary, o, out)
 }
 
 // message is explore.Message of kelson.dev/lab/explore. This program does not import that package,
 // which imports the package testing.
 type message struct {
-	Kind, Text, Plan string
-	Alarms           int
+	Kind, Text, Plan, Finding string
+	Alarms                    int
 }
 
 // explore runs the test program and prints its messages.
-func explore(ctx context.Context, p *project.Project, binary string, o options, again string, out io.Writer) error {
+func explore(ctx context.Context, p *project.Project, binary string, o options, out *printer) error {
 	messages, theirs, err := os.Pipe()
 	if err != nil {
 		return err
@@ -116,14 +133,14 @@ func explore(ctx context.Context, p *project.Project, binary string, o options, 
 	cmd.ExtraFiles = []*os.File{theirs}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
-	var output bytes.Buffer
+	var output lastBytes
 	cmd.Stdout, cmd.Stderr = &output, &output
 	err = cmd.Start()
 	theirs.Close()
 	if err != nil {
 		return err
 	}
-	last, readErr := follow(messages, again, out)
+	last, readErr := out.follow(messages)
 	err = errors.Join(readErr, cmd.Wait())
 	switch {
 	case ctx.Err() != nil:
@@ -131,15 +148,34 @@ func explore(ctx context.Context, p *project.Project, binary string, o options, 
 	case last.Kind == "error":
 		return errors.New(last.Text)
 	case last.Kind != "done":
-		return fmt.Errorf("the operator's process ended: %w\n%s", err, bytes.TrimSpace(output.Bytes()))
+		return fmt.Errorf("the operator's process ended: %w\n%s", err, bytes.TrimSpace(output))
 	case last.Alarms > 0:
 		return exit.Code(1)
 	}
 	return nil
 }
 
-// follow prints the messages, and returns the last one.
-func follow(messages io.Reader, again string, out io.Writer) (last message, err error) {
+// lastBytes keeps the end of what is written to it.
+type lastBytes []byte
+
+// Write implements io.Writer.
+func (l *lastBytes) Write(p []byte) (int, error) {
+	const kept = 64 << 10
+	if *l = append(*l, p...); len(*l) > 2*kept {
+		*l = append((*l)[:0], (*l)[len(*l)-kept:]...)
+	}
+	return len(p), nil
+}
+
+// printer prints the messages of the test program, and exports the alarms.
+type printer struct {
+	out   io.Writer
+	again string    // the command without --plan
+	tests *exporter // nil: alarms are not exported
+}
+
+// follow prints the messages until their end, and returns the last one.
+func (p *printer) follow(messages io.Reader) (last message, err error) {
 	lines := json.NewDecoder(bufio.NewReader(messages))
 	for {
 		var m message
@@ -150,9 +186,17 @@ func follow(messages io.Reader, again string, out io.Writer) (last message, err 
 		}
 		switch last = m; m.Kind {
 		case "progress", "done":
-			fmt.Fprintln(out, m.Text)
+			fmt.Fprintln(p.out, m.Text)
 		case "alarm":
-			fmt.Fprintf(out, "\nALARM: %sreplay: %s --plan '%s'\n\n", m.Text, again, m.Plan)
+			fmt.Fprintf(p.out, "\nALARM: %sreplay: %s --plan '%s'\n", m.Text, p.again, m.Plan)
+			if p.tests != nil {
+				what, err := p.tests.export(m)
+				if err != nil {
+					return last, fmt.Errorf("export an alarm: %w", err)
+				}
+				fmt.Fprintln(p.out, what)
+			}
+			fmt.Fprintln(p.out)
 		}
 	}
 }
@@ -169,8 +213,9 @@ func build(ctx context.Context, p *project.Project, temp string) (binary string,
 		return "", err
 	}
 	binary = filepath.Join(temp, "explore.test")
-	// -mod=readonly replaces -mod=mod in GOFLAGS, which workspaces do not allow.
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-mod=readonly", "-vet=off", "-overlay="+overlay, "-o="+binary, ".")
+	// -mod=readonly replaces -mod=mod in GOFLAGS, which workspaces do not allow. -w leaves out the
+	// tables of debuggers, which take long to write.
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-mod=readonly", "-vet=off", "-ldflags=-w", "-overlay="+overlay, "-o="+binary, ".")
 	cmd.Dir, cmd.Env = p.Main, append(os.Environ(), work...)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build operator: %w\n%s", err, bytes.TrimSpace(output))

@@ -1,18 +1,14 @@
 package explore
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -20,36 +16,6 @@ import (
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/toolchain/scaffold"
 )
-
-const (
-	library  = "kelson.dev/operator"
-	testName = "TestKelsonExplore"
-)
-
-// program is the test in the operator's main package. Each process of the operator calls main, in
-// which a call of operator.Main is replaced by one of kelsonExploreMain.
-const program = `package main
-
-import (
-	"testing"
-
-	"kelson.dev/lab/explore"
-	"kelson.dev/operator"
-)
-
-var kelsonExploreParts []operator.Part
-
-func kelsonExploreMain(parts ...operator.Part) { kelsonExploreParts = parts }
-
-func ` + testName + `(t *testing.T) {
-	s, err := explore.Project(%q, func() []operator.Part {
-		kelsonExploreParts = nil
-		main()
-		return kelsonExploreParts
-	})
-	explore.Drive(t, s, err)
-}
-`
 
 // writeProgram writes the test and the changed main to the folder temp, and returns the file that
 // describes the overlay.
@@ -59,28 +25,41 @@ func writeProgram(p *project.Project, temp string) (overlay string, err error) {
 		return "", err
 	}
 	replace := map[string]string{}
+	var all rewritten
 	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
 		source, err := os.ReadFile(name)
 		if err != nil {
 			return "", err
 		}
-		changed, err := withoutMain(name, source)
+		changed, err := rewrite(name, source)
 		if err != nil {
 			return "", err
 		}
-		if changed != nil {
+		all.main, all.manage, all.pflag = all.main || changed.main, all.manage || changed.manage, all.pflag || changed.pflag
+		if changed.source != nil {
 			to := filepath.Join(temp, filepath.Base(name))
-			if err := os.WriteFile(to, changed, 0o600); err != nil {
+			if err := os.WriteFile(to, changed.source, 0o600); err != nil {
 				return "", err
 			}
 			replace[name] = to
 		}
 	}
-	if len(replace) == 0 {
-		return "", fmt.Errorf("no file of %s calls operator.Main of %s, so the operator's parts are not known; write a test with explore.Run instead", p.Main, library)
+	program := partsProgram
+	switch {
+	case all.manage:
+		program = managerProgram
+	case !all.main:
+		return "", fmt.Errorf("no file of %s calls operator.Main of %s or creates a manager of %s, so the operator is not known; write a test with explore.Run instead", p.Main, library, runtime)
+	}
+	var source bytes.Buffer
+	if err := program.Execute(&source, map[string]any{"Dir": p.Dir, "Pflag": all.pflag}); err != nil {
+		return "", err
 	}
 	test := filepath.Join(temp, "explore_test.go")
-	if err := os.WriteFile(test, fmt.Appendf(nil, program, p.Dir), 0o600); err != nil {
+	if err := os.WriteFile(test, source.Bytes(), 0o600); err != nil {
 		return "", err
 	}
 	replace[filepath.Join(p.Main, "zz_kelson_explore_test.go")] = test
@@ -90,54 +69,6 @@ func writeProgram(p *project.Project, temp string) (overlay string, err error) {
 	}
 	overlay = filepath.Join(temp, "overlay.json")
 	return overlay, os.WriteFile(overlay, data, 0o600)
-}
-
-// withoutMain replaces operator.Main in a Go file by kelsonExploreMain. It returns nil if the file
-// does not use it.
-func withoutMain(name string, source []byte) ([]byte, error) {
-	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)
-	if err != nil {
-		return nil, err
-	}
-	local := localName(file, library)
-	if local == "" {
-		return nil, nil
-	}
-	var b strings.Builder
-	done := 0
-	ast.Inspect(file, func(n ast.Node) bool {
-		selector, ok := n.(*ast.SelectorExpr)
-		if !ok || selector.Sel.Name != "Main" {
-			return true
-		}
-		if x, ok := selector.X.(*ast.Ident); ok && x.Name == local {
-			b.Write(source[done:files.Position(selector.Pos()).Offset])
-			b.WriteString("kelsonExploreMain")
-			done = files.Position(selector.End()).Offset
-		}
-		return true
-	})
-	if done == 0 {
-		return nil, nil
-	}
-	b.Write(source[done:])
-	fmt.Fprintf(&b, "\nvar _ = %s.Main // keeps the import in use\n", local)
-	return []byte(b.String()), nil
-}
-
-// localName returns the name by which a file uses an imported package, or "".
-func localName(file *ast.File, imported string) string {
-	for _, spec := range file.Imports {
-		if spec.Path.Value != strconv.Quote(imported) {
-			continue
-		}
-		if spec.Name != nil {
-			return spec.Name.Name
-		}
-		return path.Base(imported)
-	}
-	return ""
 }
 
 // workspace returns the environment in which the go command finds kelson.dev/lab/explore from the

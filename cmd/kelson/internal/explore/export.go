@@ -1,0 +1,128 @@
+package explore
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"go/format"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/template"
+	"unicode"
+)
+
+// testFolder is where tests of alarms go by default, in the project.
+const testFolder = "test/explore"
+
+// exporter writes alarms as Go tests of a project.
+type exporter struct {
+	project string // its folder
+	folder  string // of the tests, relative to the project's
+}
+
+// testSource is a test that replays a plan. It uses only Go's standard library, because projects do
+// not require the module of lab/explore. The go command caches results of tests; it sees that the
+// test reads the project's folders, and runs it again when a file has changed.
+var testSource = template.Must(template.New("").Funcs(template.FuncMap{"comment": comment}).Parse(`package {{.Package}}
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// {{.Name}} replays a plan of faults that kelson explore has found. The operator must
+// survive it:
+//
+{{comment .Plan}}
+//
+// When the test was written, the operator did not:
+//
+{{comment .Finding}}
+//
+// The test needs the kelson binary, from the environment variable KELSON or from PATH, and no
+// cluster.
+func {{.Name}}(t *testing.T) {
+	const project = {{printf "%q" .Project}}
+	// The go command runs the test again when a file in these folders has changed.
+	if err := filepath.WalkDir(project, func(_ string, _ fs.DirEntry, err error) error { return err }); err != nil {
+		t.Fatal(err)
+	}
+	kelson := os.Getenv("KELSON")
+	if kelson == "" {
+		kelson = "kelson"
+	}
+	const plan = {{printf "%q" .Plan}}
+	if output, err := exec.Command(kelson, "explore", project, "--generate=false", "--plan", plan).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+}
+`))
+
+// export writes the test of an alarm, and returns what it did. It keeps a test that is already
+// there.
+func (e *exporter) export(alarm message) (string, error) {
+	folder, err := filepath.Abs(filepath.Join(e.project, e.folder))
+	if err != nil {
+		return "", err
+	}
+	back, err := filepath.Rel(folder, e.project)
+	if err != nil {
+		return "", err
+	}
+	words := planWords(alarm.Plan)
+	name := "Test"
+	for _, word := range words {
+		name += strings.ToUpper(word[:1]) + word[1:]
+	}
+	var b strings.Builder
+	if err := testSource.Execute(&b, map[string]string{"Package": "explore_test", "Name": name, "Project": filepath.ToSlash(back),
+		"Plan": alarm.Plan, "Finding": alarm.Finding}); err != nil {
+		return "", err
+	}
+	source, err := format.Source([]byte(b.String()))
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(folder, strings.Join(words, "_")+"_test.go")
+	shown := filepath.Join(e.folder, filepath.Base(file))
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Sprintf("test: %s exists", shown), nil
+	} else if err != nil {
+		return "", err
+	}
+	if _, err := f.Write(source); err != nil {
+		return "", errors.Join(err, f.Close())
+	}
+	return fmt.Sprintf("test: %s in %s", name, shown), f.Close()
+}
+
+// planWords returns words that identify a plan: those of its first fault and, if there are others,
+// a part of its hash.
+func planWords(plan string) []string {
+	first, _, more := strings.Cut(plan, ";")
+	words := strings.FieldsFunc(strings.ReplaceAll(first, "*", "-any"), func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+	if more {
+		words = append(words, fmt.Sprintf("%x", sha256.Sum256([]byte(plan)))[:8])
+	}
+	return words
+}
+
+// comment makes indented lines of a comment, which documentation shows as they are.
+func comment(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight("//\t"+line, " \t")
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,67 @@
+package explore
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// LAB-03: --export writes each alarm as a Go test, once, and says where it is.
+func TestExport(t *testing.T) {
+	project := t.TempDir()
+	var out, messages bytes.Buffer
+	p := &printer{out: &out, again: "kelson explore", tests: &exporter{project: project, folder: testFolder}}
+	alarms := []message{
+		{Kind: "alarm", Text: "…\n", Plan: "kill-after create secrets default/web-key #1", Finding: "another end state (O1)\n  secrets default/web-cert: is missing"},
+		{Kind: "alarm", Text: "…\n", Plan: "kill-after create secrets default/web-* #1; order 7", Finding: "never quiet (O4)\n  for `1h`"},
+		{Kind: "done", Text: "explored", Alarms: 2},
+	}
+	for range 2 {
+		for _, m := range alarms {
+			if err := json.NewEncoder(&messages).Encode(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if last, err := p.follow(&messages); err != nil || last.Alarms != 2 {
+			t.Fatalf("%+v, %v", last, err)
+		}
+	}
+	for _, want := range []string{
+		"replay: kelson explore --plan 'kill-after create secrets default/web-key #1'\n" +
+			"test: TestKillAfterCreateSecretsDefaultWebKey1 in test/explore/kill_after_create_secrets_default_web_key_1_test.go\n",
+		"test: test/explore/kill_after_create_secrets_default_web_key_1_test.go exists\n",
+	} {
+		if strings.Count(out.String(), want) != 1 {
+			t.Errorf("not once in the output: %q\n%s", want, out.String())
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(project, testFolder, "*"))
+	if err != nil || len(files) != 2 {
+		t.Fatalf("%v, %v: want a file per alarm", files, err)
+	}
+	for i, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, source, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test := parsed.Decls[1].(*ast.FuncDecl)
+		for _, want := range []string{alarms[1-i].Plan, alarms[1-i].Finding} {
+			if !strings.Contains(strings.ReplaceAll(test.Doc.Text(), "\t", ""), want) {
+				t.Errorf("%s: the comment lacks %q\n%s", file, want, test.Doc.Text())
+			}
+		}
+		if !strings.Contains(string(source), `const project = "../.."`) {
+			t.Errorf("%s: does not explore the project\n%s", file, source)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package explore
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/operatortest/manifest"
+)
+
+// ConfigFile is the file in a project's folder that says how to explore it. It is optional.
+const ConfigFile = "explore.yaml"
+
+// config is the content of ConfigFile. Its fields are those of Scenario.
+type config struct {
+	// Inputs replaces the creation of the samples.
+	Inputs     []configInput     `json:"inputs"`
+	Invariants []configInvariant `json:"invariants"`
+	Ignore     []string          `json:"ignore"`
+	Quiet      metav1.Duration   `json:"quiet"`
+	Horizon    metav1.Duration   `json:"horizon"`
+	Keep       bool              `json:"keep"`
+}
+
+// configInput is one action of a user, for the objects of a file or folder: one field is set.
+type configInput struct {
+	Create string          `json:"create"`
+	Apply  string          `json:"apply"`
+	Delete string          `json:"delete"`
+	Flip   string          `json:"flip"`
+	Wait   metav1.Duration `json:"wait"`
+}
+
+type configInvariant struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	Rule string `json:"rule"`
+}
+
+// configure applies the project's ConfigFile, if there is one. It reports whether the file has
+// inputs.
+func (s *Scenario) configure(dir string) (inputs bool, err error) {
+	data, err := os.ReadFile(filepath.Join(dir, ConfigFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	var c config
+	if err := yaml.UnmarshalStrict(data, &c); err != nil {
+		return false, fmt.Errorf("%s: %w", ConfigFile, err)
+	}
+	s.Ignore, s.Quiet, s.Horizon, s.Keep = c.Ignore, c.Quiet.Duration, c.Horizon.Duration, c.Keep
+	for _, i := range c.Invariants {
+		s.Invariants = append(s.Invariants, Invariant{Name: i.Name, Kind: i.Kind, Rule: i.Rule})
+	}
+	for n, i := range c.Inputs {
+		of, err := i.inputs(dir)
+		if err != nil {
+			return false, fmt.Errorf("%s: inputs[%d]: %w", ConfigFile, n, err)
+		}
+		s.Inputs = append(s.Inputs, of...)
+	}
+	return len(c.Inputs) > 0, nil
+}
+
+// inputs returns the actions of an entry.
+func (c configInput) inputs(dir string) ([]Input, error) {
+	type action func(*unstructured.Unstructured) Input
+	of := func(f func(client.Object) Input) action {
+		return func(obj *unstructured.Unstructured) Input { return f(obj) }
+	}
+	var path string
+	var act action
+	set := 0
+	for _, field := range []struct {
+		path   string
+		action action
+	}{{c.Create, of(Create)}, {c.Apply, of(Apply)}, {c.Delete, of(Delete)}, {c.Flip, flipTo}} {
+		if field.path != "" {
+			path, act, set = field.path, field.action, set+1
+		}
+	}
+	switch {
+	case set == 1 && c.Wait.Duration == 0:
+	case set == 0 && c.Wait.Duration > 0:
+		return []Input{Wait(c.Wait.Duration)}, nil
+	default:
+		return nil, errors.New("set one of create, apply, delete, flip and wait")
+	}
+	manifests, err := manifest.Read(filepath.Join(dir, path))
+	if err != nil {
+		return nil, err
+	}
+	var inputs []Input
+	for _, m := range manifests {
+		inputs = append(inputs, act(m.Object))
+	}
+	return inputs, nil
+}

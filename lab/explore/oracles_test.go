@@ -1,0 +1,96 @@
+package explore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kelson.dev/lab/explore"
+	"kelson.dev/operator"
+	"kelson.dev/operator/client"
+)
+
+// LAB-03: an operator that does not undo what a change has made is found by O8; one that does is
+// not.
+func TestFlip(t *testing.T) {
+	for name, undoes := range map[string]bool{"faulty": false, "correct": true} {
+		t.Run(name, func(t *testing.T) {
+			s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+				if cm.Data["extra"] == "yes" {
+					return operator.Result{}, createSecret(ctx, c, cm, "-extra", "a")
+				}
+				if undoes {
+					extra := &corev1.Secret{}
+					extra.Namespace, extra.Name = cm.Namespace, cm.Name+"-extra"
+					if err := c.Delete(ctx, extra); err != nil && !apierrors.IsNotFound(err) {
+						return operator.Result{}, err
+					}
+				}
+				return operator.Result{}, nil
+			})
+			s.Inputs = append(s.Inputs, explore.Flip(configMap("web"), func(cm *corev1.ConfigMap) { cm.Data = map[string]string{"extra": "yes"} }))
+			report, err := explore.Explore(t, s, explore.Options{OneFault: true})
+			if undoes {
+				if err != nil || len(report.Alarms) > 0 {
+					t.Errorf("%v, %v", err, report.Alarms)
+				}
+				return
+			}
+			if want := "(O8): secrets default/web-extra: exists, and did not before"; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		})
+	}
+}
+
+// firstWins creates the Secret web with the name of the kind whose reconciler comes first.
+func firstWins(ctx context.Context, c client.Client, kind, name string) (operator.Result, error) {
+	if name != "web" {
+		return operator.Result{}, nil
+	}
+	secret := &corev1.Secret{Data: map[string][]byte{"first": []byte(kind)}}
+	secret.Namespace, secret.Name = "default", "web"
+	if err := c.Create(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
+		return operator.Result{}, err
+	}
+	return operator.Result{}, nil
+}
+
+type eachService struct{ operator.Deps }
+
+func (r *eachService) Reconcile(ctx context.Context, s *corev1.Service) (operator.Result, error) {
+	return firstWins(ctx, r.Client, "Service", s.Name)
+}
+
+// LAB-03: an end state that depends on the order of events alone is an alarm of its own.
+func TestOrder(t *testing.T) {
+	cms := func(d operator.Deps) *each {
+		return &each{d, func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+			return firstWins(ctx, c, "ConfigMap", cm.Name)
+		}}
+	}
+	s := explore.Scenario{
+		Operator: explore.Parts(operator.Name("each"), operator.For(cms), operator.For(func(d operator.Deps) *eachService { return &eachService{d} })),
+		Inputs: []explore.Input{explore.Do("create both", func(ctx context.Context, c client.Client) error {
+			service := &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+			service.Namespace, service.Name = "default", "web"
+			return errors.Join(c.Create(ctx, configMap("web")), c.Create(ctx, service))
+		})},
+		Ignore: []string{"services spec"}, // random ports
+		Keep:   true,
+	}
+	report, err := explore.Explore(t, s, explore.Options{OneFault: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range report.Alarms {
+		if a.Oracle == "O5" && strings.HasPrefix(a.Plan.String(), "order ") {
+			return
+		}
+	}
+	t.Errorf("no alarm O5 in %v", report.Alarms)
+}
