@@ -41,7 +41,7 @@ spec:
 	{"rabbitmq/cluster-operator", "06cda8e8e1a927a652dda20a1b169fe7667f4916", "v2.22.3-29", "kubebuilder v4", "rabbitmq-system/statefulset/sample-server:{.status.readyReplicas}=1", "",
 		"certificates of cert-manager; build tags; it then runs a program in its pod, which is simulated"},
 	{"fluxcd/notification-controller", "2e46958a67f3af0e3e755a4fcaf7397d5803725e", "v1.9.0-37", "PROJECT of version 2, API module", `receiver/receiver-sample:{.status.conditions[?(@.type=="Ready")].status}=True`, "",
-		"three kinds of samples; definitions of GitRepository from the API module's Go types"},
+		"three kinds of samples"},
 	{"fluxcd/kustomize-controller", "186fb3b29138ce82ff61ba1a9370b96a3dd598fe", "v1.9.0-36", "PROJECT of version 2, API module", `kustomization/webapp-dev:{.status.conditions[?(@.type=="Ready")].reason}=ArtifactFailed`, "",
 		"definitions of its sources from the API module's Go types; without source-controller there is no artifact"},
 	{"fluxcd/source-controller", "39b711b111fa906c3db0a424e252a5d12e48646d", "v1.9.0-13", "PROJECT of version 2, API module", `gitrepository/gitrepository-sample:{.status.conditions[?(@.type=="Ready")].reason}=GitOperationFailed`, "",
@@ -77,7 +77,7 @@ apiVersion: postgresql.cnpg.io/v1
 kind: Cluster
 metadata: {name: example}
 spec: {instances: 3, storage: {size: 1Gi}}
-`, "runs with its own certificate controller, but looks for further programs in its image, which kelson dev does not build"},
+`, "its image has a second copy of the program, which kelson dev lacks"},
 }
 
 // runDev runs the operators that match an expression and writes the table. For the others, the

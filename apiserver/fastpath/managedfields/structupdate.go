@@ -159,7 +159,8 @@ func (d *structDifferences) between(was, is reflect.Value, info *typeInfo, s *sh
 		return d.maps(was, is, s)
 	case reflect.Slice:
 		return d.slices(was, is, s)
-	case reflect.String, reflect.Bool, reflect.Int, reflect.Int32, reflect.Int64: // identical has compared them
+	// identical has compared them
+	case reflect.String, reflect.Bool, reflect.Int, reflect.Int32, reflect.Int64:
 		return s.Has(scalarTree(is)) && d.add(&d.paths)
 	}
 	return reflect.DeepEqual(was.Interface(), is.Interface())

@@ -219,6 +219,17 @@ func (m *Manifests) account() {
 	m.note("added the ServiceAccount %s, which config/default lacks", name)
 }
 
+// DisableWebhooks removes the webhook configurations, and makes the operator run without webhooks
+// if it is a project of kubebuilder: with ENABLE_WEBHOOKS=false.
+func (m *Manifests) DisableWebhooks() {
+	m.Objects = slices.DeleteFunc(m.Objects, func(obj *unstructured.Unstructured) bool {
+		return strings.HasSuffix(obj.GetKind(), "WebhookConfiguration")
+	})
+	c := &m.Manager.Spec.Template.Spec.Containers[0]
+	c.Env = slices.DeleteFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == "ENABLE_WEBHOOKS" })
+	c.Env = append(c.Env, corev1.EnvVar{Name: "ENABLE_WEBHOOKS", Value: "false"})
+}
+
 // Defines reports whether the project defines kinds of an API group.
 func (m *Manifests) Defines(group string) bool {
 	return slices.ContainsFunc(m.Definitions, func(obj *unstructured.Unstructured) bool {

@@ -198,6 +198,15 @@ func TestRead(t *testing.T) {
 	if got, _, _ := unstructured.NestedString(find(t, again.Objects, "Secret", "serving").Object, "data", "ca.crt"); got != authority {
 		t.Error("the certificate changed")
 	}
+	again.DisableWebhooks()
+	if env := again.Manager.Spec.Template.Spec.Containers[0].Env; len(env) != 1 || env[0].Name != "ENABLE_WEBHOOKS" || env[0].Value != "false" {
+		t.Errorf("environment without webhooks: %v", env)
+	}
+	for _, obj := range again.Objects {
+		if obj.GetKind() == "ValidatingWebhookConfiguration" {
+			t.Error("a webhook is registered")
+		}
+	}
 }
 
 func TestReadNone(t *testing.T) {

@@ -35,6 +35,7 @@ const readyTimeout = 90 * time.Second
 // deployment runs the operator of an existing project as the project deploys it.
 type deployment struct {
 	source       *deployed.Source
+	namespace    string // of the operator's pod
 	current      *deployed.Manifests
 	node         *deployed.Node
 	dependencies deployed.Dependencies
@@ -53,11 +54,12 @@ func newDeployment(l *Loop) (*deployment, error) {
 		missing: make(chan string, 16), looked: map[string]bool{}, skipped: map[string]bool{},
 	}
 	var err error
-	if d.current, err = d.source.Read(); errors.Is(err, deployed.ErrNone) {
+	if d.current, err = d.read(l); errors.Is(err, deployed.ErrNone) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
 	}
+	d.namespace = d.current.Manager.Namespace
 	cfg := *l.cfg.Deploy
 	cfg.Dir = filepath.Join(l.temp, "node")
 	cfg.Output = func() io.WriteCloser {
@@ -79,6 +81,16 @@ func newDeployment(l *Loop) (*deployment, error) {
 		l.cfg.Log.Printf("manifests", "%s", note)
 	}
 	return d, nil
+}
+
+// read reads what the project deploys; without webhooks if the user does not want them.
+func (d *deployment) read(l *Loop) (*deployed.Manifests, error) {
+	m, err := d.source.Read()
+	if err == nil && !l.cfg.Webhooks {
+		m.DisableWebhooks()
+		withoutConversion(m.Definitions)
+	}
+	return m, err
 }
 
 // report announces that the operator misses the kinds of an API group.
@@ -108,7 +120,7 @@ func (d *deployment) release(l *Loop) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	leases, err := client.List[coordinationv1.Lease](ctx, l.cfg.Client, client.InNamespace(d.current.Manager.Namespace))
+	leases, err := client.List[coordinationv1.Lease](ctx, l.cfg.Client, client.InNamespace(d.namespace))
 	if err != nil {
 		return // the operator waits until they expire
 	}
@@ -121,7 +133,7 @@ func (d *deployment) release(l *Loop) {
 
 // definitions reads what the project deploys and applies the definitions.
 func (d *deployment) definitions(ctx context.Context, l *Loop) error {
-	current, err := d.source.Read()
+	current, err := d.read(l)
 	if err != nil {
 		return err
 	}
@@ -130,6 +142,7 @@ func (d *deployment) definitions(ctx context.Context, l *Loop) error {
 		if current.Definitions, err = manifests.Definitions(l.cfg.Project.Dir); err != nil {
 			return err
 		}
+		withoutConversion(current.Definitions) // no Service is deployed with them
 	}
 	if err := l.apply(ctx, current.Definitions); err != nil {
 		return err

@@ -89,7 +89,7 @@ func Start(ctx context.Context, cfg Config, started func() error) (_ *Loop, err 
 	if err := l.generate(ctx, true); err != nil {
 		return nil, err
 	}
-	if cfg.Deploy != nil {
+	if cfg.Deploy != nil && !cfg.Project.Server {
 		if l.deployed, err = newDeployment(l); err != nil {
 			return nil, err
 		}
