@@ -168,7 +168,7 @@ func (c *Console) Run(ctx context.Context) error {
 		WriteTimeout:      writeWithin,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		BaseContext:             func(net.Listener) context.Context { return c.ctx },
+		BaseContext:       func(net.Listener) context.Context { return c.ctx },
 	}
 	go c.traces.Run(c.ctx)
 	served := make(chan error, 1)
