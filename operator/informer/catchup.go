@@ -21,10 +21,9 @@ const (
 	// catchUpFirst is the page size of the first request, often the only one; catchUpPage that of
 	// the following ones.
 	catchUpFirst, catchUpPage = 500, 5000
-	// renewAfter is how long CatchUp waits for a change before it reopens a watch, whose connection
-	// may be dead. Each further wait is longer by renewFactor, up to renewMost, so that slow
-	// connections make progress too.
-	renewAfter, renewFactor, renewMost = time.Second, 3, 15 * time.Second
+	// renewAfter is how long CatchUp waits before it reopens a watch, whose connection may be dead.
+	// Each further wait is longer by renewFactor, so that slow connections make progress too.
+	renewAfter, renewFactor = time.Second, 3
 )
 
 func (s *informers) CatchUp(ctx context.Context) error {
@@ -146,7 +145,7 @@ func (p *part) catchUpOnce(ctx context.Context) (again bool, err error) {
 			if g.version == 0 {
 				return true, nil // there may be newer versions than the listed ones
 			}
-			wait = min(wait*renewFactor, renewMost)
+			wait *= renewFactor
 			select {
 			case p.renew <- struct{}{}:
 			default:

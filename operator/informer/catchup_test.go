@@ -111,24 +111,6 @@ func TestCatchUpWithDeadWatch(t *testing.T) {
 	})
 }
 
-// RUN-09: watches that stall one after the other, as long as a manager tries to catch up, are
-// opened again often enough.
-func TestCatchUpWithDeadWatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newLagging(t)
-		w.server.SetFaults(clienttest.Faults{})
-		w.lag(100 * time.Hour)
-		w.create(pod("a"))
-		// applies to new watches
-		time.AfterFunc(time.Minute, func() { w.server.SetFaults(clienttest.Faults{}) })
-		begin := time.Now()
-		w.must(w.set.CatchUp(w.ctx))
-		if took := time.Since(begin); w.get("a") == nil || took > 90*time.Second {
-			t.Errorf("after %v: %v", took, w.get("a"))
-		}
-	})
-}
-
 // RUN-09: the objects are compared page by page, and only as far as necessary.
 func TestCatchUpCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
