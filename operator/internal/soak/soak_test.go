@@ -112,7 +112,8 @@ const (
 	trouble = 8 * time.Minute
 	peace   = 20 * time.Minute
 	// aftermath is how long after the last fault an operator may end because of it: until the Lease
-	// of its predecessor or its own has expired, and until it has tried to catch up for two minutes.
+	// of its predecessor or its own has expired, and until it has tried to catch up for two
+	// minutes.
 	aftermath = 3 * time.Minute
 )
 
