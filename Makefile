@@ -24,7 +24,7 @@ TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./example
 	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
 	faults-etcd fuzz differential takeover attack bench bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
 	kelson-node nodes aggregation conformance controller-runtime adapter-controller-runtime adapter-cluster-api adapter-projects test-cmd helm scaffold kustomize client-go client-node cluster-api \
-	generators operators bench-generators explore-corpus tidy clean help
+	generators operators operators-dev bench-generators explore-corpus tidy clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -249,6 +249,9 @@ generators: ## compare the generators' output for real projects with controller-
 
 operators: build ## run the generators on public projects as they are: a minute after the clones; writes docs/internals/operators.md; SOURCES is a folder with clones
 	$(GO) run ./test/operators -kelson $(KELSON) -docs docs/internals/operators.md
+
+operators-dev: build ## run public operators with kelson dev until each has reconciled a sample: an hour the first time, as it compiles them; writes docs/internals/operators-dev.md; SOURCES is a folder with clones
+	$(GO) run ./test/operators -dev -kelson $(KELSON) -docs docs/internals/operators-dev.md
 
 bench-generators: build ## time of a run and of an edit, against controller-gen: a minute; writes its part of docs/internals/benchmarks.md
 	$(GO) run ./bench/generators/speed -kelson $(KELSON) -docs docs/internals/benchmarks.md

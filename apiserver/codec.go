@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,7 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	smd "sigs.k8s.io/structured-merge-diff/v6/typed"
 
+	fastfields "kelson.dev/apiserver/fastpath/managedfields"
+	"kelson.dev/apiserver/fastpath/shape"
 	"kelson.dev/apiserver/resource"
 )
 
@@ -33,6 +37,9 @@ type codec struct {
 	typesNow sync.Once
 	patch    sync.Map // version → strategicpatch.LookupPatchMeta
 	managers sync.Map // managerKey → resource.FieldManager
+	fields   fastfields.Cache
+	// noFastPaths leaves field ownership to Kubernetes' library; see package fastpath.
+	noFastPaths bool
 }
 
 type managerKey struct{ version, subresource string }
@@ -270,17 +277,50 @@ func (c *codec) FieldManager(version, subresource string) (resource.FieldManager
 	if err != nil {
 		return nil, err
 	}
-	var reset map[fieldpath.APIVersion]fieldpath.Filter
-	if s := c.reset[subresource]; s != nil {
-		reset = fieldpath.NewExcludeFilterSetMap(s.GetResetFields())
-	}
-	manager, err := managedfields.NewDefaultFieldManager(types, c.scheme, c.scheme, c.scheme, c.kind.gvk(version),
-		c.hubKind().GroupVersion(), subresource, reset)
+	manager, err := c.newFieldManager(types, key)
 	if err != nil {
 		return nil, fmt.Errorf("track fields of %s: %w", c.kind.name, err)
 	}
-	made, _ := c.managers.LoadOrStore(key, resource.Tracked{FieldManager: manager})
+	made, _ := c.managers.LoadOrStore(key, manager)
 	return made.(resource.FieldManager), nil
+}
+
+func (c *codec) newFieldManager(types managedfields.TypeConverter, key managerKey) (resource.FieldManager, error) {
+	var fields map[fieldpath.APIVersion]*fieldpath.Set
+	var filters map[fieldpath.APIVersion]fieldpath.Filter
+	if s := c.reset[key.subresource]; s != nil {
+		fields = s.GetResetFields()
+		filters = fieldpath.NewExcludeFilterSetMap(fields)
+	}
+	kind, hub := c.kind.gvk(key.version), c.hubKind().GroupVersion()
+	upstream, err := managedfields.NewDefaultFieldManager(types, c.scheme, c.scheme, c.scheme, kind, hub, key.subresource, filters)
+	if err != nil {
+		return nil, err
+	}
+	library := resource.Tracked{FieldManager: upstream}
+	if c.noFastPaths {
+		return library, nil
+	}
+	version := fieldpath.APIVersion(kind.GroupVersion().String())
+	var filter fieldpath.Filter
+	reset, ok := fastfields.ResetNames(fields[version])
+	if !ok {
+		filter = filters[version]
+	}
+	empty := &unstructured.Unstructured{}
+	empty.SetGroupVersionKind(kind)
+	typed, err := types.ObjectToTyped(empty)
+	if err != nil {
+		return nil, err
+	}
+	known := shape.FromTyped(&smd.ParseableType{TypeRef: typed.TypeRef(), Schema: typed.Schema()})
+	if known == nil {
+		return library, nil
+	}
+	return fastfields.NewStructManager(fastfields.StructConfig{
+		Library: library, Types: types, Cache: &c.fields, Scheme: c.scheme, Kind: kind, Hub: hub, Subresource: key.subresource, Shape: known,
+		Reset: reset, Filter: filter,
+	})
 }
 
 // TypeConverter implements [resource.Modelled].

@@ -45,6 +45,7 @@ type plan struct {
 	authentic  AuthOption
 	checks     []namedCheck
 	components []component
+	noFast     bool
 	errs       []error
 }
 
@@ -353,7 +354,7 @@ func (k *kind) resource(s *Server) *resource.Resource {
 	}
 	main := newStrategy(k, s.scheme)
 	r.Strategy = main
-	codec := &codec{kind: k, scheme: s.scheme, serializers: s.serializers(), reset: map[string]*strategy{"": main}}
+	codec := &codec{kind: k, scheme: s.scheme, serializers: s.serializers(), reset: map[string]*strategy{"": main}, noFastPaths: s.noFastPaths}
 	if main.status >= 0 {
 		status := *main
 		status.ofStatus = true

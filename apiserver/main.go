@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
 )
@@ -91,6 +92,9 @@ func Serve(ctx context.Context, args []string, stderr io.Writer, parts ...Part) 
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	if open := f.storage.open(); open != nil {
 		parts = append(parts, Storage(open))
+	}
+	if fastpath.DisabledByEnvironment() {
+		parts = append(parts, NoFastPaths())
 	}
 	listener, err := serving.Listen(net.JoinHostPort(f.bind, strconv.Itoa(f.port)))
 	if err != nil {

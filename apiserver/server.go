@@ -42,6 +42,8 @@ type Server struct {
 	byType   map[reflect.Type]servedType
 	mirrors  map[schema.GroupResource]*mirror
 
+	noFastPaths bool
+
 	ctx    context.Context // ends with the server; for work that belongs to no request
 	cancel context.CancelFunc
 	parts  sync.WaitGroup
@@ -58,6 +60,10 @@ type servedType struct {
 
 // AuthOption returns how requests over the network are authenticated and authorized.
 type AuthOption func(ctx context.Context) (Auth, error)
+
+// NoFastPaths leaves all work to the libraries of Kubernetes; see package fastpath. [Main] sets it
+// from the environment.
+func NoFastPaths() Part { return partFunc(func(p *plan) { p.noFast = true }) }
 
 // Auth decides who clients are and what they may do.
 type Auth struct {
@@ -133,7 +139,7 @@ func New(ctx context.Context, parts ...Part) (_ *Server, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &Server{
 		scheme: runtime.NewScheme(), registry: resource.NewRegistry(), ctx: ctx, cancel: cancel,
-		byType: map[reflect.Type]servedType{}, mirrors: map[schema.GroupResource]*mirror{},
+		byType: map[reflect.Type]servedType{}, mirrors: map[schema.GroupResource]*mirror{}, noFastPaths: p.noFast,
 	}
 	s.media = sync.OnceValue(func() map[string]runtime.Serializer { return newSerializers(s.scheme) })
 	defer func() {
@@ -221,10 +227,10 @@ func (s *Server) build(p *plan, auth Auth) error {
 		return err
 	}
 	s.verbs = rest.New(rest.Config{
-		Store: s.store, Registry: s.registry, Admission: counts.Admission(chain), Authorizer: auth.Authorizer, Metrics: counts,
+		Store: s.store, Registry: s.registry, Admission: counts.Admission(chain), Authorizer: auth.Authorizer, Metrics: counts, NoFastPaths: s.noFastPaths,
 	})
 	for _, m := range s.mirrors {
-		m.verbs = rest.New(rest.Config{Store: m.store, Registry: s.registry, Admission: chain, Authorizer: auth.Authorizer, Metrics: counts})
+		m.verbs = rest.New(rest.Config{Store: m.store, Registry: s.registry, Admission: chain, Authorizer: auth.Authorizer, Metrics: counts, NoFastPaths: s.noFastPaths})
 	}
 	flows, err := newFlowControl(auth.Cluster)
 	if err != nil {

@@ -152,11 +152,22 @@ func (c *Console) URL() string {
 // shutdownTime bounds the time for requests in flight at the end; streams are ended before.
 const shutdownTime = 2 * time.Second
 
+// The time limits of a client for its request, and from the request to the end of the response.
+// Streams have their own; see web.Stream.
+const (
+	readWithin  = 30 * time.Second
+	writeWithin = time.Minute
+)
+
 // Run serves until ctx ends.
 func (c *Console) Run(ctx context.Context) error {
 	server := &http.Server{
 		Handler:           c.guard,
 		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       readWithin,
+		WriteTimeout:      writeWithin,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    64 << 10,
 		BaseContext:       func(net.Listener) context.Context { return c.ctx },
 	}
 	go c.traces.Run(c.ctx)

@@ -22,6 +22,7 @@ import (
 	"kelson.dev/apiserver/crd"
 	"kelson.dev/apiserver/discovery"
 	"kelson.dev/apiserver/fastpath"
+	"kelson.dev/apiserver/flowcontrol"
 	"kelson.dev/apiserver/inprocess"
 	"kelson.dev/apiserver/openapi"
 	"kelson.dev/apiserver/resource"
@@ -36,6 +37,7 @@ type plane struct {
 	registry    *resource.Registry
 	definitions *crd.Definitions
 	handler     http.Handler
+	waiting     flowcontrol.Waiter // of every request; nil: none
 }
 
 func newPlane(t testing.TB, change ...func(*crd.Config)) *plane {
@@ -77,6 +79,9 @@ func planeOver(t testing.TB, s *store.Store, change ...func(*crd.Config)) *plane
 		}
 		ctx := request.WithRequestInfo(req.Context(), i)
 		ctx = warning.WithWarningRecorder(ctx, warnings{w.Header()})
+		if p.waiting != nil {
+			ctx = context.WithValue(ctx, flowcontrol.WaiterKey, p.waiting)
+		}
 		req = req.WithContext(ctx)
 		switch {
 		case i.IsResourceRequest:

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -120,11 +121,23 @@ func converted(ca []byte) string {
 		`"clientConfig":{"url":"https://hook.example.com/convert","caBundle":"` + base64.StdEncoding.EncodeToString(ca) + `"}}},`
 }
 
+// waits counts the requests that wait for another server, as flow control does.
+type waits struct{ now atomic.Int32 }
+
+func (w *waits) Wait() (end func()) {
+	w.now.Add(1)
+	return func() { w.now.Add(-1) }
+}
+
 // CRD-06
 func TestConversionWebhook(t *testing.T) {
 	calls := 0
+	var waiting waits
 	ca, dial := serveWebhook(t, func(obj map[string]any, version string) string {
 		calls++
+		if waiting.now.Load() == 0 {
+			t.Error("a request that waits for the webhook keeps its seats")
+		}
 		spec := obj["spec"].(map[string]any)
 		if version == "example.com/v1" {
 			if spec["colour"] == "broken" {
@@ -139,6 +152,7 @@ func TestConversionWebhook(t *testing.T) {
 		return ""
 	})
 	p := newPlane(t, reaching(dial))
+	p.waiting = &waiting
 	v1 := `{"name":"v1","served":true,"storage":true,`
 	old := `{"name":"v1beta1","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","properties":{
 		"spec":{"type":"object","properties":{"colour":{"type":"string"}}}}}}},` + v1
@@ -163,6 +177,9 @@ func TestConversionWebhook(t *testing.T) {
 	p.do("GET", path+"/a", "").want(200)
 	if calls != before {
 		t.Errorf("%d calls for a revision that was converted before", calls-before)
+	}
+	if n := waiting.now.Load(); n != 0 {
+		t.Errorf("%d requests wait after their responses", n)
 	}
 	refused := p.do("POST", path, strings.NewReplacer("green", "broken", `"a"`, `"b"`).Replace(body))
 	if refused.code != 500 || !strings.Contains(refused.message(), "conversion webhook for example.com/v1beta1, Kind=Widget failed: that is not a colour") {

@@ -104,6 +104,9 @@ func (c *call) Value(key any) any {
 		if c.seat.kind != nil {
 			return &c.seat
 		}
+		if c.longRunning {
+			return initializing{&c.ticket}
+		}
 	case latencyKey:
 		if c.latencies.Load() == nil {
 			fresh, _ := request.LatencyTrackersFrom(request.WithLatencyTrackers(context.Background()))

@@ -187,3 +187,32 @@ func TestLongRunningRequestsOfServiceAccounts(t *testing.T) {
 		watches.Wait()
 	})
 }
+
+// A watch whose initial events wait for another server, such as a conversion webhook, does not hold
+// the seats of other requests.
+func TestWatchesThatWaitHoldNoSeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		_, serve := tenants(t, filters.Config{
+			Resources: http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+				if req.URL.Query().Get("watch") != "" {
+					defer flowcontrol.Wait(req.Context())()
+					<-end
+				}
+			}),
+		}, 1)
+		const path = "/api/v1/namespaces/x/configmaps"
+		var watches sync.WaitGroup
+		watches.Go(func() { serve("ann", "GET", path+"?watch=1") })
+		synctest.Wait()
+		if w := serve("ann", "GET", path); w.Code != http.StatusTooManyRequests {
+			t.Errorf("beside a watch that has just begun: %d", w.Code)
+		}
+		time.Sleep(10 * time.Millisecond)
+		if w := serve("ann", "GET", path); w.Code != http.StatusOK {
+			t.Errorf("beside a watch that waits: %d", w.Code)
+		}
+		close(end)
+		watches.Wait()
+	})
+}

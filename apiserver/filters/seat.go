@@ -88,6 +88,16 @@ func (s *seat) Wait() (end func()) {
 	return func() { timer.Stop() }
 }
 
+// initializing is a watch that has not sent its initial events. Its flow control seats are all that
+// it holds: the number of a user's watches is bounded otherwise.
+type initializing struct{ ticket *flowcontrol.Ticket }
+
+// Wait implements [flowcontrol.Waiter].
+func (i initializing) Wait() (end func()) {
+	timer := time.AfterFunc(serverPatience, i.ticket.Release)
+	return func() { timer.Stop() }
+}
+
 // release releases the seats before the end of the request, which in counts from now on. It does
 // nothing if they are released.
 func (s *seat) release(in *released) {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
 
+	"kelson.dev/apiserver/flowcontrol"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest/wire"
 )
@@ -139,7 +140,17 @@ func (s *scope) serve() error {
 	if err := s.allowed(verb); err != nil {
 		return err
 	}
+	if s.waits() {
+		defer flowcontrol.Wait(s.ctx)()
+	}
 	return operation(s)
+}
+
+// waits reports whether objects of the kind are converted by a webhook. A conversion has no
+// context, so the whole request counts as waiting for it.
+func (s *scope) waits() bool {
+	codec, ok := s.res.Codec.(resource.Waiting)
+	return ok && codec.Waits()
 }
 
 // verb returns the verb of a request on objects, or "" if the method has none on this path. Errors

@@ -101,8 +101,7 @@ func detached[T any](s *scope, work func() (T, error)) (T, error) {
 
 func (s *scope) runDetached(work func() error) error {
 	ctx := s.ctx
-	codec, ok := s.res.Codec.(resource.Waiting) // conversions have no context to pause
-	t, leave, err := s.workers.enter(ctx, ok && codec.Waits())
+	t, leave, err := s.workers.enter(ctx, s.waits())
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// clients is how many clients load a server at once, each with its own HTTP/2 connection. A
+	// clients is how many clients load a server at once, each with its own HTTP/1.1 connection. A
 	// client sends one request after the other and does not decode responses, so that the figures
 	// are those of the servers. bench/figures does the same.
 	clients = 16
@@ -51,7 +51,7 @@ func loads(ctx context.Context, config *rest.Config, server int, figures map[str
 	namespaces := config.Host + "/apis/wardle.example.com/v1alpha1/namespaces/"
 	l := &load{server: server, figures: figures, crowded: namespaces + "kube-public/flunders", watched: namespaces + "kube-node-lease/flunders"}
 	for i := range l.crowd {
-		transport := &http.Transport{TLSClientConfig: settings.Clone(), ForceAttemptHTTP2: true, DisableCompression: true}
+		transport := &http.Transport{TLSClientConfig: settings.Clone(), DisableCompression: true}
 		defer transport.CloseIdleConnections()
 		l.crowd[i] = &http.Client{Transport: transport}
 	}

@@ -57,12 +57,17 @@ func (m *fieldManagers) make(kind schema.GroupVersionKind, subresource string) (
 	if err != nil {
 		return nil, err
 	}
-	reset, ok := resetNames(m.reset[subresource], kind.GroupVersion())
-	if shape == nil || !ok {
+	if shape == nil {
 		return resource.Tracked{FieldManager: library}, nil
 	}
+	var filter fieldpath.Filter
+	reset, ok := resetNames(m.reset[subresource], kind.GroupVersion())
+	if !ok {
+		filter = resetFilters(m.reset[subresource])[fieldpath.APIVersion(kind.GroupVersion().String())]
+	}
 	return fastfields.NewStructManager(fastfields.StructConfig{
-		Library: resource.Tracked{FieldManager: library}, Types: sharedSchemas(), Cache: &m.fields, Scheme: m.scheme, Kind: kind, Hub: m.hub, Subresource: subresource, Shape: shape, Reset: reset,
+		Library: resource.Tracked{FieldManager: library}, Types: sharedSchemas(), Cache: &m.fields, Scheme: m.scheme, Kind: kind, Hub: m.hub, Subresource: subresource, Shape: shape,
+		Reset: reset, Filter: filter,
 	})
 }
 
@@ -84,15 +89,5 @@ func resetNames(strategy any, version schema.GroupVersion) (names []string, ok b
 	if _, filters := strategy.(upstream.ResetFieldsFilterStrategy); filters || !resets {
 		return nil, !filters
 	}
-	set, ok := s.GetResetFields()[fieldpath.APIVersion(version.String())]
-	if !ok {
-		return nil, true
-	}
-	ok = true
-	set.Iterate(func(path fieldpath.Path) {
-		if ok = ok && len(path) == 1 && path[0].FieldName != nil && *path[0].FieldName != "metadata"; ok {
-			names = append(names, *path[0].FieldName)
-		}
-	})
-	return names, ok
+	return fastfields.ResetNames(s.GetResetFields()[fieldpath.APIVersion(version.String())])
 }

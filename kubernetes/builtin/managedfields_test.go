@@ -53,12 +53,55 @@ func TestManagerMatchesLibrary(t *testing.T) {
 						c.round(uint64(seed))
 					}
 				})
-				t.Logf("fast path: of %d applies, %d created and %d updated an object; of %d creates, %d; encoded: %d", c.applied, c.appliedNew, c.appliedMore, c.createdAll, c.created, c.encoded)
-				if c.appliedNew == 0 || c.created == 0 {
-					t.Errorf("the fast path answered %d applies and %d creates; want some of each", c.appliedNew, c.created)
+				t.Logf("fast path: of %d applies, %d created and %d updated an object; of %d creates, %d; of %d updates, %d; encoded: %d",
+					c.applied, c.appliedNew, c.appliedMore, c.createdAll, c.created, c.updates, c.updatedFast, c.encoded)
+				if c.appliedNew == 0 || c.created == 0 || c.updatedFast == 0 {
+					t.Errorf("the fast path answered %d applies, %d creates and %d updates; want some of each", c.appliedNew, c.created, c.updatedFast)
 				}
 			})
 		}
+	}
+}
+
+// Updates of subresources have the owners that the library computes.
+func TestManagerOfSubresourcesMatchesLibrary(t *testing.T) {
+	resources, err := builtin.Resources(builtin.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	updates, fast := 0, 0
+	for _, r := range resources {
+		for _, sub := range r.Subresources {
+			if r.Review != nil || r.Computed != nil || sub.Update == nil {
+				continue
+			}
+			for _, version := range r.Versions {
+				kind := r.GVK(version.Name)
+				t.Run(kind.GroupVersion().String()+" "+kind.Kind+" "+sub.Name, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						whole := &comparison{T: t, codec: r.Codec.(*builtin.Codec), kind: kind}
+						whole.begin()
+						c := &comparison{T: t, codec: whole.codec, kind: kind, sub: sub.Name}
+						c.begin()
+						for seed := range uint64(8) {
+							random := &randomTree{Rand: rand.New(rand.NewPCG(seed, 8)), types: c.types, valid: true, usual: true}
+							hub, _ := whole.apply(seed, whole.empty(), &unstructured.Unstructured{Object: random.object(t, kind)}, "op", true)
+							for range 6 {
+								if hub != nil {
+									hub = c.updated(seed, random, hub)
+								}
+								time.Sleep(time.Duration(random.IntN(2)) * time.Second)
+							}
+						}
+						updates, fast = updates+c.updates, fast+c.updatedFast
+					})
+				})
+			}
+		}
+	}
+	t.Logf("fast path: of %d updates, %d", updates, fast)
+	if fast < updates/4 {
+		t.Errorf("the fast path answered %d of %d updates", fast, updates)
 	}
 }
 
@@ -68,18 +111,19 @@ type comparison struct {
 	codec   *builtin.Codec
 	types   upstream.TypeConverter
 	kind    schema.GroupVersionKind
+	sub     string // the subresource that is written
 	manager *managedfields.StructManager
 	library resource.FieldManager
 
 	// Writes in all (applied, createdAll), and those that the fast path answered.
-	applied, appliedNew, appliedMore, createdAll, created, encoded int
+	applied, appliedNew, appliedMore, createdAll, created, updates, updatedFast, encoded int
 	// asked says that the manager called the library in the current write.
 	asked bool
 }
 
 func (c *comparison) begin() {
 	c.Helper()
-	fieldManager, err := c.codec.FieldManager(c.kind.Version, "")
+	fieldManager, err := c.codec.FieldManager(c.kind.Version, c.sub)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -186,10 +230,10 @@ func (c *comparison) written(seed uint64, hub runtime.Object) {
 	}
 }
 
-// updated returns an object after an update that sets random fields outside of metadata, without
-// validation: some of its lists then have elements without keys, which the library refuses to
-// merge.
-func (c *comparison) updated(random *randomTree, hub runtime.Object) runtime.Object {
+// updated returns an object after an update. Most updates alter a few fields. The others set random
+// fields outside of metadata, without validation: some of its lists then have elements without
+// keys, which the library refuses to merge.
+func (c *comparison) updated(seed uint64, random *randomTree, hub runtime.Object) runtime.Object {
 	versioned, err := c.codec.ToVersion(hub, c.kind.Version)
 	if err != nil {
 		c.Fatal(err)
@@ -198,12 +242,18 @@ func (c *comparison) updated(random *randomTree, hub runtime.Object) runtime.Obj
 	if err != nil {
 		c.Fatal(err)
 	}
-	other := *random
-	other.valid, other.usual = random.IntN(2) == 0, false
-	tree := other.object(c.T, c.kind)
-	for _, name := range slices.Sorted(maps.Keys(tree)) {
-		if name != "apiVersion" && name != "kind" && name != "metadata" && random.IntN(2) == 0 {
-			content[name] = tree[name]
+	if random.IntN(3) > 0 {
+		for range 1 + random.IntN(3) {
+			random.alter(content)
+		}
+	} else {
+		other := *random
+		other.valid, other.usual = random.IntN(2) == 0, false
+		tree := other.object(c.T, c.kind)
+		for _, name := range slices.Sorted(maps.Keys(tree)) {
+			if name != "apiVersion" && name != "kind" && name != "metadata" && random.IntN(2) == 0 {
+				content[name] = tree[name]
+			}
 		}
 	}
 	next := c.empty()
@@ -211,13 +261,39 @@ func (c *comparison) updated(random *randomTree, hub runtime.Object) runtime.Obj
 		return hub
 	}
 	updated, err := c.codec.FromVersion(next)
-	if err != nil {
-		c.Fatal(err)
+	if err != nil { // the altered object is not convertible
+		return hub
 	}
 	if _, err := c.codec.Store(updated); err != nil {
 		return hub
 	}
-	return c.library.UpdateNoErrors(hub, updated, "hand")
+	if next, err := meta.Accessor(updated); err != nil {
+		c.Fatal(err)
+	} else if live, err := meta.Accessor(hub); err != nil {
+		c.Fatal(err)
+	} else if random.IntN(2) == 0 {
+		next.SetManagedFields(live.GetManagedFields())
+	}
+	return c.update(seed, hub, updated, []string{"hand", "hand", "foot", ""}[random.IntN(4)])
+}
+
+// update returns the result of an update.
+func (c *comparison) update(seed uint64, live, next runtime.Object, by string) runtime.Object {
+	c.updates++
+	before, wanted := c.text(live), c.text(next)
+	want := c.library.UpdateNoErrors(live.DeepCopyObject(), next.DeepCopyObject(), by)
+	c.asked = false
+	got := c.manager.UpdateNoErrors(live, next, by)
+	if !c.asked {
+		c.updatedFast++
+	}
+	if after := c.text(live); after != before {
+		c.Fatalf("seed %d: an update turns the live object\n%s\ninto\n%s", seed, before, after)
+	}
+	if c.text(got) != c.text(want) {
+		c.Fatalf("seed %d: %s\nis updated by %q to\n%s\nwith\n%s\nnot\n%s", seed, before, by, wanted, c.text(got), c.text(want))
+	}
+	return got
 }
 
 // reapply applies configurations of several managers to an object. Most of them resemble what the
@@ -240,10 +316,10 @@ func (c *comparison) reapply(seed uint64, random *randomTree, hub runtime.Object
 				c.Fatal(err)
 			}
 			accessor.SetLabels(map[string]string{random.word(): random.word()})
-			hub = c.library.UpdateNoErrors(hub, next, "hand")
+			hub = c.update(seed, hub, next, "hand")
 		case 1, 2, 3, 4:
 			if config := applied["op"]; config != nil {
-				hub = c.updated(random, hub)
+				hub = c.updated(seed, random, hub)
 				c.apply(seed, hub.DeepCopyObject(), config.DeepCopy(), "op", true)
 			}
 		}

@@ -77,6 +77,13 @@ func BenchmarkBuiltInKinds(b *testing.B) {
 				do(b, http.MethodPatch, url+"/one?force=true&"+options, "application/apply-patch+yaml", body)
 			}
 		})
+		b.Run("patch "+kind.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				n++
+				do(b, http.MethodPatch, url+"/one?"+options, "application/merge-patch+json", fmt.Sprintf(`{"metadata":{"labels":{"app":"%d"}}}`, n))
+			}
+		})
 		b.Run("apply other "+kind.name, func(b *testing.B) {
 			b.ReportAllocs()
 			if kind.name == "Pod" {
@@ -85,6 +92,17 @@ func BenchmarkBuiltInKinds(b *testing.B) {
 			for b.Loop() {
 				n++
 				do(b, http.MethodPatch, url+"/two?force=true&"+options, "application/apply-patch+yaml", object("two"))
+			}
+		})
+		if kind.name != "Deployment" && kind.name != "Pod" {
+			continue
+		}
+		b.Run("patch status of "+kind.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				n++
+				do(b, http.MethodPatch, url+"/one/status?"+options, "application/merge-patch+json",
+					fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z","message":"%d"}]}}`, n))
 			}
 		})
 	}

@@ -76,8 +76,9 @@ func sorted(h *history) iter.Seq2[string, *unstructured.Unstructured] {
 	}
 }
 
-// compare applies the oracles that compare a run with the one without faults: its end state (O1,
-// or O5 if only the order of steps is another), how often it has created and deleted objects (O2), and what is left at the end (O9).
+// compare applies the oracles that compare a run with the one without faults: its end state (O1, or
+// O5 if only the order of steps is another), how often it has created and deleted objects (O2), and
+// what is left at the end (O9).
 func compare(r, reference *result, ignore []string) []Alarm {
 	var alarms []Alarm
 	add := func(oracle, what string, lines []string) {

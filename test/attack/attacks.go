@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // attack is one of the attacks.
@@ -21,12 +22,19 @@ type attack struct {
 	control bool
 	// equal makes it run at the server's priority, not at a lower one.
 	equal bool
+	// p99 replaces the limit of the tenant's p99 for an attack whose bursts take the processors
+	// that a small machine has; docs/reference/security.md has the measurements. 0: the usual
+	// limit.
+	p99 time.Duration
 	// fills gives the server a small file system for its state, which the attack fills. The tenant
 	// only reads meanwhile. Then the file system grows, and the server must accept writes by itself
 	// and have all acknowledged objects, also after a restart. Only kelson is attacked: etcd
 	// reserves its space beforehand, and needs its administrator after that space was used.
 	fills bool
 }
+
+// burst is the limit for attacks whose requests arrive hundreds at once.
+const burst = 75 * time.Millisecond
 
 // attacks are in the order in which they run. Those whose work may continue after them come last.
 var attacks = []attack{
@@ -37,8 +45,8 @@ var attacks = []attack{
 	{name: "labels", what: "anonymous: 2,500 paths of 200 kB; /metrics is scraped meanwhile", run: inventedLabels},
 	{name: "names", what: "anonymous and no role: invented groups, namespaces, methods, tokens and users", run: inventedNames},
 	{name: "readers", what: "edit: 300 lists of 20 MB, read at 1 kB/s", setup: largeObjects, run: slowReaders},
-	{name: "watches", what: "edit: 2,700 unread watches on 20 MB of objects, which change", setup: largeObjects, run: unreadWatches},
-	{name: "flood", what: "edit: 600 requests at once, lists of 1 MB and writes", setup: mediumObjects, run: allSeats},
+	{name: "watches", what: "edit: 2,700 unread watches on 20 MB of objects, which change", setup: largeObjects, run: unreadWatches, p99: burst},
+	{name: "flood", what: "edit: 600 requests at once, lists of 1 MB and writes", setup: mediumObjects, run: allSeats, p99: burst},
 	{name: "hooks", what: "edit: 400 writes at once, which wait for a webhook that hangs; every eighth has 64 kB", setup: hangingWebhook, run: waitingWrites},
 	{name: "expanding", what: "no role: 40 bodies at once that expand: YAML, gzip, protobuf and CBOR with false lengths", run: expandingBodies},
 	{name: "writes", what: "edit: 16 costly writes at once: strategic merge, $setElementOrder, managedFields, wide maps", setup: costlyObjects, run: costlyWrites},

@@ -10,16 +10,17 @@ const (
 	probeWithin = time.Second
 	// p99Factor limits the tenant's p99 during an attack, as a multiple of its p99 before.
 	p99Factor = 5
-	// p99Slack is always allowed: on two processors, which the attacker uses too, a baseline of a
-	// few milliseconds varies by that much.
+	// p99Slack is always allowed. The tenant's baseline of two milliseconds is that of an idle
+	// machine, but an attacker on the same machine uses its processors, too. p99Slack is five times
+	// the tenant's p99 in the attack control-equal, which sends nothing: 4.9 to 6.5 ms in runs on
+	// two processors.
 	p99Slack = 25 * time.Millisecond
 	// peerFactor limits the p99 as a multiple of kube-apiserver's in the same attack, if
 	// kube-apiserver's is better and it answered every request.
 	peerFactor = 2
 	growth     = 1 << 30 // bytes more than before the attack
-	// A minute after an attack, the server may use a tenth more memory than before, plus leftover,
-	// which covers data that is loaded permanently at the first requests of a kind: an idle server
-	// uses about 100 MB.
+	// A minute after an attack, the server may use a tenth more memory than before. A server that
+	// was restarted has read its state, and may use leftover more.
 	leftover = 30 << 20
 )
 
@@ -68,7 +69,11 @@ func (m *measurement) misses(other *measurement) (missed []string) {
 	if m.lost != nil && !m.guarded {
 		miss("%v", m.lost)
 	}
-	if limit := m.before + m.before/10 + leftover; m.after > limit {
+	limit := m.before + m.before/10
+	if m.attack.fills {
+		limit += leftover
+	}
+	if m.after > limit {
 		miss("memory afterwards was %s, more than %s", mb(m.after), mb(limit))
 	}
 	return missed
@@ -77,6 +82,9 @@ func (m *measurement) misses(other *measurement) (missed []string) {
 // p99Limit returns the limit of the tenant's p99. What two busy processors cost it without any
 // request to the server is shown by the attacks that are controls, which have no limit.
 func (m *measurement) p99Limit(other *measurement) time.Duration {
+	if m.attack.p99 != 0 {
+		return m.attack.p99
+	}
 	limit := p99Factor * m.baseline
 	if other != nil && other.tenant != nil && other.tenant.failed == 0 && !other.guarded {
 		limit = min(limit, peerFactor*max(m.baseline, other.tenant.p99()))

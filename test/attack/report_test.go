@@ -17,7 +17,7 @@ func byName(name string) attack {
 // measured is an attack without any effect on the criteria.
 func measured(s side) *measurement {
 	of := func(d time.Duration) *latencies { return &latencies{all: slices.Repeat([]time.Duration{d}, 100)} }
-	return &measurement{attack: byName("flood"), side: s, baseline: 10 * time.Millisecond, tenant: of(40 * time.Millisecond), probes: of(5 * time.Millisecond),
+	return &measurement{attack: byName("names"), side: s, baseline: 10 * time.Millisecond, tenant: of(40 * time.Millisecond), probes: of(5 * time.Millisecond),
 		before: 100 << 20, worst: 900 << 20, after: 110 << 20}
 }
 
@@ -36,6 +36,10 @@ func TestCriteria(t *testing.T) {
 			m.attack.control = true
 			m.tenant.all = slices.Repeat([]time.Duration{51 * time.Millisecond}, 100)
 		}, ""},
+		{"slow requests in a burst", func(m, _ *measurement) {
+			m.attack.p99 = burst
+			m.tenant.all = slices.Repeat([]time.Duration{burst + time.Millisecond}, 100)
+		}, "p99 was 76ms, more than 75ms"},
 		{"the peer is faster", func(_, other *measurement) {
 			other.tenant.all = slices.Repeat([]time.Duration{15 * time.Millisecond}, 100)
 		}, "p99 was 40ms, more than 30ms"},
@@ -44,6 +48,8 @@ func TestCriteria(t *testing.T) {
 		}, ""},
 		{"memory", func(m, _ *measurement) { m.worst = 1200 << 20 }, "memory grew"},
 		{"memory that stays", func(m, _ *measurement) { m.after = 150 << 20 }, "memory afterwards"},
+		{"memory that a restarted server needs for its state", func(m, _ *measurement) { m.attack.fills, m.after = true, 135<<20 }, ""},
+		{"memory that stays, without a restart", func(m, _ *measurement) { m.after = 135 << 20 }, "memory afterwards"},
 		{"the server ended", func(m, _ *measurement) { m.lost, m.after = errors.New("kelson has ended"), 0 }, "kelson has ended"},
 		{"not measured", func(m, _ *measurement) { m.tenant = nil }, "not measured"},
 	} {
@@ -76,9 +82,9 @@ func TestReport(t *testing.T) {
 	text := string(data)
 	for _, want := range []string{
 		"before\n" + partBegin, partEnd + "after\n",
-		"| " + byName("flood").what + " | kelson | 5ms | 0 | 10ms → 40ms | 50ms | 105 MB → 2147 MB → 115 MB |",
+		"| " + byName("names").what + " | kelson | 5ms | 0 | 10ms → 40ms | 50ms | 105 MB → 2147 MB → 115 MB |",
 		"| kube-apiserver | 5ms | 50.0 % | 10ms → 40ms | – | 105 MB → 944 MB → ended by this program |",
-		"- flood: memory grew from 105 MB to 2147 MB",
+		"- names: memory grew from 105 MB to 2147 MB",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

@@ -1,7 +1,9 @@
 // Command operators runs kelson's generators on public projects as they are, and writes which of
-// the committed files mean the same as the generated ones.
+// the committed files mean the same as the generated ones. With -dev, it runs their operators with
+// kelson dev instead, until each has reconciled a sample.
 //
 //	go run ./test/operators -kelson bin/kelson -docs docs/internals/operators.md
+//	go run ./test/operators -dev -kelson bin/kelson -docs docs/internals/operators-dev.md
 //
 // It clones each project at a fixed commit to bin/operators. With -sources, the clones come from
 // DIR/OWNER+NAME/repo instead of GitHub. Projects that exist already are not cloned again.
@@ -48,10 +50,21 @@ func main() {
 	docs := flag.String("docs", "", "file to write the table to")
 	sources := flag.String("sources", os.Getenv("SOURCES"), "folder with OWNER+NAME/repo, git directories to clone from instead of GitHub")
 	work := flag.String("work", "bin/operators", "folder of the clones")
+	dev := flag.Bool("dev", false, "run kelson dev in the projects until a sample is reconciled")
+	only := flag.String("run", "", "with -dev, only the repositories that match this expression")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *kelson, *docs, *sources, *work); err != nil {
+	var err error
+	if *dev {
+		var match *regexp.Regexp
+		if match, err = regexp.Compile(*only); err == nil {
+			err = runDev(ctx, *kelson, *docs, *sources, *work, match)
+		}
+	} else {
+		err = run(ctx, *kelson, *docs, *sources, *work)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "operators:", err)
 		os.Exit(1)
 	}

@@ -15,7 +15,7 @@ const maxDepth = 20
 // makefiles reads the project's Makefile, and those that it includes.
 func (f *finder) makefiles() error {
 	for _, name := range []string{"GNUmakefile", "makefile", "Makefile"} {
-		m := &makefile{finder: f, vars: map[string]string{"CURDIR": f.dir, "MAKE": "make", "PWD": f.dir, "MAKEFILE_LIST": filepath.Join(f.dir, name)}}
+		m := newMakefile(f, name)
 		err := m.file(filepath.Join(f.dir, name), 0)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -36,6 +36,10 @@ type makefile struct {
 	vars  map[string]string
 	lines []recipeLine
 	rules int
+}
+
+func newMakefile(f *finder, name string) *makefile {
+	return &makefile{finder: f, vars: map[string]string{"CURDIR": f.dir, "MAKE": "make", "PWD": f.dir, "MAKEFILE_LIST": filepath.Join(f.dir, name)}}
 }
 
 type recipeLine struct {

@@ -15,12 +15,12 @@
 // two representations, each with a manager:
 //
 //	                 MapManager                  StructManager
-//	objects          custom: maps                built-in: Go structs
+//	objects          custom: maps                Go structs: built-in kinds, custom servers
 //	entries          mapentries.go               structentries.go
 //	apply            mapapply.go                 structapply.go
 //	values           mapvalues.go                structvalues.go
 //	live objects     mapcheck.go                 structcheck.go
-//	updates          mapdiff.go                  the library
+//	updates          mapdiff.go                  structupdate.go
 //
 // What does not depend on the representation exists once: the cache of field sets ([Cache]), who
 // owns what after an update or an apply and which fields conflict (owners.go), and the walk that

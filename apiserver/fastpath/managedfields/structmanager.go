@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"kelson.dev/apiserver/fastpath/fieldset"
@@ -19,7 +20,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// StructConfig configures a StructManager. All fields but Subresource and Reset are required.
+// StructConfig configures a StructManager. All fields but Subresource, Reset and Filter are
+// required.
 type StructConfig struct {
 	// Library is Kubernetes' own field manager.
 	Library resource.FieldManager
@@ -34,10 +36,31 @@ type StructConfig struct {
 	Shape *shape.Shape
 	// Reset lists the top-level fields that a write cannot set. No manager owns them.
 	Reset []string
+	// Filter leaves out the fields that a write cannot set, where they are not whole top-level
+	// fields. Creates and applies are then the library's. nil: Reset has all fields.
+	Filter fieldpath.Filter
 }
 
-// StructManager tracks the managedFields of built-in objects in one version, for writes of an
-// object or of one of its subresources. It is safe for concurrent use.
+// ResetNames returns the top-level fields of a set of fields that writes reset. ok is false if the
+// set has others, or metadata: only the library supports those.
+func ResetNames(reset *fieldpath.Set) (names []string, ok bool) {
+	ok = true
+	if reset == nil {
+		return nil, ok
+	}
+	reset.Iterate(func(path fieldpath.Path) {
+		if ok = ok && len(path) == 1 && path[0].FieldName != nil && *path[0].FieldName != "metadata"; ok {
+			names = append(names, *path[0].FieldName)
+		}
+	})
+	if !ok {
+		return nil, false
+	}
+	return names, true
+}
+
+// StructManager tracks the managedFields of objects that are Go structs, in one version, for writes
+// of an object or of one of its subresources. It is safe for concurrent use.
 type StructManager struct {
 	StructConfig
 	rules
@@ -63,7 +86,11 @@ func NewStructManager(c StructConfig) (*StructManager, error) {
 
 // UpdateNoErrors implements [resource.FieldManager].
 func (m *StructManager) UpdateNoErrors(live, next runtime.Object, by string) runtime.Object {
-	if m.isEmpty(live) && m.create(next, by) {
+	if m.isEmpty(live) {
+		if m.Filter == nil && m.create(next, by) {
+			return next
+		}
+	} else if m.update(live, next, by) {
 		return next
 	}
 	return m.Library.UpdateNoErrors(live, next, by)
@@ -71,7 +98,7 @@ func (m *StructManager) UpdateNoErrors(live, next runtime.Object, by string) run
 
 // Apply implements [resource.FieldManager].
 func (m *StructManager) Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error) {
-	if c, ok := config.(*unstructured.Unstructured); ok && by != "" && fieldset.Plain(by) && m.matches(c) {
+	if c, ok := config.(*unstructured.Unstructured); ok && m.Filter == nil && by != "" && fieldset.Plain(by) && m.matches(c) {
 		if m.isEmpty(live) {
 			if next, ok := m.applyNew(c, by); ok {
 				return next, nil

@@ -74,21 +74,30 @@ func Fail(w http.ResponseWriter, err error) {
 
 // Stream is a response with server-sent events. One goroutine may use it.
 type Stream struct {
-	w     http.ResponseWriter
-	flush *http.ResponseController
+	w       http.ResponseWriter
+	control *http.ResponseController
 }
 
 // keepAlive is the interval of comments that keep a quiet stream open.
 const keepAlive = 15 * time.Second
 
-// NewStream begins a stream.
+// sendWithin is how long a client may take to accept an event.
+const sendWithin = 30 * time.Second
+
+// NewStream begins a stream. It lifts the server's time limits, which are for single responses;
+// every event has its own limit.
 func NewStream(w http.ResponseWriter) *Stream {
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.WriteHeader(http.StatusOK)
 	s := &Stream{w, http.NewResponseController(w)}
-	_ = s.flush.Flush()
+	_ = s.control.SetReadDeadline(time.Time{})
+	s.begin()
+	w.WriteHeader(http.StatusOK)
+	_ = s.control.Flush()
 	return s
 }
+
+// begin starts the time limit of an event. Writers without deadlines, as in tests, have none.
+func (s *Stream) begin() { _ = s.control.SetWriteDeadline(time.Now().Add(sendWithin)) }
 
 // Send sends an event whose data is a value as JSON.
 func (s *Stream) Send(event string, value any) error {
@@ -96,18 +105,20 @@ func (s *Stream) Send(event string, value any) error {
 	if err != nil {
 		return err
 	}
+	s.begin()
 	if _, err := fmt.Fprintf(s.w, "event: %s\ndata: %s\n\n", event, data); err != nil {
 		return err
 	}
-	return s.flush.Flush()
+	return s.control.Flush()
 }
 
 // Ping sends a comment, which clients ignore.
 func (s *Stream) Ping() error {
+	s.begin()
 	if _, err := fmt.Fprint(s.w, ":\n\n"); err != nil {
 		return err
 	}
-	return s.flush.Flush()
+	return s.control.Flush()
 }
 
 // States sends the value of get as an event named state at once, and after each signal of changed

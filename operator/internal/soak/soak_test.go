@@ -112,8 +112,8 @@ const (
 	trouble = 8 * time.Minute
 	peace   = 20 * time.Minute
 	// aftermath is how long after the last fault an operator may end because of it: until the Lease
-	// of its predecessor or its own has expired.
-	aftermath = time.Minute
+	// of its predecessor or its own has expired, and until it has tried to catch up for two minutes.
+	aftermath = 3 * time.Minute
 )
 
 type world struct {
@@ -187,6 +187,20 @@ func (w *world) found(format string, args ...any) {
 	w.findings = append(w.findings, fmt.Sprintf(format, args...))
 }
 
+// mayEnd reports whether an operator may end with an error while there are faults: it lost its
+// Lease, or its watches stalled for as long as a new leader tries to catch up.
+func (w *world) mayEnd(err error) bool {
+	switch {
+	case errors.Is(err, leader.ErrLost), errors.Is(err, leader.ErrStillWorking):
+		w.count("lost its Lease")
+	case err != nil && strings.HasPrefix(err.Error(), "catch up with the writes of other replicas: "):
+		w.count("did not catch up")
+	default:
+		return false
+	}
+	return true
+}
+
 // replica runs an operator, again whenever it ends, until end is closed. Until ctx ends, it stops,
 // kills and partitions the operator; then it calls calm.
 func (w *world) replica(ctx context.Context, n int, calm func(), end <-chan struct{}) {
@@ -211,11 +225,9 @@ func (w *world) replica(ctx context.Context, n int, calm func(), end <-chan stru
 				peaceful = time.Now()
 				calm()
 			case err := <-ended:
-				lost := errors.Is(err, leader.ErrLost) || errors.Is(err, leader.ErrStillWorking)
-				if !lost || !peaceful.IsZero() && time.Since(peaceful) > aftermath {
+				if !w.mayEnd(err) || !peaceful.IsZero() && time.Since(peaceful) > aftermath {
 					w.found("ended: %v", err)
 				}
-				w.count("lost its Lease")
 				stop()
 				alive = false
 			case <-next:

@@ -3,6 +3,7 @@ package migrate_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,10 +59,25 @@ func TestRead(t *testing.T) {
 		"internal/shop.go:27 moves reconcile.Result.RequeueAfter", "internal/shop.go:32 change ctrl.NewControllerManagedBy",
 		"internal/shop.go:33 moves builder.Builder.For", "internal/shop.go:35 moves builder.Builder.WatchesMetadata",
 		"internal/shop.go:36 stays controller.Options.UsePriorityQueue", "internal/shop.go:37 moves builder.Builder.Complete",
+		// In other declarations that the reconciler consists of.
+		"internal/setup.go:14 moves reconcile.Result.Requeue", "internal/setup.go:21 moves client.SubResourceWriter.Update",
+		"internal/setup.go:24 moves reconcile.Result.Requeue", "internal/setup.go:28 change ctrl.NewControllerManagedBy",
 	} {
 		if !found[want] {
 			t.Errorf("no finding %q", want)
 		}
+	}
+	for _, f := range r.Findings {
+		if f.Name == "reconcile.Result.Requeue" && strings.Contains(f.Advice, "remove") != (f.Line == 24) {
+			t.Errorf("%s: advice %q", line(f), f.Advice)
+		}
+	}
+	var elsewhere []string
+	for _, f := range report.Elsewhere {
+		elsewhere = append(elsewhere, line(f))
+	}
+	if want := []string{"internal/setup.go:33 change ctrl.NewControllerManagedBy", "main.go:21 change cluster.Cluster.GetClient", "main.go:24 change cluster.Cluster.GetCache"}; !slices.Equal(elsewhere, want) {
+		t.Errorf("elsewhere: %q, want %q", elsewhere, want)
 	}
 }
 

@@ -86,22 +86,30 @@ func isRuntime(path string) bool {
 }
 
 func (r *reader) read(p *packages.Package) {
-	uses := r.report.Uses
+	if strings.HasSuffix(p.ID, ".test") { // generated
+		return
+	}
+	var files []*ast.File
 	for _, file := range p.Syntax {
-		name := r.fset.Position(file.Package).Filename
-		if r.seen[name] || strings.HasSuffix(p.ID, ".test") { // the latter is generated
-			continue
+		if name := r.fset.Position(file.Package).Filename; !r.seen[name] {
+			r.seen[name] = true
+			files = append(files, file)
 		}
-		r.seen[name] = true
-		f := &fileReader{reader: r, info: p.TypesInfo, reconcilers: reconcilersIn(p, file)}
-		for _, each := range f.reconcilers {
-			each.of.Name = p.Types.Name() + "." + each.of.Name
-			each.of.File, each.of.Line = r.position(each.pos)
-		}
-		f.walk(file)
-		for _, each := range f.reconcilers {
-			r.report.Reconcilers = append(r.report.Reconcilers, *each.of)
-		}
+	}
+	reconcilers := reconcilersIn(p, files)
+	for _, each := range reconcilers {
+		each.of.Name = p.Types.Name() + "." + each.of.Name
+		each.of.File, each.of.Line = r.position(each.pos)
+	}
+	uses := r.report.Uses
+	all := declarations(p, files)
+	divide(all, reconcilers)
+	for _, d := range all {
+		f := &declarationReader{reader: r, info: p.TypesInfo, declaration: d, redundant: map[*ast.Ident]bool{}}
+		ast.Inspect(d.node, f.visit)
+	}
+	for _, each := range reconcilers {
+		r.report.Reconcilers = append(r.report.Reconcilers, *each.of)
 	}
 	if r.report.Uses > uses {
 		r.report.Packages++
@@ -116,27 +124,29 @@ func (r *reader) position(pos token.Pos) (file string, line int) {
 	return p.Filename, p.Line
 }
 
-// reconciler is a reconciler and its methods in one file.
+// reconciler is a reconciler of a package.
 type reconciler struct {
 	of  *Reconciler
 	pos token.Pos
 	typ *types.TypeName
 }
 
-// reconcilersIn finds the types whose method Reconcile for controller-runtime is in a file.
-func reconcilersIn(p *packages.Package, file *ast.File) []*reconciler {
+// reconcilersIn finds the types whose method Reconcile for controller-runtime is in some files.
+func reconcilersIn(p *packages.Package, files []*ast.File) []*reconciler {
 	var all []*reconciler
-	for _, decl := range file.Decls {
-		method, ok := decl.(*ast.FuncDecl)
-		if !ok || method.Recv == nil || method.Name.Name != "Reconcile" {
-			continue
-		}
-		fn, ok := p.TypesInfo.Defs[method.Name].(*types.Func)
-		if !ok || !returnsResult(fn) {
-			continue
-		}
-		if typ := receiverOf(fn); typ != nil {
-			all = append(all, &reconciler{of: &Reconciler{Name: typ.Name()}, pos: method.Pos(), typ: typ})
+	for _, file := range files {
+		for _, decl := range file.Decls {
+			method, ok := decl.(*ast.FuncDecl)
+			if !ok || method.Recv == nil || method.Name.Name != "Reconcile" {
+				continue
+			}
+			fn, ok := p.TypesInfo.Defs[method.Name].(*types.Func)
+			if !ok || !returnsResult(fn) {
+				continue
+			}
+			if typ := receiverOf(fn); typ != nil {
+				all = append(all, &reconciler{of: &Reconciler{Name: typ.Name()}, pos: method.Pos(), typ: typ})
+			}
 		}
 	}
 	return all
@@ -167,40 +177,44 @@ func receiverOf(fn *types.Func) *types.TypeName {
 	return nil
 }
 
-// fileReader collects the findings about one file.
-type fileReader struct {
+// declarationReader collects the findings about one declaration.
+type declarationReader struct {
 	*reader
-	info        *types.Info
-	reconcilers []*reconciler
-	current     *reconciler // whose method is being read
+	*declaration
+	info *types.Info
+	// redundant are the names of fields that have no effect beside another one.
+	redundant map[*ast.Ident]bool
 }
 
-func (f *fileReader) walk(file *ast.File) {
-	for _, decl := range file.Decls {
-		f.current = nil
-		if method, ok := decl.(*ast.FuncDecl); ok && method.Recv != nil {
-			if fn, ok := f.info.Defs[method.Name].(*types.Func); ok {
-				for _, each := range f.reconcilers {
-					if receiverOf(fn) == each.typ {
-						f.current = each
-					}
-				}
+func (f *declarationReader) visit(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.CompositeLit:
+		f.literal(n)
+	case *ast.Ident:
+		f.use(n)
+	case *ast.TypeAssertExpr:
+		f.assertion(n)
+	}
+	return true
+}
+
+// literal notes that Requeue has no effect in a Result with RequeueAfter.
+func (f *declarationReader) literal(n *ast.CompositeLit) {
+	fields := map[string]*ast.Ident{}
+	for _, element := range n.Elts {
+		if pair, ok := element.(*ast.KeyValueExpr); ok {
+			if key, ok := pair.Key.(*ast.Ident); ok {
+				fields[key.Name] = key
 			}
 		}
-		ast.Inspect(decl, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.Ident:
-				f.use(n)
-			case *ast.TypeAssertExpr:
-				f.assertion(n)
-			}
-			return true
-		})
+	}
+	if requeue, after := fields["Requeue"], fields["RequeueAfter"]; requeue != nil && after != nil {
+		f.redundant[requeue] = true
 	}
 }
 
 // use judges the use of a name.
-func (f *fileReader) use(id *ast.Ident) {
+func (f *declarationReader) use(id *ast.Ident) {
 	obj := f.info.Uses[id]
 	if obj == nil || obj.Pkg() == nil {
 		return
@@ -223,18 +237,23 @@ func (f *fileReader) use(id *ast.Ident) {
 	if rule, ok := programRules[name]; ok {
 		f.add(&f.report.Program, rule.verdict, id.Pos(), name, rule.advice)
 	}
-	if f.current == nil {
-		return
+	rule := libraryRules[name]
+	switch {
+	case rule.verdict == "":
+		rule.verdict = Moves
+	case f.redundant[id]:
+		rule = redundantRequeue
 	}
-	if rule, ok := libraryRules[name]; ok {
-		f.add(&f.current.of.Findings, rule.verdict, id.Pos(), name, rule.advice)
-	} else {
-		f.add(&f.current.of.Findings, Moves, id.Pos(), name, "")
+	for _, part := range f.parts {
+		f.add(&part.of.Findings, rule.verdict, id.Pos(), name, rule.advice)
+	}
+	if len(f.parts) == 0 && !f.test && rule.verdict != Moves {
+		f.add(&f.report.Elsewhere, rule.verdict, id.Pos(), name, rule.advice)
 	}
 }
 
 // assertion judges x.(T): informers of the cache are not client-go's.
-func (f *fileReader) assertion(n *ast.TypeAssertExpr) {
+func (f *declarationReader) assertion(n *ast.TypeAssertExpr) {
 	if n.Type == nil {
 		return
 	}
@@ -259,13 +278,13 @@ func typeName(t types.Type) *types.TypeName {
 	return nil
 }
 
-func (f *fileReader) add(to *[]Finding, v Verdict, pos token.Pos, name, advice string) {
+func (f *declarationReader) add(to *[]Finding, v Verdict, pos token.Pos, name, advice string) {
 	file, line := f.position(pos)
 	*to = append(*to, Finding{Verdict: v, File: file, Line: line, Name: name, Advice: advice})
 }
 
 // owner returns the struct type whose field an identifier selects or sets, or nil.
-func (f *fileReader) owner(id *ast.Ident) *types.TypeName {
+func (f *declarationReader) owner(id *ast.Ident) *types.TypeName {
 	field, ok := f.info.Uses[id].(*types.Var)
 	if !ok || !field.IsField() {
 		return nil

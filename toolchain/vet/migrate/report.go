@@ -38,7 +38,8 @@ type Reconciler struct {
 	Name string `json:"name"`
 	File string `json:"file"`
 	Line int    `json:"line"`
-	// Findings are about the uses of names in the methods of the reconciler.
+	// Findings are about the uses of names in the methods of the reconciler, in the functions,
+	// variables and methods of its package that these refer to, and in functions that set it up.
 	Findings []Finding `json:"findings"`
 }
 
@@ -56,10 +57,14 @@ type Report struct {
 	Program []Finding `json:"program"`
 	// Reconcilers has the findings for moving reconciler by reconciler.
 	Reconcilers []Reconciler `json:"reconcilers"`
+	// Elsewhere has the findings other than Moves about code, tests excepted, that is a part of no
+	// reconciler, such as webhooks and main.
+	Elsewhere []Finding `json:"elsewhere"`
 }
 
 func (r *Report) sort() {
 	sortFindings(r.Program)
+	sortFindings(r.Elsewhere)
 	slices.SortFunc(r.Reconcilers, func(a, b Reconciler) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) })
 	for _, each := range r.Reconcilers {
 		sortFindings(each.Findings)
@@ -96,24 +101,30 @@ func (r *Report) Write(w io.Writer) error {
 			Count(each.Findings, Moves), Count(each.Findings, Change), Count(each.Findings, Stays))
 		writeFindings(b, grouped(each.Findings))
 	}
+	if len(r.Elsewhere) > 0 {
+		fmt.Fprintf(b, "\nOutside of the reconcilers, when all of them move: %d to change, %d not moved\n", Count(r.Elsewhere, Change), Count(r.Elsewhere, Stays))
+		writeFindings(b, grouped(r.Elsewhere))
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// grouped merges findings about the same name, and drops those without advice.
+// grouped merges findings with the same name and advice, and drops those without advice.
 func grouped(findings []Finding) []Finding {
+	type same struct{ name, advice string }
 	var all []Finding
-	count := map[string]int{}
+	count := map[same]int{}
 	for _, f := range findings {
 		if f.Advice == "" {
 			continue
 		}
-		if count[f.Name]++; count[f.Name] == 1 {
+		key := same{f.Name, f.Advice}
+		if count[key]++; count[key] == 1 {
 			all = append(all, f)
 		}
 	}
 	for n, f := range all {
-		if c := count[f.Name]; c > 1 {
+		if c := count[same{f.Name, f.Advice}]; c > 1 {
 			all[n].Name = fmt.Sprintf("%s (%d times)", f.Name, c)
 		}
 	}

@@ -95,6 +95,10 @@ var libraryRules = map[string]rule{
 	"priorityqueue.New":                         {Stays, "the library's queue can't be replaced"},
 }
 
+// redundantRequeue is about Requeue in a Result with RequeueAfter, which controller-runtime looks
+// at first.
+var redundantRequeue = rule{Moves, "remove it: RequeueAfter decides"}
+
 const runtimePath = "sigs.k8s.io/controller-runtime"
 
 // isClientGoInformer reports whether a name creates informers of client-go.

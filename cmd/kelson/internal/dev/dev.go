@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/cmd/kelson/internal/console"
+	"kelson.dev/cmd/kelson/internal/dev/deployed"
 	"kelson.dev/cmd/kelson/internal/dev/devlog"
 	"kelson.dev/cmd/kelson/internal/dev/loop"
 	"kelson.dev/cmd/kelson/internal/dev/waitfor"
@@ -39,6 +41,8 @@ type devOptions struct {
 	gens    project.Generators
 	console console.Options
 	page    bool
+	// files and folders with definitions to install, and with samples
+	definitions, samples []string
 }
 
 // Command returns kelson dev.
@@ -62,7 +66,14 @@ When you save a file, kelson repeats the steps that the change affects. If the
 project does not compile, it prints the errors and the current operator keeps
 running. The operator serves its webhooks with certificates for this run, and
 kelson registers them by URL; with ENABLE_WEBHOOKS=false in the environment, it
-runs without webhooks. Projects made by kubebuilder need no changes.
+runs without webhooks.
+
+Projects made by kubebuilder or operator-sdk need no changes. On the control
+plane of this process, kelson applies what config/default deploys and runs the
+operator in a pod, with the arguments, environment, volumes and service account
+of its Deployment. It issues the certificates that cert-manager would issue, and
+installs definitions of other projects from the modules that the operator
+imports, when the operator misses them.
 
 A custom API server runs behind the control plane: kelson registers the
 APIServices in config/apiservice, with a certificate authority for this run, and
@@ -104,6 +115,8 @@ of the console in a browser. Ctrl-C stops everything.`,
 	f.StringVar(&opts.Kubeconfig, "write-kubeconfig", "", "file to write the control plane's kubeconfig to (default: a temporary file)")
 	f.StringVar(&opts.Node, "node", string(controlplane.NodeSimulated), serve.NodeUsage)
 	opts.AddUnconfinedFlag(f)
+	f.StringSliceVar(&opts.definitions, "definitions", nil, "files or folders with CustomResourceDefinitions of other projects to install")
+	f.StringSliceVar(&opts.samples, "samples", nil, "files or folders with the samples to apply (default config/samples)")
 	opts.gens.AddFlags(f)
 	opts.gens.AddSkipFlag(f)
 	f.BoolVarP(&opts.Verbose, "verbose", "v", false, "log what the control plane does")
@@ -161,7 +174,8 @@ type cluster struct {
 	client     client.Client
 	kubeconfig string
 	// starts to log what happens
-	other  bool // not a control plane in this process
+	other  bool                 // not a control plane in this process
+	deploy *deployed.NodeConfig // how a node connects to it; nil if it is another cluster
 	follow func(ctx context.Context, dir string) (stop func(), err error)
 	wait   func(context.Context, *waitfor.Condition) error
 	stop   func() error
@@ -213,6 +227,7 @@ func (o devOptions) start(ctx context.Context, out, errOut io.Writer) (*cluster,
 	if c.client, err = client.New(client.Config{REST: p.RESTConfig(), FieldOwner: "kelson-dev"}); err != nil {
 		return nil, errors.Join(err, c.stop())
 	}
+	c.deploy = &deployed.NodeConfig{Config: p.RESTConfig(), Server: strings.TrimPrefix(p.URL(), "https://")}
 	c.log.Printf("control plane", "%s, ready in %s", p.URL(), time.Since(begin).Round(100*time.Microsecond))
 	c.log.Printf("kubeconfig", "export KUBECONFIG=%s", p.Kubeconfig)
 	return c, nil
@@ -278,9 +293,16 @@ func develop(ctx context.Context, proj *project.Project, opts devOptions, c *clu
 	stop := func() {}
 	defer func() { stop() }()
 	held := make(chan error, 1)
+	deploy := c.deploy
+	if existing, err := project.Existing(proj.Dir); err != nil {
+		return err
+	} else if !existing {
+		deploy = nil
+	}
 	l, err := loop.Start(ctx, loop.Config{
 		Project: proj, Generators: opts.gens, Client: c.client, Kubeconfig: c.kubeconfig, Log: c.log,
 		Unregister: c.other, Webhooks: os.Getenv("ENABLE_WEBHOOKS") != "false", Reload: opts.reload && condition == nil,
+		Deploy: deploy, Definitions: opts.definitions, Samples: opts.samples,
 	}, func() (err error) {
 		stop, err = c.follow(ctx, proj.Dir)
 		return err

@@ -34,7 +34,12 @@ type Objects []*unstructured.Unstructured
 // Definitions returns the project's CustomResourceDefinitions: the kustomization config/crd if it
 // exists, otherwise the files in config/crd and config/crd/bases.
 func Definitions(dir string) (Objects, error) {
-	folder := filepath.Join(dir, "config", "crd")
+	return Folder(filepath.Join(dir, "config", "crd"))
+}
+
+// Folder returns the objects of a folder: its kustomization if it has one, otherwise its files and
+// those in its folder bases. If folder is a file, it returns the objects of the file.
+func Folder(folder string) (Objects, error) {
 	if _, err := os.Stat(filepath.Join(folder, "kustomization.yaml")); err == nil {
 		return Build(folder)
 	}
@@ -44,11 +49,7 @@ func Definitions(dir string) (Objects, error) {
 // Samples returns the project's samples: the kustomization config/samples if it exists, otherwise
 // the files in that folder.
 func Samples(dir string) (Objects, error) {
-	folder := filepath.Join(dir, "config", "samples")
-	if _, err := os.Stat(filepath.Join(folder, "kustomization.yaml")); err == nil {
-		return Build(folder)
-	}
-	return read(folder)
+	return Folder(filepath.Join(dir, "config", "samples"))
 }
 
 // APIServices returns the APIServices of a custom API server: the kustomization config/apiservice
@@ -75,8 +76,12 @@ func Default(dir string) (Objects, error) {
 }
 
 func read(folder string) (Objects, error) {
+	folders := []string{folder}
+	if info, err := os.Stat(folder); err == nil && info.IsDir() {
+		folders = append(folders, filepath.Join(folder, "bases"))
+	}
 	var all Objects
-	for _, f := range []string{folder, filepath.Join(folder, "bases")} {
+	for _, f := range folders {
 		found, err := manifest.Read(f)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, manifest.ErrNone) {
 			continue
@@ -92,11 +97,13 @@ func read(folder string) (Objects, error) {
 }
 
 // Build builds the kustomization in folder.
-func Build(folder string) (Objects, error) {
+func Build(folder string) (Objects, error) { return build(filesys.MakeFsOnDisk(), folder) }
+
+func build(files filesys.FileSystem, folder string) (Objects, error) {
 	options := krusty.MakeDefaultOptions()
 	// namespaces and definitions before their objects, webhooks last
 	options.Reorder = krusty.ReorderOptionLegacy
-	built, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), folder)
+	built, err := krusty.MakeKustomizer(options).Run(files, folder)
 	if err != nil {
 		return nil, fmt.Errorf("build %s: %w", folder, err)
 	}

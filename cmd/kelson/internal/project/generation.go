@@ -103,6 +103,12 @@ func (g Generators) Plan(dir string, names []string) (Generation, error) {
 	return plan, nil
 }
 
+// Existing reports whether Kelson did not create the project in dir.
+func Existing(dir string) (bool, error) {
+	is, _, err := foreign(dir)
+	return is, err
+}
+
 // foreign reports whether Kelson did not create a project: its PROJECT file has another layout, or
 // it has none and runs controller-gen.
 func foreign(dir string) (bool, adopt.Plan, error) {

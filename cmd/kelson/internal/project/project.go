@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+
+	"kelson.dev/toolchain/adopt"
 )
 
 // serverLibrary is the library of custom API servers.
@@ -27,6 +29,8 @@ type Project struct {
 	Dir string
 	// Main is the folder of the main package.
 	Main string
+	// Tags are the build tags of the main package, separated by commas.
+	Tags string
 	// Args are the arguments of the program's process.
 	Args []string
 	// Server means that the program is a custom API server: it uses kelson.dev/apiserver.
@@ -42,7 +46,8 @@ func (p *Project) Role() string {
 }
 
 // Open opens the project in dir: a Go module, or part of one, with a main package in dir,
-// in cmd, or in a folder below cmd.
+// in cmd, or in a folder below cmd. If there are several, it opens the one that the project's
+// Dockerfile or Makefile builds for its image, else the first.
 func Open(dir string) (*Project, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -63,9 +68,19 @@ func Open(dir string) (*Project, error) {
 	if err != nil {
 		return nil, err
 	}
+	built, err := adopt.Program(abs)
+	if err != nil {
+		return nil, fmt.Errorf("open project %s: %w", dir, err)
+	}
+	if built != nil {
+		candidates = append([]string{built.Main}, candidates...)
+	}
 	for _, main := range append(candidates, below...) {
 		if _, err := os.Stat(filepath.Join(main, "main.go")); err == nil {
 			p := &Project{Dir: abs, Main: main}
+			if built != nil && main == built.Main {
+				p.Tags = built.Tags
+			}
 			p.Server = p.MainImports(serverLibrary)
 			return p, nil
 		}
@@ -90,7 +105,7 @@ func (p *Project) MainImports(path string) bool {
 
 // Build builds the program to the file binary. The error contains the output of the compiler.
 func (p *Project) Build(ctx context.Context, binary string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, ".")
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags="+p.Tags, "-o", binary, ".")
 	cmd.Dir = p.Main
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", p.Role(), err, bytes.TrimSpace(output))

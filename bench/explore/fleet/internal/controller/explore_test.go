@@ -79,8 +79,8 @@ func TestFindsPanic(t *testing.T) {
 // options are those that let several managers run in one process.
 func options(scheme *runtime.Scheme) ctrl.Options {
 	return ctrl.Options{
-		Scheme:     scheme,
-		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Scheme:  scheme,
+		Metrics: metricsserver.Options{BindAddress: "0"},
 		// Each process has controllers of the same names.
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	}

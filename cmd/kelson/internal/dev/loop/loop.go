@@ -24,6 +24,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"kelson.dev/cmd/kelson/internal/dev/deployed"
 	"kelson.dev/cmd/kelson/internal/dev/devlog"
 	"kelson.dev/cmd/kelson/internal/filewatch"
 	"kelson.dev/cmd/kelson/internal/manifests"
@@ -48,6 +49,12 @@ type Config struct {
 	Unregister bool
 	// Reload repeats the affected steps when files change.
 	Reload bool
+	// Deploy, if not nil, runs the operator of an existing project as the project deploys it. Its
+	// Dir and Output are set by the loop.
+	Deploy *deployed.NodeConfig
+	// Definitions and Samples list files and folders with further definitions to install, and with
+	// the samples to apply instead of config/samples.
+	Definitions, Samples []string
 }
 
 // Loop is a running development loop. Its methods must not be called concurrently.
@@ -57,7 +64,8 @@ type Loop struct {
 	temp     string
 	binaries int // number of builds, for file names
 	hooks    *webhooks
-	backend  *backend // of a custom API server, or nil
+	backend  *backend    // of a custom API server, or nil
+	deployed *deployment // of an existing project, or nil
 
 	binary   [sha256.Size]byte
 	operator *project.Process
@@ -70,7 +78,7 @@ type Loop struct {
 // nil, after the definitions are installed and before the operator runs. The caller must call Stop.
 func Start(ctx context.Context, cfg Config, started func() error) (_ *Loop, err error) {
 	l := &Loop{cfg: cfg, cache: new(loader.Cache), applied: map[string][sha256.Size]byte{}, generated: map[string][]byte{}}
-	if l.temp, err = os.MkdirTemp("", "kelson-dev-"); err != nil {
+	if l.temp, err = tempFolder(cfg.Deploy != nil); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -81,7 +89,14 @@ func Start(ctx context.Context, cfg Config, started func() error) (_ *Loop, err 
 	if err := l.generate(ctx, true); err != nil {
 		return nil, err
 	}
-	if cfg.Project.Server {
+	if cfg.Deploy != nil && !cfg.Project.Server {
+		if l.deployed, err = newDeployment(l); err != nil {
+			return nil, err
+		}
+	}
+	if l.deployed != nil {
+		// the cluster calls its webhooks in its pod
+	} else if cfg.Project.Server {
 		if l.backend, err = newBackend(cfg.Project, cfg.Client, cfg.Kubeconfig, l.temp); err != nil {
 			return nil, err
 		}
@@ -108,6 +123,23 @@ func Start(ctx context.Context, cfg Config, started func() error) (_ *Loop, err 
 	return l, l.samples(ctx)
 }
 
+// tempFolder creates a folder for the loop's files. That of pods is not in /tmp, because pods can
+// mount volumes there.
+func tempFolder(pods bool) (string, error) {
+	if !pods {
+		return os.MkdirTemp("", "kelson-dev-")
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return os.MkdirTemp("", "kelson-dev-")
+	}
+	parent := filepath.Join(cache, "kelson")
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(parent, "dev-")
+}
+
 // Stop stops the operator and removes temporary files.
 func (l *Loop) Stop() {
 	if l.backend != nil && l.cfg.Unregister {
@@ -117,6 +149,11 @@ func (l *Loop) Stop() {
 	}
 	if l.operator != nil {
 		l.operator.Stop()
+	}
+	if l.deployed != nil {
+		if err := l.deployed.node.Stop(); err != nil {
+			l.fail(l.subject(), err)
+		}
 	}
 	os.RemoveAll(l.temp)
 }
@@ -134,7 +171,10 @@ func (l *Loop) Run(ctx context.Context) error {
 		defer watch.Close()
 		changed = watch.C()
 	}
-	ended := l.operator.Ended()
+	var ended <-chan error
+	if l.operator != nil {
+		ended = l.operator.Ended()
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -145,6 +185,10 @@ func (l *Loop) Run(ctx context.Context) error {
 			}
 			l.cfg.Log.Printf(l.subject(), "exited: %v; it restarts after the next change", err)
 			ended = nil
+		case group := <-l.deployed.missed():
+			if err := l.deployed.install(ctx, l, group); err != nil {
+				l.fail("manifests", err)
+			}
 		case files := <-changed:
 			before := l.operator
 			l.reload(ctx, slices.DeleteFunc(files, l.isGenerated))
@@ -173,13 +217,16 @@ func (l *Loop) reload(ctx context.Context, files []string) {
 		l.fail("manifests", err)
 		return
 	}
-	if code || l.operator.HasEnded() {
-		binary, err := l.build(ctx)
-		if err != nil {
-			l.fail(l.subject(), err)
-			return
+	if code || l.deployed != nil || l.operator.HasEnded() {
+		binary := ""
+		if code || l.deployed == nil {
+			var err error
+			if binary, err = l.build(ctx); err != nil {
+				l.fail(l.subject(), err)
+				return
+			}
 		}
-		if err := l.restart(ctx, binary); err != nil {
+		if err := l.restart(ctx, binary); err != nil { // also applies a changed Deployment
 			l.fail(l.subject(), err)
 			return
 		}
@@ -269,6 +316,9 @@ func (l *Loop) build(ctx context.Context) (string, error) {
 
 // restart replaces the running operator by binary. It does nothing if binary is "".
 func (l *Loop) restart(ctx context.Context, binary string) error {
+	if l.deployed != nil {
+		return l.deployed.restart(ctx, l, binary)
+	}
 	if binary == "" {
 		return nil
 	}
@@ -302,6 +352,16 @@ func (l *Loop) restart(ctx context.Context, binary string) error {
 
 // definitions applies the CustomResourceDefinitions that are new or changed.
 func (l *Loop) definitions(ctx context.Context) error {
+	further, err := l.further()
+	if err != nil {
+		return err
+	}
+	if err := l.apply(ctx, further); err != nil {
+		return err
+	}
+	if l.deployed != nil {
+		return l.deployed.definitions(ctx, l)
+	}
 	all, err := manifests.Definitions(l.cfg.Project.Dir)
 	if err != nil {
 		return err
@@ -314,10 +374,48 @@ func (l *Loop) definitions(ctx context.Context) error {
 	return l.apply(ctx, all)
 }
 
+// further returns the definitions in the files of Config.Definitions, without other objects.
+func (l *Loop) further() (all manifests.Objects, err error) {
+	for _, name := range l.cfg.Definitions {
+		found, err := manifests.Folder(name)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("read definitions: %s has no manifests", name)
+		}
+		definitions, _ := found.Split()
+		withoutConversion(definitions)
+		all = append(all, definitions...)
+	}
+	return all, nil
+}
+
+// wantedSamples returns the samples of Config.Samples or, by default, of the project.
+func (l *Loop) wantedSamples() (all manifests.Objects, err error) {
+	if len(l.cfg.Samples) == 0 {
+		return manifests.Samples(l.cfg.Project.Dir)
+	}
+	for _, name := range l.cfg.Samples {
+		found, err := manifests.Folder(name)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("read samples: %s has no manifests", name)
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
 func (l *Loop) samples(ctx context.Context) error {
-	all, err := manifests.Samples(l.cfg.Project.Dir)
+	all, err := l.wantedSamples()
 	if err != nil {
 		return err
+	}
+	if l.deployed != nil {
+		return l.deployed.samples(ctx, l, all)
 	}
 	if err := l.apply(ctx, all); err != nil {
 		return err

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+)
+
+// existingProject is a project in kubebuilder's layout. Its operator uses nothing but what its
+// Deployment gives to it: arguments, environment, a file of a ConfigMap, the certificate of its
+// webhook, and the token of its service account, which may only create ConfigMaps.
+const existingProject = `
+-- PROJECT --
+version: "3"
+layout: [go.kubebuilder.io/v4]
+domain: example.com
+repo: example.com/shop
+-- go.mod --
+module example.com/shop
+go 1.26
+-- Dockerfile --
+RUN go build -o manager ./cmd/operator
+ENTRYPOINT ["/manager"]
+-- cmd/aside/main.go --
+package main
+
+func main() { panic("the wrong program") }
+-- cmd/operator/main.go --
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+)
+
+func must(err error) {
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+func main() {
+	settings, err := os.ReadFile("/etc/shop/settings")
+	must(err)
+	const account = "/var/run/secrets/kubernetes.io/serviceaccount/"
+	token, err := os.ReadFile(account + "token")
+	must(err)
+	ca, err := os.ReadFile(account + "ca.crt")
+	must(err)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	api := "https://" + os.Getenv("KUBERNETES_SERVICE_HOST") + ":" + os.Getenv("KUBERNETES_SERVICE_PORT")
+	fmt.Println("runs with", os.Args[1:], os.Getenv("NAMESPACE"), string(settings))
+	body := []byte("{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\", \"metadata\": {\"name\": \"result\"}}")
+	req, _ := http.NewRequest("POST", api+"/api/v1/namespaces/default/configmaps", bytes.NewReader(body))
+	req.Header.Set("Authorization", "Bearer "+string(token))
+	req.Header.Set("Content-Type", "application/json")
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	resp, err := client.Do(req)
+	must(err)
+	fmt.Println("created:", resp.Status)
+	req, _ = http.NewRequest("GET", api+"/api/v1/secrets", nil)
+	req.Header.Set("Authorization", "Bearer "+string(token))
+	resp, err = client.Do(req)
+	must(err)
+	fmt.Println("secrets:", resp.Status)
+	http.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
+	http.HandleFunc("/mutate", func(w http.ResponseWriter, req *http.Request) {
+		var review struct{ Request struct{ UID string } }
+		json.NewDecoder(req.Body).Decode(&review)
+		json.NewEncoder(w).Encode(map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": map[string]any{
+			"uid": review.Request.UID, "allowed": true, "patchType": "JSONPatch",
+			"patch": base64.StdEncoding.EncodeToString([]byte("[{\"op\": \"add\", \"path\": \"/data\", \"value\": {\"hooked\": \"yes\"}}]")),
+		}})
+	})
+	must(http.ListenAndServeTLS(":PORT", "/tmp/k8s-webhook-server/serving-certs/tls.crt", "/tmp/k8s-webhook-server/serving-certs/tls.key", nil))
+}
+-- config/default/kustomization.yaml --
+namespace: shop-system
+resources: [../manager, all.yaml]
+patches:
+- path: patch.yaml
+-- config/default/patch.yaml --
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: controller-manager, namespace: system}
+spec: {template: {spec: {containers: [{name: manager, args: [--patched]}]}}}
+-- config/default/all.yaml --
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: manager, namespace: system}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: manager}
+rules: [{apiGroups: [""], resources: [configmaps], verbs: [create]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: manager}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: manager}
+subjects: [{kind: ServiceAccount, name: manager, namespace: system}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: system}
+data: {settings: fast}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: webhook, namespace: system}
+spec: {ports: [{port: 443, targetPort: PORT}], selector: {app: manager}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata: {name: hooks, annotations: {cert-manager.io/inject-ca-from: shop-system/serving}}
+webhooks:
+- name: a.example.com
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  objectSelector: {matchLabels: {hook: "true"}}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+  clientConfig: {service: {name: webhook, namespace: system, path: /mutate}}
+---
+apiVersion: cert-manager.io/v1
+kind: Certificate
+metadata: {name: serving, namespace: system}
+spec: {dnsNames: [webhook.shop-system.svc], secretName: serving}
+-- config/manager/kustomization.yaml --
+resources: [manager.yaml]
+-- config/manager/manager.yaml --
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: controller-manager, namespace: system}
+spec:
+  selector: {matchLabels: {app: manager}}
+  template:
+    metadata: {labels: {app: manager}}
+    spec:
+      serviceAccountName: manager
+      containers:
+      - name: manager
+        image: controller:latest
+        command: [/manager]
+        env: [{name: NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}]
+        readinessProbe: {httpGet: {path: /readyz, port: PORT, scheme: HTTPS}}
+        volumeMounts:
+        - {name: cert, mountPath: /tmp/k8s-webhook-server/serving-certs, readOnly: true}
+        - {name: settings, mountPath: /etc/shop}
+      volumes:
+      - {name: cert, secret: {secretName: serving}}
+      - {name: settings, configMap: {name: settings}}
+-- config/samples/sample.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: sample, labels: {hook: "true"}}
+`
+
+// kelson dev runs the operator of an existing project as its Deployment says. CLI-02
+func TestDevExistingProject(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds an operator")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	listener.Close()
+	dir := t.TempDir()
+	for _, f := range txtar.Parse([]byte(existingProject)).Files {
+		name := filepath.Join(dir, f.Name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.NewReplacer("SERVICE_PORT", "SERVICE_PORT", "PORT", port).Replace(string(f.Data))
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, built(t, binary), "dev", dir, "--generate=false", "--timeout", "100s", "--until", "configmap/sample:{.data.hooked}=yes")
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	said, err := cmd.CombinedOutput()
+	if strings.Contains(string(said), "runs without the arguments and volumes") {
+		t.Skip("this machine cannot run pods with volumes")
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	for _, part := range []string{"runs with [--patched] shop-system fast", "created: 201", "secrets: 403", "issued 1 certificates"} {
+		if !strings.Contains(string(said), part) {
+			t.Errorf("it does not say %q\n%s", part, said)
+		}
+	}
+}

@@ -1,0 +1,343 @@
+// Package deployed runs the operator of an existing project as the project deploys it, on this
+// machine: with the arguments, environment, volumes, service account and probes of its Deployment,
+// and the objects beside it.
+//
+//	config/default ─ Source ─▶ Manifests ─▶ objects         applied to the cluster
+//	                               └──────▶ the Deployment  applied for the node of this machine
+//	go build ────────────────▶ the image's directory ─────▶ Node: a node agent that runs its pod
+//
+// The pod of the Deployment is a process of this machine with its own root directory, in which the
+// built program replaces the image (see package kelson.dev/kubernetes/node/process). What the
+// cluster does for a pod works here too: Secrets that a certificate controller rotates appear in
+// volumes, Services resolve to the pod once it is ready, and the service account's roles apply.
+package deployed
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kelson.dev/cmd/kelson/internal/manifests"
+)
+
+// ErrNone means that a project has no kustomization that deploys an operator.
+var ErrNone = errors.New("the project deploys no operator with config/default")
+
+// Manifests are what a project deploys.
+type Manifests struct {
+	// Definitions are the CustomResourceDefinitions.
+	Definitions manifests.Objects
+	// Objects are all other objects but workloads, in an order in which they can be applied.
+	Objects manifests.Objects
+	// Manager is the operator's Deployment, changed to run on the node with NodeName.
+	Manager *appsv1.Deployment
+	// Notes say what differs from the project's deployment, a line each.
+	Notes []string
+}
+
+const (
+	// NodeName is the name of the node that runs the operator.
+	NodeName = "kelson-dev"
+	// image is the image of the operator's container, whose files are in the Node's directory.
+	image = "kelson-dev"
+	// program is the name of the operator's program in the image.
+	program = "manager"
+)
+
+// Source reads what a project deploys, repeatedly. The certificates stay the same.
+type Source struct {
+	// Dir is the project's folder.
+	Dir string
+
+	secrets map[string]*unstructured.Unstructured // of Certificates, by their JSON
+}
+
+// Read builds the project's config/default. It returns ErrNone if the project has no such
+// kustomization, or one without an operator. It downloads nothing: remote resources are omitted.
+func (s *Source) Read() (*Manifests, error) {
+	folder := filepath.Join(s.Dir, "config", "default")
+	if _, err := os.Stat(filepath.Join(folder, "kustomization.yaml")); errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNone
+	}
+	all, remote, err := manifests.BuildLocal(folder)
+	if err != nil {
+		return nil, err
+	}
+	m := &Manifests{}
+	for _, url := range remote {
+		m.note("omitted %s, which config/default downloads", url)
+	}
+	manager, err := m.split(all, managerNames(s.Dir))
+	if err != nil {
+		return nil, err
+	}
+	m.Manager = manager
+	m.namespaces()
+	m.account()
+	if err := s.certificates(m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *Manifests) note(format string, args ...any) {
+	m.Notes = append(m.Notes, fmt.Sprintf(format, args...))
+}
+
+// managerNames returns the names of the Deployments in config/manager, without the prefixes and
+// suffixes of config/default.
+func managerNames(dir string) (names []string) {
+	for _, folder := range []string{"manager", "components/manager"} {
+		found, _, err := manifests.BuildLocal(filepath.Join(dir, "config", filepath.FromSlash(folder)))
+		if err != nil {
+			continue
+		}
+		for _, obj := range found {
+			if obj.GetKind() == "Deployment" {
+				names = append(names, obj.GetName())
+			}
+		}
+	}
+	return names
+}
+
+// workloads are the kinds that run pods.
+var workloads = []string{"Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Pod"}
+
+// split sorts the objects of config/default and returns the operator's Deployment.
+func (m *Manifests) split(all manifests.Objects, names []string) (*appsv1.Deployment, error) {
+	var deployments []*appsv1.Deployment
+	var others []string
+	for _, obj := range all {
+		switch kind := obj.GetKind(); {
+		case kind == "CustomResourceDefinition":
+			m.Definitions = append(m.Definitions, obj)
+		case kind == "Deployment":
+			d := &appsv1.Deployment{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, d); err != nil {
+				return nil, fmt.Errorf("decode Deployment %s: %w", obj.GetName(), err)
+			}
+			deployments = append(deployments, d)
+		case slices.Contains(workloads, kind):
+			others = append(others, kind+" "+obj.GetName())
+		default:
+			m.Objects = append(m.Objects, obj)
+		}
+	}
+	at := pick(deployments, names)
+	if at < 0 {
+		return nil, ErrNone
+	}
+	for i, d := range deployments {
+		if i != at {
+			others = append(others, "Deployment "+d.Name)
+		}
+	}
+	if len(others) > 0 {
+		m.note("not run: %s", strings.Join(others, ", "))
+	}
+	m.unserved(deployments, at)
+	return m.local(deployments[at])
+}
+
+// pick returns the index of the operator's Deployment: that of config/manager, else the first whose
+// container is called manager, else the first; -1 if there is none.
+func pick(all []*appsv1.Deployment, names []string) int {
+	for i, d := range all {
+		if slices.ContainsFunc(names, func(n string) bool { return strings.Contains(d.Name, n) }) {
+			return i
+		}
+	}
+	for i, d := range all {
+		if slices.ContainsFunc(d.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Name == program }) {
+			return i
+		}
+	}
+	return min(0, len(all)-1)
+}
+
+// namespaces adds the namespaces of objects that the project expects to exist.
+func (m *Manifests) namespaces() {
+	exists := map[string]bool{"": true, "default": true, "kube-system": true, "kube-public": true}
+	for _, obj := range m.Objects {
+		if obj.GetKind() == "Namespace" {
+			exists[obj.GetName()] = true
+		}
+	}
+	add := func(name string) {
+		if exists[name] {
+			return
+		}
+		exists[name] = true
+		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace"}}
+		obj.SetName(name)
+		m.Objects = append(manifests.Objects{obj}, m.Objects...)
+	}
+	if m.Manager.Namespace == "" {
+		m.Manager.Namespace = "default"
+	}
+	add(m.Manager.Namespace)
+	for _, obj := range m.Objects {
+		add(obj.GetNamespace())
+	}
+}
+
+// account adds the operator's service account if another tool creates it, such as OLM.
+func (m *Manifests) account() {
+	name := m.Manager.Spec.Template.Spec.ServiceAccountName
+	if name == "" || name == "default" || slices.ContainsFunc(m.Objects, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == "ServiceAccount" && o.GetName() == name
+	}) {
+		return
+	}
+	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ServiceAccount"}}
+	obj.SetNamespace(m.Manager.Namespace)
+	obj.SetName(name)
+	for _, binding := range m.Objects {
+		subjects, ok, _ := unstructured.NestedSlice(binding.Object, "subjects")
+		for _, s := range subjects {
+			// kustomize sets the namespace only of accounts that it builds
+			if s, isMap := s.(map[string]any); isMap && s["kind"] == "ServiceAccount" && s["name"] == name {
+				s["namespace"] = m.Manager.Namespace
+			}
+		}
+		if ok {
+			_ = unstructured.SetNestedSlice(binding.Object, subjects, "subjects")
+		}
+	}
+	m.Objects = append(m.Objects, obj)
+	m.note("added the ServiceAccount %s, which config/default lacks", name)
+}
+
+// DisableWebhooks removes the webhook configurations, and makes the operator run without webhooks
+// if it is a project of kubebuilder: with ENABLE_WEBHOOKS=false.
+func (m *Manifests) DisableWebhooks() {
+	m.Objects = slices.DeleteFunc(m.Objects, func(obj *unstructured.Unstructured) bool {
+		return strings.HasSuffix(obj.GetKind(), "WebhookConfiguration")
+	})
+	c := &m.Manager.Spec.Template.Spec.Containers[0]
+	c.Env = slices.DeleteFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == "ENABLE_WEBHOOKS" })
+	c.Env = append(c.Env, corev1.EnvVar{Name: "ENABLE_WEBHOOKS", Value: "false"})
+}
+
+// Defines reports whether the project defines kinds of an API group.
+func (m *Manifests) Defines(group string) bool {
+	return slices.ContainsFunc(m.Definitions, func(obj *unstructured.Unstructured) bool {
+		of, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
+		return of == group
+	})
+}
+
+// unserved removes the webhook configurations and APIServices whose Services select only pods that
+// do not run.
+func (m *Manifests) unserved(all []*appsv1.Deployment, at int) {
+	dead := map[string]bool{}
+	for _, obj := range m.Objects {
+		if obj.GetKind() != "Service" {
+			continue
+		}
+		selector, _, _ := unstructured.NestedStringMap(obj.Object, "spec", "selector")
+		if len(selector) > 0 && !selects(selector, all[at]) && slices.ContainsFunc(all, func(d *appsv1.Deployment) bool { return selects(selector, d) }) {
+			dead[obj.GetNamespace()+"/"+obj.GetName()] = true
+		}
+	}
+	m.Objects = slices.DeleteFunc(m.Objects, func(obj *unstructured.Unstructured) bool {
+		for _, ref := range serviceRefs(obj) {
+			namespace, _ := ref["namespace"].(string)
+			name, _ := ref["name"].(string)
+			if dead[namespace+"/"+name] {
+				m.note("not registered: %s %s, whose server is not run", obj.GetKind(), obj.GetName())
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func selects(selector map[string]string, d *appsv1.Deployment) bool {
+	for key, value := range selector {
+		if d.Spec.Template.Labels[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// serviceRefs returns the references to Services of a webhook configuration or an APIService.
+func serviceRefs(obj *unstructured.Unstructured) (refs []map[string]any) {
+	add := func(fields map[string]any, path ...string) {
+		if ref, ok, _ := unstructured.NestedMap(fields, path...); ok {
+			refs = append(refs, ref)
+		}
+	}
+	switch obj.GetKind() {
+	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
+		hooks, _, _ := unstructured.NestedSlice(obj.Object, "webhooks")
+		for _, hook := range hooks {
+			if hook, ok := hook.(map[string]any); ok {
+				add(hook, "clientConfig", "service")
+			}
+		}
+	case "APIService":
+		add(obj.Object, "spec", "service")
+	}
+	return refs
+}
+
+// hasten makes a probe run every second from the start, for as long as it would have run.
+func hasten(probe *corev1.Probe) {
+	if probe == nil {
+		return
+	}
+	period, failures := max(probe.PeriodSeconds, 1), max(probe.FailureThreshold, 3)
+	probe.FailureThreshold = failures*period + probe.InitialDelaySeconds
+	probe.InitialDelaySeconds, probe.PeriodSeconds = 0, 1
+}
+
+// local changes the operator's Deployment to run on the node of this machine: one pod, of which
+// only the operator's container runs, with the built program. A new pod starts after the old one
+// has ended, because both use the same ports.
+func (m *Manifests) local(d *appsv1.Deployment) (*appsv1.Deployment, error) {
+	spec := &d.Spec.Template.Spec
+	if len(spec.Containers) == 0 {
+		return nil, fmt.Errorf("Deployment %s has no containers", d.Name)
+	}
+	at := max(0, slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == program }))
+	if spec.Containers[at].Name == "kube-rbac-proxy" && len(spec.Containers) > 1 {
+		at = 1
+	}
+	container := spec.Containers[at]
+	for i, c := range slices.Concat(spec.Containers, spec.InitContainers) {
+		if i != at {
+			m.note("not run: container %s of Deployment %s", c.Name, d.Name)
+		}
+	}
+	one := int32(1)
+	d.APIVersion, d.Kind = "apps/v1", "Deployment"
+	d.Spec.Replicas, d.Spec.Strategy = &one, appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	spec.NodeName, spec.NodeSelector, spec.Affinity, spec.TopologySpreadConstraints = NodeName, nil, nil, nil
+	spec.InitContainers = nil
+	command := []string{path.Join("/", program)}
+	if len(container.Command) > 1 {
+		command = append(command, container.Command[1:]...)
+	}
+	container.Command, container.Image, container.ImagePullPolicy = command, image, corev1.PullIfNotPresent
+	container.Resources = corev1.ResourceRequirements{}
+	hasten(container.ReadinessProbe)
+	hasten(container.StartupProbe)
+	spec.Containers = []corev1.Container{container}
+	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool {
+		return !slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name })
+	})
+	return d, nil
+}

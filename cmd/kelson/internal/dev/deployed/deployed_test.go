@@ -1,0 +1,221 @@
+package deployed
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kelson.dev/cmd/kelson/internal/manifests"
+)
+
+// project is an existing project: two Deployments with webhooks, certificates of cert-manager, a
+// proxy beside the manager, and a remote resource.
+const project = `
+-- config/default/kustomization.yaml --
+namespace: shop-system
+namePrefix: shop-
+resources: [../crd, ../manager, ../webhook, "https://example.com/other/crds.yaml", "github.com/example/other//config?ref=v1"]
+patches:
+- path: patch.yaml
+-- config/default/patch.yaml --
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: controller-manager, namespace: system}
+spec:
+  template:
+    spec:
+      containers:
+      - name: manager
+        args: [--config=/config.yaml, --leader-elect]
+        volumeMounts: [{name: cert, mountPath: /tmp/k8s-webhook-server/serving-certs}]
+      volumes: [{name: cert, secret: {secretName: serving}}]
+-- config/crd/kustomization.yaml --
+resources: [crd.yaml]
+-- config/crd/crd.yaml --
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: carts.shop.example.com
+  annotations: {cert-manager.io/inject-ca-from: shop-system/shop-serving}
+spec:
+  group: shop.example.com
+  names: {kind: Cart, plural: carts}
+  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {name: webhook, namespace: system, path: /convert}}}}
+-- config/manager/kustomization.yaml --
+resources: [manager.yaml]
+-- config/manager/manager.yaml --
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: controller-manager, namespace: system}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: manager}}
+  template:
+    metadata: {labels: {app: manager}}
+    spec:
+      serviceAccountName: outside
+      nodeSelector: {disk: ssd}
+      containers:
+      - name: kube-rbac-proxy
+        image: proxy
+        volumeMounts: [{name: proxy, mountPath: /proxy}]
+      - name: manager
+        image: controller:latest
+        command: [/usr/bin/shop, run]
+        readinessProbe: {httpGet: {path: /readyz, port: 8081}, initialDelaySeconds: 30, periodSeconds: 10}
+      volumes: [{name: proxy, secret: {secretName: proxy}}]
+-- config/webhook/kustomization.yaml --
+resources: [webhook.yaml]
+-- config/webhook/webhook.yaml --
+apiVersion: v1
+kind: Service
+metadata: {name: webhook, namespace: system}
+spec: {ports: [{port: 443, targetPort: 9443}], selector: {app: manager}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: adapter, namespace: system}
+spec: {ports: [{port: 443}], selector: {app: adapter}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: adapter, namespace: system}
+spec:
+  selector: {matchLabels: {app: adapter}}
+  template: {metadata: {labels: {app: adapter}}, spec: {containers: [{name: manager, image: adapter}]}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: hooks, annotations: {cert-manager.io/inject-ca-from: shop-system/shop-serving}}
+webhooks: [{name: a.example.com, clientConfig: {service: {name: webhook, namespace: system, path: /a}}}]
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1.metrics.example.com}
+spec: {group: metrics.example.com, version: v1, groupPriorityMinimum: 1, versionPriority: 1, service: {name: shop-adapter, namespace: shop-system}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: all}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: ServiceAccount, name: outside, namespace: system}]
+---
+apiVersion: cert-manager.io/v1
+kind: Certificate
+metadata: {name: serving, namespace: system}
+spec: {dnsNames: [shop-webhook.shop-system.svc], secretName: serving, issuerRef: {kind: Issuer, name: own}}
+---
+apiVersion: cert-manager.io/v1
+kind: Issuer
+metadata: {name: own, namespace: system}
+spec: {selfSigned: {}}
+`
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, f := range txtar.Parse([]byte(text)).Files {
+		name := filepath.Join(dir, f.Name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, f.Data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func find(t *testing.T, objects manifests.Objects, kind, name string) *unstructured.Unstructured {
+	t.Helper()
+	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name })
+	if at < 0 {
+		t.Fatalf("no %s %s", kind, name)
+	}
+	return objects[at]
+}
+
+func TestRead(t *testing.T) {
+	source := &Source{Dir: write(t, project)}
+	m, err := source.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Manager.Name != "shop-controller-manager" || m.Manager.Namespace != "shop-system" || *m.Manager.Spec.Replicas != 1 {
+		t.Fatalf("the manager is %s/%s", m.Manager.Namespace, m.Manager.Name)
+	}
+	spec := m.Manager.Spec.Template.Spec
+	if len(spec.Containers) != 1 || len(spec.Volumes) != 1 || spec.NodeName != NodeName || len(spec.NodeSelector) > 0 {
+		t.Fatalf("pod: %+v", spec)
+	}
+	c := spec.Containers[0]
+	if !slices.Equal(c.Command, []string{"/manager", "run"}) || !slices.Equal(c.Args, []string{"--config=/config.yaml", "--leader-elect"}) || c.Image != image {
+		t.Errorf("it runs %q %q of %s", c.Command, c.Args, c.Image)
+	}
+	if p := c.ReadinessProbe; p.InitialDelaySeconds != 0 || p.PeriodSeconds != 1 || p.FailureThreshold != 60 {
+		t.Errorf("probe: %+v", p)
+	}
+	secret := find(t, m.Objects, "Secret", "serving")
+	authority, _, _ := unstructured.NestedString(secret.Object, "data", "ca.crt")
+	hooks, _, _ := unstructured.NestedSlice(find(t, m.Objects, "ValidatingWebhookConfiguration", "shop-hooks").Object, "webhooks")
+	if got, _, _ := unstructured.NestedString(hooks[0].(map[string]any), "clientConfig", "caBundle"); got == "" || got != authority {
+		t.Errorf("the webhook trusts %q", got)
+	}
+	if got, _, _ := unstructured.NestedString(m.Definitions[0].Object, "spec", "conversion", "webhook", "clientConfig", "caBundle"); got != authority {
+		t.Errorf("the conversion webhook trusts %q", got)
+	}
+	find(t, m.Objects, "Namespace", "shop-system")
+	find(t, m.Objects, "ServiceAccount", "outside")
+	subjects, _, _ := unstructured.NestedSlice(find(t, m.Objects, "ClusterRoleBinding", "shop-all").Object, "subjects")
+	if subjects[0].(map[string]any)["namespace"] != "shop-system" {
+		t.Errorf("the binding names %v", subjects[0])
+	}
+	for _, obj := range m.Objects {
+		if obj.GetKind() == "APIService" || obj.GroupVersionKind().Group == certManager {
+			t.Errorf("%s %s is applied", obj.GetKind(), obj.GetName())
+		}
+	}
+	notes := strings.Join(m.Notes, "\n")
+	for _, part := range []string{"omitted https://example.com/other/crds.yaml", "omitted github.com/example/other", "not run: Deployment shop-adapter", "container kube-rbac-proxy", "not registered: APIService", "issued 1 certificates", "ServiceAccount outside"} {
+		if !strings.Contains(notes, part) {
+			t.Errorf("no note has %q:\n%s", part, notes)
+		}
+	}
+	if !m.Defines("shop.example.com") || m.Defines("example.com") {
+		t.Error("Defines")
+	}
+	// another reading has the same certificates
+	again, err := source.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _, _ := unstructured.NestedString(find(t, again.Objects, "Secret", "serving").Object, "data", "ca.crt"); got != authority {
+		t.Error("the certificate changed")
+	}
+	again.DisableWebhooks()
+	if env := again.Manager.Spec.Template.Spec.Containers[0].Env; len(env) != 1 || env[0].Name != "ENABLE_WEBHOOKS" || env[0].Value != "false" {
+		t.Errorf("environment without webhooks: %v", env)
+	}
+	for _, obj := range again.Objects {
+		if obj.GetKind() == "ValidatingWebhookConfiguration" {
+			t.Error("a webhook is registered")
+		}
+	}
+}
+
+func TestReadNone(t *testing.T) {
+	for name, text := range map[string]string{
+		"no kustomization": "-- config/manager/kustomization.yaml --\nresources: []\n",
+		"no Deployment":    "-- config/default/kustomization.yaml --\nresources: [a.yaml]\n-- config/default/a.yaml --\napiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n",
+	} {
+		if _, err := (&Source{Dir: write(t, text)}).Read(); !errors.Is(err, ErrNone) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,365 @@
+package loop
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kelson.dev/cmd/kelson/internal/dev/deployed"
+	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/kubernetes/node"
+	"kelson.dev/operator/client"
+)
+
+// startAnnotation of the operator's pod counts its starts.
+const startAnnotation = "kelson.dev/start"
+
+// readyTimeout is how long the loop waits for the operator's pod before it applies samples, and for
+// the webhooks of samples.
+const readyTimeout = 90 * time.Second
+
+// deployment runs the operator of an existing project as the project deploys it.
+type deployment struct {
+	source       *deployed.Source
+	namespace    string // of the operator's pod
+	current      *deployed.Manifests
+	node         *deployed.Node
+	dependencies deployed.Dependencies
+	missing      chan string     // API groups that the operator misses
+	looked       map[string]bool // API groups whose definitions were looked for
+	skipped      map[string]bool // kinds that the cluster does not serve
+	starts       int
+}
+
+// newDeployment starts the node of the operator's pod. It returns nil, and logs why, if the project
+// or the machine cannot run it that way.
+func newDeployment(l *Loop) (*deployment, error) {
+	p := l.cfg.Project
+	d := &deployment{
+		source: &deployed.Source{Dir: p.Dir}, dependencies: deployed.Dependencies{Main: p.Main, Temp: l.temp},
+		missing: make(chan string, 16), looked: map[string]bool{}, skipped: map[string]bool{},
+	}
+	var err error
+	if d.current, err = d.read(l); errors.Is(err, deployed.ErrNone) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	d.namespace = d.current.Manager.Namespace
+	cfg := *l.cfg.Deploy
+	cfg.Dir = filepath.Join(l.temp, "node")
+	cfg.Output = func() io.WriteCloser {
+		return &watchedOutput{WriteCloser: l.cfg.Log.Output(l.subject()), each: func(line string) { d.report(deployed.MissingGroup(line)) }}
+	}
+	cfg.Ended = func(exit node.Exit) {
+		d.release(l)
+		if exit.Code != 0 {
+			l.cfg.Log.Printf(l.subject(), "exited with code %d", exit.Code)
+		}
+	}
+	if d.node, err = deployed.StartNode(cfg); errors.Is(err, deployed.ErrUnsupported) {
+		l.cfg.Log.Printf(l.subject(), "runs without the arguments and volumes of its Deployment: %v", err)
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	for _, note := range d.current.Notes {
+		l.cfg.Log.Printf("manifests", "%s", note)
+	}
+	return d, nil
+}
+
+// read reads what the project deploys; without webhooks if the user does not want them.
+func (d *deployment) read(l *Loop) (*deployed.Manifests, error) {
+	m, err := d.source.Read()
+	if err == nil && !l.cfg.Webhooks {
+		m.DisableWebhooks()
+		withoutConversion(m.Definitions)
+	}
+	return m, err
+}
+
+// report announces that the operator misses the kinds of an API group.
+func (d *deployment) report(group string) {
+	if group == "" {
+		return
+	}
+	select {
+	case d.missing <- group:
+	default: // it will complain again
+	}
+}
+
+// missed returns the channel of missed API groups; nil if d is nil.
+func (d *deployment) missed() <-chan string {
+	if d == nil {
+		return nil
+	}
+	return d.missing
+}
+
+// release deletes the leases of an operator that has ended, so that the next one leads at once.
+func (d *deployment) release(l *Loop) {
+	host, err := os.Hostname()
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	leases, err := client.List[coordinationv1.Lease](ctx, l.cfg.Client, client.InNamespace(d.namespace))
+	if err != nil {
+		return // the operator waits until they expire
+	}
+	for _, lease := range leases {
+		if holder := lease.Spec.HolderIdentity; holder != nil && strings.HasPrefix(*holder, host+"_") {
+			_ = l.cfg.Client.Delete(ctx, lease)
+		}
+	}
+}
+
+// definitions reads what the project deploys and applies the definitions.
+func (d *deployment) definitions(ctx context.Context, l *Loop) error {
+	current, err := d.read(l)
+	if err != nil {
+		return err
+	}
+	d.current = current
+	if len(current.Definitions) == 0 {
+		if current.Definitions, err = manifests.Definitions(l.cfg.Project.Dir); err != nil {
+			return err
+		}
+		withoutConversion(current.Definitions) // no Service is deployed with them
+	}
+	if err := l.apply(ctx, current.Definitions); err != nil {
+		return err
+	}
+	_, rest := d.split()
+	return l.apply(ctx, d.served(l, rest))
+}
+
+// split separates the webhook configurations from the other objects.
+func (d *deployment) split() (hooks, rest manifests.Objects) {
+	for _, obj := range d.current.Objects {
+		if strings.HasSuffix(obj.GetKind(), "WebhookConfiguration") {
+			hooks = append(hooks, obj)
+		} else {
+			rest = append(rest, obj)
+		}
+	}
+	return hooks, rest
+}
+
+// served returns the objects whose kinds the cluster serves, and logs the other kinds.
+func (d *deployment) served(l *Loop, objects manifests.Objects) (served manifests.Objects) {
+	for _, obj := range objects {
+		kind := obj.GroupVersionKind()
+		if _, err := l.cfg.Client.Mapper().RESTMapping(kind.GroupKind(), kind.Version); meta.IsNoMatchError(err) {
+			if name := kind.GroupKind().String(); !d.skipped[name] {
+				d.skipped[name] = true
+				l.cfg.Log.Printf("manifests", "not applied: %s, which the cluster does not serve", name)
+			}
+			continue
+		}
+		served = append(served, obj)
+	}
+	return served
+}
+
+// restart runs a new pod of the operator, if there is a new program, and waits until it is ready.
+// Webhooks are registered after the pod exists, since they can concern pods.
+func (d *deployment) restart(ctx context.Context, l *Loop, binary string) error {
+	if binary != "" {
+		if err := d.node.Install(binary); err != nil {
+			return err
+		}
+		d.starts++
+	}
+	if err := d.start(ctx, l); err != nil {
+		return err
+	}
+	hooks, _ := d.split()
+	if err := l.apply(ctx, hooks); err != nil {
+		return err
+	}
+	return d.ready(ctx, l)
+}
+
+// start applies the Deployment. A changed number of starts makes it replace its pod.
+func (d *deployment) start(ctx context.Context, l *Loop) error {
+	manager := d.current.Manager.DeepCopy()
+	template := &manager.Spec.Template
+	if template.Annotations == nil {
+		template.Annotations = map[string]string{}
+	}
+	template.Annotations[startAnnotation] = strconv.Itoa(d.starts)
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(manager)
+	if err != nil {
+		return err
+	}
+	delete(fields, "status")
+	return l.apply(ctx, manifests.Objects{{Object: fields}})
+}
+
+// ready waits until the operator's pod is ready. It installs definitions that the operator misses.
+// If the pod does not become ready in time, it only logs that.
+func (d *deployment) ready(ctx context.Context, l *Loop) error {
+	begin := time.Now()
+	timeout := time.NewTimer(readyTimeout)
+	defer timeout.Stop()
+	key := client.Key{Namespace: d.current.Manager.Namespace, Name: d.current.Manager.Name}
+	for {
+		is, err := client.Get[appsv1.Deployment](ctx, l.cfg.Client, key)
+		if err == nil && is.Status.ObservedGeneration == is.Generation && is.Status.UpdatedReplicas == 1 && is.Status.ReadyReplicas == 1 {
+			l.cfg.Log.Printf(l.subject(), "ready in %s, as %s/%s", time.Since(begin).Round(time.Millisecond), key.Namespace, key.Name)
+			return nil
+		}
+		select {
+		case group := <-d.missing:
+			if err := d.install(ctx, l, group); err != nil {
+				return err
+			}
+		case <-timeout.C:
+			l.cfg.Log.Printf(l.subject(), "not ready after %s", readyTimeout)
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond): // the server is in this process
+		}
+	}
+}
+
+// install finds and applies the definitions of an API group that the operator misses, and restarts
+// the operator.
+func (d *deployment) install(ctx context.Context, l *Loop, group string) error {
+	found, err := d.find(ctx, l, group)
+	if err != nil || !found {
+		return err
+	}
+	d.starts++
+	return d.start(ctx, l)
+}
+
+// find applies the definitions of an API group of a dependency. It looks for each group once.
+func (d *deployment) find(ctx context.Context, l *Loop, group string) (bool, error) {
+	if d.looked[group] || d.current.Defines(group) {
+		return false, nil
+	}
+	d.looked[group] = true
+	definitions, source, err := d.dependencies.Find(ctx, group)
+	if err != nil {
+		l.fail("manifests", err)
+		return false, nil
+	}
+	if len(definitions) == 0 {
+		l.cfg.Log.Printf("manifests", "the operator misses %s; no module that it imports defines it: pass --definitions", group)
+		return false, nil
+	}
+	if err := l.apply(ctx, definitions); err != nil {
+		return false, err
+	}
+	l.cfg.Log.Printf("manifests", "installed %d definitions of %s, which the operator uses, from %s", len(definitions), group, source)
+	return true, nil
+}
+
+// samples applies the samples. It retries while their webhooks do not answer, and logs those that
+// are rejected: a project's samples need not all be valid.
+func (d *deployment) samples(ctx context.Context, l *Loop, all manifests.Objects) error {
+	installed := false
+	for _, obj := range all {
+		kind := obj.GroupVersionKind()
+		if _, err := l.cfg.Client.Mapper().RESTMapping(kind.GroupKind(), kind.Version); !meta.IsNoMatchError(err) || kind.Group == "" {
+			continue
+		}
+		found, err := d.find(ctx, l, kind.Group)
+		if err != nil {
+			return err
+		}
+		installed = installed || found
+	}
+	if installed {
+		d.starts++
+		if err := errors.Join(d.start(ctx, l), d.ready(ctx, l)); err != nil {
+			return err
+		}
+	}
+	if err := d.namespaces(ctx, l, all); err != nil {
+		return err
+	}
+	deadline := time.Now().Add(readyTimeout)
+	for {
+		err := l.apply(ctx, d.served(l, all))
+		if err == nil {
+			return nil
+		}
+		if !unanswered(err) || time.Now().After(deadline) {
+			l.fail("samples", err)
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(200 * time.Millisecond): // the server of the webhooks is another process
+		}
+	}
+}
+
+// namespaces creates the namespaces of samples.
+func (d *deployment) namespaces(ctx context.Context, l *Loop, samples manifests.Objects) error {
+	for _, sample := range samples {
+		name := sample.GetNamespace()
+		if name == "" {
+			continue
+		}
+		if _, err := client.Get[corev1.Namespace](ctx, l.cfg.Client, client.Key{Name: name}); !apierrors.IsNotFound(err) {
+			continue
+		}
+		obj := &corev1.Namespace{}
+		obj.Name = name
+		if err := l.cfg.Client.Create(ctx, obj); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create the namespace of the sample %s: %w", sample.GetName(), err)
+		}
+		l.cfg.Log.Printf("samples", "created the namespace %s of %s", name, sample.GetName())
+	}
+	return nil
+}
+
+// unanswered reports whether an object was rejected because a webhook did not answer.
+func unanswered(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "failed calling webhook") || strings.Contains(text, "conversion webhook") || apierrors.IsServiceUnavailable(err)
+}
+
+// watchedOutput calls each for every line.
+type watchedOutput struct {
+	io.WriteCloser
+	each func(line string)
+	rest []byte
+}
+
+// Write implements io.Writer.
+func (w *watchedOutput) Write(p []byte) (int, error) {
+	w.rest = append(w.rest, p...)
+	for {
+		line, after, ok := bytes.Cut(w.rest, []byte("\n"))
+		if !ok {
+			break
+		}
+		w.each(string(line))
+		w.rest = after
+	}
+	return w.WriteCloser.Write(p)
+}
