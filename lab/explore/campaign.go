@@ -211,6 +211,10 @@ func singles(reference *result, inputs int) (plans []Plan, skipped int) {
 				at = moment{v.before, v.inputs}
 			case KillAfter:
 				at = moment{v.after, v.inputs}
+			case KillOld:
+				if !v.removed {
+					continue // there is no such state
+				}
 			case HoldInput:
 				if v.inputs >= inputs {
 					continue // there is no next input

@@ -20,6 +20,9 @@ const (
 	// KillStale is KillAfter, and the next process talks to a server whose cached reads (lists with
 	// resourceVersion=0, and the watches that follow them) still show the state before the write.
 	KillStale Kind = "kill-stale"
+	// KillOld is KillStale with the state just before the last object was removed that was removed
+	// before the write.
+	KillOld Kind = "kill-old"
 	// Lose has the server execute a write and loses the response.
 	Lose Kind = "lose-response"
 	// Conflict, TooMany and Internal answer a write with 409, 429 or 500 without executing it.
@@ -43,7 +46,7 @@ const (
 
 // onWrites and onEvents are the kinds of faults at writes and at events of watches.
 var (
-	onWrites = []Kind{KillBefore, KillAfter, KillStale, Lose, Conflict, TooMany, Internal, Hold, HoldInput}
+	onWrites = []Kind{KillBefore, KillAfter, KillStale, KillOld, Lose, Conflict, TooMany, Internal, Hold, HoldInput}
 	onEvents = []Kind{Freeze, FreezeAll, Cut}
 )
 

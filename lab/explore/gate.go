@@ -48,7 +48,8 @@ const (
 	conflict
 	tooMany
 	internal
-	cut // the watch ends
+	cut     // the watch ends
+	invalid // the server does not serve such watches
 )
 
 // gate holds the steps that wait.
@@ -187,6 +188,13 @@ func (g *gate) unhold(inputs int, last bool) bool {
 		}
 	}
 	return any
+}
+
+// holds reports whether a step is held.
+func (g *gate) holds() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.ContainsFunc(g.waiting, func(s *step) bool { return s.held })
 }
 
 // await waits until a step arrives, or d has passed.

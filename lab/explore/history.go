@@ -26,6 +26,7 @@ type history struct {
 	seen    map[[sha256.Size]byte]bool
 	creates map[string]int // by resource and object
 	deletes map[string]int
+	removal uint64   // the revision at which the last object was removed; 0 if none was
 	recent  []string // the last versions, for messages
 
 	// changes counts the versions but those of background resources.
@@ -97,6 +98,7 @@ func (h *history) take(e *store.Event) error {
 		h.creates[id]++
 	case store.Deleted:
 		h.deletes[id]++
+		h.removal = e.Revision()
 	}
 	if e.Type == store.Deleted {
 		if _, own := h.now[key]; own && h.creates[id] > 0 {

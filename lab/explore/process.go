@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 )
 
@@ -93,6 +94,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return t.inner.RoundTrip(r)
 	}
+	if c.initial && p.trial.scenario.NoWatchList {
+		return refusal(r, c, invalid), nil
+	}
 	s := &step{phase: sending, call: c, label: c.label(), process: p}
 	if c.point() {
 		s.point = Point{Verb: c.verb, Resource: c.resource, Object: c.object}
@@ -169,6 +173,9 @@ func refusal(r *http.Request, c call, v verdict) *http.Response {
 		status = apierrors.NewConflict(group, name, errors.New("the object has been modified; please apply your changes to the latest version and try again"))
 	case tooMany:
 		status = apierrors.NewTooManyRequests("too many requests, please try again later", 1)
+	case invalid:
+		status = apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "ListOptions"}, "", field.ErrorList{
+			field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")})
 	case cut:
 		status = apierrors.NewResourceExpired("too old resource version")
 	default:

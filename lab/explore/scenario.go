@@ -38,6 +38,10 @@ type Scenario struct {
 	// minutes. Horizon is how long it may take to become quiet after an input; 0 means a day. Both
 	// are virtual time.
 	Quiet, Horizon time.Duration
+	// NoWatchList refuses watches that begin with a list, as servers without the feature WatchList
+	// do. Then client-go lists, and the list of a process that starts may be older than the newest
+	// state.
+	NoWatchList bool
 	// Keep leaves the created objects in place at the end. By default, the explorer deletes what
 	// the inputs have applied, and compares what is left.
 	Keep bool

@@ -87,6 +87,7 @@ type visit struct {
 	Point
 	before, after [32]byte
 	inputs        int
+	removed       bool // an object was removed before
 }
 
 // run executes the trial. It must be called in a bubble.
@@ -378,7 +379,7 @@ func (t *trial) visit(p *Point) {
 	}
 	t.counts[*p]++
 	p.N = t.counts[*p]
-	t.result.points = append(t.result.points, visit{Point: *p, before: t.history.sum, after: t.history.sum, inputs: t.inputs})
+	t.result.points = append(t.result.points, visit{Point: *p, before: t.history.sum, after: t.history.sum, inputs: t.inputs, removed: t.history.removal > 0})
 	t.revisions[*p] = t.env.Plane().Store().Snapshot().Revision()
 }
 
@@ -423,12 +424,16 @@ func (t *trial) faultBefore(s *step) verdict {
 }
 
 func (t *trial) faultAfter(s *step) verdict {
-	switch t.find(s.point, KillAfter, KillStale, Lose) {
+	switch t.find(s.point, KillAfter, KillStale, KillOld, Lose) {
 	case KillAfter:
 		t.crash(nil)
 	case KillStale:
-		t.frozen["*"] = true
-		t.crash(t.env.ForkAt(t.t, t.revisions[s.point], testenv.NoControllers(), testenv.Nodes(controlplane.NodeNone)).OperatorRESTConfig().Transport)
+		t.crashTo(t.revisions[s.point])
+	case KillOld:
+		if t.history.removal == 0 {
+			break // nothing was removed: a plan that was written by hand
+		}
+		t.crashTo(t.history.removal - 1)
 	case Lose:
 		return lost
 	}
@@ -446,6 +451,12 @@ func (t *trial) faultAtEvent(s *step) verdict {
 		return cut
 	}
 	return pass
+}
+
+// crashTo kills the process. The cached reads of the next one show the state at a revision.
+func (t *trial) crashTo(revision uint64) {
+	t.frozen["*"] = true
+	t.crash(t.env.ForkAt(t.t, revision, testenv.NoControllers(), testenv.Nodes(controlplane.NodeNone)).OperatorRESTConfig().Transport)
 }
 
 // crash kills the operator's process and starts the next one.

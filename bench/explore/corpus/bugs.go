@@ -1,0 +1,221 @@
+package corpus
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+)
+
+// deletesByName deletes its child when the resource is deleted. The bug: it deletes any child of
+// this name. A process that sees an old state in which the resource is being deleted then deletes
+// the child of the resource that a user has created again.
+func deletesByName(fixed bool) func() reconciler {
+	return stateless(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
+		if cm.DeletionTimestamp == nil {
+			if controllerutil.AddFinalizer(cm, finalizer) {
+				return c.Update(ctx, cm)
+			}
+			return ensure(ctx, c, cm, "-data", "")
+		}
+		if !controllerutil.ContainsFinalizer(cm, finalizer) {
+			return nil
+		}
+		child := secret(cm, "-data")
+		var options []client.DeleteOption
+		if fixed {
+			if err := c.Get(ctx, client.ObjectKeyFromObject(child), child); err == nil {
+				options = append(options, client.Preconditions{UID: &child.UID})
+			} else if !apierrors.IsNotFound(err) {
+				return err
+			}
+		}
+		if !fixed || child.UID != "" {
+			if err := c.Delete(ctx, child, options...); client.IgnoreNotFound(err) != nil {
+				return err
+			}
+		}
+		controllerutil.RemoveFinalizer(cm, finalizer)
+		return client.IgnoreNotFound(c.Update(ctx, cm))
+	})
+}
+
+// deletesThenResizes changes the size of a set, which it has to delete for this, and of its claim.
+// The bug: it resizes the claim only if the set has another size, so never after a crash in
+// between.
+func deletesThenResizes(fixed bool) func() reconciler {
+	resize := func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
+		claim := secret(cm, "-claim")
+		err := c.Get(ctx, client.ObjectKeyFromObject(claim), claim)
+		if err != nil || string(claim.Data["value"]) == cm.Data["size"] {
+			return err
+		}
+		claim.Data = map[string][]byte{"value": []byte(cm.Data["size"])}
+		return c.Update(ctx, claim)
+	}
+	return stateless(alive(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
+		if err := ensure(ctx, c, cm, "-claim", cm.Data["size"]); err != nil {
+			return err
+		}
+		set := secret(cm, "-set")
+		err := c.Get(ctx, client.ObjectKeyFromObject(set), set)
+		switch {
+		case apierrors.IsNotFound(err):
+			if fixed {
+				if err := resize(ctx, c, cm); client.IgnoreNotFound(err) != nil {
+					return err
+				}
+			}
+			return ensure(ctx, c, cm, "-set", cm.Data["size"])
+		case err != nil || string(set.Data["value"]) == cm.Data["size"]:
+			return err
+		}
+		if err := c.Delete(ctx, set, client.Preconditions{UID: &set.UID}); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		return resize(ctx, c, cm)
+	}))
+}
+
+// checksOne creates two Secrets. The bug: it looks for the first one only.
+func checksOne(fixed bool) func() reconciler {
+	return stateless(alive(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
+		err := c.Get(ctx, client.ObjectKeyFromObject(secret(cm, "-key")), secret(cm, "-key"))
+		if !apierrors.IsNotFound(err) && (err != nil || !fixed) {
+			return err
+		}
+		if err := ensure(ctx, c, cm, "-key", "a"); err != nil {
+			return err
+		}
+		return ensure(ctx, c, cm, "-cert", "b")
+	}))
+}
+
+// remembers removes members and then their claims. The bug: only the process's memory says which
+// members were removed.
+func remembers(fixed bool) func() reconciler {
+	return func() reconciler {
+		removed := map[string]bool{}
+		return alive(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
+			members, err := strconv.Atoi(cm.Data["members"])
+			if err != nil {
+				return err
+			}
+			for i := range members {
+				if err := ensure(ctx, c, cm, fmt.Sprintf("-%d-claim", i), ""); err != nil {
+					return err
+				}
+				if err := ensure(ctx, c, cm, fmt.Sprintf("-%d-member", i), ""); err != nil {
+					return err
+				}
+			}
+			var all corev1.SecretList
+			if err := c.List(ctx, &all, client.InNamespace(cm.Namespace)); err != nil {
+				return err
+			}
+			var claims []corev1.Secret
+			for _, s := range all.Items {
+				index, kind, _ := strings.Cut(strings.TrimPrefix(s.Name, cm.Name+"-"), "-")
+				if i, err := strconv.Atoi(index); err != nil || i < members {
+					continue
+				}
+				if kind == "claim" {
+					claims = append(claims, s)
+					continue
+				}
+				if err := c.Delete(ctx, &s, client.Preconditions{UID: &s.UID}); client.IgnoreNotFound(err) != nil {
+					return err
+				}
+				removed[index] = true
+			}
+			for _, s := range claims {
+				index, _, _ := strings.Cut(strings.TrimPrefix(s.Name, cm.Name+"-"), "-")
+				if !fixed && !removed[index] {
+					continue
+				}
+				if err := c.Delete(ctx, &s, client.Preconditions{UID: &s.UID}); client.IgnoreNotFound(err) != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// dereferences copies an optional field. The bug: it does not test whether it is set.
+func dereferences(fixed bool) func() reconciler {
+	return stateless(alive(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
+		if fixed && cm.Immutable == nil {
+			return ensure(ctx, c, cm, "-copy", "false")
+		}
+		return ensure(ctx, c, cm, "-copy", strconv.FormatBool(*cm.Immutable))
+	}))
+}
+
+// writesBack notes in the resource that it was seen. The bug: it writes back what it has read, and
+// so undoes what a user has changed meanwhile.
+func writesBack(fixed bool) func() reconciler {
+	return stateless(alive(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
+		if cm.Annotations["seen"] != "" {
+			return nil
+		}
+		before := cm.DeepCopy()
+		cm.Annotations = map[string]string{"seen": "yes"}
+		if fixed {
+			return c.Patch(ctx, cm, client.MergeFrom(before))
+		}
+		before.Data = nil // so that the patch has all of the data
+		return c.Patch(ctx, cm, client.MergeFrom(before))
+	}))
+}
+
+// countsOnce creates a child for each resource up to a limit. The bug: it counts what its cache
+// has, where its last write may be missing.
+func countsOnce(fixed bool) func() reconciler {
+	const limit = 2
+	return stateless(alive(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
+		if fixed {
+			// The place of a resource is its own, whatever the cache has.
+			var resources corev1.ConfigMapList
+			if err := c.List(ctx, &resources, client.InNamespace(cm.Namespace)); err != nil {
+				return err
+			}
+			before := 0
+			for _, other := range resources.Items {
+				if other.Name != "kube-root-ca.crt" && other.Name < cm.Name {
+					before++
+				}
+			}
+			if before >= limit {
+				return nil
+			}
+			return ensure(ctx, c, cm, "-place", "")
+		}
+		var all corev1.SecretList
+		if err := c.List(ctx, &all, client.InNamespace(cm.Namespace)); err != nil || len(all.Items) >= limit {
+			return err
+		}
+		return ensure(ctx, c, cm, "-place", "")
+	}))
+}
+
+// applies writes a child by server-side apply at each reconcile. It has no bug: fields of others
+// stay, and equal applies change nothing.
+func applies(bool) func() reconciler {
+	return stateless(alive(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
+		child := secret(cm, "-applied")
+		child.APIVersion, child.Kind = "v1", "Secret"
+		child.Data = map[string][]byte{"value": []byte(cm.Data["size"])}
+		if err := controllerutil.SetControllerReference(cm, child, clientgoscheme.Scheme); err != nil {
+			return err
+		}
+		//nolint:staticcheck // the newer call needs generated types
+		return c.Patch(ctx, child, client.Apply, client.FieldOwner("corpus"), client.ForceOwnership)
+	}))
+}

@@ -1,0 +1,137 @@
+package corpus
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kelson.dev/lab/explore"
+	"kelson.dev/operator/client"
+)
+
+var docs = flag.String("docs", "", "file whose table is replaced")
+
+// row is one bug.
+type row struct {
+	name, seen, bug, fault string
+	operator               func(fixed bool) func() reconciler
+	inputs                 []explore.Input
+	invariants             []explore.Invariant
+	oracles                string // by which it may be found; "" for a control
+}
+
+func edit(change func(*corev1.ConfigMap)) explore.Input {
+	return explore.Edit(resource(nil), change)
+}
+
+func data(key, value string) func(*corev1.ConfigMap) {
+	return func(cm *corev1.ConfigMap) { cm.Data = map[string]string{key: value} }
+}
+
+var rows = []row{
+	{"deletes by name", "rabbitmq/cluster-operator#648, pravega/zookeeper-operator#312, elastic/cloud-on-k8s#5249",
+		"deletes a child by name without its UID", "F4", deletesByName,
+		[]explore.Input{explore.Create(resource(nil)), explore.Delete(resource(nil)), explore.Create(resource(nil))}, nil, "O1 O2"},
+	{"resizes after delete", "rabbitmq/cluster-operator#782", "deletes the set, then resizes its claim", "F1", deletesThenResizes,
+		[]explore.Input{explore.Create(resource(map[string]string{"size": "1"})), edit(data("size", "2"))}, nil, "O1"},
+	{"one check for two", "K8SPSMDB-578, K8SPXC-896", "one existence check for two Secrets", "F1", checksOne,
+		[]explore.Input{explore.Create(resource(nil))}, nil, "O1"},
+	{"progress in memory", "Orange-OpenSource/casskop#370", "keeps its progress in memory", "F1", remembers,
+		[]explore.Input{explore.Create(resource(map[string]string{"members": "2"})), edit(data("members", "1"))}, nil, "O1 O9"},
+	{"optional field", "K8SPSMDB-434", "dereferences an optional field that is not set", "F11", dereferences,
+		[]explore.Input{explore.Create(resource(nil))}, nil, "O3"},
+	{"writes back", "argoproj/argo-rollouts#4073, #3316", "writes back what it has read, over a change of a user", "F9", writesBack,
+		[]explore.Input{explore.Create(resource(map[string]string{"paused": "true"})), edit(data("paused", "false"))}, nil, "O1"},
+	{"counts its cache", "kubernetes-sigs/karpenter#2915", "a limit that is compared with the cache", "F4, F10", countsOnce,
+		[]explore.Input{explore.Do("create three", createThree)},
+		[]explore.Invariant{{Name: "limit", Rule: "all.Secret.size() <= 2"}}, "O10"},
+	{"applies", "kro#1170", "control: not a bug under a real server-side apply", "", applies,
+		[]explore.Input{explore.Create(resource(map[string]string{"size": "1"})), explore.Flip(resource(nil), data("size", "2"))}, nil, ""},
+}
+
+// createThree creates three resources before the operator sees one.
+func createThree(ctx context.Context, c client.Client) error {
+	for _, name := range []string{"a", "b", "c"} {
+		cm := resource(nil)
+		cm.Name = name
+		if err := c.Create(ctx, cm); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// LAB-03: each bug of the corpus is found, and the operator without it raises no alarm.
+func TestCorpus(t *testing.T) {
+	var table strings.Builder
+	for _, r := range rows {
+		t.Run(r.name, func(t *testing.T) {
+			scenario := func(fixed bool) explore.Scenario {
+				return explore.Scenario{Operator: run(r.operator(fixed)), Inputs: r.inputs, Invariants: r.invariants,
+					NoWatchList: true} // as servers were when the bugs were found
+			}
+			found, plans, took := "–", "–", time.Duration(0)
+			if r.oracles != "" {
+				first := 0
+				o := explore.Options{For: 20 * time.Second, OneFault: true}
+				o.Progress = func(report explore.Report) {
+					if first == 0 && len(report.Alarms) > 0 {
+						first, took = report.Plans, report.Took
+					}
+				}
+				begin := time.Now()
+				report, err := explore.Explore(t, scenario(false), o)
+				switch {
+				case err != nil && r.fault == "F11" && strings.Contains(err.Error(), "("+r.oracles+")"):
+					found, plans, took = "yes, "+r.oracles, "without faults", time.Since(begin)
+				case err != nil:
+					t.Fatal(err)
+				case len(report.Alarms) == 0:
+					t.Errorf("the bug is not found: %s", report.Summary())
+					found = "no"
+				default:
+					a := report.Alarms[0]
+					found, plans = fmt.Sprintf("yes, %s: `%s`", a.Oracle, a.Plan), fmt.Sprintf("%d of %d", first, report.Plans)
+					if !strings.Contains(r.oracles, a.Oracle) {
+						t.Errorf("found as %s by %s, want %s", a, a.Plan, r.oracles)
+					}
+				}
+			}
+			report, err := explore.Explore(t, scenario(true), explore.Options{For: 20 * time.Second, OneFault: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, a := range report.Alarms {
+				t.Errorf("without the bug: %s\nfaults: %s", a, a.Plan)
+			}
+			fmt.Fprintf(&table, "| %s | %s | %s | %s | %s | %.1f s | %d | %d |\n", r.bug, r.seen, r.fault, found, plans, took.Seconds(), len(report.Alarms), report.Plans)
+		})
+	}
+	if *docs != "" && !t.Failed() {
+		writeTable(t, *docs, table.String())
+	}
+}
+
+// writeTable replaces the rows of the table between two comments.
+func writeTable(t *testing.T, file, rows string) {
+	const begin, end = "<!-- corpus -->\n", "<!-- end of corpus -->"
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(page), begin)
+	_, after, also := strings.Cut(rest, end)
+	if !ok || !also {
+		t.Fatalf("%s: no comments %q and %q", file, begin, end)
+	}
+	head := "| bug | seen in | fault | found | plans until then | time | alarms without the bug | plans without the bug |\n|---|---|---|---|---|---|---|---|\n"
+	if err := os.WriteFile(file, []byte(before+begin+head+rows+end+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
