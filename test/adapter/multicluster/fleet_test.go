@@ -94,17 +94,17 @@ func (c *counter) count(cluster string) int {
 	return c.done[cluster]
 }
 
-func (c *counter) Reconcile(ctx context.Context, req mcreconcile.Request) (mcreconcile.Result, error) {
+func (c *counter) Reconcile(ctx context.Context, req mcreconcile.Request) (ctrl.Result, error) {
 	member, err := c.manager.GetCluster(ctx, req.ClusterName)
 	if err != nil {
-		return mcreconcile.Result{}, err
+		return ctrl.Result{}, err
 	}
 	source := &corev1.ConfigMap{}
 	if err := member.GetClient().Get(ctx, req.NamespacedName, source); err != nil {
-		return mcreconcile.Result{}, client.IgnoreNotFound(err)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if source.Namespace != "default" || source.Labels["copy-of"] != "" || source.Name == "kube-root-ca.crt" {
-		return mcreconcile.Result{}, nil
+		return ctrl.Result{}, nil
 	}
 	copies := &corev1.ConfigMapList{}
 	for i := range rounds {
@@ -112,14 +112,14 @@ func (c *counter) Reconcile(ctx context.Context, req mcreconcile.Request) (mcrec
 			Namespace: source.Namespace, Name: fmt.Sprintf("%s-%d", source.Name, i), Labels: map[string]string{"copy-of": source.Name},
 		}}
 		if err := member.GetClient().Create(ctx, made); client.IgnoreAlreadyExists(err) != nil {
-			return mcreconcile.Result{}, err
+			return ctrl.Result{}, err
 		} else if err != nil {
 			continue // a later reconcile of the same object
 		}
 		getErr := member.GetClient().Get(ctx, client.ObjectKeyFromObject(made), &corev1.ConfigMap{})
 		listErr := member.GetClient().List(ctx, copies, client.InNamespace(source.Namespace), client.MatchingLabels{"copy-of": source.Name})
 		if listErr != nil {
-			return mcreconcile.Result{}, listErr
+			return ctrl.Result{}, listErr
 		}
 		c.mu.Lock()
 		c.done[req.ClusterName.String()]++
@@ -128,7 +128,7 @@ func (c *counter) Reconcile(ctx context.Context, req mcreconcile.Request) (mcrec
 		}
 		c.mu.Unlock()
 	}
-	return mcreconcile.Result{}, nil
+	return ctrl.Result{}, nil
 }
 
 // kubeconfigSecret returns the Secret with which the provider adds a cluster.
