@@ -164,7 +164,8 @@ func byName(items []any) map[string]any {
 
 // Part is a field of a map, or an item of a list.
 type Part struct {
-	// Name is what follows the path of the map or list in that of the part: .replicas, [web] or [0].
+	// Name is what follows the path of the map or list in that of the part: .replicas, [web] or
+	// [0].
 	Name  string
 	Value any
 }

@@ -39,8 +39,8 @@ const (
 // owners that were created between two kinds are read again.
 //
 // Kinds that the user may not list, that other API servers serve, or that this version of
-// Kubernetes does not have are missing in the state; its notes name them. Events and Leases are left
-// out.
+// Kubernetes does not have are missing in the state; its notes name them. Events and Leases are
+// left out.
 func Cluster(ctx context.Context, config *rest.Config) (*State, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
@@ -83,7 +83,8 @@ type kind struct {
 	gvr        schema.GroupVersionResource
 	kind       string
 	namespaced bool
-	convert    resource.Codec // to the version in which it is stored; nil: it is read in that version
+	// to the version in which it is stored; nil: it is read in that version
+	convert resource.Codec
 }
 
 func (k kind) prefix() string { return k.gvr.GroupResource().String() }

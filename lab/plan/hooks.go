@@ -147,7 +147,8 @@ func refuseConversion(crd *unstructured.Unstructured) bool {
 	return err == nil
 }
 
-// requestOf returns the operator's request in whose context something happens; nil if there is none.
+// requestOf returns the operator's request in whose context something happens; nil if there is
+// none.
 func requestOf(ctx context.Context) *request {
 	r, _ := ctx.Value(requestKey{}).(*request)
 	return r

@@ -114,7 +114,8 @@ type Write struct {
 	Subresource string           `json:"subresource,omitempty"`
 	Object      Ref              `json:"object"`
 	Changes     []history.Change `json:"changes,omitempty"`
-	// Webhooks are those that would have been called. They could have changed or rejected the write.
+	// Webhooks are those that would have been called. They could have changed or rejected the
+	// write.
 	Webhooks []string `json:"webhooks,omitempty"`
 	// Led are the changes of this object's dependents by Kubernetes' controllers.
 	Led []Led `json:"led,omitempty"`

@@ -49,9 +49,10 @@ type maker struct {
 	byRecord map[*trace.LineRecord]*item
 	byState  map[state]*item // that wrote it
 	latest   map[subject]version
-	foreign  map[subject]uint64 // last change by Kubernetes' controllers of an object or its dependents
-	doubts   doubts
-	led      leading
+	// last change by Kubernetes' controllers of an object or its dependents
+	foreign map[subject]uint64
+	doubts  doubts
+	led     leading
 }
 
 // plan returns the plan of a finished run.

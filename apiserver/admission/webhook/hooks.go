@@ -39,8 +39,8 @@ type Config struct {
 	// Config is a WebhookAdmissionConfiguration with the server's credentials for webhooks; nil
 	// means none.
 	Config []byte
-	// Transport, if not nil, carries the requests to webhooks instead of the network. A request for a
-	// Service has the URL https://NAME.NAMESPACE.svc:PORT/PATH.
+	// Transport, if not nil, carries the requests to webhooks instead of the network. A request for
+	// a Service has the URL https://NAME.NAMESPACE.svc:PORT/PATH.
 	Transport http.RoundTripper
 	// Metrics counts calls; nil disables them.
 	Metrics *Metrics

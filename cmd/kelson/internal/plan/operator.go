@@ -99,7 +99,8 @@ func configured(p *project.Project, binary string) (*operatorProcess, error) {
 	return op, nil
 }
 
-// namespacesOf returns the namespaces of objects that are not among them. Run keeps those that exist.
+// namespacesOf returns the namespaces of objects that are not among them. Run keeps those that
+// exist.
 func namespacesOf(all []*unstructured.Unstructured) (missing []*unstructured.Unstructured) {
 	known := map[string]bool{"": true}
 	for _, obj := range all {
