@@ -126,8 +126,8 @@ func TestFailoverReadsEarlierWrites(t *testing.T) {
 	}
 }
 
-// RUN-02: what another replica writes is in the cache when the watch delivers it, like the writes of
-// others: with and without election.
+// RUN-02: what another replica writes is in the cache when the watch delivers it, like the writes
+// of others: with and without election.
 func TestWritesOfOtherReplicas(t *testing.T) {
 	for _, election := range []bool{false, true} {
 		t.Run(fmt.Sprintf("election %t", election), func(t *testing.T) {

@@ -57,7 +57,8 @@ type resolved[P, B runtime.Object, E any] struct {
 	from       *bound[P, B, E]
 	generation uint64
 	hooks      []generic.PolicyHook[P, B, E]
-	until      time.Time // when kinds that the cluster did not serve are looked up again; zero: never
+	// when kinds that the cluster did not serve are looked up again; zero: never
+	until time.Time
 }
 
 // retryUnknown is how long a kind of parameters that the cluster does not serve counts as unknown.

@@ -84,8 +84,9 @@ const rounds = 20
 type counter struct {
 	manager mcmanager.Manager
 
-	mu          sync.Mutex
-	done, stale map[string]int // by cluster: copies, and reads that did not show the write before them
+	mu sync.Mutex
+	// by cluster: copies, and reads that did not show the write before them
+	done, stale map[string]int
 }
 
 func (c *counter) count(cluster string) int {
