@@ -16,7 +16,8 @@ var authorities = sync.OnceValue(func() []byte {
 		if root.Constraint != nil {
 			continue
 		}
-		_ = pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a Buffer takes all
+		// a Buffer takes all
+		_ = pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate})
 	}
 	return b.Bytes()
 })
