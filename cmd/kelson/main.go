@@ -11,6 +11,7 @@
 //	dev       dev, with the development loop, its log and the conditions of --until
 //	project   init, create, edit, delete, upgrade, generate, manifests, build, test
 //	deploy    run, install, uninstall, deploy, undeploy, package
+//	image     image
 //	console   console
 //	vet, why  vet, why
 //	history   record, history, diff
@@ -42,6 +43,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/exit"
 	"kelson.dev/cmd/kelson/internal/explore"
 	"kelson.dev/cmd/kelson/internal/history"
+	"kelson.dev/cmd/kelson/internal/image"
 	"kelson.dev/cmd/kelson/internal/kubectl"
 	"kelson.dev/cmd/kelson/internal/plan"
 	"kelson.dev/cmd/kelson/internal/plugin"
@@ -105,7 +107,7 @@ func rootCommand() *cobra.Command {
 	root.AddCommand(
 		project.InitCommand(), project.CreateCommand(), project.EditCommand(), project.DeleteCommand(), project.UpgradeCommand(),
 		project.GenerateCommand(), project.ManifestsCommand(), project.BuildCommand(), project.TestCommand(),
-		deploy.InstallCommand(), deploy.UninstallCommand(), deploy.RunCommand(), deploy.DeployCommand(), deploy.UndeployCommand(), deploy.PackageCommand(),
+		deploy.InstallCommand(), deploy.UninstallCommand(), deploy.RunCommand(), deploy.DeployCommand(), deploy.UndeployCommand(), deploy.PackageCommand(), image.Command(),
 		serve.Command(), dev.Command(), data.Command(), vet.Command(), console.Command(), why.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), explore.Command(), plan.Command(), token.Command(), kubectl.Command(), plugin.Command(), versionCommand(),
 		dropin.EnvtestCommand(), dropin.APIServerCommand(), dropin.EtcdCommand())
 	root.InitDefaultCompletionCmd()
