@@ -29,6 +29,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -54,9 +55,24 @@ const defaultFor = 10 * time.Second
 // one fault, for at most ten seconds. With the environment variable KELSON_EXPLORE_FOR, such as
 // "2m", it explores that long, with several faults at a time and random orders.
 //
-// With the environment variable KELSON_EXPLORE_PLAN it replays that plan instead.
+// With the environment variable KELSON_EXPLORE_PLAN it replays that plan instead. With
+// KELSON_EXPLORE_REPEAT=1000 it runs one plan that often, and fails if the histories differ.
 func Run(t *testing.T, s Scenario) {
 	t.Helper()
+	if text := os.Getenv(RepeatVariable); text != "" {
+		runs, err := strconv.Atoi(text)
+		if err != nil || runs < 2 {
+			t.Fatalf("explore: %s=%q is not a number of at least 2", RepeatVariable, text)
+		}
+		repetition, err := Repeat(t, s, os.Getenv(PlanVariable), runs)
+		if err != nil {
+			t.Fatalf("explore: %v", err)
+		}
+		if t.Log(repetition); repetition.Unequal > 0 {
+			t.Fail()
+		}
+		return
+	}
 	if text := os.Getenv(PlanVariable); text != "" {
 		Replay(t, s, text)
 		return
@@ -136,6 +152,7 @@ func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
 	}
+	oneProcessor(t)
 	e := &explorer{t: t, scenario: s}
 	// The bubbles of the runs fork the base, whose state stays after its own bubble has ended.
 	synctest.Test(t, func(t *testing.T) {

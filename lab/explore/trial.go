@@ -92,7 +92,6 @@ type visit struct {
 
 // run executes the trial. It must be called in a bubble.
 func (t *trial) run() {
-	utilrand.Seed(1) // generated names
 	defer t.watchPanics()()
 	t.gate = newGate()
 	t.counts, t.revisions, t.done = map[Point]int{}, map[Point]uint64{}, make([]bool, len(t.plan))
@@ -213,7 +212,11 @@ func writeLabel(ops []store.Op) string {
 		if b.Len() > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(verb + op.Key.Resource + " " + qualified(op.Key.Namespace, op.Key.Name))
+		name := op.Key.Name
+		if background.Has(op.Key.Resource) {
+			name = "*" // it depends on which goroutine has reported an event first
+		}
+		b.WriteString(verb + op.Key.Resource + " " + qualified(op.Key.Namespace, name))
 	}
 	return b.String()
 }
@@ -291,6 +294,7 @@ func (t *trial) turn() (changed, step, ok bool) {
 	if !t.running() || len(t.result.alarms) > 0 && t.result.alarms[0].fatal {
 		return changed, false, false
 	}
+	utilrand.Seed(int64(len(t.result.steps))) // generated names do not depend on who else has asked for random values
 	if steps := t.gate.settled(t.enabled); len(steps) > 0 {
 		t.execute(choose(steps, t.random))
 		return changed, true, true
@@ -506,7 +510,7 @@ func (t *trial) end() {
 			t.result.unused = append(t.result.unused, f)
 		}
 	}
-	t.result.digest = digest([]any{t.result.steps, fmt.Sprint(t.history.chain)})
+	t.result.digest = digest([]any{t.result.steps, fmt.Sprintf("%x", t.history.record.Sum(nil))})
 }
 
 // answered notes the response to a request.
