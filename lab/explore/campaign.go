@@ -92,6 +92,7 @@ func (c *campaign) explore() {
 	for range orders {
 		plans = append(plans, c.order())
 	}
+	plans = append(plans, c.actionsOf()...)
 	c.report.OneFault, c.report.Skipped = len(plans)+skipped, skipped
 	var fruitful []Plan // they led to new states
 	for _, plan := range plans {
@@ -129,7 +130,14 @@ func (c *campaign) mutate(plans, fruitful []Plan) Plan {
 	if c.random.IntN(4) == 0 {
 		return append(plan, c.order()...)
 	}
-	return append(plan, plans[c.random.IntN(len(plans))]...)
+	for range 8 {
+		// Several actions would lead too far away from the runs that a plan is compared with.
+		more := plans[c.random.IntN(len(plans))]
+		if len(plan.actions())+len(more.actions()) <= 1 {
+			return append(plan, more...)
+		}
+	}
+	return append(plan, c.order()...)
 }
 
 // order makes a plan of a random order.
@@ -146,7 +154,7 @@ func (c *campaign) try(plan Plan) bool {
 		}
 	}
 	c.report.States = len(c.states)
-	if alarms := c.alarms(r, c.reference); len(alarms) > 0 && r.failed == nil {
+	if alarms := c.alarms(plan, r, c.reference); len(alarms) > 0 && r.failed == nil {
 		c.found(alarms[0], plan, r)
 	}
 	if c.options.Progress != nil {
@@ -165,7 +173,7 @@ func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
 	for i := 0; i < len(plan) && len(plan) > 1; {
 		fewer := append(append(Plan(nil), plan[:i]...), plan[i+1:]...)
 		again := c.run(fewer)
-		alarms := c.alarms(again, c.reference)
+		alarms := c.alarms(fewer, again, c.reference)
 		if again.failed != nil || len(alarms) == 0 {
 			i++ // this fault is needed
 			continue

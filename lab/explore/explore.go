@@ -132,7 +132,7 @@ func replay(t *testing.T, s Scenario, text string) (*result, []Alarm, *baseline,
 	case len(r.unused) > 0:
 		return nil, nil, nil, fmt.Errorf("the run does not reach the point of: %s; the operator's requests or the inputs have changed since the plan was found, so explore again", r.unused)
 	}
-	alarms := e.alarms(r, reference.result)
+	alarms := e.alarms(plan, r, reference.result)
 	for i := range alarms {
 		alarms[i].Plan, alarms[i].Steps = plan, r.steps
 	}
@@ -145,6 +145,7 @@ type explorer struct {
 	scenario Scenario
 	base     *testenv.Env
 	trials   int
+	variants map[string]*result // of the runs with actions only, by the plan
 }
 
 func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
@@ -152,8 +153,8 @@ func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
 	}
-	oneProcessor(t)
-	e := &explorer{t: t, scenario: s}
+	calm(t)
+	e := &explorer{t: t, scenario: s, variants: map[string]*result{}}
 	// The bubbles of the runs fork the base, whose state stays after its own bubble has ended.
 	synctest.Test(t, func(t *testing.T) {
 		e.base = testenv.New(t, s.Env...)
@@ -169,6 +170,9 @@ func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 	if err := checkKinds(e.scenario.Invariants, e.base.Plane().Registry().Current().All()); err != nil {
 		return nil, err
 	}
+	// The first run in a program computes what later ones share, such as converters of types and
+	// CEL programs. Then other goroutines may come first.
+	e.run(nil)
 	return e, nil
 }
 
@@ -188,24 +192,19 @@ func setNamespaces(env *testenv.Env, inputs []Input) {
 }
 
 // run runs one plan.
-func (e *explorer) run(plan Plan) *result {
+func (e *explorer) run(plan Plan) *result { return e.runWith(plan, nil) }
+
+func (e *explorer) runWith(plan Plan, p *probe) *result {
 	e.trials++
 	var r result
 	synctest.Test(e.t, func(t *testing.T) {
-		trial := &trial{t: t, scenario: &e.scenario, env: e.base.Fork(t), plan: plan}
+		seed()
+		trial := &trial{t: t, scenario: &e.scenario, env: e.base.Fork(t), plan: plan, probe: p}
 		trial.run()
 		r = trial.result
 	})
 	r.orderOnly = !slices.ContainsFunc(plan, func(f Fault) bool { return f.Kind != Order })
 	return &r
-}
-
-// alarms returns what is wrong with a run, the most telling first.
-func (e *explorer) alarms(r, reference *result) []Alarm {
-	if len(r.alarms) > 0 {
-		return r.alarms
-	}
-	return compare(r, reference, e.scenario.Ignore)
 }
 
 func tail(lines []string, n int) string {

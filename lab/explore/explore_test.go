@@ -84,16 +84,20 @@ func TestParsePlan(t *testing.T) {
 	for _, text := range []string{
 		"no faults", "order 7", "kill-before update ats.cnat.programming-kubernetes.info/status default/at #2",
 		"cut modified pods default/web-* #1; hold-past-input delete namespaces x #3",
+		`set-field after shops.example.com default/a #1 spec.name="x\u003b y"`, "delete-child after secrets default/web-* #2",
 	} {
 		if plan, err := explore.ParsePlan(text); err != nil || plan.String() != text {
 			t.Errorf("%q: %q, %v", text, plan, err)
 		}
 	}
 	for text, want := range map[string]string{
-		"kill-after":                            "want KIND VERB RESOURCE OBJECT #N",
-		"order x":                               "the seed is not a number",
-		"cut create pods default/web #1":        `kind "cut" is not one of`,
-		"kill-after create pods default/web #0": "want KIND VERB RESOURCE OBJECT #N",
+		"kill-after":                              "want KIND VERB RESOURCE OBJECT #N",
+		"order x":                                 "the seed is not a number",
+		"cut create pods default/web #1":          `kind "cut" is not one of`,
+		"set-field after pods default/web #1":     "only [set-field",
+		"set-field after pods default/web #1 a=b": "the value b is not JSON",
+		"kill-after after pods default/web #1":    `kind "kill-after" is not one of [`,
+		"kill-after create pods default/web #0":   "want KIND VERB RESOURCE OBJECT #N",
 	} {
 		if _, err := explore.ParsePlan(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

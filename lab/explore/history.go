@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -127,16 +126,14 @@ func (h *history) take(e *store.Event) error {
 	return nil
 }
 
-// uid is the form of the random UIDs that the server gives to objects.
-var uid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-
-// keep adds an event to the record: every byte of the version, but for UIDs, which are random. Each
-// becomes its number in the order in which they appear.
+// keep adds every byte of a version to the record, but for UIDs: Kubernetes' controllers create
+// Pods in parallel, so equal Pods may have each other's UIDs. Each UID becomes its number in the
+// order in which they appear.
 func (h *history) keep(e *store.Event) {
 	key := e.Object.Key
 	fmt.Fprintf(h.record, "%d %s %s/%s/%s ", e.Revision(), eventTypes[e.Type], key.Resource, key.Namespace, key.Name)
 	data, rest := e.Object.Data, 0
-	for _, at := range uid.FindAllIndex(data, -1) {
+	for _, at := range uidForm.FindAllIndex(data, -1) {
 		id := string(data[at[0]:at[1]])
 		n, ok := h.uids[id]
 		if !ok {

@@ -1,0 +1,4 @@
+package explore
+
+// Unhealthy is unhealthy, for tests.
+var Unhealthy = unhealthy
