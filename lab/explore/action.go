@@ -58,8 +58,8 @@ func (p Plan) actions() Plan {
 	return slices.DeleteFunc(slices.Clone(p), func(f Fault) bool { return !f.isAction() })
 }
 
-// act performs the actions that the plan has after the n-th input, and reports whether the trial can
-// continue.
+// act performs the actions that the plan has after the n-th input, and reports whether the trial
+// can continue.
 func (t *trial) act(n int) bool {
 	if t.probe != nil {
 		t.probe.collect(t, n)
@@ -166,8 +166,8 @@ func (t *trial) same(oracle, what string, earlier State, moment string) bool {
 	return len(lines) == 0
 }
 
-// restarts restarts the operator. If a new process changes something although the old one was quiet,
-// the old one has missed what the action did.
+// restarts restarts the operator. If a new process changes something although the old one was
+// quiet, the old one has missed what the action did.
 func (t *trial) restarts() bool {
 	before := t.history.state()
 	t.log("the operator restarts")

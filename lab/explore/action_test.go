@@ -37,8 +37,8 @@ func explored(t *testing.T, s explore.Scenario) map[string]explore.Alarm {
 	return alarms
 }
 
-// LAB-03 (F12, O4): an operator that does not watch its children does not repair them; one that does
-// raises no alarm.
+// LAB-03 (F12, O4): an operator that does not watch its children does not repair them; one that
+// does raises no alarm.
 func TestDeletedChild(t *testing.T) {
 	for name, watches := range map[string]bool{"faulty": false, "correct": true} {
 		t.Run(name, func(t *testing.T) {
@@ -84,8 +84,8 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// LAB-03 (F13): the write of a process that is not the leader any more comes after those of the next
-// one.
+// LAB-03 (F13): the write of a process that is not the leader any more comes after those of the
+// next one.
 func TestTwoLeaders(t *testing.T) {
 	started := 0
 	s := eachConfigMap(nil)
@@ -274,7 +274,8 @@ func TestPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range report.Alarms {
-		if a.Plan[0].Kind != explore.DeleteChild && a.Plan[0].Kind != explore.EditChild { // it does not watch them
+		// The operator does not watch its children.
+		if a.Plan[0].Kind != explore.DeleteChild && a.Plan[0].Kind != explore.EditChild {
 			t.Errorf("false alarm: %s\nfaults: %s", a, a.Plan)
 		}
 	}

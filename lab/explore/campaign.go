@@ -14,6 +14,9 @@ type Options struct {
 	For time.Duration
 	// OneFault ends the exploration when every plan of one fault was tried.
 	OneFault bool
+	// Plans bounds how many plans are run, without those that shorten a plan or follow an alarm; 0
+	// means any number.
+	Plans int
 	// Seed selects the random plans.
 	Seed uint64
 	// Progress, if not nil, is called after each plan.
@@ -96,7 +99,7 @@ func (c *campaign) explore() {
 	c.report.OneFault, c.report.Skipped = len(plans)+skipped, skipped
 	var fruitful []Plan // they led to new states
 	for _, plan := range plans {
-		if time.Now().After(c.end) {
+		if c.over() {
 			return
 		}
 		if c.try(plan) {
@@ -106,12 +109,17 @@ func (c *campaign) explore() {
 	if c.options.OneFault || len(plans) == 0 {
 		return
 	}
-	for time.Now().Before(c.end) {
+	for !c.over() {
 		plan := c.mutate(plans, fruitful)
 		if c.try(plan) && len(plan) < maxFaults {
 			fruitful = append(fruitful, plan)
 		}
 	}
+}
+
+// over reports whether the time or the plans are used up.
+func (c *campaign) over() bool {
+	return time.Now().After(c.end) || c.options.Plans > 0 && c.report.Plans >= c.options.Plans
 }
 
 // maxFaults bounds the faults of a plan.
@@ -185,6 +193,7 @@ func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
 		return
 	}
 	c.signatures[alarm.signature()] = true
+	alarm.Curve = c.curve(alarm, c.reference)
 	c.report.Alarms = append(c.report.Alarms, alarm)
 	if c.options.Found != nil {
 		c.options.Found(alarm)

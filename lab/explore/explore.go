@@ -51,6 +51,9 @@ const (
 // defaultFor bounds how long Run and Explore explore.
 const defaultFor = 10 * time.Second
 
+// PlansVariable is the environment variable that bounds how many plans Run and Drive try.
+const PlansVariable = "KELSON_EXPLORE_PLANS"
+
 // Run explores a scenario, and fails the test with each alarm that it finds. It tries every plan of
 // one fault, for at most ten seconds. With the environment variable KELSON_EXPLORE_FOR, such as
 // "2m", it explores that long, with several faults at a time and random orders.
@@ -77,14 +80,11 @@ func Run(t *testing.T, s Scenario) {
 		Replay(t, s, text)
 		return
 	}
-	options := Options{OneFault: true}
-	if text := os.Getenv(ForVariable); text != "" {
-		limit, err := time.ParseDuration(text)
-		if err != nil || limit <= 0 {
-			t.Fatalf("explore: %s=%q is not a positive duration such as 2m", ForVariable, text)
-		}
-		options = Options{For: limit}
+	options, err := optionsOf(os.Getenv)
+	if err != nil {
+		t.Fatalf("explore: %v", err)
 	}
+	options.OneFault = options.For == 0
 	report, err := Explore(t, s, options)
 	if err != nil {
 		t.Fatalf("explore: %v", err)
@@ -192,14 +192,14 @@ func setNamespaces(env *testenv.Env, inputs []Input) {
 }
 
 // run runs one plan.
-func (e *explorer) run(plan Plan) *result { return e.runWith(plan, nil) }
+func (e *explorer) run(plan Plan) *result { return e.runWith(plan, nil, nil) }
 
-func (e *explorer) runWith(plan Plan, p *probe) *result {
+func (e *explorer) runWith(plan Plan, p *probe, b *branch) *result {
 	e.trials++
 	var r result
 	synctest.Test(e.t, func(t *testing.T) {
 		seed()
-		trial := &trial{t: t, scenario: &e.scenario, env: e.base.Fork(t), plan: plan, probe: p}
+		trial := &trial{t: t, scenario: &e.scenario, env: e.base.Fork(t), plan: plan, probe: p, branch: b}
 		trial.run()
 		r = trial.result
 	})
@@ -220,6 +220,9 @@ func (a Alarm) describe(test string) string {
 	fmt.Fprintf(&b, "%s\n", a.finding())
 	fmt.Fprintf(&b, "faults: %s\n", a.Plan)
 	fmt.Fprintf(&b, "what happened:\n%s\n", tail(around(a.Steps), 24))
+	if len(a.Curve) > 0 {
+		fmt.Fprintf(&b, "when it became inevitable: the share of failures if the run continues in other orders, without more faults\n%s", curveText(a.Curve))
+	}
 	if test != "" {
 		fmt.Fprintf(&b, "replay: %s='%s' go test -v -run '^%s$'", PlanVariable, a.Plan, test)
 	}

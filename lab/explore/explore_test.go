@@ -75,6 +75,10 @@ func TestFindsTheMissingSecret(t *testing.T) {
 			if want := "kill-after create secrets default/web-key #1"; alarm.Plan.String() != want || alarm.Oracle != "O1" || !strings.Contains(alarm.Detail, "secrets default/web-cert: is missing") {
 				t.Errorf("%s\nfaults: %s, want %s", alarm, alarm.Plan, want)
 			}
+			before, last := alarm.Curve[0], alarm.Curve[len(alarm.Curve)-1]
+			if before.Failures != 0 || last.Failures != last.Runs || strings.HasPrefix(before.Text, "FAULT") {
+				t.Errorf("curve %+v, want no failures before the fault and only failures at the end", alarm.Curve)
+			}
 		})
 	}
 }

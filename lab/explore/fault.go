@@ -63,9 +63,9 @@ var (
 
 // Point is a moment in a run: the n-th write or event of its kind.
 type Point struct {
-	// Verb is create, update, patch, apply, delete or deletecollection for requests, added, modified
-	// or deleted for events, and after for the moment at which the operator is quiet after the N-th
-	// input.
+	// Verb is create, update, patch, apply, delete or deletecollection for requests, added,
+	// modified or deleted for events, and after for the moment at which the operator is quiet after
+	// the N-th input.
 	Verb string
 	// Resource is the group resource, with a subresource after a slash.
 	Resource string

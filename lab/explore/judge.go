@@ -9,8 +9,8 @@ import (
 //
 // What an operator does after an action is for the operator to decide: it may create a child again
 // that a user has deleted, or not. So a run with only actions is judged by the oracles that do not
-// need a comparison, by what the trial compares around the action, and by what is left at the end. A
-// run with actions and faults is compared with the run with the same actions.
+// need a comparison, by what the trial compares around the action, and by what is left at the end.
+// A run with actions and faults is compared with the run with the same actions.
 func (e *explorer) alarms(plan Plan, r, reference *result) []Alarm {
 	if len(r.alarms) > 0 {
 		return r.alarms

@@ -28,7 +28,7 @@ type probe struct {
 // actionsOf runs the scenario without faults, and returns a plan for each action.
 func (e *explorer) actionsOf() []Plan {
 	p := &probe{plans: map[string]Fault{}}
-	if r := e.runWith(nil, p); r.failed != nil {
+	if r := e.runWith(nil, p, nil); r.failed != nil {
 		return nil
 	}
 	var plans []Plan

@@ -30,8 +30,8 @@ func (r Repetition) String() string {
 
 // Repeat runs one plan several times, and compares the histories. Two histories are equal if every
 // request, response, event and fault comes in the same order, and every version of every object has
-// the same revision and the same bytes, times included. UIDs are compared by the order in which they
-// appear; Events and Leases do not count.
+// the same revision and the same bytes, times included. UIDs are compared by the order in which
+// they appear; Events and Leases do not count.
 //
 // The text is what Replay accepts. If it is empty, Repeat chooses a plan: a random order with one
 // fault.

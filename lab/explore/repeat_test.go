@@ -31,8 +31,8 @@ func runs(t *testing.T) int {
 	return n
 }
 
-// deploys is an operator that creates a Deployment of three Pods for each ConfigMap. Kubernetes' own
-// controllers and simulated nodes do the rest.
+// deploys is an operator that creates a Deployment of three Pods for each ConfigMap. Kubernetes'
+// own controllers and simulated nodes do the rest.
 func deploys() explore.Scenario {
 	s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		replicas, labels := int32(3), map[string]string{"app": cm.Name}

@@ -64,6 +64,7 @@ type trial struct {
 
 	copies    []client.Object              // that Batch has created
 	finalized []*unstructured.Unstructured // that have the foreign finalizer
+	branch    *branch                      // where the run leaves the plan; nil for never
 	probe     *probe                       // collects the actions that are possible; nil in other runs
 
 	mu        sync.Mutex
@@ -315,7 +316,9 @@ func (t *trial) turn() (changed, step, ok bool) {
 	if !t.running() || len(t.result.alarms) > 0 && t.result.alarms[0].fatal {
 		return changed, false, false
 	}
-	utilrand.Seed(int64(len(t.result.steps))) // generated names do not depend on who else has asked for random values
+	t.turnOff()
+	// Generated names do not depend on what else has asked for random values.
+	utilrand.Seed(int64(len(t.result.steps)))
 	if steps := t.gate.settled(t.enabled); len(steps) > 0 {
 		t.execute(choose(steps, t.random))
 		return changed, true, true
