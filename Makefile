@@ -26,7 +26,7 @@ TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./example
 	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
 	faults-etcd fuzz differential takeover attack bench bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
 	kelson-node nodes aggregation conformance controller-runtime adapter-controller-runtime adapter-cluster-api adapter-multicluster adapter-projects test-cmd helm scaffold kustomize client-go client-node cluster-api \
-	generators operators operators-dev bench-generators explore-corpus tidy clean help
+	generators operators operators-dev bench-generators explore-corpus explore-campaign explore-determinism tidy clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -190,6 +190,13 @@ bench-adapter: release ## other projects' programs on the operator library's ada
 
 explore-corpus: ## find bugs of real operators with kelson explore: a minute after the build; writes docs/internals/explore.md
 	$(GO) test -count=1 -v -run TestCorpus ./bench/explore/corpus -docs=$(CURDIR)/docs/internals/explore.md
+
+explore-campaign: ## explore the operator of bench/explore/fleet with 2,380 plans: must take less than five minutes
+	KELSON_EXPLORE_PLANS=2380 KELSON_EXPLORE_FOR=5m $(GO) test -count=1 -timeout 10m -v -run '^TestExplore$$' ./bench/explore/fleet/internal/controller
+
+explore-determinism: ## run plans of three operators 1,000 times each, and compare their histories byte for byte: six minutes
+	for package in ./lab/explore ./bench/explore/fleet/internal/controller ./examples/cnat/internal/controller; do \
+		KELSON_EXPLORE_REPEAT=1000 $(GO) test -count=1 -timeout 20m -v -run 'TestEqualPlansGiveEqualRuns|^TestExplore$$' $$package || exit 1; done
 
 soak-operator: ## the operator library on a faulty server: two replicas and its informers, ten minutes each
 	KELSON_SOAK=10m $(GO) test -timeout 20m -v -run Soak ./operator/internal/soak
