@@ -1,4 +1,4 @@
-# Every target uses the go command. build, run, test and check need Go, git and make; race also needs a C compiler.
+# Every target uses the go command. build, run, test and check need Go, git, make and gzip; race also needs a C compiler.
 # CONTRIBUTING.md lists what other targets need, and which tests are skipped when. Times are for two cores. The first
 # build compiles Kubernetes' packages and takes several minutes; later builds take seconds.
 
