@@ -87,7 +87,7 @@ func install(dir string) error {
 }
 
 // installFrom creates the three programs. kubectl is self. If programs has the small program, it is
-// etcd and, where a process can become another program, kube-apiserver; otherwise they are self too.
+// etcd and, where a process can become another program, kube-apiserver. Otherwise they are self.
 func installFrom(programs fs.FS, self, dir string) error {
 	self, err := link(self, filepath.Join(dir, "kubectl"))
 	if err != nil {
@@ -144,8 +144,8 @@ func link(program, name string) (string, error) {
 	return next, err
 }
 
-// replace puts the file that write creates in the place of name. It replaces symbolic links and
-// programs of an earlier call, but no other files. A running server keeps its file.
+// replace renames the file that write creates to name. It replaces symbolic links and programs of an
+// earlier call, but no other files. A running server keeps its file.
 func replace(name string, write func(temp string) error) error {
 	have, err := os.Lstat(name)
 	switch {
