@@ -144,8 +144,8 @@ func link(program, name string) (string, error) {
 	return next, err
 }
 
-// replace renames the file that write creates to name. It replaces symbolic links and programs of an
-// earlier call, but no other files. A running server keeps its file.
+// replace renames the file that write creates to name. It replaces symbolic links and programs of
+// an earlier call, but no other files. A running server keeps its file.
 func replace(name string, write func(temp string) error) error {
 	have, err := os.Lstat(name)
 	switch {
