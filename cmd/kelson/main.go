@@ -40,6 +40,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/deploy"
 	"kelson.dev/cmd/kelson/internal/dev"
 	"kelson.dev/cmd/kelson/internal/dropin"
+	"kelson.dev/cmd/kelson/internal/dropin/parent"
 	"kelson.dev/cmd/kelson/internal/exit"
 	"kelson.dev/cmd/kelson/internal/explore"
 	"kelson.dev/cmd/kelson/internal/history"
@@ -70,7 +71,7 @@ func main() {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal kills the process
 	if replaces {
-		ctx = dropin.UntilParentEnds(ctx)
+		ctx = parent.UntilEnd(ctx)
 	}
 	root := rootCommand()
 	if args, ok := plugin.Arguments(invoked, os.Args[1:]); ok {
