@@ -39,7 +39,7 @@ func TestAccessible(t *testing.T) {
 			b.do(chromedp.EmulateViewport(320, 700))
 		}
 		for _, path := range []string{
-			"/", "/why", "/timeline?select=aaaa/1", "/reconcile", "/reconcile/aaaa/1", "/map", "/history", "/objects/pods", "/objects/deployments.apps?wide=true",
+			"/", "/why", "/timeline?select=aaaa/1", "/reconcile", "/reconcile/aaaa/1", "/reconcile/bbbb/2", "/map", "/history", "/objects/pods", "/objects/deployments.apps?wide=true",
 			"/object/deployments.apps/default/web", "/object/deployments.apps/default/web?tab=yaml", "/object/deployments.apps/default/web?tab=why",
 			"/object/deployments.apps/default/web?tab=events", "/object/configmaps/default/settings?tab=history", "/object/deployments.apps/default/web?tab=edit",
 		} {

@@ -143,6 +143,9 @@ func hostileTrace(t *testing.T) string {
 			"id": i + 1, "run": s, "time": time.Now().UTC().Format(time.RFC3339Nano), "controller": s, "kind": "Pod", "namespace": "default", "name": s, "duration": "1ms", "error": s,
 			"causes": []any{map[string]any{"event": s, "kind": s, "namespace": s, "name": s, "manager": s, "fields": s}},
 			"writes": []any{map[string]any{"verb": s, "subresource": s, "kind": "Pod", "namespace": "default", "name": s, "error": s, "changed": true}},
+			"reads":  []any{map[string]any{"verb": s, "kind": s, "namespace": s, "name": s, "selector": s, "resourceVersion": s, "at": "1ms", "duration": s, "error": s}},
+			"logs":   []any{map[string]any{"at": s, "level": s, "message": s, "attributes": s}},
+			"queue":  map[string]any{"waited": s}, "retryAfter": s, "moreLogs": 1,
 			"loop":   map[string]any{"controllers": hostile, "objects": []string{"Pod default/" + s}, "fields": hostile, "managers": hostile},
 		})
 		if err != nil {
