@@ -41,6 +41,7 @@ func TestAccessible(t *testing.T) {
 		for _, path := range []string{
 			"/", "/why", "/timeline?select=aaaa/1", "/reconcile", "/reconcile/aaaa/1", "/reconcile/bbbb/2", "/map", "/history", "/objects/pods", "/objects/deployments.apps?wide=true",
 			"/object/deployments.apps/default/web", "/object/deployments.apps/default/web?tab=yaml", "/object/deployments.apps/default/web?tab=why",
+			"/object/deployments.apps/default/web?tab=yaml&field=%5B%22spec%22%2C%22template%22%5D",
 			"/object/deployments.apps/default/web?tab=events", "/object/configmaps/default/settings?tab=history", "/object/deployments.apps/default/web?tab=edit",
 		} {
 			b.goTo(path)

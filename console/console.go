@@ -31,6 +31,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/console/exec"
 	"kelson.dev/console/history"
 	"kelson.dev/console/internal/cluster"
 	"kelson.dev/console/internal/inventory"
@@ -108,6 +109,7 @@ func (c *Console) routes() http.Handler {
 	mux.Handle("GET /api/session", web.Func(c.session))
 	for _, view := range []interface{ Routes(*http.ServeMux) }{
 		&objects.Server{Cluster: c.cluster, Write: c.config.Write},
+		&exec.Server{Cluster: c.cluster, Write: c.config.Write},
 		&search.Server{Cluster: c.cluster, Inventory: c.inventory},
 		&now.Server{Inventory: c.inventory, Traces: c.traces},
 		&why.Server{Traces: c.traces},

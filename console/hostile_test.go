@@ -80,6 +80,15 @@ func hostileCluster(t *testing.T) *rest.Config {
 				}
 			}
 			respond(w, map[string]any{"kind": "APIResourceList", "groupVersion": "v1", "resources": resources})
+		case p == "/openapi/v3/api/v1":
+			properties := map[string]any{}
+			for _, s := range hostile {
+				properties[s] = map[string]any{"type": s, "description": s, "pattern": s, "default": s, "enum": hostile, "x-kubernetes-validations": []any{map[string]any{"rule": s, "message": s}}}
+			}
+			respond(w, map[string]any{"components": map[string]any{"schemas": map[string]any{"Pod": map[string]any{
+				"x-kubernetes-group-version-kind": []any{map[string]any{"group": "", "version": "v1", "kind": "Pod"}}, "description": hostile[1], "type": "object",
+				"properties": map[string]any{"spec": map[string]any{"type": "object", "description": hostile[0], "properties": properties}},
+			}}}})
 		case q.Get("watch") == "true":
 			w.WriteHeader(http.StatusOK)
 			w.(http.Flusher).Flush()
@@ -146,7 +155,7 @@ func hostileTrace(t *testing.T) string {
 			"reads":  []any{map[string]any{"verb": s, "kind": s, "namespace": s, "name": s, "selector": s, "resourceVersion": s, "at": "1ms", "duration": s, "error": s}},
 			"logs":   []any{map[string]any{"at": s, "level": s, "message": s, "attributes": s}},
 			"queue":  map[string]any{"waited": s}, "retryAfter": s, "moreLogs": 1,
-			"loop":   map[string]any{"controllers": hostile, "objects": []string{"Pod default/" + s}, "fields": hostile, "managers": hostile},
+			"loop": map[string]any{"controllers": hostile, "objects": []string{"Pod default/" + s}, "fields": hostile, "managers": hostile},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -194,6 +203,9 @@ func TestHostileTexts(t *testing.T) {
 		if i == 0 || i == 3 || i == 10 {
 			check(object, "Conditions")
 			check(object+"?tab=yaml", "managedFields")
+			check(object+"?tab=yaml&field="+url.QueryEscape(`["spec"]`), hostile[2]) // the name of a field in the documentation
+			check(object+"?tab=yaml&field="+url.QueryEscape(`["spec",`+quoted(hostile[2])+`]`), "default")
+			check(object+"?tab=exec&container="+url.QueryEscape(s)+"&command="+url.QueryEscape(s), "Command")
 			check(object+"?tab=events", hostile[1])
 			check(object+"?tab=logs", hostile[1])
 			check(object+"?tab=edit", "Save")

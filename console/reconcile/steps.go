@@ -83,9 +83,9 @@ func after(r *trace.LineRecord, durations ...string) time.Time {
 	return t
 }
 
-// markStale marks the reads that returned a state when a newer one existed: one that any operator of
-// the traces had written, or whose event had caused a reconcile, before the read began. A conflict
-// of a later write marks the last read of its object too.
+// markStale marks the reads that returned a state when a newer one existed: one that any operator
+// of the traces had written, or whose event had caused a reconcile, before the read began. A
+// conflict of a later write marks the last read of its object too.
 func markStale(records []*trace.LineRecord, of *trace.LineRecord, all []Step) {
 	var reads []*Step
 	for i := range all {

@@ -19,10 +19,9 @@ import (
 //	 "logs":[{"at":"1ms","level":"INFO","message":"started","attributes":"pod=tea"}]}
 //
 // "run" identifies the writer; IDs start at 1 in each run. Empty fields are omitted. "moreCauses"
-// is the number of causes that were not kept, "error" is the text of an error, "at" is the time since
-// the start of the reconcile. Durations have the
-// format of time.ParseDuration. Errors of the writer are ignored, so that they don't affect the
-// operator.
+// is the number of causes that were not kept, "error" is the text of an error, "at" is the time
+// since the start of the reconcile. Durations have the format of time.ParseDuration. Errors of the
+// writer are ignored, so that they don't affect the operator.
 func JSON(w io.Writer) Sink {
 	random := make([]byte, 4)
 	_, _ = rand.Read(random) // always succeeds

@@ -73,7 +73,7 @@ func (h *logHandler) attributes(r slog.Record) string {
 		text = with(text)
 	}
 	own = 2
-	plain := slog.NewRecord(time.Time{}, r.Level, "", 0) // without a time, which would be an attribute
+	plain := slog.NewRecord(time.Time{}, r.Level, "", 0) // a time would be an attribute
 	r.Attrs(func(a slog.Attr) bool {
 		plain.AddAttrs(a)
 		return true

@@ -5,8 +5,9 @@
 //
 // Every reconcile produces one [Record]. Its causes are the events that queued the object, merged
 // and bounded; its writes are those made through a client from [Tracer.Client]. For a [Sink], the
-// record also has [Details]: reads through that client, logs, and the queue. If the resourceVersion in an event was written by an earlier reconcile, the cause names that reconcile
-// ([Cause].By). This links causes and effects on any API server.
+// record also has [Details]: reads through that client, logs, and the queue. If the resourceVersion
+// in an event was written by an earlier reconcile, the cause names that reconcile ([Cause].By).
+// This links causes and effects on any API server.
 //
 //	write of reconcile 7 ──▶ API server ──▶ watch event, same resourceVersion ──▶ cause (By: 7) of reconcile 8
 //
