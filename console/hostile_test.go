@@ -203,7 +203,7 @@ func TestHostileTexts(t *testing.T) {
 		if i == 0 || i == 3 || i == 10 {
 			check(object, "Conditions")
 			check(object+"?tab=yaml", "managedFields")
-			check(object+"?tab=yaml&field="+url.QueryEscape(`["spec"]`), hostile[2]) // the name of a field in the documentation
+			check(object+"?tab=yaml&field="+url.QueryEscape(`["spec"]`), hostile[2])
 			check(object+"?tab=yaml&field="+url.QueryEscape(`["spec",`+quoted(hostile[2])+`]`), "default")
 			check(object+"?tab=exec&container="+url.QueryEscape(s)+"&command="+url.QueryEscape(s), "Command")
 			check(object+"?tab=events", hostile[1])
