@@ -31,6 +31,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/console/compare"
 	"kelson.dev/console/exec"
 	"kelson.dev/console/history"
 	"kelson.dev/console/internal/cluster"
@@ -64,6 +65,9 @@ type Config struct {
 	Traces []TraceSource
 	// History is a file that kelson record writes; empty: none.
 	History string
+	// Failure is a file with a failure of kelson explore, in JSON; empty: none. Its curve is read;
+	// see compare.Failure.
+	Failure string
 	// Listener is what Run accepts connections from. The caller binds it to a loopback address,
 	// unless connections are encrypted.
 	Listener net.Listener
@@ -114,6 +118,7 @@ func (c *Console) routes() http.Handler {
 		&now.Server{Inventory: c.inventory, Traces: c.traces},
 		&why.Server{Traces: c.traces},
 		&reconcile.Server{Traces: c.traces},
+		&compare.Server{Traces: c.traces, Failure: c.config.Failure},
 		&timeline.Server{Traces: c.traces},
 		&ownership.Server{Inventory: c.inventory, Traces: c.traces},
 		c.history,

@@ -143,6 +143,9 @@ func hostileCluster(t *testing.T) *rest.Config {
 	return &rest.Config{Host: server.URL}
 }
 
+// hostileFailure is a failure whose every text is hostile.
+var hostileFailure = `{"finding":` + quoted(hostile[0]) + `,"text":` + quoted(hostile[1]) + `,"plan":` + quoted(hostile[2]) + `,"curve":[{"step":` + quoted(hostile[1]) + `,"failures":1,"runs":1}]}`
+
 // hostileTrace is a trace whose every text is hostile.
 func hostileTrace(t *testing.T) string {
 	t.Helper()
@@ -174,7 +177,7 @@ func hostileTrace(t *testing.T) string {
 // stop one.
 func TestHostileTexts(t *testing.T) {
 	chromium(t)
-	b := open(t, start(t, console.Config{Cluster: hostileCluster(t), Name: hostile[0], Write: true, Traces: []console.TraceSource{{Place: hostileTrace(t)}}}))
+	b := open(t, start(t, console.Config{Cluster: hostileCluster(t), Name: hostile[0], Write: true, Failure: writeFailure(t, hostileFailure), Traces: []console.TraceSource{{Place: hostileTrace(t)}}}))
 	check := func(path, shows string) {
 		t.Helper()
 		b.goTo(path)
@@ -190,6 +193,8 @@ func TestHostileTexts(t *testing.T) {
 	check("/", hostile[0])
 	check("/why", hostile[1])
 	check("/reconcile", hostile[1])
+	check("/compare", hostile[0])
+	check("/compare?a="+url.QueryEscape(hostile[1])+"&b="+url.QueryEscape(hostile[0]), hostile[1])
 	check("/timeline", "Timeline")
 	check("/map?all=true", "Map")
 	check("/objects/pods", hostile[2])

@@ -1,5 +1,6 @@
 // @ts-check
 // The views in the order of the navigation, and those that are tabs of an object.
+import { Compare } from '../compare/compare.js';
 import { History, HistoryObject } from '../history/history.js';
 import { Now } from '../now/now.js';
 import { Map } from '../ownership/map.js';
@@ -13,6 +14,7 @@ export const views = [
   { id: 'why', label: 'Why', show: Why },
   { id: 'timeline', label: 'Timeline', show: Timeline },
   { id: 'reconcile', label: 'Reconciles', show: Reconcile },
+  { id: 'compare', label: 'Compare', show: Compare },
   { id: 'map', label: 'Map', show: Map },
   { id: 'history', label: 'History', show: History },
 ];

@@ -11,8 +11,8 @@ export function Reconcile({ query, parts }) {
   return parts.length === 2 ? html`<${One} run=${parts[0]} id=${parts[1]} />` : html`<${All} query=${query} />`;
 }
 
-/** @param {any} r */
-function result(r) {
+/** What a reconcile wrote and returned. @param {any} r */
+export function result(r) {
   const writes = (r.writes ?? []).filter((/** @type {any} */ w) => w.changed || w.error);
   return html`${writes.map((/** @type {any} */ w, /** @type {number} */ i) => html`${i ? ', ' : ''}${w.error ? 'not ' : ''}${deed(w)} <${ObjectLink} ...${w} />`)}
     ${r.requeueAfter ? html` <span class="quiet">again after ${r.requeueAfter}</span>` : null}
