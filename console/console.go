@@ -42,6 +42,7 @@ import (
 	"kelson.dev/console/objects"
 	"kelson.dev/console/ownership"
 	"kelson.dev/console/reconcile"
+	"kelson.dev/console/rights"
 	"kelson.dev/console/search"
 	"kelson.dev/console/timeline"
 	"kelson.dev/console/why"
@@ -68,6 +69,8 @@ type Config struct {
 	// Failure is a file with a failure of kelson explore, in JSON; empty: none. Its curve is read;
 	// see compare.Failure.
 	Failure string
+	// AuditLog is the audit log of the cluster, in JSON; empty: none.
+	AuditLog string
 	// Listener is what Run accepts connections from. The caller binds it to a loopback address,
 	// unless connections are encrypted.
 	Listener net.Listener
@@ -119,6 +122,7 @@ func (c *Console) routes() http.Handler {
 		&why.Server{Traces: c.traces},
 		&reconcile.Server{Traces: c.traces},
 		&compare.Server{Traces: c.traces, Failure: c.config.Failure},
+		&rights.Server{Cluster: c.cluster, Log: c.config.AuditLog},
 		&timeline.Server{Traces: c.traces},
 		&ownership.Server{Inventory: c.inventory, Traces: c.traces},
 		c.history,

@@ -143,6 +143,15 @@ func hostileCluster(t *testing.T) *rest.Config {
 	return &rest.Config{Host: server.URL}
 }
 
+// hostileAudit is an audit log of hostile users and resources.
+func hostileAudit(t *testing.T) string {
+	name := filepath.Join(t.TempDir(), "audit.log")
+	for i, s := range hostile {
+		appendAudit(t, name, s, s, s, hostile[(i+1)%len(hostile)], s)
+	}
+	return name
+}
+
 // hostileFailure is a failure whose every text is hostile.
 var hostileFailure = `{"finding":` + quoted(hostile[0]) + `,"text":` + quoted(hostile[1]) + `,"plan":` + quoted(hostile[2]) + `,"curve":[{"step":` + quoted(hostile[1]) + `,"failures":1,"runs":1}]}`
 
@@ -177,7 +186,7 @@ func hostileTrace(t *testing.T) string {
 // stop one.
 func TestHostileTexts(t *testing.T) {
 	chromium(t)
-	b := open(t, start(t, console.Config{Cluster: hostileCluster(t), Name: hostile[0], Write: true, Failure: writeFailure(t, hostileFailure), Traces: []console.TraceSource{{Place: hostileTrace(t)}}}))
+	b := open(t, start(t, console.Config{Cluster: hostileCluster(t), Name: hostile[0], Write: true, Failure: writeFailure(t, hostileFailure), AuditLog: hostileAudit(t), Traces: []console.TraceSource{{Place: hostileTrace(t)}}}))
 	check := func(path, shows string) {
 		t.Helper()
 		b.goTo(path)
@@ -194,6 +203,7 @@ func TestHostileTexts(t *testing.T) {
 	check("/why", hostile[1])
 	check("/reconcile", hostile[1])
 	check("/compare", hostile[0])
+	check("/rights?user="+url.QueryEscape(hostile[1]), hostile[2])
 	check("/compare?a="+url.QueryEscape(hostile[1])+"&b="+url.QueryEscape(hostile[0]), hostile[1])
 	check("/timeline", "Timeline")
 	check("/map?all=true", "Map")

@@ -5,6 +5,7 @@ import { History, HistoryObject } from '../history/history.js';
 import { Now } from '../now/now.js';
 import { Map } from '../ownership/map.js';
 import { Reconcile } from '../reconcile/reconcile.js';
+import { Rights } from '../rights/rights.js';
 import { Timeline } from '../timeline/timeline.js';
 import { Why, WhyObject } from '../why/why.js';
 
@@ -17,6 +18,7 @@ export const views = [
   { id: 'compare', label: 'Compare', show: Compare },
   { id: 'map', label: 'Map', show: Map },
   { id: 'history', label: 'History', show: History },
+  { id: 'rights', label: 'Rights', show: Rights },
 ];
 
 /** @type {Record<string, {label: string, show: any}>} */
