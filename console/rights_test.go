@@ -15,7 +15,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// appendAudit adds a request to an audit log; the last line is incomplete, as while a server writes.
+// appendAudit adds a request to an audit log; the last line is incomplete, as while a server
+// writes.
 func appendAudit(t *testing.T, name, user, verb, group, resource, namespace string) {
 	t.Helper()
 	e := auditv1.Event{TypeMeta: metav1.TypeMeta{Kind: "Event", APIVersion: "audit.k8s.io/v1"}, Verb: verb, ObjectRef: &auditv1.ObjectReference{APIGroup: group, Resource: resource, Namespace: namespace}}

@@ -13,6 +13,7 @@
 //	deploy    run, install, uninstall, deploy, undeploy, package
 //	console   console
 //	vet, why  vet, why
+//	blame     blame
 //	history   record, history, diff
 //	rights    rights
 //	explore   explore
@@ -33,6 +34,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kelson.dev/cmd/kelson/internal/blame"
 	"kelson.dev/cmd/kelson/internal/console"
 	"kelson.dev/cmd/kelson/internal/data"
 	"kelson.dev/cmd/kelson/internal/deploy"
@@ -104,7 +106,7 @@ func rootCommand() *cobra.Command {
 		project.InitCommand(), project.CreateCommand(), project.EditCommand(), project.DeleteCommand(), project.UpgradeCommand(),
 		project.GenerateCommand(), project.ManifestsCommand(), project.BuildCommand(), project.TestCommand(),
 		deploy.InstallCommand(), deploy.UninstallCommand(), deploy.RunCommand(), deploy.DeployCommand(), deploy.UndeployCommand(), deploy.PackageCommand(),
-		serve.Command(), dev.Command(), data.Command(), vet.Command(), console.Command(), why.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), explore.Command(), token.Command(), kubectl.Command(), plugin.Command(), versionCommand(),
+		serve.Command(), dev.Command(), data.Command(), vet.Command(), console.Command(), why.Command(), blame.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), explore.Command(), token.Command(), kubectl.Command(), plugin.Command(), versionCommand(),
 		dropin.EnvtestCommand(), dropin.APIServerCommand(), dropin.EtcdCommand())
 	root.InitDefaultCompletionCmd()
 	return root

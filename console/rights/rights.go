@@ -1,5 +1,6 @@
-// Package rights serves the view Rights: which rules of a user's roles its requests used, which were
-// not used, and which are missing. The requests come from an audit log, the roles from the cluster.
+// Package rights serves the view Rights: which rules of a user's roles its requests used, which
+// were not used, and which are missing. The requests come from an audit log, the roles from the
+// cluster.
 package rights
 
 import (
