@@ -65,7 +65,8 @@ type trial struct {
 	copies    []client.Object              // that Batch has created
 	finalized []*unstructured.Unstructured // that have the foreign finalizer
 	branch    *branch                      // where the run leaves the plan; nil for never
-	probe     *probe                       // collects the actions that are possible; nil in other runs
+	// collects the actions that are possible; nil in other runs
+	probe     *probe
 
 	mu        sync.Mutex
 	forbidden []string        // O12
