@@ -66,7 +66,7 @@ type trial struct {
 	finalized []*unstructured.Unstructured // that have the foreign finalizer
 	branch    *branch                      // where the run leaves the plan; nil for never
 	// collects the actions that are possible; nil in other runs
-	probe     *probe
+	probe *probe
 
 	mu        sync.Mutex
 	forbidden []string        // O12
