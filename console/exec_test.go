@@ -45,8 +45,8 @@ func TestExec(t *testing.T) {
 	}
 	b.until(`document.activeElement.classList.contains('xterm-helper-textarea')`)
 	b.press(`stty size; echo $((6*7))-"<b>é</b>"` + kb.Enter)
-	b.until(`/\d+ \d\d+[\s\S]*42-<b>é<\/b>/.test(document.querySelector('.xterm-rows').innerText.replaceAll('\u00a0', ' '))`)
-	if size := eval[string](b, `document.querySelector('.xterm-rows').innerText.replaceAll('\u00a0', ' ').match(/^(\d+) (\d+)$/m)?.[0]`); size == "24 80" || size == "0 0" {
+	b.until(`/\d+ \d\d+[\s\S]*42-<b>é<\/b>/.test(document.querySelector('.xterm-rows')?.innerText.replaceAll('\u00a0', ' '))`)
+	if size := eval[string](b, `document.querySelector('.xterm-rows')?.innerText.replaceAll('\u00a0', ' ').match(/^(\d+) (\d+)$/m)?.[0]`); size == "24 80" || size == "0 0" {
 		t.Errorf("the command has a terminal of size %s, not the page's", size)
 	}
 	b.shot("exec")

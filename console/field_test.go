@@ -21,7 +21,7 @@ func TestFieldDocumentation(t *testing.T) {
 	b.until(`document.querySelector('.yaml .key')`)
 	eval[chromedp.Void](b, `[...document.querySelectorAll('.yaml .key')].find((k) => k.textContent === 'replicas').click()`)
 	b.shows("Number of desired pods")
-	b.until(`document.querySelector('.field').innerText.includes('integer (int32)')`)
+	b.until(`document.querySelector('.field')?.innerText.includes('integer (int32)')`)
 	b.shot("field")
 	// the next field by keys: revisionHistoryLimit
 	eval[chromedp.Void](b, `document.querySelector('.yaml').focus()`)
@@ -36,7 +36,7 @@ func TestFieldDocumentation(t *testing.T) {
 	eval[chromedp.Void](b, `[...document.querySelectorAll('.subfields button')].find((k) => k.textContent === 'imagePullPolicy').click()`)
 	b.shows("IfNotPresent")
 	b.goTo("/object/deployments.apps/default/web?tab=yaml&field=" + url.QueryEscape(`["metadata","labels","a/b"]`))
-	b.until(`document.querySelector('.field').innerText.includes('metadata.labels.a/b') && document.querySelector('.field').innerText.includes('string')`)
+	b.until(`document.querySelector('.field')?.innerText.includes('metadata.labels.a/b') && document.querySelector('.field')?.innerText.includes('string')`)
 	b.goTo("/object/deployments.apps/default/web?tab=yaml&field=" + url.QueryEscape(`["spec","absent"]`))
 	b.shows("does not document spec.absent")
 
@@ -48,7 +48,7 @@ func TestFieldDocumentation(t *testing.T) {
 		"image: busybox": "Container image name", "- command:": "Entrypoint array", "app: web": "labels.app", "maxSurge": "maximum number of pods", "- sleep": "command.0",
 	} {
 		eval[chromedp.Void](b, `(() => { const e = document.querySelector('textarea'); e.focus(); e.selectionStart = e.selectionEnd = e.value.indexOf(`+quoted(field)+`) + 1; e.dispatchEvent(new Event('select', {bubbles: true})); })()`)
-		b.until(`document.querySelector('.field').innerText.includes(` + quoted(text) + `)`)
+		b.until(`document.querySelector('.field')?.innerText.includes(` + quoted(text) + `)`)
 	}
 	b.shot("edit-field")
 	// validation while typing names the unknown field

@@ -76,7 +76,7 @@ func TestRights(t *testing.T) {
 	appendAudit(t, log, user, "create", "", "pods", "default")
 	b.shows("1 rule is missing")
 	b.until(`document.querySelector('tr.failed')?.innerText.includes('create pods in namespace default')`)
-	b.until(`document.querySelector('.least').innerText.includes('kind: Role') && !document.querySelector('.least').innerText.includes('secrets')`)
+	b.until(`document.querySelector('.least')?.innerText.includes('kind: Role') && !document.querySelector('.least')?.innerText.includes('secrets')`)
 	b.shot("rights")
 	b.goTo("/rights?user=jane")
 	b.until(`document.querySelector('tr.failed')?.innerText.includes('get secrets')`)
