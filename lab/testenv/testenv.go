@@ -44,6 +44,7 @@ import (
 
 	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/kubernetes/controllers/loadbalancer"
+	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/kubernetes/scheduler"
 	"kelson.dev/operator"
@@ -91,9 +92,24 @@ func Scheme(scheme *runtime.Scheme) Option {
 	return func(o *options) { o.scheme = scheme }
 }
 
-// Nodes selects what runs pods; the default is controlplane.NodeNone.
-func Nodes(node controlplane.Node) Option {
-	return func(o *options) { o.plane.Node = node }
+// Nodes selects what runs pods; the default is controlplane.NodeNone. Groups describe simulated
+// nodes, which replace the single one of controlplane.NodeSimulated:
+//
+//	testenv.Nodes(controlplane.NodeSimulated,
+//		simulatednodes.Group{Count: 3, Zones: []string{"a", "b", "c"}},
+//		simulatednodes.Group{Count: 1, Name: "gpu", Taints: …})
+//
+// With controlplane.NodeSimulated, creating a Node with the annotation kwok.x-k8s.io/node=fake adds
+// a node, and deleting a Node removes it.
+func Nodes(node controlplane.Node, groups ...simulatednodes.Group) Option {
+	return func(o *options) { o.plane.Node, o.plane.Nodes = node, groups }
+}
+
+// NodeLeases gives nodes a Lease that they renew four times in the duration, which should be 40
+// seconds, as in a cluster. Without it, nodes have none, and so do not become unreachable: in
+// virtual time, renewing Leases is most of the work of a month.
+func NodeLeases(duration time.Duration) Option {
+	return func(o *options) { o.plane.NodeLease = duration }
 }
 
 // Workloads runs Kubernetes' own controllers of Deployments, StatefulSets, Jobs and the like, and

@@ -43,6 +43,7 @@ type Options struct {
 	scheduler   string // file
 	pool        string // of load balancers
 	cloud       string
+	nodes       []string // simulated ones, as groups or files
 	controllers []string
 	planes      planesOptions
 	gates       flags.Gates
@@ -79,6 +80,7 @@ requests in flight and exits.`,
 		Example: `  kelson serve
   kelson serve --in-memory --secure-port 0 --kubeconfig /tmp/kubeconfig
   kelson serve --data-dir ./state --node=process
+  kelson serve --in-memory --nodes 3,zone=a/b/c --nodes 1,name=db,cpu=4,taint=db=:NoSchedule
   kelson serve --data-dir ./state --node=containers -- --images ./images
   kelson serve --in-memory --planes 100
   kelson kubectl create --raw /planes -f /dev/null   # a throwaway control plane: its URL and kubeconfig`,
@@ -114,6 +116,7 @@ requests in flight and exits.`,
 	f.StringSliceVar(&opts.names, "tls-san", nil, "further host names and addresses for which the serving certificate is valid, such as those of a load balancer; may be repeated")
 	f.StringVar(&opts.Kubeconfig, "kubeconfig", "", "file to write the administrator's kubeconfig to (default \"kubeconfig\" in the data directory)")
 	f.StringVar(&opts.Node, "node", string(controlplane.NodeSimulated), NodeUsage+"; or containers: runs kelson-node, whose flags follow --, beside the server")
+	f.StringArrayVar(&opts.nodes, "nodes", nil, nodesUsage)
 	opts.pods.addUsersFlag(f)
 	opts.pods.addUnconfinedFlag(f)
 	opts.pods.addImageFlag(f)
