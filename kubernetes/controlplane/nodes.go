@@ -8,12 +8,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controllers/simulatedvolumes"
+	"kelson.dev/kubernetes/controllers/stages"
 	"kelson.dev/kubernetes/node"
 	"kelson.dev/kubernetes/node/process"
 	"kelson.dev/kubernetes/node/simulated"
@@ -23,8 +25,8 @@ import (
 // nodeName is the name of the control plane's own node.
 const nodeName = "kelson"
 
-// ErrNodes means that Config.Nodes are set and Config.Node is not NodeSimulated.
-var ErrNodes = errors.New("several nodes must be simulated ones")
+// ErrNodes means that Config.Nodes or Config.Stages are set and Config.Node is not NodeSimulated.
+var ErrNodes = errors.New("several nodes, and Stages, need simulated nodes")
 
 // ownNodes are the nodes that the control plane runs itself. The zero value has none.
 type ownNodes struct {
@@ -32,6 +34,7 @@ type ownNodes struct {
 	// simulated runs the nodes of Config.Nodes, and those that clients create; nil unless the node
 	// is NodeSimulated.
 	simulated *simulatednodes.Controller
+	stages    *stages.Controller // nil if simulated is
 
 	confinement process.Confinement // "" unless the node is NodeProcess
 }
@@ -47,7 +50,7 @@ func newNodes(cfg Config, p *ControlPlane) (*ownNodes, error) {
 	var err error
 	var drivers []string
 	n := &ownNodes{}
-	if len(cfg.Nodes) > 0 && cfg.Node != NodeSimulated {
+	if len(cfg.Nodes)+len(cfg.Stages) > 0 && cfg.Node != NodeSimulated {
 		return nil, ErrNodes
 	}
 	switch cfg.Node {
@@ -59,13 +62,24 @@ func newNodes(cfg Config, p *ControlPlane) (*ownNodes, error) {
 		if simulatesVolumes(cfg) {
 			drivers = []string{simulatedvolumes.Driver}
 		}
+		if n.stages, err = stages.New(stages.Config{
+			Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Runtime: runtime, Stages: cfg.Stages, Log: cfg.Log,
+		}); err != nil {
+			return nil, err
+		}
+		groups := cfg.Nodes
+		if len(groups) == 0 && len(cfg.Stages) > 0 {
+			// Stages script only nodes of package simulatednodes.
+			groups = []simulatednodes.Group{{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}}}
+		}
 		if n.simulated, err = simulatednodes.New(simulatednodes.Config{
-			Store: p.store, REST: p.RESTConfig(), Runtime: runtime, Groups: cfg.Nodes, Drivers: drivers,
+			Store: p.store, REST: p.RESTConfig(), Runtime: runtime, Groups: groups, Stages: n.stages, Drivers: drivers,
 			LeaseDuration: cfg.NodeLease, ExternalCloud: cfg.ExternalCloud, Log: cfg.Log,
 		}); err != nil {
 			return nil, err
 		}
-		if len(cfg.Nodes) > 0 {
+		n.stages.SetNodes(n.simulated)
+		if len(groups) > 0 {
 			return n, nil
 		}
 	case NodeProcess:
@@ -114,7 +128,13 @@ func (n *ownNodes) start(ctx context.Context, parts *parts) {
 		parts.run(ctx, "node agent", n.agent.Run)
 	}
 	if n.simulated != nil {
-		parts.run(ctx, "simulated nodes", n.simulated.Run)
+		parts.run(ctx, "stages", n.stages.Run)
+		parts.run(ctx, "simulated nodes", func(ctx context.Context) error {
+			if err := n.stages.Install(ctx); err != nil {
+				return err
+			}
+			return n.simulated.Run(ctx)
+		})
 	}
 }
 

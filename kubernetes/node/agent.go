@@ -46,6 +46,9 @@ type AgentConfig struct {
 	// Existing makes the Agent run a Node that another client creates and deletes: it does not
 	// create the Node, and keeps the capacity, addresses and system information that the Node has.
 	Existing bool
+	// NoStatus leaves the status of the Node to another client. The Agent renews the Lease all the
+	// same.
+	NoStatus bool
 	// Pods passes the pods of the node to changed until ctx ends, one call at a time: old is nil
 	// for a new pod, and pod is nil for one that is gone. Agents of one process can share a watch
 	// in this way. nil: the Agent watches its pods itself.
@@ -155,12 +158,25 @@ func (a *Agent) changed(ctx context.Context, old, pod *corev1.Pod) {
 	case !gone && ctx.Err() == nil:
 		w = newWorker(a, pod)
 		a.workers[pod.UID] = w
+		var life context.Context
+		life, w.abandon = context.WithCancel(ctx)
 		a.running.Go(func() {
-			w.run(ctx)
+			defer close(w.ended)
+			w.run(life)
+			w.abandon()
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			delete(a.workers, pod.UID)
 		})
+	}
+}
+
+// Abandon ends the work on a pod that another client runs from now on. When it returns, the agent
+// writes nothing about the pod any more; it has forgotten its containers and their logs.
+func (a *Agent) Abandon(uid types.UID) {
+	if w := a.worker(uid); w != nil {
+		w.abandon()
+		<-w.ended
 	}
 }
 

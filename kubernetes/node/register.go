@@ -83,10 +83,10 @@ func (a *Agent) putNode(ctx context.Context) error {
 			return fmt.Errorf("put node: %w", err)
 		}
 	}
-	if err := a.putNodeStatus(ctx, node); err != nil {
+	if err := a.putDrivers(ctx, node); err != nil || a.config.NoStatus {
 		return err
 	}
-	if err := a.putDrivers(ctx, node); err != nil {
+	if err := a.putNodeStatus(ctx, node); err != nil {
 		return err
 	}
 	return a.untaint(ctx, node)
@@ -202,6 +202,9 @@ func (a *Agent) setNodeStatus(status *corev1.NodeStatus, now time.Time) {
 	if len(given.Capacity) > 0 {
 		status.Capacity, status.Allocatable = given.Capacity, given.Capacity
 	}
+	if a.config.Existing {
+		status.Phase = corev1.NodeRunning // KWOK's Stages select it
+	}
 	if len(given.Allocatable) > 0 {
 		status.Allocatable = given.Allocatable
 	}
@@ -264,7 +267,7 @@ func (a *Agent) heartbeat(ctx context.Context) {
 		if lease, err = a.renew(ctx, lease); err != nil && ctx.Err() == nil {
 			a.log.Warn("renew node lease", "error", err)
 		}
-		if now := time.Now(); !now.Before(statusAt) {
+		if now := time.Now(); !now.Before(statusAt) && !a.config.NoStatus {
 			statusAt = now.Add(statusEvery)
 			node, err := client.Get[corev1.Node](ctx, a.client, client.Key{Name: a.config.Name})
 			if err == nil {

@@ -35,6 +35,7 @@ package testenv
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +47,7 @@ import (
 	"kelson.dev/kubernetes/controllers/loadbalancer"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/node/stage"
 	"kelson.dev/kubernetes/scheduler"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -70,8 +72,9 @@ type options struct {
 	rbac   []string
 	user   string // the user that Run and Operator act as; "" means an administrator
 
-	schedulerConfig string // the file of SchedulerConfig
-	loadBalancers   string // the CIDRs of LoadBalancers
+	schedulerConfig string   // the file of SchedulerConfig
+	loadBalancers   string   // the CIDRs of LoadBalancers
+	stages          []string // files and folders
 }
 
 // CRDs installs the manifests in folders or files.
@@ -103,6 +106,21 @@ func Scheme(scheme *runtime.Scheme) Option {
 // a node, and deleting a Node removes it.
 func Nodes(node controlplane.Node, groups ...simulatednodes.Group) Option {
 	return func(o *options) { o.plane.Node, o.plane.Nodes = node, groups }
+}
+
+// Stages scripts simulated nodes and their pods by KWOK's Stages in folders or files; see
+// docs/guides/nodes-that-fail.md. It needs [Nodes] with controlplane.NodeSimulated.
+func Stages(paths ...string) Option {
+	return func(o *options) { o.stages = append(o.stages, paths...) }
+}
+
+// Stage adds Stages as Go values, like [Stages].
+func Stage(stages ...stage.Stage) Option {
+	return func(o *options) {
+		for i := range stages {
+			o.plane.Stages = append(o.plane.Stages, &stages[i])
+		}
+	}
 }
 
 // NodeLeases gives nodes a Lease that they renew four times in the duration, which should be 40
@@ -181,6 +199,18 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	if o.loadBalancers != "" {
 		var err error
 		if o.plane.LoadBalancers, err = loadbalancer.ParsePool(o.loadBalancers); err != nil {
+			t.Fatalf("testenv: %v", err)
+		}
+	}
+	if len(o.stages) > 0 {
+		loaded, err := stage.Load(o.stages...)
+		if err != nil {
+			t.Fatalf("testenv: %v", err)
+		}
+		o.plane.Stages, o.stages = append(slices.Clip(o.plane.Stages), loaded...), nil
+	}
+	for _, s := range o.plane.Stages {
+		if _, err := stage.Compile(s); err != nil {
 			t.Fatalf("testenv: %v", err)
 		}
 	}

@@ -2,6 +2,8 @@ package simulatednodes
 
 import (
 	"context"
+	"iter"
+	"maps"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,9 +14,8 @@ import (
 
 // feed reads the pods of the store once and passes them to the agents of their nodes.
 type feed struct {
-	store *store.Store
-	// skip reports whether a new pod is not the agents'.
-	skip func(*corev1.Pod) bool
+	store  *store.Store
+	stages Stages // nil: the agents run all pods
 
 	mu      sync.Mutex
 	nodes   map[string]map[store.Key]*corev1.Pod // node → its pods
@@ -23,8 +24,8 @@ type feed struct {
 	changed map[string]func(old, pod *corev1.Pod) // node → its agent
 }
 
-func newFeed(st *store.Store, skip func(*corev1.Pod) bool) *feed {
-	return &feed{store: st, skip: skip, nodes: map[string]map[store.Key]*corev1.Pod{}, bound: map[store.Key]string{},
+func newFeed(st *store.Store, stages Stages) *feed {
+	return &feed{store: st, stages: stages, nodes: map[string]map[store.Key]*corev1.Pod{}, bound: map[store.Key]string{},
 		skipped: map[store.Key]*corev1.Pod{}, changed: map[string]func(old, pod *corev1.Pod){}}
 }
 
@@ -47,9 +48,11 @@ func (f *feed) run(ctx context.Context) error {
 func (f *feed) begin(sn *store.Snapshot) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for key := range f.bound {
-		if sn.Get(key) == nil {
-			f.remove(key)
+	for _, keys := range []iter.Seq[store.Key]{maps.Keys(f.bound), maps.Keys(f.skipped)} {
+		for key := range keys {
+			if sn.Get(key) == nil {
+				f.remove(key)
+			}
 		}
 	}
 	for obj := range sn.Scan("pods", "", store.Key{}) {
@@ -68,11 +71,12 @@ func (f *feed) put(obj *store.Object) {
 	if other := f.skipped[obj.Key]; other != nil && other.UID == pod.UID {
 		return
 	}
+	delete(f.skipped, obj.Key)
 	if old != nil && old.UID != pod.UID || old == nil && f.bound[obj.Key] != "" {
 		f.remove(obj.Key) // replaced by another of the same name
 		old = nil
 	}
-	if old == nil && f.skip(pod) {
+	if old == nil && f.stages != nil && f.stages.RunsPod(obj, pod) {
 		f.skipped[obj.Key] = pod
 		return
 	}
@@ -115,4 +119,25 @@ func (f *feed) follow(ctx context.Context, node string, changed func(old, pod *c
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.changed, node)
+}
+
+// handOver takes a pod away from its agent, and returns the pod, or nil if it is not an agent's.
+func (f *feed) handOver(key store.Key) *corev1.Pod {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	pod := f.nodes[f.bound[key]][key]
+	if pod == nil {
+		return nil
+	}
+	delete(f.nodes[f.bound[key]], key)
+	delete(f.bound, key)
+	f.skipped[key] = pod
+	return pod
+}
+
+// isSkipped reports whether a pod is not the agents'.
+func (f *feed) isSkipped(key store.Key) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.skipped[key] != nil
 }

@@ -36,9 +36,21 @@ type Config struct {
 	Drivers []string
 	// LeaseDuration is that of the nodes' Leases; see [node.AgentConfig].
 	LeaseDuration time.Duration
+	// Stages, if not nil, run some of the pods and nodes instead of the agents.
+	Stages Stages
 	// ExternalCloud makes new nodes wait for a cloud-controller-manager.
 	ExternalCloud bool
 	Log           *slog.Logger
+}
+
+// Stages script pods and nodes; see package kelson.dev/kubernetes/controllers/stages.
+type Stages interface {
+	// RunsPod reports whether Stages run a pod that is new to its node.
+	RunsPod(obj *store.Object, pod *corev1.Pod) bool
+	// RunsNode reports whether Stages report the status of a new node.
+	RunsNode(n *corev1.Node) bool
+	// NodeChanged is called after a node has joined or left.
+	NodeChanged(name string)
 }
 
 // Controller runs the simulated nodes of one control plane. Its methods are safe for concurrent
@@ -77,7 +89,7 @@ func New(cfg Config) (*Controller, error) {
 		return nil, err
 	}
 	return &Controller{cfg: cfg, create: create, client: c, agents: map[string]*running{},
-		feed: newFeed(cfg.Store, func(*corev1.Pod) bool { return false })}, nil
+		feed: newFeed(cfg.Store, cfg.Stages)}, nil
 }
 
 // Agent returns the agent of a simulated node, or nil if it does not run.
@@ -88,6 +100,35 @@ func (c *Controller) Agent(name string) *node.Agent {
 		return r.Agent
 	}
 	return nil
+}
+
+// Simulates reports whether a node exists, is simulated, and is not silent.
+func (c *Controller) Simulates(name string) bool { return c.Agent(name) != nil }
+
+// HandOver makes Stages run a pod that its agent has run. When it returns, the agent writes nothing
+// about the pod any more.
+func (c *Controller) HandOver(key store.Key) {
+	pod := c.feed.handOver(key)
+	if pod == nil {
+		return
+	}
+	if agent := c.Agent(pod.Spec.NodeName); agent != nil {
+		agent.Abandon(pod.UID)
+	}
+}
+
+// Scripted reports whether Stages run a pod, and not its agent.
+func (c *Controller) Scripted(key store.Key) bool { return c.feed.isSkipped(key) }
+
+// Address returns the address of a node.
+func (c *Controller) Address(name string) string {
+	n, err := c.node(name)
+	if err != nil {
+		return ""
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.addresses.of(n)
 }
 
 // Run creates the nodes of Config.Groups and runs all simulated nodes until ctx ends. It returns
@@ -159,17 +200,23 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	if current != nil {
 		current.stop()
 	}
-	if !wanted {
-		return nil
+	if wanted {
+		if err := c.start(ctx, n); err != nil {
+			return err
+		}
 	}
-	return c.start(ctx, n)
+	if c.cfg.Stages != nil {
+		c.cfg.Stages.NodeChanged(name)
+	}
+	return nil
 }
 
 func (c *Controller) start(ctx context.Context, n *corev1.Node) error {
+	scripted := c.cfg.Stages != nil && c.cfg.Stages.RunsNode(n)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	agent, err := node.NewAgent(node.AgentConfig{
-		Config: c.cfg.REST, Name: n.Name, Runtime: c.cfg.Runtime, Existing: true, Address: c.addresses.of(n),
+		Config: c.cfg.REST, Name: n.Name, Runtime: c.cfg.Runtime, Existing: true, NoStatus: scripted, Address: c.addresses.of(n),
 		Drivers: c.cfg.Drivers, LeaseDuration: c.cfg.LeaseDuration, ExternalCloud: c.cfg.ExternalCloud, Log: c.cfg.Log,
 		Pods: func(ctx context.Context, changed func(old, pod *corev1.Pod)) { c.feed.follow(ctx, n.Name, changed) },
 	})

@@ -113,7 +113,7 @@ func TestNodesAtRunTime(t *testing.T) {
 			},
 		}
 		env.Create(t, made)
-		env.Create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}}) // of another program
+		env.Create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}}) // not simulated
 		env.Create(t, podOn("kelson", "own"))
 		time.Sleep(time.Second)
 		env.Settle(t)

@@ -43,6 +43,9 @@ import (
 	"kelson.dev/kubernetes/node/containerlog"
 )
 
+// Scheme is the first part of the ids of all simulated containers.
+const Scheme = "simulated://"
+
 // Config configures a Runtime. All fields are optional.
 type Config struct {
 	// PodNetwork is the network of the pods' addresses; the zero value means 10.244.0.0/16. If
@@ -136,7 +139,7 @@ func (s *sandbox) Start(_ context.Context, spec node.ContainerSpec) (node.Contai
 		spec.Event(corev1.EventTypeNormal, "Pulled",
 			fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", spec.Container.Image))
 	}
-	id := fmt.Sprintf("simulated://%s-%s-%d-%d", s.uid, spec.Container.Name, spec.Attempt, s.runtime.ids.Add(1))
+	id := fmt.Sprintf(Scheme+"%s-%s-%d-%d", s.uid, spec.Container.Name, spec.Attempt, s.runtime.ids.Add(1))
 	return s.run(spec, script, id, time.Now()), nil
 }
 

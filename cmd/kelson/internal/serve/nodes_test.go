@@ -46,3 +46,37 @@ func TestNodesFlag(t *testing.T) {
 		}
 	}
 }
+
+// CTRL-08: --stages takes files and folders; a bad Stage is one line that names the file.
+func TestStagesFlag(t *testing.T) {
+	write := func(text string) string {
+		file := filepath.Join(t.TempDir(), "stages.yaml")
+		if err := os.WriteFile(file, []byte("apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: s}\nspec: "+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	good := write("{resourceRef: {kind: Pod}}")
+	for _, test := range []struct {
+		node  controlplane.Node
+		stage string
+		error string
+	}{
+		{node: controlplane.NodeSimulated, stage: good},
+		{node: controlplane.NodeSimulated, stage: filepath.Dir(good)},
+		{node: controlplane.NodeNone, stage: good, error: "--stages needs --node=simulated"},
+		{node: controlplane.NodeSimulated, stage: "missing.yaml", error: "--stages stat missing.yaml"},
+		{node: controlplane.NodeSimulated, stage: t.TempDir(), error: "contains no Stage"},
+		{node: controlplane.NodeSimulated, stage: write("{resourceRef: {kind: Pod}, weights: 1}"), error: `unknown field "weights"`},
+		{node: controlplane.NodeSimulated, stage: write("{resourceRef: {kind: Pod}, next: {statusTemplate: '{{'}}"), error: `stage "s": step 1: template:`},
+	} {
+		var cfg controlplane.Config
+		err := (&Options{Node: string(test.node), stages: []string{test.stage}}).cluster(&cfg, io.Discard)
+		if (err == nil) != (test.error == "") || err != nil && (!strings.Contains(err.Error(), test.error) || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%s: %v, want %q", test.stage, err, test.error)
+		}
+		if err == nil && len(cfg.Stages) != 1 {
+			t.Errorf("%s: %d Stages", test.stage, len(cfg.Stages))
+		}
+	}
+}

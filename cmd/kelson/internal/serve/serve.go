@@ -44,6 +44,7 @@ type Options struct {
 	pool        string // of load balancers
 	cloud       string
 	nodes       []string // simulated ones, as groups or files
+	stages      []string // files and folders
 	controllers []string
 	planes      planesOptions
 	gates       flags.Gates
@@ -117,6 +118,7 @@ requests in flight and exits.`,
 	f.StringVar(&opts.Kubeconfig, "kubeconfig", "", "file to write the administrator's kubeconfig to (default \"kubeconfig\" in the data directory)")
 	f.StringVar(&opts.Node, "node", string(controlplane.NodeSimulated), NodeUsage+"; or containers: runs kelson-node, whose flags follow --, beside the server")
 	f.StringArrayVar(&opts.nodes, "nodes", nil, nodesUsage)
+	f.StringArrayVar(&opts.stages, "stages", nil, "file or folder with KWOK's Stages, which script what simulated nodes and their pods do; may be repeated")
 	opts.pods.addUsersFlag(f)
 	opts.pods.addUnconfinedFlag(f)
 	opts.pods.addImageFlag(f)
