@@ -1,4 +1,4 @@
-// Package stages runs KWOK's Stages (kwok.x-k8s.io/v1alpha1): it follows the kinds that Stages name,
+// Package stages runs KWOK's Stages (kwok.x-k8s.io/v1alpha1): it follows the kinds that they name,
 // and moves their objects from state to state as package kelson.dev/kubernetes/node/stage decides.
 //
 //	Stage objects ──compile──▶ Lifecycle per kind

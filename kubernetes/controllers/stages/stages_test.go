@@ -89,8 +89,8 @@ func exists(t *testing.T, env *testenv.Env, obj client.Object) bool {
 	return err == nil
 }
 
-// CTRL-08: KWOK's fast Stages, unmodified, instead of the simulation: nodes are initialized and pods
-// run, complete and are deleted at once.
+// CTRL-08: KWOK's fast Stages, unmodified, instead of the simulation: nodes are initialized and
+// pods run, complete and are deleted at once.
 func TestKWOKFast(t *testing.T) {
 	stages := kwok(t, "node/fast", "node/heartbeat", "pod/fast")
 	synctest.Test(t, func(t *testing.T) {

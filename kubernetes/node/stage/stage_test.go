@@ -56,7 +56,7 @@ func TestSelectors(t *testing.T) {
 		"{matchExpressions: [{key: '.status.conditions.[] | .type', operator: NotIn, values: [Ready]}]}":           true,
 		"{matchExpressions: [{key: '.status.containerStatuses.[0].restartCount', operator: In, values: ['3']}]}":   true,
 		`{matchExpressions: [{cel: {expression: "self.status.phase == 'Running' && has(self.metadata.labels)"}}]}`: true,
-		`{matchExpressions: [{cel: {expression: "self.status.reason == 'x'"}}]}`:                                   false, // no such field
+		`{matchExpressions: [{cel: {expression: "self.status.reason == 'x'"}}]}`:                                   false,
 		`{matchExpressions: [{cel: {expression: "SinceSecond(self) > 1.0 && self.SinceSecond() > 1.0"}}]}`:         true,
 		`{matchExpressions: [{cel: {expression: "Now() - self.metadata.creationTimestamp > duration('1h')"}}]}`:    true,
 		`{matchExpressions: [{cel: {expression: "Rand() < 0.0 || UnixSecond(Now()) < 0.0"}}]}`:                     false,
