@@ -4,7 +4,9 @@
 
 GO      ?= go
 KELSON  := bin/kelson
-MODULES := . apiserver operator operator/adapter examples bench test/conformance cmd/kelson-node
+MODULES := . apiserver operator operator/adapter examples bench test/conformance $(APART)
+# Modules outside of the workspace that make check vets; vet also fails if a go.sum is out of date.
+APART   := cmd/kelson-node examples/sql-apiserver test/adapter/multicluster
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Like upstream's build, the linker sets the version of the linked-in kubectl. The commit stays empty for kubectl and for
 # the server, so that their versions match.
@@ -23,7 +25,7 @@ TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./example
 	operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig \
 	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
 	faults-etcd fuzz differential takeover attack bench bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
-	kelson-node nodes aggregation conformance controller-runtime adapter-controller-runtime adapter-cluster-api adapter-projects test-cmd helm scaffold kustomize client-go client-node cluster-api \
+	kelson-node nodes aggregation conformance controller-runtime adapter-controller-runtime adapter-cluster-api adapter-multicluster adapter-projects test-cmd helm scaffold kustomize client-go client-node cluster-api \
 	generators operators operators-dev bench-generators explore-corpus tidy clean help
 
 help: ## list the targets
@@ -116,7 +118,7 @@ check: build ## checks of every change: generated files, format, vet, staticchec
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "gofmt: the files above"; exit 1; }
 	$(GO) vet $(TESTED) ./bench/...
 	$(GO) run $(STATICCHECK) $(TESTED) ./bench/...
-	cd cmd/kelson-node && GOWORK=off $(GO) vet ./... && GOWORK=off $(GO) run $(STATICCHECK) ./...
+	for m in $(APART); do (cd $$m && GOWORK=off $(GO) vet ./... && GOWORK=off $(GO) run $(STATICCHECK) ./...) || exit 1; done
 	$(GO) test -short . $(TESTED)
 
 generate: build ## regenerate all generated files
@@ -183,7 +185,7 @@ bench-operator: release ## the operator library against client-go and controller
 	$(GO) run ./bench/operator -kelson $(KELSON) -peers bin/peers -sides bin/bench -docs docs/internals/benchmarks.md
 
 bench-adapter: release ## other projects' programs on the operator library's adapter and on controller-runtime: about half an hour with the builds; writes its part of docs/internals/benchmarks.md
-	for name in cluster-api cainjector jobset; do test/adapter/project.sh $$name build || exit; done
+	for name in cluster-api cainjector jobset lws; do test/adapter/project.sh $$name build || exit; done
 	$(GO) run ./bench/adapter -kelson $(KELSON) -docs docs/internals/benchmarks.md
 
 explore-corpus: ## find bugs of real operators with kelson explore: a minute after the build; writes docs/internals/explore.md
@@ -219,6 +221,9 @@ adapter-cluster-api: build ## run the suites of Cluster API's core manager on th
 
 adapter-projects: build ## run the suites of JobSet, LeaderWorkerSet and cert-manager's CA injectors on the operator library's adapter: about fifteen minutes
 	for name in cainjector jobset lws; do test/adapter/project.sh $$name || exit; done
+
+adapter-multicluster: build ## a controller of multicluster-runtime on the operator library's adapter, in two clusters: seconds after the builds
+	cd test/adapter/multicluster && KELSON=$(abspath $(KELSON)) GOWORK=off $(GO) test -count=1 -v .
 
 test-cmd: build ## Kubernetes' own shell suites of kubectl, test/cmd: about ten minutes; writes its part of docs/internals/conformance.md
 	test/cmd/run.sh

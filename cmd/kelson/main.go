@@ -16,6 +16,7 @@
 //	history   record, history, diff
 //	rights    rights
 //	explore   explore
+//	plan      plan
 //	token     token
 //
 // A command that fails prints one error message and exits with a non-zero code.
@@ -42,6 +43,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/explore"
 	"kelson.dev/cmd/kelson/internal/history"
 	"kelson.dev/cmd/kelson/internal/kubectl"
+	"kelson.dev/cmd/kelson/internal/plan"
 	"kelson.dev/cmd/kelson/internal/plugin"
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/cmd/kelson/internal/rights"
@@ -104,7 +106,7 @@ func rootCommand() *cobra.Command {
 		project.InitCommand(), project.CreateCommand(), project.EditCommand(), project.DeleteCommand(), project.UpgradeCommand(),
 		project.GenerateCommand(), project.ManifestsCommand(), project.BuildCommand(), project.TestCommand(),
 		deploy.InstallCommand(), deploy.UninstallCommand(), deploy.RunCommand(), deploy.DeployCommand(), deploy.UndeployCommand(), deploy.PackageCommand(),
-		serve.Command(), dev.Command(), data.Command(), vet.Command(), console.Command(), why.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), explore.Command(), token.Command(), kubectl.Command(), plugin.Command(), versionCommand(),
+		serve.Command(), dev.Command(), data.Command(), vet.Command(), console.Command(), why.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), explore.Command(), plan.Command(), token.Command(), kubectl.Command(), plugin.Command(), versionCommand(),
 		dropin.EnvtestCommand(), dropin.APIServerCommand(), dropin.EtcdCommand())
 	root.InitDefaultCompletionCmd()
 	return root

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -46,6 +47,10 @@ type Config struct {
 	Authentication Authentication
 	Authorization  Authorization
 	Admission      Admission
+	// Webhooks, if not nil, carries the requests to admission webhooks instead of the network: in a
+	// testing/synctest bubble, or for a control plane that must not reach other servers. A request
+	// for a webhook in a Service has the URL https://NAME.NAMESPACE.svc:PORT/PATH.
+	Webhooks http.RoundTripper
 	// Aggregation configures how requests reach other API servers.
 	Aggregation Aggregation
 	// Kubelets configures the connections to the kubelets of nodes that do not run in this process.

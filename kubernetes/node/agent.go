@@ -59,6 +59,10 @@ type AgentConfig struct {
 	// sends four heartbeats in that time. 0 means 40 seconds; if negative, the node has no
 	// lease.
 	LeaseDuration time.Duration
+	// Adopted means that the Node exists and that this agent must not change it: it only runs pods.
+	Adopted bool
+	// Runs selects the pods of the node that the agent runs; nil means all.
+	Runs func(*corev1.Pod) bool
 	// Log receives errors; nil discards them.
 	Log *slog.Logger
 }
@@ -121,8 +125,10 @@ func (a *Agent) Name() string { return a.config.Name }
 func (a *Agent) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	parts.Go(func() { a.broadcaster.Run(ctx) })
-	if a.register(ctx) {
-		parts.Go(func() { a.heartbeat(ctx) })
+	if a.config.Adopted || a.register(ctx) {
+		if !a.config.Adopted {
+			parts.Go(func() { a.heartbeat(ctx) })
+		}
 		a.follow(ctx, func(old, pod *corev1.Pod) { a.changed(ctx, old, pod) })
 	}
 	a.running.Wait()
@@ -155,7 +161,7 @@ func (a *Agent) changed(ctx context.Context, old, pod *corev1.Pod) {
 	switch {
 	case w != nil:
 		w.update(pod, gone)
-	case !gone && ctx.Err() == nil:
+	case !gone && ctx.Err() == nil && (a.config.Runs == nil || a.config.Runs(pod)):
 		w = newWorker(a, pod)
 		a.workers[pod.UID] = w
 		var life context.Context
