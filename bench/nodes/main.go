@@ -131,7 +131,8 @@ func ofKWOK(ctx context.Context) error {
 	for _, file := range stages {
 		args = append(args, "--config="+file)
 	}
-	cmd := exec.Command(*kwok, args...) // its log would be long: it retries pods that it has already changed
+	// Its log would be long: it retries pods that it has already changed.
+	cmd := exec.Command(*kwok, args...)
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -203,7 +204,8 @@ func measure(ctx context.Context, name, kubeconfig string, processes []int) erro
 		return err
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: "default"}}
-	_, _ = c.CoreV1().ServiceAccounts("default").Create(ctx, account, metav1.CreateOptions{}) // it may exist
+	// It may exist.
+	_, _ = c.CoreV1().ServiceAccounts("default").Create(ctx, account, metav1.CreateOptions{})
 	seen, err := follow(ctx, c)
 	if err != nil {
 		return err
