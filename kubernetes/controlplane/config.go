@@ -14,7 +14,9 @@ import (
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/builtin"
+	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controllers/workloads"
+	"kelson.dev/kubernetes/node/stage"
 	"kelson.dev/kubernetes/scheduler"
 )
 
@@ -76,6 +78,13 @@ type Config struct {
 	WatchTimeout time.Duration
 	// Node selects what runs pods; "" means NodeNone.
 	Node Node
+	// Nodes are simulated nodes that replace the one of NodeSimulated; other Nodes must have none.
+	// With NodeSimulated, further Nodes are simulated if they have the annotation
+	// kwok.x-k8s.io/node=fake; see package simulatednodes.
+	Nodes []simulatednodes.Group
+	// Stages are installed at the start and script what simulated nodes and their pods do; see
+	// package stages. They need NodeSimulated.
+	Stages []*stage.Stage
 	// NodeLease is how long the node counts as alive after its last heartbeat; 0 means 40 seconds.
 	// If negative, the node has no Lease: in virtual time, renewing one every ten seconds would be
 	// most of the work of a simulated month.
