@@ -13,7 +13,7 @@
 //	deploy    run, install, uninstall, deploy, undeploy, package
 //	console   console
 //	vet, why  vet, why
-//	history   record, history, diff
+//	history   record, history, diff, blame
 //	rights    rights
 //	explore   explore
 //	plan      plan
@@ -106,7 +106,7 @@ func rootCommand() *cobra.Command {
 		project.InitCommand(), project.CreateCommand(), project.EditCommand(), project.DeleteCommand(), project.UpgradeCommand(),
 		project.GenerateCommand(), project.ManifestsCommand(), project.BuildCommand(), project.TestCommand(),
 		deploy.InstallCommand(), deploy.UninstallCommand(), deploy.RunCommand(), deploy.DeployCommand(), deploy.UndeployCommand(), deploy.PackageCommand(),
-		serve.Command(), dev.Command(), data.Command(), vet.Command(), console.Command(), why.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), explore.Command(), plan.Command(), token.Command(), kubectl.Command(), plugin.Command(), versionCommand(),
+		serve.Command(), dev.Command(), data.Command(), vet.Command(), console.Command(), why.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), history.BlameCommand(), rights.Command(), explore.Command(), plan.Command(), token.Command(), kubectl.Command(), plugin.Command(), versionCommand(),
 		dropin.EnvtestCommand(), dropin.APIServerCommand(), dropin.EtcdCommand())
 	root.InitDefaultCompletionCmd()
 	return root
