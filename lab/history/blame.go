@@ -30,10 +30,11 @@ type Field struct {
 
 // Owner is an entry of metadata.managedFields.
 type Owner struct {
-	Manager     string    `json:"manager"`
-	Operation   string    `json:"operation"` // Apply or Update
-	Subresource string    `json:"subresource,omitempty"`
-	Time        time.Time `json:"time,omitzero"` // of the last write that changed what the manager owns
+	Manager     string `json:"manager"`
+	Operation   string `json:"operation"` // Apply or Update
+	Subresource string `json:"subresource,omitempty"`
+	// Time is that of the manager's last write that changed the object.
+	Time time.Time `json:"time,omitzero"`
 }
 
 // Blame returns the fields of an object in a state, in the order of paths, each with the version in
@@ -194,8 +195,8 @@ func ownerTrees(managedFields any) ([]ownerTree, error) {
 	return trees, nil
 }
 
-// owning returns the owners of the value itself; of a map or list, if whole is true, only those that
-// own it with all its parts.
+// owning returns the owners of the value itself. If whole is true, it returns only those that own
+// the value with all its parts.
 func owning(trees []ownerTree, whole bool) (owners []Owner) {
 	for _, t := range trees {
 		if _, itself := t.tree["."]; itself && !whole || len(t.tree) == 0 {

@@ -60,7 +60,8 @@ func TestBlame(t *testing.T) {
 	put(2, deployment("u1", 2, spec(2, "nginx:1"), kubectl, scaler))
 	put(3, deployment("u1", 3, spec(2, "nginx:2"), strings.Replace(kubectl, "10:00", "10:06", 1), scaler))
 	put(4, deployment("u1", 4, spec(1, "nginx:2"), kubectl, scaler)) // a value that it had before
-	put(7, deployment("u2", 7, `"spec":{"replicas":1}`, scaler))     // the deletion was not recorded
+	// The deletion of u1 was not recorded.
+	put(7, deployment("u2", 7, `"spec":{"replicas":1}`, scaler))
 	must(t, w.Delete(key, 8, epoch.Add(8*time.Second)))
 	put(9, deployment("u2", 9, `"spec":{"replicas":1}`))
 	must(t, w.Flush())

@@ -31,7 +31,8 @@ func (t *Traces) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&t.Insecure, "insecure-skip-tls-verify", false, "skip TLS certificate verification")
 }
 
-// Read reads all traces. It returns an error if a flag for requests was given and no trace needs it.
+// Read reads all traces. It returns an error if a flag for requests was given and no trace is read
+// by a request.
 func (t *Traces) Read(ctx context.Context) (*causes.Trace, error) {
 	if err := t.checkURLs(); err != nil {
 		return nil, err
