@@ -1,4 +1,4 @@
-# Every target uses the go command. build, run, test and check need Go, git and make; race also needs a C compiler.
+# Every target uses the go command. build, run, test and check need Go, git, make and gzip; race also needs a C compiler.
 # CONTRIBUTING.md lists what other targets need, and which tests are skipped when. Times are for two cores. The first
 # build compiles Kubernetes' packages and takes several minutes; later builds take seconds.
 
@@ -24,18 +24,26 @@ TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./example
 .PHONY: console-types console-kube-apiserver run run-pizza-apiserver test-sql-apiserver test-sql-apiserver-postgres run-pizza-apiserver-kube-apiserver scaffold-apiserver-kube-apiserver run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
 	operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig \
 	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
-	faults-etcd fuzz differential takeover attack bench bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
+	faults-etcd fuzz differential takeover attack bench bench-envtest bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
 	kelson-node nodes aggregation conformance controller-runtime adapter-controller-runtime adapter-cluster-api adapter-multicluster adapter-projects test-cmd helm scaffold kustomize client-go client-node cluster-api \
-	generators operators operators-dev bench-generators explore-corpus tidy clean help
+	generators operators operators-dev bench-generators explore-corpus explore-campaign explore-determinism envtest-program tidy clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-build: ## build bin/kelson
+# kelson envtest writes a small program, which kelson embeds.
+DROPIN := cmd/kelson/internal/dropin
+
+envtest-program:
+	@rm -f $(DROPIN)/programs/program-*
+	@program=$(DROPIN)/programs/program-$$($(GO) env GOOS)-$$($(GO) env GOARCH) && \
+		CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o $$program ./$(DROPIN)/program && gzip -9 -n $$program
+
+build: envtest-program ## build bin/kelson
 	@mkdir -p bin
 	CGO_ENABLED=$(CGO) $(GO) build -ldflags '$(LDFLAGS)' -o $(KELSON) ./cmd/kelson
 
-release: ## bin/kelson as released: compiled with a profile, which saves a twelfth of its CPU time; the first build takes six minutes
+release: envtest-program ## bin/kelson as released: compiled with a profile, which saves a twelfth of its CPU time; the first build takes six minutes
 	@mkdir -p bin
 	CGO_ENABLED=$(CGO) $(GO) build -pgo=cmd/kelson/release.pgo -ldflags '$(LDFLAGS)' -o $(KELSON) ./cmd/kelson
 
@@ -164,6 +172,12 @@ bench: release ## figures against kube-apiserver and etcd: about eleven minutes 
 	$(GO) build -o bin/figures ./bench/figures
 	bin/figures -kelson $(KELSON) -peers bin/peers -docs docs/internals/benchmarks.md
 
+bench-envtest: release ## the programs of kelson envtest against kube-apiserver and etcd, run by envtest: a minute after the builds; writes its part of docs/internals/benchmarks.md
+	@mkdir -p bin/peers
+	$(GO) build -o bin/peers/ ./bench/peers/...
+	$(GO) build -o bin/dropin ./bench/dropin
+	bin/dropin -kelson $(KELSON) -peers bin/peers -docs docs/internals/benchmarks.md
+
 bench-million: release ## load, list and restart with a million objects: about five minutes
 	$(GO) build -o bin/figures ./bench/figures
 	bin/figures -kelson $(KELSON) -million
@@ -190,6 +204,13 @@ bench-adapter: release ## other projects' programs on the operator library's ada
 
 explore-corpus: ## find bugs of real operators with kelson explore: a minute after the build; writes docs/internals/explore.md
 	$(GO) test -count=1 -v -run TestCorpus ./bench/explore/corpus -docs=$(CURDIR)/docs/internals/explore.md
+
+explore-campaign: ## explore the operator of bench/explore/fleet with 2,380 plans: must take less than five minutes
+	KELSON_EXPLORE_PLANS=2380 KELSON_EXPLORE_FOR=5m $(GO) test -count=1 -timeout 10m -v -run '^TestExplore$$' ./bench/explore/fleet/internal/controller
+
+explore-determinism: ## run plans of three operators 1,000 times each, and compare their histories byte for byte: six minutes
+	for package in ./lab/explore ./bench/explore/fleet/internal/controller ./examples/cnat/internal/controller; do \
+		KELSON_EXPLORE_REPEAT=1000 $(GO) test -count=1 -timeout 20m -v -run 'TestEqualPlansGiveEqualRuns|^TestExplore$$' $$package || exit 1; done
 
 soak-operator: ## the operator library on a faulty server: two replicas and its informers, ten minutes each
 	KELSON_SOAK=10m $(GO) test -timeout 20m -v -run Soak ./operator/internal/soak

@@ -50,7 +50,7 @@ var workloads = []workload{
 		config: func(f flags) string { return configOf("config.jobset.x-k8s.io/v1alpha1", f) },
 	},
 	{
-		name: "lws", title: "LeaderWorkerSet's manager", noun: "LeaderWorkerSets with a StatefulSet and a Service each", count: 300, definitions: "config/crd/bases",
+		name: "lws", title: "LeaderWorkerSet's manager", noun: "LeaderWorkerSets without groups, each with a StatefulSet and a Service", count: 300, definitions: "config/crd/bases",
 		objects: leaderWorkerSets, args: configFile, secure: true,
 		config: func(f flags) string { return configOf("config.lws.x-k8s.io/v1alpha1", f) },
 	},
@@ -127,7 +127,7 @@ func jobSets(i int) []*unstructured.Unstructured {
 // leaderWorkerSets returns a LeaderWorkerSet with the defaults that its webhook would set.
 func leaderWorkerSets(i int) []*unstructured.Unstructured {
 	return []*unstructured.Unstructured{object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", i, map[string]any{
-		"replicas":      int64(1),
+		"replicas":      int64(0),
 		"startupPolicy": "LeaderCreated",
 		"networkConfig": map[string]any{"subdomainPolicy": "Shared"},
 		"leaderWorkerTemplate": map[string]any{

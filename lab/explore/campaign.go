@@ -14,6 +14,9 @@ type Options struct {
 	For time.Duration
 	// OneFault ends the exploration when every plan of one fault was tried.
 	OneFault bool
+	// Plans bounds how many plans are run, without those that shorten a plan or follow an alarm; 0
+	// means any number.
+	Plans int
 	// Seed selects the random plans.
 	Seed uint64
 	// Progress, if not nil, is called after each plan.
@@ -92,10 +95,11 @@ func (c *campaign) explore() {
 	for range orders {
 		plans = append(plans, c.order())
 	}
+	plans = append(plans, c.actionsOf()...)
 	c.report.OneFault, c.report.Skipped = len(plans)+skipped, skipped
 	var fruitful []Plan // they led to new states
 	for _, plan := range plans {
-		if time.Now().After(c.end) {
+		if c.over() {
 			return
 		}
 		if c.try(plan) {
@@ -105,12 +109,17 @@ func (c *campaign) explore() {
 	if c.options.OneFault || len(plans) == 0 {
 		return
 	}
-	for time.Now().Before(c.end) {
+	for !c.over() {
 		plan := c.mutate(plans, fruitful)
 		if c.try(plan) && len(plan) < maxFaults {
 			fruitful = append(fruitful, plan)
 		}
 	}
+}
+
+// over reports whether the time or the plans are used up.
+func (c *campaign) over() bool {
+	return time.Now().After(c.end) || c.options.Plans > 0 && c.report.Plans >= c.options.Plans
 }
 
 // maxFaults bounds the faults of a plan.
@@ -129,7 +138,14 @@ func (c *campaign) mutate(plans, fruitful []Plan) Plan {
 	if c.random.IntN(4) == 0 {
 		return append(plan, c.order()...)
 	}
-	return append(plan, plans[c.random.IntN(len(plans))]...)
+	for range 8 {
+		// Several actions would lead too far away from the runs that a plan is compared with.
+		more := plans[c.random.IntN(len(plans))]
+		if len(plan.actions())+len(more.actions()) <= 1 {
+			return append(plan, more...)
+		}
+	}
+	return append(plan, c.order()...)
 }
 
 // order makes a plan of a random order.
@@ -146,7 +162,7 @@ func (c *campaign) try(plan Plan) bool {
 		}
 	}
 	c.report.States = len(c.states)
-	if alarms := c.alarms(r, c.reference); len(alarms) > 0 && r.failed == nil {
+	if alarms := c.alarms(plan, r, c.reference); len(alarms) > 0 && r.failed == nil {
 		c.found(alarms[0], plan, r)
 	}
 	if c.options.Progress != nil {
@@ -165,7 +181,7 @@ func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
 	for i := 0; i < len(plan) && len(plan) > 1; {
 		fewer := append(append(Plan(nil), plan[:i]...), plan[i+1:]...)
 		again := c.run(fewer)
-		alarms := c.alarms(again, c.reference)
+		alarms := c.alarms(fewer, again, c.reference)
 		if again.failed != nil || len(alarms) == 0 {
 			i++ // this fault is needed
 			continue
@@ -177,6 +193,7 @@ func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
 		return
 	}
 	c.signatures[alarm.signature()] = true
+	alarm.Curve = c.curve(alarm, c.reference)
 	c.report.Alarms = append(c.report.Alarms, alarm)
 	if c.options.Found != nil {
 		c.options.Found(alarm)

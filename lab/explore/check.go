@@ -21,6 +21,8 @@ type Alarm struct {
 	Plan Plan
 	// Steps are the requests, events and faults of the run.
 	Steps []string
+	// Curve says when the failure became inevitable; nil for a replay.
+	Curve []CurvePoint
 
 	fatal bool // the trial cannot continue
 }

@@ -25,6 +25,7 @@ type config struct {
 	Ignore     []string          `json:"ignore"`
 	Quiet      metav1.Duration   `json:"quiet"`
 	Horizon    metav1.Duration   `json:"horizon"`
+	Reversible bool              `json:"reversible"`
 	Keep       bool              `json:"keep"`
 }
 
@@ -56,7 +57,7 @@ func (s *Scenario) configure(dir string) (inputs bool, err error) {
 	if err := yaml.UnmarshalStrict(data, &c); err != nil {
 		return false, fmt.Errorf("%s: %w", ConfigFile, err)
 	}
-	s.Ignore, s.Quiet, s.Horizon, s.Keep = c.Ignore, c.Quiet.Duration, c.Horizon.Duration, c.Keep
+	s.Ignore, s.Quiet, s.Horizon, s.Reversible, s.Keep = c.Ignore, c.Quiet.Duration, c.Horizon.Duration, c.Reversible, c.Keep
 	for _, i := range c.Invariants {
 		s.Invariants = append(s.Invariants, Invariant{Name: i.Name, Kind: i.Kind, Rule: i.Rule})
 	}

@@ -55,6 +55,7 @@ invariants:
 ignore: [shops.example.com status.at]
 quiet: 1m
 horizon: 1h
+reversible: true
 keep: true
 `), nil)
 	if err != nil {
@@ -70,7 +71,7 @@ keep: true
 	if len(s.Invariants) != 1 || s.Invariants[0].Name != "few" || s.Invariants[0].Kind != "Shop" || s.Invariants[0].Rule == "" {
 		t.Errorf("invariants %+v", s.Invariants)
 	}
-	if len(s.Ignore) != 1 || s.Quiet != time.Minute || s.Horizon != time.Hour || !s.Keep {
+	if len(s.Ignore) != 1 || s.Quiet != time.Minute || s.Horizon != time.Hour || !s.Reversible || !s.Keep {
 		t.Errorf("%+v", s)
 	}
 	if s, err = explore.Project(project(t, "quiet: 1m\n"), nil); err != nil || len(s.Inputs) != 2 {

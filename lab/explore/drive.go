@@ -27,6 +27,8 @@ type Message struct {
 	Plan    string `json:",omitempty"`
 	Finding string `json:",omitempty"`
 	Alarms  int    `json:",omitempty"`
+	// Failure is that of an alarm.
+	Failure *Failure `json:",omitempty"`
 }
 
 // Drive explores a scenario for another program, which reads the messages: kelson explore runs it
@@ -78,7 +80,7 @@ func drive(t *testing.T, s Scenario, send func(Message)) (Report, error) {
 }
 
 func (a Alarm) message() Message {
-	return Message{Kind: "alarm", Text: a.describe(""), Plan: a.Plan.String(), Finding: a.finding()}
+	return Message{Kind: "alarm", Text: a.describe(""), Plan: a.Plan.String(), Finding: a.finding(), Failure: a.failure()}
 }
 
 func replayed(t *testing.T, s Scenario, text string, send func(Message)) (Report, error) {
@@ -100,6 +102,11 @@ func optionsOf(getenv func(string) string) (o Options, err error) {
 	if text := getenv(ForVariable); text != "" {
 		if o.For, err = time.ParseDuration(text); err != nil || o.For <= 0 {
 			return o, fmt.Errorf("%s=%q is not a positive duration such as 2m", ForVariable, text)
+		}
+	}
+	if text := getenv(PlansVariable); text != "" {
+		if o.Plans, err = strconv.Atoi(text); err != nil || o.Plans <= 0 {
+			return o, fmt.Errorf("%s=%q is not a positive number", PlansVariable, text)
 		}
 	}
 	if text := getenv(SeedVariable); text != "" {

@@ -29,6 +29,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,25 +51,40 @@ const (
 // defaultFor bounds how long Run and Explore explore.
 const defaultFor = 10 * time.Second
 
+// PlansVariable is the environment variable that bounds how many plans Run and Drive try.
+const PlansVariable = "KELSON_EXPLORE_PLANS"
+
 // Run explores a scenario, and fails the test with each alarm that it finds. It tries every plan of
 // one fault, for at most ten seconds. With the environment variable KELSON_EXPLORE_FOR, such as
 // "2m", it explores that long, with several faults at a time and random orders.
 //
-// With the environment variable KELSON_EXPLORE_PLAN it replays that plan instead.
+// With the environment variable KELSON_EXPLORE_PLAN it replays that plan instead. With
+// KELSON_EXPLORE_REPEAT=1000 it runs one plan that often, and fails if the histories differ.
 func Run(t *testing.T, s Scenario) {
 	t.Helper()
+	if text := os.Getenv(RepeatVariable); text != "" {
+		runs, err := strconv.Atoi(text)
+		if err != nil || runs < 2 {
+			t.Fatalf("explore: %s=%q is not a number of at least 2", RepeatVariable, text)
+		}
+		repetition, err := Repeat(t, s, os.Getenv(PlanVariable), runs)
+		if err != nil {
+			t.Fatalf("explore: %v", err)
+		}
+		if t.Log(repetition); repetition.Unequal > 0 {
+			t.Fail()
+		}
+		return
+	}
 	if text := os.Getenv(PlanVariable); text != "" {
 		Replay(t, s, text)
 		return
 	}
-	options := Options{OneFault: true}
-	if text := os.Getenv(ForVariable); text != "" {
-		limit, err := time.ParseDuration(text)
-		if err != nil || limit <= 0 {
-			t.Fatalf("explore: %s=%q is not a positive duration such as 2m", ForVariable, text)
-		}
-		options = Options{For: limit}
+	options, err := optionsOf(os.Getenv)
+	if err != nil {
+		t.Fatalf("explore: %v", err)
 	}
+	options.OneFault = options.For == 0
 	report, err := Explore(t, s, options)
 	if err != nil {
 		t.Fatalf("explore: %v", err)
@@ -116,7 +132,7 @@ func replay(t *testing.T, s Scenario, text string) (*result, []Alarm, *baseline,
 	case len(r.unused) > 0:
 		return nil, nil, nil, fmt.Errorf("the run does not reach the point of: %s; the operator's requests or the inputs have changed since the plan was found, so explore again", r.unused)
 	}
-	alarms := e.alarms(r, reference.result)
+	alarms := e.alarms(plan, r, reference.result)
 	for i := range alarms {
 		alarms[i].Plan, alarms[i].Steps = plan, r.steps
 	}
@@ -129,6 +145,7 @@ type explorer struct {
 	scenario Scenario
 	base     *testenv.Env
 	trials   int
+	variants map[string]*result // of the runs with actions only, by the plan
 }
 
 func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
@@ -136,7 +153,8 @@ func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
 	}
-	e := &explorer{t: t, scenario: s}
+	calm(t)
+	e := &explorer{t: t, scenario: s, variants: map[string]*result{}}
 	// The bubbles of the runs fork the base, whose state stays after its own bubble has ended.
 	synctest.Test(t, func(t *testing.T) {
 		e.base = testenv.New(t, s.Env...)
@@ -152,6 +170,9 @@ func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 	if err := checkKinds(e.scenario.Invariants, e.base.Plane().Registry().Current().All()); err != nil {
 		return nil, err
 	}
+	// The first run in a program computes what later ones share, such as converters of types and
+	// CEL programs. Then other goroutines may come first.
+	e.run(nil)
 	return e, nil
 }
 
@@ -171,24 +192,19 @@ func setNamespaces(env *testenv.Env, inputs []Input) {
 }
 
 // run runs one plan.
-func (e *explorer) run(plan Plan) *result {
+func (e *explorer) run(plan Plan) *result { return e.runWith(plan, nil, nil) }
+
+func (e *explorer) runWith(plan Plan, p *probe, b *branch) *result {
 	e.trials++
 	var r result
 	synctest.Test(e.t, func(t *testing.T) {
-		trial := &trial{t: t, scenario: &e.scenario, env: e.base.Fork(t), plan: plan}
+		seed()
+		trial := &trial{t: t, scenario: &e.scenario, env: e.base.Fork(t), plan: plan, probe: p, branch: b}
 		trial.run()
 		r = trial.result
 	})
 	r.orderOnly = !slices.ContainsFunc(plan, func(f Fault) bool { return f.Kind != Order })
 	return &r
-}
-
-// alarms returns what is wrong with a run, the most telling first.
-func (e *explorer) alarms(r, reference *result) []Alarm {
-	if len(r.alarms) > 0 {
-		return r.alarms
-	}
-	return compare(r, reference, e.scenario.Ignore)
 }
 
 func tail(lines []string, n int) string {
@@ -204,6 +220,9 @@ func (a Alarm) describe(test string) string {
 	fmt.Fprintf(&b, "%s\n", a.finding())
 	fmt.Fprintf(&b, "faults: %s\n", a.Plan)
 	fmt.Fprintf(&b, "what happened:\n%s\n", tail(around(a.Steps), 24))
+	if len(a.Curve) > 0 {
+		fmt.Fprintf(&b, "when it became inevitable: the share of failures if the run continues in other orders, without more faults\n%s", curveText(a.Curve))
+	}
 	if test != "" {
 		fmt.Fprintf(&b, "replay: %s='%s' go test -v -run '^%s$'", PlanVariable, a.Plan, test)
 	}

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -40,20 +41,31 @@ const (
 	// Cut ends the watch before an event. The operator has to list again, and its list is served
 	// when everything else is quiet, so it never sees the states in between.
 	Cut Kind = "cut"
+	// SlowResponse has the server execute a write and delays the response until everything else is
+	// quiet: longer than the operator's own timeouts.
+	SlowResponse Kind = "slow-response"
+	// TwoLeaders delays a write until everything else is quiet, and starts another process of the
+	// operator meanwhile: the first has lost its lease and does not know it. Then the write reaches
+	// the server, and the first process ends.
+	TwoLeaders Kind = "two-leaders"
+	// Deny answers a write, and all later ones of its verb and resource, with 403 as an admission
+	// webhook does, until everything else is quiet.
+	Deny Kind = "deny"
 	// Order runs the pending requests and events in a random order, by a seed.
 	Order Kind = "order"
 )
 
 // onWrites and onEvents are the kinds of faults at writes and at events of watches.
 var (
-	onWrites = []Kind{KillBefore, KillAfter, KillStale, KillOld, Lose, Conflict, TooMany, Internal, Hold, HoldInput}
+	onWrites = []Kind{KillBefore, KillAfter, KillStale, KillOld, Lose, Conflict, TooMany, Internal, Hold, HoldInput, SlowResponse, TwoLeaders, Deny}
 	onEvents = []Kind{Freeze, FreezeAll, Cut}
 )
 
 // Point is a moment in a run: the n-th write or event of its kind.
 type Point struct {
-	// Verb is create, update, patch, apply, delete or deletecollection for requests, and added,
-	// modified or deleted for events.
+	// Verb is create, update, patch, apply, delete or deletecollection for requests, added,
+	// modified or deleted for events, and after for the moment at which the operator is quiet after
+	// the N-th input.
 	Verb string
 	// Resource is the group resource, with a subresource after a slash.
 	Resource string
@@ -77,14 +89,24 @@ type Fault struct {
 	Kind Kind
 	At   Point  // not for Order
 	Seed uint64 // for Order
+	// Field is a path of names and indexes such as spec.ports.0.name, and Value its value as JSON:
+	// of SetField, Flicker, CreateWith and EditChild. The value null removes the field.
+	Field, Value string
 }
 
 func (f Fault) String() string {
 	if f.Kind == Order {
 		return fmt.Sprintf("%s %d", Order, f.Seed)
 	}
-	return fmt.Sprintf("%s %s", f.Kind, f.At)
+	text := fmt.Sprintf("%s %s", f.Kind, f.At)
+	if f.Field != "" {
+		text += " " + f.Field + "=" + separators.Replace(f.Value)
+	}
+	return text
 }
+
+// separators escapes in JSON what ends a fault or an argument of a shell.
+var separators = strings.NewReplacer(";", `\u003b`, "'", `\u0027`)
 
 // Plan is the faults of one run. The empty plan is the run without faults.
 type Plan []Fault
@@ -101,7 +123,7 @@ func (p Plan) String() string {
 	return strings.Join(parts, "; ")
 }
 
-var faultForm = regexp.MustCompile(`^(\S+) (\S+) (\S+) (\S*) ?#([1-9]\d*)$`)
+var faultForm = regexp.MustCompile(`^(\S+) (\S+) (\S+) (\S*) ?#([1-9]\d*)(?: ([^ =]+)=(.*))?$`)
 
 // ParsePlan reads a plan, such as "kill-after create pods default/web #1; order 7".
 func ParsePlan(text string) (Plan, error) {
@@ -121,16 +143,25 @@ func ParsePlan(text string) (Plan, error) {
 		}
 		m := faultForm.FindStringSubmatch(part)
 		if m == nil {
-			return nil, fmt.Errorf("fault %q: want KIND VERB RESOURCE OBJECT #N, or order SEED", part)
+			return nil, fmt.Errorf("fault %q: want KIND VERB RESOURCE OBJECT #N [FIELD=VALUE], or order SEED", part)
 		}
 		n, err := strconv.Atoi(m[5])
 		if err != nil {
 			return nil, fmt.Errorf("fault %q: %w", part, err)
 		}
-		f := Fault{Kind: Kind(m[1]), At: Point{Verb: m[2], Resource: m[3], Object: m[4], N: n}}
+		f := Fault{Kind: Kind(m[1]), At: Point{Verb: m[2], Resource: m[3], Object: m[4], N: n}, Field: m[6], Value: m[7]}
 		kinds := onWrites
-		if f.At.isEvent() {
+		switch {
+		case f.At.isEvent():
 			kinds = onEvents
+		case f.isAction():
+			kinds = actions
+		}
+		switch {
+		case f.Field != "" && !json.Valid([]byte(f.Value)):
+			return nil, fmt.Errorf("fault %q: the value %s is not JSON", part, f.Value)
+		case (f.Field != "") != slices.Contains(withField, f.Kind):
+			return nil, fmt.Errorf("fault %q: only %v have a field, and must have one", part, withField)
 		}
 		if !slices.Contains(kinds, f.Kind) {
 			return nil, fmt.Errorf("fault %q: kind %q is not one of %v", part, f.Kind, kinds)

@@ -38,6 +38,13 @@ type step struct {
 	until   int  // it stays held until so many inputs were made
 }
 
+// suspended reports whether the step's process is suspended, and the step is neither the request
+// that happens nevertheless nor the response to it.
+func (s *step) suspended() bool {
+	only := s.process.only
+	return only != nil && s != only && (s.phase != responding || s.call != only.call)
+}
+
 // verdict is what becomes of a step.
 type verdict int
 
@@ -48,6 +55,7 @@ const (
 	conflict
 	tooMany
 	internal
+	denied
 	cut     // the watch ends
 	invalid // the server does not serve such watches
 )
@@ -117,7 +125,7 @@ func (g *gate) settled(enabled func(*step) bool) []*step {
 	}
 	if len(all) == 0 {
 		for _, s := range g.waiting {
-			if !s.held && enabled(s) {
+			if !s.held && !s.suspended() && enabled(s) {
 				all = append(all, s)
 			}
 		}
@@ -174,6 +182,13 @@ func (g *gate) kill(p *process) {
 	for _, s := range of {
 		s.verdict <- killed
 	}
+}
+
+// suspend holds all steps of a process but one request and its response, now and later.
+func (g *gate) suspend(p *process, only *step) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p.only = only
 }
 
 // unhold lets the held steps continue that may after so many inputs, or all if it is the last call.

@@ -3,6 +3,7 @@ package explore
 import (
 	"crypto/sha256"
 	"fmt"
+	"hash"
 	"maps"
 	"slices"
 	"strings"
@@ -22,7 +23,8 @@ type history struct {
 	now     map[store.Key]*unstructured.Unstructured
 	hashes  map[store.Key][sha256.Size]byte
 	sum     [sha256.Size]byte // of the hashes: identifies the state
-	chain   [sha256.Size]byte // of all versions, in order
+	record  hash.Hash         // of the bytes of all versions, in order, with UIDs replaced
+	uids    map[string]int    // UIDs in the order in which they appear
 	seen    map[[sha256.Size]byte]bool
 	creates map[string]int // by resource and object
 	deletes map[string]int
@@ -51,7 +53,7 @@ func newHistory(s *store.Store) (*history, error) {
 		return nil, err
 	}
 	return &history{cursor: cursor, names: names{uids: map[types.UID]string{}, generated: map[string]string{}},
-		now: map[store.Key]*unstructured.Unstructured{}, hashes: map[store.Key][sha256.Size]byte{}, seen: map[[sha256.Size]byte]bool{},
+		record: sha256.New(), uids: map[string]int{}, now: map[store.Key]*unstructured.Unstructured{}, hashes: map[store.Key][sha256.Size]byte{}, seen: map[[sha256.Size]byte]bool{},
 		creates: map[string]int{}, deletes: map[string]int{}}, nil
 }
 
@@ -77,6 +79,7 @@ func (h *history) take(e *store.Event) error {
 	if background.Has(key.Resource) {
 		return nil
 	}
+	h.keep(e)
 	obj, err := decode(e.Object)
 	if err != nil {
 		return err
@@ -116,12 +119,32 @@ func (h *history) take(e *store.Event) error {
 		h.sum[i] ^= old[i] ^ hash[i]
 	}
 	h.hashes[key] = hash
-	h.chain = sha256.Sum256(append(h.chain[:], hash[:]...))
 	h.seen[h.sum] = true
 	if h.version != nil {
 		return h.version(Change{Type: eventTypes[e.Type], Object: obj, Previous: previous})
 	}
 	return nil
+}
+
+// keep adds every byte of a version to the record, but for UIDs: Kubernetes' controllers create
+// Pods in parallel, so equal Pods may have each other's UIDs. Each UID becomes its number in the
+// order in which they appear.
+func (h *history) keep(e *store.Event) {
+	key := e.Object.Key
+	fmt.Fprintf(h.record, "%d %s %s/%s/%s ", e.Revision(), eventTypes[e.Type], key.Resource, key.Namespace, key.Name)
+	data, rest := e.Object.Data, 0
+	for _, at := range uidForm.FindAllIndex(data, -1) {
+		id := string(data[at[0]:at[1]])
+		n, ok := h.uids[id]
+		if !ok {
+			n = len(h.uids)
+			h.uids[id] = n
+		}
+		h.record.Write(data[rest:at[0]])
+		fmt.Fprintf(h.record, "uid %d", n)
+		rest = at[1]
+	}
+	h.record.Write(data[rest:])
 }
 
 // note remembers the last versions.

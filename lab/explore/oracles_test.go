@@ -80,8 +80,7 @@ func TestOrder(t *testing.T) {
 			service.Namespace, service.Name = "default", "web"
 			return errors.Join(c.Create(ctx, configMap("web")), c.Create(ctx, service))
 		})},
-		Ignore: []string{"services spec"}, // random ports
-		Keep:   true,
+		Keep: true,
 	}
 	report, err := explore.Explore(t, s, explore.Options{OneFault: true})
 	if err != nil {
@@ -93,4 +92,27 @@ func TestOrder(t *testing.T) {
 		}
 	}
 	t.Errorf("no alarm O5 in %v", report.Alarms)
+}
+
+// LAB-03 (O7): replicas, claims and conditions say whether a managed object is healthy.
+func TestUnhealthy(t *testing.T) {
+	type object = map[string]any
+	for name, test := range map[string]struct {
+		id     string
+		object object
+		want   string
+	}{
+		"replicas":      {"statefulsets.apps default/web", object{"spec": object{"replicas": int64(3)}, "status": object{"readyReplicas": int64(2)}}, "2 of 3 replicas are ready"},
+		"one replica":   {"deployments.apps default/web", object{"spec": object{}, "status": object{}}, "0 of 1 replicas are ready"},
+		"ready":         {"deployments.apps default/web", object{"spec": object{"replicas": int64(1)}, "status": object{"readyReplicas": int64(1)}}, ""},
+		"daemons":       {"daemonsets.apps default/web", object{"status": object{"desiredNumberScheduled": int64(2), "numberReady": int64(1)}}, "1 of 2 pods are ready"},
+		"claim":         {"persistentvolumeclaims default/web", object{"status": object{"phase": "Pending"}}, "its phase is Pending"},
+		"condition":     {"shops.example.com default/web", object{"status": object{"conditions": []any{object{"type": "Ready", "status": "False"}}}}, "its condition Ready is False"},
+		"not a verdict": {"shops.example.com default/web", object{"status": object{"conditions": []any{object{"type": "Stalled", "status": "False"}}}}, ""},
+		"pod":           {"pods default/web", object{"status": object{"phase": "Failed", "conditions": []any{object{"type": "Ready", "status": "False"}}}}, ""},
+	} {
+		if got := explore.Unhealthy(test.id, test.object); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
 }

@@ -32,6 +32,8 @@ type process struct {
 	trial  *trial
 	number int  // from 1
 	dead   bool // guarded by the gate
+	// only, if not nil, is the only request of the process that happens. Guarded by the gate.
+	only *step
 
 	cancel context.CancelFunc
 	ended  chan struct{}
@@ -108,7 +110,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch v {
 	case killed:
 		return nil, errKilled
-	case conflict, tooMany, internal:
+	case conflict, tooMany, internal, denied:
 		return refusal(r, c, v), nil
 	case cut:
 		return refusal(r, c, cut), nil
@@ -173,6 +175,8 @@ func refusal(r *http.Request, c call, v verdict) *http.Response {
 		status = apierrors.NewConflict(group, name, errors.New("the object has been modified; please apply your changes to the latest version and try again"))
 	case tooMany:
 		status = apierrors.NewTooManyRequests("too many requests, please try again later", 1)
+	case denied:
+		status = apierrors.NewForbidden(group, name, errors.New(`admission webhook "explore.kelson.dev" denied the request`))
 	case invalid:
 		status = apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "ListOptions"}, "", field.ErrorList{
 			field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")})

@@ -42,6 +42,12 @@ type Scenario struct {
 	// do. Then client-go lists, and the list of a process that starts may be older than the newest
 	// state.
 	NoWatchList bool
+	// Reversible says that users can undo each change of a field of an input: an operator must then
+	// end in the same state as before (O8), and must not ignore a change of a field that has an
+	// effect when the object is created with it (O6). It does not hold for operators that do
+	// something once, such as to run a command. It concerns the values that the explorer takes from
+	// schemas; Flip is always checked.
+	Reversible bool
 	// Keep leaves the created objects in place at the end. By default, the explorer deletes what
 	// the inputs have applied, and compares what is left.
 	Keep bool
@@ -61,6 +67,7 @@ type Input struct {
 	apply client.Object // to delete at the end; nil if there is nothing
 	wait  time.Duration
 	back  func(context.Context, client.Client) error // the reverse of do, for Flip
+	again func(client.Object) Input                  // Create or Apply
 }
 
 func (i Input) String() string { return i.name }
@@ -68,14 +75,14 @@ func (i Input) String() string { return i.name }
 // Create creates an object. If it is namespaced and names no namespace, that becomes "default", as
 // for Apply.
 func Create(obj client.Object) Input {
-	return Input{name: "create " + naming(obj), apply: obj, do: func(ctx context.Context, c client.Client) error {
+	return Input{name: "create " + naming(obj), apply: obj, again: Create, do: func(ctx context.Context, c client.Client) error {
 		return c.Create(ctx, obj.DeepCopyObject().(client.Object))
 	}}
 }
 
 // Apply creates or changes an object by server-side apply.
 func Apply(obj client.Object) Input {
-	return Input{name: "apply " + naming(obj), apply: obj, do: func(ctx context.Context, c client.Client) error {
+	return Input{name: "apply " + naming(obj), apply: obj, again: Apply, do: func(ctx context.Context, c client.Client) error {
 		return c.Apply(ctx, obj.DeepCopyObject().(client.Object))
 	}}
 }

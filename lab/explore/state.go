@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -52,6 +53,9 @@ func (n *names) normal(obj *unstructured.Unstructured) map[string]any {
 	if _, ok := meta["deletionTimestamp"]; ok {
 		meta["deletionTimestamp"] = "set"
 	}
+	if kind := obj.GetKind(); allocated[kind] != nil {
+		hideAllocated(kind, content)
+	}
 	return content
 }
 
@@ -89,6 +93,9 @@ func relation(observed, generation int64) string {
 	return "ahead"
 }
 
+// uidForm is the form of UIDs.
+var uidForm = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
 // text replaces UIDs, times and generated names.
 func (n *names) text(s string) string {
 	if of, ok := n.uids[types.UID(s)]; ok {
@@ -102,6 +109,15 @@ func (n *names) text(s string) string {
 			return "a time"
 		}
 	}
+	if tokenVolume.MatchString(s) {
+		return "kube-api-access-*"
+	}
+	s = uidForm.ReplaceAllStringFunc(s, func(id string) string {
+		if of, ok := n.uids[types.UID(id)]; ok {
+			return "uid of " + of
+		}
+		return id
+	})
 	for name, generated := range n.generated {
 		if len(s) > len(name) && strings.Contains(s, name) {
 			s = strings.ReplaceAll(s, name, generated)
@@ -153,14 +169,18 @@ func (s State) Diff(want State) []string {
 	return lines
 }
 
-// existsNow says that an object exists, and does not in the wanted state.
-const existsNow = "exists, and does not without faults"
+// existsNow says that an object exists, and does not in the wanted state; thereAre that there is
+// another number of objects with a generated name.
+const (
+	existsNow = "exists, and does not without faults"
+	thereAre  = ": there are "
+)
 
 func counted(have, want int, missing string) string {
 	if want == 1 && have == 0 {
 		return missing
 	}
-	return fmt.Sprintf("there are %d, and %d without faults", have, want)
+	return fmt.Sprintf(thereAre[2:]+"%d, and %d without faults", have, want)
 }
 
 // differences lists the fields in which two objects differ.

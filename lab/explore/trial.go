@@ -13,11 +13,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
+	"kelson.dev/operator/client"
 	"kelson.dev/operator/reconcile"
 )
 
@@ -30,6 +32,8 @@ const (
 	// stepsPerSecond is how many requests and events that follow each other without a pause take a
 	// second of virtual time.
 	stepsPerSecond = 100
+	// maxBackoff is how long controllers wait at most before they try again, with a margin.
+	maxBackoff = 20 * time.Minute
 	// maxSteps bounds the requests and events between two inputs. An operator that needs more is in
 	// a hot loop.
 	maxSteps = 20_000
@@ -55,6 +59,13 @@ type trial struct {
 	frozen    map[string]bool
 	cut       map[string]bool // resources whose watches and lists wait until all is quiet
 	refused   map[string]bool // cut resources whose next watch was refused
+	denied    map[string]bool // by verb and resource
+	denials   bool            // something was denied, so the operator's next attempt may be late
+
+	copies    []client.Object              // that Batch has created
+	finalized []*unstructured.Unstructured // that have the foreign finalizer
+	branch    *branch                      // where the run leaves the plan; nil for never
+	probe     *probe                       // collects the actions that are possible; nil in other runs
 
 	mu        sync.Mutex
 	forbidden []string        // O12
@@ -74,6 +85,7 @@ type result struct {
 	deletes   map[string]int
 	own       map[string]bool
 	states    map[[32]byte]bool
+	effect    bool // SetField has changed more than the field
 	alarms    []Alarm
 	steps     []string // what happened, a line each
 	digest    [32]byte // of the steps and of every version, in order
@@ -92,11 +104,11 @@ type visit struct {
 
 // run executes the trial. It must be called in a bubble.
 func (t *trial) run() {
-	utilrand.Seed(1) // generated names
 	defer t.watchPanics()()
 	t.gate = newGate()
 	t.counts, t.revisions, t.done = map[Point]int{}, map[Point]uint64{}, make([]bool, len(t.plan))
 	t.frozen, t.cut, t.refused, t.own = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	t.denied = map[string]bool{}
 	for _, f := range t.plan {
 		if f.Kind == Order {
 			t.random = rand.New(rand.NewPCG(f.Seed, 0))
@@ -123,7 +135,7 @@ func (t *trial) run() {
 func (t *trial) makeInputs() {
 	for i, input := range t.scenario.Inputs {
 		t.last = i == len(t.scenario.Inputs)-1
-		if !t.input(input) || !t.settle() {
+		if !t.input(t.createWith(input)) || !t.settle() || !t.act(i+1) {
 			return
 		}
 	}
@@ -137,7 +149,12 @@ func (t *trial) makeInputs() {
 			return
 		}
 	}
-	if t.settle() {
+	for _, obj := range slices.Backward(t.copies) {
+		if !t.input(Delete(obj)) {
+			return
+		}
+	}
+	if t.settle() && t.removeFinalizers() {
 		t.result.left = t.history.state()
 	}
 }
@@ -213,7 +230,11 @@ func writeLabel(ops []store.Op) string {
 		if b.Len() > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(verb + op.Key.Resource + " " + qualified(op.Key.Namespace, op.Key.Name))
+		name := op.Key.Name
+		if background.Has(op.Key.Resource) {
+			name = "*" // it depends on which goroutine has reported an event first
+		}
+		b.WriteString(verb + op.Key.Resource + " " + qualified(op.Key.Namespace, name))
 	}
 	return b.String()
 }
@@ -244,6 +265,10 @@ func (t *trial) settle() bool {
 				return false
 			}
 		case time.Since(last) >= quiet:
+			if t.denials && len(t.denied) == 0 {
+				quiet, t.denials = max(quiet, maxBackoff), false
+				continue
+			}
 			if !t.release() {
 				return true
 			}
@@ -291,6 +316,9 @@ func (t *trial) turn() (changed, step, ok bool) {
 	if !t.running() || len(t.result.alarms) > 0 && t.result.alarms[0].fatal {
 		return changed, false, false
 	}
+	t.turnOff()
+	// Generated names do not depend on what else has asked for random values.
+	utilrand.Seed(int64(len(t.result.steps)))
 	if steps := t.gate.settled(t.enabled); len(steps) > 0 {
 		t.execute(choose(steps, t.random))
 		return changed, true, true
@@ -350,6 +378,10 @@ func (t *trial) execute(s *step) {
 			t.refused[s.call.resource], v = true, cut
 		}
 	case responding:
+		if s.process.only != nil {
+			s.process.kill() // the process sees that it has lost its lease
+			return
+		}
 		if s.point != (Point{}) {
 			t.visited(s.point)
 			v = t.faultAfter(s)
@@ -406,7 +438,10 @@ func (t *trial) find(p Point, kinds ...Kind) Kind {
 }
 
 func (t *trial) faultBefore(s *step) verdict {
-	switch t.find(s.point, KillBefore, Conflict, TooMany, Internal, Hold, HoldInput) {
+	if t.denied[s.call.verb+" "+s.call.resource] {
+		return denied
+	}
+	switch t.find(s.point, KillBefore, Conflict, TooMany, Internal, Hold, HoldInput, TwoLeaders, Deny) {
 	case KillBefore:
 		t.crash(nil)
 	case Conflict:
@@ -419,12 +454,21 @@ func (t *trial) faultBefore(s *step) verdict {
 		s.held = true
 	case HoldInput:
 		s.held, s.until = true, t.inputs+1
+	case TwoLeaders:
+		s.held = true
+		t.gate.suspend(t.process, s)
+		t.startProcess(nil)
+	case Deny:
+		t.denied[s.call.verb+" "+s.call.resource], t.denials = true, true
+		return denied
 	}
 	return pass
 }
 
 func (t *trial) faultAfter(s *step) verdict {
-	switch t.find(s.point, KillAfter, KillStale, KillOld, Lose) {
+	switch t.find(s.point, KillAfter, KillStale, KillOld, Lose, SlowResponse) {
+	case SlowResponse:
+		s.held = true
 	case KillAfter:
 		t.crash(nil)
 	case KillStale:
@@ -479,6 +523,9 @@ func (t *trial) release() bool {
 		clear(t.cut)
 		clear(t.refused)
 		t.log("the lists are served")
+	case len(t.denied) > 0:
+		clear(t.denied)
+		t.log("writes are not denied any more")
 	case t.gate.unhold(t.inputs, t.last):
 		t.log("the held requests continue")
 	default:
@@ -506,7 +553,7 @@ func (t *trial) end() {
 			t.result.unused = append(t.result.unused, f)
 		}
 	}
-	t.result.digest = digest([]any{t.result.steps, fmt.Sprint(t.history.chain)})
+	t.result.digest = digest([]any{t.result.steps, fmt.Sprintf("%x", t.history.record.Sum(nil))})
 }
 
 // answered notes the response to a request.
@@ -532,7 +579,7 @@ func (t *trial) log(line string) {
 	t.result.steps = append(t.result.steps, line)
 }
 
-var verdictNames = map[verdict]string{pass: "", killed: " (killed)", lost: " (response lost)", conflict: " (409)", tooMany: " (429)", internal: " (500)", cut: " (watch cut)"}
+var verdictNames = map[verdict]string{pass: "", killed: " (killed)", lost: " (response lost)", conflict: " (409)", tooMany: " (429)", internal: " (500)", denied: " (403)", cut: " (watch cut)"}
 
 func (t *trial) logStep(s *step, v verdict) {
 	what := "request: "

@@ -51,7 +51,8 @@ command that runs this plan again. The command fails if there is an alarm.
 
 With --export, it writes a Go test for each alarm to the project. The test runs
 the plan again, so it fails until the bug is fixed. It needs this program, in PATH
-or in the environment variable KELSON, and no cluster.
+or in the environment variable KELSON, and no cluster. Beside the test, a file in
+JSON has the steps of the run and when the failure became inevitable.
 
 The file explore.yaml in the project's folder can name other inputs than the
 samples, and invariants in CEL.
@@ -117,6 +118,7 @@ func run(c *cobra.Command, dir string, o options) error {
 type message struct {
 	Kind, Text, Plan, Finding string
 	Alarms                    int
+	Failure                   json.RawMessage
 }
 
 // explore runs the test program and prints its messages.

@@ -1,7 +1,9 @@
 package explore
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"go/format"
@@ -88,9 +90,13 @@ func (e *exporter) export(alarm message) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	file := filepath.Join(folder, strings.Join(words, "_")+"_test.go")
+	base := filepath.Join(folder, strings.Join(words, "_"))
+	file := base + "_test.go"
 	shown := filepath.Join(e.folder, filepath.Base(file))
 	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	if err := writeFailure(base+".json", alarm.Failure); err != nil {
 		return "", err
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
@@ -103,6 +109,20 @@ func (e *exporter) export(alarm message) (string, error) {
 		return "", errors.Join(err, f.Close())
 	}
 	return fmt.Sprintf("test: %s in %s", name, shown), f.Close()
+}
+
+// writeFailure writes what is known about an alarm: explore.Failure of kelson.dev/lab/explore. It
+// replaces the file of an earlier exploration, whose steps may differ.
+func writeFailure(file string, failure json.RawMessage) error {
+	if failure == nil {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, failure, "", "  "); err != nil {
+		return err
+	}
+	b.WriteByte('\n')
+	return os.WriteFile(file, b.Bytes(), 0o644)
 }
 
 // planWords returns words that identify a plan: those of its first fault and, if there are others,

@@ -18,7 +18,8 @@ func TestExport(t *testing.T) {
 	var out, messages bytes.Buffer
 	p := &printer{out: &out, again: "kelson explore", tests: &exporter{project: project, folder: testFolder}}
 	alarms := []message{
-		{Kind: "alarm", Text: "…\n", Plan: "kill-after create secrets default/web-key #1", Finding: "another end state (O1)\n  secrets default/web-cert: is missing"},
+		{Kind: "alarm", Text: "…\n", Plan: "kill-after create secrets default/web-key #1", Finding: "another end state (O1)\n  secrets default/web-cert: is missing",
+			Failure: json.RawMessage(`{"plan":"kill-after create secrets default/web-key #1","curve":[{"step":3,"failures":1,"runs":4}]}`)},
 		{Kind: "alarm", Text: "…\n", Plan: "kill-after create secrets default/web-* #1; order 7", Finding: "never quiet (O4)\n  for `1h`"},
 		{Kind: "done", Text: "explored", Alarms: 2},
 	}
@@ -41,7 +42,11 @@ func TestExport(t *testing.T) {
 			t.Errorf("not once in the output: %q\n%s", want, out.String())
 		}
 	}
-	files, err := filepath.Glob(filepath.Join(project, testFolder, "*"))
+	failure, err := os.ReadFile(filepath.Join(project, testFolder, "kill_after_create_secrets_default_web_key_1.json"))
+	if err != nil || !strings.Contains(string(failure), `"failures": 1,`) {
+		t.Errorf("the file of the failure is %s, %v", failure, err)
+	}
+	files, err := filepath.Glob(filepath.Join(project, testFolder, "*_test.go"))
 	if err != nil || len(files) != 2 {
 		t.Fatalf("%v, %v: want a file per alarm", files, err)
 	}

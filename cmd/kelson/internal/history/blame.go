@@ -52,8 +52,8 @@ type blameOptions struct {
 	traces  why.Traces
 }
 
-// BlameCommand returns kelson blame.
-func BlameCommand() *cobra.Command {
+// blameCommand returns kelson history blame.
+func blameCommand() *cobra.Command {
 	var o blameOptions
 	c := &cobra.Command{
 		Use:   "blame KIND/NAME [FIELD]",
@@ -66,10 +66,11 @@ field managers that own the field in that version. With the traces of operators
 causes of that reconcile. FIELD limits the output to a field and those below it,
 for example .spec or .spec.containers[web].
 
-The versions come from a file that kelson record wrote. "or earlier" means that
+Unlike kelson blame, which reads the managedFields of an object in a cluster, it
+compares versions. They come from a file that kelson record wrote. "or earlier" means that
 the version is the first recorded one: the value may be older.`,
-		Example: `  kelson blame --file incident.history deployment/web -n shop
-  kelson blame --file incident.history at/example-at .status --trace operator.trace`,
+		Example: `  kelson history blame --file incident.history deployment/web -n shop
+  kelson history blame --file incident.history at/example-at .status --trace operator.trace`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			h, err := history.Open(o.file)

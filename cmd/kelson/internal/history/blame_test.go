@@ -82,7 +82,7 @@ func TestBlameCommand(t *testing.T) {
 		{args: "cm/c --at 8 --cluster other", err: "--cluster has no effect without --trace"},
 		{args: "cm/c --at 8 --token secret --trace " + trace, err: "--token has no effect"},
 	} {
-		c := BlameCommand()
+		c := blameCommand()
 		var out strings.Builder
 		c.SetOut(&out)
 		c.SetErr(&out)

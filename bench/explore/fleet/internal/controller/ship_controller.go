@@ -9,6 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	seav1 "kelson.dev/bench/explore/fleet/api/v1"
 )
@@ -62,5 +63,7 @@ func (r *ShipReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 
 // SetupWithManager adds the controller to a manager.
 func (r *ShipReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).For(&seav1.Ship{}).Complete(r)
+	return ctrl.NewControllerManagedBy(mgr).For(&seav1.Ship{}).
+		Watches(&seav1.Berth{}, &handler.EnqueueRequestForObject{}). // it has the name of its Ship
+		Complete(r)
 }

@@ -1,0 +1,395 @@
+package explore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kelson.dev/operator/client"
+)
+
+// Actions are faults of users, of other controllers and of nodes. They happen when the operator is
+// quiet after an input.
+const (
+	// Recreate deletes an object of the inputs, and creates it again as soon as it is gone. Batch
+	// creates two copies of it at once.
+	Recreate Kind = "recreate"
+	Batch    Kind = "batch"
+	// SetField sets a field of an object of the inputs, waits until the operator is quiet, and sets
+	// it back; Flicker sets it back at once.
+	SetField Kind = "set-field"
+	Flicker  Kind = "flicker"
+	// CreateWith creates an object of the inputs with another value of a field.
+	CreateWith Kind = "create-with"
+	// DeleteChild deletes an object that the operator has created, and EditChild changes a field of
+	// it. Finalizer adds a finalizer to it, which is removed after everything was deleted.
+	DeleteChild Kind = "delete-child"
+	EditChild   Kind = "edit-child"
+	Finalizer   Kind = "foreign-finalizer"
+	// FailPod sets the status of a Pod to Failed, as after an eviction. DeletePod deletes it, as a
+	// drain of its node does.
+	FailPod   Kind = "fail-pod"
+	DeletePod Kind = "delete-pod"
+)
+
+var (
+	actions   = []Kind{Recreate, Batch, SetField, Flicker, CreateWith, DeleteChild, EditChild, Finalizer, FailPod, DeletePod}
+	withField = []Kind{SetField, Flicker, CreateWith, EditChild}
+)
+
+// after is the verb of the points of actions.
+const after = "after"
+
+// foreignFinalizer is what Finalizer adds.
+const foreignFinalizer = "explore.kelson.dev/foreign"
+
+func (f Fault) isAction() bool { return f.At.Verb == after }
+
+// actions returns the actions of a plan.
+func (p Plan) actions() Plan {
+	return slices.DeleteFunc(slices.Clone(p), func(f Fault) bool { return !f.isAction() })
+}
+
+// act performs the actions that the plan has after the n-th input, and reports whether the trial
+// can continue.
+func (t *trial) act(n int) bool {
+	if t.probe != nil {
+		t.probe.collect(t, n)
+	}
+	for i, f := range t.plan {
+		if !f.isAction() || f.At.N != n || f.Kind == CreateWith || t.done[i] {
+			continue
+		}
+		obj := t.object(f.At)
+		if obj == nil {
+			continue // unused
+		}
+		t.done[i] = true
+		t.log(fmt.Sprintf("FAULT %s", f))
+		if !t.perform(f, obj) {
+			return false
+		}
+	}
+	return true
+}
+
+// object returns the current version of an object of the run; nil if there is none.
+func (t *trial) object(at Point) *unstructured.Unstructured {
+	for key, obj := range sortedKeys(t.history.now) {
+		if obj != nil && t.history.names.id(key) == at.Resource+" "+at.Object {
+			return obj.DeepCopy()
+		}
+	}
+	return nil
+}
+
+// perform performs an action and applies the oracles that compare the states around it.
+func (t *trial) perform(f Fault, obj *unstructured.Unstructured) bool {
+	before, complete := t.history.state(), !t.gate.holds()
+	ok := true
+	switch f.Kind {
+	case Recreate:
+		ok = t.try(func(ctx context.Context, c client.Client) error { return t.recreate(ctx, c, obj) })
+	case Batch:
+		ok = t.try(func(ctx context.Context, c client.Client) error { return t.batch(ctx, c, obj) })
+	case SetField, Flicker:
+		return t.setAndBack(f, obj)
+	case DeleteChild, DeletePod:
+		ok = t.try(func(ctx context.Context, c client.Client) error {
+			uid := obj.GetUID()
+			return client.IgnoreNotFound(c.Delete(ctx, obj, client.Preconditions{UID: uid}))
+		})
+	case EditChild:
+		ok = t.try(func(ctx context.Context, c client.Client) error { return set(ctx, c, obj, f) })
+	case Finalizer:
+		t.finalized = append(t.finalized, obj)
+		ok = t.try(func(ctx context.Context, c client.Client) error {
+			obj.SetFinalizers(append(obj.GetFinalizers(), foreignFinalizer))
+			return c.Update(ctx, obj)
+		})
+	case FailPod:
+		ok = t.try(func(ctx context.Context, c client.Client) error { return failPod(ctx, c, obj) })
+	}
+	if !ok || !t.settle() {
+		return false
+	}
+	if !complete || t.gate.holds() {
+		return true
+	}
+	if f.Kind == Recreate {
+		t.same("O1", "an object that is created again leads to another state", before, "before")
+	}
+	return t.restarts() && t.healthy(before)
+}
+
+// try makes a change that the server may refuse. A change that it refuses has no effect.
+func (t *trial) try(do func(context.Context, client.Client) error) bool {
+	refused := error(nil)
+	ok := t.do(Input{name: "action", do: func(ctx context.Context, c client.Client) error {
+		if err := do(ctx, c); err != nil {
+			if !isRefusal(err) {
+				return err
+			}
+			refused = err
+		}
+		return nil
+	}})
+	if refused != nil {
+		t.log("refused: " + refused.Error())
+	}
+	return ok
+}
+
+func isRefusal(err error) bool { return apierrors.ReasonForError(err) != "" }
+
+// same raises an alarm if the state is not that of an earlier moment, and reports whether it is.
+func (t *trial) same(oracle, what string, earlier State, moment string) bool {
+	var lines []string
+	for _, line := range without(t.scenario.Ignore, t.history.state().Diff(earlier)) {
+		id, what, _ := strings.Cut(line, ": ")
+		if what == existsNow && t.history.creates[id] == 0 {
+			continue // it is part of the prepared state, of which earlier has only what was changed
+		}
+		lines = append(lines, strings.NewReplacer("does not without faults", "did not "+moment, "without faults", moment).Replace(line))
+	}
+	if len(lines) > 0 {
+		t.alarm(oracle, what, strings.Join(lines, "\n"))
+	}
+	return len(lines) == 0
+}
+
+// restarts restarts the operator. If a new process changes something although the old one was
+// quiet, the old one has missed what the action did.
+func (t *trial) restarts() bool {
+	before := t.history.state()
+	t.log("the operator restarts")
+	t.crash(nil)
+	return t.settle() && t.same("O4", "the operator does not repair this until it restarts", before, "before the restart")
+}
+
+// recreate deletes an object, and creates it again when it is gone.
+func (t *trial) recreate(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
+	again := t.manifest(obj)
+	if err := c.Delete(ctx, obj); err != nil {
+		return err
+	}
+	const patience = 10 * time.Minute
+	for begin := time.Now(); ; time.Sleep(time.Second) {
+		err := c.Create(ctx, again.DeepCopy())
+		if !apierrors.IsAlreadyExists(err) || time.Since(begin) > patience {
+			return err
+		}
+	}
+}
+
+// batch creates two copies of an object.
+func (t *trial) batch(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
+	for n := 2; n <= 3; n++ {
+		another := t.manifest(obj)
+		another.SetName(fmt.Sprintf("%s-%d", obj.GetName(), n))
+		if err := c.Create(ctx, another); err != nil {
+			return err
+		}
+		t.copies = append(t.copies, another)
+	}
+	return nil
+}
+
+// manifest returns an object as a user would create it: with its current fields, and the labels and
+// annotations of the input that has created it.
+func (t *trial) manifest(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	m := &unstructured.Unstructured{Object: map[string]any{}}
+	for field, value := range runtime.DeepCopyJSON(obj.Object) {
+		if field != "metadata" && field != "status" {
+			m.Object[field] = value
+		}
+	}
+	m.SetNamespace(obj.GetNamespace())
+	m.SetName(obj.GetName())
+	for _, input := range t.scenario.Inputs {
+		if input.apply != nil && client.KeyOf(input.apply) == client.KeyOf(obj) && t.kindOf(input.apply) == obj.GetKind() {
+			m.SetLabels(input.apply.GetLabels())
+			m.SetAnnotations(input.apply.GetAnnotations())
+		}
+	}
+	return m
+}
+
+func (t *trial) kindOf(obj client.Object) string {
+	kind, err := client.KindOf(obj, t.env.Client().Scheme())
+	if err != nil {
+		return ""
+	}
+	return kind.Kind
+}
+
+// setAndBack sets a field, and sets it back (O8).
+func (t *trial) setAndBack(f Fault, obj *unstructured.Unstructured) bool {
+	before, complete := t.history.state(), !t.gate.holds()
+	if !t.try(func(ctx context.Context, c client.Client) error { return set(ctx, c, obj, f) }) {
+		return false
+	}
+	if f.Kind == SetField {
+		if !t.settle() {
+			return false
+		}
+		field := f.At.Resource + " " + f.At.Object + "." + f.Field
+		t.result.effect = slices.ContainsFunc(t.history.state().Diff(before), func(line string) bool { return !strings.HasPrefix(line, field) })
+	}
+	t.log("the field is set back")
+	back := func(ctx context.Context, c client.Client) error { return restore(ctx, c, obj) }
+	if !t.try(back) || !t.settle() {
+		return false
+	}
+	return !complete || !t.scenario.Reversible || t.same("O8", "a change and its reverse leave another state", before, "before")
+}
+
+// set sets the field of an action.
+func set(ctx context.Context, c client.Client, obj *unstructured.Unstructured, f Fault, opts ...client.WriteOption) error {
+	current, err := read(ctx, c, obj.GroupVersionKind(), client.KeyOf(obj))
+	if err != nil {
+		return err
+	}
+	if err := setField(current.Object, f.Field, f.Value); err != nil {
+		return err
+	}
+	return c.Update(ctx, current, opts...)
+}
+
+// setField sets a field to a value in JSON.
+func setField(object map[string]any, path, value string) error {
+	var v any
+	if err := json.Unmarshal([]byte(value), &v); err != nil {
+		return err
+	}
+	put(object, strings.Split(path, "."), integers(v))
+	return nil
+}
+
+// integers makes int64 of numbers without a fraction, as in decoded objects.
+func integers(v any) any {
+	switch v := v.(type) {
+	case float64:
+		if v == float64(int64(v)) {
+			return int64(v)
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = integers(v[key])
+		}
+	case []any:
+		for i := range v {
+			v[i] = integers(v[i])
+		}
+	}
+	return v
+}
+
+// put sets a member of a tree. A member that does not exist is created; nil removes it.
+func put(in any, path []string, v any) {
+	switch in := in.(type) {
+	case map[string]any:
+		switch {
+		case len(path) == 1 && v == nil:
+			delete(in, path[0])
+		case len(path) == 1:
+			in[path[0]] = v
+		default:
+			if in[path[0]] == nil {
+				in[path[0]] = map[string]any{}
+			}
+			put(in[path[0]], path[1:], v)
+		}
+	case []any:
+		var i int
+		if _, err := fmt.Sscan(path[0], &i); err != nil || i >= len(in) {
+			return
+		}
+		if len(path) == 1 {
+			in[i] = v
+			return
+		}
+		put(in[i], path[1:], v)
+	}
+}
+
+// createWith returns the input that CreateWith makes of one.
+func (t *trial) createWith(input Input) Input {
+	for i, f := range t.plan {
+		if f.Kind != CreateWith || input.again == nil || t.done[i] || f.At.N != t.inputs+1 {
+			continue
+		}
+		changed, err := t.unstructured(input.apply)
+		if err == nil {
+			err = setField(changed.Object, f.Field, f.Value)
+		}
+		if err != nil {
+			t.result.failed = err
+			return input
+		}
+		t.done[i] = true
+		t.log(fmt.Sprintf("FAULT %s", f))
+		input = input.again(changed)
+	}
+	return input
+}
+
+// unstructured returns a copy of an object with its kind.
+func (t *trial) unstructured(obj client.Object) (*unstructured.Unstructured, error) {
+	kind, err := client.KindOf(obj, t.env.Client().Scheme())
+	if err != nil {
+		return nil, err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj.DeepCopyObject())
+	if err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{Object: content}
+	u.SetGroupVersionKind(kind)
+	return u, nil
+}
+
+// failPod sets the status that an eviction by the node leaves.
+func failPod(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
+	var pod corev1.Pod
+	if err := c.Get(ctx, client.KeyOf(obj), &pod); err != nil {
+		return err
+	}
+	pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, "Evicted", "The node was low on resource: memory."
+	for i := range pod.Status.Conditions {
+		if of := pod.Status.Conditions[i].Type; of == corev1.PodReady || of == corev1.ContainersReady {
+			pod.Status.Conditions[i].Status = corev1.ConditionFalse
+		}
+	}
+	return c.Subresource("status").Update(ctx, &pod, nil)
+}
+
+// removeFinalizers removes the foreign finalizers, and waits until the operator is quiet.
+func (t *trial) removeFinalizers() bool {
+	if len(t.finalized) == 0 {
+		return true
+	}
+	for _, obj := range t.finalized {
+		ok := t.try(func(ctx context.Context, c client.Client) error {
+			current, err := read(ctx, c, obj.GroupVersionKind(), client.KeyOf(obj))
+			if err != nil {
+				return client.IgnoreNotFound(err)
+			}
+			current.SetFinalizers(slices.DeleteFunc(current.GetFinalizers(), func(f string) bool { return f == foreignFinalizer }))
+			return c.Update(ctx, current)
+		})
+		if !ok {
+			return false
+		}
+	}
+	t.log("the foreign finalizers are removed")
+	return t.settle()
+}

@@ -1,0 +1,84 @@
+package explore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// CurvePoint says how often a run fails if it is that of an alarm up to a step, and has another
+// order and no more faults after it.
+type CurvePoint struct {
+	// Step is the index in Alarm.Steps of the last step that is that of the alarm, and Text is it.
+	Step int    `json:"step"`
+	Text string `json:"text"`
+	// Failures is how many of Runs raise an alarm.
+	Failures int `json:"failures"`
+	Runs     int `json:"runs"`
+}
+
+// branch is where a run leaves the one that its plan determines.
+type branch struct {
+	after int    // as many steps are those of the plan
+	seed  uint64 // of the order of the others
+}
+
+const (
+	curvePoints = 12 // of a curve, at most
+	curveRuns   = 4  // of a point
+)
+
+// curve returns, for steps around the first fault of an alarm and up to its end, how often runs
+// fail that are equal up to this step. Where the share becomes 1, the failure has become
+// inevitable.
+func (e *explorer) curve(a Alarm, reference *result) []CurvePoint {
+	var points []CurvePoint
+	for _, step := range curveSteps(a.Steps) {
+		p := CurvePoint{Step: step, Text: a.Steps[step], Runs: curveRuns}
+		for seed := range uint64(curveRuns) {
+			r := e.runWith(a.Plan, nil, &branch{after: step + 1, seed: seed})
+			if r.failed == nil && len(e.alarms(a.Plan, r, reference)) > 0 {
+				p.Failures++
+			}
+		}
+		points = append(points, p)
+	}
+	return points
+}
+
+// curveSteps chooses the steps of a curve: those around the first fault, and others up to the end
+// at equal distances.
+func curveSteps(steps []string) []int {
+	first := max(0, slices.IndexFunc(steps, func(s string) bool { return strings.HasPrefix(s, "FAULT") }))
+	var chosen []int
+	for i := max(0, first-2); i < min(len(steps), first+4); i++ {
+		chosen = append(chosen, i)
+	}
+	rest := len(steps) - first - 4
+	others := curvePoints - len(chosen)
+	for i := range min(rest, others) {
+		chosen = append(chosen, first+4+i*rest/min(rest, others))
+	}
+	return chosen
+}
+
+// turnOff follows the plan until the step of the branch.
+func (t *trial) turnOff() {
+	if t.branch != nil && len(t.result.steps) >= t.branch.after {
+		t.random = rand.New(rand.NewPCG(t.branch.seed, 2))
+		for i := range t.done {
+			t.done[i] = true // no more faults
+		}
+		t.branch = nil
+	}
+}
+
+// curveText draws a curve.
+func curveText(points []CurvePoint) string {
+	var b strings.Builder
+	for _, p := range points {
+		fmt.Fprintf(&b, "  %3d%% %-10s step %d: %s\n", 100*p.Failures/p.Runs, strings.Repeat("#", 10*p.Failures/p.Runs), p.Step+1, p.Text)
+	}
+	return b.String()
+}

@@ -1,0 +1,75 @@
+package explore
+
+import (
+	"slices"
+	"strings"
+)
+
+// alarms returns what is wrong with a run, the most telling first.
+//
+// What an operator does after an action is for the operator to decide: it may create a child again
+// that a user has deleted, or not. So a run with only actions is judged by the oracles that do not
+// need a comparison, by what the trial compares around the action, and by what is left at the end.
+// A run with actions and faults is compared with the run with the same actions.
+func (e *explorer) alarms(plan Plan, r, reference *result) []Alarm {
+	if len(r.alarms) > 0 {
+		return r.alarms
+	}
+	of := plan.actions()
+	switch {
+	case len(of) == 0:
+		return compare(r, reference, e.scenario.Ignore)
+	case len(of) == len(plan):
+		e.variants[of.String()] = r
+		if slices.ContainsFunc(of, func(f Fault) bool { return f.Kind == Batch }) {
+			return nil // what an operator leaves of an object, it leaves of the copies too
+		}
+		lines := slices.DeleteFunc(without(e.scenario.Ignore, r.left.Diff(reference.left)), func(line string) bool {
+			return !strings.Contains(line, existsNow) && !strings.Contains(line, thereAre)
+		})
+		if len(lines) > 0 {
+			return []Alarm{{Oracle: "O9", What: "left behind", Detail: strings.Join(lines, "\n")}}
+		}
+		return e.ignored(of, r, reference)
+	}
+	variant, ok := e.variants[of.String()]
+	if !ok {
+		variant = e.run(of)
+		e.variants[of.String()] = variant
+	}
+	if variant.failed != nil || len(variant.alarms) > 0 {
+		return nil // the actions alone raise the alarm
+	}
+	// How often objects are created and deleted says little: while objects are being deleted, an
+	// operator whose cache is late may create their children again, and the garbage collector
+	// deletes them.
+	return slices.DeleteFunc(compare(r, variant, e.scenario.Ignore), func(a Alarm) bool { return a.Oracle == "O2" })
+}
+
+// ignored raises an alarm (O6) if a change of a field has no effect, although it has one if the
+// object is created with it.
+func (e *explorer) ignored(plan Plan, r, reference *result) []Alarm {
+	if !e.scenario.Reversible || len(plan) != 1 || plan[0].Kind != SetField || r.effect {
+		return nil
+	}
+	first := plan[0]
+	first.Kind = CreateWith
+	for first.At.N = 1; first.At.N <= len(e.scenario.Inputs); first.At.N++ {
+		if input := e.scenario.Inputs[first.At.N-1]; input.again != nil && strings.HasSuffix(" "+first.At.Object, input.apply.GetName()) {
+			break
+		}
+	}
+	created := e.run(Plan{first})
+	if created.failed != nil || len(created.unused) > 0 || len(created.alarms) > 0 {
+		return nil
+	}
+	object := first.At.Resource + " " + first.At.Object
+	lines := slices.DeleteFunc(without(e.scenario.Ignore, created.end.Diff(reference.end)), func(line string) bool {
+		return strings.HasPrefix(line, object+".") || strings.HasPrefix(line, object+":")
+	})
+	if len(lines) == 0 {
+		return nil
+	}
+	return []Alarm{{Oracle: "O6", What: "a change of a field has no effect",
+		Detail: object + "." + first.Field + "=" + first.Value + " is accepted and ignored. If the object is created with it:\n" + strings.Join(lines, "\n")}}
+}

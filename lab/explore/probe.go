@@ -1,0 +1,176 @@
+package explore
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/operator/client"
+)
+
+// The limits keep the plans of actions in proportion to those of faults at points.
+const (
+	maxVariations = 60 // of the fields of one object
+	maxChildren   = 20
+)
+
+// probe collects the actions that are possible in a run without faults.
+type probe struct {
+	plans map[string]Fault // by everything but the number of the input: the last one counts
+	order []string
+}
+
+// actionsOf runs the scenario without faults, and returns a plan for each action.
+func (e *explorer) actionsOf() []Plan {
+	p := &probe{plans: map[string]Fault{}}
+	if r := e.runWith(nil, p, nil); r.failed != nil {
+		return nil
+	}
+	var plans []Plan
+	for _, key := range p.order {
+		plans = append(plans, Plan{p.plans[key]})
+	}
+	return plans
+}
+
+func (p *probe) add(f Fault) {
+	n := f.At.N
+	f.At.N = 1
+	key := f.String()
+	if _, ok := p.plans[key]; !ok {
+		p.order = append(p.order, key)
+	}
+	if f.At.N = n; f.Kind == CreateWith && p.plans[key].At.N > 0 {
+		return // the first input is the one that creates the object
+	}
+	p.plans[key] = f
+}
+
+// collect adds the actions that are possible after the n-th input.
+func (p *probe) collect(t *trial, n int) {
+	children := 0
+	for key, obj := range sortedKeys(t.history.now) {
+		if obj == nil || obj.GetDeletionTimestamp() != nil {
+			continue
+		}
+		id := t.history.names.id(key)
+		at := Point{Verb: after, Resource: key.Resource, Object: strings.TrimPrefix(id, key.Resource+" "), N: n}
+		switch {
+		case t.isInput(obj):
+			p.input(t, at, obj)
+		case key.Resource == "pods":
+			p.add(Fault{Kind: FailPod, At: at})
+			p.add(Fault{Kind: DeletePod, At: at})
+		}
+		if t.own[id] && t.history.creates[id] > 0 && !t.isInput(obj) && children < maxChildren {
+			children++
+			p.child(t, at, obj)
+		}
+	}
+}
+
+// isInput reports whether an object was created by an input.
+func (t *trial) isInput(obj *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(t.scenario.Inputs, func(i Input) bool {
+		return i.apply != nil && client.KeyOf(i.apply) == client.KeyOf(obj) && t.kindOf(i.apply) == obj.GetKind()
+	})
+}
+
+// input adds the actions on an object of the inputs.
+func (p *probe) input(t *trial, at Point, obj *unstructured.Unstructured) {
+	p.add(Fault{Kind: Recreate, At: at})
+	p.add(Fault{Kind: Batch, At: at})
+	definition, ok := t.schemaOf(obj)
+	if !ok {
+		return
+	}
+	accepted := 0
+	for _, v := range variations(definition, obj.Object) {
+		f := Fault{Kind: SetField, At: at, Field: v.field, Value: v.value}
+		if accepted == maxVariations {
+			break
+		}
+		if !t.accepts(f, obj) {
+			continue
+		}
+		if accepted++; accepted == 1 {
+			flicker := f
+			flicker.Kind = Flicker
+			p.add(flicker)
+		}
+		p.add(f)
+	}
+}
+
+// accepts reports whether the server would accept an action that sets a field.
+func (t *trial) accepts(f Fault, obj *unstructured.Unstructured) bool {
+	accepted := false
+	ok := t.do(Input{name: "dry run", do: func(ctx context.Context, c client.Client) error {
+		accepted = set(ctx, c, obj, f, client.DryRunAll) == nil
+		return nil
+	}})
+	return ok && accepted
+}
+
+// child adds the actions on an object that the operator has created.
+func (p *probe) child(t *trial, at Point, obj *unstructured.Unstructured) {
+	p.add(Fault{Kind: DeleteChild, At: at})
+	p.add(Fault{Kind: Finalizer, At: at})
+	var fields []variation
+	for _, part := range slices.Sorted(maps.Keys(obj.Object)) {
+		switch part {
+		case "apiVersion", "kind", "metadata", "status":
+		default:
+			leaves(&fields, part, obj.Object[part])
+		}
+	}
+	for _, v := range fields {
+		f := Fault{Kind: EditChild, At: at, Field: v.field, Value: v.value}
+		if t.accepts(f, obj) {
+			p.add(f)
+			return // one field stands for all
+		}
+	}
+}
+
+// schemaOf returns the schema of a custom kind, from its definition.
+func (t *trial) schemaOf(obj *unstructured.Unstructured) (map[string]any, bool) {
+	kind := obj.GroupVersionKind()
+	resource, ok := t.env.Plane().Registry().Current().ByKind(kind.GroupKind())
+	if !ok {
+		return nil, false
+	}
+	crd := &unstructured.Unstructured{}
+	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	name := resource.Plural + "." + resource.Group
+	ok = t.do(Input{name: "read " + name, do: func(ctx context.Context, c client.Client) error {
+		return client.IgnoreNotFound(c.Get(ctx, client.Key{Name: name}, crd))
+	}})
+	if !ok {
+		return nil, false
+	}
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, v := range versions {
+		if version, _ := v.(map[string]any); version["name"] == kind.Version {
+			found, ok, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema")
+			return found, ok
+		}
+	}
+	return nil, false
+}
+
+// sortedKeys iterates over objects in the order of their keys.
+func sortedKeys(now map[store.Key]*unstructured.Unstructured) func(func(store.Key, *unstructured.Unstructured) bool) {
+	return func(yield func(store.Key, *unstructured.Unstructured) bool) {
+		for _, key := range slices.SortedFunc(maps.Keys(now), compareKeys) {
+			if !yield(key, now[key]) {
+				return
+			}
+		}
+	}
+}

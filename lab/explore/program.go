@@ -1,0 +1,81 @@
+package explore
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+)
+
+// program is the state of the whole program that explorations change while they run.
+var program struct {
+	mu           sync.Mutex
+	explorations int
+	processors   int
+	handlers     []utilruntime.ErrorHandler
+}
+
+// calm makes runs independent of the machine and of each other, until the test ends:
+//
+//   - GOMAXPROCS is 1. When a step lets several goroutines continue, such as those of Kubernetes'
+//     controllers that create Pods, the order in which they reach a lock would otherwise depend on
+//     the machine. Runs also take less time, because hardly anything happens at the same time.
+//   - UIDs are not random: the n-th object of a run has the same UID in all runs. Operators compute
+//     names from UIDs.
+//   - Errors that Kubernetes' libraries report are dropped. Faults cause many, and the reporter
+//     waits after the last error of the program, which was one of another run.
+func calm(t *testing.T) {
+	p := &program
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.explorations == 0 {
+		p.processors, p.handlers = runtime.GOMAXPROCS(1), utilruntime.ErrorHandlers
+		utilruntime.ErrorHandlers = nil
+		uuid.SetRand(&uids)
+	}
+	p.explorations++
+	t.Cleanup(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.explorations--; p.explorations == 0 {
+			runtime.GOMAXPROCS(p.processors)
+			uuid.SetRand(nil) // the default
+			utilruntime.ErrorHandlers = p.handlers
+		}
+	})
+}
+
+// uids is where the UIDs of a run come from.
+var uids source
+
+// source is a reader of numbers that are the same after each start.
+type source struct {
+	mu     sync.Mutex
+	random *rand.ChaCha8
+}
+
+func (s *source) start() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.random = rand.NewChaCha8([32]byte{1})
+}
+
+// Read implements io.Reader.
+func (s *source) Read(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.random == nil {
+		s.random = rand.NewChaCha8([32]byte{})
+	}
+	return s.random.Read(p)
+}
+
+// seed determines the generated names and the UIDs of a run.
+func seed() {
+	utilrand.Seed(0)
+	uids.start()
+}

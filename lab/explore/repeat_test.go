@@ -1,0 +1,88 @@
+package explore_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/lab/explore"
+	"kelson.dev/lab/testenv"
+	"kelson.dev/operator"
+	"kelson.dev/operator/client"
+)
+
+// runs returns how often the tests repeat a plan: 1,000 times in "make explore-determinism".
+func runs(t *testing.T) int {
+	n, err := strconv.Atoi(os.Getenv(explore.RepeatVariable))
+	if err != nil {
+		return 20
+	}
+	t.Setenv(explore.RepeatVariable, "")
+	return n
+}
+
+// deploys is an operator that creates a Deployment of three Pods for each ConfigMap. Kubernetes'
+// own controllers and simulated nodes do the rest.
+func deploys() explore.Scenario {
+	s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		replicas, labels := int32(3), map[string]string{"app": cm.Name}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}},
+			Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+					Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}}}}}
+		if err := c.Create(ctx, d); !apierrors.IsAlreadyExists(err) {
+			return operator.Result{}, err
+		}
+		return operator.Result{}, nil
+	})
+	s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}
+	return s
+}
+
+// LAB-03: equal plans give equal histories, byte for byte.
+func TestEqualPlansGiveEqualRuns(t *testing.T) {
+	n := runs(t)
+	for name, test := range map[string]struct {
+		scenario explore.Scenario
+		plans    []string
+	}{
+		"secrets": {twoSecretsScenario(true), []string{
+			"no faults",
+			"kill-after create secrets default/web-key #1",
+			"lose-response create secrets default/web-cert #1; freeze added secrets default/web-key #1",
+			"order 7",
+		}},
+		"pods": {deploys(), []string{"", "no faults"}},
+	} {
+		for _, plan := range test.plans {
+			repetition, err := explore.Repeat(t, test.scenario, plan, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if t.Logf("%s: %s", name, repetition); repetition.Unequal > 0 {
+				t.Fail()
+			}
+		}
+	}
+}
+
+// LAB-03: a history that differs is found.
+func TestRepeatFindsDifferences(t *testing.T) {
+	repetition, err := explore.Repeat(t, eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		return operator.Result{}, createSecret(ctx, c, cm, "-key", fmt.Sprint(rand.Uint64()))
+	}), "no faults", 3)
+	if err != nil || repetition.Unequal != 2 || !strings.Contains(repetition.String(), "1 of 3 runs have the same history, byte for byte: no faults\nthe first difference: the content of a version") {
+		t.Errorf("%v\n%v", repetition, err)
+	}
+}
