@@ -48,6 +48,9 @@ func TestRecordAndHistory(t *testing.T) {
 	wantContains(t, "history", shown("history", "cm/web", "-n", "default"), "configmaps/default/web\n", "  created\n", `.data.step: "one" → "two"`, "  deleted\n")
 	wantContains(t, "diff", shown("diff", "--from", "1", "cm"), "configmaps/default/early: created")
 	wantContains(t, "diff", shown("diff", "--from", "tomorrow"), "--from: invalid moment")
+	wantContains(t, "blame", shown("history", "blame", "cm/early", "data"), "configmaps/default/early\n", "  or earlier\n", `  .data.step: "zero"  kubectl-create (Update)`)
+	wantContains(t, "blame of a deleted object", shown("history", "blame", "cm/web"), "cm/web does not exist at that moment")
+	wantContains(t, "blame of a Secret", shown("history", "blame", "secret/password", ".data", "--secrets"), "unknown version", `.data.value: ""  kubectl-create (Update)`)
 	wantContains(t, "no such object", shown("history", "cm/other"), `no object "cm/other"`)
 	content, err := os.ReadFile(file)
 	if err != nil || bytes.Contains(content, []byte("aHVzaC1odXNo")) || bytes.Contains(content, []byte("hush-hush")) {

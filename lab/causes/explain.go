@@ -97,6 +97,19 @@ func (t *Trace) Explain(o Object, last int) Explanation {
 	return x
 }
 
+// WriteOf returns the write that made a version of an object, with its causes. It returns false if
+// no reconcile of the trace did.
+func (t *Trace) WriteOf(o Object, resourceVersion string) (Step, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	w, ok := t.writers[state{o, resourceVersion}]
+	if !ok {
+		return Step{}, false
+	}
+	e := explainer{t, map[*trace.LineRecord]bool{}}
+	return Step{*w.write, e.reconcile(w.record, 1)}, true
+}
+
 // Chain returns a reconcile with its causes.
 func (t *Trace) Chain(r *trace.LineRecord) *Reconcile {
 	t.mu.RLock()

@@ -88,6 +88,7 @@ is shown as created, also if the object is older than the recording.`,
 		},
 	}
 	o.addFlags(c)
+	c.AddCommand(blameCommand())
 	return c
 }
 

@@ -49,6 +49,13 @@ func writeText(out io.Writer, x causes.Explanation) {
 	}
 }
 
+// WriteStep writes what a write did and its chain of causes, below depth levels of indentation.
+func WriteStep(out io.Writer, depth int, s causes.Step) {
+	p := printer{out, output.ColorsFor(out)}
+	p.line(depth, "%s by %s", deed(&s.Write), who(s.By))
+	p.because(s.By, depth+1)
+}
+
 type printer struct {
 	out io.Writer
 	output.Colors

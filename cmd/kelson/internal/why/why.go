@@ -4,15 +4,11 @@ package why
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,11 +18,9 @@ import (
 )
 
 type options struct {
-	traces    []string
+	traces    Traces
 	namespace string
 	last      int
-	token     string
-	insecure  bool
 	output    output.Format
 }
 
@@ -55,12 +49,10 @@ of its latest reconciles over HTTP.`,
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVar(&opts.traces, "trace", nil, "file or URL of an operator's trace; - is standard input; may be repeated")
+	opts.traces.AddFlags(f)
 	f.StringVarP(&opts.namespace, "namespace", "n", "", "namespace of the object (default: any)")
 	f.IntVar(&opts.last, "last", 5, "number of latest writes to show")
 	opts.output.AddFlag(c)
-	f.StringVar(&opts.token, "token", "", "bearer token for requests to URLs")
-	f.BoolVar(&opts.insecure, "insecure-skip-tls-verify", false, "skip TLS certificate verification")
 	return c
 }
 
@@ -70,26 +62,14 @@ func run(ctx context.Context, opts options, object string, out io.Writer) error 
 		return fmt.Errorf("invalid object %q: want KIND/NAME, for example pod/web", object)
 	}
 	traces := opts.traces
-	if len(traces) == 0 {
+	if len(traces.Places) == 0 {
 		path := os.Getenv("KUBECONFIG") + project.TraceSuffix
 		if _, err := os.Stat(path); err != nil || path == project.TraceSuffix {
 			return errors.New("no trace found: pass --trace, or set KUBECONFIG to a cluster started by kelson dev")
 		}
-		traces = []string{path}
+		traces.Places = []string{path}
 	}
-	if err := opts.checkURLs(traces); err != nil {
-		return err
-	}
-	var readers []io.Reader
-	for _, place := range traces {
-		r, err := openTrace(ctx, opts, place)
-		if err != nil {
-			return err
-		}
-		defer r.Close()
-		readers = append(readers, r)
-	}
-	t, err := causes.Read(readers...)
+	t, err := traces.Read(ctx)
 	if err != nil {
 		return err
 	}
@@ -111,49 +91,4 @@ func run(ctx context.Context, opts options, object string, out io.Writer) error 
 		writeText(out, t.Explain(o, opts.last))
 	}
 	return nil
-}
-
-// checkURLs returns an error if a flag for requests was given and no trace needs it.
-func (o options) checkURLs(traces []string) error {
-	if o.token != "" && !slices.ContainsFunc(traces, isURL) {
-		return errors.New("--token has no effect: no --trace is a URL")
-	}
-	if o.insecure && !slices.ContainsFunc(traces, func(place string) bool { return strings.HasPrefix(place, "https://") }) {
-		return errors.New("--insecure-skip-tls-verify has no effect: no --trace is an https URL")
-	}
-	return nil
-}
-
-func isURL(place string) bool {
-	return strings.HasPrefix(place, "http://") || strings.HasPrefix(place, "https://")
-}
-
-func openTrace(ctx context.Context, opts options, place string) (io.ReadCloser, error) {
-	if place == "-" {
-		return io.NopCloser(os.Stdin), nil
-	}
-	if !isURL(place) {
-		return os.Open(place)
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, place, nil)
-	if err != nil {
-		return nil, err
-	}
-	if opts.token != "" {
-		req.Header.Set("Authorization", "Bearer "+opts.token)
-	}
-	client := &http.Client{Timeout: 30 * time.Second}
-	if opts.insecure {
-		// --insecure-skip-tls-verify
-		client.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("read trace: %w", err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		resp.Body.Close()
-		return nil, fmt.Errorf("read trace from %s: server responded with %s", place, resp.Status)
-	}
-	return resp.Body, nil
 }
