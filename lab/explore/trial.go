@@ -64,8 +64,8 @@ type trial struct {
 
 	copies    []client.Object              // that Batch has created
 	finalized []*unstructured.Unstructured // that have the foreign finalizer
-	branch    *branch                      // where the run leaves the plan; nil for never
-	probe     *probe                       // collects the actions that are possible; nil in other runs
+	branch    *branch                      // where the run leaves the plan; may be nil
+	probe     *probe                       // collects the possible actions; nil in other runs
 
 	mu        sync.Mutex
 	forbidden []string        // O12
