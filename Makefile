@@ -1,10 +1,12 @@
-# Every target uses the go command. build, run, test and check need Go, git and make; race also needs a C compiler.
+# Every target uses the go command. build, run, test and check need Go, git, make and gzip; race also needs a C compiler.
 # CONTRIBUTING.md lists what other targets need, and which tests are skipped when. Times are for two cores. The first
 # build compiles Kubernetes' packages and takes several minutes; later builds take seconds.
 
 GO      ?= go
 KELSON  := bin/kelson
-MODULES := . apiserver operator operator/adapter examples bench test/conformance cmd/kelson-node
+MODULES := . apiserver operator operator/adapter examples bench test/conformance $(APART)
+# Modules outside of the workspace that make check vets; vet also fails if a go.sum is out of date.
+APART   := cmd/kelson-node examples/sql-apiserver test/adapter/multicluster
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Like upstream's build, the linker sets the version of the linked-in kubectl. The commit stays empty for kubectl and for
 # the server, so that their versions match.
@@ -22,18 +24,26 @@ TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./example
 .PHONY: console-types console-kube-apiserver run run-pizza-apiserver test-sql-apiserver test-sql-apiserver-postgres run-pizza-apiserver-kube-apiserver scaffold-apiserver-kube-apiserver run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
 	operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig \
 	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
-	faults-etcd fuzz differential takeover attack bench bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
-	kelson-node nodes aggregation conformance controller-runtime adapter-controller-runtime adapter-cluster-api adapter-projects test-cmd helm scaffold kustomize client-go client-node cluster-api \
-	generators operators operators-dev bench-generators explore-corpus explore-campaign explore-determinism tidy clean help
+	faults-etcd fuzz differential takeover attack bench bench-envtest bench-nodes bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
+	kelson-node nodes aggregation conformance controller-runtime adapter-controller-runtime adapter-cluster-api adapter-multicluster adapter-projects test-cmd helm scaffold kustomize client-go client-node cluster-api \
+	generators operators operators-dev bench-generators explore-corpus explore-campaign explore-determinism envtest-program tidy clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-build: ## build bin/kelson
+# kelson envtest writes a small program, which kelson embeds.
+DROPIN := cmd/kelson/internal/dropin
+
+envtest-program:
+	@rm -f $(DROPIN)/programs/program-*
+	@program=$(DROPIN)/programs/program-$$($(GO) env GOOS)-$$($(GO) env GOARCH) && \
+		CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o $$program ./$(DROPIN)/program && gzip -9 -n $$program
+
+build: envtest-program ## build bin/kelson
 	@mkdir -p bin
 	CGO_ENABLED=$(CGO) $(GO) build -ldflags '$(LDFLAGS)' -o $(KELSON) ./cmd/kelson
 
-release: ## bin/kelson as released: compiled with a profile, which saves a twelfth of its CPU time; the first build takes six minutes
+release: envtest-program ## bin/kelson as released: compiled with a profile, which saves a twelfth of its CPU time; the first build takes six minutes
 	@mkdir -p bin
 	CGO_ENABLED=$(CGO) $(GO) build -pgo=cmd/kelson/release.pgo -ldflags '$(LDFLAGS)' -o $(KELSON) ./cmd/kelson
 
@@ -116,7 +126,7 @@ check: build ## checks of every change: generated files, format, vet, staticchec
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "gofmt: the files above"; exit 1; }
 	$(GO) vet $(TESTED) ./bench/...
 	$(GO) run $(STATICCHECK) $(TESTED) ./bench/...
-	cd cmd/kelson-node && GOWORK=off $(GO) vet ./... && GOWORK=off $(GO) run $(STATICCHECK) ./...
+	for m in $(APART); do (cd $$m && GOWORK=off $(GO) vet ./... && GOWORK=off $(GO) run $(STATICCHECK) ./...) || exit 1; done
 	$(GO) test -short . $(TESTED)
 
 generate: build ## regenerate all generated files
@@ -162,6 +172,22 @@ bench: release ## figures against kube-apiserver and etcd: about eleven minutes 
 	$(GO) build -o bin/figures ./bench/figures
 	bin/figures -kelson $(KELSON) -peers bin/peers -docs docs/internals/benchmarks.md
 
+bench-envtest: release ## the programs of kelson envtest against kube-apiserver and etcd, run by envtest: a minute after the builds; writes its part of docs/internals/benchmarks.md
+	@mkdir -p bin/peers
+	$(GO) build -o bin/peers/ ./bench/peers/...
+	$(GO) build -o bin/dropin ./bench/dropin
+	bin/dropin -kelson $(KELSON) -peers bin/peers -docs docs/internals/benchmarks.md
+
+bench-nodes: release ## 10,000 simulated pods on 100 nodes, beside KWOK on kube-apiserver: about five minutes after the builds; prints the rows of docs/internals/benchmarks.md
+	@mkdir -p bin/peers
+	$(GO) build -o bin/peers/ ./bench/peers/...
+	$(GO) build -o bin/bench-nodes ./bench/nodes
+	$(GO) build -o bin/against ./test/against
+	cd / && GOBIN=$(CURDIR)/bin/peers GOFLAGS=-mod=mod CGO_ENABLED=0 $(GO) install sigs.k8s.io/kwok/cmd/kwok@v0.8.0
+	bin/bench-nodes -kelson $(KELSON)
+	bin/bench-nodes -kelson $(KELSON) -stages
+	bin/against -- bin/bench-nodes -kwok bin/peers/kwok
+
 bench-million: release ## load, list and restart with a million objects: about five minutes
 	$(GO) build -o bin/figures ./bench/figures
 	bin/figures -kelson $(KELSON) -million
@@ -183,7 +209,7 @@ bench-operator: release ## the operator library against client-go and controller
 	$(GO) run ./bench/operator -kelson $(KELSON) -peers bin/peers -sides bin/bench -docs docs/internals/benchmarks.md
 
 bench-adapter: release ## other projects' programs on the operator library's adapter and on controller-runtime: about half an hour with the builds; writes its part of docs/internals/benchmarks.md
-	for name in cluster-api cainjector jobset; do test/adapter/project.sh $$name build || exit; done
+	for name in cluster-api cainjector jobset lws; do test/adapter/project.sh $$name build || exit; done
 	$(GO) run ./bench/adapter -kelson $(KELSON) -docs docs/internals/benchmarks.md
 
 explore-corpus: ## find bugs of real operators with kelson explore: a minute after the build; writes docs/internals/explore.md
@@ -226,6 +252,9 @@ adapter-cluster-api: build ## run the suites of Cluster API's core manager on th
 
 adapter-projects: build ## run the suites of JobSet, LeaderWorkerSet and cert-manager's CA injectors on the operator library's adapter: about fifteen minutes
 	for name in cainjector jobset lws; do test/adapter/project.sh $$name || exit; done
+
+adapter-multicluster: build ## a controller of multicluster-runtime on the operator library's adapter, in two clusters: seconds after the builds
+	cd test/adapter/multicluster && KELSON=$(abspath $(KELSON)) GOWORK=off $(GO) test -count=1 -v .
 
 test-cmd: build ## Kubernetes' own shell suites of kubectl, test/cmd: about ten minutes; writes its part of docs/internals/conformance.md
 	test/cmd/run.sh

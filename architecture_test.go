@@ -83,7 +83,7 @@ var forbidden = []struct {
 	// Everywhere.
 	{from: "kelson.dev/...", to: "github.com/evanw/esbuild/...", but: []string{"kelson.dev/console/internal/bundle"}, why: "it builds the console's page and is not part of it"},
 	{from: "kelson.dev/...", to: "kelson.dev/console/internal/bundle", but: []string{"kelson.dev/console/build"}, tests: true, why: "it builds the console's page and is not part of it"},
-	{from: "kelson.dev/...", to: "sigs.k8s.io/controller-runtime/...", but: []string{"kelson.dev/bench/...", "kelson.dev/operator/adapter/..."},
+	{from: "kelson.dev/...", to: "sigs.k8s.io/controller-runtime/...", but: []string{"kelson.dev/bench/...", "kelson.dev/operator/adapter/...", "kelson.dev/test/adapter/..."},
 		why: "it is a peer, not a part"},
 	{from: "kelson.dev/...", to: "github.com/cockroachdb/pebble/...", but: []string{"kelson.dev/bench/..."}, why: "benchmarks compare with it; nothing uses it"},
 }

@@ -1,13 +1,21 @@
 package apiserver
 
 import (
+	"fmt"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	upstream "k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	restclient "k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/admission"
 	"kelson.dev/apiserver/admission/policy"
 	"kelson.dev/apiserver/admission/webhook"
+	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/services"
+	"kelson.dev/apiserver/store"
 )
 
 // admission returns the server's own rules, followed by the webhooks and policies of the cluster,
@@ -17,7 +25,12 @@ func (s *Server) admission(p *plan, auth Auth, metrics prometheus.Registerer) (u
 	if err != nil || auth.Cluster == nil {
 		return rules, err
 	}
-	policies := policy.Config{Store: auth.Cluster, Registry: s.registry, Authorizer: auth.Authorizer}
+	policies := policy.Config{Store: auth.Cluster, Registry: s.registry, Objects: s.storeOf, Authorizer: auth.Authorizer}
+	if auth.Client != nil {
+		if policies.Cluster, err = parametersOf(auth.Client); err != nil {
+			return nil, err
+		}
+	}
 	// The server may run in a pod: Services have their DNS names there.
 	webhooks := webhook.Config{
 		Store: auth.Cluster, Services: services.New(services.Config{Store: auth.Cluster, DNS: true}), Authorizer: auth.Authorizer,
@@ -38,4 +51,30 @@ func (s *Server) admission(p *plan, auth Auth, metrics prometheus.Registerer) (u
 	}
 	s.ended = append(s.ended, chain.Stop)
 	return upstream.WithAudit(chain), nil
+}
+
+// storeOf returns the store with the objects of a kind.
+func (s *Server) storeOf(res *resource.Resource) *store.Store {
+	if m := s.mirrors[res.GroupResource()]; m != nil {
+		return m.store
+	}
+	return s.store
+}
+
+// lookupTimeout limits how long a request waits for the lookup of a policy's kind of parameters.
+const lookupTimeout = 2 * time.Second
+
+// parametersOf returns access to the parameters of policies in a cluster.
+func parametersOf(config *restclient.Config) (*policy.Cluster, error) {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("create client of the cluster: %w", err)
+	}
+	brief := restclient.CopyConfig(config)
+	brief.Timeout = lookupTimeout
+	kinds, err := discovery.NewDiscoveryClientForConfig(brief)
+	if err != nil {
+		return nil, fmt.Errorf("create client of the cluster: %w", err)
+	}
+	return &policy.Cluster{Client: client, Kinds: kinds}, nil
 }

@@ -84,7 +84,7 @@ func (f *flags) delegate(ctx context.Context, log *slog.Logger) (Auth, error) {
 
 // Delegated returns the Auth by which a cluster decides.
 func Delegated(d *delegated.Delegation) Auth {
-	return Auth{Authenticator: d.Authenticator, Authorizer: d.Authorizer, ClientCAs: d.ClientCAs, Namespace: d.Namespace, Cluster: d.Objects}
+	return Auth{Authenticator: d.Authenticator, Authorizer: d.Authorizer, ClientCAs: d.ClientCAs, Namespace: d.Namespace, Cluster: d.Objects, Client: d.Client}
 }
 
 func (f *flags) cluster() (*rest.Config, error) {

@@ -82,6 +82,9 @@ type Auth struct {
 	// namespaces and Services that these name; see package delegated. nil means Kubernetes' default
 	// flow control, and neither webhooks nor policies.
 	Cluster *store.Store
+	// Client is the configuration of a client of that cluster, for parameters of policies; nil
+	// means that only the kinds of this server can be parameters.
+	Client *restclient.Config
 	// AuditPolicy and AuditSink record requests, if both are set; see package audit.
 	AuditPolicy audit.PolicyRuleEvaluator
 	AuditSink   audit.Sink

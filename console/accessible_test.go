@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"io"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -32,15 +33,18 @@ func TestAccessible(t *testing.T) {
 	}
 	env := testenv.New(t, testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads())
 	env.Create(t, deployment("web", 2))
-	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test", Write: true, History: writeHistory(t), Traces: []console.TraceSource{{Place: testTrace(t, time.Now())}}}))
+	audit := filepath.Join(t.TempDir(), "audit.log")
+	appendAudit(t, audit, "system:kube-scheduler", "update", "", "secrets", "default")
+	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test", Write: true, AuditLog: audit, History: writeHistory(t), Failure: writeFailure(t, `{"text":"failed","curve":[{"step":1,"failures":0,"runs":2},{"step":2,"failures":2,"runs":2}]}`), Traces: []console.TraceSource{{Place: testTrace(t, time.Now())}}}))
 	for _, mode := range []string{"light", "dark", "narrow"} {
 		b.dark(mode == "dark")
 		if mode == "narrow" {
 			b.do(chromedp.EmulateViewport(320, 700))
 		}
 		for _, path := range []string{
-			"/", "/why", "/timeline?select=aaaa/1", "/reconcile", "/reconcile/aaaa/1", "/map", "/history", "/objects/pods", "/objects/deployments.apps?wide=true",
+			"/", "/why", "/timeline?select=aaaa/1", "/reconcile", "/reconcile/aaaa/1", "/reconcile/bbbb/2", "/compare", "/rights", "/map", "/history", "/objects/pods", "/objects/deployments.apps?wide=true",
 			"/object/deployments.apps/default/web", "/object/deployments.apps/default/web?tab=yaml", "/object/deployments.apps/default/web?tab=why",
+			"/object/deployments.apps/default/web?tab=yaml&field=%5B%22spec%22%2C%22template%22%5D",
 			"/object/deployments.apps/default/web?tab=events", "/object/configmaps/default/settings?tab=history", "/object/deployments.apps/default/web?tab=edit",
 		} {
 			b.goTo(path)

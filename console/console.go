@@ -31,6 +31,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/console/compare"
+	"kelson.dev/console/exec"
 	"kelson.dev/console/history"
 	"kelson.dev/console/internal/cluster"
 	"kelson.dev/console/internal/inventory"
@@ -40,6 +42,7 @@ import (
 	"kelson.dev/console/objects"
 	"kelson.dev/console/ownership"
 	"kelson.dev/console/reconcile"
+	"kelson.dev/console/rights"
 	"kelson.dev/console/search"
 	"kelson.dev/console/timeline"
 	"kelson.dev/console/why"
@@ -63,6 +66,11 @@ type Config struct {
 	Traces []TraceSource
 	// History is a file that kelson record writes; empty: none.
 	History string
+	// Failure is a file with a failure of kelson explore, in JSON; empty: none. Its curve is read;
+	// see compare.Failure.
+	Failure string
+	// AuditLog is the audit log of the cluster, in JSON; empty: none.
+	AuditLog string
 	// Listener is what Run accepts connections from. The caller binds it to a loopback address,
 	// unless connections are encrypted.
 	Listener net.Listener
@@ -108,10 +116,13 @@ func (c *Console) routes() http.Handler {
 	mux.Handle("GET /api/session", web.Func(c.session))
 	for _, view := range []interface{ Routes(*http.ServeMux) }{
 		&objects.Server{Cluster: c.cluster, Write: c.config.Write},
+		&exec.Server{Cluster: c.cluster, Write: c.config.Write},
 		&search.Server{Cluster: c.cluster, Inventory: c.inventory},
 		&now.Server{Inventory: c.inventory, Traces: c.traces},
 		&why.Server{Traces: c.traces},
 		&reconcile.Server{Traces: c.traces},
+		&compare.Server{Traces: c.traces, Failure: c.config.Failure},
+		&rights.Server{Cluster: c.cluster, Log: c.config.AuditLog},
 		&timeline.Server{Traces: c.traces},
 		&ownership.Server{Inventory: c.inventory, Traces: c.traces},
 		c.history,

@@ -80,6 +80,15 @@ func hostileCluster(t *testing.T) *rest.Config {
 				}
 			}
 			respond(w, map[string]any{"kind": "APIResourceList", "groupVersion": "v1", "resources": resources})
+		case p == "/openapi/v3/api/v1":
+			properties := map[string]any{}
+			for _, s := range hostile {
+				properties[s] = map[string]any{"type": s, "description": s, "pattern": s, "default": s, "enum": hostile, "x-kubernetes-validations": []any{map[string]any{"rule": s, "message": s}}}
+			}
+			respond(w, map[string]any{"components": map[string]any{"schemas": map[string]any{"Pod": map[string]any{
+				"x-kubernetes-group-version-kind": []any{map[string]any{"group": "", "version": "v1", "kind": "Pod"}}, "description": hostile[1], "type": "object",
+				"properties": map[string]any{"spec": map[string]any{"type": "object", "description": hostile[0], "properties": properties}},
+			}}}})
 		case q.Get("watch") == "true":
 			w.WriteHeader(http.StatusOK)
 			w.(http.Flusher).Flush()
@@ -134,6 +143,18 @@ func hostileCluster(t *testing.T) *rest.Config {
 	return &rest.Config{Host: server.URL}
 }
 
+// hostileAudit is an audit log of hostile users and resources.
+func hostileAudit(t *testing.T) string {
+	name := filepath.Join(t.TempDir(), "audit.log")
+	for i, s := range hostile {
+		appendAudit(t, name, s, s, s, hostile[(i+1)%len(hostile)], s)
+	}
+	return name
+}
+
+// hostileFailure is a failure whose every text is hostile.
+var hostileFailure = `{"finding":` + quoted(hostile[0]) + `,"text":` + quoted(hostile[1]) + `,"plan":` + quoted(hostile[2]) + `,"curve":[{"step":` + quoted(hostile[1]) + `,"failures":1,"runs":1}]}`
+
 // hostileTrace is a trace whose every text is hostile.
 func hostileTrace(t *testing.T) string {
 	t.Helper()
@@ -143,7 +164,10 @@ func hostileTrace(t *testing.T) string {
 			"id": i + 1, "run": s, "time": time.Now().UTC().Format(time.RFC3339Nano), "controller": s, "kind": "Pod", "namespace": "default", "name": s, "duration": "1ms", "error": s,
 			"causes": []any{map[string]any{"event": s, "kind": s, "namespace": s, "name": s, "manager": s, "fields": s}},
 			"writes": []any{map[string]any{"verb": s, "subresource": s, "kind": "Pod", "namespace": "default", "name": s, "error": s, "changed": true}},
-			"loop":   map[string]any{"controllers": hostile, "objects": []string{"Pod default/" + s}, "fields": hostile, "managers": hostile},
+			"reads":  []any{map[string]any{"verb": s, "kind": s, "namespace": s, "name": s, "selector": s, "resourceVersion": s, "at": "1ms", "duration": s, "error": s}},
+			"logs":   []any{map[string]any{"at": s, "level": s, "message": s, "attributes": s}},
+			"queue":  map[string]any{"waited": s}, "retryAfter": s, "moreLogs": 1,
+			"loop": map[string]any{"controllers": hostile, "objects": []string{"Pod default/" + s}, "fields": hostile, "managers": hostile},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -162,7 +186,7 @@ func hostileTrace(t *testing.T) string {
 // stop one.
 func TestHostileTexts(t *testing.T) {
 	chromium(t)
-	b := open(t, start(t, console.Config{Cluster: hostileCluster(t), Name: hostile[0], Write: true, Traces: []console.TraceSource{{Place: hostileTrace(t)}}}))
+	b := open(t, start(t, console.Config{Cluster: hostileCluster(t), Name: hostile[0], Write: true, Failure: writeFailure(t, hostileFailure), AuditLog: hostileAudit(t), Traces: []console.TraceSource{{Place: hostileTrace(t)}}}))
 	check := func(path, shows string) {
 		t.Helper()
 		b.goTo(path)
@@ -178,6 +202,9 @@ func TestHostileTexts(t *testing.T) {
 	check("/", hostile[0])
 	check("/why", hostile[1])
 	check("/reconcile", hostile[1])
+	check("/compare", hostile[0])
+	check("/rights?user="+url.QueryEscape(hostile[1]), hostile[2])
+	check("/compare?a="+url.QueryEscape(hostile[1])+"&b="+url.QueryEscape(hostile[0]), hostile[1])
 	check("/timeline", "Timeline")
 	check("/map?all=true", "Map")
 	check("/objects/pods", hostile[2])
@@ -191,6 +218,9 @@ func TestHostileTexts(t *testing.T) {
 		if i == 0 || i == 3 || i == 10 {
 			check(object, "Conditions")
 			check(object+"?tab=yaml", "managedFields")
+			check(object+"?tab=yaml&field="+url.QueryEscape(`["spec"]`), hostile[2])
+			check(object+"?tab=yaml&field="+url.QueryEscape(`["spec",`+quoted(hostile[2])+`]`), "default")
+			check(object+"?tab=exec&container="+url.QueryEscape(s)+"&command="+url.QueryEscape(s), "Command")
 			check(object+"?tab=events", hostile[1])
 			check(object+"?tab=logs", hostile[1])
 			check(object+"?tab=edit", "Save")

@@ -22,7 +22,7 @@ func testTrace(t *testing.T, began time.Time) string {
 	}
 	lines := `{"id":1,"run":"aaaa",` + at(0) + `,"controller":"deploy","kind":"Deployment","namespace":"default","name":"web","causes":[{"event":"add","kind":"Deployment","namespace":"default","name":"web","resourceVersion":"7","manager":"kubectl-create"}],"writes":[{"verb":"apply","kind":"ConfigMap","namespace":"default","name":"settings","resourceVersion":"8","changed":true}],"duration":"1.234567ms"}
 {"id":1,"run":"bbbb",` + at(100) + `,"controller":"pods","kind":"ConfigMap","namespace":"default","name":"settings","causes":[{"event":"add","kind":"ConfigMap","namespace":"default","name":"settings","resourceVersion":"8","manager":"deploy"}],"writes":[{"verb":"create","kind":"Pod","namespace":"default","name":"worker","changed":true,"error":"quota exceeded"}],"error":"create Pod worker: quota exceeded","duration":"12ms"}
-{"id":2,"run":"bbbb",` + at(400) + `,"controller":"pods","kind":"ConfigMap","namespace":"default","name":"settings","causes":[{"event":"retry"}],"writes":[{"verb":"create","kind":"Pod","namespace":"default","name":"worker","resourceVersion":"9","changed":true}],"requeueAfter":"1h0m0s","duration":"3ms"}
+{"id":2,"run":"bbbb",` + at(400) + `,"controller":"pods","kind":"ConfigMap","namespace":"default","name":"settings","causes":[{"event":"retry"}],"writes":[{"verb":"create","kind":"Pod","namespace":"default","name":"worker","resourceVersion":"9","changed":true,"at":"1.5ms","duration":"1ms"}],"requeueAfter":"1h0m0s","duration":"3ms","queue":{"waited":"80µs","priority":-100,"retries":4,"ready":2,"delayed":1,"running":1},"reads":[{"verb":"get","kind":"ConfigMap","namespace":"default","name":"settings","resourceVersion":"6","at":"10µs","duration":"20µs"},{"verb":"list","kind":"Pod","namespace":"default","selector":"app=worker","resourceVersion":"9","count":0,"at":"40µs","duration":"30µs"}],"logs":[{"at":"1ms","level":"INFO","message":"creating the pod","attributes":"size=3"}]}
 {"id":2,"run":"aaaa",` + at(900) + `,"controller":"deploy","kind":"Deployment","namespace":"default","name":"web","causes":[{"event":"update","kind":"Deployment","namespace":"default","name":"web","resourceVersion":"12","manager":"kubectl-edit"}],"error":"parse size: strconv.Atoi: invalid syntax","duration":"2ms"}
 `
 	name := filepath.Join(t.TempDir(), "trace")
@@ -74,6 +74,12 @@ func TestNowAndWhy(t *testing.T) {
 	b.goTo("/reconcile/aaaa/1")
 	b.until(`document.querySelector('table')?.innerText.includes('pods')`) // the effect
 	b.shot("reconcile")
+	b.goTo("/reconcile/bbbb/2")
+	b.until(`document.querySelector('tr.stale')?.innerText.includes('version 8 was written before, by deploy')`)
+	b.until(`[...document.querySelectorAll('.steps tbody tr')].map((r) => r.cells[1].innerText).join() === 'get,list,INFO,create'`)
+	b.shows("creating the pod size=3")
+	b.shows("2 ready, 1 delayed, 0 running")
+	b.shot("reconcile-steps")
 	b.goTo("/reconcile/aaaa/99")
 	b.shows("no trace has reconcile 99")
 }

@@ -29,7 +29,6 @@ import (
 //
 // The operator's logger, Config.Log, becomes that of the packages log/slog, log and klog.
 func Main(of ...Part) {
-	ownsProcess.Store(os.Getenv(keepMemory) != "true")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // after the first signal, the default action applies again
 	p := program{args: os.Args, getenv: os.Getenv, flags: flag.CommandLine, alone: true}
@@ -48,6 +47,9 @@ type program struct {
 
 // run is Main with an exit code as its result.
 func (pr program) run(ctx context.Context, of []Part) int {
+	if pr.alone {
+		ownsProcess.Store(pr.getenv(keepMemory) != "true")
+	}
 	stderr := pr.flags.Output()
 	p, err := newParts(of)
 	if err != nil {

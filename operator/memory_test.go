@@ -2,6 +2,8 @@ package operator
 
 import (
 	"context"
+	"flag"
+	"io"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -9,6 +11,24 @@ import (
 
 	"kelson.dev/operator/internal/apitest"
 )
+
+// RUN-10: the process is Main's own, unless KELSON_KEEP_MEMORY says that its memory is to be kept.
+func TestOwnsProcess(t *testing.T) {
+	t.Cleanup(func() { ownsProcess.Store(false) })
+	for value, want := range map[string]bool{"": true, "false": true, "true": false} {
+		ownsProcess.Store(!want)
+		flags := flag.NewFlagSet("test", flag.ContinueOnError)
+		flags.SetOutput(io.Discard)
+		getenv := func(name string) string { return map[string]string{"KELSON_KEEP_MEMORY": value}[name] }
+		// -h ends the program before it changes anything else of the process
+		if code := (program{args: []string{"test", "-h"}, getenv: getenv, flags: flags, alone: true}).run(t.Context(), nil); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		if got := ownsProcess.Load(); got != want {
+			t.Errorf("KELSON_KEEP_MEMORY=%s: owns the process: %t, want %t", value, got, want)
+		}
+	}
+}
 
 // RUN-10: an operator releases memory of its process only if the process is its own.
 func TestReleasesOwnMemoryOnly(t *testing.T) {
@@ -21,7 +41,7 @@ func TestReleasesOwnMemoryOnly(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			released := 0
 			releaseMemory = func() { released++ }
-			ownsProcess.Store(owns) // as Main does
+			ownsProcess.Store(owns)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			if err := Run(ctx, Config{REST: apitest.New().REST(), Log: slog.New(slog.DiscardHandler)}); err != nil {

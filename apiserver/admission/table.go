@@ -22,6 +22,8 @@ type Deps struct {
 	Registry *resource.Registry
 	// Services resolves the Services that webhooks name; nil means by their endpoints in Store.
 	Services *services.Resolver
+	// Webhooks, if not nil, carries the requests to webhooks; see [webhook.Config].
+	Webhooks http.RoundTripper
 	// Objects returns the verbs on stored objects. The verbs are built after the plugins, so call
 	// it while serving a request, not in a constructor.
 	Objects func() resource.Objects
@@ -44,7 +46,7 @@ func (d Deps) webhooks() webhook.Config {
 	if resolver == nil {
 		resolver = services.New(services.Config{Store: d.Store})
 	}
-	return webhook.Config{Store: d.Store, Services: resolver, Authorizer: d.Authorizer, Config: d.Config, Metrics: d.webhookMetrics}
+	return webhook.Config{Store: d.Store, Services: resolver, Authorizer: d.Authorizer, Config: d.Config, Transport: d.Webhooks, Metrics: d.webhookMetrics}
 }
 
 func (d Deps) policies() policy.Config {

@@ -73,6 +73,8 @@ type Delegation struct {
 	// Objects has the cluster's webhooks, admission policies, FlowSchemas,
 	// PriorityLevelConfigurations and namespaces, as far as the server may read them.
 	Objects *store.Store
+	// Client is the configuration with which the cluster is asked, for further questions.
+	Client *rest.Config
 
 	client kubernetes.Interface
 	cas    []*dynamiccertificates.ConfigMapCAController
@@ -109,7 +111,7 @@ func New(ctx context.Context, cfg Config) (*Delegation, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	d := &Delegation{Objects: cfg.Objects, client: client, exists: map[string]time.Time{}}
+	d := &Delegation{Objects: cfg.Objects, Client: cfg.Cluster, client: client, exists: map[string]time.Time{}}
 	if d.Objects == nil {
 		if d.Objects, err = store.Open(store.Config{}); err != nil {
 			return nil, err

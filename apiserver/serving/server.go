@@ -36,6 +36,9 @@ type Config struct {
 	Drain func(ctx context.Context) error
 	// Grace limits the duration of the drain; 0 means 60 seconds.
 	Grace time.Duration
+	// Linger limits how long Run waits, after the drain, for clients to close their connections;
+	// HTTP/2 gives them a second. 0 means that only Grace limits it.
+	Linger time.Duration
 	// Delay is how long Run serves as before after its context has ended, before it drains. Clients
 	// use the time to move to other servers.
 	Delay time.Duration
@@ -180,13 +183,29 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.cfg.Drain != nil {
 		drained = s.cfg.Drain(end)
 	}
-	if err := s.http.Shutdown(end); err != nil {
-		s.http.Close()
-		drained = errors.Join(drained, err)
-	}
+	drained = errors.Join(drained, s.close(end))
 	<-failed
 	if drained != nil {
 		return fmt.Errorf("drain: %w", drained)
 	}
 	return nil
+}
+
+// close waits until clients have closed their connections, for at most Linger, and closes the
+// others. It returns an error if ctx ends first.
+func (s *Server) close(ctx context.Context) error {
+	wait := ctx
+	if s.cfg.Linger > 0 {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeout(ctx, s.cfg.Linger)
+		defer cancel()
+	}
+	err := s.http.Shutdown(wait)
+	if err != nil {
+		s.http.Close()
+	}
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
 }

@@ -49,6 +49,11 @@ var workloads = []workload{
 		objects: jobSets, args: configFile, secure: true,
 		config: func(f flags) string { return configOf("config.jobset.x-k8s.io/v1alpha1", f) },
 	},
+	{
+		name: "lws", title: "LeaderWorkerSet's manager", noun: "LeaderWorkerSets without groups, each with a StatefulSet and a Service", count: 300, definitions: "config/crd/bases",
+		objects: leaderWorkerSets, args: configFile, secure: true,
+		config: func(f flags) string { return configOf("config.lws.x-k8s.io/v1alpha1", f) },
+	},
 }
 
 func configFile(f flags) []string {
@@ -116,5 +121,21 @@ func jobSets(i int) []*unstructured.Unstructured {
 		"network":        map[string]any{"enableDNSHostnames": true, "publishNotReadyAddresses": true},
 		"startupPolicy":  map[string]any{"startupPolicyOrder": "AnyOrder"},
 		"successPolicy":  map[string]any{"operator": "All"},
+	})}
+}
+
+// leaderWorkerSets returns a LeaderWorkerSet with the defaults that its webhook would set.
+func leaderWorkerSets(i int) []*unstructured.Unstructured {
+	return []*unstructured.Unstructured{object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", i, map[string]any{
+		"replicas":      int64(0),
+		"startupPolicy": "LeaderCreated",
+		"networkConfig": map[string]any{"subdomainPolicy": "Shared"},
+		"leaderWorkerTemplate": map[string]any{
+			"size": int64(1), "restartPolicy": "RecreateGroupOnPodRestart", "workerTemplate": map[string]any{"spec": podSpec("Always")},
+		},
+		"rolloutStrategy": map[string]any{
+			"type":                       "RollingUpdate",
+			"rollingUpdateConfiguration": map[string]any{"partition": int64(0), "maxUnavailable": int64(1), "maxSurge": int64(0)},
+		},
 	})}
 }

@@ -77,7 +77,7 @@ func handlers(ctx context.Context, dir string, t *table) error {
 		all = append(all, f)
 	}
 	theirs, ours := all[0], all[1]
-	t.group("100 handlers on one informer, 10,000 events")
+	t.group("100 handlers on one informer, 10,000 events, on kelson")
 	t.row("first write to last call", seconds, theirs.Seconds, ours.Seconds, nil)
 	t.row("processor", seconds, theirs.CPU, ours.CPU, nil)
 	t.row("peak resident", byteCount, theirs.Peak, ours.Peak, nil)

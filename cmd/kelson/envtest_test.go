@@ -37,6 +37,11 @@ func TestEnvtestFolder(t *testing.T) {
 	if got := command(t, nil, filepath.Join(moved, "etcd"), "--help"); got.code != 0 || !strings.Contains(got.stdout, "Replacement for the etcd") {
 		t.Error("moved:", got)
 	}
+	for _, flag := range []string{"--help", "-h"} { // from a file, and from kelson
+		if got := command(t, nil, filepath.Join(moved, "kube-apiserver"), flag); got.code != 0 || !strings.Contains(got.stdout, "--etcd-servers") {
+			t.Error("moved:", flag, got)
+		}
+	}
 	if err := os.WriteFile(filepath.Join(moved, "etcd.txt"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}

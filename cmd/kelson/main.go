@@ -11,11 +11,14 @@
 //	dev       dev, with the development loop, its log and the conditions of --until
 //	project   init, create, edit, delete, upgrade, generate, manifests, build, test
 //	deploy    run, install, uninstall, deploy, undeploy, package
+//	image     image
 //	console   console
 //	vet, why  vet, why
+//	blame     blame
 //	history   record, history, diff
 //	rights    rights
 //	explore   explore
+//	plan      plan
 //	token     token
 //
 // A command that fails prints one error message and exits with a non-zero code.
@@ -33,15 +36,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kelson.dev/cmd/kelson/internal/blame"
 	"kelson.dev/cmd/kelson/internal/console"
 	"kelson.dev/cmd/kelson/internal/data"
 	"kelson.dev/cmd/kelson/internal/deploy"
 	"kelson.dev/cmd/kelson/internal/dev"
 	"kelson.dev/cmd/kelson/internal/dropin"
+	"kelson.dev/cmd/kelson/internal/dropin/parent"
 	"kelson.dev/cmd/kelson/internal/exit"
 	"kelson.dev/cmd/kelson/internal/explore"
 	"kelson.dev/cmd/kelson/internal/history"
+	"kelson.dev/cmd/kelson/internal/image"
 	"kelson.dev/cmd/kelson/internal/kubectl"
+	"kelson.dev/cmd/kelson/internal/plan"
 	"kelson.dev/cmd/kelson/internal/plugin"
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/cmd/kelson/internal/rights"
@@ -66,7 +73,7 @@ func main() {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal kills the process
 	if replaces {
-		ctx = dropin.UntilParentEnds(ctx)
+		ctx = parent.UntilEnd(ctx)
 	}
 	root := rootCommand()
 	if args, ok := plugin.Arguments(invoked, os.Args[1:]); ok {
@@ -103,8 +110,8 @@ func rootCommand() *cobra.Command {
 	root.AddCommand(
 		project.InitCommand(), project.CreateCommand(), project.EditCommand(), project.DeleteCommand(), project.UpgradeCommand(),
 		project.GenerateCommand(), project.ManifestsCommand(), project.BuildCommand(), project.TestCommand(),
-		deploy.InstallCommand(), deploy.UninstallCommand(), deploy.RunCommand(), deploy.DeployCommand(), deploy.UndeployCommand(), deploy.PackageCommand(),
-		serve.Command(), dev.Command(), data.Command(), vet.Command(), console.Command(), why.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), explore.Command(), token.Command(), kubectl.Command(), plugin.Command(), versionCommand(),
+		deploy.InstallCommand(), deploy.UninstallCommand(), deploy.RunCommand(), deploy.DeployCommand(), deploy.UndeployCommand(), deploy.PackageCommand(), image.Command(),
+		serve.Command(), dev.Command(), data.Command(), vet.Command(), console.Command(), why.Command(), blame.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), explore.Command(), plan.Command(), token.Command(), kubectl.Command(), plugin.Command(), versionCommand(),
 		dropin.EnvtestCommand(), dropin.APIServerCommand(), dropin.EtcdCommand())
 	root.InitDefaultCompletionCmd()
 	return root

@@ -105,6 +105,7 @@ type Wake struct {
 	causes.Object
 	Controller string    `json:"controller"`
 	At         time.Time `json:"at"`
+	Retry      bool      `json:"retry,omitempty"` // after the backoff of an error
 	Run        string    `json:"run"`
 	ID         uint64    `json:"id"`
 }
@@ -204,10 +205,14 @@ func ofTraces(t *traces.Traces, now time.Time, namespace string, exists func(cau
 				Tone: "bad", What: "controller " + r.Controller + " fails", Text: times(r.Error, failures[k]), Time: since[k], Run: r.Run, ID: r.ID,
 			})
 		}
-		after, err := time.ParseDuration(r.RequeueAfter)
+		delay := r.RequeueAfter
+		if r.RetryAfter != "" {
+			delay = r.RetryAfter
+		}
+		after, err := time.ParseDuration(delay)
 		spent, _ := time.ParseDuration(r.Duration)
 		if at := r.Time.Add(spent + after); err == nil && at.After(now) && (namespace == "" || namespace == k.object.Namespace) {
-			wakes = append(wakes, Wake{k.object, r.Controller, at, r.Run, r.ID})
+			wakes = append(wakes, Wake{k.object, r.Controller, at, r.RetryAfter != "", r.Run, r.ID})
 		}
 	}
 	slices.SortFunc(wakes, func(a, b Wake) int { return a.At.Compare(b.At) })

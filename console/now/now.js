@@ -40,5 +40,5 @@ function Wakes({ wakes }) {
   const now = useClock();
   return html`<table class="plain"><thead><tr><th>In</th><th>At</th><th>Object</th><th>Controller</th></tr></thead>
     <tbody>${wakes.map((w) => html`<tr><td class="number">${duration(Date.parse(w.at) - now)}</td><td class="mono quiet">${clock(w.at)}</td><td><${ObjectLink} ...${w} /></td>
-      <td>${w.controller}</td></tr>`)}</tbody></table>`;
+      <td>${w.controller}${w.retry ? html` <span class="quiet">backoff after an error</span>` : null}</td></tr>`)}</tbody></table>`;
 }

@@ -6,6 +6,7 @@ import { html } from '../page/lib/html.js';
 import { kindOf, resourceOf } from '../page/lib/kinds.js';
 import { listHref, objectHref } from '../page/lib/route.js';
 import { Age, Badge, Header, Loading, ObjectLink, Problem, Tabs } from '../page/lib/ui.js';
+import { Exec } from '../exec/exec.js';
 import { Edit } from './edit.js';
 import { Logs } from './logs.js';
 import { Yaml } from './yaml.js';
@@ -29,6 +30,7 @@ export function Detail({ resource, namespace, name, query, session, views }) {
   for (const [id, v] of Object.entries(views)) tabs.push([id, v.label]);
   tabs.push(['events', 'Events']);
   if (resource === 'pods') tabs.push(['logs', 'Logs']);
+  if (resource === 'pods' && session?.write && object && !gone) tabs.push(['exec', 'Exec']);
   if (session?.write && object && !gone) tabs.push(['edit', 'Edit']);
   const View = views[tab]?.show;
   return html`
@@ -43,9 +45,10 @@ export function Detail({ resource, namespace, name, query, session, views }) {
       ? html`<${View} kind=${kind?.kind ?? object?.kind} resource=${resource} namespace=${namespace} name=${name} object=${object} query=${query} />`
       : !object
         ? error || gone ? (gone ? html`<p class="empty">The object does not exist. Its causes and history may still be recorded.</p>` : null) : html`<${Loading} />`
-        : tab === 'yaml' ? html`<${Yaml} object=${object} />`
+        : tab === 'yaml' ? html`<${Yaml} object=${object} resource=${resource} query=${query} />`
         : tab === 'events' ? html`<${Events} namespace=${namespace} uid=${object.metadata.uid} />`
         : tab === 'logs' ? html`<${Logs} pod=${object} query=${query} />`
+        : tab === 'exec' ? html`<${Exec} pod=${object} query=${query} />`
         : tab === 'edit' ? html`<${Edit} object=${object} resource=${resource} />`
         : html`<${Overview} object=${object} />`}
   `;

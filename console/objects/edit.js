@@ -5,8 +5,9 @@ import { request } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
 import { navigate, objectHref } from '../page/lib/route.js';
 import { Problem } from '../page/lib/ui.js';
-import { text } from '../page/lib/yaml.js';
+import { pathAt, text } from '../page/lib/yaml.js';
 import { diff } from './diff.js';
+import { FieldDoc } from './field.js';
 import { withoutManagedFields } from './yaml.js';
 
 /** @param {{object: any, resource: string}} props */
@@ -16,6 +17,7 @@ export function Edit({ object, resource }) {
   const [draft, setDraft] = useState(original);
   const [result, setResult] = useState(/** @type {{draft: string, error?: any, changes?: ReturnType<typeof diff>, warnings?: string[]}|null} */ (null));
   const [busy, setBusy] = useState(false);
+  const [documented, setDocumented] = useState(/** @type {string[]|null} */ (null)); // the field at the cursor
   const { namespace, name, uid } = base.metadata;
   const params = { resource, namespace, name };
 
@@ -50,11 +52,13 @@ export function Edit({ object, resource }) {
       setBusy(false);
     }
   };
+  const follow = (/** @type {any} */ e) => documented && setDocumented(pathAt(draft, draft.slice(0, e.target.selectionStart).split('\n').length - 1));
   const current = result?.draft === draft ? result : null;
   const stale = object.metadata.resourceVersion !== base.metadata.resourceVersion;
   return html`<div class="bar">
       <button class="primary" disabled=${busy || !current?.changes} onClick=${() => act(() => request('object', params, { method: 'PUT', body: draft }))}>Save</button>
       <button disabled=${draft === original} onClick=${() => setDraft(original)}>Reset</button>
+      <button aria-pressed=${Boolean(documented)} onClick=${() => setDocumented(documented ? null : [])}>Documentation</button>
       <span class="quiet" role="status">${draft === original ? 'No changes' : current ? (current.error ? '' : 'The server accepts this.') : 'Checking…'}</span>
       ${stale ? html`<span class="badge wait">The object has changed since</span>` : null}
       <span class="spring"></span>
@@ -63,7 +67,9 @@ export function Edit({ object, resource }) {
     <${Problem} error=${current?.error ?? null} />
     ${current?.warnings?.map((w) => html`<p class="problem warn">${w}</p>`)}
     <div class="edit">
-      <textarea aria-label="YAML" spellcheck=${false} value=${draft} onInput=${(/** @type {any} */ e) => setDraft(e.target.value)}></textarea>
+      <textarea aria-label="YAML" spellcheck=${false} value=${draft} onInput=${(/** @type {any} */ e) => setDraft(e.target.value)}
+        onSelect=${follow} onKeyUp=${follow} onClick=${follow}></textarea>
+      ${documented ? html`<${FieldDoc} resource=${resource} path=${documented} select=${setDocumented} />` : null}
       ${current?.changes ? html`<pre class="diff" aria-label="What the server would store" tabIndex=${0}>${current.changes.map((c) => html`<span class=${'line ' + c.kind}>${c.mark} ${c.text}${'\n'}</span>`)}</pre>` : null}
     </div>`;
 }

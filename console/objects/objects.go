@@ -20,6 +20,8 @@ type Server struct {
 	Cluster *cluster.Cluster
 	// Write permits changes. Without it, they are refused before they reach the cluster.
 	Write bool
+
+	documents documents
 }
 
 // Routes registers the handlers.
@@ -28,6 +30,7 @@ func (s *Server) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/table", s.table)
 	mux.HandleFunc("GET /api/object", s.object)
 	mux.HandleFunc("GET /api/events", s.events)
+	mux.Handle("GET /api/field", web.Func(s.field))
 	mux.HandleFunc("GET /api/logs", s.logs)
 	mux.Handle("PUT /api/object", web.Func(s.update))
 	mux.Handle("DELETE /api/object", web.Func(s.remove))

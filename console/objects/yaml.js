@@ -1,7 +1,9 @@
 // @ts-check
 import { useMemo, useState } from 'preact/hooks';
 import { html } from '../page/lib/html.js';
+import { setQuery } from '../page/lib/route.js';
 import { keyText, lines, prefix, text } from '../page/lib/yaml.js';
+import { FieldDoc } from './field.js';
 
 /** Returns the object without managedFields. @param {any} object */
 export function withoutManagedFields(object) {
@@ -9,12 +11,29 @@ export function withoutManagedFields(object) {
   return { ...object, metadata };
 }
 
-/** @param {{object: any}} props */
-export function Yaml({ object }) {
+/** @param {{object: any, resource: string, query: URLSearchParams}} props */
+export function Yaml({ object, resource, query }) {
   const [managed, setManaged] = useState(false);
   const [copied, setCopied] = useState(false);
   const shown = managed ? object : withoutManagedFields(object);
   const rendered = useMemo(() => lines(shown), [object, managed]);
+  // the field whose documentation is shown is part of the address
+  const field = query.get('field');
+  const path = useMemo(() => names(field), [field]);
+  const select = (/** @type {string[]} */ p) => setQuery({ field: JSON.stringify(p) }, { replace: true });
+  const key = (/** @type {KeyboardEvent} */ e) => {
+    const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 }[e.key];
+    if (e.key === 'Escape') setQuery({ field: null }, { replace: true });
+    if (!step || e.ctrlKey || e.metaKey || e.altKey) return;
+    e.preventDefault();
+    const at = path ? rendered.findIndex((l) => JSON.stringify(l.path) === field) : -1;
+    for (let i = at + step; i >= 0 && i < rendered.length; i += step) {
+      if (rendered[i].key === undefined || JSON.stringify(rendered[i].path) === field) continue;
+      select(rendered[i].path);
+      document.getElementById('line-' + i)?.scrollIntoView({ block: 'nearest' });
+      return;
+    }
+  };
   const copy = async () => {
     await navigator.clipboard.writeText(text(shown));
     setCopied(true);
@@ -23,7 +42,22 @@ export function Yaml({ object }) {
   return html`<div class="bar">
       <button aria-pressed=${managed} onClick=${() => setManaged(!managed)}>managedFields</button>
       <button onClick=${copy}>${copied ? 'Copied' : 'Copy'}</button>
+      <button aria-pressed=${Boolean(path)} onClick=${() => setQuery({ field: path ? null : '[]' }, { replace: true })}>Documentation</button>
+      <span class="quiet">Select a field, or move with the arrow keys, to see its documentation.</span>
     </div>
-    <pre class="yaml" tabIndex=${0} aria-label="YAML">${rendered.map((l) => html`<span class="line">${prefix(l)}${l.key === undefined ? null : html`<span class="key">${keyText(l.key)}</span>:`}${
-      l.value === undefined ? '' : html`${l.key === undefined ? '' : ' '}<span class=${'v-' + (l.type ?? '')}>${l.value}</span>`}${'\n'}</span>`)}</pre>`;
+    <div class=${path ? 'documented' : 'undocumented'}>
+    <pre class="yaml" tabIndex=${0} aria-label="YAML" onKeyDown=${key}>${rendered.map((l, i) => html`<span id=${'line-' + i} class=${'line' + (l.key !== undefined && JSON.stringify(l.path) === field ? ' active' : '')}>${prefix(l)}${l.key === undefined ? null
+      : html`<span class="key" onClick=${() => select(l.path)}>${keyText(l.key)}</span>:`}${
+      l.value === undefined ? '' : html`${l.key === undefined ? '' : ' '}<span class=${'v-' + (l.type ?? '')}>${l.value}</span>`}${'\n'}</span>`)}</pre>
+    ${path ? html`<${FieldDoc} resource=${resource} path=${path} select=${select} close=${() => setQuery({ field: null }, { replace: true })} />` : null}</div>`;
+}
+
+/** Returns the names in the parameter of an address; null if there are none. @param {string|null} text @returns {string[]|null} */
+function names(text) {
+  try {
+    const list = JSON.parse(text ?? 'null');
+    return Array.isArray(list) ? list.map(String) : null;
+  } catch {
+    return null;
+  }
 }

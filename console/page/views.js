@@ -1,9 +1,11 @@
 // @ts-check
 // The views in the order of the navigation, and those that are tabs of an object.
+import { Compare } from '../compare/compare.js';
 import { History, HistoryObject } from '../history/history.js';
 import { Now } from '../now/now.js';
 import { Map } from '../ownership/map.js';
 import { Reconcile } from '../reconcile/reconcile.js';
+import { Rights } from '../rights/rights.js';
 import { Timeline } from '../timeline/timeline.js';
 import { Why, WhyObject } from '../why/why.js';
 
@@ -13,8 +15,10 @@ export const views = [
   { id: 'why', label: 'Why', show: Why },
   { id: 'timeline', label: 'Timeline', show: Timeline },
   { id: 'reconcile', label: 'Reconciles', show: Reconcile },
+  { id: 'compare', label: 'Compare', show: Compare },
   { id: 'map', label: 'Map', show: Map },
   { id: 'history', label: 'History', show: History },
+  { id: 'rights', label: 'Rights', show: Rights },
 ];
 
 /** @type {Record<string, {label: string, show: any}>} */

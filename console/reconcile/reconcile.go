@@ -1,5 +1,5 @@
-// Package reconcile serves the view Reconcile: the recorded reconciles, and each with its causes,
-// writes and effects.
+// Package reconcile serves the view Reconcile: the recorded reconciles and the queues, and each
+// reconcile with its causes, reads, writes, logs and effects.
 package reconcile
 
 import (
@@ -40,6 +40,10 @@ type Controller struct {
 	Idle       int           `json:"idle"` // reconciles that wrote nothing
 	Median     time.Duration `json:"median"`
 	Slowest    time.Duration `json:"slowest"`
+	// Queue is the state at the start of the last reconcile; nil if the trace has none. Longest is
+	// the longest time that an object was ready before its reconcile started.
+	Queue   *trace.LineQueue `json:"queue,omitempty"`
+	Longest time.Duration    `json:"longest,omitempty"`
 }
 
 // list streams the last reconciles that match the query, the newest first, and a summary of all.
@@ -84,6 +88,11 @@ func summarize(records []*trace.LineRecord) []*Controller {
 		}
 		if !slices.ContainsFunc(r.Writes, func(w trace.LineWrite) bool { return w.Changed || w.Error != "" }) {
 			c.Idle++
+		}
+		if r.Queue != nil {
+			c.Queue = r.Queue
+			waited, _ := time.ParseDuration(r.Queue.Waited)
+			c.Longest = max(c.Longest, waited)
 		}
 		if d, err := time.ParseDuration(r.Duration); err == nil {
 			durations[r.Controller] = append(durations[r.Controller], d)
@@ -132,7 +141,7 @@ func (s *Server) chain(r *http.Request) (any, error) {
 	return map[string]any{"ids": ids}, nil
 }
 
-// one returns a reconcile with its causes, and the reconciles that its writes caused.
+// one returns a reconcile with its causes, and its reads, writes and logs.
 func (s *Server) one(w http.ResponseWriter, r *http.Request) {
 	run, number, err := id(r)
 	if err != nil {
@@ -144,6 +153,6 @@ func (s *Server) one(w http.ResponseWriter, r *http.Request) {
 		if record == nil {
 			return nil, web.Errorf(http.StatusNotFound, "no trace has reconcile %d of this run", number)
 		}
-		return map[string]any{"reconcile": s.Traces.Chain(record), "effects": s.Traces.Effects(record)}, nil
+		return map[string]any{"reconcile": s.Traces.Chain(record), "steps": steps(s.Traces, record)}, nil
 	})
 }

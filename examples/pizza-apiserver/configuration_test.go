@@ -16,6 +16,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -222,4 +223,95 @@ func TestConfigurationOfTheClusterIsForbidden(t *testing.T) {
 	if strings.Contains(log.text(), "the cluster's services") {
 		t.Errorf("log: %s", log.text())
 	}
+}
+
+// AGG-02: a cluster's policy reads its parameters from the cluster, and those whose kind this
+// server serves from the server.
+func TestParametersOfPolicies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("more than a second")
+	}
+	c := newCluster(t)
+	var log buffer
+	send := behind(t, c.env.RESTConfig(), &log)
+	ctx, policies := t.Context(), c.kube.AdmissionregistrationV1()
+	limit := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "limit"}, Data: map[string]string{"max": "5"}}
+	if _, err := c.kube.CoreV1().ConfigMaps("default").Create(ctx, limit, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	deny := admissionregistrationv1.DenyAction
+	apply := func(name, expression string, kind admissionregistrationv1.ParamKind, ref admissionregistrationv1.ParamRef) {
+		t.Helper()
+		ref.ParameterNotFoundAction = &deny
+		if _, err := policies.ValidatingAdmissionPolicies().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+				ParamKind: &kind,
+				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+					RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+						Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+						Rule: admissionregistrationv1.Rule{
+							APIGroups: []string{"restaurant.programming-kubernetes.info"}, APIVersions: []string{"*"}, Resources: []string{"toppings"},
+						},
+					},
+				}}},
+				Validations: []admissionregistrationv1.Validation{{Expression: expression, Message: "too expensive for " + name}},
+			},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := policies.ValidatingAdmissionPolicyBindings().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+				PolicyName: name, ParamRef: &ref, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+			},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answers := func(status int, text string) {
+		t.Helper()
+		eventually(t, text, func() (bool, string) {
+			resp, answer := send(masters, "POST", "v1alpha1/toppings?dryRun=All", topping("ham"))
+			return resp.StatusCode == status && strings.Contains(answer, text), answer
+		})
+	}
+	remove := func(name string) {
+		t.Helper()
+		if err := policies.ValidatingAdmissionPolicyBindings().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		answers(http.StatusCreated, "ham")
+	}
+	byName := func(namespace, name string) admissionregistrationv1.ParamRef {
+		return admissionregistrationv1.ParamRef{Namespace: namespace, Name: name}
+	}
+
+	apply("budget", "object.spec.cost <= int(params.data.max)", admissionregistrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}, byName("default", "limit"))
+	answers(http.StatusUnprocessableEntity, "too expensive for budget")
+	limit.Data["max"] = "10"
+	if _, err := c.kube.CoreV1().ConfigMaps("default").Update(ctx, limit, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	answers(http.StatusCreated, "ham")
+	if err := c.kube.CoreV1().ConfigMaps("default").Delete(ctx, "limit", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	answers(http.StatusUnprocessableEntity, "no params found for policy binding with `Deny` parameterNotFoundAction")
+	remove("budget")
+
+	own := admissionregistrationv1.ParamKind{APIVersion: "restaurant.programming-kubernetes.info/v1alpha1", Kind: "Topping"}
+	apply("reference", "object.spec.cost < params.spec.cost", own, byName("", "cheese"))
+	answers(http.StatusUnprocessableEntity, "no params found")
+	if resp, answer := send(masters, "POST", "v1alpha1/toppings", strings.ReplaceAll(topping("cheese"), `"cost":10`, `"cost":5`)); resp.StatusCode == http.StatusCreated {
+		t.Errorf("created while its own parameter is missing: %s", answer)
+	}
+	remove("reference")
+	if resp, answer := send(masters, "POST", "v1alpha1/toppings", topping("cheese")); resp.StatusCode != http.StatusCreated {
+		t.Fatalf("%s %s", resp.Status, answer)
+	}
+	apply("again", "object.spec.cost < params.spec.cost", own, byName("", "cheese"))
+	answers(http.StatusUnprocessableEntity, "too expensive for again")
+	remove("again")
+
+	apply("unknown", "true", admissionregistrationv1.ParamKind{APIVersion: "shop.example/v1", Kind: "Limit"}, byName("", "limit"))
+	answers(http.StatusUnprocessableEntity, "failed to find resource referenced by paramKind: 'shop.example/v1, Kind=Limit'")
 }

@@ -27,6 +27,7 @@ func (p *ControlPlane) newAdmission(cfg Config, may authorizer.Authorizer, metri
 		Store:       p.store,
 		Registry:    p.registry,
 		Services:    resolver,
+		Webhooks:    cfg.Webhooks,
 		Objects:     func() resource.Objects { return p.verbs },
 		Transport:   p.Transport(),
 		Authorizer:  may,

@@ -31,11 +31,11 @@ func (p *ControlPlane) components(cfg Config) builtin.Components {
 
 // schedules reports whether the scheduler runs in this process.
 func (p *ControlPlane) schedules(cfg Config) bool {
-	return (p.node.agent != nil || !cfg.NoControllers && cfg.Workloads) && cfg.Controllers.Runs(schedulerName)
+	return (p.nodes.exist() || !cfg.NoControllers && cfg.Workloads) && cfg.Controllers.Runs(schedulerName)
 }
 
 // runsPodsOf reports whether this process runs the pods of a node.
 func (p *ControlPlane) runsPodsOf(node string) bool {
-	_, ok := p.node.named(node)
+	_, ok := p.nodes.named(node)
 	return ok
 }

@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"time"
 
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/builtin"
+	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controllers/workloads"
+	"kelson.dev/kubernetes/node/stage"
 	"kelson.dev/kubernetes/scheduler"
 )
 
@@ -44,6 +47,10 @@ type Config struct {
 	Authentication Authentication
 	Authorization  Authorization
 	Admission      Admission
+	// Webhooks, if not nil, carries the requests to admission webhooks instead of the network: in a
+	// testing/synctest bubble, or for a control plane that must not reach other servers. A request
+	// for a webhook in a Service has the URL https://NAME.NAMESPACE.svc:PORT/PATH.
+	Webhooks http.RoundTripper
 	// Aggregation configures how requests reach other API servers.
 	Aggregation Aggregation
 	// Kubelets configures the connections to the kubelets of nodes that do not run in this process.
@@ -71,6 +78,13 @@ type Config struct {
 	WatchTimeout time.Duration
 	// Node selects what runs pods; "" means NodeNone.
 	Node Node
+	// Nodes are simulated nodes that replace the one of NodeSimulated; other Nodes must have none.
+	// With NodeSimulated, further Nodes are simulated if they have the annotation
+	// kwok.x-k8s.io/node=fake; see package simulatednodes.
+	Nodes []simulatednodes.Group
+	// Stages are installed at the start and script what simulated nodes and their pods do; see
+	// package stages. They need NodeSimulated.
+	Stages []*stage.Stage
 	// NodeLease is how long the node counts as alive after its last heartbeat; 0 means 40 seconds.
 	// If negative, the node has no Lease: in virtual time, renewing one every ten seconds would be
 	// most of the work of a simulated month.

@@ -35,7 +35,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 		parts.run(ctx, "run once", run)
 	}
 	parts.run(ctx, "event expiry", expiry.New(p.store, "events", cfg.EventLifetime).Run)
-	if cfg.NoControllers && p.node.agent == nil {
+	if cfg.NoControllers && !p.nodes.exist() {
 		return nil
 	}
 	own, err := client.New(client.Config{REST: p.RESTConfig(), FieldOwner: "kelson-controllers"})

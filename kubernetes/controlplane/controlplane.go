@@ -47,7 +47,7 @@ type ControlPlane struct {
 	verbs     *verbs.Handler
 	chain     *filters.Chain
 	identify  *authn.Authenticator
-	node      *ownNode
+	nodes     *ownNodes
 	plugins   *admission.Chain // nil until newAdmission
 
 	log *slog.Logger
@@ -87,8 +87,8 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		}
 		p.ownsStore = true
 	}
-	if p.node, err = newNode(cfg, p); err != nil {
-		return nil, fmt.Errorf("create node: %w", err)
+	if p.nodes, err = newNodes(cfg, p); err != nil {
+		return nil, fmt.Errorf("create nodes: %w", err)
 	}
 
 	objects := func() resource.Objects { return p.verbs }
@@ -108,7 +108,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		return nil, err
 	}
 	kinds, err := builtin.Resources(builtin.Config{
-		Objects: objects, Store: p.store, Logs: p.node.logs, Node: p.node.named, Kubelets: cfg.Kubelets, ServiceRange: cfg.ServiceRange, NodePorts: cfg.NodePorts, APIs: cfg.APIs,
+		Objects: objects, Store: p.store, Logs: p.nodes.logs, Node: p.nodes.named, Kubelets: cfg.Kubelets, ServiceRange: cfg.ServiceRange, NodePorts: cfg.NodePorts, APIs: cfg.APIs,
 		Tokens: issuer, Authenticator: p.identify, Audiences: issuer.Audiences(),
 		Authorizer: may, Rules: rules, Registry: p.registry, Components: p.components(cfg), NoFastPaths: cfg.NoFastPaths,
 	})
@@ -122,7 +122,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if builtin.ServesDefinitions(cfg.APIs) {
 		kinds = append(kinds, definitions.Resource())
 	}
-	if p.node.agent != nil { // without a node of its own, something else measures pods
+	if p.nodes.exist() { // without a node of its own, something else measures pods
 		kinds = append(kinds, usage.Resources(usage.Config{Store: p.store, Node: p.runsPodsOf, Log: cfg.Log})...)
 	}
 	p.registry.Put(kinds...)
@@ -175,7 +175,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		if err := p.startControllers(ctx, parts, cfg, issuer, may, others); err != nil {
 			return err
 		}
-		p.node.start(ctx, parts)
+		p.nodes.start(ctx, parts)
 		return p.startScheduler(ctx, parts, cfg)
 	})
 	if err != nil {

@@ -2,16 +2,20 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"kelson.dev/kubernetes/builtin"
+	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controllers/simulatedvolumes"
+	"kelson.dev/kubernetes/controllers/stages"
 	"kelson.dev/kubernetes/node"
 	"kelson.dev/kubernetes/node/process"
 	"kelson.dev/kubernetes/node/simulated"
@@ -21,31 +25,62 @@ import (
 // nodeName is the name of the control plane's own node.
 const nodeName = "kelson"
 
-// ownNode is the control plane's own node. The zero value has no agent.
-type ownNode struct {
-	agent *node.Agent
+// ErrNodes means that Config.Nodes or Config.Stages are set and Config.Node is not NodeSimulated.
+var ErrNodes = errors.New("several nodes, and Stages, need simulated nodes")
+
+// ownNodes are the nodes that the control plane runs itself. The zero value has none.
+type ownNodes struct {
+	agent *node.Agent // nil with NodeNone and Config.Nodes
+	// simulated runs the nodes of Config.Nodes, and those that clients create; nil unless the node
+	// is NodeSimulated.
+	simulated *simulatednodes.Controller
+	stages    *stages.Controller // nil if simulated is
 
 	confinement process.Confinement // "" unless the node is NodeProcess
 }
 
 // PodConfinement returns how the pods of NodeProcess are isolated from this process, or "" with any
 // other Node.
-func (p *ControlPlane) PodConfinement() process.Confinement { return p.node.confinement }
+func (p *ControlPlane) PodConfinement() process.Confinement { return p.nodes.confinement }
 
-// newNode creates the node that cfg.Node selects. Its agent is a client of p, which need not be
+// newNodes creates the nodes that cfg selects. Their agents are clients of p, which need not be
 // complete yet.
-func newNode(cfg Config, p *ControlPlane) (*ownNode, error) {
+func newNodes(cfg Config, p *ControlPlane) (*ownNodes, error) {
 	var containers node.Runtime
 	var err error
 	var drivers []string
-	n := &ownNode{}
+	n := &ownNodes{}
+	if len(cfg.Nodes)+len(cfg.Stages) > 0 && cfg.Node != NodeSimulated {
+		return nil, ErrNodes
+	}
 	switch cfg.Node {
 	case NodeNone, "":
 		return n, nil
 	case NodeSimulated:
-		containers = simulated.New(simulated.Config{})
+		runtime := simulated.New(simulated.Config{})
+		containers = runtime
 		if simulatesVolumes(cfg) {
 			drivers = []string{simulatedvolumes.Driver}
+		}
+		if n.stages, err = stages.New(stages.Config{
+			Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Runtime: runtime, Stages: cfg.Stages, Log: cfg.Log,
+		}); err != nil {
+			return nil, err
+		}
+		groups := cfg.Nodes
+		if len(groups) == 0 && len(cfg.Stages) > 0 {
+			// Stages script only nodes of package simulatednodes.
+			groups = []simulatednodes.Group{{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}}}
+		}
+		if n.simulated, err = simulatednodes.New(simulatednodes.Config{
+			Store: p.store, REST: p.RESTConfig(), Runtime: runtime, Groups: groups, Stages: n.stages, Drivers: drivers,
+			LeaseDuration: cfg.NodeLease, ExternalCloud: cfg.ExternalCloud, Log: cfg.Log,
+		}); err != nil {
+			return nil, err
+		}
+		n.stages.SetNodes(n.simulated)
+		if len(groups) > 0 {
+			return n, nil
 		}
 	case NodeProcess:
 		processes, err := process.New(process.Config{
@@ -85,26 +120,48 @@ func simulatesVolumes(cfg Config) bool {
 	return cfg.Workloads && !cfg.NoControllers && (cfg.Node == NodeSimulated || cfg.Node == NodeProcess) && cfg.Controllers.Runs(simulatedVolumesName)
 }
 
-func (n *ownNode) start(ctx context.Context, parts *parts) {
+// exist reports whether the control plane runs nodes itself.
+func (n *ownNodes) exist() bool { return n.agent != nil || n.simulated != nil }
+
+func (n *ownNodes) start(ctx context.Context, parts *parts) {
 	if n.agent != nil {
 		parts.run(ctx, "node agent", n.agent.Run)
+	}
+	if n.simulated != nil {
+		parts.run(ctx, "stages", n.stages.Run)
+		parts.run(ctx, "simulated nodes", func(ctx context.Context) error {
+			if err := n.stages.Install(ctx); err != nil {
+				return err
+			}
+			return n.simulated.Run(ctx)
+		})
 	}
 }
 
 // logs reads a container's log from the node that runs it.
-func (n *ownNode) logs(ctx context.Context, pod *corev1.Pod, opts *corev1.PodLogOptions) (io.ReadCloser, error) {
-	if n.agent == nil || pod.Spec.NodeName != n.agent.Name() {
+func (n *ownNodes) logs(ctx context.Context, pod *corev1.Pod, opts *corev1.PodLogOptions) (io.ReadCloser, error) {
+	agent := n.agentOf(pod.Spec.NodeName)
+	if agent == nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("node %q is unreachable: it has no known address", pod.Spec.NodeName))
 	}
-	return n.agent.Logs(ctx, pod, opts)
+	return agent.Logs(ctx, pod, opts)
 }
 
 // named returns the node with a name, for exec, attach and port-forward.
-func (n *ownNode) named(name string) (builtin.Node, bool) {
-	if n.agent == nil || name != n.agent.Name() {
-		return nil, false
+func (n *ownNodes) named(name string) (builtin.Node, bool) {
+	agent := n.agentOf(name)
+	return agent, agent != nil
+}
+
+// agentOf returns the agent of a node that this process runs, or nil.
+func (n *ownNodes) agentOf(name string) *node.Agent {
+	switch {
+	case n.agent != nil && name == n.agent.Name():
+		return n.agent
+	case n.simulated != nil:
+		return n.simulated.Agent(name)
 	}
-	return n.agent, true
+	return nil
 }
 
 // startScheduler starts the scheduler, which waits for a node and a pod. Control planes that run no

@@ -1,8 +1,9 @@
 // Package ephemeral serves throwaway control planes ("planes") over HTTP, to programs in any
 // language.
 //
-//	POST   /planes               creates one; the body may be {"base": NAME} or {"fork": ID}, with {"node": "simulated"}
-//	                             and {"workloads": true}
+//	POST   /planes               creates one; the body may be {"base": NAME} or {"fork": ID}, with {"node": "simulated"},
+//	                             {"nodes": [{"count": 3, "zones": ["a", "b"]}]}, {"stages": [STAGE…]} and
+//	                             {"workloads": true}
 //	GET    /planes               lists planes and bases
 //	DELETE /planes/<id>          deletes one
 //	*      /planes/<id>/…        the API of one: kubectl --server https://host:port/planes/<id>

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kelson.dev/apiserver/rest/wire"
+	"kelson.dev/kubernetes/controllers/simulatednodes"
+	"kelson.dev/kubernetes/node/stage"
 )
 
 // The served paths.
@@ -34,6 +36,10 @@ type createRequest struct {
 	Fork string `json:"fork,omitempty"`
 	// Node selects what runs pods.
 	Node string `json:"node,omitempty"`
+	// Nodes are simulated nodes instead of a single one.
+	Nodes []simulatednodes.Group `json:"nodes,omitempty"`
+	// Stages script simulated nodes and their pods.
+	Stages []*stage.Stage `json:"stages,omitempty"`
 	// Workloads runs the controllers that create pods.
 	Workloads bool `json:"workloads,omitempty"`
 }
@@ -69,7 +75,7 @@ type listAnswer struct {
 }
 
 // maxBody limits the request bodies of POST and PUT, in bytes.
-const maxBody = 64 << 10
+const maxBody = 1 << 20
 
 // baseName matches valid names of bases.
 var baseName = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?$`)

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/controllers/simulatednodes"
+	"kelson.dev/kubernetes/node/stage"
 )
 
 // Plane is a running control plane.
@@ -38,6 +40,9 @@ type Start struct {
 	From *store.Snapshot
 	// Node selects what runs pods, as defined by the server; "" means the server's default.
 	Node string
+	// Nodes are simulated nodes, and Stages script them and their pods. Both are valid.
+	Nodes  []simulatednodes.Group
+	Stages []*stage.Stage
 	// Workloads runs the controllers of Deployments and the like.
 	Workloads bool
 }
@@ -96,13 +101,26 @@ func New(cfg Config) *Planes {
 
 // create starts a plane that is empty or has the state of a base or another plane.
 func (p *Planes) create(ctx context.Context, req createRequest) (*plane, error) {
+	if _, err := simulatednodes.Nodes(req.Nodes...); err != nil {
+		return nil, fmt.Errorf("%w: nodes: %w", ErrInvalid, err)
+	}
+	for _, s := range req.Stages {
+		if s == nil || s.Name == "" {
+			return nil, fmt.Errorf("%w: stages: a Stage has no name", ErrInvalid)
+		}
+		if _, err := stage.Compile(s); err != nil {
+			return nil, fmt.Errorf("%w: stages: %w", ErrInvalid, err)
+		}
+	}
 	from, err := p.reserve(req)
 	if err != nil {
 		return nil, err
 	}
 	made := &plane{id: newID(), base: req.Base, created: time.Now()}
 	// The plane outlives the request.
-	made.Plane, err = p.cfg.Start(context.WithoutCancel(ctx), Start{ID: made.id, From: from, Node: req.Node, Workloads: req.Workloads})
+	made.Plane, err = p.cfg.Start(context.WithoutCancel(ctx), Start{
+		ID: made.id, From: from, Node: req.Node, Nodes: req.Nodes, Stages: req.Stages, Workloads: req.Workloads,
+	})
 	p.mu.Lock()
 	p.making--
 	if err == nil && p.closed {

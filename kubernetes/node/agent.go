@@ -43,12 +43,26 @@ type AgentConfig struct {
 	// Drivers are the CSI drivers that the node's CSINode lists; without any, it has no
 	// CSINode.
 	Drivers []string
+	// Existing makes the Agent run a Node that another client creates and deletes: it does not
+	// create the Node, and keeps the capacity, addresses and system information that the Node has.
+	Existing bool
+	// NoStatus leaves the status of the Node to another client. The Agent renews the Lease all the
+	// same.
+	NoStatus bool
+	// Pods passes the pods of the node to changed until ctx ends, one call at a time: old is nil
+	// for a new pod, and pod is nil for one that is gone. Agents of one process can share a watch
+	// in this way. nil: the Agent watches its pods itself.
+	Pods func(ctx context.Context, changed func(old, pod *corev1.Pod))
 	// Version is the reported kubelet version; "" means DefaultVersion.
 	Version string
 	// LeaseDuration is how long the node counts as alive after its last heartbeat. The Agent
 	// sends four heartbeats in that time. 0 means 40 seconds; if negative, the node has no
 	// lease.
 	LeaseDuration time.Duration
+	// Adopted means that the Node exists and that this agent must not change it: it only runs pods.
+	Adopted bool
+	// Runs selects the pods of the node that the agent runs; nil means all.
+	Runs func(*corev1.Pod) bool
 	// Log receives errors; nil discards them.
 	Log *slog.Logger
 }
@@ -104,24 +118,35 @@ func NewAgent(config AgentConfig) (*Agent, error) {
 // Name returns the name of the node.
 func (a *Agent) Name() string { return a.config.Name }
 
-// Run registers the node and runs its pods until ctx ends. It returns nil when the containers
+// Run registers the node and runs its pods until ctx ends. With Existing, it also returns if the
+// Node does not exist when it starts. It returns nil when the containers
 // that can't outlive the agent have ended. The pods' objects stay unchanged on the server: a
 // later agent with the same name adopts them. Run must be called at most once.
 func (a *Agent) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	parts.Go(func() { a.broadcaster.Run(ctx) })
-	if a.register(ctx) {
-		parts.Go(func() { a.heartbeat(ctx) })
-		pods := &mirror[corev1.Pod, *corev1.Pod]{
-			client: a.client, log: a.log,
-			options: []client.ListOption{client.MatchingFields{"spec.nodeName": a.config.Name}},
-			changed: func(old, pod *corev1.Pod) { a.changed(ctx, old, pod) },
+	if a.config.Adopted || a.register(ctx) {
+		if !a.config.Adopted {
+			parts.Go(func() { a.heartbeat(ctx) })
 		}
-		pods.run(ctx)
+		a.follow(ctx, func(old, pod *corev1.Pod) { a.changed(ctx, old, pod) })
 	}
 	a.running.Wait()
 	parts.Wait()
 	return nil
+}
+
+// follow passes the node's pods to changed until ctx ends.
+func (a *Agent) follow(ctx context.Context, changed func(old, pod *corev1.Pod)) {
+	if a.config.Pods != nil {
+		a.config.Pods(ctx, changed)
+		return
+	}
+	pods := &mirror[corev1.Pod, *corev1.Pod]{
+		client: a.client, log: a.log, changed: changed,
+		options: []client.ListOption{client.MatchingFields{"spec.nodeName": a.config.Name}},
+	}
+	pods.run(ctx)
 }
 
 // changed passes a pod to its worker, and starts the worker of a new pod.
@@ -136,15 +161,28 @@ func (a *Agent) changed(ctx context.Context, old, pod *corev1.Pod) {
 	switch {
 	case w != nil:
 		w.update(pod, gone)
-	case !gone && ctx.Err() == nil:
+	case !gone && ctx.Err() == nil && (a.config.Runs == nil || a.config.Runs(pod)):
 		w = newWorker(a, pod)
 		a.workers[pod.UID] = w
+		var life context.Context
+		life, w.abandon = context.WithCancel(ctx)
 		a.running.Go(func() {
-			w.run(ctx)
+			defer close(w.ended)
+			w.run(life)
+			w.abandon()
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			delete(a.workers, pod.UID)
 		})
+	}
+}
+
+// Abandon ends the work on a pod that another client runs from now on. When it returns, the agent
+// writes nothing about the pod any more; it has forgotten its containers and their logs.
+func (a *Agent) Abandon(uid types.UID) {
+	if w := a.worker(uid); w != nil {
+		w.abandon()
+		<-w.ended
 	}
 }
 

@@ -1,7 +1,9 @@
 package node
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"runtime"
@@ -24,8 +26,11 @@ import (
 // kubelet's default.
 const statusEvery = 5 * time.Minute
 
+// errNodeGone means that a Node that another client creates does not exist.
+var errNodeGone = errors.New("the node is gone")
+
 // register creates or updates the Node, and retries until it succeeds. It returns false if ctx ends
-// first.
+// first, or if the Node must exist already and does not.
 func (a *Agent) register(ctx context.Context) bool {
 	var attempts retries
 	for {
@@ -34,7 +39,7 @@ func (a *Agent) register(ctx context.Context) bool {
 			a.events.recorder.Event(a.ref(), corev1.EventTypeNormal, "Starting", "Starting kubelet.")
 			return true
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || errors.Is(err, errNodeGone) {
 			return false
 		}
 		attempts.failed(time.Now(), 100*time.Millisecond, 7*time.Second)
@@ -56,28 +61,48 @@ func (a *Agent) ref() *corev1.Node {
 func (a *Agent) putNode(ctx context.Context) error {
 	wanted := a.node()
 	node := wanted.DeepCopy()
-	err := a.client.Create(ctx, node)
-	if apierrors.IsAlreadyExists(err) {
-		if node, err = client.Get[corev1.Node](ctx, a.client, client.KeyOf(wanted)); err != nil {
+	exists := a.config.Existing
+	if !exists {
+		err := a.client.Create(ctx, node)
+		if exists = apierrors.IsAlreadyExists(err); err != nil && !exists {
+			return fmt.Errorf("put node: %w", err)
+		}
+	}
+	if exists {
+		var err error
+		node, err = client.Get[corev1.Node](ctx, a.client, client.KeyOf(wanted))
+		switch {
+		case a.config.Existing && apierrors.IsNotFound(err):
+			return errNodeGone
+		case err != nil:
 			return fmt.Errorf("get node: %w", err)
 		}
 		patch := strategic.MergeFrom(node)
-		if node.Labels == nil {
-			node.Labels = map[string]string{}
+		node.Labels = a.mergeLabels(node.Labels, wanted.Labels)
+		if err := a.client.Patch(ctx, node, patch); err != nil {
+			return fmt.Errorf("put node: %w", err)
 		}
-		maps.Copy(node.Labels, wanted.Labels)
-		err = a.client.Patch(ctx, node, patch)
 	}
-	if err != nil {
-		return fmt.Errorf("put node: %w", err)
+	if err := a.putDrivers(ctx, node); err != nil || a.config.NoStatus {
+		return err
 	}
 	if err := a.putNodeStatus(ctx, node); err != nil {
 		return err
 	}
-	if err := a.putDrivers(ctx, node); err != nil {
-		return err
-	}
 	return a.untaint(ctx, node)
+}
+
+// mergeLabels returns the labels of an existing Node with those of the agent, which replace equal
+// ones only if the Node is the agent's own.
+func (a *Agent) mergeLabels(existing, own map[string]string) map[string]string {
+	low, high := existing, own
+	if a.config.Existing {
+		low, high = own, existing
+	}
+	merged := make(map[string]string, len(low)+len(high))
+	maps.Copy(merged, low)
+	maps.Copy(merged, high)
+	return merged
 }
 
 // putDrivers creates the CSINode or adds the agent's drivers to it.
@@ -169,15 +194,40 @@ func (a *Agent) node() *corev1.Node {
 // setNodeStatus sets the parts of the status that the agent reports, and leaves the others.
 func (a *Agent) setNodeStatus(status *corev1.NodeStatus, now time.Time) {
 	info := a.config.Runtime.Info()
+	given := corev1.NodeStatus{}
+	if a.config.Existing {
+		given = *status
+	}
 	status.Capacity, status.Allocatable = a.config.Capacity, a.config.Capacity
+	if len(given.Capacity) > 0 {
+		status.Capacity, status.Allocatable = given.Capacity, given.Capacity
+	}
+	if a.config.Existing {
+		status.Phase = corev1.NodeRunning // KWOK's Stages select it
+	}
+	if len(given.Allocatable) > 0 {
+		status.Allocatable = given.Allocatable
+	}
 	status.Addresses = []corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: a.config.Address},
 		{Type: corev1.NodeHostName, Address: a.config.Name},
+	}
+	if len(given.Addresses) > 0 {
+		status.Addresses = given.Addresses
 	}
 	status.NodeInfo = corev1.NodeSystemInfo{
 		OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
 		KubeletVersion: a.config.Version, ContainerRuntimeVersion: info.Name + "://" + info.Version,
 		OSImage: "Kelson (" + info.Name + ")", MachineID: a.config.Name, SystemUUID: a.config.Name,
+	}
+	for field, value := range map[*string]string{
+		&status.NodeInfo.OperatingSystem:         given.NodeInfo.OperatingSystem,
+		&status.NodeInfo.Architecture:            given.NodeInfo.Architecture,
+		&status.NodeInfo.KubeletVersion:          given.NodeInfo.KubeletVersion,
+		&status.NodeInfo.ContainerRuntimeVersion: given.NodeInfo.ContainerRuntimeVersion,
+		&status.NodeInfo.OSImage:                 given.NodeInfo.OSImage,
+	} {
+		*field = cmp.Or(value, *field)
 	}
 	for _, c := range []corev1.NodeCondition{
 		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
@@ -217,7 +267,7 @@ func (a *Agent) heartbeat(ctx context.Context) {
 		if lease, err = a.renew(ctx, lease); err != nil && ctx.Err() == nil {
 			a.log.Warn("renew node lease", "error", err)
 		}
-		if now := time.Now(); !now.Before(statusAt) {
+		if now := time.Now(); !now.Before(statusAt) && !a.config.NoStatus {
 			statusAt = now.Add(statusEvery)
 			node, err := client.Get[corev1.Node](ctx, a.client, client.Key{Name: a.config.Name})
 			if err == nil {

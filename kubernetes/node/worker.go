@@ -20,6 +20,9 @@ type worker struct {
 	agent *Agent
 	log   *slog.Logger
 	wake  chan struct{} // capacity 1
+	// abandon makes run return without a trace on the server; ended is closed when it has returned.
+	abandon context.CancelFunc
+	ended   chan struct{}
 
 	mu     sync.Mutex
 	newest *corev1.Pod // from the mirror
@@ -43,7 +46,7 @@ type worker struct {
 
 func newWorker(a *Agent, pod *corev1.Pod) *worker {
 	w := &worker{agent: a, newest: pod, pod: pod, lifecycle: newLifecycle(pod), wasTerminal: terminal(pod),
-		wake: make(chan struct{}, 1), log: a.log.With("pod", client.KeyOf(pod).String())}
+		wake: make(chan struct{}, 1), ended: make(chan struct{}), log: a.log.With("pod", client.KeyOf(pod).String())}
 	w.lifecycle.startTime = time.Now()
 	if t := pod.Status.StartTime; t != nil {
 		w.lifecycle.startTime = t.Time

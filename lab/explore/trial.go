@@ -457,7 +457,7 @@ func (t *trial) faultBefore(s *step) verdict {
 	case TwoLeaders:
 		s.held = true
 		t.gate.suspend(t.process, s)
-		t.startProcess(nil)
+		t.startNext(nil)
 	case Deny:
 		t.denied[s.call.verb+" "+s.call.resource], t.denials = true, true
 		return denied
@@ -506,7 +506,12 @@ func (t *trial) crashTo(revision uint64) {
 // crash kills the operator's process and starts the next one.
 func (t *trial) crash(old http.RoundTripper) {
 	t.process.kill()
-	// The lists of the next process are not late: it would give up before everything else is quiet.
+	t.startNext(old)
+}
+
+// startNext starts another process of the operator. Its lists are not late: it would give up before
+// everything else is quiet.
+func (t *trial) startNext(old http.RoundTripper) {
 	clear(t.cut)
 	clear(t.refused)
 	t.startProcess(old)

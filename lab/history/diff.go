@@ -162,6 +162,34 @@ func byName(items []any) map[string]any {
 	return out
 }
 
+// Part is a field of a map, or an item of a list.
+type Part struct {
+	// Name is what follows the path of the map or list in that of the part: .replicas, [web] or
+	// [0].
+	Name  string
+	Value any
+}
+
+// Parts divides a map or a list of decoded JSON as Diff does. It returns nil for other values.
+func Parts(v any) []Part {
+	parts, ok := parts(v)
+	if items, list := v.([]any); list && parts == nil {
+		all := make([]Part, len(items))
+		for i, item := range items {
+			all[i] = Part{fmt.Sprintf("[%d]", i), item}
+		}
+		return all
+	}
+	if !ok {
+		return nil
+	}
+	var all []Part
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		all = append(all, Part{name, parts[name]})
+	}
+	return all
+}
+
 func byIndex(items []any) map[string]any {
 	out := make(map[string]any, len(items))
 	for i, item := range items {

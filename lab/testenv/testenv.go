@@ -35,6 +35,7 @@ package testenv
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,7 +45,9 @@ import (
 
 	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/kubernetes/controllers/loadbalancer"
+	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/node/stage"
 	"kelson.dev/kubernetes/scheduler"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -69,8 +72,9 @@ type options struct {
 	rbac   []string
 	user   string // the user that Run and Operator act as; "" means an administrator
 
-	schedulerConfig string // the file of SchedulerConfig
-	loadBalancers   string // the CIDRs of LoadBalancers
+	schedulerConfig string   // the file of SchedulerConfig
+	loadBalancers   string   // the CIDRs of LoadBalancers
+	stages          []string // files and folders
 }
 
 // CRDs installs the manifests in folders or files.
@@ -91,9 +95,39 @@ func Scheme(scheme *runtime.Scheme) Option {
 	return func(o *options) { o.scheme = scheme }
 }
 
-// Nodes selects what runs pods; the default is controlplane.NodeNone.
-func Nodes(node controlplane.Node) Option {
-	return func(o *options) { o.plane.Node = node }
+// Nodes selects what runs pods; the default is controlplane.NodeNone. Groups describe simulated
+// nodes, which replace the single one of controlplane.NodeSimulated:
+//
+//	testenv.Nodes(controlplane.NodeSimulated,
+//		simulatednodes.Group{Count: 3, Zones: []string{"a", "b", "c"}},
+//		simulatednodes.Group{Count: 1, Name: "gpu", Taints: …})
+//
+// With controlplane.NodeSimulated, creating a Node with the annotation kwok.x-k8s.io/node=fake adds
+// a node, and deleting a Node removes it.
+func Nodes(node controlplane.Node, groups ...simulatednodes.Group) Option {
+	return func(o *options) { o.plane.Node, o.plane.Nodes = node, groups }
+}
+
+// Stages scripts simulated nodes and their pods by KWOK's Stages in folders or files; see
+// docs/guides/nodes-that-fail.md. It needs [Nodes] with controlplane.NodeSimulated.
+func Stages(paths ...string) Option {
+	return func(o *options) { o.stages = append(o.stages, paths...) }
+}
+
+// Stage adds Stages as Go values, like [Stages].
+func Stage(stages ...stage.Stage) Option {
+	return func(o *options) {
+		for i := range stages {
+			o.plane.Stages = append(o.plane.Stages, &stages[i])
+		}
+	}
+}
+
+// NodeLeases gives nodes a Lease that they renew four times in the duration, which should be 40
+// seconds, as in a cluster. Without it, nodes have none, and so do not become unreachable: in
+// virtual time, renewing Leases is most of the work of a month.
+func NodeLeases(duration time.Duration) Option {
+	return func(o *options) { o.plane.NodeLease = duration }
 }
 
 // Workloads runs Kubernetes' own controllers of Deployments, StatefulSets, Jobs and the like, and
@@ -165,6 +199,18 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	if o.loadBalancers != "" {
 		var err error
 		if o.plane.LoadBalancers, err = loadbalancer.ParsePool(o.loadBalancers); err != nil {
+			t.Fatalf("testenv: %v", err)
+		}
+	}
+	if len(o.stages) > 0 {
+		loaded, err := stage.Load(o.stages...)
+		if err != nil {
+			t.Fatalf("testenv: %v", err)
+		}
+		o.plane.Stages, o.stages = append(slices.Clip(o.plane.Stages), loaded...), nil
+	}
+	for _, s := range o.plane.Stages {
+		if _, err := stage.Compile(s); err != nil {
 			t.Fatalf("testenv: %v", err)
 		}
 	}

@@ -102,7 +102,7 @@ func (m *Manager) Start(ctx context.Context) error {
 //
 //	member, err := cluster.New(config, adapter.ClusterOption)
 //
-// It works with the cluster options of multicluster-runtime's providers too. Writes in the cluster
+// It works as a cluster option of multicluster-runtime's providers too. Writes in the cluster
 // appear in the trace of the reconcile that makes them, if the context is the reconciler's.
 func ClusterOption(o *crcluster.Options) {
 	var own *cluster.Cache

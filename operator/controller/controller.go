@@ -202,7 +202,7 @@ func (c *Controller) work(ctx, graceful context.Context, w *worker) bool {
 	}
 	if v, there := c.visit(graceful, item.Key, item.Payload); there {
 		if leave, ours := c.enter(v, item.Key, item.Payload); ours {
-			c.process(v, w, item.Key, item.Payload)
+			c.process(v, w, item)
 			if graceful.Err() == nil {
 				leave()
 			} else { // the object stays this replica's until its Lease expires
@@ -216,24 +216,41 @@ func (c *Controller) work(ctx, graceful context.Context, w *worker) bool {
 }
 
 // process reconciles one object and queues it again if necessary.
-func (c *Controller) process(v visit, w *worker, req reconcile.Request, causes trace.Causes) {
+func (c *Controller) process(v visit, w *worker, item workqueue.Item[reconcile.Request, trace.Causes]) {
+	req := item.Key
 	ctx, log := v.ctx, c.cfg.Log.With("namespace", req.Namespace, "name", req.Name)
 	if req.Cluster != "" {
 		log = log.With("cluster", req.Cluster)
 		ctx = reconcile.WithCluster(ctx, req.Cluster)
 	}
 	ctx = reconcile.WithRequest(ctx, req)
-	ctx, span := c.cfg.Tracer.Start(ctx, trace.Record{Controller: c.cfg.Name, Kind: c.cfg.Kind, Request: req, Causes: causes})
+	ctx, span := c.cfg.Tracer.Start(ctx, trace.Record{Controller: c.cfg.Name, Kind: c.cfg.Kind, Request: req, Causes: item.Payload})
+	details := c.cfg.Tracer.Details()
+	if details {
+		span.Queued(c.queueState(item))
+	}
 	start := time.Now()
 	c.lastStarts.set(req, start)
 	c.cfg.Metrics.Started()
-	result, err := c.reconcile(reconcile.WithLog(ctx, log), w, req)
+	result, err := c.reconcile(reconcile.WithLog(ctx, span.Log(log)), w, req)
 	outcome := c.finish(v, log, req, result, err)
 	if w.hasSlot {
 		c.cfg.Metrics.Freed()
 	}
 	c.cfg.Metrics.Ended(outcome, time.Since(start))
+	if details && err != nil {
+		span.Retried(c.queue.Delay(req))
+	}
 	span.End(result, err)
+}
+
+// queueState returns the state of the queue for the trace.
+func (c *Controller) queueState(item workqueue.Item[reconcile.Request, trace.Causes]) trace.Queue {
+	s := c.queue.Stats()
+	return trace.Queue{
+		Waited: item.Waited, Priority: item.Priority, Retries: c.queue.NumRequeues(item.Key),
+		Ready: s.Ready, Delayed: s.Waiting, Running: s.Running,
+	}
 }
 
 func (c *Controller) finish(v visit, log *slog.Logger, req reconcile.Request, result reconcile.Result, err error) string {

@@ -126,6 +126,54 @@ func TestFailoverReadsEarlierWrites(t *testing.T) {
 	}
 }
 
+// RUN-02: what another replica writes is in the cache when the watch delivers it, like the writes
+// of others: with and without election.
+func TestWritesOfOtherReplicas(t *testing.T) {
+	for _, election := range []bool{false, true} {
+		t.Run(fmt.Sprintf("election %t", election), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Pods, leases)
+				replica := func(name string, lag time.Duration) (*manager.Manager, func() error) {
+					cfg := manager.Config{
+						REST: &rest.Config{Host: s.REST().Host, Transport: behind{s, lag}}, Name: "test", Log: slog.New(slog.DiscardHandler),
+					}
+					if election {
+						cfg.Election = &leader.Config{Lease: client.Key{Namespace: "system", Name: "test"}, Identity: name}
+					}
+					m, err := manager.New(cfg)
+					must(t, err)
+					must(t, m.AddController(controller.Config{
+						Name: "none", EveryReplica: true, Sources: []controller.Source{&controller.Kind{Informers: m.Informers(), Object: &corev1.Pod{}}},
+						Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil }),
+					}))
+					ctx, cancel := context.WithCancel(context.Background())
+					ended := make(chan error, 1)
+					go func() { ended <- m.Run(ctx) }()
+					return m, func() error { cancel(); return <-ended }
+				}
+				a, stopA := replica("a", 0)
+				b, stopB := replica("b", 10*time.Second)
+				time.Sleep(time.Minute)
+				must(t, a.Client().Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}}))
+				expect := func(m *manager.Manager, want int, when string) {
+					t.Helper()
+					pods, err := client.List[corev1.Pod](t.Context(), m.Client())
+					must(t, err)
+					if len(pods) != want {
+						t.Errorf("%s: %d pods, want %d", when, len(pods), want)
+					}
+				}
+				expect(a, 1, "the writer")
+				expect(b, 0, "the other replica, before its watch has the write")
+				time.Sleep(time.Minute)
+				expect(b, 1, "the other replica, after that")
+				must(t, stopA())
+				must(t, stopB())
+			})
+		})
+	}
+}
+
 // RUN-09: the same for objects that a replica takes over when replicas share the work.
 func TestShardHandoverReadsEarlierWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -45,6 +46,8 @@ type options struct {
 	crds      []string
 	scheme    *runtime.Scheme
 	node      Node
+	nodes     []NodeGroup
+	stages    []string // files and folders
 	workloads bool
 	run       []func(context.Context, *rest.Config) error
 	fork      string // id of the plane to fork
@@ -70,9 +73,32 @@ func Scheme(scheme *runtime.Scheme) Option {
 	return func(o *options) { o.scheme = scheme }
 }
 
-// Nodes sets how pods run; the default is NodeNone.
-func Nodes(node Node) Option {
-	return func(o *options) { o.node = node }
+// Nodes sets how pods run; the default is NodeNone. Groups describe simulated nodes, which replace
+// the single one of NodeSimulated.
+func Nodes(node Node, groups ...NodeGroup) Option {
+	return func(o *options) { o.node, o.nodes = node, groups }
+}
+
+// NodeGroup describes simulated nodes that are equal except for their names and zones.
+type NodeGroup struct {
+	// Count is the number of nodes.
+	Count int `json:"count"`
+	// Name is the first part of the nodes' names: name-1, name-2 and so on. "" means "node".
+	Name string `json:"name,omitempty"`
+	// Capacity replaces quantities of the default capacity: 64 CPUs, 256 GiB, 1000 pods.
+	Capacity corev1.ResourceList `json:"capacity,omitempty"`
+	Labels   map[string]string   `json:"labels,omitempty"`
+	Taints   []corev1.Taint      `json:"taints,omitempty"`
+	// Zones are the values of the label topology.kubernetes.io/zone, in turn.
+	Zones []string `json:"zones,omitempty"`
+	// Region is the value of the label topology.kubernetes.io/region.
+	Region string `json:"region,omitempty"`
+}
+
+// Stages scripts simulated nodes and their pods by KWOK's Stages (kwok.x-k8s.io/v1alpha1) in
+// folders or files. It needs [Nodes] with NodeSimulated.
+func Stages(paths ...string) Option {
+	return func(o *options) { o.stages = append(o.stages, paths...) }
 }
 
 // Workloads runs Kubernetes' own controllers of Deployments, StatefulSets, Jobs and the like, and

@@ -138,6 +138,30 @@ func TestSimulatedNodes(t *testing.T) {
 	env.Eventually(t, 20*time.Second, func() bool { env.Get(t, pod); return pod.Status.Phase == corev1.PodRunning })
 }
 
+// LAB-01, CTRL-08: groups of nodes and Stages on a throwaway plane; bad ones fail the test.
+func TestNodeGroupsAndStages(t *testing.T) {
+	needKelson(t)
+	env := operatortest.New(t, operatortest.Stages("testdata/stages"),
+		operatortest.Nodes(operatortest.NodeSimulated, operatortest.NodeGroup{Count: 2, Zones: []string{"a", "b"}}))
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"fails": "yes"}}}
+	pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
+	pod.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: "b"}
+	env.Create(t, pod)
+	env.Eventually(t, 20*time.Second, func() bool { env.Get(t, pod); return pod.Status.Reason == "ByStage" })
+	if pod.Spec.NodeName != "node-2" || pod.Status.Phase != corev1.PodFailed {
+		t.Errorf("%s on %s", pod.Status.Phase, pod.Spec.NodeName)
+	}
+	for want, option := range map[string]operatortest.Option{
+		"must be between 1 and 10000":                operatortest.Nodes(operatortest.NodeSimulated, operatortest.NodeGroup{}),
+		`nodes and stages need the node "simulated"`: operatortest.Nodes(operatortest.NodeNone, operatortest.NodeGroup{Count: 1}),
+		"no such file": operatortest.Stages("testdata/missing.yaml"),
+	} {
+		if message := messageOf(t, func(t testing.TB) { operatortest.New(t, option) }); !strings.Contains(message, want) {
+			t.Errorf("%q, want %q", message, want)
+		}
+	}
+}
+
 // LAB-01: the pods of a Deployment become ready on a throwaway plane, and on a fork of it.
 func TestWorkloads(t *testing.T) {
 	needKelson(t)
@@ -152,7 +176,11 @@ func TestWorkloads(t *testing.T) {
 		start := time.Now()
 		env.Create(t, d)
 		env.Eventually(t, 30*time.Second, func() bool { env.Get(t, d); return d.Status.ReadyReplicas == 2 })
-		t.Logf("ready after %v", time.Since(start))
+		took := time.Since(start)
+		t.Logf("ready after %v", took)
+		if took > time.Second {
+			t.Errorf("ready after %v, want less than a second", took)
+		}
 	}
 	deploy(t, env, "web")
 	deploy(t, env.Fork(t), "again")

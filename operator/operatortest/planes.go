@@ -42,6 +42,20 @@ func (s *server) create(ctx context.Context, o options, manifests []manifest.Man
 	if o.workloads {
 		request["workloads"] = true
 	}
+	if len(o.nodes) > 0 {
+		request["nodes"] = o.nodes
+	}
+	if len(o.stages) > 0 {
+		stages, err := manifest.Read(o.stages...)
+		if err != nil {
+			return nil, false, err
+		}
+		objects := make([]any, len(stages))
+		for i, s := range stages {
+			objects[i] = s.Object
+		}
+		request["stages"] = objects
+	}
 	if o.fork != "" {
 		request["fork"] = o.fork
 		ready = len(manifests) == 0

@@ -40,7 +40,7 @@ type Cause struct {
 // Causes is the merged, bounded set of events that led to a reconcile. The zero value is empty.
 type Causes struct {
 	list []Cause
-	more int
+	more int32
 	own  bool // Merge allocated list, so the next Merge may modify it
 }
 
@@ -97,4 +97,4 @@ func succeeds(n, o Cause) bool {
 func (c Causes) All() []Cause { return c.list }
 
 // More returns the number of causes that were not kept.
-func (c Causes) More() int { return c.more }
+func (c Causes) More() int { return int(c.more) }

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -10,8 +11,8 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// Client returns a client that records the writes through c in the reconcile of their context. A
-// nil Tracer returns c.
+// Client returns a client that records the writes through c in the reconcile of their context and,
+// for a Sink, the reads. A nil Tracer returns c.
 func (t *Tracer) Client(c client.Client) client.Client {
 	if t == nil {
 		return c
@@ -47,6 +48,10 @@ func (r *recording) writeBody(ctx context.Context, verb, subresource string, obj
 	span, _ := ctx.Value(spanKey{}).(*Span)
 	before, cluster := obj.GetResourceVersion(), reconcile.Cluster(ctx)
 	end := span.startWrite(ctx, verb, subresource)
+	var began time.Time
+	if r.tracer.Details() {
+		began = time.Now()
+	}
 	err := do()
 	kind, key := r.kind(obj), client.KeyOf(obj) // after the write, which may set a generated name
 	end(kind, key, err)
@@ -68,15 +73,7 @@ func (r *recording) writeBody(ctx context.Context, verb, subresource string, obj
 		}
 	}
 	if span != nil {
-		span.addWrite(w)
-	}
-	return err
-}
-
-func (r *recording) Get(ctx context.Context, key client.Key, into client.Object, opts ...client.GetOption) error {
-	err := r.Client.Get(ctx, key, into, opts...)
-	if err == nil && r.tracer.Keeps() {
-		r.tracer.known.saw(subject{reconcile.Cluster(ctx), r.kind(into), key}, into.GetResourceVersion())
+		span.addWrite(w, began)
 	}
 	return err
 }

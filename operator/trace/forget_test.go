@@ -22,7 +22,7 @@ func TestForget(t *testing.T) {
 			for i := range 8 {
 				ctx := reconcile.WithCluster(t.Context(), cluster)
 				_, span := tracer.Start(ctx, Record{Controller: "c"})
-				span.addWrite(Write{Verb: "update", Cluster: cluster, Kind: "ConfigMap", Key: key, Changed: true})
+				span.addWrite(Write{Verb: "update", Cluster: cluster, Kind: "ConfigMap", Key: key, Changed: true}, time.Time{})
 				span.End(reconcile.Result{}, nil)
 				tracer.Changed(cluster, "ConfigMap", key, "c", []Change{{Path: "data.x", Before: values[i%2], After: values[(i+1)%2]}})
 				tracer.known.wrote(span.record.ID, subject{cluster, "ConfigMap", key}, "1", "2")

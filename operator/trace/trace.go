@@ -4,9 +4,10 @@
 // # Model
 //
 // Every reconcile produces one [Record]. Its causes are the events that queued the object, merged
-// and bounded; its writes are those made through a client from [Tracer.Client]. If the
-// resourceVersion in an event was written by an earlier reconcile, the cause names that reconcile
-// ([Cause].By). This links causes and effects on any API server.
+// and bounded; its writes are those made through a client from [Tracer.Client]. For a [Sink], the
+// record also has [Details]: reads through that client, logs, and the queue. If the resourceVersion
+// in an event was written by an earlier reconcile, the cause names that reconcile ([Cause].By).
+// This links causes and effects on any API server.
 //
 //	write of reconcile 7 ──▶ API server ──▶ watch event, same resourceVersion ──▶ cause (By: 7) of reconcile 8
 //
@@ -55,6 +56,8 @@ type Record struct {
 	Duration   time.Duration
 	// Loop is set if the reconcile turned out to be part of a hot loop.
 	Loop *Loop
+	// Details are the reads, logs and queue; nil if there are none.
+	Details *Details
 }
 
 // Write is one write to the API server by a reconcile.
@@ -210,10 +213,16 @@ func ID(ctx context.Context) uint64 {
 // maxWrites bounds the recorded writes of one reconcile.
 const maxWrites = 1000
 
-func (s *Span) addWrite(w Write) {
+// addWrite adds a write. began is zero without details.
+func (s *Span) addWrite(w Write, began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.ended && len(s.record.Writes) < maxWrites {
-		s.record.Writes = append(s.record.Writes, w)
+	if s.ended || len(s.record.Writes) >= maxWrites {
+		return
+	}
+	s.record.Writes = append(s.record.Writes, w)
+	if !began.IsZero() {
+		d := s.details()
+		d.Writes = append(d.Writes, s.since(began))
 	}
 }

@@ -177,7 +177,7 @@ func TestJSON(t *testing.T) {
 
 		want := `{"id":1,"time":"2000-01-01T00:00:00Z","controller":"at","kind":"At","namespace":"default","name":"tea",` +
 			`"causes":[{"event":"update","kind":"Pod","namespace":"default","name":"tea","resourceVersion":"57"},{"event":"retry"}],` +
-			`"writes":[{"verb":"create","kind":"ConfigMap","namespace":"default","name":"a","resourceVersion":"1","changed":true}],` +
+			`"writes":[{"verb":"create","kind":"ConfigMap","namespace":"default","name":"a","resourceVersion":"1","changed":true,"at":"0s","duration":"0s"}],` +
 			`"requeueAfter":"1m0s","error":"no milk","duration":"1.5ms"}` + "\n"
 		if got := regexp.MustCompile(`"run":"[0-9a-f]{8}",`).ReplaceAllString(out.String(), ""); got != want {
 			t.Errorf("got  %swant %s", out.String(), want)

@@ -27,6 +27,9 @@ type Item[T comparable, P any] struct {
 	Key      T
 	Payload  P
 	Priority int
+	// Waited is the time since the key was ready. It is recorded only for queues with Metrics or
+	// Aging.
+	Waited time.Duration
 
 	entry *entry[T, P]
 	turn  uint64
@@ -127,6 +130,16 @@ func (q *Queue[T, P]) Forget(key T) { q.limiter.Forget(key) }
 // NumRequeues returns how often the key was added rate-limited since the last Forget.
 func (q *Queue[T, P]) NumRequeues(key T) int { return q.limiter.NumRequeues(key) }
 
+// Delay returns how long a key that was added with a delay still waits; zero for other keys.
+func (q *Queue[T, P]) Delay(key T) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e := q.entries[key]; e != nil && e.state == waiting {
+		return max(0, time.Duration(e.due-q.now()))
+	}
+	return 0
+}
+
 // Len returns the number of keys that Get can return now.
 func (q *Queue[T, P]) Len() int {
 	q.mu.Lock()
@@ -214,8 +227,9 @@ func (q *Queue[T, P]) Get(ctx context.Context) (Item[T, P], error) {
 	q.runningCount++
 	if q.stamps {
 		now := q.now()
+		item.Waited = time.Duration(now - e.stamp)
 		if q.metrics != nil {
-			q.metrics.Got(time.Duration(now - e.stamp))
+			q.metrics.Got(item.Waited)
 			q.metrics.Depth(q.ready)
 		}
 		e.stamp = now

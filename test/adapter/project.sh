@@ -91,7 +91,7 @@ run_suites "$work/$version" "$@"
 	echo "<!-- $suite: written by test/adapter/project.sh -->"
 	printf "## Suites of %s, on the operator library\n\n" "$title"
 	echo "The suites of $title $version ran with controller-runtime $runtime, Kubernetes' libraries $kubernetes, and \`ctrl.NewManager\` replaced"
-	echo "by \`adapter.NewManager\` in $(echo "$edited" | xargs | sed 's/[^ ]*/`&`/g; s/ /, /g'). \`make $target\` runs them. $note"
+	echo "by \`adapter.NewManager\` in $(echo "$edited" | xargs | sed 's/[^ ]*/`&`/g; s/ /, /g'). \`make $target\` runs them.${note:+ $note}"
 	echo
 	table
 	[ -z "$skip" ] || printf '\nNot run, and among the skipped ones: the specs `%s`. %s\n' "$(echo "$skip" | sed 's/|/`, `/g')" "$why"

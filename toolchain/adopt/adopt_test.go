@@ -1,6 +1,7 @@
 package adopt_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -232,6 +233,29 @@ module x
 	for args, want := range map[string]string{"crd": "needs paths=", "crd paths=./nowhere/...": "no such folder"} {
 		if _, err := (adopt.Call{Source: "Makefile:1", Dir: dir, Args: strings.Fields(args)}).Options(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
+
+// Folders of generators that kelson generate names separately.
+func TestOutputsOfOtherGenerators(t *testing.T) {
+	for args, want := range map[string]map[string]string{
+		"paths=./... output:crd:dir=/abs":              {"crd": "/abs"},
+		"paths=./... output:dir=all output:rbac:dir=r": {"crd": "all", "rbac": "r", "webhook": "all"},
+		"webhook paths=./... output:crd:dir=c":         {"crd": "c", "webhook": "config/webhook"},
+		"crd paths=./... output:dir=all":               {"crd": "all"},
+		"crd paths=./... output:crd:stdout":            {"crd": ""},
+	} {
+		parsed, err := adopt.Parse(strings.Fields(args))
+		if err != nil {
+			t.Fatal(args, err)
+		}
+		have := map[string]string{}
+		for name, set := range parsed.Settings {
+			have[name] = set.Output
+		}
+		if !maps.Equal(have, want) {
+			t.Errorf("%s: %v, want %v", args, have, want)
 		}
 	}
 }

@@ -129,6 +129,7 @@ func Parse(args []string) (Arguments, error) {
 	for _, g := range slices.Clone(a.Generators) {
 		a.output(g, byDefault, outputs[g])
 	}
+	a.otherOutputs(byDefault, outputs)
 	return a, nil
 }
 
@@ -150,6 +151,17 @@ func (a *Arguments) generator(m *marker.Marker) {
 			a.MaxDescription = -1
 		} else if a.MaxDescription < 0 {
 			a.MaxDescription = 0
+		}
+	}
+}
+
+// otherOutputs sets the folders of generators that are not among the arguments: the command line of
+// kelson generate may name them separately.
+func (a *Arguments) otherOutputs(byDefault string, outputs map[string]string) {
+	alone := len(a.Settings) == 0
+	for _, g := range manifestGenerators {
+		if _, set := a.Settings[g]; !set && (outputs[g] != "" || alone && byDefault != "") {
+			a.output(g, byDefault, outputs[g])
 		}
 	}
 }

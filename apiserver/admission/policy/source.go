@@ -2,7 +2,9 @@ package policy
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,7 +13,6 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/client-go/informers"
 
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
@@ -20,9 +21,14 @@ import (
 
 // Config configures the plugins.
 type Config struct {
+	// Store has the policies, their bindings, and the namespaces that they select.
 	Store *store.Store
 	// Registry has the kinds of parameters.
 	Registry *resource.Registry
+	// Objects returns the store with the objects of a kind in the registry; nil means Store.
+	Objects func(*resource.Resource) *store.Store
+	// Cluster has parameters of kinds that are not in the registry; nil means that there are none.
+	Cluster *Cluster
 	// Authorizer is used by the variable authorizer of expressions.
 	Authorizer authorizer.UnconditionalAuthorizer
 }
@@ -30,10 +36,13 @@ type Config struct {
 // source provides the compiled policies that have bindings, sorted by name. P is the type of
 // policies, B of bindings, E of compiled policies.
 type source[P, B runtime.Object, E any] struct {
-	store    *store.Store
 	registry *resource.Registry
+	objects  func(*resource.Resource) *store.Store
+	remote   *remote // nil: no cluster
 	view     *derived.View[*bound[P, B, E]]
-	resolved atomic.Pointer[resolved[P, B, E]]
+
+	resolving sync.Mutex // held by the one that changes resolved
+	resolved  atomic.Pointer[resolved[P, B, E]]
 }
 
 // bound are the policies of one state of the store.
@@ -48,6 +57,16 @@ type resolved[P, B runtime.Object, E any] struct {
 	from       *bound[P, B, E]
 	generation uint64
 	hooks      []generic.PolicyHook[P, B, E]
+	// when kinds that the cluster did not serve are looked up again; zero: never
+	until time.Time
+}
+
+// retryUnknown is how long a kind of parameters that the cluster does not serve counts as unknown.
+const retryUnknown = time.Second
+
+// current reports whether r, which may be nil, is still true.
+func (r *resolved[P, B, E]) current(from *bound[P, B, E], generation uint64) bool {
+	return r != nil && r.from == from && r.generation == generation && (r.until.IsZero() || time.Now().Before(r.until))
 }
 
 // kinds describes one of the two kinds of policies.
@@ -64,7 +83,13 @@ type kinds[P, B runtime.Object, E any] struct {
 type compiled struct{}
 
 func newSource[P, B runtime.Object, E any](cfg Config, k kinds[P, B, E]) *source[P, B, E] {
-	s := &source[P, B, E]{store: cfg.Store, registry: cfg.Registry}
+	s := &source[P, B, E]{registry: cfg.Registry, objects: cfg.Objects}
+	if s.objects == nil {
+		s.objects = func(*resource.Resource) *store.Store { return cfg.Store }
+	}
+	if cfg.Cluster != nil {
+		s.remote = &remote{cluster: *cfg.Cluster, kinds: map[schema.GroupVersionKind]*remoteKind{}}
+	}
 	s.view = derived.NewView(cfg.Store, func(sn *store.Snapshot) (*bound[P, B, E], error) {
 		bindings := map[string][]B{}
 		for obj := range sn.Scan(k.bindings, "", store.Key{}) {
@@ -99,7 +124,11 @@ func newSource[P, B runtime.Object, E any](cfg Config, k kinds[P, B, E]) *source
 // Idle reports whether no policy has a binding.
 func (s *source[P, B, E]) Idle(admission.Operation) bool {
 	all, err := s.view.Get()
-	return err == nil && len(all.hooks) == 0
+	if err != nil || len(all.hooks) > 0 {
+		return false
+	}
+	s.release()
+	return true
 }
 
 // hooks returns the policies that have bindings, with access to their parameters.
@@ -109,36 +138,78 @@ func (s *source[P, B, E]) hooks() ([]generic.PolicyHook[P, B, E], error) {
 		return nil, err
 	}
 	if !all.any {
+		s.release()
 		return all.hooks, nil
 	}
 	set := s.registry.Current()
-	if r := s.resolved.Load(); r != nil && r.from == all && r.generation == set.Generation {
+	if r := s.resolved.Load(); r.current(all, set.Generation) {
 		return r.hooks, nil
 	}
-	next := &resolved[P, B, E]{from: all, generation: set.Generation}
-	for i, hook := range all.hooks {
-		if kind := all.params[i]; kind != nil {
-			hook.ParamInformer, hook.ParamScope, hook.ConfigurationError = s.paramsOf(set, kind)
-		}
-		next.hooks = append(next.hooks, hook)
+	s.resolving.Lock()
+	defer s.resolving.Unlock()
+	if r := s.resolved.Load(); r.current(all, set.Generation) {
+		return r.hooks, nil
 	}
+	next := s.resolve(all, set)
 	s.resolved.Store(next)
 	return next.hooks, nil
 }
 
-// paramsOf returns access to the objects of a kind of parameters.
-func (s *source[P, B, E]) paramsOf(set *resource.Set, kind *admissionregistrationv1.ParamKind) (informers.GenericInformer, meta.RESTScope, error) {
-	gvk := schema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)
-	res, ok := set.ByKind(gvk.GroupKind())
-	if ok {
-		_, ok = res.Serves(gvk.Version)
+// resolve gives policies access to their parameters. s.resolving must be held.
+func (s *source[P, B, E]) resolve(all *bound[P, B, E], set *resource.Set) *resolved[P, B, E] {
+	next := &resolved[P, B, E]{from: all, generation: set.Generation}
+	used := map[schema.GroupVersionKind]bool{} // of the cluster
+	for i, hook := range all.hooks {
+		if kind := all.params[i]; kind != nil {
+			gvk := schema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)
+			res, ok := set.ByKind(gvk.GroupKind())
+			if ok {
+				_, ok = res.Serves(gvk.Version)
+			}
+			switch {
+			case ok:
+				hook.ParamInformer, hook.ParamScope = &params{store: s.objects(res), resource: res, version: gvk.Version}, meta.RESTScopeRoot
+				if res.Namespaced {
+					hook.ParamScope = meta.RESTScopeNamespace
+				}
+			case s.remote == nil:
+				hook.ConfigurationError = fmt.Errorf("failed to find resource referenced by paramKind: '%v'", gvk)
+			default:
+				used[gvk] = true
+				k, err := s.remote.kind(gvk)
+				if err != nil {
+					hook.ConfigurationError, next.until = err, time.Now().Add(retryUnknown)
+					break
+				}
+				hook.ParamInformer, hook.ParamScope = k.informer, k.scope
+				// With these, a parameter that the informer does not have yet is read directly.
+				hook.DynamicClient, hook.RESTMapper = s.remote.cluster.Client, k.mapping
+			}
+		}
+		next.hooks = append(next.hooks, hook)
 	}
-	if !ok {
-		return nil, nil, fmt.Errorf("failed to find resource referenced by paramKind: '%v'", gvk)
+	if s.remote != nil {
+		s.remote.keep(used)
 	}
-	scope := meta.RESTScopeRoot
-	if res.Namespaced {
-		scope = meta.RESTScopeNamespace
+	return next
+}
+
+// release ends the access to parameters, which no policy uses.
+func (s *source[P, B, E]) release() {
+	if s.resolved.Load() == nil {
+		return
 	}
-	return &params{store: s.store, resource: res, version: gvk.Version}, scope, nil
+	s.resolving.Lock()
+	defer s.resolving.Unlock()
+	s.resolved.Store(nil)
+	if s.remote != nil {
+		s.remote.keep(nil)
+	}
+}
+
+// Stop ends the watches of parameters.
+func (s *source[P, B, E]) Stop() {
+	if s.remote != nil {
+		s.remote.end()
+	}
 }

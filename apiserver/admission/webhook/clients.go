@@ -32,7 +32,8 @@ const maxResponse = 16 << 20
 // clients caches one client per client configuration.
 type clients struct {
 	services   *services.Resolver
-	kubeconfig string // file with the server's credentials for webhooks; "": none
+	kubeconfig string            // file with the server's credentials for webhooks; "": none
+	transport  http.RoundTripper // instead of the network; may be nil
 
 	mu    sync.Mutex
 	known map[string]*client
@@ -134,7 +135,11 @@ func (c *clients) make(name string, cc admissionregistrationv1.WebhookClientConf
 		MaxIdleConnsPerHost: 25,
 		IdleConnTimeout:     90 * time.Second,
 	}
-	wrapped, err := rest.HTTPWrappersForConfig(cfg, bounded{base})
+	next := c.transport
+	if next == nil {
+		next = base
+	}
+	wrapped, err := rest.HTTPWrappersForConfig(cfg, bounded{next})
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +208,7 @@ func (c *clients) target(callers webhookutil.AuthenticationInfoResolver, name st
 }
 
 // bounded limits the size of responses.
-type bounded struct{ next *http.Transport }
+type bounded struct{ next http.RoundTripper }
 
 func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := b.next.RoundTrip(req)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"sync"
 
@@ -38,6 +39,9 @@ type Config struct {
 	// Config is a WebhookAdmissionConfiguration with the server's credentials for webhooks; nil
 	// means none.
 	Config []byte
+	// Transport, if not nil, carries the requests to webhooks instead of the network. A request for
+	// a Service has the URL https://NAME.NAMESPACE.svc:PORT/PATH.
+	Transport http.RoundTripper
 	// Metrics counts calls; nil disables them.
 	Metrics *Metrics
 }
@@ -71,7 +75,7 @@ func newHooks(cfg Config, resource, kind string, of func(*store.Object) ([]webho
 		return nil, fmt.Errorf("staticManifestsDir is not supported")
 	}
 	h := &hooks{
-		clients:    &clients{services: cfg.Services, kubeconfig: settings.KubeConfigFile},
+		clients:    &clients{services: cfg.Services, kubeconfig: settings.KubeConfigFile, transport: cfg.Transport},
 		namespaces: matching.Namespaces(cfg.Store),
 		compiler: sync.OnceValue(func() cel.ConditionCompiler {
 			return cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))

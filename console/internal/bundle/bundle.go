@@ -23,8 +23,10 @@ func Build(dir string) (map[string][]byte, error) {
 		EntryPointsAdvanced: []api.EntryPoint{
 			{InputPath: "page/app.js", OutputPath: "console"},
 			{InputPath: "page/style.css", OutputPath: "console"},
+			{InputPath: "page/terminal.js", OutputPath: "terminal"},
 		},
 		Outdir:            "dist",
+		External:          []string{"/terminal.js"}, // loaded when it is needed
 		Bundle:            true,
 		Format:            api.FormatESModule,
 		Target:            api.ES2022,
@@ -60,7 +62,7 @@ func Build(dir string) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	for _, library := range []string{"preact", "htm"} {
+	for _, library := range []string{"preact", "htm", "xterm"} {
 		text, err := os.ReadFile(filepath.Join(vendor, "LICENSE."+library))
 		if err != nil {
 			return nil, err

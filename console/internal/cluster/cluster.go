@@ -35,6 +35,7 @@ const (
 
 // Cluster is a connection to an API server. It is safe for concurrent use.
 type Cluster struct {
+	config    *rest.Config
 	host      string
 	base      *url.URL
 	client    *http.Client
@@ -103,7 +104,7 @@ func New(config *rest.Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to cluster: %w", err)
 	}
-	return &Cluster{host: base.Host, base: base, client: client, discovery: disco}, nil
+	return &Cluster{config: config, host: base.Host, base: base, client: client, discovery: disco}, nil
 }
 
 // Host returns the address of the API server.
@@ -128,9 +129,8 @@ type Request struct {
 	ContentType string
 }
 
-// Do sends a request. It returns an error with the server's status if the code is 400 or higher.
-// The caller closes the body of the response.
-func (c *Cluster) Do(ctx context.Context, r Request) (*http.Response, error) {
+// target returns the URL of a request.
+func (c *Cluster) target(r Request) (*url.URL, error) {
 	for segment := range strings.SplitSeq(r.Path, "/") {
 		if segment == "." || segment == ".." {
 			// no object has such a name, and servers would take it for another path
@@ -144,6 +144,16 @@ func (c *Cluster) Do(ctx context.Context, r Request) (*http.Response, error) {
 		return nil, err
 	}
 	target.RawQuery = r.Query.Encode()
+	return target, nil
+}
+
+// Do sends a request. It returns an error with the server's status if the code is 400 or higher.
+// The caller closes the body of the response.
+func (c *Cluster) Do(ctx context.Context, r Request) (*http.Response, error) {
+	target, err := c.target(r)
+	if err != nil {
+		return nil, err
+	}
 	method := r.Method
 	if method == "" {
 		method = http.MethodGet

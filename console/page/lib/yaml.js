@@ -1,7 +1,7 @@
 // @ts-check
 // Writes objects as YAML, as text and as lines with parts for display.
 
-/** @typedef {{indent: number, dash: number, key?: string, value?: string, type?: string, path: string}} Line */
+/** @typedef {{indent: number, dash: number, key?: string, value?: string, type?: string, path: string[]}} Line */
 
 const plain = /^[A-Za-z_/.][A-Za-z0-9_./@+() -]*$/;
 const reserved = /^(true|false|null|yes|no|on|off|y|n|~|\.inf|\.nan|\.|-?\.?\d.*)$/i;
@@ -33,7 +33,7 @@ const sorted = (v) => Object.entries(v).sort(([a], [b]) => (a < b ? -1 : 1));
 export function lines(value) {
   /** @type {Line[]} */
   const out = [];
-  /** @param {any} v @param {number} indent @param {number} dash @param {string|undefined} key @param {string} path */
+  /** @param {any} v @param {number} indent @param {number} dash @param {string|undefined} key @param {string[]} path */
   const put = (v, indent, dash, key, path) => {
     if (typeof v === 'string' && block(v)) {
       out.push({ indent, dash, key, value: v.endsWith('\n') ? '|' : '|-', type: 'mark', path });
@@ -54,7 +54,7 @@ export function lines(value) {
         first = 0;
       }
       for (const [name, item] of items) {
-        const where = list ? path + '[' + name + ']' : path + '.' + name;
+        const where = [...path, String(name)];
         if (list) put(item, first ? indent : at, first + 1, undefined, where);
         else put(item, first ? indent : at, first, name, where);
         if (first) {
@@ -66,9 +66,9 @@ export function lines(value) {
     }
   };
   if (value && typeof value === 'object' && !Array.isArray(value)) {
-    for (const [name, item] of sorted(value)) put(item, 0, 0, name, '.' + name);
+    for (const [name, item] of sorted(value)) put(item, 0, 0, name, [name]);
   } else {
-    put(value, 0, 0, undefined, '');
+    put(value, 0, 0, undefined, []);
   }
   return out;
 }
@@ -84,3 +84,51 @@ export const text = (value) =>
   lines(value)
     .map((l) => prefix(l) + (l.key === undefined ? '' : quote(l.key) + ':' + (l.value === undefined ? '' : ' ')) + (l.value ?? ''))
     .join('\n') + '\n';
+
+/**
+ * Returns the names that lead to the field on a line of YAML in block style. Lists have indexes.
+ * @param {string} source @param {number} line counted from 0
+ * @returns {string[]}
+ */
+export function pathAt(source, line) {
+  /** @type {{indent: number, name?: string, index?: number}[]} the open collections, the innermost last */
+  const stack = [];
+  /** @param {number} indent @param {boolean} list */
+  const close = (indent, list) => {
+    for (let top = stack.at(-1); top && (top.indent > indent || (top.indent === indent && !(list && top.name !== undefined) && !(list && top.index !== undefined))); top = stack.at(-1)) stack.pop();
+  };
+  let literal = -1; // the indentation of the key of a literal block
+  source.split('\n').slice(0, line + 1).forEach((text) => {
+    let rest = text.trimStart();
+    let indent = text.length - rest.length;
+    if (!rest || rest.startsWith('#')) return;
+    if (literal >= 0 && indent > literal) return;
+    literal = -1;
+    while (rest === '-' || rest.startsWith('- ')) {
+      close(indent, true);
+      const top = stack.at(-1);
+      if (top && top.index !== undefined && top.indent === indent) top.index++;
+      else stack.push({ indent, index: 0 });
+      const inner = rest.slice(1).trimStart();
+      indent += rest.length - inner.length;
+      rest = inner;
+    }
+    const key = /^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'][^:]*?(?::[^\s:][^:]*?)*)\s*:(?:\s|$)/.exec(rest);
+    if (!key) return;
+    close(indent, false);
+    stack.push({ indent, name: unquote(key[1]) });
+    if (/:\s+[|>][-+\d]*\s*$/.test(rest)) literal = indent;
+  });
+  return stack.map((s) => s.name ?? String(s.index));
+}
+
+/** @param {string} key */
+function unquote(key) {
+  if (key.startsWith("'")) return key.slice(1, -1).replaceAll("''", "'");
+  if (!key.startsWith('"')) return key;
+  try {
+    return JSON.parse(key);
+  } catch {
+    return key;
+  }
+}

@@ -43,6 +43,9 @@ import (
 	"kelson.dev/kubernetes/node/containerlog"
 )
 
+// Scheme is the first part of the ids of all simulated containers.
+const Scheme = "simulated://"
+
 // Config configures a Runtime. All fields are optional.
 type Config struct {
 	// PodNetwork is the network of the pods' addresses; the zero value means 10.244.0.0/16. If
@@ -58,7 +61,7 @@ type Runtime struct {
 	ids    atomic.Int64
 
 	mu   sync.Mutex
-	used map[netip.Addr]bool
+	used map[netip.Addr]*sandbox
 	next netip.Addr
 }
 
@@ -70,7 +73,7 @@ func New(config Config) *Runtime {
 	if config.LogBytes == 0 {
 		config.LogBytes = 256 << 10
 	}
-	return &Runtime{config: config, used: map[netip.Addr]bool{}, next: config.PodNetwork.Masked().Addr()}
+	return &Runtime{config: config, used: map[netip.Addr]*sandbox{}, next: config.PodNetwork.Masked().Addr()}
 }
 
 // Info reports a large capacity.
@@ -83,33 +86,36 @@ func (*Runtime) Info() node.Info {
 
 // Sandbox allocates an address for the pod.
 func (r *Runtime) Sandbox(ctx context.Context, pod *corev1.Pod) (node.Sandbox, error) {
-	ip, err := r.address(pod.Status.PodIP)
-	if err != nil {
+	s := &sandbox{runtime: r, ctx: ctx, uid: string(pod.UID)}
+	if err := r.address(s, pod.Status.PodIP); err != nil {
 		return nil, err
 	}
-	return &sandbox{runtime: r, ctx: ctx, uid: string(pod.UID), ip: ip}, nil
+	context.AfterFunc(ctx, s.release)
+	return s, nil
 }
 
-// address allocates the wanted address if it belongs to the network and is free, or else the next
-// free one.
-func (r *Runtime) address(wanted string) (netip.Addr, error) {
+// address allocates an address for a sandbox: the wanted one if it belongs to the network, and is
+// free or was that of the same pod until its agent ended; or else the next free one.
+func (r *Runtime) address(s *sandbox, wanted string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if ip, err := netip.ParseAddr(wanted); err == nil && r.config.PodNetwork.Contains(ip) && !r.used[ip] {
-		r.used[ip] = true
-		return ip, nil
+	if ip, err := netip.ParseAddr(wanted); err == nil && r.config.PodNetwork.Contains(ip) {
+		if owner := r.used[ip]; owner == nil || owner.uid == s.uid && owner.ctx.Err() != nil {
+			r.used[ip], s.ip = s, ip
+			return nil
+		}
 	}
 	for range 1 << 20 {
 		r.next = r.next.Next()
 		if !r.config.PodNetwork.Contains(r.next) {
 			r.next = r.config.PodNetwork.Masked().Addr().Next()
 		}
-		if !r.used[r.next] {
-			r.used[r.next] = true
-			return r.next, nil
+		if r.used[r.next] == nil {
+			r.used[r.next], s.ip = s, r.next
+			return nil
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("no free address in the pod network %s", r.config.PodNetwork)
+	return fmt.Errorf("no free address in the pod network %s", r.config.PodNetwork)
 }
 
 type sandbox struct {
@@ -133,7 +139,7 @@ func (s *sandbox) Start(_ context.Context, spec node.ContainerSpec) (node.Contai
 		spec.Event(corev1.EventTypeNormal, "Pulled",
 			fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", spec.Container.Image))
 	}
-	id := fmt.Sprintf("simulated://%s-%s-%d-%d", s.uid, spec.Container.Name, spec.Attempt, s.runtime.ids.Add(1))
+	id := fmt.Sprintf(Scheme+"%s-%s-%d-%d", s.uid, spec.Container.Name, spec.Attempt, s.runtime.ids.Add(1))
 	return s.run(spec, script, id, time.Now()), nil
 }
 
@@ -177,10 +183,17 @@ func (s *sandbox) Remove() error {
 		c.detach()
 		c.log.Release()
 	}
+	s.release()
+	return nil
+}
+
+// release frees the sandbox's address.
+func (s *sandbox) release() {
 	s.runtime.mu.Lock()
 	defer s.runtime.mu.Unlock()
-	delete(s.runtime.used, s.ip)
-	return nil
+	if s.runtime.used[s.ip] == s {
+		delete(s.runtime.used, s.ip)
+	}
 }
 
 // container executes a script.

@@ -45,7 +45,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet, prefix string) {
 // Command returns kelson console.
 func Command() *cobra.Command {
 	var opts Options
-	var kubeconfig, kubeContext, token, file string
+	var kubeconfig, kubeContext, token, file, failure, audit string
 	var places []string
 	var insecure bool
 	c := &cobra.Command{
@@ -79,7 +79,7 @@ the trace of kelson dev is used, which is next to the file $KUBECONFIG.`,
 			if len(places) == 0 {
 				places = devTrace(rules)
 			}
-			cfg := console.Config{Cluster: config, History: file}
+			cfg := console.Config{Cluster: config, History: file, Failure: failure, AuditLog: audit}
 			if raw, err := loader.RawConfig(); err == nil {
 				cfg.Name = raw.CurrentContext
 				if kubeContext != "" {
@@ -107,6 +107,8 @@ the trace of kelson dev is used, which is next to the file $KUBECONFIG.`,
 	f.StringVar(&token, "token", "", "bearer token for requests to the URLs of --trace")
 	f.BoolVar(&insecure, "insecure-skip-tls-verify", false, "skip the verification of the certificates of the URLs of --trace")
 	f.StringVar(&file, "history", "", "history to show, as written by kelson record")
+	f.StringVar(&audit, "audit-log", "", "audit log of the cluster in JSON, for the view Rights")
+	f.StringVar(&failure, "failure", "", "failure whose curve to show in the view Compare, in JSON")
 	c.MarkFlagsRequiredTogether("tls-cert-file", "tls-private-key-file")
 	return c
 }

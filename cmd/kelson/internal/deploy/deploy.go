@@ -3,8 +3,12 @@
 package deploy
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/spf13/cobra"
 
+	"kelson.dev/cmd/kelson/internal/image"
 	"kelson.dev/cmd/kelson/internal/manifests"
 	"kelson.dev/cmd/kelson/internal/project"
 )
@@ -13,7 +17,8 @@ import (
 func DeployCommand() *cobra.Command {
 	var cluster clusterFlags
 	var gens project.Generators
-	var image string
+	var name string
+	var delivery image.Delivery
 	c := &cobra.Command{
 		Use:   "deploy [DIR]",
 		Short: "Deploy a project's operator or API server to a cluster",
@@ -23,15 +28,28 @@ It applies the kustomization config/default: the namespace, the
 CustomResourceDefinitions, a service account with the permissions that the
 markers request, and a Deployment of the operator's image. A custom API server
 gets its Service and APIServices, and a certificate authority, which is kept in a
-Secret and used again by the next deploy.`,
-		Example: `  kelson deploy --image registry.example/welcome:v1`,
-		Args:    cobra.MaximumNArgs(1),
+Secret and used again by the next deploy.
+
+With --push or --load, it first builds the image, as kelson image does. --load
+needs no --image: the image gets a name that no registry has.`,
+		Example: `  kelson deploy --image registry.example/welcome:v1
+  kelson deploy --image registry.example/welcome:v2 --push
+  kelson deploy --load                                      # to kelson serve --node=containers`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if delivery.Push && name == "" {
+				return errors.New("--push needs --image, which names the registry")
+			}
 			objects, err := generated(c, args, gens, manifests.Default)
 			if err != nil {
 				return err
 			}
-			objects.SetImage(image)
+			if delivery.Wanted() {
+				if name, err = deliver(c, project.Folder(args), &delivery, name); err != nil {
+					return err
+				}
+			}
+			objects.SetImage(name)
 			if err := cluster.certify(c.Context(), objects); err != nil {
 				return err
 			}
@@ -41,8 +59,31 @@ Secret and used again by the next deploy.`,
 	cluster.addFlags(c.Flags())
 	gens.AddFlags(c.Flags())
 	gens.AddSkipFlag(c.Flags())
-	c.Flags().StringVar(&image, "image", "", "image of the program, instead of "+manifests.Placeholder+":latest")
+	delivery.AddFlags(c.Flags())
+	c.Flags().StringVar(&name, "image", "", "image of the program, instead of "+manifests.Placeholder+":latest")
 	return c
+}
+
+// deliver builds the image of the project in dir and delivers it. It returns the image's name.
+func deliver(c *cobra.Command, dir string, d *image.Delivery, name string) (string, error) {
+	p, err := project.Open(dir)
+	if err != nil {
+		return "", err
+	}
+	built, err := d.Build(c.Context(), p)
+	if err != nil {
+		return "", err
+	}
+	if name == "" {
+		if name, err = image.LocalName(p, built); err != nil {
+			return "", err
+		}
+	}
+	if err := d.Deliver(c.Context(), built, name); err != nil {
+		return "", err
+	}
+	fmt.Fprintln(c.OutOrStdout(), "image", name)
+	return name, nil
 }
 
 // UndeployCommand returns kelson undeploy.

@@ -3,6 +3,7 @@
 package dropin
 
 import (
+	"bytes"
 	"debug/buildinfo"
 	"errors"
 	"fmt"
@@ -10,12 +11,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/spf13/cobra"
 )
 
-// Names lists the binaries that envtest starts. This binary behaves like each of them if it is
-// called by that name.
+// Names lists the programs that test suites look for in the folder of envtest. This binary behaves
+// like each of them if it is called by that name.
 var Names = []string{"kube-apiserver", "etcd", "kubectl"}
 
 // EnvtestCommand returns kelson envtest.
@@ -26,10 +28,11 @@ func EnvtestCommand() *cobra.Command {
 		Short: "Create a folder with kube-apiserver, etcd and kubectl for envtest",
 		Long: `Create a folder with kube-apiserver, etcd and kubectl for envtest.
 
-Existing test suites run unchanged with KUBEBUILDER_ASSETS=DIR. All three are
-this binary: hard links to it, or to a copy of it if DIR is on another file
-system. They work after DIR or kelson is moved; run the command again after an
-update of kelson. The default of DIR is a folder in the user's cache.
+Existing test suites run unchanged with KUBEBUILDER_ASSETS=DIR. kubectl is
+this binary: a hard link to it, or a copy of it if DIR is on another file
+system. etcd is a small program; so is kube-apiserver, which runs this binary.
+The folder works after it or kelson is moved, as a whole; run the command again
+after an update of kelson. The default of DIR is a folder in the user's cache.
 
 kube-apiserver keeps its state in memory; etcd only answers health checks. Both
 end when the process that started them ends.`,
@@ -80,51 +83,95 @@ func install(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("create %s: %w", dir, err)
 	}
-	for _, name := range Names {
-		if self, err = place(self, filepath.Join(dir, name)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return installFrom(programs, self, dir)
 }
 
-// place makes name another name of the program, or a copy of it if the file system cannot link it.
-// It returns the file to link next. It replaces symbolic links and programs of an earlier call, but
-// no other files.
-func place(program, name string) (string, error) {
+// installFrom creates the three programs. kubectl is self. If programs has the small program, it is
+// etcd and, where a process can become another program, kube-apiserver. Otherwise they are self.
+func installFrom(programs fs.FS, self, dir string) error {
+	self, err := link(self, filepath.Join(dir, "kubectl"))
+	if err != nil {
+		return err
+	}
+	etcd, apiserver := filepath.Join(dir, "etcd"), filepath.Join(dir, "kube-apiserver")
+	err = replace(etcd, func(temp string) error { return writeProgram(programs, temp) })
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err = link(self, etcd); err != nil {
+			return err
+		}
+		_, err = link(self, apiserver)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	if runtime.GOOS == "windows" {
+		_, err = link(self, apiserver)
+		return err
+	}
+	if err := os.WriteFile(apiserver+".help", apiserverHelp(), 0o644); err != nil {
+		return fmt.Errorf("create %s.help: %w", apiserver, err)
+	}
+	_, err = link(etcd, apiserver)
+	return err
+}
+
+// apiserverHelp returns the help of kube-apiserver.
+func apiserverHelp() []byte {
+	var help bytes.Buffer
+	c := APIServerCommand()
+	c.SetOut(&help)
+	_ = c.Help()
+	return help.Bytes()
+}
+
+// link makes name another name of the program, or a copy of it if the file system cannot link it.
+// It returns the file to link next.
+func link(program, name string) (string, error) {
+	have, err := os.Lstat(name)
+	current, failed := os.Stat(program)
+	if err == nil && failed == nil && os.SameFile(current, have) {
+		return program, nil
+	}
+	next := program
+	err = replace(name, func(temp string) error {
+		if os.Link(program, temp) == nil {
+			return nil
+		}
+		next = name
+		return copyFile(program, temp)
+	})
+	return next, err
+}
+
+// replace renames the file that write creates to name. It replaces symbolic links and programs of
+// an earlier call, but no other files. A running server keeps its file.
+func replace(name string, write func(temp string) error) error {
 	have, err := os.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return "", fmt.Errorf("create %s: %w", name, err)
+		return fmt.Errorf("create %s: %w", name, err)
 	case have.Mode()&os.ModeSymlink == 0 && !isKelson(name):
-		return "", fmt.Errorf("create %s: the file exists and is not kelson: remove it or use another folder", name)
+		return fmt.Errorf("create %s: the file exists and is not kelson: remove it or use another folder", name)
 	}
-	if current, err := os.Stat(program); err == nil && have != nil && os.SameFile(current, have) {
-		return program, nil
-	}
-	// a running server keeps its file
 	temp := name + ".new"
 	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("create %s: %w", name, err)
+		return fmt.Errorf("create %s: %w", name, err)
 	}
-	next := program
-	if err := os.Link(program, temp); err != nil {
-		if err := copyFile(program, temp); err != nil {
-			return "", fmt.Errorf("copy kelson to %s: %w", name, err)
-		}
-		next = name
+	if err := write(temp); err != nil {
+		return fmt.Errorf("create %s: %w", name, err)
 	}
 	if err := os.Rename(temp, name); err != nil {
-		return "", fmt.Errorf("create %s: %w", name, err)
+		return fmt.Errorf("create %s: %w", name, err)
 	}
-	return next, nil
+	return nil
 }
 
-// isKelson reports whether a file is a binary of kelson.
+// isKelson reports whether a file is a program of kelson.
 func isKelson(name string) bool {
 	info, err := buildinfo.ReadFile(name)
-	return err == nil && info.Path == "kelson.dev/cmd/kelson"
+	return err == nil && (info.Path == "kelson.dev/cmd/kelson" || info.Path == "kelson.dev/cmd/kelson/internal/dropin/program")
 }
 
 func copyFile(from, to string) error {

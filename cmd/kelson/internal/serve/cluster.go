@@ -27,6 +27,12 @@ func (o *Options) cluster(cfg *controlplane.Config, errOut io.Writer) (err error
 	if cfg.Controllers, err = controlplane.ParseControllers(o.controllers); err != nil {
 		return fmt.Errorf("--controllers: %w", err)
 	}
+	if cfg.Nodes, err = o.simulatedNodes(); err != nil {
+		return err
+	}
+	if cfg.Stages, err = o.loadStages(); err != nil {
+		return err
+	}
 	cfg.ServiceRange = o.services
 	if o.podRange != "" {
 		if cfg.PodRanges, err = podRanges(o.podRange); err != nil {

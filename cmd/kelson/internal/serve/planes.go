@@ -59,7 +59,7 @@ func newPlanes(opts planesOptions, own controlplane.Config, dir string, authorit
 	}
 	return ephemeral.New(ephemeral.Config{
 		Start: func(ctx context.Context, start ephemeral.Start) (ephemeral.Plane, error) {
-			cfg := controlplane.Config{From: start.From, Node: node, NodeLease: -1, Workloads: start.Workloads, Log: log.With("plane", start.ID), NoFastPaths: fastpath.DisabledByEnvironment()}
+			cfg := controlplane.Config{From: start.From, Node: node, Nodes: start.Nodes, Stages: start.Stages, NodeLease: -1, Workloads: start.Workloads, Log: log.With("plane", start.ID), NoFastPaths: fastpath.DisabledByEnvironment()}
 			made := &throwawayPlane{authority: authority.PEM, token: rand.Text()}
 			cfg.Authentication.Tokens = map[string]*user.DefaultInfo{made.token: {Name: "kelson-admin", Groups: []string{user.SystemPrivilegedGroup}}}
 			if start.Node != "" {
@@ -67,6 +67,9 @@ func newPlanes(opts planesOptions, own controlplane.Config, dir string, authorit
 				if cfg.Node, err = controlplane.ParseNode(start.Node); err != nil {
 					return nil, fmt.Errorf("%w: %w", ephemeral.ErrInvalid, err)
 				}
+			}
+			if len(start.Nodes)+len(start.Stages) > 0 && cfg.Node != controlplane.NodeSimulated {
+				return nil, fmt.Errorf("%w: nodes and stages need the node %q", ephemeral.ErrInvalid, controlplane.NodeSimulated)
 			}
 			if cfg.Node == controlplane.NodeProcess && node != controlplane.NodeProcess {
 				return nil, fmt.Errorf("%w: node \"process\" is not allowed: start the server with --node=process", ephemeral.ErrInvalid)

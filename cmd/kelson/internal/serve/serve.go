@@ -43,6 +43,8 @@ type Options struct {
 	scheduler   string // file
 	pool        string // of load balancers
 	cloud       string
+	nodes       []string // simulated ones, as groups or files
+	stages      []string // files and folders
 	controllers []string
 	planes      planesOptions
 	gates       flags.Gates
@@ -79,6 +81,7 @@ requests in flight and exits.`,
 		Example: `  kelson serve
   kelson serve --in-memory --secure-port 0 --kubeconfig /tmp/kubeconfig
   kelson serve --data-dir ./state --node=process
+  kelson serve --in-memory --nodes 3,zone=a/b/c --nodes 1,name=db,cpu=4,taint=db=:NoSchedule
   kelson serve --data-dir ./state --node=containers -- --images ./images
   kelson serve --in-memory --planes 100
   kelson kubectl create --raw /planes -f /dev/null   # a throwaway control plane: its URL and kubeconfig`,
@@ -114,6 +117,8 @@ requests in flight and exits.`,
 	f.StringSliceVar(&opts.names, "tls-san", nil, "further host names and addresses for which the serving certificate is valid, such as those of a load balancer; may be repeated")
 	f.StringVar(&opts.Kubeconfig, "kubeconfig", "", "file to write the administrator's kubeconfig to (default \"kubeconfig\" in the data directory)")
 	f.StringVar(&opts.Node, "node", string(controlplane.NodeSimulated), NodeUsage+"; or containers: runs kelson-node, whose flags follow --, beside the server")
+	f.StringArrayVar(&opts.nodes, "nodes", nil, nodesUsage)
+	f.StringArrayVar(&opts.stages, "stages", nil, "file or folder with KWOK's Stages, which script what simulated nodes and their pods do; may be repeated")
 	opts.pods.addUsersFlag(f)
 	opts.pods.addUnconfinedFlag(f)
 	opts.pods.addImageFlag(f)

@@ -1,4 +1,5 @@
-package dropin
+// Package parent ends servers with the process that started them.
+package parent
 
 import (
 	"context"
@@ -10,9 +11,9 @@ import (
 // end of a parent on all systems.
 const parentCheck = 250 * time.Millisecond
 
-// UntilParentEnds returns a context that ends when the process that started this one ends, so that
+// UntilEnd returns a context that ends when the process that started this one ends, so that
 // the servers of a killed test end too. The process with ID 1 counts as running.
-func UntilParentEnds(ctx context.Context) context.Context {
+func UntilEnd(ctx context.Context) context.Context {
 	return untilChanged(ctx, os.Getppid)
 }
 

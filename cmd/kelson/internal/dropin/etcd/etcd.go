@@ -1,4 +1,6 @@
-package dropin
+// Package etcd answers the health checks that envtest sends to etcd. The state is in the memory of
+// kelson kube-apiserver.
+package etcd
 
 import (
 	"context"
@@ -8,62 +10,36 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"runtime/debug"
 	"time"
 
-	"github.com/spf13/cobra"
-
-	"kelson.dev/operator/footprint"
+	"github.com/spf13/pflag"
 )
 
-// EtcdCommand returns kelson etcd, which envtest starts as etcd. It only answers health checks: the
-// state is in the memory of kelson kube-apiserver.
-func EtcdCommand() *cobra.Command {
-	var clients []string
-	c := &cobra.Command{
-		Use:   "etcd",
-		Short: "Replacement for the etcd that envtest starts",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return etcd(c.Context(), clients)
-		},
-	}
-	f := c.Flags()
-	f.StringSliceVar(&clients, "listen-client-urls", []string{"http://127.0.0.1:2379"}, "URLs on which to answer /health")
+// Flags adds the flags of etcd that test frameworks set, and returns the value of
+// --listen-client-urls.
+func Flags(f *pflag.FlagSet) (clients *[]string) {
+	clients = f.StringSlice("listen-client-urls", []string{"http://127.0.0.1:2379"}, "URLs on which to answer /health")
 	f.StringSlice("advertise-client-urls", nil, "accepted for compatibility; has no effect")
 	f.StringSlice("listen-peer-urls", nil, "accepted for compatibility; has no effect")
 	f.String("data-dir", "", "accepted for compatibility; has no effect")
 	f.Bool("unsafe-no-fsync", false, "accepted for compatibility; has no effect")
 	f.String("log-level", "", "accepted for compatibility; has no effect")
 	f.String("name", "", "accepted for compatibility; has no effect")
-	return c
+	return clients
 }
 
-const (
-	// quiet is the time without requests after which memory is released.
-	quiet = time.Second
-	// keptPages is how many bytes of the binary may stay in memory.
-	keptPages = 1 << 20
-)
-
-// release returns the memory that the initialization of the binary's packages used.
-func release() {
-	debug.FreeOSMemory()
-	footprint.Release(keptPages)
-}
-
-func etcd(ctx context.Context, urls []string) error {
+// Serve answers /health on urls until ctx ends. It calls requested for each request.
+func Serve(ctx context.Context, urls []string, requested func()) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, `{"health":"true","reason":""}`)
 	})
-	idle := time.AfterFunc(quiet, release)
-	defer idle.Stop()
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		idle.Reset(quiet)
+		requested()
 		mux.ServeHTTP(w, req)
 	}), ReadHeaderTimeout: 10 * time.Second}
+	defer server.Close() // no response takes long enough to wait for it
 	failed := make(chan error, len(urls))
 	for _, text := range urls {
 		u, err := url.Parse(text)
@@ -78,10 +54,8 @@ func etcd(ctx context.Context, urls []string) error {
 	}
 	select {
 	case err := <-failed:
-		return err
+		return errors.Join(err, server.Close())
 	case <-ctx.Done():
+		return server.Close()
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	return errors.Join(server.Shutdown(end), server.Close())
 }

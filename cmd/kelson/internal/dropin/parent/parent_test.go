@@ -1,4 +1,4 @@
-package dropin
+package parent
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestUntilParentEnds(t *testing.T) {
+func TestUntilEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var parent atomic.Int64
 		parent.Store(42)

@@ -1,0 +1,393 @@
+// Command nodes measures simulated pods on simulated nodes: how long it takes until all are Ready,
+// the memory of the servers, and how late watchers see it. It runs Kelson, with its simulation and
+// with KWOK's Stages, or KWOK on the kube-apiserver of KUBECONFIG.
+//
+//	nodes -kelson bin/kelson                                    # Kelson's simulation
+//	nodes -kelson bin/kelson -stages                            # KWOK's Stages in Kelson
+//	go run ./test/against -- bin/nodes -kwok bin/peers/kwok     # KWOK; both programs must be built
+//
+// All pods are bound to their nodes by the client, because KWOK brings no scheduler. The client
+// and the servers share the CPUs.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+var (
+	kelson  = flag.String("kelson", "", "the kelson binary")
+	kwok    = flag.String("kwok", "", "the kwok binary, for the server of KUBECONFIG")
+	nodes   = flag.Int("nodes", 100, "number of nodes")
+	pods    = flag.Int("pods", 10_000, "number of pods")
+	clients = flag.Int("clients", 32, "clients that create pods at the same time")
+	scripts = flag.Bool("stages", false, "Kelson runs KWOK's fast Stages of pods instead of its simulation")
+	limit   = flag.Duration("limit", 15*time.Minute, "how long one side may take")
+)
+
+func main() {
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "nodes:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	if (*kelson == "") == (*kwok == "") {
+		return errors.New("want either -kelson or -kwok")
+	}
+	fmt.Printf("| %d pods on %d nodes | until all are Ready | create → Ready seen by a watch, p50 / p99 | create → first event, p50 / p99 | resident memory |\n|---|--:|--:|--:|--:|\n", *pods, *nodes)
+	if *kwok != "" {
+		return ofKWOK(ctx)
+	}
+	if !*scripts {
+		return ofKelson(ctx, "Kelson, simulation")
+	}
+	stages, err := kwoksStages("pod/fast")
+	if err != nil {
+		return err
+	}
+	return ofKelson(ctx, "Kelson, KWOK's Stages", "--stages="+stages[0])
+}
+
+// kwoksStages returns folders and files of KWOK's Stages, in the Go tool's cache.
+func kwoksStages(names ...string) (paths []string, err error) {
+	out, err := exec.Command("go", "mod", "download", "-json", "sigs.k8s.io/kwok@v0.8.0").Output()
+	if err != nil {
+		return nil, fmt.Errorf("download KWOK's module: %w", err)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(out, &module); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		paths = append(paths, filepath.Join(module.Dir, "kustomize", "stage", name))
+	}
+	return paths, nil
+}
+
+func ofKelson(ctx context.Context, name string, more ...string) error {
+	dir, err := os.MkdirTemp("", "kelson-bench-nodes-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	cmd := exec.Command(*kelson, append([]string{"serve", "--in-memory", "--secure-port=0", "--kubeconfig=" + kubeconfig, "--nodes=" + strconv.Itoa(*nodes)}, more...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	defer end(cmd)
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		return fmt.Errorf("kelson serve: %w", err)
+	}
+	go io.Copy(io.Discard, out)
+	return measure(ctx, name, kubeconfig, []int{cmd.Process.Pid})
+}
+
+func end(cmd *exec.Cmd) {
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	_ = cmd.Wait()
+}
+
+func ofKWOK(ctx context.Context) error {
+	kubeconfig := os.Getenv("KUBECONFIG")
+	stages, err := kwoksStages("node/fast/node-initialize.yaml", "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
+		"pod/fast/pod-ready.yaml", "pod/fast/pod-complete.yaml", "pod/fast/pod-delete.yaml")
+	if err != nil {
+		return err
+	}
+	args := []string{"--kubeconfig=" + kubeconfig, "--manage-all-nodes=true", "--node-ip=10.0.0.1", "--cidr=10.128.0.0/9", "--node-lease-duration-seconds=40", "--v=ERROR"}
+	for _, file := range stages {
+		args = append(args, "--config="+file)
+	}
+	// Its log would be long: it retries pods that it has already changed.
+	cmd := exec.Command(*kwok, args...)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	defer end(cmd)
+	servers, err := siblings()
+	if err != nil {
+		return err
+	}
+	return measure(ctx, "KWOK on kube-apiserver and etcd", kubeconfig, append(servers, cmd.Process.Pid))
+}
+
+// siblings returns the other processes of this one's parent: the servers.
+func siblings() (ids []int, err error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		id, err := strconv.Atoi(entry.Name())
+		if err != nil || id == os.Getpid() {
+			continue
+		}
+		stat, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "stat"))
+		if err != nil {
+			continue // it has ended
+		}
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		if len(fields) > 1 && fields[1] == strconv.Itoa(os.Getppid()) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// resident returns the resident memory of processes, in bytes.
+func resident(ids []int) (total int64, err error) {
+	for _, id := range ids {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", id))
+		if err != nil {
+			return 0, err
+		}
+		for line := range strings.Lines(string(status)) {
+			if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+				kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+				if err != nil {
+					return 0, err
+				}
+				total += kb << 10
+			}
+		}
+	}
+	return total, nil
+}
+
+func measure(ctx context.Context, name, kubeconfig string, processes []int) error {
+	ctx, cancel := context.WithTimeout(ctx, *limit)
+	defer cancel()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	config.QPS = -1
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	c, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	if err := prepareNodes(ctx, c); err != nil {
+		return err
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: "default"}}
+	// It may exist.
+	_, _ = c.CoreV1().ServiceAccounts("default").Create(ctx, account, metav1.CreateOptions{})
+	seen, err := follow(ctx, c)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	created, err := create(ctx, config)
+	if err != nil {
+		return err
+	}
+	if err := seen.wait(ctx); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	took := time.Since(began)
+	memory, err := resident(processes)
+	if err != nil {
+		return err
+	}
+	first, ready := latencies(created, seen.first), latencies(created, seen.ready)
+	if seen.ended > 0 {
+		name += fmt.Sprintf(" (the server ended the watch %d times)", seen.ended)
+	}
+	fmt.Printf("| %s | %.1f s | %s / %s | %s / %s | %d MiB |\n", name, took.Seconds(),
+		at(ready, 50), at(ready, 99), at(first, 50), at(first, 99), memory>>20)
+	return nil
+}
+
+// prepareNodes creates the nodes if the server does not, and waits until all are Ready.
+func prepareNodes(ctx context.Context, c *kubernetes.Clientset) error {
+	if *kwok != "" {
+		for i := range *nodes {
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i), Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}}}
+			if _, err := c.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{}); err != nil {
+				return err
+			}
+		}
+	}
+	for {
+		list, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		count := 0
+		for _, n := range list.Items {
+			if slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+				return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+			}) {
+				count++
+			}
+		}
+		if count == *nodes {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d nodes are Ready: %w", count, *nodes, ctx.Err())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func nodeName(i int) string { return fmt.Sprintf("node-%d", i+1) }
+
+// create creates the pods and returns when each request began.
+func create(ctx context.Context, config *rest.Config) (map[string]time.Time, error) {
+	began := make(map[string]time.Time, *pods)
+	var mu sync.Mutex
+	var failed error
+	work := make(chan int)
+	var all sync.WaitGroup
+	for range *clients {
+		c, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return nil, err
+		}
+		all.Go(func() {
+			for i := range work {
+				p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pod-%d", i), Labels: map[string]string{"app": "bench"}}, Spec: corev1.PodSpec{
+					NodeName: nodeName(i % *nodes), Containers: []corev1.Container{{Name: "app", Image: "example.com/app:1"}},
+				}}
+				at := time.Now()
+				_, err := c.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{})
+				mu.Lock()
+				began[p.Name] = at
+				if err != nil {
+					failed = err
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range *pods {
+		work <- i
+	}
+	close(work)
+	all.Wait()
+	return began, failed
+}
+
+// sightings are when a watch saw pods for the first time, and Ready.
+type sightings struct {
+	first, ready map[string]time.Time
+	ended        int // watches that the server ended
+	done         chan struct{}
+	err          error
+}
+
+func (s *sightings) wait(ctx context.Context) error {
+	select {
+	case <-s.done:
+		return s.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// follow watches pods until all are Ready. If the server ends the watch, which kube-apiserver does
+// with slow ones, it lists the pods and watches again, as an informer does.
+func follow(ctx context.Context, c *kubernetes.Clientset) (*sightings, error) {
+	list, err := c.CoreV1().Pods("default").List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	s := &sightings{first: map[string]time.Time{}, ready: map[string]time.Time{}, done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		for version := list.ResourceVersion; s.err == nil && len(s.ready) < *pods; {
+			version, s.err = s.watch(ctx, c, version)
+		}
+	}()
+	return s, nil
+}
+
+// watch takes events until the watch ends or all pods are Ready, and returns the version to
+// continue from.
+func (s *sightings) watch(ctx context.Context, c *kubernetes.Clientset, version string) (string, error) {
+	w, err := c.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{ResourceVersion: version})
+	if err != nil {
+		return "", err
+	}
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		if p, ok := e.Object.(*corev1.Pod); ok && e.Type != watch.Error {
+			s.take(p)
+		}
+		if len(s.ready) == *pods {
+			return "", nil
+		}
+	}
+	s.ended++
+	list, err := c.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", err
+	}
+	for i := range list.Items {
+		s.take(&list.Items[i])
+	}
+	return list.ResourceVersion, nil
+}
+
+func (s *sightings) take(p *corev1.Pod) {
+	now := time.Now()
+	if _, ok := s.first[p.Name]; !ok {
+		s.first[p.Name] = now
+	}
+	if _, ok := s.ready[p.Name]; !ok && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	}) {
+		s.ready[p.Name] = now
+	}
+}
+
+func latencies(from, to map[string]time.Time) (all []time.Duration) {
+	for name, began := range from {
+		all = append(all, to[name].Sub(began))
+	}
+	slices.Sort(all)
+	return all
+}
+
+func at(sorted []time.Duration, percent int) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[min(len(sorted)*percent/100, len(sorted)-1)].Round(100 * time.Microsecond)
+}

@@ -1,0 +1,116 @@
+// Package blame implements kelson blame.
+package blame
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"kelson.dev/cmd/kelson/internal/output"
+)
+
+// Command returns kelson blame.
+func Command() *cobra.Command {
+	flags := genericclioptions.NewConfigFlags(true)
+	var kubeconfig, kubeContext, namespace string
+	flags.KubeConfig, flags.Context, flags.Namespace = &kubeconfig, &kubeContext, &namespace
+	var format output.Format
+	c := &cobra.Command{
+		Use:   "blame KIND/NAME [FIELD]",
+		Short: "Show who set each field of an object, and when",
+		Long: `Show who set each field of an object, and when.
+
+The managers come from the object's managedFields, which every API server
+maintains: the last manager that changed a field, or those that apply it. With
+FIELD, only that field and those below it are shown. The values of Secrets are
+hidden.
+
+kelson why shows the reconciles behind an operator's writes, and kelson history
+earlier values.`,
+		Example: `  kelson blame deployment/web
+  kelson blame deployment/web .spec.replicas -o json`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error {
+			field := ""
+			if len(args) == 2 {
+				field = "." + strings.TrimPrefix(args[1], ".")
+			}
+			object, err := get(flags, args[0])
+			if err != nil {
+				return err
+			}
+			fields, err := fieldsOf(object)
+			if err != nil {
+				return err
+			}
+			fields = slices.DeleteFunc(fields, func(f Field) bool { return !below(f.Path, field) })
+			if len(fields) == 0 {
+				return fmt.Errorf("no manager of %s set a field %s", args[0], field)
+			}
+			if format != output.Text {
+				return format.Print(c.OutOrStdout(), map[string]any{
+					"kind": object.GetKind(), "namespace": object.GetNamespace(), "name": object.GetName(), "fields": fields,
+				})
+			}
+			return print(c.OutOrStdout(), fields)
+		},
+	}
+	c.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: as for kubectl)")
+	c.Flags().StringVar(&kubeContext, "context", "", "context of the kubeconfig to use")
+	c.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace of the object (default: that of the kubeconfig)")
+	format.AddFlag(c)
+	return c
+}
+
+// get reads the object that an argument such as deployment/web names.
+func get(flags *genericclioptions.ConfigFlags, name string) (*unstructured.Unstructured, error) {
+	if kind, object, ok := strings.Cut(name, "/"); !ok || kind == "" || object == "" {
+		return nil, fmt.Errorf("%q: want KIND/NAME", name)
+	}
+	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, err
+	}
+	infos, err := resource.NewBuilder(flags).Unstructured().NamespaceParam(namespace).DefaultNamespace().
+		ResourceTypeOrNameArgs(false, name).Latest().Do().Infos()
+	if err != nil {
+		return nil, err
+	}
+	object, ok := infos[0].Object.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("%s is not an object", name)
+	}
+	return object, nil
+}
+
+// below reports whether a path is a field or below it.
+func below(path, field string) bool {
+	rest, ok := strings.CutPrefix(path, strings.TrimSuffix(field, "."))
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+func print(out io.Writer, fields []Field) error {
+	// Colors would count as text in the columns, so only the last column has one.
+	colors := output.ColorsFor(out)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "FIELD\tMANAGER\tOPERATION\tTIME\tVALUE")
+	for _, f := range fields {
+		manager, when := f.Manager, "-"
+		if f.Subresource != "" {
+			manager += " (" + f.Subresource + ")"
+		}
+		if !f.Time.IsZero() {
+			when = f.Time.Format(time.RFC3339)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Path, manager, f.Operation, when, colors.Faint(f.text()))
+	}
+	return w.Flush()
+}

@@ -1,0 +1,41 @@
+package dropin
+
+import (
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kelson.dev/cmd/kelson/internal/dropin/etcd"
+	"kelson.dev/operator/footprint"
+)
+
+// EtcdCommand returns kelson etcd, which envtest starts as etcd if this binary was built without
+// the small program.
+func EtcdCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "etcd",
+		Short: "Replacement for the etcd that envtest starts",
+		Args:  cobra.NoArgs,
+	}
+	clients := etcd.Flags(c.Flags())
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		idle := time.AfterFunc(quiet, release)
+		defer idle.Stop()
+		return etcd.Serve(c.Context(), *clients, func() { idle.Reset(quiet) })
+	}
+	return c
+}
+
+const (
+	// quiet is the time without requests after which memory is released.
+	quiet = time.Second
+	// keptPages is how many bytes of the binary may stay in memory.
+	keptPages = 1 << 20
+)
+
+// release returns the memory that the initialization of the binary's packages used.
+func release() {
+	debug.FreeOSMemory()
+	footprint.Release(keptPages)
+}

@@ -1,0 +1,252 @@
+// Package plan implements kelson plan.
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/cmd/kelson/internal/exit"
+	"kelson.dev/cmd/kelson/internal/output"
+	"kelson.dev/cmd/kelson/internal/project"
+	"kelson.dev/lab/plan"
+)
+
+// changesCode is the exit code if the operator would do anything.
+const changesCode = exit.Code(2)
+
+// options are the flags of kelson plan.
+type options struct {
+	kubeconfig, context string
+	backup              string
+	against             string
+	user                string
+	quiet, timeout      time.Duration
+	format              format
+	all, verbose        bool
+	gens                project.Generators
+	args                []string // of the operator
+}
+
+// Command returns kelson plan.
+func Command() *cobra.Command {
+	var o options
+	c := &cobra.Command{
+		Use:   "plan [DIR] [-- FLAG…]",
+		Short: "Show what a project's operator would do in a cluster, without doing it",
+		Long: `Show what a project's operator would do in a cluster, without doing it.
+
+It reads all objects of the cluster, or of a backup, into a control plane in
+memory, and runs the project's operator there until it is quiet. It prints each
+reconcile that wrote something, in order, with its cause and the changed fields.
+The exit code is 0 if the operator would do nothing, 2 if it would do anything,
+and 1 after an error.
+
+With --against, it runs another version of the operator on a second copy, and
+shows only what ends differently: what an upgrade of the operator changes. The
+other version is a git revision of the project, the folder of another checkout,
+or a compiled program.
+
+Nothing is sent to the cluster but requests that read. Webhooks are not called;
+the plan names those that would have been. Values of Secrets stay in memory and
+are hidden wherever they appear in the plan. Pods that the operator creates are
+simulated; steps that depend on them are marked.
+
+The operator runs as a process of this machine with the rights of its service
+account in config/default or config/rbac, and with the arguments of its
+Deployment in config/default, except those about listening and leader election.
+Flags after -- are added. If the operator can reach systems outside of the
+cluster, it does reach them: run it where it may not.`,
+		Example: `  kelson plan
+  kelson plan --against v1.2.0 --output markdown
+  kelson plan --backup cluster.backup -- --dry-run-dns`,
+		RunE: func(c *cobra.Command, args []string) error {
+			own, rest := project.SplitArgs(c, args)
+			if len(own) > 1 {
+				return fmt.Errorf("unexpected argument %q: put flags of the operator after --", own[1])
+			}
+			switch {
+			case o.backup != "" && (o.kubeconfig != "" || o.context != ""):
+				return errors.New("--backup excludes --kubeconfig and --context")
+			case o.quiet <= 0:
+				return fmt.Errorf("--quiet %v: want a positive duration", o.quiet)
+			case o.timeout <= o.quiet:
+				return fmt.Errorf("--timeout %v: want more than --quiet, which is %v", o.timeout, o.quiet)
+			}
+			o.args = rest
+			return run(c, project.Folder(own), o)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: $KUBECONFIG or ~/.kube/config)")
+	f.StringVar(&o.context, "context", "", "context of the kubeconfig to use")
+	f.StringVar(&o.backup, "backup", "", "file of kelson data backup to read instead of a cluster")
+	f.StringVar(&o.against, "against", "", "version to compare with: a git revision, a folder or a program")
+	f.StringVar(&o.user, "user", "", "user with whose rights the operator runs (default: its service account)")
+	f.DurationVar(&o.quiet, "quiet", plan.DefaultQuiet, "how long nothing must happen until the operator counts as quiet")
+	f.DurationVar(&o.timeout, "timeout", plan.DefaultTimeout, "how long the operator may take to become quiet")
+	f.BoolVar(&o.all, "all", false, "show every step and every field")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "show the operator's output")
+	o.format.addFlag(c)
+	o.gens.AddFlags(f)
+	o.gens.AddSkipFlag(f)
+	return c
+}
+
+func run(c *cobra.Command, dir string, o options) error {
+	p, err := project.Open(dir)
+	if err != nil {
+		return err
+	}
+	if p.Server {
+		return fmt.Errorf("%s is a custom API server: kelson plan runs operators", p.Dir)
+	}
+	temp, err := os.MkdirTemp("", "kelson-plan-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	// The plan is the only output, for CI; generators report to standard error.
+	out := c.OutOrStdout()
+	c.SetOut(c.ErrOrStderr())
+	defer c.SetOut(out)
+	progress := func(format string, args ...any) { fmt.Fprintf(c.ErrOrStderr(), format+"\n", args...) }
+
+	if err := project.Generate(c, p.Dir, o.gens); err != nil {
+		return err
+	}
+	operator, err := build(c.Context(), p, temp, "new")
+	if err != nil {
+		return err
+	}
+	var old *operatorProcess
+	if o.against != "" {
+		if old, err = other(c.Context(), p, o.against, temp); err != nil {
+			return err
+		}
+	}
+	progress("reading the cluster")
+	state, err := o.state(c.Context())
+	if err != nil {
+		return err
+	}
+	defer state.Close()
+
+	progress("running the operator on a copy of %d objects", state.Len())
+	result, err := o.plan(c.Context(), state, operator, temp, c.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		progress("running %s on another copy", o.against)
+		before, err := o.plan(c.Context(), state, old, temp, c.ErrOrStderr())
+		if err != nil {
+			return fmt.Errorf("%s: %w", o.against, err)
+		}
+		if err := result.Compare(before, o.against); err != nil {
+			return err
+		}
+	}
+	if err := o.print(out, result); err != nil {
+		return err
+	}
+	if result.Unquiet != "" {
+		return fmt.Errorf("%s: the plan is incomplete", result.Unquiet)
+	}
+	if !result.Empty() {
+		return changesCode
+	}
+	return nil
+}
+
+// state reads the cluster or the backup.
+func (o *options) state(ctx context.Context) (*plan.State, error) {
+	if o.backup != "" {
+		f, err := os.Open(o.backup)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return plan.Backup(f, o.backup)
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context}).ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	return plan.Cluster(ctx, config)
+}
+
+// plan runs a version of the operator on a copy of a state.
+func (o *options) plan(ctx context.Context, state *plan.State, op *operatorProcess, temp string, errOut io.Writer) (*plan.Plan, error) {
+	user := o.user
+	if user == "" {
+		user = op.user
+	}
+	log := &operatorLog{}
+	if o.verbose {
+		log.also = errOut
+	}
+	p, err := plan.Run(ctx, state, plan.Config{
+		Operator: func(ctx context.Context, to plan.Target) error { return op.run(ctx, to, temp, o.args, log) },
+		User:     user, Install: op.install, Quiet: o.quiet, Timeout: o.timeout,
+	})
+	if errors.Is(err, plan.ErrEnded) && !o.verbose {
+		return nil, fmt.Errorf("%w; its output ends with\n%s", err, log.end())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if user == "" {
+		p.Notes = append(p.Notes, "the operator has all rights: the project has no service account in config/default or config/rbac")
+	}
+	p.Notes = append(p.Notes, op.notes...)
+	return p, nil
+}
+
+func (o *options) print(out io.Writer, p *plan.Plan) error {
+	switch o.format {
+	case formatMarkdown:
+		return p.Markdown(out)
+	case format(output.JSON), format(output.YAML):
+		return output.Format(o.format).Print(out, p)
+	default:
+		return p.Text(out, plan.TextOptions{All: o.all, Paint: output.ColorsFor(out)})
+	}
+}
+
+// format is the value of --output.
+type format string
+
+const formatMarkdown format = "markdown"
+
+var formats = []string{string(output.JSON), string(output.YAML), string(formatMarkdown)}
+
+func (f *format) addFlag(c *cobra.Command) {
+	c.Flags().VarP(f, "output", "o", "format: json, yaml or markdown (default: text)")
+	// the flag exists
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// String implements pflag.Value.
+func (f *format) String() string { return string(*f) }
+
+// Type implements pflag.Value.
+func (f *format) Type() string { return "format" }
+
+// Set implements pflag.Value.
+func (f *format) Set(text string) error {
+	if !slices.Contains(formats, text) {
+		return fmt.Errorf("unknown format %q: want json, yaml or markdown", text)
+	}
+	*f = format(text)
+	return nil
+}

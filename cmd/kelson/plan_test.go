@@ -1,0 +1,80 @@
+package main
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// kelson plan shows what an operator would do in a cluster, and does nothing there. LAB-04
+func TestPlanOfACluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds an operator")
+	}
+	kelson := built(t, binary)
+	s := startServer(t, "--in-memory", "--node=none", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
+	kubectl := kubectlOf(t, s)
+	const project = "../../examples/cnat"
+	planned := func(args ...string) outcome {
+		return command(t, nil, kelson, append([]string{"plan", project, "--generate=false", "--quiet=700ms", "--kubeconfig", s.kubeconfig}, args...)...)
+	}
+	if got := command(t, nil, kelson, "install", project, "--kubeconfig", s.kubeconfig); got.code != 0 {
+		t.Fatal(got.stderr)
+	}
+	if got := planned(); got.code != 0 || !strings.Contains(got.stdout, "the operator would do nothing") {
+		t.Fatalf("without an At: %+v", got)
+	}
+
+	kubectl("apply", "-f", project+"/config/samples/cnat_v1alpha1_at.yaml")
+	before := kubectl("get", "ats,pods,namespaces,clusterroles,secrets", "-A", "-o", "yaml")
+	got := planned()
+	if got.code != 2 {
+		t.Errorf("exit code %d, want 2\n%s", got.code, got.stderr)
+	}
+	wantContains(t, "the plan", got.stdout, "controller at reconciles ats.cnat.programming-kubernetes.info/default/example-at\n   because At default/example-at existed when the operator started\n",
+		"+ create pods/default/example-at-", "because Pod default/example-at-", " was changed by Kubernetes", "simulated: after the simulated start of pod default/example-at-", "1 to create, 1 to update, 0 to delete")
+	var read struct {
+		Steps []struct{ Controller string }
+	}
+	if err := json.Unmarshal([]byte(planned("-o", "json").stdout), &read); err != nil || len(read.Steps) < 2 || read.Steps[0].Controller != "at" {
+		t.Errorf("JSON: %v %+v", err, read)
+	}
+	wantContains(t, "Markdown", planned("--output=markdown").stdout, "### Plan: 1 to create, 1 to update, 0 to delete\n", "```diff\n")
+	if after := kubectl("get", "ats,pods,namespaces,clusterroles,secrets", "-A", "-o", "yaml"); after != before {
+		t.Errorf("the cluster has changed:\n%s", after)
+	}
+
+	// The same version again, as a program.
+	old := filepath.Join(t.TempDir(), "old")
+	build := exec.Command("go", "build", "-o", old, "./cmd")
+	build.Dir = project
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	if got := planned("--against", old); got.code != 0 || !strings.Contains(got.stdout, "the operator would leave the cluster as "+old+" does") {
+		t.Errorf("against the same version: %+v", got)
+	}
+
+	for _, bad := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--against", "no-such-version"}, `no such file or folder, and the repository`},
+		{[]string{"--against", "plan_test.go"}, "--against plan_test.go: neither a folder nor a program"},
+		{[]string{"--quiet", "0s"}, "--quiet 0s: want a positive duration"},
+		{[]string{"--timeout", "500ms"}, "--timeout 500ms: want more than --quiet, which is 700ms"},
+		{[]string{"-o", "xml"}, `unknown format "xml": want json, yaml or markdown`},
+		{[]string{"--user", "nobody"}, "refused: "},
+		{[]string{"--", "--no-such-flag"}, "the operator ended: exit status 2; its output ends with"},
+	} {
+		got := planned(bad.args...)
+		if all := got.stdout + got.stderr; got.code == 0 || !strings.Contains(all, bad.want) {
+			t.Errorf("%v: code %d; want %q\n%s", bad.args, got.code, bad.want, all)
+		}
+	}
+	if got := command(t, nil, kelson, "plan", project, "--generate=false", "--backup", "plan_test.go"); got.code != 1 || !strings.Contains(got.stderr, "read backup plan_test.go") {
+		t.Errorf("a file that is no backup: %+v", got)
+	}
+}

@@ -1,0 +1,313 @@
+// Package compare serves the view Compare: two runs of operators side by side, with the first
+// reconcile in which they differ, and the curve of a failure.
+package compare
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"kelson.dev/console/internal/traces"
+	"kelson.dev/console/internal/web"
+	"kelson.dev/operator/trace"
+)
+
+// Server serves the requests of the view.
+type Server struct {
+	Traces *traces.Traces
+	// Failure is a file that describes a failure; empty: none.
+	Failure string
+}
+
+// Routes registers the handlers.
+func (s *Server) Routes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /api/compare", s.compare)
+	mux.Handle("GET /api/failure", web.Func(s.failure))
+}
+
+// Run is one run of an operator: the records of one process.
+type Run struct {
+	ID          string    `json:"id"`
+	Began       time.Time `json:"began"`
+	Reconciles  int       `json:"reconciles"`
+	Errors      int       `json:"errors"`
+	Controllers []string  `json:"controllers"`
+}
+
+// State is what the page shows.
+type State struct {
+	Runs []*Run `json:"runs"` // the newest first
+	A    string `json:"a"`    // the compared runs; empty if there are fewer than two
+	B    string `json:"b"`
+	// Rows are the reconciles of both runs in the order of time; Equal is how many are equal, and
+	// Different how many differ or are in one run only.
+	Rows      []Row `json:"rows"`
+	Equal     int   `json:"equal"`
+	Different int   `json:"different"`
+	// First is the index in Rows of the first difference; -1 if there is none.
+	First  int               `json:"first"`
+	More   int               `json:"more,omitempty"` // rows that are not sent
+	Traced bool              `json:"traced"`
+	Errors map[string]string `json:"errors,omitempty"`
+}
+
+// Row is a reconcile in both runs, or in one of them. A row of equal reconciles may stand for
+// several.
+type Row struct {
+	A     *trace.LineRecord `json:"a,omitempty"`
+	B     *trace.LineRecord `json:"b,omitempty"`
+	Equal bool              `json:"equal,omitempty"`
+	Times int               `json:"times,omitempty"` // of equal reconciles in a row, if all=false
+}
+
+const (
+	pace    = 500 * time.Millisecond
+	maxRows = 1000
+)
+
+func (s *Server) compare(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	web.States(r.Context(), w, s.Traces.Changed, pace, func(context.Context) (any, error) {
+		state, err := compareRuns(s.Traces.Records(), q.Get("a"), q.Get("b"), q.Get("all") == "true")
+		if err != nil {
+			return nil, err
+		}
+		state.Traced, state.Errors = s.Traces.Sources() > 0, s.Traces.Errors()
+		return state, nil
+	})
+}
+
+// compareRuns compares two runs; by default, the last two.
+func compareRuns(records []*trace.LineRecord, a, b string, all bool) (*State, error) {
+	byID := map[string]*Run{}
+	state := &State{Runs: []*Run{}, Rows: []Row{}, First: -1}
+	for _, r := range records {
+		run := byID[r.Run]
+		if run == nil {
+			run = &Run{ID: r.Run, Began: r.Time}
+			byID[r.Run] = run
+			state.Runs = append(state.Runs, run)
+		}
+		run.Reconciles++
+		if r.Error != "" {
+			run.Errors++
+		}
+		if !slices.Contains(run.Controllers, r.Controller) {
+			run.Controllers = append(run.Controllers, r.Controller)
+		}
+	}
+	slices.Reverse(state.Runs)
+	for _, id := range []string{a, b} {
+		if id != "" && byID[id] == nil {
+			return nil, web.Errorf(http.StatusNotFound, "no trace has a run %q", id)
+		}
+	}
+	if len(state.Runs) < 2 {
+		return state, nil
+	}
+	if b == "" {
+		b = state.Runs[0].ID
+	}
+	if a == "" {
+		a = state.Runs[1].ID
+		if a == b {
+			a = state.Runs[0].ID
+		}
+	}
+	state.A, state.B = a, b
+	for _, row := range align(of(records, a), of(records, b), byID[a].Began, byID[b].Began) {
+		state.add(row, all)
+	}
+	if len(state.Rows) > maxRows {
+		state.More = len(state.Rows) - maxRows
+		state.Rows = state.Rows[:maxRows]
+	}
+	return state, nil
+}
+
+func (s *State) add(row Row, all bool) {
+	if !row.Equal {
+		if s.Different++; s.First < 0 {
+			s.First = len(s.Rows)
+		}
+		s.Rows = append(s.Rows, row)
+		return
+	}
+	s.Equal++
+	if last := len(s.Rows) - 1; !all && last >= 0 && s.Rows[last].Equal {
+		s.Rows[last].Times++
+		s.Rows[last].A, s.Rows[last].B = row.A, row.B
+		return
+	}
+	row.Times = 1
+	s.Rows = append(s.Rows, row)
+}
+
+func of(records []*trace.LineRecord, run string) []*trace.LineRecord {
+	var all []*trace.LineRecord
+	for _, r := range records {
+		if r.Run == run {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// lane identifies the reconciles that are compared with each other: those of an object by a
+// controller. Different lanes may be interleaved differently in each run.
+type lane struct{ controller, cluster, kind, namespace, name string }
+
+func laneOf(r *trace.LineRecord) lane {
+	return lane{r.Controller, r.Cluster, r.Kind, r.Namespace, r.Name}
+}
+
+// align pairs the reconciles of two runs, in the order of the time since the runs began.
+func align(a, b []*trace.LineRecord, beganA, beganB time.Time) []Row {
+	inA, inB := map[lane][]*trace.LineRecord{}, map[lane][]*trace.LineRecord{}
+	var lanes []lane
+	for i, side := range [][]*trace.LineRecord{a, b} {
+		into := []map[lane][]*trace.LineRecord{inA, inB}[i]
+		for _, r := range side {
+			l := laneOf(r)
+			if inA[l] == nil && inB[l] == nil {
+				lanes = append(lanes, l)
+			}
+			into[l] = append(into[l], r)
+		}
+	}
+	var rows []Row
+	for _, l := range lanes {
+		rows = append(rows, pair(inA[l], inB[l])...)
+	}
+	when := func(r Row) time.Duration {
+		switch {
+		case r.A == nil:
+			return r.B.Time.Sub(beganB)
+		case r.B == nil:
+			return r.A.Time.Sub(beganA)
+		}
+		return min(r.A.Time.Sub(beganA), r.B.Time.Sub(beganB))
+	}
+	slices.SortStableFunc(rows, func(x, y Row) int { return cmp.Compare(when(x), when(y)) })
+	return rows
+}
+
+// maxAlign bounds the product of the lengths of two lanes of which a longest common subsequence is
+// computed. Longer ones are paired by their position.
+const maxAlign = 4 << 20
+
+// pair pairs the reconciles of a lane: those of a longest common subsequence are equal, and those
+// between are paired in order.
+func pair(a, b []*trace.LineRecord) []Row {
+	signA, signB := signatures(a), signatures(b)
+	next := func(i, j int) bool { return true } // whether to take both, if they are equal
+	var common [][]int32
+	if (len(a)+1)*(len(b)+1) <= maxAlign {
+		common = make([][]int32, len(a)+1)
+		for i := len(a); i >= 0; i-- {
+			common[i] = make([]int32, len(b)+1)
+			for j := len(b) - 1; j >= 0 && i < len(a); j-- {
+				if signA[i] == signB[j] {
+					common[i][j] = common[i+1][j+1] + 1
+				} else {
+					common[i][j] = max(common[i+1][j], common[i][j+1])
+				}
+			}
+		}
+		next = func(i, j int) bool { return common[i][j] == common[i+1][j+1]+1 }
+	}
+	var rows []Row
+	var onlyA, onlyB []*trace.LineRecord
+	flush := func() {
+		for len(onlyA) > 0 || len(onlyB) > 0 {
+			var row Row
+			if len(onlyA) > 0 {
+				row.A, onlyA = onlyA[0], onlyA[1:]
+			}
+			if len(onlyB) > 0 {
+				row.B, onlyB = onlyB[0], onlyB[1:]
+			}
+			rows = append(rows, row)
+		}
+	}
+	i, j := 0, 0
+	for i < len(a) || j < len(b) {
+		switch {
+		case i < len(a) && j < len(b) && signA[i] == signB[j] && next(i, j):
+			flush()
+			rows = append(rows, Row{A: a[i], B: b[j], Equal: true})
+			i, j = i+1, j+1
+		case i == len(a):
+			onlyB = append(onlyB, b[j])
+			j++
+		case j == len(b):
+			onlyA = append(onlyA, a[i])
+			i++
+		case common == nil:
+			onlyA, onlyB = append(onlyA, a[i]), append(onlyB, b[j])
+			i, j = i+1, j+1
+		case common[i+1][j] >= common[i][j+1]:
+			onlyA = append(onlyA, a[i])
+			i++
+		default:
+			onlyB = append(onlyB, b[j])
+			j++
+		}
+	}
+	flush()
+	return rows
+}
+
+// signatures returns what is compared of each reconcile: its writes and its result, without
+// resource versions and times, which differ between any two runs.
+func signatures(list []*trace.LineRecord) []string {
+	all := make([]string, len(list))
+	for i, r := range list {
+		s := fmt.Sprintf("%q %s", r.Error, r.RequeueAfter)
+		for _, w := range r.Writes {
+			if w.Changed || w.Error != "" {
+				s += fmt.Sprintf(" %s %s %s %s/%s/%s %q", w.Verb, w.Subresource, w.Cluster, w.Kind, w.Namespace, w.Name, w.Error)
+			}
+		}
+		all[i] = s
+	}
+	return all
+}
+
+// Failure describes a failure that an exploration found.
+type Failure struct {
+	Finding string `json:"finding,omitempty"`
+	Text    string `json:"text,omitempty"`
+	Plan    string `json:"plan,omitempty"`
+	// Curve shows when the failure became inevitable: of the runs that continue from a step, how
+	// many fail.
+	Curve []Point `json:"curve,omitempty"`
+}
+
+// Point is a point of the curve.
+type Point struct {
+	Step     any `json:"step"` // a number or a name
+	Failures int `json:"failures"`
+	Runs     int `json:"runs"`
+}
+
+// failure returns the failure in the file, or nothing.
+func (s *Server) failure(*http.Request) (any, error) {
+	if s.Failure == "" {
+		return map[string]any{}, nil
+	}
+	data, err := os.ReadFile(s.Failure)
+	if err != nil {
+		return nil, err
+	}
+	f := &Failure{}
+	if err := json.Unmarshal(data, f); err != nil {
+		return nil, fmt.Errorf("read failure %s: %w", s.Failure, err)
+	}
+	return map[string]any{"failure": f}, nil
+}

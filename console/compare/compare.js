@@ -1,0 +1,82 @@
+// @ts-check
+// Two runs side by side, with the first reconcile in which they differ, and the curve of a failure.
+import { useEffect, useState } from 'preact/hooks';
+import { address, request, useStates } from '../page/lib/api.js';
+import { html } from '../page/lib/html.js';
+import { setQuery } from '../page/lib/route.js';
+import { Badge, Header, Loading, ObjectLink, Problem, clock, span } from '../page/lib/ui.js';
+import { result } from '../reconcile/reconcile.js';
+import { ReconcileLink, Untraced } from '../why/why.js';
+
+/** @param {{query: URLSearchParams}} props */
+export function Compare({ query }) {
+  const a = query.get('a') ?? '', b = query.get('b') ?? '', all = query.get('all') ?? '';
+  const [state, error] = useStates(address('compare', { a, b, all }));
+  const began = (/** @type {string} */ id) => Date.parse(state.runs.find((/** @type {any} */ r) => r.id === id)?.began);
+  return html`<${Header} title="Compare" note=${state?.a ? `${state.equal.toLocaleString()} reconciles are equal, ${state.different.toLocaleString()} differ` : ''}
+      actions=${state?.a ? html`<button aria-pressed=${all === 'true'} onClick=${() => setQuery({ all: all ? null : 'true' }, { replace: true })}>Show equal ones</button>` : null} />
+    <${Problem} error=${error} />
+    <${Failure} />
+    ${!state ? (error ? null : html`<${Loading} />`) : !state.a ? (state.runs.length ? html`<p class="empty">The traces have one run. Start the console with the traces of two: <code>--trace FILE --trace FILE</code></p>`
+      : html`<${Untraced} traced=${state.traced} errors=${state.errors} />`) : html`
+      <div class="bar"><${Runs} runs=${state.runs} current=${state.a} name="a" label="Run A" /><${Runs} runs=${state.runs} current=${state.b} name="b" label="Run B" />
+        <button onClick=${() => setQuery({ a: state.b, b: state.a }, { replace: true })}>Swap</button></div>
+      ${state.first < 0 ? html`<div class="calm" role="status">Each object’s reconciles write the same and have the same results in both runs.</div>`
+        : html`<div class="problem warn"><strong>First difference</strong> ${first(state.rows[state.first], began(state.a), began(state.b))}</div>`}
+      <table class="plain compare"><thead><tr><th>After</th><th>Run A</th><th>After</th><th>Run B</th></tr></thead><tbody>
+        ${state.rows.map((/** @type {any} */ r, /** @type {number} */ i) => r.equal && r.times > 1
+          ? html`<tr key=${i}><td colspan="4" class="quiet">${r.times.toLocaleString()} equal reconciles</td></tr>`
+          : html`<tr key=${i} class=${r.equal ? 'quiet' : 'differs'} id=${i === state.first ? 'first' : undefined}>
+            <${Side} r=${r.a} began=${began(state.a)} /><${Side} r=${r.b} began=${began(state.b)} /></tr>`)}</tbody></table>
+      ${state.more ? html`<p class="quiet">${state.more.toLocaleString()} later rows are not shown.</p>` : null}`}`;
+}
+
+/** @param {any} row @param {number} a @param {number} b */
+function first(row, a, b) {
+  const r = row.a ?? row.b;
+  const after = Math.round((Date.parse(r.time) - (row.a ? a : b)) * 1000);
+  return html`after ${span(Math.max(0, after))}, controller ${r.controller} of <${ObjectLink} ...${r} tab="why" />: ${!row.a ? 'only run B reconciles' : !row.b ? 'only run A reconciles' : 'the results differ'}.
+    <a href="#first" onClick=${(/** @type {Event} */ e) => {
+      e.preventDefault();
+      document.getElementById('first')?.scrollIntoView({ block: 'center' });
+    }}>Show it</a>`;
+}
+
+/** @param {{r: any, began: number}} props */
+function Side({ r, began }) {
+  if (!r) return html`<td></td><td class="quiet">–</td>`;
+  return html`<td class="mono quiet">${span(Math.max(0, Math.round((Date.parse(r.time) - began) * 1000)))}</td>
+    <td class="wrap"><${ReconcileLink} r=${r} /> <${ObjectLink} ...${r} tab="why" /><div>${result(r)}</div></td>`;
+}
+
+/** @param {{runs: any[], current: string, name: string, label: string}} props */
+const Runs = ({ runs, current, name, label }) => html`<label>${label} <select value=${current} onChange=${(/** @type {any} */ e) => setQuery({ [name]: e.target.value }, { replace: true })}>
+  ${runs.map((r) => html`<option value=${r.id}>${clock(r.began)} ${r.controllers.join(', ')}: ${r.reconciles} reconciles${r.errors ? `, ${r.errors} failed` : ''} (${r.id})</option>`)}</select></label>`;
+
+/** The failure of --failure, if there is one. */
+function Failure() {
+  const [state, setState] = useState(/** @type {any} */ (null));
+  const [error, setError] = useState(/** @type {any} */ (null));
+  useEffect(() => void request('failure').then(setState, setError), []);
+  const f = state?.failure;
+  if (!f) return html`<${Problem} error=${error} />`;
+  return html`<section class="failure"><h2>Failure</h2><p>${f.finding ? html`<${Badge} text=${f.finding} as="bad" /> ` : null}<span class="pre">${f.text}</span></p>
+    ${f.plan ? html`<p><span class="quiet">Plan</span> <code>${f.plan}</code></p>` : null}
+    ${f.curve?.length ? html`<${Curve} points=${f.curve} />` : null}</section>`;
+}
+
+/** @param {{points: {step: any, failures: number, runs: number}[]}} props */
+function Curve({ points }) {
+  const share = (/** @type {{failures: number, runs: number}} */ p) => (p.runs ? p.failures / p.runs : 0);
+  const inevitable = points.findIndex((_, i) => points.slice(i).every((p) => p.runs && p.failures === p.runs));
+  const width = 640, height = 120, x = (/** @type {number} */ i) => (points.length < 2 ? width / 2 : (i * width) / (points.length - 1));
+  return html`<h2>When the failure became inevitable</h2>
+    <p>${inevitable < 0 ? 'No step makes every continuation fail.' : html`From step <b>${String(points[inevitable].step)}</b> on, every run that continues from there fails.`}</p>
+    <svg class="curve" viewBox=${`-6 -6 ${width + 12} ${height + 12}`} role="img" aria-label="Share of the runs from each step that fail; the table has the numbers">
+      <path class="axis" d=${`M0 0V${height}H${width}`} />
+      ${inevitable < 0 ? null : html`<path class="edge" d=${`M${x(inevitable)} 0V${height}`} />`}
+      <polyline points=${points.map((p, i) => `${x(i)},${height - share(p) * height}`).join(' ')} />
+      ${points.map((p, i) => html`<circle cx=${x(i)} cy=${height - share(p) * height} r="3"><title>${`${p.step}: ${p.failures} of ${p.runs} fail`}</title></circle>`)}</svg>
+    <details><summary>Numbers</summary><table class="plain"><thead><tr><th>Step</th><th>Failures</th><th>Runs</th></tr></thead><tbody>
+      ${points.map((p) => html`<tr><td>${String(p.step)}</td><td class="number">${p.failures}</td><td class="number">${p.runs}</td></tr>`)}</tbody></table></details>`;
+}

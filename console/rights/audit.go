@@ -1,0 +1,100 @@
+package rights
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"kelson.dev/lab/rights"
+)
+
+// log reads an audit log that grows, for one user. One goroutine may use it.
+type log struct {
+	name   string
+	user   string
+	offset int64 // of the first line that was not read
+
+	requests map[rights.Request]bool
+	events   int
+	users    map[string]int
+}
+
+func newLog(name, user string) *log {
+	return &log{name: name, user: user, requests: map[rights.Request]bool{}, users: map[string]int{}}
+}
+
+// read reads the lines that were added. If the file became shorter, it was replaced, and is read
+// from its beginning.
+func (l *log) read() error {
+	f, err := os.Open(l.name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // the server has not started
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() < l.offset {
+		*l = *newLog(l.name, l.user)
+	}
+	if info.Size() == l.offset {
+		return nil
+	}
+	if _, err := f.Seek(l.offset, io.SeekStart); err != nil {
+		return err
+	}
+	lines := &completeLines{in: bufio.NewReader(f)}
+	a, err := rights.FromAudit(lines, rights.Filter{User: l.user})
+	if err != nil {
+		return fmt.Errorf("%s: %w", l.name, err)
+	}
+	l.offset += lines.read
+	l.events += a.Events
+	for _, r := range a.Requests {
+		l.requests[r] = true
+	}
+	for user, n := range a.Users {
+		l.users[user] += n
+	}
+	return nil
+}
+
+// sorted returns the requests by resource and verb.
+func (l *log) sorted() []rights.Request {
+	return slices.SortedFunc(maps.Keys(l.requests), func(a, b rights.Request) int {
+		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Resource, b.Resource), strings.Compare(a.URL, b.URL),
+			strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Verb, b.Verb))
+	})
+}
+
+// completeLines reads to the last line that ends, because another process may be writing the next
+// one.
+type completeLines struct {
+	in   *bufio.Reader
+	rest []byte
+	read int64 // the length of the lines so far
+}
+
+func (c *completeLines) Read(p []byte) (int, error) {
+	if len(c.rest) == 0 {
+		line, err := c.in.ReadBytes('\n')
+		if err != nil {
+			return 0, err // the incomplete line is read again later
+		}
+		c.rest = line
+		c.read += int64(len(line))
+	}
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}

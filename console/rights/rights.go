@@ -1,0 +1,206 @@
+// Package rights serves the view Rights: which rules of a user's roles its requests used, which
+// were not used, and which are missing. The requests come from an audit log, the roles from the
+// cluster.
+package rights
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"go/token"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"kelson.dev/console/internal/cluster"
+	"kelson.dev/console/internal/web"
+	"kelson.dev/lab/rights"
+	"kelson.dev/toolchain/gen/rbac"
+)
+
+// Server serves the requests of the view.
+type Server struct {
+	Cluster *cluster.Cluster
+	// Log is the audit log of the cluster; empty: none.
+	Log string
+}
+
+// Routes registers the handlers.
+func (s *Server) Routes(mux *http.ServeMux) { mux.HandleFunc("GET /api/rights", s.rights) }
+
+// State is what the page shows.
+type State struct {
+	Log   string `json:"log"`
+	User  string `json:"user"`
+	Users []User `json:"users"` // of the log, service accounts first
+	// Requests are what the user needed; Events is the number of its requests.
+	Requests []Request `json:"requests"`
+	Events   int       `json:"events"`
+	// Rules are those of the roles that are bound to the user.
+	Rules []Rule `json:"rules"`
+	// Least are the roles that allow the requests and nothing else, as YAML.
+	Least string `json:"least"`
+	// Error says why the roles are unknown. Then Rules is empty, and Missing of requests false.
+	Error *web.Error `json:"error,omitempty"`
+}
+
+// User is a user of the audit log.
+type User struct {
+	Name   string `json:"name"`
+	Events int    `json:"events"`
+}
+
+// Request is a kind of request.
+type Request struct {
+	What    string `json:"what"` // such as "list pods in namespace shop"
+	Missing bool   `json:"missing,omitempty"`
+}
+
+// Rule is a rule of a role.
+type Rule struct {
+	Kind      string   `json:"kind"`
+	Role      string   `json:"role"`
+	Binding   string   `json:"binding"`
+	Namespace string   `json:"namespace,omitempty"`
+	Resources []string `json:"resources"` // with their groups, or URLs
+	Names     []string `json:"names,omitempty"`
+	Verbs     []string `json:"verbs"`
+	// Used are the verbs that requests needed, Unused the others. For the verb *, Unused is *.
+	Used   []string `json:"used,omitempty"`
+	Unused []string `json:"unused,omitempty"`
+}
+
+const (
+	pace    = time.Second // at which the log is read
+	maxUser = 200
+)
+
+// rights streams the state of the user that the request names, or of the busiest service account.
+func (s *Server) rights(w http.ResponseWriter, r *http.Request) {
+	user := r.URL.Query().Get("user")
+	audit := newLog(s.Log, user)
+	every := func() <-chan struct{} {
+		tick := make(chan struct{})
+		time.AfterFunc(pace, func() { close(tick) })
+		return tick
+	}
+	web.States(r.Context(), w, every, pace, func(ctx context.Context) (any, error) {
+		if s.Log == "" {
+			return &State{Users: []User{}, Requests: []Request{}, Rules: []Rule{}}, nil
+		}
+		if err := audit.read(); err != nil {
+			return nil, err
+		}
+		users := usersOf(audit.users)
+		if audit.user == "" && len(users) > 0 {
+			audit = newLog(s.Log, users[0].Name)
+			if err := audit.read(); err != nil {
+				return nil, err
+			}
+		}
+		roles, err := boundRoles(ctx, s.Cluster, audit.user)
+		state, compareErr := compare(audit.sorted(), roles, err == nil)
+		if compareErr != nil {
+			return nil, compareErr
+		}
+		state.Log, state.User, state.Users, state.Events = s.Log, audit.user, users, audit.events
+		if err != nil {
+			state.Error = web.AsError(err)
+		}
+		return state, nil
+	})
+}
+
+// usersOf returns users by the number of their requests, service accounts of operators first.
+func usersOf(events map[string]int) []User {
+	all := []User{}
+	for name := range maps.Keys(events) {
+		all = append(all, User{name, events[name]})
+	}
+	rank := func(u User) int {
+		switch {
+		case strings.HasPrefix(u.Name, "system:serviceaccount:kube-system:"):
+			return 1
+		case strings.HasPrefix(u.Name, "system:serviceaccount:"):
+			return 0
+		case strings.HasPrefix(u.Name, "system:"):
+			return 3
+		}
+		return 2
+	}
+	slices.SortFunc(all, func(a, b User) int {
+		return cmp.Or(rank(a)-rank(b), b.Events-a.Events, strings.Compare(a.Name, b.Name))
+	})
+	return all[:min(len(all), maxUser)]
+}
+
+// compare compares requests with the roles of their user.
+func compare(requests []rights.Request, roles []bound, known bool) (*State, error) {
+	state := &State{Users: []User{}, Requests: []Request{}, Rules: []Rule{}}
+	var granted []rbac.Role
+	var declared []rbac.Declaration
+	for _, role := range roles {
+		granted = append(granted, rbac.Role{Namespace: role.Namespace, Name: role.Name, Rules: role.Rules})
+		if role.Group {
+			continue // the user can't do without these roles
+		}
+		for _, rule := range role.Rules {
+			state.Rules = append(state.Rules, Rule{
+				Kind: role.Kind, Role: role.Name, Binding: role.Binding, Namespace: role.Namespace,
+				Resources: resources(rule), Names: rule.ResourceNames, Verbs: rule.Verbs, Used: slices.Sorted(slices.Values(rule.Verbs)),
+			})
+			// the line is the index of the rule
+			declared = append(declared, rbac.Declaration{Namespace: role.Namespace, Rule: rule, Pos: token.Position{Line: len(state.Rules) - 1}})
+		}
+	}
+	c := rights.Compare(requests, granted, declared)
+	for _, u := range c.Unused {
+		rule := &state.Rules[u.Pos.Line]
+		rule.Used, rule.Unused = u.Used, u.Verbs
+		if len(u.Verbs) == 0 && slices.Contains(u.Rule.Verbs, "*") {
+			rule.Unused = []string{"*"}
+		}
+	}
+	for _, r := range requests {
+		state.Requests = append(state.Requests, Request{r.String(), known && slices.Contains(c.Missing, r)})
+	}
+	slices.SortStableFunc(state.Requests, func(a, b Request) int { return order(b.Missing) - order(a.Missing) })
+	slices.SortStableFunc(state.Rules, func(a, b Rule) int { return order(len(b.Unused) > 0) - order(len(a.Unused) > 0) })
+	if len(requests) > 0 {
+		least, err := rbac.YAML(rights.Roles(rbac.DefaultRole, requests))
+		if err != nil {
+			return nil, fmt.Errorf("least roles: %w", err)
+		}
+		state.Least = string(least)
+	}
+	return state, nil
+}
+
+func order(first bool) int {
+	if first {
+		return 1
+	}
+	return 0
+}
+
+// resources returns the resources of a rule, such as deployments.apps, and its URLs.
+func resources(rule rbacv1.PolicyRule) []string {
+	all := slices.Clone(rule.NonResourceURLs)
+	for _, resource := range rule.Resources {
+		for _, group := range rule.APIGroups {
+			name, sub, isSub := strings.Cut(resource, "/")
+			if group != "" {
+				name += "." + group
+			}
+			if isSub {
+				name += "/" + sub
+			}
+			all = append(all, name)
+		}
+	}
+	return all
+}

@@ -1,0 +1,143 @@
+package simulatednodes
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/derived"
+)
+
+// feed reads the pods of the store once and passes them to the agents of their nodes.
+type feed struct {
+	store  *store.Store
+	stages Stages // nil: the agents run all pods
+
+	mu      sync.Mutex
+	nodes   map[string]map[store.Key]*corev1.Pod // node → its pods
+	bound   map[store.Key]string                 // pod → its node
+	skipped map[store.Key]*corev1.Pod
+	changed map[string]func(old, pod *corev1.Pod) // node → its agent
+}
+
+func newFeed(st *store.Store, stages Stages) *feed {
+	return &feed{store: st, stages: stages, nodes: map[string]map[store.Key]*corev1.Pod{}, bound: map[store.Key]string{},
+		skipped: map[store.Key]*corev1.Pod{}, changed: map[string]func(old, pod *corev1.Pod){}}
+}
+
+// run reads pods until ctx ends.
+func (f *feed) run(ctx context.Context) error {
+	return f.store.Follow(ctx, "pods", f.begin, func(events []*store.Event) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, e := range events {
+			if e.Type == store.Deleted {
+				f.remove(e.Object.Key)
+			} else {
+				f.put(e.Object)
+			}
+		}
+	})
+}
+
+// begin takes a whole state.
+func (f *feed) begin(sn *store.Snapshot) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, keys := range []iter.Seq[store.Key]{maps.Keys(f.bound), maps.Keys(f.skipped)} {
+		for key := range keys {
+			if sn.Get(key) == nil {
+				f.remove(key)
+			}
+		}
+	}
+	for obj := range sn.Scan("pods", "", store.Key{}) {
+		f.put(obj)
+	}
+}
+
+// put takes a new state of a pod. The caller holds mu.
+func (f *feed) put(obj *store.Object) {
+	pod, err := derived.Of[corev1.Pod](obj)
+	if err != nil || pod.Spec.NodeName == "" {
+		return // no agent could run what can't be decoded
+	}
+	node := pod.Spec.NodeName
+	old := f.nodes[node][obj.Key]
+	if other := f.skipped[obj.Key]; other != nil && other.UID == pod.UID {
+		return
+	}
+	delete(f.skipped, obj.Key)
+	if old != nil && old.UID != pod.UID || old == nil && f.bound[obj.Key] != "" {
+		f.remove(obj.Key) // replaced by another of the same name
+		old = nil
+	}
+	if old == nil && f.stages != nil && f.stages.RunsPod(obj, pod) {
+		f.skipped[obj.Key] = pod
+		return
+	}
+	if f.nodes[node] == nil {
+		f.nodes[node] = map[store.Key]*corev1.Pod{}
+	}
+	f.nodes[node][obj.Key], f.bound[obj.Key] = pod, node
+	if changed := f.changed[node]; changed != nil {
+		changed(old, pod)
+	}
+}
+
+// remove takes the end of a pod. The caller holds mu.
+func (f *feed) remove(key store.Key) {
+	delete(f.skipped, key)
+	node, ok := f.bound[key]
+	if !ok {
+		return
+	}
+	old := f.nodes[node][key]
+	delete(f.nodes[node], key)
+	delete(f.bound, key)
+	if len(f.nodes[node]) == 0 {
+		delete(f.nodes, node)
+	}
+	if changed := f.changed[node]; changed != nil {
+		changed(old, nil)
+	}
+}
+
+// follow passes the pods of a node to changed until ctx ends, and first those that exist.
+func (f *feed) follow(ctx context.Context, node string, changed func(old, pod *corev1.Pod)) {
+	f.mu.Lock()
+	for _, pod := range f.nodes[node] {
+		changed(nil, pod)
+	}
+	f.changed[node] = changed
+	f.mu.Unlock()
+	<-ctx.Done()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.changed, node)
+}
+
+// handOver takes a pod away from its agent, and returns the pod, or nil if it is not an agent's.
+func (f *feed) handOver(key store.Key) *corev1.Pod {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	pod := f.nodes[f.bound[key]][key]
+	if pod == nil {
+		return nil
+	}
+	delete(f.nodes[f.bound[key]], key)
+	delete(f.bound, key)
+	f.skipped[key] = pod
+	return pod
+}
+
+// isSkipped reports whether a pod is not the agents'.
+func (f *feed) isSkipped(key store.Key) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.skipped[key] != nil
+}

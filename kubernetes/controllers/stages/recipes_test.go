@@ -1,0 +1,267 @@
+package stages_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"kelson.dev/kubernetes/controllers/simulatednodes"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/node/stage"
+	"kelson.dev/lab/testenv"
+	"kelson.dev/operator/client"
+)
+
+// recipe returns the YAML of a section of the guide, as a user copies it.
+func recipe(t *testing.T, heading string) string {
+	t.Helper()
+	guide, err := os.ReadFile("../../../docs/guides/nodes-that-fail.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, ok := strings.Cut(string(guide), "\n## "+heading+"\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	_, block, found := strings.Cut(section, "```yaml\n")
+	block, _, closed := strings.Cut(block, "```")
+	if !ok || !found || !closed {
+		t.Fatalf("no YAML in the section %q", heading)
+	}
+	return block
+}
+
+func recipeStages(t *testing.T, heading string) []stage.Stage { return parse(t, recipe(t, heading)) }
+
+// recipePod returns a pod with the metadata of a recipe.
+func recipePod(t *testing.T, heading, name string) *corev1.Pod {
+	t.Helper()
+	p := newPod(name)
+	if err := yaml.UnmarshalStrict([]byte(recipe(t, heading)), p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// deployment returns a Deployment of pods with a label and an image.
+func deployment(name, image string, replicas int32, labels map[string]string) *appsv1.Deployment {
+	all := map[string]string{"app": name}
+	for k, v := range labels {
+		all[k] = v
+	}
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{
+		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: all}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: image}}}},
+	}}
+}
+
+func after(t *testing.T, env *testenv.Env, d time.Duration) {
+	t.Helper()
+	time.Sleep(d)
+	env.Settle(t)
+}
+
+// deletes checks that a pod ends when it is deleted.
+func deletes(t *testing.T, env *testenv.Env, p *corev1.Pod) {
+	t.Helper()
+	if err := env.Client().Delete(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	after(t, env, time.Minute)
+	if exists(t, env, p) {
+		t.Errorf("the deleted pod %s is still there", p.Name)
+	}
+}
+
+// CTRL-08: the recipe for image pull failures: a rollout is stuck, and recovers with another image.
+func TestImagePullFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := testenv.New(t, testenv.Log(t), testenv.Workloads(), simulatedNodes(2), testenv.Stage(recipeStages(t, "Image pull failures")...))
+		env.Settle(t)
+		web := deployment("web", "example.com/missing:1", 2, nil)
+		env.Create(t, web)
+		after(t, env, time.Minute)
+		pods, err := client.List[corev1.Pod](t.Context(), env.Client())
+		if err != nil || len(pods) != 2 {
+			t.Fatalf("%d pods, %v", len(pods), err)
+		}
+		for _, p := range pods {
+			if w := p.Status.ContainerStatuses[0].State.Waiting; p.Status.Phase != corev1.PodPending || w == nil || w.Reason != "ImagePullBackOff" {
+				t.Errorf("%s %+v", p.Status.Phase, p.Status.ContainerStatuses)
+			}
+			if !slices.ContainsFunc(eventsOf(t, env, p.Name), func(e string) bool { return strings.HasPrefix(e, "Warning Failed Failed to pull image") }) {
+				t.Errorf("events %q", eventsOf(t, env, p.Name))
+			}
+		}
+		env.Get(t, web)
+		web.Spec.Template.Spec.Containers[0].Image = "example.com/present:1"
+		if err := env.Client().Update(t.Context(), web); err != nil {
+			t.Fatal(err)
+		}
+		after(t, env, time.Minute)
+		if env.Get(t, web); web.Status.ReadyReplicas != 2 || web.Status.Replicas != 2 {
+			t.Errorf("after the rollout: %+v", web.Status)
+		}
+	})
+}
+
+// CTRL-08: the recipe for slow starts.
+func TestSlowStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := testenv.New(t, testenv.Log(t), testenv.Workloads(), simulatedNodes(1), testenv.Stage(recipeStages(t, "Slow starts")...))
+		env.Settle(t)
+		slow := deployment("slow", "x", 1, map[string]string{"start": "slow"})
+		env.Create(t, slow)
+		env.Create(t, deployment("fast", "x", 1, nil))
+		after(t, env, 25*time.Second)
+		fast := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "fast"}}
+		if env.Get(t, fast); fast.Status.ReadyReplicas != 1 {
+			t.Errorf("the other Deployment: %+v", fast.Status)
+		}
+		if env.Get(t, slow); slow.Status.ReadyReplicas != 0 {
+			t.Error("ready after less than 30 seconds")
+		}
+		after(t, env, 20*time.Second)
+		if env.Get(t, slow); slow.Status.ReadyReplicas != 1 {
+			t.Errorf("after 45 seconds: %+v", slow.Status)
+		}
+		pods, err := client.List[corev1.Pod](t.Context(), env.Client(), client.MatchingLabels{"app": "slow"})
+		if err != nil || len(pods) != 1 || pods[0].Status.PodIP == "" || pods[0].Status.HostIP == "" {
+			t.Fatalf("%v %v", pods, err)
+		}
+		p := newPod("single")
+		p.Labels = map[string]string{"start": "slow"}
+		env.Create(t, p)
+		deletes(t, env, p)
+	})
+}
+
+// CTRL-08: the recipe for crash loops.
+func TestCrashLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := testenv.New(t, simulatedNodes(1))
+		p := recipePod(t, "Crash loops", "crash")
+		env.Create(t, p)
+		after(t, env, 2*time.Minute)
+		c := pod(t, env, "crash").Status.ContainerStatuses[0]
+		if c.State.Waiting == nil || c.State.Waiting.Reason != "CrashLoopBackOff" || c.LastTerminationState.Terminated.ExitCode != 1 || c.RestartCount < 3 {
+			t.Errorf("%+v", c)
+		}
+		if !slices.ContainsFunc(eventsOf(t, env, "crash"), func(e string) bool { return strings.HasPrefix(e, "Warning BackOff") }) {
+			t.Errorf("events %q", eventsOf(t, env, "crash"))
+		}
+		deletes(t, env, p)
+	})
+}
+
+// CTRL-08: the recipe for flapping readiness: 20 seconds ready, 10 seconds not, and again; without
+// its second Stage, readiness fails for good.
+func TestFlappingReadiness(t *testing.T) {
+	for name, count := range map[string]int{"flapping": 2, "failing": 1} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				env := testenv.New(t, testenv.Log(t), testenv.Workloads(), simulatedNodes(1),
+					testenv.Stage(recipeStages(t, "Failing and flapping readiness")[:count]...))
+				env.Settle(t)
+				p := newPod("flaps")
+				p.Labels = map[string]string{"readiness": "flapping"}
+				env.Create(t, p)
+				steady := newPod("steady")
+				env.Create(t, steady)
+				after(t, env, time.Second)
+				got := ""
+				for range 10 {
+					status, _ := condition(pod(t, env, "flaps").Status.Conditions, "Ready")
+					got += status + " "
+					after(t, env, 10*time.Second)
+				}
+				want := "True True False True True False True True False True "
+				if count == 1 {
+					want = "True True False False False False False False False False "
+				}
+				if got != want {
+					t.Errorf("Ready %s, want %s", got, want)
+				}
+				if status, _ := condition(pod(t, env, "steady").Status.Conditions, "Ready"); status != "True" {
+					t.Errorf("the other pod: Ready %s", status)
+				}
+				if !slices.ContainsFunc(eventsOf(t, env, "flaps"), func(e string) bool { return strings.HasPrefix(e, "Warning Unhealthy Readiness probe failed") }) {
+					t.Errorf("events %q", eventsOf(t, env, "flaps"))
+				}
+				deletes(t, env, p)
+			})
+		})
+	}
+}
+
+// CTRL-08: the recipe for OOM kills.
+func TestOOMKills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := testenv.New(t, simulatedNodes(1))
+		p := recipePod(t, "OOM kills", "hungry")
+		env.Create(t, p)
+		after(t, env, 90*time.Second)
+		c := pod(t, env, "hungry").Status.ContainerStatuses[0]
+		if c.State.Running == nil || c.RestartCount != 1 || c.LastTerminationState.Terminated.Reason != "OOMKilled" || c.LastTerminationState.Terminated.ExitCode != 137 {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
+// CTRL-08: the recipe for a node that goes silent and comes back, by a Stage: its pods are evicted,
+// replaced elsewhere, and gone when it is back.
+func TestNodeGoesSilentAndComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := testenv.New(t, testenv.Workloads(), testenv.NodeLeases(40*time.Second),
+			testenv.Stage(recipeStages(t, "A node that goes silent and comes back")...),
+			testenv.Nodes(controlplane.NodeSimulated,
+				simulatednodes.Group{Count: 1, Labels: map[string]string{"fails": "true"}}, simulatednodes.Group{Count: 1, Name: "spare", Taints: []corev1.Taint{{Key: "spare", Effect: corev1.TaintEffectPreferNoSchedule}}}))
+		after(t, env, time.Second)
+		web := deployment("web", "x", 1, nil)
+		env.Create(t, web)
+		places := func() (all []string) {
+			pods, err := client.List[corev1.Pod](t.Context(), env.Client())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range pods {
+				place := p.Spec.NodeName
+				if p.DeletionTimestamp != nil {
+					place += " terminating"
+				}
+				all = append(all, place)
+			}
+			slices.Sort(all)
+			return all
+		}
+		after(t, env, time.Minute)
+		if got := places(); !slices.Equal(got, []string{"node-1"}) {
+			t.Fatalf("pods on %q", got)
+		}
+		after(t, env, 10*time.Minute)
+		if status, _ := condition(node(t, env).Status.Conditions, "Ready"); status != "Unknown" {
+			t.Errorf("the silent node: Ready %s", status)
+		}
+		if got := places(); !slices.Equal(got, []string{"node-1 terminating", "spare-1"}) {
+			t.Errorf("pods on %q", got)
+		}
+		n := node(t, env)
+		delete(n.Annotations, simulatednodes.AnnotationSilent)
+		if err := env.Client().Update(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		after(t, env, time.Minute)
+		if status, _ := condition(node(t, env).Status.Conditions, "Ready"); status != "True" || len(node(t, env).Spec.Taints) != 0 {
+			t.Errorf("the node is back: Ready %s, taints %v", status, node(t, env).Spec.Taints)
+		}
+		if got := places(); !slices.Equal(got, []string{"spare-1"}) {
+			t.Errorf("pods on %q", got)
+		}
+	})
+}

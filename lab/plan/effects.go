@@ -1,0 +1,129 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"kelson.dev/apiserver/store"
+)
+
+// doubts are objects whose state depends on pods that did not really run. It errs on the side of
+// doubt: everything that owns such a pod depends on it.
+type doubts struct {
+	store, from *store.Snapshot
+	since       map[subject]doubt
+	kind        func(*store.Object) subject
+}
+
+// doubt begins with a revision.
+type doubt struct {
+	revision uint64
+	why      string
+}
+
+// measured are resources that Kubernetes' controllers compute from the status of pods they don't
+// own.
+var measured = []string{"endpoints", "endpointslices.discovery.k8s.io", "poddisruptionbudgets.policy"}
+
+// controllers takes in a version that Kubernetes' controllers or the simulated kubelets wrote.
+func (d *doubts) controllers(v version, about subject) {
+	obj := v.event.Object
+	if obj.Key.Resource == "pods" && v.event.Type == store.Modified && obj.Created > d.from.Revision() {
+		why := fmt.Sprintf("after the simulated start of pod %s/%s", obj.Key.Namespace, obj.Key.Name)
+		d.inherit(about, obj.Revision, why)
+		d.owners(obj, obj.Revision, why, 0)
+		return
+	}
+	if slices.Contains(measured, obj.Key.Resource) {
+		for s, other := range d.since {
+			if s.kind == "Pod" && s.namespace == about.namespace && other.revision < obj.Revision {
+				d.inherit(about, obj.Revision, other.why)
+				return
+			}
+		}
+	}
+}
+
+// owners makes all owners of an object doubtful.
+func (d *doubts) owners(obj *store.Object, revision uint64, why string, depth int) {
+	const deepest = 16
+	for _, o := range obj.Head.Owners {
+		for _, sn := range []*store.Snapshot{d.store, d.from} {
+			if owner := sn.ByUID(o.UID); owner != nil && depth < deepest {
+				d.inherit(d.kind(owner), revision, why)
+				d.owners(owner, revision, why, depth+1)
+				break
+			}
+		}
+	}
+}
+
+// inherit makes an object doubtful from a revision on.
+func (d *doubts) inherit(about subject, revision uint64, why string) {
+	if _, ok := d.since[about]; !ok {
+		d.since[about] = doubt{revision, why}
+	}
+}
+
+// before returns why an object was doubtful before a revision; "" if it was not.
+func (d *doubts) before(about subject, revision uint64) string {
+	if is, ok := d.since[about]; ok && is.revision < revision {
+		return is.why
+	}
+	return ""
+}
+
+// leading finds what the operator's writes led to.
+type leading struct {
+	writes map[any]*Write // by the UID of the object; for namespaces that are deleted, by name
+}
+
+type deletedNamespace string
+
+// wrote notes a write of the operator.
+func (l *leading) wrote(obj *store.Object, w *Write) {
+	l.writes[obj.Head.UID] = w
+	if w.Verb == Delete && obj.Key.Resource == "namespaces" {
+		l.writes[deletedNamespace(obj.Key.Name)] = w
+	}
+}
+
+// add assigns a version of Kubernetes' controllers to the write that led to it, if that is known:
+// a dependent, or a part of a deleted namespace.
+func (l *leading) add(v version, ref Ref) {
+	obj := v.event.Object
+	if own := l.writes[obj.Head.UID]; own != nil {
+		if v.event.Type == store.Deleted && own.Verb != Delete {
+			own.lead(Delete, ref)
+		}
+		return
+	}
+	w := l.writes[deletedNamespace(obj.Key.Namespace)]
+	for _, o := range obj.Head.Owners {
+		if by := l.writes[o.UID]; by != nil {
+			w = by
+		}
+	}
+	if w == nil {
+		return
+	}
+	l.writes[obj.Head.UID] = w // dependents of dependents
+	verb := Update
+	switch v.event.Type {
+	case store.Added:
+		verb = Create
+	case store.Deleted:
+		verb = Delete
+	}
+	w.lead(verb, ref)
+}
+
+// lead adds a change, unless it is one of several of the same object.
+func (w *Write) lead(verb string, ref Ref) {
+	for _, led := range w.Led {
+		if led.Object == ref && (led.Verb == verb || verb == Update) {
+			return
+		}
+	}
+	w.Led = append(w.Led, Led{verb, ref})
+}

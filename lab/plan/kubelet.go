@@ -1,0 +1,70 @@
+package plan
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/node"
+	"kelson.dev/kubernetes/node/simulated"
+)
+
+// kubelets simulates the kubelets of the nodes of a state, as far as they are needed: for pods that
+// are created in the run, and for pods that are deleted. All others keep the status that they have.
+type kubelets struct {
+	plane   *controlplane.ControlPlane
+	from    uint64             // revision of the state
+	runtime *simulated.Runtime // one for all, so that pods have different addresses
+	agents  map[string]bool    // by node
+	running sync.WaitGroup
+}
+
+func newKubelets(plane *controlplane.ControlPlane, from uint64) *kubelets {
+	return &kubelets{plane: plane, from: from, runtime: simulated.New(simulated.Config{}), agents: map[string]bool{}}
+}
+
+// run follows the pods until ctx ends.
+func (k *kubelets) run(ctx context.Context) error {
+	defer k.running.Wait()
+	return k.plane.Store().Follow(ctx, "pods", func(*store.Snapshot) {}, func(events []*store.Event) {
+		for _, e := range events {
+			if e.Type != store.Deleted {
+				k.saw(ctx, e.Object)
+			}
+		}
+	})
+}
+
+func (k *kubelets) saw(ctx context.Context, obj *store.Object) {
+	if obj.Created <= k.from && obj.Head.DeletionTimestamp.IsZero() {
+		return
+	}
+	pod, err := derived.Of[corev1.Pod](obj)
+	if err != nil || pod.Spec.NodeName == "" {
+		return
+	}
+	if k.agents[pod.Spec.NodeName] || k.plane.Store().Snapshot().Get(store.Key{Resource: "nodes", Name: pod.Spec.NodeName}) == nil {
+		return
+	}
+	k.agents[pod.Spec.NodeName] = true
+	agent, err := node.NewAgent(node.AgentConfig{
+		Config: k.plane.RESTConfig(), Name: pod.Spec.NodeName, Runtime: k.runtime, Adopted: true, Runs: k.selects,
+	})
+	if err != nil {
+		return // the configuration is complete
+	}
+	k.running.Go(func() { _ = agent.Run(ctx) }) // always nil
+}
+
+// selects reports whether a pod is simulated.
+func (k *kubelets) selects(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil {
+		return true
+	}
+	obj := k.plane.Store().Snapshot().Get(store.Key{Resource: "pods", Namespace: pod.Namespace, Name: pod.Name})
+	return obj != nil && obj.Created > k.from
+}

@@ -1,0 +1,190 @@
+// Package plan runs an operator on a copy of a cluster and reports what the operator would do
+// there.
+//
+//	state, err := plan.Cluster(ctx, config) // any Kubernetes, by requests that only read
+//	defer state.Close()
+//	p, err := plan.Run(ctx, state, plan.Config{Operator: operator, User: user, Install: definitions})
+//	p.Text(os.Stdout, plan.TextOptions{})
+//
+// A State is a snapshot of all objects, in memory. Each run starts a control plane on a copy of it,
+// with Kubernetes' own controllers and simulated kubelets, runs the operator there until it is
+// quiet, and orders its writes into steps with their causes. Two runs on copies of the same State
+// show what an upgrade of the operator changes: see Plan.Compare.
+//
+// Nothing reaches the cluster: admission webhooks are not called, and are treated as if they had
+// allowed the request without a change; the plan names those that would have been called. Values of
+// Secrets are only in memory, and appear in no result, wherever the operator copies them to.
+//
+// Results that follow from the status of pods are marked, since no container ran.
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"kelson.dev/lab/history"
+)
+
+// Plan is what an operator would do, in order.
+type Plan struct {
+	// Cluster describes the state that the operator ran on; Objects is the number of its objects.
+	Cluster string `json:"cluster"`
+	Objects int    `json:"objects"`
+	// Installed are the objects that were created or changed before the operator started: the
+	// definitions and roles that belong to it.
+	Installed []Installed `json:"installed,omitempty"`
+	// Steps are the reconciles that wrote something or failed, in the order of their first writes.
+	Steps []Step `json:"steps"`
+	// Refused are requests that the server rejected.
+	Refused []Refusal `json:"refused,omitempty"`
+	// Unquiet says that the operator was still working when the time was over, so that the plan may
+	// be incomplete.
+	Unquiet string `json:"unquiet,omitempty"`
+	// Notes are limits of this plan, such as kinds that could not be read.
+	Notes []string `json:"notes,omitempty"`
+	// Differences are objects that end differently than with the other version of the operator; nil
+	// unless Compare was called. Compared names that version.
+	Differences []Difference `json:"differences,omitempty"`
+	Compared    string       `json:"compared,omitempty"`
+
+	ending
+}
+
+// Ref names an object.
+type Ref struct {
+	Group     string `json:"group,omitempty"`
+	Kind      string `json:"kind"`
+	Resource  string `json:"resource"` // plural
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+}
+
+// String returns RESOURCE.GROUP/NAMESPACE/NAME, as kelson diff prints it.
+func (r Ref) String() string {
+	parts := []string{r.Resource}
+	if r.Group != "" {
+		parts[0] += "." + r.Group
+	}
+	if r.Namespace != "" {
+		parts = append(parts, r.Namespace)
+	}
+	if r.Name != "" {
+		parts = append(parts, r.Name)
+	}
+	return strings.Join(parts, "/")
+}
+
+// Verbs of writes.
+const (
+	Create = "create"
+	Update = "update"
+	Delete = "delete"
+)
+
+// Step is one reconcile, or one write if the operator does not record its reconciles.
+type Step struct {
+	Number int `json:"number"` // from 1
+	// Controller and Of are the controller and the object that it reconciled; empty if unknown.
+	Controller string `json:"controller,omitempty"`
+	Of         *Ref   `json:"of,omitempty"`
+	// Because are the causes.
+	Because []Cause `json:"because,omitempty"`
+	Writes  []Write `json:"writes,omitempty"`
+	// Error is the error of the reconcile. Times is how often the same reconcile failed with it.
+	Error string `json:"error,omitempty"`
+	Times int    `json:"times,omitempty"`
+	// Simulated says how the step depends on pods that did not really run; "" if it does not.
+	Simulated string `json:"simulated,omitempty"`
+}
+
+// Cause is why a step happened.
+type Cause struct {
+	Text string `json:"text"`
+	// Step is the number of the step that led to this one; 0 if none did.
+	Step int `json:"step,omitempty"`
+	// Probably means that the cause is inferred from what the operator received and wrote.
+	Probably bool `json:"probably,omitempty"`
+}
+
+// Write is a change of an object.
+type Write struct {
+	// Verb is what happened to the object: Create, Update or Delete.
+	Verb string `json:"verb"`
+	// Subresource is that of the request, such as status.
+	Subresource string           `json:"subresource,omitempty"`
+	Object      Ref              `json:"object"`
+	Changes     []history.Change `json:"changes,omitempty"`
+	// Webhooks are those that would have been called. They could have changed or rejected the
+	// write.
+	Webhooks []string `json:"webhooks,omitempty"`
+	// Led are the changes of this object's dependents by Kubernetes' controllers.
+	Led []Led `json:"led,omitempty"`
+}
+
+// Led is a change by Kubernetes' controllers.
+type Led struct {
+	Verb   string `json:"verb"`
+	Object Ref    `json:"object"`
+}
+
+// Installed is an object that belongs to the operator.
+type Installed struct {
+	Verb    string           `json:"verb"`
+	Object  Ref              `json:"object"`
+	Changes []history.Change `json:"changes,omitempty"`
+}
+
+// Refusal is a request that the server rejected, Times times.
+type Refusal struct {
+	Verb        string `json:"verb"` // as in RBAC rules
+	Subresource string `json:"subresource,omitempty"`
+	Object      Ref    `json:"object"`
+	Message     string `json:"message"`
+	Times       int    `json:"times"`
+}
+
+// Difference is an object that ends differently with two versions of an operator.
+type Difference struct {
+	Object Ref `json:"object"`
+	// Only is "new" or "old" if the object exists with one version only.
+	Only string `json:"only,omitempty"`
+	// Changes are from the end with the old version to that with the new one.
+	Changes []history.Change `json:"changes,omitempty"`
+	// Steps are the steps of the new version that wrote the object.
+	Steps []int `json:"steps,omitempty"`
+}
+
+// Empty reports whether the operator would do nothing. After Compare: whether it would do the same
+// as the other version.
+func (p *Plan) Empty() bool {
+	if p.Compared != "" {
+		return len(p.Differences) == 0 && len(p.Refused) == 0
+	}
+	return len(p.Steps) == 0 && len(p.Refused) == 0
+}
+
+// Summary counts what would happen, in one line.
+func (p *Plan) Summary() string {
+	counts := map[string]int{}
+	objects := map[string]bool{}
+	failed := 0
+	for _, s := range p.Steps {
+		if s.Error != "" {
+			failed++
+		}
+		for _, w := range s.Writes {
+			if key := w.Verb + " " + w.Object.String(); !objects[key] {
+				objects[key] = true
+				counts[w.Verb]++
+			}
+		}
+	}
+	text := fmt.Sprintf("%d to create, %d to update, %d to delete", counts[Create], counts[Update], counts[Delete])
+	if len(p.Refused) > 0 {
+		text += fmt.Sprintf(", %d refused", len(p.Refused))
+	}
+	if failed > 0 {
+		text += fmt.Sprintf(", %d failing", failed)
+	}
+	return text
+}

@@ -1,0 +1,327 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/apiserver/filters"
+	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/lab/history"
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/trace"
+)
+
+// Config configures a run of an operator.
+type Config struct {
+	// Operator runs the operator until ctx ends. Required.
+	Operator func(ctx context.Context, to Target) error
+	// User is the name of the user with whose rights the operator runs, such as
+	// system:serviceaccount:NAMESPACE:NAME; "" means an administrator.
+	User string
+	// Install are the definitions and roles that belong to the operator. They replace those of the
+	// state before the operator starts.
+	Install []*unstructured.Unstructured
+	// Quiet is how long nothing must happen until the operator counts as quiet; 0 means
+	// DefaultQuiet. Timeout is how long it may take; 0 means DefaultTimeout. Both are real time.
+	Quiet, Timeout time.Duration
+}
+
+// Defaults of Config.
+const (
+	DefaultQuiet   = 2 * time.Second
+	DefaultTimeout = 2 * time.Minute
+)
+
+// Target is where an operator runs.
+type Target struct {
+	// Config is a client configuration with the operator's rights, without a network.
+	Config *rest.Config
+	// Handler serves the same requests, for a port. It must not be reachable by others: it
+	// authenticates no one.
+	Handler http.Handler
+	// Reconciled takes the records of the operator's reconciles, if it has them.
+	Reconciled func(trace.LineRecord)
+}
+
+// ErrEnded is wrapped by the error of Run if the operator ends by itself.
+var ErrEnded = errors.New("the operator ended")
+
+// Run runs an operator on a copy of a state until it is quiet.
+func Run(ctx context.Context, state *State, cfg Config) (*Plan, error) {
+	if cfg.Quiet == 0 {
+		cfg.Quiet = DefaultQuiet
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	hooks := &hooks{}
+	plane, err := state.fork(ctx, hooks)
+	if err != nil {
+		return nil, err
+	}
+	defer plane.Stop()
+	r := &run{state: state, cfg: cfg, plane: plane, recorder: newRecorder()}
+	if err := r.install(ctx); err != nil {
+		return nil, err
+	}
+	before := plane.Store().Snapshot()
+	if err := hooks.known(before); err != nil {
+		return nil, err
+	}
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	defer cancel()
+	if state.nodes { // otherwise, the control plane simulates a node of its own
+		kubelets := newKubelets(plane, before.Revision())
+		parts.Go(func() { _ = kubelets.run(ctx) }) // ends with ctx or the store
+	}
+	if r.before, err = r.settle(ctx); err != nil {
+		return nil, err
+	}
+	r.began = time.Now()
+	plane.Store().Gate(r.recorder.commit)
+	parts.Go(func() { r.recorder.follow(ctx, plane.Store(), r.before.Revision()) })
+	if err := r.operate(ctx); err != nil {
+		return nil, err
+	}
+	return r.plan()
+}
+
+// run is one run of an operator.
+type run struct {
+	state     *State
+	cfg       Config
+	plane     *controlplane.ControlPlane
+	recorder  *recorder
+	before    *store.Snapshot // when the operator started
+	began     time.Time       // the same moment
+	installed []Installed
+	unquiet   string
+
+	mu      sync.Mutex
+	records []trace.LineRecord
+}
+
+// settleQuiet and settleLimit say how long the control plane may work on a state by itself before
+// the operator starts.
+const (
+	settleQuiet = 200 * time.Millisecond
+	settleLimit = 5 * time.Second
+)
+
+// settle waits until the controllers have nothing left to do, and returns the state then.
+func (r *run) settle(ctx context.Context) (*store.Snapshot, error) {
+	limit := time.After(settleLimit)
+	for {
+		now := r.plane.Store().Snapshot()
+		quiet, cancel := context.WithTimeout(ctx, settleQuiet)
+		err := r.plane.Store().Await(quiet, now.Revision(), "")
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, context.DeadlineExceeded):
+			return now, nil
+		case err != nil:
+			return nil, err
+		}
+		select {
+		case <-limit:
+			return r.plane.Store().Snapshot(), nil
+		default:
+		}
+	}
+}
+
+// target returns where the operator runs.
+func (r *run) target() Target {
+	who := &user.DefaultInfo{Name: "kelson-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+	if r.cfg.User != "" {
+		who = &user.DefaultInfo{Name: r.cfg.User, Groups: []string{user.AllAuthenticated}}
+		if account, ok := strings.CutPrefix(r.cfg.User, "system:serviceaccount:"); ok {
+			namespace, _, _ := strings.Cut(account, ":")
+			who.Groups = append(who.Groups, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
+		}
+	}
+	served := r.recorder.handler(r.plane.Handler())
+	handler := http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
+		served.ServeHTTP(w, hr.WithContext(filters.WithUser(hr.Context(), who)))
+	})
+	return Target{
+		Config: &rest.Config{Host: inprocess.URL, Transport: &inprocess.Transport{Handler: handler}, QPS: -1}, Handler: handler, Reconciled: r.reconciled,
+	}
+}
+
+func (r *run) reconciled(record trace.LineRecord) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.records = append(r.records, record)
+}
+
+// operate runs the operator until it is quiet or the time is over.
+func (r *run) operate(ctx context.Context) error {
+	operating, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- r.cfg.Operator(operating, r.target()) }()
+	timeout := time.NewTimer(r.cfg.Timeout)
+	defer timeout.Stop()
+	tick := time.NewTicker(max(r.cfg.Quiet/20, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-ended:
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err == nil {
+				err = errors.New("without an error")
+			}
+			return fmt.Errorf("%w: %w", ErrEnded, err)
+		case <-timeout.C:
+			r.unquiet = fmt.Sprintf("the operator still changed objects after %v", r.cfg.Timeout)
+		case <-tick.C:
+			if !r.quiet() {
+				continue
+			}
+		case <-ctx.Done():
+			stop()
+			<-ended
+			return ctx.Err()
+		}
+		stop()
+		<-ended // its last records have arrived
+		return r.recorder.lost
+	}
+}
+
+// quiet reports whether nothing happens any more. An operator whose requests change nothing for a
+// long time polls, or repeats what fails.
+func (r *run) quiet() bool {
+	const polls = 3
+	unchanged, idle := r.recorder.idle()
+	return idle >= r.cfg.Quiet || unchanged >= polls*r.cfg.Quiet
+}
+
+// install creates or replaces the objects that belong to the operator.
+func (r *run) install(ctx context.Context) error {
+	c, err := client.New(client.Config{REST: r.plane.RESTConfig(), FieldOwner: "kelson-plan"})
+	if err != nil {
+		return err
+	}
+	for _, obj := range r.cfg.Install {
+		if err := r.put(ctx, c, obj.DeepCopy()); err != nil {
+			return fmt.Errorf("install %s %s on the copy: %w", obj.GetKind(), obj.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func (r *run) put(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
+	gk := obj.GroupVersionKind().GroupKind()
+	res, ok := r.plane.Registry().Current().ByKind(gk)
+	if !ok {
+		return &meta.NoKindMatchError{GroupKind: gk, SearchedVersions: []string{obj.GroupVersionKind().Version}}
+	}
+	ref := Ref{Group: gk.Group, Kind: gk.Kind, Resource: res.Plural, Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	if gk.Kind == "CustomResourceDefinition" {
+		refuseConversion(obj)
+	}
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(obj.GroupVersionKind())
+	err := c.Get(ctx, client.KeyOf(obj), live)
+	if apierrors.IsNotFound(err) {
+		r.installed = append(r.installed, Installed{Verb: Create, Object: ref})
+		return c.Create(ctx, obj)
+	}
+	if err != nil {
+		return err
+	}
+	if gk.Kind == "Namespace" || gk.Kind == "ServiceAccount" {
+		return nil
+	}
+	was, err := live.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	replace(live, obj)
+	if err := c.Update(ctx, live); err != nil {
+		return err
+	}
+	is, err := live.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	changes, err := history.Diff(was, is, history.DiffOptions{})
+	if err != nil {
+		return err
+	}
+	if changes = slices.DeleteFunc(changes, func(c history.Change) bool { return bookkeeping[c.Path] }); len(changes) > 0 {
+		r.installed = append(r.installed, Installed{Verb: Update, Object: ref, Changes: changes})
+	}
+	return nil
+}
+
+// replace replaces what a manifest determines of an object: all but the metadata that the server
+// sets, the status, and the conversion of a definition, which a deployment adds to the manifest.
+func replace(live, wanted *unstructured.Unstructured) {
+	conversion, had, _ := unstructured.NestedMap(live.Object, "spec", "conversion")
+	for field := range live.Object {
+		if field != "metadata" && field != "status" && field != "apiVersion" && field != "kind" {
+			delete(live.Object, field)
+		}
+	}
+	for field, value := range wanted.Object {
+		if field != "metadata" && field != "status" {
+			live.Object[field] = value
+		}
+	}
+	if _, has, _ := unstructured.NestedMap(wanted.Object, "spec", "conversion"); had && !has && live.GetKind() == "CustomResourceDefinition" {
+		_ = unstructured.SetNestedMap(live.Object, conversion, "spec", "conversion")
+	}
+	live.SetLabels(merged(live.GetLabels(), wanted.GetLabels()))
+	live.SetAnnotations(merged(live.GetAnnotations(), wanted.GetAnnotations()))
+}
+
+func merged(a, b map[string]string) map[string]string {
+	if len(b) == 0 {
+		return a
+	}
+	all := map[string]string{}
+	for _, m := range []map[string]string{a, b} {
+		for k, v := range m {
+			all[k] = v
+		}
+	}
+	return all
+}
+
+// bookkeeping are fields that the server maintains.
+var bookkeeping = map[string]bool{
+	".metadata.generation": true, ".metadata.uid": true, ".metadata.creationTimestamp": true, ".metadata.selfLink": true,
+}
+
+// kindOf returns the kind of a resource that the control plane serves.
+func (r *run) kindOf(group, plural string) string {
+	if res, ok := r.plane.Registry().Current().ByName(schema.GroupResource{Group: group, Resource: plural}); ok {
+		return res.Kind
+	}
+	return ""
+}

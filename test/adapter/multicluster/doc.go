@@ -1,0 +1,3 @@
+// Package multicluster runs a controller of sigs.k8s.io/multicluster-runtime on the operator
+// library's adapter. It is a module of its own, so that no other module requires that project.
+package multicluster

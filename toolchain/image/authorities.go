@@ -1,0 +1,23 @@
+package image
+
+import (
+	"bytes"
+	"encoding/pem"
+	"sync"
+
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+)
+
+// authorities returns the certificates of the authorities that Mozilla trusts, in PEM. Those with a
+// constraint that PEM can't express are left out.
+var authorities = sync.OnceValue(func() []byte {
+	var b bytes.Buffer
+	for root := range bundle.Roots() {
+		if root.Constraint != nil {
+			continue
+		}
+		// a Buffer takes all
+		_ = pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate})
+	}
+	return b.Bytes()
+})
