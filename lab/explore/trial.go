@@ -64,9 +64,8 @@ type trial struct {
 
 	copies    []client.Object              // that Batch has created
 	finalized []*unstructured.Unstructured // that have the foreign finalizer
-	branch    *branch                      // where the run leaves the plan; nil for never
-	// collects the actions that are possible; nil in other runs
-	probe *probe
+	branch    *branch                      // where the run leaves the plan; may be nil
+	probe     *probe                       // collects the possible actions; nil in other runs
 
 	mu        sync.Mutex
 	forbidden []string        // O12
@@ -458,7 +457,7 @@ func (t *trial) faultBefore(s *step) verdict {
 	case TwoLeaders:
 		s.held = true
 		t.gate.suspend(t.process, s)
-		t.startProcess(nil)
+		t.startNext(nil)
 	case Deny:
 		t.denied[s.call.verb+" "+s.call.resource], t.denials = true, true
 		return denied
@@ -507,7 +506,12 @@ func (t *trial) crashTo(revision uint64) {
 // crash kills the operator's process and starts the next one.
 func (t *trial) crash(old http.RoundTripper) {
 	t.process.kill()
-	// The lists of the next process are not late: it would give up before everything else is quiet.
+	t.startNext(old)
+}
+
+// startNext starts another process of the operator. Its lists are not late: it would give up before
+// everything else is quiet.
+func (t *trial) startNext(old http.RoundTripper) {
 	clear(t.cut)
 	clear(t.refused)
 	t.startProcess(old)
