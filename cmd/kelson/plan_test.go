@@ -18,7 +18,7 @@ func TestPlanOfACluster(t *testing.T) {
 	kubectl := kubectlOf(t, s)
 	const project = "../../examples/cnat"
 	planned := func(args ...string) outcome {
-		return command(t, nil, kelson, append([]string{"plan", project, "--generate=false", "--quiet=700ms", "--kubeconfig", s.kubeconfig}, args...)...)
+		return command(t, nil, kelson, append([]string{"plan", project, "--generate=false", "--quiet=1s", "--kubeconfig", s.kubeconfig}, args...)...)
 	}
 	if got := command(t, nil, kelson, "install", project, "--kubeconfig", s.kubeconfig); got.code != 0 {
 		t.Fatal(got.stderr)
@@ -64,7 +64,7 @@ func TestPlanOfACluster(t *testing.T) {
 		{[]string{"--against", "no-such-version"}, `no such file or folder, and the repository`},
 		{[]string{"--against", "plan_test.go"}, "--against plan_test.go: neither a folder nor a program"},
 		{[]string{"--quiet", "0s"}, "--quiet 0s: want a positive duration"},
-		{[]string{"--timeout", "500ms"}, "--timeout 500ms: want more than --quiet, which is 700ms"},
+		{[]string{"--timeout", "500ms"}, "--timeout 500ms: want more than --quiet, which is 1s"},
 		{[]string{"-o", "xml"}, `unknown format "xml": want json, yaml or markdown`},
 		{[]string{"--user", "nobody"}, "refused: "},
 		{[]string{"--", "--no-such-flag"}, "the operator ended: exit status 2; its output ends with"},

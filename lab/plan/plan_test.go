@@ -93,6 +93,10 @@ func app(name string) *corev1.ConfigMap {
 func cluster(t testing.TB, opts ...testenv.Option) *testenv.Env {
 	t.Helper()
 	env := testenv.New(t, append([]testenv.Option{testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads()}, opts...)...)
+	env.Eventually(t, 30*time.Second, func() bool { // otherwise the copy has a node that takes no pods
+		nodes, err := client.List[corev1.Node](t.Context(), env.Client())
+		return err == nil && len(nodes) == 1 && len(nodes[0].Spec.Taints) == 0
+	})
 	fail, none := admissionregistrationv1.Fail, admissionregistrationv1.SideEffectClassNone
 	path := "/check"
 	env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}})
@@ -124,7 +128,7 @@ func read(t testing.TB, config *rest.Config) *plan.State {
 func planned(t testing.TB, state *plan.State, cfg plan.Config) *plan.Plan {
 	t.Helper()
 	if cfg.Quiet == 0 {
-		cfg.Quiet = 700 * time.Millisecond
+		cfg.Quiet = time.Second
 	}
 	p, err := plan.Run(t.Context(), state, cfg)
 	if err != nil {

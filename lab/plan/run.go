@@ -2,6 +2,7 @@ package plan
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,6 +22,7 @@ import (
 	"kelson.dev/apiserver/filters"
 	"kelson.dev/apiserver/inprocess"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/derived"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/history"
 	"kelson.dev/operator/client"
@@ -213,11 +216,57 @@ func (r *run) operate(ctx context.Context) error {
 }
 
 // quiet reports whether nothing happens any more. An operator whose requests change nothing for a
-// long time polls, or repeats what fails.
+// long time polls, or repeats what fails. Kubernetes' controllers and the simulated kubelets get
+// more time for what the operator has created; what does not start then never does.
 func (r *run) quiet() bool {
-	const polls = 3
+	const polls, starts = 3, 10
 	unchanged, idle := r.recorder.idle()
-	return idle >= r.cfg.Quiet || unchanged >= polls*r.cfg.Quiet
+	if idle < r.cfg.Quiet && unchanged < polls*r.cfg.Quiet {
+		return false
+	}
+	return unchanged >= starts*r.cfg.Quiet || !r.starting()
+}
+
+// observing are the kinds whose controllers report the generation that they have seen.
+var observing = []string{"deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps"}
+
+// starting reports whether a controller has not seen an object of the run, or a pod of the run has
+// not started.
+func (r *run) starting() bool {
+	now := r.plane.Store().Snapshot()
+	for _, resource := range observing {
+		for obj := range now.Scan(resource, "", store.Key{}) {
+			if obj.Revision <= r.before.Revision() {
+				continue
+			}
+			var seen struct {
+				Metadata struct {
+					Generation int64 `json:"generation"`
+				} `json:"metadata"`
+				Status struct {
+					Observed int64 `json:"observedGeneration"`
+				} `json:"status"`
+			}
+			if json.Unmarshal(obj.Data, &seen) == nil && seen.Status.Observed < seen.Metadata.Generation {
+				return true
+			}
+		}
+	}
+	for obj := range now.Scan("pods", "", store.Key{}) {
+		if obj.Created <= r.before.Revision() {
+			continue
+		}
+		if pod, err := derived.Of[corev1.Pod](obj); err == nil && pod.Status.Phase == corev1.PodPending && !unschedulable(pod) {
+			return true
+		}
+	}
+	return false
+}
+
+func unschedulable(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+	})
 }
 
 // install creates or replaces the objects that belong to the operator.
