@@ -93,7 +93,8 @@ func app(name string) *corev1.ConfigMap {
 func cluster(t testing.TB, opts ...testenv.Option) *testenv.Env {
 	t.Helper()
 	env := testenv.New(t, append([]testenv.Option{testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads()}, opts...)...)
-	env.Eventually(t, 30*time.Second, func() bool { // otherwise the copy has a node that takes no pods
+	// Otherwise, the copy has a node that takes no pods.
+	env.Eventually(t, 30*time.Second, func() bool {
 		nodes, err := client.List[corev1.Node](t.Context(), env.Client())
 		return err == nil && len(nodes) == 1 && len(nodes[0].Spec.Taints) == 0
 	})
