@@ -111,13 +111,13 @@ operator-kube-apiserver: ## the operator library and its adapter on kube-apiserv
 	$(GO) run ./test/against -- $(GO) test -count=1 -run 'Story|Injected|RolledBack|FieldSelectors|ReconcilerOf' ./operator/... ./operator/adapter/...
 
 test: build ## the tests of all modules but bench and test/conformance; CONTRIBUTING.md lists what is skipped when
-	KELSON=$(abspath $(KELSON)) $(GO) test $(TESTED)
+	KELSON=$(abspath $(KELSON)) $(GO) test -timeout 20m $(TESTED)
 
 test-no-fast-paths: ## the suites of the API with all fast paths off (docs/design/fastpaths.md): about two minutes after the builds
 	KELSON_NO_FAST_PATHS=1 $(GO) test ./kubernetes/apitest/... ./apiserver/crd/... ./kubernetes/builtin/...
 
 race: build ## make test with the race detector: about twenty minutes
-	KELSON=$(abspath $(KELSON)) $(GO) test -race $(TESTED)
+	KELSON=$(abspath $(KELSON)) $(GO) test -race -timeout 40m $(TESTED)
 
 check: build ## checks of every change: generated files, format, vet, staticcheck, architecture, short tests
 	$(KELSON) generate --check examples/cnat
