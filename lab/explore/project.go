@@ -66,9 +66,11 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 func PartsOf(parts func() []operator.Part) func(context.Context, *rest.Config) error {
 	var mu sync.Mutex
 	return func(ctx context.Context, config *rest.Config) error {
-		mu.Lock()
-		of := parts()
-		mu.Unlock()
+		of := func() []operator.Part {
+			mu.Lock()
+			defer mu.Unlock() // also if the operator panics
+			return parts()
+		}()
 		if len(of) == 0 {
 			return errors.New("main returned before it called operator.Main")
 		}
