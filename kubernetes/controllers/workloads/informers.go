@@ -143,15 +143,15 @@ func (s *informers) unstarted() []cache.SharedIndexInformer {
 	return news
 }
 
-// wait waits until all informers have synced. It returns false if ctx ends first.
-func (s *informers) wait(ctx context.Context) bool {
+// wait waits until all informers have synced or ctx ends.
+func (s *informers) wait(ctx context.Context) {
 	s.mu.Lock()
 	synced := make([]cache.DoneChecker, 0, len(s.made))
 	for _, shared := range s.made {
 		synced = append(synced, shared.HasSyncedChecker())
 	}
 	s.mu.Unlock()
-	return cache.WaitFor(ctx, "", synced...)
+	cache.WaitFor(ctx, "", synced...)
 }
 
 // informer implements the informer interfaces that the controllers take.

@@ -99,10 +99,9 @@ func (c *Controllers) run(ctx context.Context, g group, shared func() (*informer
 	for _, informer := range read.unstarted() {
 		parts.Go(func() { informer.RunWithContext(ctx) })
 	}
-	// The controllers wait for their informers, too, but check only ten times a second.
-	if !read.wait(ctx) {
-		return nil
-	}
+	// The controllers wait for their informers, too, but check only ten times a second. If ctx has
+	// ended, they must still run, because their queues end with Run.
+	read.wait(ctx)
 	for _, controller := range controllers {
 		parts.Go(func() { controller.Run(ctx, c.cfg.Workers) })
 	}
