@@ -52,7 +52,8 @@ import (
 
 // Config configures the delegation.
 type Config struct {
-	// Cluster is the configuration of a client of the cluster.
+	// Cluster is the configuration of a client of the cluster. If it has no QPS and no RateLimiter,
+	// requests are not limited: clients wait for reviews, and the cluster limits requests itself.
 	Cluster *rest.Config
 	// TokenTTL, AllowedTTL and DeniedTTL are how long answers about tokens and permissions are
 	// cached; 0 means ten seconds.
@@ -96,6 +97,10 @@ const (
 
 // New reads the authorities of the cluster and follows them until ctx ends.
 func New(ctx context.Context, cfg Config) (*Delegation, error) {
+	if cfg.Cluster.QPS == 0 && cfg.Cluster.RateLimiter == nil {
+		cfg.Cluster = rest.CopyConfig(cfg.Cluster)
+		cfg.Cluster.QPS = -1
+	}
 	client, err := kubernetes.NewForConfig(cfg.Cluster)
 	if err != nil {
 		return nil, fmt.Errorf("create client of the cluster: %w", err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -314,4 +316,28 @@ func TestParametersOfPolicies(t *testing.T) {
 
 	apply("unknown", "true", admissionregistrationv1.ParamKind{APIVersion: "shop.example/v1", Kind: "Limit"}, byName("", "limit"))
 	answers(http.StatusUnprocessableEntity, "failed to find resource referenced by paramKind: 'shop.example/v1, Kind=Limit'")
+}
+
+// AGG-02: many users at once do not wait for the client that asks the cluster: in virtual time, a
+// client with client-go's default limit would take 18 seconds.
+func TestReviewsAreNotLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := newCluster(t).env.RESTConfig()
+		cluster.QPS = 0 // as in a kubeconfig
+		send := behind(t, cluster, io.Discard)
+		begun := time.Now()
+		var requests sync.WaitGroup
+		for i := range 100 {
+			requests.Go(func() {
+				u := &user.DefaultInfo{Name: fmt.Sprint("user-", i)}
+				if resp, answer := send(u, "GET", "v1alpha1/toppings", ""); resp.StatusCode != http.StatusForbidden {
+					t.Errorf("%s: %s %s", u.Name, resp.Status, answer)
+				}
+			})
+		}
+		requests.Wait()
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("100 reviews took %s", took)
+		}
+	})
 }
