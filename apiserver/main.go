@@ -19,6 +19,7 @@ import (
 	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
+	"kelson.dev/apiserver/serving/memory"
 )
 
 // Main runs a server with the flags of the command line until the process gets SIGTERM or an
@@ -27,10 +28,13 @@ import (
 // With --kubeconfig, or in a pod, the cluster authenticates and authorizes clients, for an
 // APIService; see package delegated. With --standalone the server has its own authority and writes
 // a kubeconfig.
+//
+// Main adjusts garbage collection to the server's load and returns unused memory to the operating
+// system when the server is idle, unless the environment variable KELSON_KEEP_MEMORY is "true".
 func Main(parts ...Part) {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, cancel) // the default action of a second signal ends the process
-	err := Serve(ctx, os.Args[1:], os.Stderr, parts...)
+	err := serve(ctx, os.Args[1:], os.Stderr, os.Getenv(keepMemory) != "true", parts...)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
 		os.Exit(0)
@@ -73,9 +77,17 @@ func (f *flags) add(set *pflag.FlagSet) {
 	f.storage.add(set)
 }
 
+// keepMemory is an environment variable; see [Main].
+const keepMemory = "KELSON_KEEP_MEMORY"
+
 // Serve is Main for a command line and a context: it returns when the server has been drained. It
-// writes its log to stderr.
+// writes its log to stderr. It leaves the process's garbage collection as it is.
 func Serve(ctx context.Context, args []string, stderr io.Writer, parts ...Part) error {
+	return serve(ctx, args, stderr, false, parts...)
+}
+
+// serve is Serve; ownsProcess says whether it may manage the memory of the process.
+func serve(ctx context.Context, args []string, stderr io.Writer, ownsProcess bool, parts ...Part) error {
 	var f flags
 	set := pflag.NewFlagSet("apiserver", pflag.ContinueOnError)
 	set.SetOutput(stderr)
@@ -117,8 +129,14 @@ func Serve(ctx context.Context, args []string, stderr io.Writer, parts ...Part) 
 		return err
 	}
 	defer s.Stop()
+	handler := s.Handler()
+	if ownsProcess {
+		var stop func()
+		handler, stop = memory.Manage(handler)
+		defer stop()
+	}
 	srv, err := serving.New(serving.Config{
-		Listener: listener, Handler: s.Handler(), Certificate: certificate, ClientCAs: s.ClientCAs, Drain: s.Drain, Grace: f.grace, Log: log,
+		Listener: listener, Handler: handler, Certificate: certificate, ClientCAs: s.ClientCAs, Drain: s.Drain, Grace: f.grace, Log: log,
 	})
 	if err != nil {
 		return err

@@ -1,4 +1,12 @@
-package serve
+// Package memory keeps a server small: it collects garbage rarely under load, and returns unused
+// memory to the operating system when the server becomes idle.
+//
+//	handler, stop := memory.Manage(handler)
+//	defer stop()
+//
+// It changes settings of the whole process, so only a program that does nothing but serve should use
+// it.
+package memory
 
 import (
 	"math"
@@ -74,10 +82,10 @@ func (c *collector) count(h http.Handler) http.Handler {
 	})
 }
 
-// Collect controls garbage collection of a process that serves h, as kelson serve does: it collects
-// rarely under load and returns unused memory when the server is idle. The caller serves the
-// returned handler and calls stop at the end. A process calls it once.
-func Collect(h http.Handler) (counted http.Handler, stop func()) {
+// Manage controls garbage collection of a process that serves h: it collects rarely under load and
+// returns unused memory two seconds after the last request. The caller serves the returned handler
+// and calls stop at the end. A process calls it once.
+func Manage(h http.Handler) (counted http.Handler, stop func()) {
 	c := newCollector()
 	return c.count(h), c.stop
 }

@@ -20,6 +20,7 @@ import (
 	"kelson.dev/apiserver/authz"
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
+	"kelson.dev/apiserver/serving/memory"
 	"kelson.dev/cmd/kelson/internal/flags"
 	"kelson.dev/cmd/kelson/internal/serve"
 	"kelson.dev/kubernetes/controlplane"
@@ -111,8 +112,8 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 		return err
 	}
 	defer plane.Stop()
-	handler, stopCollecting := serve.Collect(plane.Handler())
-	defer stopCollecting()
+	handler, stopManaging := memory.Manage(plane.Handler())
+	defer stopManaging()
 	listen := serving.Config{
 		Listener: listener, Handler: handler, Certificate: certificate, ClientCAs: plane.ClientCAs, Drain: plane.Drain, Linger: linger, Log: log,
 	}

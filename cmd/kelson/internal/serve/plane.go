@@ -17,6 +17,7 @@ import (
 
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
+	"kelson.dev/apiserver/serving/memory"
 	"kelson.dev/kubernetes/controllers/workloads"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/kubernetes/ephemeral"
@@ -189,9 +190,9 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 		fmt.Fprintln(errOut, warning)
 	}
 	p.cleanup = append(p.cleanup, func() error { p.ControlPlane.Stop(); return nil })
-	collect := newCollector()
-	p.cleanup = append(p.cleanup, func() error { collect.stop(); return nil })
-	handler.Handler = collect.count(p.ControlPlane.Handler())
+	var stopManaging func()
+	handler.Handler, stopManaging = memory.Manage(p.ControlPlane.Handler())
+	p.cleanup = append(p.cleanup, func() error { stopManaging(); return nil })
 	if opts.planes.max > 0 {
 		if p.throwaway, err = newPlanes(opts.planes, cfg, dir, authority, log); err != nil {
 			return nil, err
