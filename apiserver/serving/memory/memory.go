@@ -4,8 +4,8 @@
 //	handler, stop := memory.Manage(handler)
 //	defer stop()
 //
-// It changes settings of the whole process, so only a program that does nothing but serve should use
-// it.
+// It changes settings of the whole process, so only a program that does nothing but serve should
+// use it.
 package memory
 
 import (
