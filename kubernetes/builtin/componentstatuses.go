@@ -3,6 +3,7 @@ package builtin
 import (
 	"context"
 	"crypto/tls"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,13 +29,14 @@ type Components map[string]func() error
 // componentStatuses returns the kind ComponentStatus, with Kubernetes' own registry. Kubernetes has
 // deprecated it.
 func (k *kinds) componentStatuses() *computed {
-	registry := componentstatus.NewStorage(k.cfg.Components.servers)
+	// Rarely used, and 30 KB for its printers.
+	storage := sync.OnceValue(func() *componentstatus.REST { return componentstatus.NewStorage(k.cfg.Components.servers) })
 	return &computed{read: func(ctx context.Context, _, name string) ([]runtime.Object, error) {
 		if name != "" {
-			hub, err := registry.Get(ctx, name, &metav1.GetOptions{})
+			hub, err := storage().Get(ctx, name, &metav1.GetOptions{})
 			return []runtime.Object{hub}, err
 		}
-		hub, err := registry.List(ctx, nil)
+		hub, err := storage().List(ctx, nil)
 		if err != nil {
 			return nil, err
 		}

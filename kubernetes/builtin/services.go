@@ -91,6 +91,7 @@ func (s *services) registry() (*genericregistry.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make service registry: %w", err)
 	}
+	rest.Store.TableConvertor = nil // never used, and 30 KB
 	return rest.Store, nil
 }
 
