@@ -24,7 +24,7 @@ TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./example
 .PHONY: console-types console-kube-apiserver run run-pizza-apiserver test-sql-apiserver test-sql-apiserver-postgres run-pizza-apiserver-kube-apiserver scaffold-apiserver-kube-apiserver run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
 	operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig \
 	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
-	faults-etcd fuzz differential takeover attack bench bench-envtest bench-nodes bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
+	faults-etcd fuzz differential takeover attack bench bench-envtest bench-nodes bench-planes bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
 	kelson-node nodes aggregation conformance controller-runtime adapter-controller-runtime adapter-cluster-api adapter-multicluster adapter-projects test-cmd helm scaffold kustomize client-go client-node cluster-api \
 	generators operators operators-dev bench-generators explore-corpus explore-campaign explore-determinism envtest-program tidy clean help
 
@@ -177,6 +177,12 @@ bench-envtest: release ## the programs of kelson envtest against kube-apiserver 
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) build -o bin/dropin ./bench/dropin
 	bin/dropin -kelson $(KELSON) -peers bin/peers -docs docs/internals/benchmarks.md
+
+bench-planes: build ## a thousand control planes in one process, a hundred tests in parallel, and a scaffolded project's test, beside envtest: two minutes after the builds; writes its part of docs/internals/benchmarks.md
+	@mkdir -p bin/peers
+	$(GO) build -o bin/peers/ ./bench/peers/...
+	$(GO) build -o bin/planes ./bench/planes
+	bin/planes -kelson $(KELSON) -peers bin/peers -docs docs/internals/benchmarks.md
 
 bench-nodes: release ## 10,000 simulated pods on 100 nodes, beside KWOK on kube-apiserver: about five minutes after the builds; prints the rows of docs/internals/benchmarks.md
 	@mkdir -p bin/peers
