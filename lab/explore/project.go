@@ -33,6 +33,7 @@ func Samples(paths ...string) ([]Input, error) {
 
 // Project returns the scenario of a project in the layout of kelson init and kubebuilder: the
 // definitions in config/crd/bases, the roles in config/rbac and the samples in config/samples.
+// Operators of Kubernetes' own kinds have no definitions.
 // Workload controllers and simulated nodes run. Webhooks are not served. [ConfigFile] may name other
 // folders, change what users do, and add invariants.
 //
@@ -45,7 +46,6 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 	if err != nil {
 		return Scenario{}, err
 	}
-	// An operator of a file with inputs may have only kinds of Kubernetes.
 	crds := c.Definitions
 	if len(crds) == 0 {
 		crds = []string{filepath.Join(dir, "config", "crd", "bases")}
@@ -53,8 +53,8 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 	switch _, err := manifest.Read(crds...); {
 	case err == nil:
 		s.Env = append(s.Env, testenv.CRDs(crds...))
-	case len(c.Inputs) == 0 || len(c.Definitions) > 0 || !errors.Is(err, os.ErrNotExist):
-		return Scenario{}, fmt.Errorf("the project has no definitions: %w", err)
+	case len(c.Definitions) > 0 || !errors.Is(err, os.ErrNotExist):
+		return Scenario{}, fmt.Errorf("read the project's definitions: %w", err)
 	}
 	if len(c.Inputs) == 0 {
 		if s.Inputs, err = Samples(samples); err != nil {
