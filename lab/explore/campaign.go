@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -84,11 +85,14 @@ func (e *explorer) explore(o Options, begin time.Time) (Report, error) {
 		begin = time.Now() // the runs without faults take longer than those of other operators
 	}
 	c := &campaign{explorer: e, reference: reference.result, begin: begin, end: begin.Add(o.For), options: o,
-		states: map[[32]byte]bool{}, signatures: map[string]bool{}, random: rand.New(rand.NewPCG(o.Seed, 1))}
+		states: map[[32]byte]bool{}, points: map[Point]bool{}, signatures: map[string]bool{}, random: rand.New(rand.NewPCG(o.Seed, 1))}
 	if o.For == 0 {
 		c.end = begin.Add(e.defaultFor())
 	}
 	c.report.Points = len(reference.points)
+	for _, v := range reference.points {
+		c.points[v.Point] = true
+	}
 	c.report.Unequal, c.report.Difference = reference.unequal, reference.where
 	c.explore()
 	c.report.Took = time.Since(begin)
@@ -105,6 +109,7 @@ type campaign struct {
 	begin, end time.Time
 	options    Options
 	states     map[[32]byte]bool
+	points     map[Point]bool  // that a run had
 	signatures map[string]bool // of the alarms that were reported
 	random     *rand.Rand
 	mu         sync.Mutex // guards everything if several runs happen at the same time
@@ -153,6 +158,9 @@ func (c *campaign) explore() {
 			if c.take(plan, r) && len(plan) < maxFaults {
 				fruitful = append(fruitful, plan)
 			}
+			if !c.options.OneFault && r.failed == nil {
+				plans = append(plans, c.further(plan, r)...)
+			}
 		}
 	})
 }
@@ -161,6 +169,25 @@ func (c *campaign) explore() {
 func (c *campaign) over() bool {
 	return time.Now().After(c.end) || c.options.Plans > 0 && c.started >= c.options.Plans ||
 		c.wire != nil && c.wire.scope.ctx.Err() != nil
+}
+
+// further returns plans of one more fault, at the writes of a run that no run before has had: those
+// that the operator makes only after a fault.
+func (c *campaign) further(plan Plan, r *result) []Plan {
+	var plans []Plan
+	for _, v := range r.points {
+		if c.points[v.Point] {
+			continue
+		}
+		c.points[v.Point] = true
+		if v.isEvent() || len(plan) >= maxFaults || plan.orderOnly() {
+			continue
+		}
+		for _, kind := range []Kind{KillAfter, Lose} {
+			plans = append(plans, append(slices.Clone(plan), Fault{Kind: kind, At: v.Point}))
+		}
+	}
+	return plans
 }
 
 // maxFaults bounds the faults of a plan.

@@ -24,7 +24,8 @@ const testFolder = "test/explore"
 type exporter struct {
 	project string // its folder
 	folder  string // of the tests, relative to the project's
-	// flags and args are those of a process: flags of kelson explore, and arguments of the operator.
+	// flags and args are those of a process: flags of kelson explore, and arguments of the
+	// operator.
 	flags, args []string
 }
 
