@@ -181,8 +181,11 @@ func (t *trial) recreate(ctx context.Context, c client.Client, obj *unstructured
 	if err := c.Delete(ctx, obj); err != nil {
 		return err
 	}
-	const patience = 10 * time.Minute
-	for begin := time.Now(); ; time.Sleep(time.Second) {
+	patience, pause := 10*time.Minute, time.Second
+	if t.wire != nil {
+		patience, pause = wireHorizon, 50*time.Millisecond
+	}
+	for begin := time.Now(); ; time.Sleep(pause) {
 		err := c.Create(ctx, again.DeepCopy())
 		if !apierrors.IsAlreadyExists(err) || time.Since(begin) > patience {
 			return err

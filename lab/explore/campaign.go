@@ -4,13 +4,16 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 )
 
 // Options says how long to explore.
 type Options struct {
-	// For bounds the time; 0 means ten seconds.
+	// For bounds the time; 0 means ten seconds, and a minute if the operator is a Binary, whose
+	// runs without faults do not count.
 	For time.Duration
 	// OneFault ends the exploration when every plan of one fault was tried.
 	OneFault bool
@@ -39,14 +42,20 @@ type Report struct {
 	// not be reproducible.
 	Unequal    int
 	Difference string
-	Took       time.Duration
-	Alarms     []Alarm
+	// Unconfirmed is how many alarms of a Binary were dropped, because fewer than two of three
+	// further runs of the plan have raised one.
+	Unconfirmed int
+	Took        time.Duration
+	Alarms      []Alarm
 }
 
 // Summary says what was explored.
 func (r Report) Summary() string {
 	text := fmt.Sprintf("explored %d plans in %v (%.0f a minute): %d points, %d plans of one fault, %d of them equal to others; %d states, %d alarms",
 		r.Plans, r.Took.Round(time.Millisecond), float64(r.Plans)/r.Took.Minutes(), r.Points, r.OneFault, r.Skipped, r.States, len(r.Alarms))
+	if r.Unconfirmed > 0 {
+		text += fmt.Sprintf(", %d others not confirmed by further runs", r.Unconfirmed)
+	}
 	if r.Unequal > 0 {
 		text += fmt.Sprintf("\nthe operator is not deterministic, so a replay may differ: %d of %d further runs without faults took other steps; %s", r.Unequal, referenceRuns-1, r.Difference)
 	}
@@ -62,19 +71,34 @@ func Explore(t *testing.T, s Scenario, o Options) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	defer e.close()
+	return e.explore(o, begin)
+}
+
+// explore explores the scenario, and counts its time from begin.
+func (e *explorer) explore(o Options, begin time.Time) (Report, error) {
 	reference, err := e.reference()
 	if err != nil {
 		return Report{}, err
 	}
+	if e.wire != nil {
+		begin = time.Now() // the runs without faults take longer than those of other operators
+	}
 	c := &campaign{explorer: e, reference: reference.result, begin: begin, end: begin.Add(o.For), options: o,
-		states: map[[32]byte]bool{}, signatures: map[string]bool{}, random: rand.New(rand.NewPCG(o.Seed, 1))}
+		states: map[[32]byte]bool{}, points: map[Point]bool{}, signatures: map[string]bool{}, random: rand.New(rand.NewPCG(o.Seed, 1))}
 	if o.For == 0 {
-		c.end = begin.Add(defaultFor)
+		c.end = begin.Add(e.defaultFor())
 	}
 	c.report.Points = len(reference.points)
+	for _, v := range reference.points {
+		c.points[v.Point] = true
+	}
 	c.report.Unequal, c.report.Difference = reference.unequal, reference.where
 	c.explore()
 	c.report.Took = time.Since(begin)
+	if e.wire != nil && e.wire.scope.ctx.Err() != nil {
+		return c.report, e.wire.scope.ctx.Err()
+	}
 	return c.report, nil
 }
 
@@ -85,8 +109,11 @@ type campaign struct {
 	begin, end time.Time
 	options    Options
 	states     map[[32]byte]bool
+	points     map[Point]bool  // that a run had
 	signatures map[string]bool // of the alarms that were reported
 	random     *rand.Rand
+	mu         sync.Mutex // guards everything if several runs happen at the same time
+	started    int        // plans
 	report     Report
 }
 
@@ -97,29 +124,70 @@ func (c *campaign) explore() {
 	}
 	plans = append(plans, c.actionsOf()...)
 	c.report.OneFault, c.report.Skipped = len(plans)+skipped, skipped
+	if c.wire != nil {
+		promisingFirst(plans)
+	}
 	var fruitful []Plan // they led to new states
-	for _, plan := range plans {
-		if c.over() {
-			return
+	next := 0
+	choose := func() (plan Plan, ok bool) {
+		switch {
+		case c.over():
+			return nil, false
+		case next < len(plans):
+			plan = plans[next]
+		case c.options.OneFault || len(plans) == 0:
+			return nil, false
+		default:
+			plan = c.mutate(plans, fruitful)
 		}
-		if c.try(plan) {
-			fruitful = append(fruitful, plan)
+		next++
+		c.started++
+		return plan, true
+	}
+	c.inParallel(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for {
+			plan, ok := choose()
+			if !ok {
+				return
+			}
+			c.mu.Unlock()
+			r := c.run(plan)
+			c.mu.Lock()
+			if c.take(plan, r) && len(plan) < maxFaults {
+				fruitful = append(fruitful, plan)
+			}
+			if !c.options.OneFault && r.failed == nil {
+				plans = append(plans, c.further(plan, r)...)
+			}
 		}
-	}
-	if c.options.OneFault || len(plans) == 0 {
-		return
-	}
-	for !c.over() {
-		plan := c.mutate(plans, fruitful)
-		if c.try(plan) && len(plan) < maxFaults {
-			fruitful = append(fruitful, plan)
-		}
-	}
+	})
 }
 
 // over reports whether the time or the plans are used up.
 func (c *campaign) over() bool {
-	return time.Now().After(c.end) || c.options.Plans > 0 && c.report.Plans >= c.options.Plans
+	return time.Now().After(c.end) || c.options.Plans > 0 && c.started >= c.options.Plans ||
+		c.wire != nil && c.wire.scope.ctx.Err() != nil
+}
+
+// further returns plans of one more fault, at the writes of a run that no run before has had: those
+// that the operator makes only after a fault.
+func (c *campaign) further(plan Plan, r *result) []Plan {
+	var plans []Plan
+	for _, v := range r.points {
+		if c.points[v.Point] {
+			continue
+		}
+		c.points[v.Point] = true
+		if v.isEvent() || len(plan) >= maxFaults || plan.orderOnly() {
+			continue
+		}
+		for _, kind := range []Kind{KillAfter, Lose} {
+			plans = append(plans, append(slices.Clone(plan), Fault{Kind: kind, At: v.Point}))
+		}
+	}
+	return plans
 }
 
 // maxFaults bounds the faults of a plan.
@@ -151,9 +219,8 @@ func (c *campaign) mutate(plans, fruitful []Plan) Plan {
 // order makes a plan of a random order.
 func (c *campaign) order() Plan { return Plan{{Kind: Order, Seed: c.random.Uint64N(1 << 20)}} }
 
-// try runs a plan, and reports whether it led to a state that no earlier plan had.
-func (c *campaign) try(plan Plan) bool {
-	r := c.run(plan)
+// take judges the run of a plan, and reports whether it led to a state that no earlier plan had.
+func (c *campaign) take(plan Plan, r *result) bool {
 	c.report.Plans++
 	news := false
 	for state := range r.states {
@@ -177,23 +244,33 @@ func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
 	if c.signatures[alarm.signature()] {
 		return
 	}
-	alarm.Plan, alarm.Steps = plan, r.steps
+	alarm.of(plan, r, c.reference, 1, 1)
+	if c.wire != nil {
+		again, alarms, seen := c.repeated(plan, c.reference)
+		if len(alarms) == 0 {
+			c.report.Unconfirmed++
+			return
+		}
+		alarm = alarms[0]
+		alarm.of(plan, again, c.reference, seen, c.repetitions())
+	}
 	for i := 0; i < len(plan) && len(plan) > 1; {
 		fewer := append(append(Plan(nil), plan[:i]...), plan[i+1:]...)
-		again := c.run(fewer)
-		alarms := c.alarms(fewer, again, c.reference)
+		again, alarms, seen := c.repeated(fewer, c.reference)
 		if again.failed != nil || len(alarms) == 0 {
 			i++ // this fault is needed
 			continue
 		}
 		plan, alarm = fewer, alarms[0]
-		alarm.Plan, alarm.Steps = fewer, again.steps
+		alarm.of(fewer, again, c.reference, seen, c.repetitions())
 	}
 	if c.signatures[alarm.signature()] {
 		return
 	}
 	c.signatures[alarm.signature()] = true
-	alarm.Curve = c.curve(alarm, c.reference)
+	if c.wire == nil {
+		alarm.Curve = c.curve(alarm, c.reference)
+	}
 	c.report.Alarms = append(c.report.Alarms, alarm)
 	if c.options.Found != nil {
 		c.options.Found(alarm)

@@ -21,10 +21,14 @@ type Alarm struct {
 	Plan Plan
 	// Steps are the requests, events and faults of the run.
 	Steps []string
-	// Curve says when the failure became inevitable; nil for a replay.
+	// Curve says when the failure became inevitable; nil for a replay and for a Binary.
 	Curve []CurvePoint
+	// Seen is in how many of Runs runs of the plan the alarm was raised. Runs is 1 unless the
+	// operator is a Binary, whose runs differ.
+	Seen, Runs int
 
-	fatal bool // the trial cannot continue
+	fatal            bool // the trial cannot continue
+	passing, failing *FailureRun
 }
 
 func (a Alarm) String() string {

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -19,6 +20,11 @@ const ConfigFile = "explore.yaml"
 
 // config is the content of ConfigFile. Its fields are those of Scenario.
 type config struct {
+	// Definitions and Roles are paths that replace config/crd/bases and config/rbac. Prepare are
+	// paths of objects that exist before the operator starts.
+	Definitions []string `json:"definitions"`
+	Roles       []string `json:"roles"`
+	Prepare     []string `json:"prepare"`
 	// Inputs replaces the creation of the samples.
 	Inputs     []configInput     `json:"inputs"`
 	Invariants []configInvariant `json:"invariants"`
@@ -44,18 +50,23 @@ type configInvariant struct {
 	Rule string `json:"rule"`
 }
 
-// configure applies the project's ConfigFile, if there is one. It reports whether the file has
-// inputs.
-func (s *Scenario) configure(dir string) (inputs bool, err error) {
+// configure applies the project's ConfigFile, if there is one, but for what concerns the control
+// plane, and returns it.
+func (s *Scenario) configure(dir string) (*config, error) {
+	var c config
 	data, err := os.ReadFile(filepath.Join(dir, ConfigFile))
 	if errors.Is(err, os.ErrNotExist) {
-		return false, nil
+		return &c, nil
 	} else if err != nil {
-		return false, err
+		return nil, err
 	}
-	var c config
 	if err := yaml.UnmarshalStrict(data, &c); err != nil {
-		return false, fmt.Errorf("%s: %w", ConfigFile, err)
+		return nil, fmt.Errorf("%s: %w", ConfigFile, err)
+	}
+	for _, paths := range [][]string{c.Definitions, c.Roles, c.Prepare} {
+		for i, path := range paths {
+			paths[i] = filepath.Join(dir, path)
+		}
 	}
 	s.Ignore, s.Quiet, s.Horizon, s.Reversible, s.Keep = c.Ignore, c.Quiet.Duration, c.Horizon.Duration, c.Reversible, c.Keep
 	for _, i := range c.Invariants {
@@ -64,11 +75,30 @@ func (s *Scenario) configure(dir string) (inputs bool, err error) {
 	for n, i := range c.Inputs {
 		of, err := i.inputs(dir)
 		if err != nil {
-			return false, fmt.Errorf("%s: inputs[%d]: %w", ConfigFile, n, err)
+			return nil, fmt.Errorf("%s: inputs[%d]: %w", ConfigFile, n, err)
 		}
 		s.Inputs = append(s.Inputs, of...)
 	}
-	return len(c.Inputs) > 0, nil
+	return &c, nil
+}
+
+// prepare returns a Scenario.Prepare that creates the objects in manifests; nil for none.
+func prepare(paths []string) (func(context.Context, client.Client) error, error) {
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	manifests, err := manifest.Read(paths...)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, c client.Client) error {
+		for _, m := range manifests {
+			if err := c.Create(ctx, m.Object.DeepCopy()); err != nil {
+				return fmt.Errorf("%s: %w", m.File, err)
+			}
+		}
+		return nil
+	}, nil
 }
 
 // inputs returns the actions of an entry.

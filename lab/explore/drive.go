@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -29,6 +30,15 @@ type Message struct {
 	Alarms  int    `json:",omitempty"`
 	// Failure is that of an alarm.
 	Failure *Failure `json:",omitempty"`
+	// Report is what was explored, of progress and done; its Alarms are nil.
+	Report *Report `json:",omitempty"`
+}
+
+func (r Report) message(kind string) Message {
+	m := Message{Kind: kind, Text: r.Summary(), Alarms: len(r.Alarms)}
+	r.Alarms = nil
+	m.Report = &r
+	return m
 }
 
 // Drive explores a scenario for another program, which reads the messages: kelson explore runs it
@@ -53,7 +63,7 @@ func Drive(t *testing.T, s Scenario, err error) {
 		send(Message{Kind: "error", Text: err.Error()})
 		t.Fatal(err)
 	}
-	send(Message{Kind: "done", Text: report.Summary(), Alarms: len(report.Alarms)})
+	send(report.message("done"))
 	if len(report.Alarms) > 0 {
 		t.Fail()
 	}
@@ -68,15 +78,44 @@ func drive(t *testing.T, s Scenario, send func(Message)) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	o.tell(send)
+	return Explore(t, s, o)
+}
+
+// tell sets the functions that are called while an exploration runs.
+func (o *Options) tell(send func(Message)) {
 	told := time.Time{}
 	o.Found = func(a Alarm) { send(a.message()) }
 	o.Progress = func(r Report) {
 		if time.Since(told) >= time.Second {
 			told = time.Now()
-			send(Message{Kind: "progress", Text: r.Summary(), Alarms: len(r.Alarms)})
+			send(r.message("progress"))
 		}
 	}
-	return Explore(t, s, o)
+}
+
+// DriveBinary explores a scenario with a Binary, or replays the plan if it is not empty, and sends
+// the messages of Drive. No two calls of send happen at the same time.
+func DriveBinary(ctx context.Context, s Scenario, plan string, o Options, send func(Message)) {
+	var report Report
+	var err error
+	if plan == "" {
+		o.tell(send)
+		report, err = ExploreBinary(ctx, s, o)
+	} else {
+		begin := time.Now()
+		var alarm *Alarm
+		if alarm, err = ReplayBinary(ctx, s, plan); alarm != nil {
+			send(alarm.message())
+			report.Alarms = []Alarm{*alarm}
+		}
+		report.Plans, report.Took = 1, time.Since(begin)
+	}
+	if err != nil {
+		send(Message{Kind: "error", Text: err.Error()})
+		return
+	}
+	send(report.message("done"))
 }
 
 func (a Alarm) message() Message {

@@ -121,35 +121,49 @@ func replay(t *testing.T, s Scenario, text string) (*result, []Alarm, *baseline,
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	defer e.close()
+	return e.replay(plan)
+}
+
+func (e *explorer) replay(plan Plan) (*result, []Alarm, *baseline, error) {
 	reference, err := e.reference()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	r := e.run(plan)
+	r, alarms, seen := e.repeated(plan, reference.result)
 	switch {
 	case r.failed != nil:
 		return nil, nil, nil, r.failed
 	case len(r.unused) > 0:
 		return nil, nil, nil, fmt.Errorf("the run does not reach the point of: %s; the operator's requests or the inputs have changed since the plan was found, so explore again", r.unused)
 	}
-	alarms := e.alarms(plan, r, reference.result)
 	for i := range alarms {
-		alarms[i].Plan, alarms[i].Steps = plan, r.steps
+		alarms[i].of(plan, r, reference.result, seen, e.repetitions())
 	}
 	return r, alarms, reference, nil
 }
 
 // explorer runs the trials of one scenario, one after the other.
 type explorer struct {
-	t        *testing.T
+	t        *testing.T // nil if the operator is a Binary
+	wire     *wireExplorer
 	scenario Scenario
 	base     *testenv.Env
-	trials   int
 	variants map[string]*result // of the runs with actions only, by the plan
+}
+
+// close ends what newExplorer has started.
+func (e *explorer) close() {
+	if e.wire != nil {
+		e.wire.scope.end()
+	}
 }
 
 func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 	t.Helper()
+	if s.Binary != nil {
+		return newWireExplorer(t.Context(), s)
+	}
 	if err := s.validate(); err != nil {
 		return nil, err
 	}
@@ -195,7 +209,9 @@ func setNamespaces(env *testenv.Env, inputs []Input) {
 func (e *explorer) run(plan Plan) *result { return e.runWith(plan, nil, nil) }
 
 func (e *explorer) runWith(plan Plan, p *probe, b *branch) *result {
-	e.trials++
+	if e.wire != nil {
+		return e.runWire(plan, p)
+	}
 	var r result
 	synctest.Test(e.t, func(t *testing.T) {
 		seed()
@@ -203,8 +219,13 @@ func (e *explorer) runWith(plan Plan, p *probe, b *branch) *result {
 		trial.run()
 		r = trial.result
 	})
-	r.orderOnly = !slices.ContainsFunc(plan, func(f Fault) bool { return f.Kind != Order })
+	r.orderOnly = plan.orderOnly()
 	return &r
+}
+
+// orderOnly reports whether a plan has no faults but random orders.
+func (p Plan) orderOnly() bool {
+	return !slices.ContainsFunc(p, func(f Fault) bool { return f.Kind != Order })
 }
 
 func tail(lines []string, n int) string {
@@ -219,6 +240,9 @@ func (a Alarm) describe(test string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", a.finding())
 	fmt.Fprintf(&b, "faults: %s\n", a.Plan)
+	if a.Runs > 1 {
+		fmt.Fprintf(&b, "seen in %d of %d runs of this plan\n", a.Seen, a.Runs)
+	}
 	fmt.Fprintf(&b, "what happened:\n%s\n", tail(around(a.Steps), 24))
 	if len(a.Curve) > 0 {
 		fmt.Fprintf(&b, "when it became inevitable: the share of failures if the run continues in other orders, without more faults\n%s", curveText(a.Curve))

@@ -66,7 +66,7 @@ type gate struct {
 	waiting []*step
 	round   int
 	open    bool          // nothing waits any more
-	arrived chan struct{} // has an element after a step has arrived
+	arrived chan struct{} // has an element after a step has arrived, or something else has happened
 }
 
 func newGate() *gate { return &gate{arrived: make(chan struct{}, 1)} }
@@ -91,10 +91,7 @@ func (g *gate) wait(ctx context.Context, s *step) (verdict, error) {
 	}
 	g.waiting = append(g.waiting, s)
 	g.mu.Unlock()
-	select {
-	case g.arrived <- struct{}{}:
-	default:
-	}
+	g.wake()
 	select {
 	case v := <-s.verdict:
 		return v, nil
@@ -212,12 +209,22 @@ func (g *gate) holds() bool {
 	return slices.ContainsFunc(g.waiting, func(s *step) bool { return s.held })
 }
 
-// await waits until a step arrives, or d has passed.
-func (g *gate) await(d time.Duration) {
+// wake ends the current or the next await.
+func (g *gate) wake() {
+	select {
+	case g.arrived <- struct{}{}:
+	default:
+	}
+}
+
+// await waits until a step arrives, or d has passed. It reports whether one has arrived.
+func (g *gate) await(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-g.arrived:
+		return true
 	case <-timer.C:
+		return false
 	}
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/lab/explore"
 	"kelson.dev/operator"
@@ -115,4 +117,32 @@ func TestUnhealthy(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
+}
+
+// LAB-03: a write that the operator makes only after a fault gets faults, too.
+func TestPointsAfterFaults(t *testing.T) {
+	s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		err := createSecret(ctx, c, cm, "-key", "1")
+		if err == nil {
+			return operator.Result{}, nil
+		}
+		// The bug: a process that is killed here leaves the note behind.
+		note := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name + "-failed"}}
+		if err := c.Create(ctx, note); err != nil && !apierrors.IsAlreadyExists(err) {
+			return operator.Result{}, err
+		}
+		return operator.Result{}, errors.Join(err, c.Delete(ctx, note))
+	})
+	report, err := explore.Explore(t, s, explore.Options{For: 5 * time.Minute, Plans: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(report.Summary())
+	const want = "kill-after create secrets default/web-failed #1"
+	for _, alarm := range report.Alarms {
+		if strings.HasSuffix(alarm.Plan.String(), "; "+want) && len(alarm.Plan) == 2 {
+			return
+		}
+	}
+	t.Errorf("%v, want one that ends with %s", report.Alarms, want)
 }

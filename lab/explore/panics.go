@@ -103,6 +103,13 @@ func (t *trial) panicked(p *reconcile.PanicError) {
 	t.panics = append(t.panics, panicDetail(p))
 }
 
+// panickedInLog notes a panic that the log of a Binary reports.
+func (t *trial) panickedInLog(line string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.panics = append(t.panics, line)
+}
+
 var (
 	codeLine = regexp.MustCompile(`(?m)^\t(\S+:\d+)`)
 	goroot   = regexp.MustCompile(`(^|/)src/runtime/`)

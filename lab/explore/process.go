@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,6 +43,14 @@ type process struct {
 
 	// old, if not nil, serves the reads that may be older than the newest state.
 	old http.RoundTripper
+
+	// The rest is that of a process of a Binary.
+	requests, inflight atomic.Int64 // all, and those that the server processes
+	output             output
+	mu                 sync.Mutex
+	pid                int
+	watches            map[string]int  // open ones, by resource
+	missing            map[string]bool // resources whose watches do not come back
 }
 
 // start runs the operator until the process is killed.
@@ -51,6 +61,15 @@ func (t *trial) startProcess(old http.RoundTripper) {
 	t.process = p
 	t.all = append(t.all, p)
 	config := t.env.OperatorRESTConfig()
+	if t.wire != nil {
+		p.output.recovered = t.panickedInLog
+		go func() {
+			defer close(p.ended)
+			defer t.gate.wake()
+			p.err = t.wire.run(ctx, p, p.handler(config))
+		}()
+		return
+	}
 	config = rest.CopyConfig(config)
 	inner := config.Transport
 	config.Transport = &transport{process: p, inner: inner}
@@ -81,6 +100,7 @@ func (t *transport) Steady() bool { return true }
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	p, ctx := t.process, r.Context()
+	p.requests.Add(1)
 	r = r.Clone(context.WithValue(ctx, processKey{}, p))
 	acceptJSON(r)
 	c, err := describe(r)
@@ -119,17 +139,21 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if p.old != nil && c.list && !c.consistent {
 		inner = p.old
 	}
+	p.inflight.Add(1)
 	resp, err := inner.RoundTrip(r)
 	if err != nil {
+		p.inflight.Add(-1)
 		return nil, err
 	}
 	if c.watch && resp.StatusCode == http.StatusOK {
+		p.inflight.Add(-1)
 		resp.Body = newStream(ctx, p, c, resp.Body)
 		return resp, nil
 	}
 	// The whole response is read now: the server has finished when the next step is chosen.
 	body, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
+	p.inflight.Add(-1)
 	if err != nil {
 		return nil, err
 	}

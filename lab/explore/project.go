@@ -33,30 +33,46 @@ func Samples(paths ...string) ([]Input, error) {
 
 // Project returns the scenario of a project in the layout of kelson init and kubebuilder: the
 // definitions in config/crd/bases, the roles in config/rbac and the samples in config/samples.
-// Workload controllers and simulated nodes run. Webhooks are not served. [ConfigFile] may change
-// what users do, and add invariants.
+// Operators of Kubernetes' own kinds have no definitions. Workload controllers and simulated nodes
+// run. Webhooks are not served. [ConfigFile] may name other folders, change what users do, and add
+// invariants.
 //
-// The function run is Scenario.Operator, such as PartsOf returns.
+// The function run is Scenario.Operator, such as PartsOf returns. It is nil for an operator that is
+// a Binary, which the caller sets.
 func Project(dir string, run func(context.Context, *rest.Config) error) (Scenario, error) {
-	crds, samples, roles := filepath.Join(dir, "config", "crd", "bases"), filepath.Join(dir, "config", "samples"), filepath.Join(dir, "config", "rbac")
-	s := Scenario{Operator: run, Env: []testenv.Option{testenv.CRDs(crds), testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}}
-	if _, err := manifest.Read(crds); err != nil {
-		return Scenario{}, fmt.Errorf("the project has no definitions: %w", err)
-	}
-	hasInputs, err := s.configure(dir)
+	samples := filepath.Join(dir, "config", "samples")
+	s := Scenario{Operator: run, Env: []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}}
+	c, err := s.configure(dir)
 	if err != nil {
 		return Scenario{}, err
 	}
-	if !hasInputs {
+	crds := c.Definitions
+	if len(crds) == 0 {
+		crds = []string{filepath.Join(dir, "config", "crd", "bases")}
+	}
+	switch _, err := manifest.Read(crds...); {
+	case err == nil:
+		s.Env = append(s.Env, testenv.CRDs(crds...))
+	case len(c.Definitions) > 0 || !errors.Is(err, os.ErrNotExist):
+		return Scenario{}, fmt.Errorf("read the project's definitions: %w", err)
+	}
+	if len(c.Inputs) == 0 {
 		if s.Inputs, err = Samples(samples); err != nil {
 			return Scenario{}, fmt.Errorf("the project has no samples, so the operator has nothing to do: %w", err)
 		}
 	}
-	switch _, _, err := manifest.RBAC(roles); {
+	roles := c.Roles
+	if len(roles) == 0 {
+		roles = []string{filepath.Join(dir, "config", "rbac")}
+	}
+	switch _, _, err := manifest.RBAC(roles...); {
 	case err == nil:
-		s.Env = append(s.Env, testenv.RBAC(roles))
-	case !errors.Is(err, os.ErrNotExist):
+		s.Env = append(s.Env, testenv.RBAC(roles...))
+	case len(c.Roles) > 0 || !errors.Is(err, os.ErrNotExist):
 		return Scenario{}, err
+	}
+	if s.Prepare, err = prepare(c.Prepare); err != nil {
+		return Scenario{}, fmt.Errorf("%s: prepare: %w", ConfigFile, err)
 	}
 	return s, nil
 }

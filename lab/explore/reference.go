@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // referenceRuns is how often the scenario runs without faults. Differences between these runs say
@@ -20,15 +21,29 @@ type baseline struct {
 
 // validate returns an error if a scenario cannot be explored. It compiles the invariants.
 func (s *Scenario) validate() error {
+	standard := defaultQuiet
+	if s.Binary != nil {
+		standard = wireQuiet
+		if err := s.Binary.validate(); err != nil {
+			return err
+		}
+		for _, input := range s.Inputs {
+			if input.wait > wireHorizon {
+				return fmt.Errorf("the input %q is too long: the runs of a program take real time, so it may be at most %v", input, wireHorizon)
+			}
+		}
+	}
 	switch {
-	case s.Operator == nil:
-		return errors.New("the scenario has no Operator: set it to Parts(…), or to a function that runs a manager")
+	case s.Operator == nil && s.Binary == nil:
+		return errors.New("the scenario has no Operator: set it to Parts(…), or to a function that runs a manager; or set Binary to a program")
+	case s.Operator != nil && s.Binary != nil:
+		return errors.New("the scenario has both an Operator and a Binary")
 	case len(s.Inputs) == 0:
 		return errors.New("the scenario has no Inputs, so the operator has nothing to do: add at least a Create of a sample")
 	case s.Quiet < 0 || s.Horizon < 0:
 		return fmt.Errorf("the scenario's Quiet (%v) and Horizon (%v) must not be negative", s.Quiet, s.Horizon)
-	case s.Horizon > 0 && s.Horizon < orDefault(s.Quiet, defaultQuiet):
-		return fmt.Errorf("the scenario's Horizon (%v) is shorter than Quiet (%v), so the operator can never count as quiet", s.Horizon, orDefault(s.Quiet, defaultQuiet))
+	case s.Horizon > 0 && s.Horizon < orDefault(s.Quiet, standard):
+		return fmt.Errorf("the scenario's Horizon (%v) is shorter than Quiet (%v), so the operator can never count as quiet", s.Horizon, orDefault(s.Quiet, standard))
 	}
 	for _, field := range s.Ignore {
 		if resource, path, _ := strings.Cut(field, " "); resource == "" || path == "" {
@@ -55,12 +70,20 @@ func (e *explorer) reference() (*baseline, error) {
 	}
 	base := &baseline{result: first}
 	ends, example := 0, []string(nil)
-	for range referenceRuns - 1 {
-		again := e.run(nil)
+	further := make([]*result, referenceRuns-1)
+	var next atomic.Int64
+	e.inParallel(func() {
+		for i := next.Add(1) - 1; i < int64(len(further)); i = next.Add(1) - 1 {
+			further[i] = e.run(nil)
+		}
+	})
+	for _, again := range further {
 		if again.failed != nil {
 			return nil, again.failed
 		}
-		if again.digest != first.digest {
+		if e.wire != nil {
+			base.merge(again)
+		} else if again.digest != first.digest {
 			if base.unequal++; base.where == "" {
 				base.where = firstDifference(first.steps, again.steps)
 			}

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 )
@@ -37,6 +38,9 @@ func (r Repetition) String() string {
 // fault.
 func Repeat(t *testing.T, s Scenario, text string, runs int) (Repetition, error) {
 	t.Helper()
+	if s.Binary != nil {
+		return Repetition{}, errors.New("runs of a Binary take real time, so their histories differ; Repeat needs an Operator")
+	}
 	plan, err := ParsePlan(text)
 	if err != nil {
 		return Repetition{}, err

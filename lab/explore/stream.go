@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -20,9 +21,11 @@ type stream struct {
 	initial bool   // the events are those of a list, until a bookmark says that it is complete
 	ready   []byte // the rest of the event that was let through
 	err     error
+	closed  sync.Once
 }
 
 func newStream(ctx context.Context, p *process, c call, body io.ReadCloser) *stream {
+	p.watching(c.resource, 1)
 	return &stream{ctx: ctx, process: p, call: c, body: body, initial: c.initial, lines: bufio.NewReader(body)}
 }
 
@@ -58,7 +61,10 @@ func (s *stream) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-func (s *stream) Close() error { return s.body.Close() }
+func (s *stream) Close() error {
+	s.closed.Do(func() { s.process.watching(s.call.resource, -1) })
+	return s.body.Close()
+}
 
 // describe returns the label of an event and, if it is one of an object, its point without a
 // number.

@@ -39,9 +39,11 @@ const (
 	maxSteps = 20_000
 )
 
-// trial is one run of a scenario under a plan, inside a synctest bubble.
+// trial is one run of a scenario under a plan: inside a synctest bubble or, for a Binary, in real
+// time.
 type trial struct {
-	t        *testing.T
+	t        testing.TB
+	wire     *wire // nil for operators in this program
 	scenario *Scenario
 	env      *testenv.Env
 	plan     Plan
@@ -68,13 +70,15 @@ type trial struct {
 	probe     *probe                       // collects the possible actions; nil in other runs
 
 	mu        sync.Mutex
-	forbidden []string        // O12
-	panics    []string        // O3
-	own       map[string]bool // the objects that the operator created or deleted itself
+	forbidden []string            // O12
+	panics    []string            // O3
+	leases    map[client.Key]bool // that the operator has written
+	own       map[string]bool     // the objects that the operator created or deleted itself
 
 	result result
-	inputs int  // how many actions of users were made, with the deletions at the end
-	last   bool // no more will be made
+	latest *step // that was let through
+	inputs int   // how many actions of users were made, with the deletions at the end
+	last   bool  // no more will be made
 }
 
 // result is what a trial observed.
@@ -102,19 +106,21 @@ type visit struct {
 	removed       bool // an object was removed before
 }
 
-// run executes the trial. It must be called in a bubble.
+// run executes the trial. It must be called in a bubble, unless the operator is a Binary.
 func (t *trial) run() {
-	defer t.watchPanics()()
+	if t.wire == nil {
+		defer t.watchPanics()()
+	}
 	t.gate = newGate()
 	t.counts, t.revisions, t.done = map[Point]int{}, map[Point]uint64{}, make([]bool, len(t.plan))
 	t.frozen, t.cut, t.refused, t.own = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
-	t.denied = map[string]bool{}
+	t.denied, t.leases = map[string]bool{}, map[client.Key]bool{}
 	for _, f := range t.plan {
 		if f.Kind == Order {
 			t.random = rand.New(rand.NewPCG(f.Seed, 0))
 		}
 	}
-	synctest.Wait() // the control plane has started
+	t.wait() // the control plane has started
 	state := t.env.Plane().Store()
 	state.Gate(t.commit)
 	history, err := newHistory(state)
@@ -126,6 +132,7 @@ func (t *trial) run() {
 	t.history.version = t.check
 	t.startProcess(nil)
 	if t.settle() {
+		t.started()
 		t.makeInputs()
 	}
 	t.end()
@@ -187,9 +194,12 @@ func (t *trial) input(i Input) bool {
 // the input waits for something.
 func (t *trial) do(i Input) bool {
 	done := make(chan error, 1)
-	go func() { done <- i.do(context.Background(), t.env.Client()) }()
+	go func() {
+		done <- i.do(context.Background(), t.env.Client())
+		t.gate.wake()
+	}()
 	for {
-		synctest.Wait()
+		t.wait()
 		select {
 		case err := <-done:
 			if err != nil {
@@ -242,6 +252,9 @@ func writeLabel(ops []store.Op) string {
 // settle lets the operator and the control plane work until nothing has changed for the quiet
 // period, and everything that faults delay has happened. It reports whether the trial can continue.
 func (t *trial) settle() bool {
+	if t.wire != nil {
+		return t.settleWire()
+	}
 	begin, last, steps := time.Now(), time.Now(), 0
 	quiet, horizon := orDefault(t.scenario.Quiet, defaultQuiet), orDefault(t.scenario.Horizon, defaultHorizon)
 	for {
@@ -306,7 +319,11 @@ func orDefault(d, standard time.Duration) time.Duration {
 
 // turn waits until everything is blocked, reads what was written, and lets one step pass.
 func (t *trial) turn() (changed, step, ok bool) {
-	synctest.Wait()
+	t.wait()
+	if t.wire != nil && t.t.Context().Err() != nil {
+		t.result.failed = t.t.Context().Err()
+		return false, false, false
+	}
 	before := t.history.changes
 	if err := t.history.read(); err != nil {
 		t.result.failed = err
@@ -317,13 +334,28 @@ func (t *trial) turn() (changed, step, ok bool) {
 		return changed, false, false
 	}
 	t.turnOff()
-	// Generated names do not depend on what else has asked for random values.
-	utilrand.Seed(int64(len(t.result.steps)))
+	if t.wire == nil {
+		// Generated names do not depend on what else has asked for random values.
+		utilrand.Seed(int64(len(t.result.steps)))
+	}
 	if steps := t.gate.settled(t.enabled); len(steps) > 0 {
-		t.execute(choose(steps, t.random))
+		t.latest = choose(steps, t.random)
+		t.execute(t.latest)
 		return changed, true, true
 	}
 	return changed, false, true
+}
+
+// wait waits until everything is blocked. A Binary may do something at any time, so the trial does
+// not wait for it, unless it needs a choice.
+func (t *trial) wait() {
+	switch {
+	case t.wire == nil:
+		synctest.Wait()
+	case t.random != nil:
+		for t.gate.await(together) {
+		}
+	}
 }
 
 // running reports whether the operator runs, and raises an alarm if it has ended by itself.
@@ -335,6 +367,8 @@ func (t *trial) running() bool {
 		}
 		if p := (*reconcile.PanicError)(nil); errors.As(t.process.err, &p) {
 			t.alarm("O3", "the operator panics", panicDetail(p))
+		} else if p := (*programPanic)(nil); errors.As(t.process.err, &p) {
+			t.alarm("O3", "the operator panics", p.detail)
 		} else {
 			t.alarm("O3", "the operator ended", t.process.err.Error())
 		}
@@ -447,6 +481,7 @@ func (t *trial) faultBefore(s *step) verdict {
 	case Conflict:
 		return conflict
 	case TooMany:
+		t.denials = t.denials || t.wire != nil
 		return tooMany
 	case Internal:
 		return internal
@@ -514,6 +549,7 @@ func (t *trial) crash(old http.RoundTripper) {
 func (t *trial) startNext(old http.RoundTripper) {
 	clear(t.cut)
 	clear(t.refused)
+	t.releaseLeases()
 	t.startProcess(old)
 }
 
@@ -568,6 +604,9 @@ func (t *trial) answered(s *step, code int, body []byte) {
 	switch {
 	case code == http.StatusForbidden && strings.Contains(string(body), "cannot "+infoVerb(s.call.verb)):
 		t.forbidden = append(t.forbidden, s.label)
+	case code < 300 && s.call.resource == "leases.coordination.k8s.io" && s.call.write:
+		namespace, name, _ := strings.Cut(s.call.object, "/")
+		t.leases[client.Key{Namespace: namespace, Name: name}] = true
 	case code < 300 && (s.call.verb == "create" || s.call.verb == "apply" || s.call.verb == "delete"):
 		t.own[s.call.resource+" "+s.call.object] = true
 	}

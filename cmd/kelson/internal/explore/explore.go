@@ -2,48 +2,57 @@
 package explore
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"kelson.dev/cmd/kelson/internal/exit"
+	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/cmd/kelson/internal/project"
+	"kelson.dev/lab/explore"
 )
 
 // options are the flags of kelson explore.
 type options struct {
-	limit time.Duration
-	seed  uint64
-	plan  string
-	tests string // the folder for tests of the alarms; "" for none
-	gens  project.Generators
+	limit    time.Duration
+	seed     uint64
+	plan     string
+	tests    string // the folder for tests of the alarms; "" for none
+	failure  string // the file for the first alarm; "" for none
+	binary   string
+	process  bool
+	parallel int
+	args     []string // of the operator's process
+	format   output.Format
+	gens     project.Generators
 }
+
+// processLimit is the default of --for if the operator runs as a process.
+const processLimit = 2 * time.Minute
 
 // Command returns kelson explore.
 func Command() *cobra.Command {
 	var o options
 	c := &cobra.Command{
-		Use:   "explore [DIR]",
-		Short: "Search for faults that a project's operator does not survive",
-		Long: `Search for faults that a project's operator does not survive.
+		Use:   "explore [DIR] [-- ARG…]",
+		Short: "Search for faults that an operator does not survive",
+		Long: `Search for faults that an operator does not survive.
 
-The command runs the project's generators. Then it runs the operator in a process
-of its own again and again, each time on a new control plane and in virtual time.
-A user creates the samples of config/samples, waits until the operator is quiet,
-and deletes them. Meanwhile, a plan of faults happens: the operator's process is
-killed before or after a write, a response is lost, watches are late, and so on.
+The command runs the project's generators. Then it runs the operator again and
+again, each time on a new control plane and in virtual time. A user creates the
+samples of config/samples, waits until the operator is quiet, and deletes them.
+Meanwhile, a plan of faults happens: the operator is killed before or after a
+write, a response is lost, watches are late, and so on.
 
 If what the operator does under a plan differs from what it does without faults,
 that is an alarm. It is printed with the shortest plan that causes it and the
@@ -51,44 +60,100 @@ command that runs this plan again. The command fails if there is an alarm.
 
 With --export, it writes a Go test for each alarm to the project. The test runs
 the plan again, so it fails until the bug is fixed. It needs this program, in PATH
-or in the environment variable KELSON, and no cluster. Beside the test, a file in
-JSON has the steps of the run and when the failure became inevitable.
+or in the environment variable KELSON, and no cluster. Beside the test, and in the
+file of --failure, JSON has the steps of the run, those of the run without faults,
+and when the failure became inevitable. kelson console --failure shows it.
 
 The file explore.yaml in the project's folder can name other inputs than the
-samples, and invariants in CEL.
+samples, invariants in CEL, and other folders than config/crd/bases and
+config/rbac.
 
 The project needs no code for this. Its main package must call operator.Main, or
 create a manager of controller-runtime: the command replaces the functions of that
 library that read the configuration, create the manager and wait for signals. The
-operator has the rights of config/rbac. Its webhooks are not called.`,
+operator has the rights of config/rbac. Its webhooks are not called.
+
+If the operator cannot be linked with the control plane in this way, or with
+--process, the command runs the project's program as it is, as a process. With
+--binary it runs any program, in any language, and DIR only has the manifests. A
+process takes real time: a kill is a SIGKILL, several runs happen at the same
+time, and each alarm is confirmed by further runs. The program finds the control
+plane by KUBECONFIG in its environment or $KUBECONFIG in its arguments, which
+follow --. As root on Linux, each process has a network of its own.`,
 		Example: `  kelson explore --for 2m
   kelson explore --plan 'kill-after create secrets default/web-key #1'
-  kelson explore --export && kelson test`,
-		Args: cobra.MaximumNArgs(1),
+  kelson explore --export && kelson test
+  kelson explore --binary ./manager -- --leader-elect=false
+  kelson explore --output json --failure failure.json`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if o.limit <= 0 {
-				return fmt.Errorf("--for %v: want a positive duration", o.limit)
+			own, rest := project.SplitArgs(c, args)
+			if len(own) > 1 {
+				return fmt.Errorf("unexpected argument %q: put arguments of the operator after --", own[1])
 			}
-			return run(c, project.Folder(args), o)
+			o.args = rest
+			switch {
+			case o.limit <= 0:
+				return fmt.Errorf("--for %v: want a positive duration", o.limit)
+			case o.parallel < 0:
+				return fmt.Errorf("--parallel %d: want a positive number", o.parallel)
+			case o.binary != "" && o.process:
+				return errors.New("--binary and --process exclude each other: --process builds the project's program")
+			}
+			if _, err := explore.ParsePlan(o.plan); err != nil {
+				return fmt.Errorf("--plan: %w", err)
+			}
+			return run(c, project.Folder(own), o)
 		},
 	}
-	c.Flags().DurationVar(&o.limit, "for", 30*time.Second, "how long to explore; the build and the runs without faults come before")
+	c.Flags().DurationVar(&o.limit, "for", 30*time.Second, "how long to explore; the build and the runs without faults come before. For a process, the default is "+processLimit.String())
 	c.Flags().Uint64Var(&o.seed, "seed", 0, "number that selects the random plans")
 	c.Flags().StringVar(&o.plan, "plan", "", "run only this plan, which an alarm has named")
 	c.Flags().StringVar(&o.tests, "export", "", "write each alarm as a Go test to this folder of the project; without a value, to "+testFolder)
 	c.Flags().Lookup("export").NoOptDefVal = testFolder
+	c.Flags().StringVar(&o.failure, "failure", "", "write the first alarm to this file in JSON, with its run and the one without faults")
+	c.Flags().StringVar(&o.binary, "binary", "", "run this program as a process instead of the project's operator")
+	c.Flags().BoolVar(&o.process, "process", false, "run the project's program as a process, without changes, even if it can be linked")
+	c.Flags().IntVar(&o.parallel, "parallel", 0, "how many runs of a process happen at the same time (default: two for each processor)")
+	o.format.AddFlag(c)
 	o.gens.AddFlags(c.Flags())
 	o.gens.AddSkipFlag(c.Flags())
 	return c
 }
 
 func run(c *cobra.Command, dir string, o options) error {
+	p := &printer{out: c.OutOrStdout(), errOut: c.ErrOrStderr(), again: "kelson explore", format: o.format, failure: o.failure}
+	if dir != "." {
+		p.again += " " + dir
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if o.tests != "" {
+		p.tests = &exporter{project: abs, folder: o.tests}
+	}
+	if o.binary != "" {
+		program, err := filepath.Abs(o.binary)
+		if err != nil {
+			return err
+		}
+		p.asProcess([]string{"--binary", o.binary}, []string{"--binary", program}, o.args)
+		return exploreProcess(c, abs, program, o, p)
+	}
+	return exploreProject(c, dir, o, p)
+}
+
+// exploreProject explores the operator of a project.
+func exploreProject(c *cobra.Command, dir string, o options, out *printer) error {
 	p, err := project.Open(dir)
 	if err != nil {
 		return err
 	}
 	if p.Server {
 		return fmt.Errorf("%s is a custom API server: kelson explore runs operators", p.Dir)
+	}
+	if o.format != output.Text {
+		c.SetOut(out.errOut) // the generators' messages are not part of the document
 	}
 	if err := project.Generate(c, p.Dir, o.gens); err != nil {
 		return err
@@ -98,31 +163,51 @@ func run(c *cobra.Command, dir string, o options) error {
 		return err
 	}
 	defer os.RemoveAll(temp)
-	binary, err := build(c.Context(), p, temp)
+	if !o.process {
+		binary, err := build(c.Context(), p, temp)
+		switch {
+		case err == nil && len(o.args) > 0:
+			return errors.New("arguments of the operator need --process: linked with the control plane, the operator has no process of its own")
+		case err == nil:
+			return exploreLinked(c.Context(), p, binary, o, out)
+		case c.Context().Err() != nil:
+			return c.Context().Err()
+		}
+		fmt.Fprintf(out.errOut, "the operator cannot be linked with the control plane, so it runs as a process; the reason: %s\n", strings.TrimSpace(err.Error()))
+	}
+	program := filepath.Join(temp, "operator")
+	if err := p.Build(c.Context(), program); err != nil {
+		return err
+	}
+	out.asProcess([]string{"--process"}, []string{"--process"}, o.args)
+	return exploreProcess(c, p.Dir, program, o, out)
+}
+
+// exploreProcess explores a program with the manifests of a folder.
+func exploreProcess(c *cobra.Command, dir, program string, o options, out *printer) error {
+	s, err := explore.Project(dir, nil)
 	if err != nil {
 		return err
 	}
-	again := "kelson explore"
-	if dir != "." {
-		again += " " + dir
+	s.Binary = &explore.Binary{Path: program, Args: o.args, Dir: dir, Parallel: o.parallel}
+	if !c.Flags().Changed("for") {
+		o.limit = processLimit
 	}
-	out := &printer{out: c.OutOrStdout(), again: again}
-	if o.tests != "" {
-		out.tests = &exporter{project: p.Dir, folder: o.tests}
+	var failed error
+	explore.DriveBinary(c.Context(), s, o.plan, explore.Options{For: o.limit, Seed: o.seed}, func(m explore.Message) {
+		failed = errors.Join(failed, out.take(m))
+	})
+	switch {
+	case c.Context().Err() != nil:
+		return c.Context().Err()
+	case failed != nil:
+		return failed
 	}
-	return explore(c.Context(), p, binary, o, out)
+	return out.result()
 }
 
-// message is explore.Message of kelson.dev/lab/explore. This program does not import that package,
-// which imports the package testing.
-type message struct {
-	Kind, Text, Plan, Finding string
-	Alarms                    int
-	Failure                   json.RawMessage
-}
-
-// explore runs the test program and prints its messages.
-func explore(ctx context.Context, p *project.Project, binary string, o options, out *printer) error {
+// exploreLinked runs the test program and prints its messages.
+func exploreLinked(ctx context.Context, p *project.Project, binary string, o options, out *printer) error {
 	messages, theirs, err := os.Pipe()
 	if err != nil {
 		return err
@@ -142,19 +227,15 @@ func explore(ctx context.Context, p *project.Project, binary string, o options, 
 	if err != nil {
 		return err
 	}
-	last, readErr := out.follow(messages)
+	readErr := out.follow(messages)
 	err = errors.Join(readErr, cmd.Wait())
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case last.Kind == "error":
-		return errors.New(last.Text)
-	case last.Kind != "done":
+	case out.last.Kind != "error" && out.last.Kind != "done":
 		return fmt.Errorf("the operator's process ended: %w\n%s", err, bytes.TrimSpace(output))
-	case last.Alarms > 0:
-		return exit.Code(1)
 	}
-	return nil
+	return out.result()
 }
 
 // lastBytes keeps the end of what is written to it.
@@ -169,38 +250,15 @@ func (l *lastBytes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// printer prints the messages of the test program, and exports the alarms.
-type printer struct {
-	out   io.Writer
-	again string    // the command without --plan
-	tests *exporter // nil: alarms are not exported
-}
-
-// follow prints the messages until their end, and returns the last one.
-func (p *printer) follow(messages io.Reader) (last message, err error) {
-	lines := json.NewDecoder(bufio.NewReader(messages))
-	for {
-		var m message
-		if err := lines.Decode(&m); err == io.EOF {
-			return last, nil
-		} else if err != nil {
-			return last, fmt.Errorf("read messages: %w", err)
-		}
-		switch last = m; m.Kind {
-		case "progress", "done":
-			fmt.Fprintln(p.out, m.Text)
-		case "alarm":
-			fmt.Fprintf(p.out, "\nALARM: %sreplay: %s --plan '%s'\n", m.Text, p.again, m.Plan)
-			if p.tests != nil {
-				what, err := p.tests.export(m)
-				if err != nil {
-					return last, fmt.Errorf("export an alarm: %w", err)
-				}
-				fmt.Fprintln(p.out, what)
-			}
-			fmt.Fprintln(p.out)
-		}
+// result is the error of the command after the last message.
+func (p *printer) result() error {
+	switch {
+	case p.last.Kind == "error":
+		return errors.New(p.last.Text)
+	case p.last.Alarms > 0:
+		return exit.Code(1)
 	}
+	return nil
 }
 
 // build writes the test program and compiles it to a file in the folder temp. It changes nothing in

@@ -2,6 +2,8 @@ package explore
 
 import (
 	"bytes"
+	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 )
@@ -22,6 +24,48 @@ func TestControllerRuntime(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "explored ") || !strings.HasSuffix(last, " 0 alarms") {
 		t.Errorf("the last line is %q, want a summary without alarms and differences\n%s", last, out.String())
+	}
+}
+
+// LAB-03: with --process, the program of the same project runs unchanged, as a process.
+func TestProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a project")
+	}
+	var out, errOut bytes.Buffer
+	c := Command()
+	c.SetArgs([]string{"../../../../bench/explore/fleet", "--generate=false", "--process", "--for", "5s", "--output", "json", "--", "--leader-elect=false"})
+	c.SetOut(&out)
+	c.SetErr(&errOut)
+	c.SilenceUsage = true
+	if err := c.ExecuteContext(t.Context()); err != nil {
+		t.Fatalf("%v\n%s%s", err, out.String(), errOut.String())
+	}
+	var r Result
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Plans == 0 || r.Points == 0 || len(r.Alarms) > 0 {
+		t.Errorf("%v, %+v, want plans, points and no alarms\n%s", err, r, out.String())
+	}
+}
+
+// LAB-03: what a process cannot be is refused.
+func TestProcessFlags(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--binary", "x", "--process"}, "--binary and --process exclude each other"},
+		{[]string{"--parallel", "-1"}, "--parallel -1: want a positive number"},
+		{[]string{"--plan", "kill-after"}, "--plan: fault \"kill-after\": want KIND VERB RESOURCE OBJECT #N"},
+		{[]string{"a", "b"}, `unexpected argument "b": put arguments of the operator after --`},
+		{[]string{"../../../../bench/explore/fleet", "--binary", "no-such-operator"}, "no-such-operator: "},
+	} {
+		c := Command()
+		c.SetArgs(test.args)
+		c.SetOut(io.Discard)
+		c.SilenceUsage, c.SilenceErrors = true, true
+		if err := c.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v: %v, want %q", test.args, err, test.want)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -10,9 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/template"
 	"unicode"
+
+	"kelson.dev/lab/explore"
 )
 
 // testFolder is where tests of alarms go by default, in the project.
@@ -22,6 +24,9 @@ const testFolder = "test/explore"
 type exporter struct {
 	project string // its folder
 	folder  string // of the tests, relative to the project's
+	// flags and args are those of a process: flags of kelson explore, and arguments of the
+	// operator.
+	flags, args []string
 }
 
 // testSource is a test that replays a plan. It uses only Go's standard library, because projects do
@@ -59,22 +64,22 @@ func {{.Name}}(t *testing.T) {
 		kelson = "kelson"
 	}
 	const plan = {{printf "%q" .Plan}}
-	if output, err := exec.Command(kelson, "explore", project, "--generate=false", "--plan", plan).CombinedOutput(); err != nil {
+	if output, err := exec.Command(kelson, "explore", project, "--generate=false", "--plan", plan{{range .Extra}}, {{printf "%q" .}}{{end}}).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
 }
 `))
 
-// export writes the test of an alarm, and returns what it did. It keeps a test that is already
-// there.
-func (e *exporter) export(alarm message) (string, error) {
+// export writes the test of an alarm, and returns what it did and the test's file. It keeps a test
+// that is already there.
+func (e *exporter) export(alarm explore.Message) (what, shown string, err error) {
 	folder, err := filepath.Abs(filepath.Join(e.project, e.folder))
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	back, err := filepath.Rel(folder, e.project)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	words := planWords(alarm.Plan)
 	name := "Test"
@@ -82,47 +87,50 @@ func (e *exporter) export(alarm message) (string, error) {
 		name += strings.ToUpper(word[:1]) + word[1:]
 	}
 	var b strings.Builder
-	if err := testSource.Execute(&b, map[string]string{"Package": "explore_test", "Name": name, "Project": filepath.ToSlash(back),
+	extra := slices.Clone(e.flags)
+	if len(e.args) > 0 {
+		extra = append(append(extra, "--"), e.args...)
+	}
+	if err := testSource.Execute(&b, map[string]any{"Extra": extra, "Package": "explore_test", "Name": name, "Project": filepath.ToSlash(back),
 		"Plan": alarm.Plan, "Finding": alarm.Finding}); err != nil {
-		return "", err
+		return "", "", err
 	}
 	source, err := format.Source([]byte(b.String()))
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	base := filepath.Join(folder, strings.Join(words, "_"))
 	file := base + "_test.go"
-	shown := filepath.Join(e.folder, filepath.Base(file))
+	shown = filepath.Join(e.folder, filepath.Base(file))
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return "", err
+		return "", "", err
 	}
 	if err := writeFailure(base+".json", alarm.Failure); err != nil {
-		return "", err
+		return "", "", err
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Sprintf("test: %s exists", shown), nil
+		return fmt.Sprintf("test: %s exists", shown), shown, nil
 	} else if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if _, err := f.Write(source); err != nil {
-		return "", errors.Join(err, f.Close())
+		return "", "", errors.Join(err, f.Close())
 	}
-	return fmt.Sprintf("test: %s in %s", name, shown), f.Close()
+	return fmt.Sprintf("test: %s in %s", name, shown), shown, f.Close()
 }
 
 // writeFailure writes what is known about an alarm: explore.Failure of kelson.dev/lab/explore. It
 // replaces the file of an earlier exploration, whose steps may differ.
-func writeFailure(file string, failure json.RawMessage) error {
+func writeFailure(file string, failure *explore.Failure) error {
 	if failure == nil {
 		return nil
 	}
-	var b bytes.Buffer
-	if err := json.Indent(&b, failure, "", "  "); err != nil {
+	data, err := json.MarshalIndent(failure, "", "  ")
+	if err != nil {
 		return err
 	}
-	b.WriteByte('\n')
-	return os.WriteFile(file, b.Bytes(), 0o644)
+	return os.WriteFile(file, append(data, '\n'), 0o644)
 }
 
 // planWords returns words that identify a plan: those of its first fault and, if there are others,

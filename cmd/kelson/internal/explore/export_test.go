@@ -10,16 +10,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kelson.dev/lab/explore"
 )
 
 // LAB-03: --export writes each alarm as a Go test, once, and says where it is.
 func TestExport(t *testing.T) {
 	project := t.TempDir()
 	var out, messages bytes.Buffer
-	p := &printer{out: &out, again: "kelson explore", tests: &exporter{project: project, folder: testFolder}}
-	alarms := []message{
+	p := &printer{out: &out, errOut: &out, again: "kelson explore", tests: &exporter{project: project, folder: testFolder}}
+	alarms := []explore.Message{
 		{Kind: "alarm", Text: "…\n", Plan: "kill-after create secrets default/web-key #1", Finding: "another end state (O1)\n  secrets default/web-cert: is missing",
-			Failure: json.RawMessage(`{"plan":"kill-after create secrets default/web-key #1","curve":[{"step":3,"failures":1,"runs":4}]}`)},
+			Failure: &explore.Failure{Plan: "kill-after create secrets default/web-key #1", Curve: []explore.CurvePoint{{Step: 3, Failures: 1, Runs: 4}}}},
 		{Kind: "alarm", Text: "…\n", Plan: "kill-after create secrets default/web-* #1; order 7", Finding: "never quiet (O4)\n  for `1h`"},
 		{Kind: "done", Text: "explored", Alarms: 2},
 	}
@@ -29,8 +31,8 @@ func TestExport(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if last, err := p.follow(&messages); err != nil || last.Alarms != 2 {
-			t.Fatalf("%+v, %v", last, err)
+		if err := p.follow(&messages); err != nil || p.last.Alarms != 2 {
+			t.Fatalf("%+v, %v", p.last, err)
 		}
 	}
 	for _, want := range []string{

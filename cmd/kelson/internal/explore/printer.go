@@ -1,0 +1,206 @@
+package explore
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"kelson.dev/cmd/kelson/internal/output"
+	"kelson.dev/lab/explore"
+)
+
+// printer prints the messages of an exploration, and exports the alarms.
+type printer struct {
+	out, errOut io.Writer
+	again       string        // the command without --plan
+	after       string        // the arguments of the operator, which follow it
+	format      output.Format // Text: messages as they come; otherwise a Result at the end
+	failure     string        // the file for the first alarm; "" for none
+	tests       *exporter     // nil: alarms are not exported
+
+	last     explore.Message
+	failures []*explore.Failure
+	tested   []string // the files of the tests
+	partial  bool     // the terminal shows a line of progress
+}
+
+// Result is what kelson explore --output prints.
+type Result struct {
+	// Plans is how many plans were run, in Seconds.
+	Plans   int     `json:"plans"`
+	Seconds float64 `json:"seconds"`
+	// OneFault is how many plans of one fault there are, and Skipped how many of them are equal to
+	// others.
+	OneFault int `json:"oneFault"`
+	Skipped  int `json:"skipped"`
+	// Points is how many writes and events the run without faults has, and States how many states
+	// of the control plane occurred.
+	Points int `json:"points"`
+	States int `json:"states"`
+	// Unequal is how many of three further runs without faults took other steps than the first.
+	Unequal    int    `json:"unequal"`
+	Difference string `json:"difference,omitempty"`
+	// Unconfirmed is how many alarms were dropped because further runs did not raise them.
+	Unconfirmed int                `json:"unconfirmed"`
+	Alarms      []*explore.Failure `json:"alarms"`
+	// Replays are the commands that run the plans of the alarms again.
+	Replays []string `json:"replays,omitempty"`
+	// Tests are the files of the tests that --export has written.
+	Tests []string `json:"tests,omitempty"`
+}
+
+// asProcess changes the command that replays an alarm to one for a process: shown as flags, and as
+// exported in tests, which run in other folders. The arguments are those of the operator.
+func (p *printer) asProcess(flags, exported, args []string) {
+	p.again += " " + strings.Join(quoted(flags), " ")
+	if len(args) > 0 {
+		p.after = " -- " + strings.Join(quoted(args), " ")
+	}
+	if p.tests != nil {
+		p.tests.flags, p.tests.args = exported, args
+	}
+}
+
+// quoted quotes words for a shell where that is needed.
+func quoted(words []string) []string {
+	all := make([]string, len(words))
+	for i, word := range words {
+		if all[i] = word; word == "" || strings.ContainsAny(word, " \t\n'\"$&|;<>()*?[]#~`\\{}!") {
+			all[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+	}
+	return all
+}
+
+// replay is the command that runs the plan of an alarm again.
+func (p *printer) replay(plan string) string {
+	return p.again + " --plan '" + plan + "'" + p.after
+}
+
+// follow prints messages, which are JSON, until their end.
+func (p *printer) follow(messages io.Reader) error {
+	lines := json.NewDecoder(bufio.NewReader(messages))
+	for {
+		var m explore.Message
+		if err := lines.Decode(&m); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read messages: %w", err)
+		}
+		if err := p.take(m); err != nil {
+			return err
+		}
+	}
+}
+
+// take prints a message.
+func (p *printer) take(m explore.Message) error {
+	p.last = m
+	text := p.format == output.Text
+	switch m.Kind {
+	case "progress":
+		p.progress(m.Text)
+	case "alarm":
+		return p.alarm(m, text)
+	case "done":
+		p.clear()
+		if text {
+			fmt.Fprintln(p.out, m.Text)
+			return nil
+		}
+		return p.format.Print(p.out, p.summary(m))
+	default:
+		p.clear()
+	}
+	return nil
+}
+
+// alarm prints an alarm, unless there is one document at the end, and writes its files.
+func (p *printer) alarm(m explore.Message, text bool) error {
+	p.clear()
+	if text {
+		fmt.Fprintf(p.out, "\nALARM: %sreplay: %s\n", m.Text, p.replay(m.Plan))
+	}
+	if p.tests != nil {
+		what, file, err := p.tests.export(m)
+		if err != nil {
+			return fmt.Errorf("export an alarm: %w", err)
+		}
+		p.tested = append(p.tested, file)
+		if text {
+			fmt.Fprintln(p.out, what)
+		}
+	}
+	if p.failure != "" && len(p.failures) == 0 {
+		if err := writeFailure(p.failure, m.Failure); err != nil {
+			return fmt.Errorf("write the failure: %w", err)
+		}
+		if text {
+			fmt.Fprintf(p.out, "failure: %s\n", p.failure)
+		}
+	}
+	p.failures = append(p.failures, m.Failure)
+	if text {
+		fmt.Fprintln(p.out)
+	}
+	return nil
+}
+
+// summary is the document at the end.
+func (p *printer) summary(m explore.Message) Result {
+	r := Result{Alarms: p.failures, Tests: p.tested}
+	if r.Alarms == nil {
+		r.Alarms = []*explore.Failure{}
+	}
+	for _, f := range p.failures {
+		r.Replays = append(r.Replays, p.replay(f.Plan))
+	}
+	if of := m.Report; of != nil {
+		r.Plans, r.Seconds, r.OneFault, r.Skipped = of.Plans, of.Took.Seconds(), of.OneFault, of.Skipped
+		r.Points, r.States, r.Unequal, r.Difference, r.Unconfirmed = of.Points, of.States, of.Unequal, of.Difference, of.Unconfirmed
+	}
+	return r
+}
+
+// progress shows how far the exploration is: on a terminal in one line, and otherwise as a line in
+// the output, unless that is a document.
+func (p *printer) progress(text string) {
+	if width := terminalWidth(p.errOut); width > 0 {
+		line, _, _ := strings.Cut(text, "\n")
+		if len(line) >= width {
+			line = line[:width-1]
+		}
+		fmt.Fprintf(p.errOut, "\r\x1b[K%s", line)
+		p.partial = true
+		return
+	}
+	if p.format == output.Text {
+		fmt.Fprintln(p.out, text)
+	}
+}
+
+// clear removes the line of progress.
+func (p *printer) clear() {
+	if p.partial {
+		fmt.Fprint(p.errOut, "\r\x1b[K")
+		p.partial = false
+	}
+}
+
+// terminalWidth returns the width of a terminal; 0 if the writer is not one.
+func terminalWidth(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}

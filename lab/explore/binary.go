@@ -1,0 +1,250 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// Binary is an operator as a program of its own, in any language and unchanged. Each process of a
+// run is a process of the operating system: a kill is a SIGKILL. Its requests pass a transport on a
+// loopback port, which injects the faults.
+//
+// Runs of a Binary take real time. The explorer does not decide the order of the operator's
+// goroutines, so equal plans may give different runs, and every alarm is confirmed by further runs.
+// The program must take the address of the control plane from the kubeconfig in the environment
+// variable KUBECONFIG or from an argument, and must not need other services.
+//
+// Runs happen at the same time, if each process can have a network of its own: on Linux, as root.
+// Ports that the program opens do not collide then, and it reaches nothing but its control plane.
+// Otherwise one run happens at a time, on the host's network.
+type Binary struct {
+	// Path is the file of the program.
+	Path string
+	// Args are its arguments. $KUBECONFIG in them becomes the path of the kubeconfig.
+	Args []string
+	// Env are variables in addition to those of this process, as NAME=VALUE.
+	Env []string
+	// Dir is the folder in which the program runs; "" means that of this process.
+	Dir string
+	// Parallel is how many runs happen at the same time; 0 means two for each processor.
+	Parallel int
+}
+
+// The periods of runs of a Binary, in real time.
+const (
+	wireQuiet   = 250 * time.Millisecond
+	wireHorizon = 30 * time.Second
+	// firstQuiet is how long the operator must be quiet after its very first start. What it watches
+	// then, later starts must watch, too, before the operator counts as started.
+	firstQuiet = 2 * time.Second
+	// polling is how many times the quiet period nothing must change if the operator continues to
+	// send requests.
+	polling = 8
+	// firstRequest is how long an operator may take until it sends a request.
+	firstRequest = 20 * time.Second
+	// missingWatch is how long a watch that has ended may be missing: client-go lists again after
+	// a second or two.
+	missingWatch = 5 * time.Second
+	// retry is how long an operator may wait until it tries again after a 429, whose response says
+	// a second, and when writes are not denied any more.
+	retry = 1500 * time.Millisecond
+	// together is how long requests and events must be absent before a random one is chosen.
+	together = 3 * time.Millisecond
+)
+
+func (b *Binary) validate() error {
+	if b.Path == "" {
+		return errors.New("the scenario's Binary has no Path")
+	}
+	path, err := exec.LookPath(b.Path)
+	if err != nil {
+		return fmt.Errorf("operator %s: %w", b.Path, err)
+	}
+	b.Path = path
+	return nil
+}
+
+// runs returns how many runs happen at the same time.
+func (b *Binary) runs(isolated bool) int {
+	switch {
+	case !isolated:
+		return 1
+	case b.Parallel > 0:
+		return b.Parallel
+	}
+	return 2 * runtime.NumCPU()
+}
+
+// wire is what the trials of a Binary share.
+type wire struct {
+	binary   *Binary
+	dir      string // for kubeconfigs
+	isolated bool   // processes have networks of their own
+	// watches are those that are open when the operator has started, by resource; nil before its
+	// first start.
+	watches map[string]int
+}
+
+// command returns the program that talks to a kubeconfig.
+func (w *wire) command(ctx context.Context, kubeconfig string) *exec.Cmd {
+	args := make([]string, len(w.binary.Args))
+	for i, arg := range w.binary.Args {
+		args[i] = strings.NewReplacer("${KUBECONFIG}", kubeconfig, "$KUBECONFIG", kubeconfig).Replace(arg)
+	}
+	cmd := exec.CommandContext(ctx, w.binary.Path, args...)
+	cmd.Dir = w.binary.Dir
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "KUBERNETES_SERVICE_") {
+			cmd.Env = append(cmd.Env, variable)
+		}
+	}
+	cmd.Env = append(append(cmd.Env, "KUBECONFIG="+kubeconfig), w.binary.Env...)
+	return cmd
+}
+
+// settleWire is settle for a Binary. The operator is quiet if all of these hold:
+//
+//   - It has sent a request, and the watches that it has after a start without faults are open, but
+//     for those that a fault delays.
+//   - The server processes no request, and no thread of the operator's process runs.
+//   - No object has changed during the quiet period, and the operator has sent no request and
+//     received no event. If it continues to send requests, nothing must change for eight times as
+//     long. Events and Leases do not count.
+func (t *trial) settleWire() bool {
+	begin := time.Now()
+	quiet, horizon := orDefault(t.scenario.Quiet, wireQuiet), orDefault(t.scenario.Horizon, wireHorizon)
+	if t.wire.watches == nil {
+		quiet = max(quiet, firstQuiet)
+	}
+	changedAt, active, steps := begin, begin, 0
+	for {
+		changed, step, ok := t.turn()
+		if !ok {
+			return false
+		}
+		now := time.Now()
+		if changed {
+			changedAt, active = now, now
+		}
+		idle := now.Sub(active) >= quiet || now.Sub(changedAt) >= polling*quiet
+		switch {
+		case step:
+			if !background.Has(t.latest.call.resource) {
+				active = now
+			}
+			if steps++; steps%maxDelay == 0 && t.release() {
+				changedAt, active = now, now
+			}
+			if steps > maxSteps {
+				t.alarm("O4", "hot loop", fmt.Sprintf("%d requests and events in %v, and the operator is not quiet", steps, time.Since(begin).Round(time.Second)))
+				return false
+			}
+		case t.process.requests.Load() == 0:
+			if now.Sub(begin) > firstRequest {
+				t.result.failed = fmt.Errorf("the operator has sent no request to the control plane in %v: it must read the kubeconfig in the environment variable KUBECONFIG, or get it as an argument that contains $KUBECONFIG. The end of its output:\n%s",
+					firstRequest, indent(t.process.output.tail()))
+				return false
+			}
+			t.gate.await(20 * time.Millisecond)
+		case now.Sub(begin) > horizon+quiet:
+			t.alarm("O4", "never quiet", fmt.Sprintf("after %v objects still change: %s", horizon, strings.Join(t.history.recent, ", ")))
+			return false
+		case idle && t.process.idle(t.cut, now.Sub(active)):
+			if t.denials && len(t.denied) == 0 {
+				quiet, t.denials = max(quiet, retry), false
+				continue
+			}
+			if !t.release() {
+				return true
+			}
+			changedAt, active = now, now
+		default:
+			t.gate.await(10 * time.Millisecond)
+		}
+	}
+}
+
+// idle reports whether the process waits for something, but for time.
+func (p *process) idle(cut map[string]bool, quietFor time.Duration) bool {
+	if p.inflight.Load() > 0 || running(p.pid) {
+		return false
+	}
+	want := p.trial.wire.watches
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for resource, n := range want {
+		if p.watches[resource] < n && !cut[resource] && !p.missing[resource] {
+			if quietFor < missingWatch {
+				return false
+			}
+			if p.missing == nil {
+				p.missing = map[string]bool{}
+			}
+			p.missing[resource] = true // it does not come back
+		}
+	}
+	return true
+}
+
+// watching notes that a watch has begun (1) or ended (-1).
+func (p *process) watching(resource string, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.watches == nil {
+		p.watches = map[string]int{}
+	}
+	p.watches[resource] += n
+}
+
+// run runs the program until the context ends, and returns how it has ended.
+func (w *wire) run(ctx context.Context, p *process, handler http.Handler) error {
+	ended := make(chan error, 1)
+	go func() { ended <- w.runOnThread(ctx, p, handler) }()
+	return <-ended
+}
+
+// runOnThread is run. If processes have networks of their own, it does not give its thread back:
+// the thread ends with the goroutine.
+func (w *wire) runOnThread(ctx context.Context, p *process, handler http.Handler) error {
+	if w.isolated {
+		if err := ownNetwork(); err != nil {
+			return fmt.Errorf("create a network for the operator: %w", err)
+		}
+	}
+	front, err := serveFront(w.dir, handler)
+	if err != nil {
+		return err
+	}
+	defer front.close()
+	cmd := w.command(ctx, front.kubeconfig)
+	cmd.Stdout, cmd.Stderr = &p.output, &p.output
+	setGroup(cmd)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.pid = cmd.Process.Pid
+	p.mu.Unlock()
+	err = cmd.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case p.output.panicked() != "":
+		return &programPanic{p.output.panicked()}
+	case err != nil:
+		return fmt.Errorf("the process ended: %w. The end of its output:\n%s", err, indent(p.output.tail()))
+	}
+	return fmt.Errorf("the process ended with exit code 0. The end of its output:\n%s", indent(p.output.tail()))
+}
+
+// programPanic is the panic that has ended a program.
+type programPanic struct{ detail string }
+
+func (p *programPanic) Error() string { return p.detail }

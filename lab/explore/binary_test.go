@@ -1,0 +1,135 @@
+package explore_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/lab/explore"
+	"kelson.dev/operator"
+	"kelson.dev/operator/client"
+)
+
+// operatorVariable makes the test program an operator: a process of its own for the tests of
+// Binary.
+const operatorVariable = "KELSON_EXPLORE_TEST_OPERATOR"
+
+// programs are the operators by their names.
+var programs = map[string]func(context.Context, *rest.Config) error{
+	"faulty":  twoSecretsScenario(false).Operator,
+	"correct": twoSecretsScenario(true).Operator,
+	"exits":   func(context.Context, *rest.Config) error { return fmt.Errorf("flag --size is required") },
+	"panics":  func(context.Context, *rest.Config) error { panic("no size") },
+	"silent":  func(ctx context.Context, _ *rest.Config) error { <-ctx.Done(); return nil },
+	"restless": eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		cm.Data = map[string]string{"at": time.Now().String()}
+		return operator.Result{RequeueAfter: 20 * time.Millisecond}, c.Update(ctx, cm)
+	}).Operator,
+}
+
+func TestMain(m *testing.M) {
+	run, ok := programs[os.Getenv(operatorVariable)]
+	if !ok {
+		os.Exit(m.Run())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err == nil {
+		err = run(ctx, config)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// binaryScenario is a scenario with one of the programs.
+func binaryScenario(t *testing.T, name string) explore.Scenario {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := twoSecretsScenario(true)
+	s.Operator = nil
+	s.Binary = &explore.Binary{Path: self, Env: []string{operatorVariable + "=" + name}}
+	return s
+}
+
+// LAB-03: a kill between two creates is found in a program that is not changed; the correct program
+// raises no alarm.
+func TestBinary(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes real time")
+	}
+	const want = "kill-after create secrets default/web-key #1"
+	for name, alarms := range map[string]int{"faulty": 1, "correct": 0} {
+		t.Run(name, func(t *testing.T) {
+			report, err := explore.Explore(t, binaryScenario(t, name), explore.Options{For: 10 * time.Minute, OneFault: true, Plans: 40})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(report.Summary())
+			if alarms == 0 {
+				for _, a := range report.Alarms {
+					t.Errorf("false alarm: %s\nfaults: %s", a, a.Plan)
+				}
+				return
+			}
+			if len(report.Alarms) == 0 {
+				t.Fatal("no alarm")
+			}
+			alarm := report.Alarms[0]
+			if alarm.Oracle != "O1" || !strings.Contains(alarm.Detail, "secrets default/web-cert: is missing") {
+				t.Errorf("%s\nfaults: %s", alarm, alarm.Plan)
+			}
+			again, err := explore.ReplayBinary(t.Context(), binaryScenario(t, name), want)
+			if err != nil || again == nil || again.Oracle != "O1" {
+				t.Errorf("replay of %s: %v, %v", want, again, err)
+			}
+		})
+	}
+}
+
+// LAB-03: programs that cannot be explored are refused, with the cause.
+func TestRefusedBinaries(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes real time")
+	}
+	for name, want := range map[string]string{
+		"exits":    "the operator ended (O3): the process ended: exit status 1. The end of its output:\n  flag --size is required",
+		"panics":   "the operator panics (O3): panic: no size at ",
+		"silent":   "the operator has sent no request to the control plane in 20s: it must read the kubeconfig",
+		"restless": "never quiet (O4): after 2s objects still change: MODIFIED configmaps default/web",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := binaryScenario(t, name)
+			s.Horizon = 2 * time.Second
+			_, err := explore.Explore(t, s, explore.Options{OneFault: true})
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		})
+	}
+	s := binaryScenario(t, "correct")
+	s.Binary.Path = "no-such-operator"
+	if _, err := explore.Explore(t, s, explore.Options{}); err == nil || !strings.Contains(err.Error(), "operator no-such-operator: exec") {
+		t.Errorf("%v", err)
+	}
+	s = binaryScenario(t, "correct")
+	s.Inputs = append(s.Inputs, explore.Wait(24*time.Hour))
+	if _, err := explore.Explore(t, s, explore.Options{}); err == nil || !strings.Contains(err.Error(), "take real time") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,148 @@
+package explore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/apiserver/inprocess"
+)
+
+// front is the port at which a process of a Binary finds its control plane.
+type front struct {
+	server     *http.Server
+	kubeconfig string
+}
+
+// serveFront opens a loopback port in the network of the calling thread, and writes a kubeconfig
+// for it.
+func serveFront(dir string, handler http.Handler) (*front, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.CreateTemp(dir, "kubeconfig-")
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	f := &front{server: &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0)}, kubeconfig: file.Name()}
+	const form = `apiVersion: v1
+kind: Config
+current-context: explore
+clusters: [{name: explore, cluster: {server: "http://%s"}}]
+users: [{name: explore, user: {}}]
+contexts: [{name: explore, context: {cluster: explore, user: explore, namespace: default}}]
+`
+	_, err = fmt.Fprintf(file, form, listener.Addr())
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	go f.server.Serve(listener)
+	return f, nil
+}
+
+func (f *front) close() {
+	f.server.Close()
+	os.Remove(f.kubeconfig)
+}
+
+// handler passes requests that arrive at a port to the transport of the process. A request without
+// a response ends its connection, as when a server or a network fails.
+func (p *process) handler(config *rest.Config) http.Handler {
+	target, err := url.Parse(inprocess.URL)
+	if err != nil {
+		panic(err) // a constant
+	}
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			header := r.Out.Header
+			header.Del("Accept-Encoding")
+			header.Del("Authorization")
+			if user := config.Impersonate.UserName; user != "" && header.Get("Impersonate-User") == "" {
+				header.Set("Impersonate-User", user)
+			}
+		},
+		Transport:     &transport{process: p, inner: config.Transport},
+		FlushInterval: -1,
+		ErrorLog:      log.New(io.Discard, "", 0),
+		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}
+}
+
+// output keeps the end of what a process writes.
+type output struct {
+	mu   sync.Mutex
+	kept []byte
+	seen bool // recovered was called for a panic
+	// recovered is called with the line that reports a panic from which the operator has recovered.
+	recovered func(line string)
+}
+
+// Write implements io.Writer.
+func (o *output) Write(data []byte) (int, error) {
+	const limit = 64 << 10
+	o.mu.Lock()
+	if o.kept = append(o.kept, data...); len(o.kept) > 2*limit {
+		o.kept = append(o.kept[:0], o.kept[len(o.kept)-limit:]...)
+	}
+	line := ""
+	if !o.seen {
+		line = observedPanic.FindString(string(data))
+		o.seen = line != ""
+	}
+	o.mu.Unlock()
+	if line != "" && o.recovered != nil {
+		o.recovered(line)
+	}
+	return len(data), nil
+}
+
+// observedPanic is how client-go and controller-runtime log panics from which they recover.
+var observedPanic = regexp.MustCompile(`(?m)^.*Observed a panic.{0,300}`)
+
+// tail returns the last lines.
+func (o *output) tail() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	const lines, width = 12, 300
+	all := strings.Split(strings.TrimSpace(string(o.kept)), "\n")
+	all = all[max(0, len(all)-lines):]
+	for i, line := range all {
+		if len(line) > width {
+			all[i] = line[:width] + "…"
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// goPanic is the message of a Go program that a panic ends.
+var goPanic = regexp.MustCompile(`(?m)^(panic: .*)\n`)
+
+// panicked returns the panic that has ended the program, and where it happened; "" for none.
+func (o *output) panicked() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	at := goPanic.FindSubmatchIndex(o.kept)
+	if at == nil {
+		return ""
+	}
+	message, stack := string(o.kept[at[2]:at[3]]), o.kept[at[1]:]
+	for _, line := range codeLine.FindAllSubmatch(stack, -1) {
+		if !goroot.Match(line[1]) {
+			return message + " at " + string(line[1])
+		}
+	}
+	return message
+}

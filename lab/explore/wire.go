@@ -1,0 +1,236 @@
+package explore
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/lab/testenv"
+)
+
+// wireExplorer is the part of an explorer whose operator is a Binary.
+type wireExplorer struct {
+	wire
+	scope *scope // of the base
+}
+
+const (
+	defaultWireFor = time.Minute
+	// wireRepetitions is how often the plan of an alarm runs again, and wireConfirmed in how many
+	// of these runs it must raise an alarm.
+	wireRepetitions = 3
+	wireConfirmed   = 2
+)
+
+// ExploreBinary is [Explore] for a scenario with a Binary, outside of tests. When ctx ends, it
+// returns what was explored, and the error of ctx.
+func ExploreBinary(ctx context.Context, s Scenario, o Options) (Report, error) {
+	e, err := newWireExplorer(ctx, s)
+	if err != nil {
+		return Report{}, err
+	}
+	defer e.close()
+	return e.explore(o, time.Now())
+}
+
+// ReplayBinary runs a plan several times, and returns its alarm if most runs raise one; nil if they
+// don't.
+func ReplayBinary(ctx context.Context, s Scenario, text string) (*Alarm, error) {
+	plan, err := ParsePlan(text)
+	if err != nil {
+		return nil, err
+	}
+	e, err := newWireExplorer(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	defer e.close()
+	_, alarms, _, err := e.replay(plan)
+	if err != nil || len(alarms) == 0 {
+		return nil, err
+	}
+	return &alarms[0], nil
+}
+
+// newWireExplorer starts the base in real time, and the operator for the first time.
+func newWireExplorer(ctx context.Context, s Scenario) (e *explorer, err error) {
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "kelson-explore-")
+	if err != nil {
+		return nil, err
+	}
+	base := &scope{ctx: ctx, dir: dir}
+	base.Cleanup(func() { os.RemoveAll(dir) })
+	defer func() {
+		if err != nil {
+			base.end()
+		}
+	}()
+	defer base.recover(&err)
+	e = &explorer{scenario: s, variants: map[string]*result{},
+		wire: &wireExplorer{wire: wire{binary: s.Binary, dir: dir, isolated: canIsolate()}, scope: base}}
+	e.base = testenv.New(base, s.Env...)
+	if s.Prepare != nil {
+		if err := s.Prepare(ctx, e.base.Client()); err != nil {
+			base.Fatalf("prepare: %v", err)
+		}
+	}
+	e.rest(ctx)
+	setNamespaces(e.base, s.Inputs)
+	if err := checkKinds(e.scenario.Invariants, e.base.Plane().Registry().Current().All()); err != nil {
+		return nil, err
+	}
+	if first := e.run(nil); first.failed != nil {
+		return nil, first.failed
+	}
+	return e, nil
+}
+
+// rest waits until the base does not change any more.
+func (e *explorer) rest(ctx context.Context) {
+	for end := time.Now().Add(wireHorizon); time.Now().Before(end); {
+		s := e.base.Plane().Store()
+		quiet, cancel := context.WithTimeout(ctx, wireQuiet)
+		err := s.Await(quiet, s.Snapshot().Revision(), "")
+		cancel()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// runWire runs one plan with the Binary.
+func (e *explorer) runWire(plan Plan, p *probe) *result {
+	var r result
+	err := inScope(e.wire.scope.ctx, e.wire.dir, func(s *scope) {
+		t := &trial{t: s, wire: &e.wire.wire, scenario: &e.scenario, env: e.base.Fork(s), plan: plan, probe: p}
+		s.Cleanup(func() {
+			for _, p := range t.all {
+				p.kill()
+				<-p.ended
+			}
+		})
+		t.run()
+		r = t.result
+	})
+	if err != nil {
+		r.failed = err
+	}
+	r.orderOnly = plan.orderOnly()
+	return &r
+}
+
+// defaultFor is how long to explore.
+func (e *explorer) defaultFor() time.Duration {
+	if e.wire != nil {
+		return defaultWireFor
+	}
+	return defaultFor
+}
+
+// repetitions is how often repeated runs a plan.
+func (e *explorer) repetitions() int {
+	if e.wire != nil {
+		return wireRepetitions
+	}
+	return 1
+}
+
+// repeated runs a plan and returns its alarms. The plan of a Binary runs several times, and it has
+// alarms only if several runs have; these are of one of them. If no run has reached the points of
+// the plan, the returned run says so.
+func (e *explorer) repeated(plan Plan, reference *result) (r *result, alarms []Alarm, seen int) {
+	for range e.repetitions() {
+		again := e.run(plan)
+		if again.failed != nil {
+			return again, nil, 0
+		}
+		of := e.alarms(plan, again, reference)
+		if len(of) > 0 {
+			seen++
+		}
+		if r == nil || len(of) > 0 && len(alarms) == 0 || len(alarms) == 0 && len(again.unused) < len(r.unused) {
+			r, alarms = again, of
+		}
+	}
+	if e.wire != nil && seen < wireConfirmed {
+		alarms = nil
+	}
+	return r, alarms, seen
+}
+
+// inParallel calls work as often as runs can happen at the same time, and waits until all calls
+// have returned.
+func (e *explorer) inParallel(work func()) {
+	if e.wire == nil {
+		work()
+		return
+	}
+	var all sync.WaitGroup
+	for range e.wire.binary.runs(e.wire.isolated) {
+		all.Go(work)
+	}
+	all.Wait()
+}
+
+// merge makes a baseline allow what another run without faults has done.
+func (b *baseline) merge(r *result) {
+	for _, counts := range []struct{ all, more map[string]int }{{b.creates, r.creates}, {b.deletes, r.deletes}} {
+		for id, n := range counts.more {
+			counts.all[id] = max(counts.all[id], n)
+		}
+	}
+}
+
+// promisingFirst orders plans of one fault by how often their kinds find something, because there
+// may not be time for all of them.
+func promisingFirst(plans []Plan) {
+	order := []Kind{KillAfter, Lose, FreezeAll, KillStale, KillBefore, Conflict, HoldInput, Order, DeleteChild, Recreate, Cut, KillOld, Internal}
+	rank := func(p Plan) int {
+		if i := slices.Index(order, p[0].Kind); i >= 0 {
+			return i
+		}
+		return len(order)
+	}
+	slices.SortStableFunc(plans, func(a, b Plan) int { return cmp.Compare(rank(a), rank(b)) })
+}
+
+// started notes what the operator watches after its very first start.
+func (t *trial) started() {
+	if t.wire == nil || t.wire.watches != nil {
+		return
+	}
+	t.process.mu.Lock()
+	defer t.process.mu.Unlock()
+	t.wire.watches = map[string]int{}
+	maps.Copy(t.wire.watches, t.process.watches)
+}
+
+// releaseLeases deletes the Leases of a Binary that has ended, so that the next process does not
+// have to wait until they expire: that is real time.
+func (t *trial) releaseLeases() {
+	if t.wire == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key := range t.leases {
+		lease := &unstructured.Unstructured{}
+		lease.SetGroupVersionKind(schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"})
+		lease.SetNamespace(key.Namespace)
+		lease.SetName(key.Name)
+		// The trial lets the write pass, so it must not wait for it. If it fails, the next process
+		// waits until the lease expires.
+		go func() { _ = t.env.Client().Delete(t.t.Context(), lease) }()
+	}
+	clear(t.leases)
+}
