@@ -41,6 +41,7 @@ import (
 	"kelson.dev/console/now"
 	"kelson.dev/console/objects"
 	"kelson.dev/console/ownership"
+	"kelson.dev/console/plan"
 	"kelson.dev/console/reconcile"
 	"kelson.dev/console/rights"
 	"kelson.dev/console/search"
@@ -69,6 +70,11 @@ type Config struct {
 	// Failure is a file with a failure of kelson explore, in JSON; empty: none. Its curve is read;
 	// see compare.Failure.
 	Failure string
+	// Plan is a file with the output of kelson plan in JSON or YAML, which may change; empty: none.
+	Plan string
+	// MakePlan makes plans on request; nil: the console makes none. The plans replace that of the
+	// file. It must not change the cluster: it is also called if Write is false.
+	MakePlan func(ctx context.Context, lastCommit bool) ([]byte, error)
 	// AuditLog is the audit log of the cluster, in JSON; empty: none.
 	AuditLog string
 	// Listener is what Run accepts connections from. The caller binds it to a loopback address,
@@ -123,6 +129,7 @@ func (c *Console) routes() http.Handler {
 		&reconcile.Server{Traces: c.traces},
 		&compare.Server{Traces: c.traces, Failure: c.config.Failure},
 		&rights.Server{Cluster: c.cluster, Log: c.config.AuditLog},
+		plan.New(c.ctx, c.config.Plan, c.config.MakePlan),
 		&timeline.Server{Traces: c.traces},
 		&ownership.Server{Inventory: c.inventory, Traces: c.traces},
 		c.history,

@@ -45,7 +45,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet, prefix string) {
 // Command returns kelson console.
 func Command() *cobra.Command {
 	var opts Options
-	var kubeconfig, kubeContext, token, file, failure, audit string
+	var kubeconfig, kubeContext, token, file, failure, audit, plan string
 	var places []string
 	var insecure bool
 	c := &cobra.Command{
@@ -79,7 +79,7 @@ the trace of kelson dev is used, which is next to the file $KUBECONFIG.`,
 			if len(places) == 0 {
 				places = devTrace(rules)
 			}
-			cfg := console.Config{Cluster: config, History: file, Failure: failure, AuditLog: audit}
+			cfg := console.Config{Cluster: config, History: file, Failure: failure, AuditLog: audit, Plan: plan}
 			if raw, err := loader.RawConfig(); err == nil {
 				cfg.Name = raw.CurrentContext
 				if kubeContext != "" {
@@ -109,6 +109,7 @@ the trace of kelson dev is used, which is next to the file $KUBECONFIG.`,
 	f.StringVar(&file, "history", "", "history to show, as written by kelson record")
 	f.StringVar(&audit, "audit-log", "", "audit log of the cluster in JSON, for the view Rights")
 	f.StringVar(&failure, "failure", "", "failure whose curve to show in the view Compare, in JSON")
+	f.StringVar(&plan, "plan", "", "plan to show, as printed by kelson plan -o json; the page follows changes of the file")
 	c.MarkFlagsRequiredTogether("tls-cert-file", "tls-private-key-file")
 	return c
 }
