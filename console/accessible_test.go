@@ -35,14 +35,16 @@ func TestAccessible(t *testing.T) {
 	env.Create(t, deployment("web", 2))
 	audit := filepath.Join(t.TempDir(), "audit.log")
 	appendAudit(t, audit, "system:kube-scheduler", "update", "", "secrets", "default")
-	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test", Write: true, AuditLog: audit, Plan: writePlan(t, samplePlan()), History: writeHistory(t), Failure: writeFailure(t, `{"text":"failed","curve":[{"step":1,"failures":0,"runs":2},{"step":2,"failures":2,"runs":2}]}`), Traces: []console.TraceSource{{Place: testTrace(t, time.Now())}}}))
+	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test", Write: true, AuditLog: audit, Plan: writePlan(t, samplePlan()), History: writeHistory(t), Failure: writeFailure(t, `{"what":"failed","curve":[{"step":0,"failures":0,"runs":2},{"step":1,"failures":2,"runs":2}],
+		"passing":{"steps":["input: create web","event: added pods default/web"],"objects":{"pods default/web":[{"spec":{"size":1}}]}},
+		"failing":{"steps":["input: create web","FAULT kill","ALARM failed"],"objects":{"pods default/web":[{"spec":{"size":2}}]}}}`), Traces: []console.TraceSource{{Place: testTrace(t, time.Now())}}}))
 	for _, mode := range []string{"light", "dark", "narrow"} {
 		b.dark(mode == "dark")
 		if mode == "narrow" {
 			b.do(chromedp.EmulateViewport(320, 700))
 		}
 		for _, path := range []string{
-			"/", "/why", "/timeline?select=aaaa/1", "/reconcile", "/reconcile/aaaa/1", "/reconcile/bbbb/2", "/compare", "/plan", "/rights", "/map", "/history", "/objects/pods", "/objects/deployments.apps?wide=true",
+			"/", "/why", "/timeline?select=aaaa/1", "/timeline?run=failing&select=step/2", "/reconcile", "/reconcile/aaaa/1", "/reconcile/bbbb/2", "/compare", "/plan", "/rights", "/map", "/history", "/objects/pods", "/objects/deployments.apps?wide=true",
 			"/object/deployments.apps/default/web", "/object/deployments.apps/default/web?tab=yaml", "/object/deployments.apps/default/web?tab=why",
 			"/object/deployments.apps/default/web?tab=yaml&field=%5B%22spec%22%2C%22template%22%5D",
 			"/object/deployments.apps/default/web?tab=events", "/object/configmaps/default/settings?tab=history", "/object/deployments.apps/default/web?tab=edit",

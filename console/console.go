@@ -61,14 +61,16 @@ type Config struct {
 	Cluster *rest.Config
 	// Name is shown as the name of the cluster; by default it is the address of its API server.
 	Name string
+	// Namespaces are those that Now, Map and the search show where the user may not list in all
+	// namespaces. If there are none, they show the first 20 of those that the user may list.
+	Namespaces []string
 	// Write permits changes.
 	Write bool
 	// Traces are the traces of operators.
 	Traces []TraceSource
 	// History is a file that kelson record writes; empty: none.
 	History string
-	// Failure is a file with a failure of kelson explore, in JSON; empty: none. Its curve is read;
-	// see compare.Failure.
+	// Failure is a file with a failure of kelson explore, in JSON; empty: none.
 	Failure string
 	// Plan is a file with the output of kelson plan in JSON or YAML, which may change; empty: none.
 	Plan string
@@ -104,7 +106,7 @@ func New(config Config) (*Console, error) {
 	if !ok {
 		return nil, fmt.Errorf("console: listener on %s: need TCP", config.Listener.Addr().Network())
 	}
-	connected, err := cluster.New(config.Cluster)
+	connected, err := cluster.New(config.Cluster, config.Namespaces)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +132,7 @@ func (c *Console) routes() http.Handler {
 		&compare.Server{Traces: c.traces, Failure: c.config.Failure},
 		&rights.Server{Cluster: c.cluster, Log: c.config.AuditLog},
 		plan.New(c.ctx, c.config.Plan, c.config.MakePlan),
-		&timeline.Server{Traces: c.traces},
+		&timeline.Server{Traces: c.traces, Inventory: c.inventory, Failure: c.config.Failure},
 		&ownership.Server{Inventory: c.inventory, Traces: c.traces},
 		c.history,
 	} {
@@ -146,7 +148,7 @@ func (c *Console) routes() http.Handler {
 // session says what the page is about.
 func (c *Console) session(*http.Request) (any, error) {
 	version, err := c.cluster.Version()
-	s := map[string]any{"cluster": c.config.Name, "server": c.cluster.Host(), "version": version, "write": c.config.Write}
+	s := map[string]any{"cluster": c.config.Name, "server": c.cluster.Host(), "version": version, "write": c.config.Write, "failure": c.config.Failure != ""}
 	if err != nil {
 		s["error"] = web.AsError(err)
 	}

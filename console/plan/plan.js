@@ -36,7 +36,8 @@ export function Plan({ query, namespace }) {
   return html`<${Header} title="Plan" note=${p ? html`on a copy of ${p.cluster}, ${count(p.objects, 'object')}, <${Age} time=${state.time} /> ago` : ''} actions=${html`
       ${p ? html`<a href="/api/plan/export?format=markdown" download="plan.md">Markdown</a> <a href="/api/plan/export?format=json" download="plan.json">JSON</a>
       ${p.compared ? null : html`<input class="filter" type="search" placeholder="Object or controller" aria-label="Filter steps" value=${query.get('q') ?? ''}
-        onInput=${(/** @type {any} */ e) => setQuery({ q: e.target.value }, { replace: true })} />`}` : null}${run}`} />
+        onInput=${(/** @type {any} */ e) => setQuery({ q: e.target.value }, { replace: true })} />`}` : null}`} />
+    ${run ? html`<div class="bar">${run}</div>` : null}
     <${Problem} error=${error ?? refused ?? state.failure} />
     ${state.running ? html`<${Running} since=${state.running} />` : null}
     ${!p ? (state.running ? null : html`<p class="empty">${state.runnable ? 'A plan runs the operator on a copy of the cluster and shows what it would do. Nothing reaches the cluster.'
