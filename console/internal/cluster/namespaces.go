@@ -3,8 +3,8 @@ package cluster
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +12,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/console/internal/web"
 )
 
 // maxNamespaces bounds the namespaces that are followed one by one, because each needs a watch of
@@ -138,7 +140,7 @@ func refusals(failed map[string]error) error {
 	case len(failed):
 		return first
 	}
-	return fmt.Errorf("not in namespaces %s: %w", strings.Join(names, ", "), first)
+	return web.Errorf(http.StatusForbidden, "not in namespaces %s: %v", strings.Join(names, ", "), first)
 }
 
 func pause(ctx context.Context, d time.Duration) {
