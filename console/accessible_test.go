@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/console"
 	"kelson.dev/kubernetes/controlplane"
@@ -33,6 +35,7 @@ func TestAccessible(t *testing.T) {
 	}
 	env := testenv.New(t, testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads())
 	env.Create(t, deployment("web", 2))
+	env.Create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lone"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "busybox:1.37"}}}})
 	audit := filepath.Join(t.TempDir(), "audit.log")
 	appendAudit(t, audit, "system:kube-scheduler", "update", "", "secrets", "default")
 	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test", Write: true, AuditLog: audit, Plan: writePlan(t, samplePlan()), History: writeHistory(t), Failure: writeFailure(t, `{"what":"failed","curve":[{"step":0,"failures":0,"runs":2},{"step":1,"failures":2,"runs":2}],
@@ -48,6 +51,7 @@ func TestAccessible(t *testing.T) {
 			"/object/deployments.apps/default/web", "/object/deployments.apps/default/web?tab=yaml", "/object/deployments.apps/default/web?tab=why",
 			"/object/deployments.apps/default/web?tab=yaml&field=%5B%22spec%22%2C%22template%22%5D",
 			"/object/deployments.apps/default/web?tab=events", "/object/configmaps/default/settings?tab=history", "/object/deployments.apps/default/web?tab=edit",
+			"/object/pods/default/lone?tab=exec", "/object/pods/default/lone?tab=logs",
 		} {
 			b.goTo(path)
 			b.until(`!document.querySelector('.loading') && document.querySelector('main h1') && document.querySelector('main').innerText.length > 20`)

@@ -82,7 +82,8 @@ func TestDevelopmentLoop(t *testing.T) {
 	b.goTo("/plan")
 	b.until(`[...document.querySelectorAll('main button')].some((k) => k.textContent === 'Make a plan')`)
 	eval[any](b, `[...document.querySelectorAll('main button')].find((k) => k.textContent === 'Make a plan').click()`)
-	b.within(5*time.Minute, `document.querySelector('.head .quiet')?.textContent.includes('on a copy of')`) // go builds the operator
+	// go builds the operator first
+	b.within(5*time.Minute, `document.querySelector('.head .quiet')?.textContent.includes('on a copy of')`)
 	b.shot("cnat-plan")
 }
 
