@@ -7,19 +7,19 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kelson.dev/cmd/kelson/internal/output"
+	formats "kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/kubernetes/controlplane"
 )
 
 func versionCommand() *cobra.Command {
-	var format output.Format
+	var format formats.Format
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of Kelson and of the Kubernetes API it speaks",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			platform := runtime.GOOS + "/" + runtime.GOARCH
-			if format != output.Text {
+			if format != formats.Text {
 				return format.Print(c.OutOrStdout(), map[string]string{
 					"version": ownVersion(), "kubernetes": controlplane.KubernetesVersion, "go": runtime.Version(), "platform": platform,
 				})
