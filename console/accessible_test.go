@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/console"
 	"kelson.dev/kubernetes/controlplane"
@@ -33,19 +35,23 @@ func TestAccessible(t *testing.T) {
 	}
 	env := testenv.New(t, testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads())
 	env.Create(t, deployment("web", 2))
+	env.Create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lone"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "busybox:1.37"}}}})
 	audit := filepath.Join(t.TempDir(), "audit.log")
 	appendAudit(t, audit, "system:kube-scheduler", "update", "", "secrets", "default")
-	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test", Write: true, AuditLog: audit, History: writeHistory(t), Failure: writeFailure(t, `{"text":"failed","curve":[{"step":1,"failures":0,"runs":2},{"step":2,"failures":2,"runs":2}]}`), Traces: []console.TraceSource{{Place: testTrace(t, time.Now())}}}))
+	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test", Write: true, AuditLog: audit, Plan: writePlan(t, samplePlan()), History: writeHistory(t), Failure: writeFailure(t, `{"what":"failed","curve":[{"step":0,"failures":0,"runs":2},{"step":1,"failures":2,"runs":2}],
+		"passing":{"steps":["input: create web","event: added pods default/web"],"objects":{"pods default/web":[{"spec":{"size":1}}]}},
+		"failing":{"steps":["input: create web","FAULT kill","ALARM failed"],"objects":{"pods default/web":[{"spec":{"size":2}}]}}}`), Traces: []console.TraceSource{{Place: testTrace(t, time.Now())}}}))
 	for _, mode := range []string{"light", "dark", "narrow"} {
 		b.dark(mode == "dark")
 		if mode == "narrow" {
 			b.do(chromedp.EmulateViewport(320, 700))
 		}
 		for _, path := range []string{
-			"/", "/why", "/timeline?select=aaaa/1", "/reconcile", "/reconcile/aaaa/1", "/reconcile/bbbb/2", "/compare", "/rights", "/map", "/history", "/objects/pods", "/objects/deployments.apps?wide=true",
+			"/", "/why", "/timeline?select=aaaa/1", "/timeline?run=failing&select=step/2", "/reconcile", "/reconcile/aaaa/1", "/reconcile/bbbb/2", "/compare", "/plan", "/rights", "/map", "/history", "/objects/pods", "/objects/deployments.apps?wide=true",
 			"/object/deployments.apps/default/web", "/object/deployments.apps/default/web?tab=yaml", "/object/deployments.apps/default/web?tab=why",
 			"/object/deployments.apps/default/web?tab=yaml&field=%5B%22spec%22%2C%22template%22%5D",
 			"/object/deployments.apps/default/web?tab=events", "/object/configmaps/default/settings?tab=history", "/object/deployments.apps/default/web?tab=edit",
+			"/object/pods/default/lone?tab=exec", "/object/pods/default/lone?tab=logs",
 		} {
 			b.goTo(path)
 			b.until(`!document.querySelector('.loading') && document.querySelector('main h1') && document.querySelector('main').innerText.length > 20`)

@@ -143,7 +143,13 @@ func eval[T any](b *tab, expression string) T {
 // until waits until an expression of JavaScript is true.
 func (b *tab) until(expression string) {
 	b.t.Helper()
-	deadline := time.Now().Add(stepTime)
+	b.within(stepTime, expression)
+}
+
+// within waits until an expression of JavaScript is true, and fails the test after a time.
+func (b *tab) within(limit time.Duration, expression string) {
+	b.t.Helper()
+	deadline := time.Now().Add(limit)
 	for {
 		if eval[bool](b, "Boolean("+expression+")") {
 			return
@@ -151,7 +157,7 @@ func (b *tab) until(expression string) {
 		if time.Now().After(deadline) {
 			text := eval[string](b, `document.body.innerText`)
 			b.shot("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
-			b.t.Fatalf("%s: not true after %s; the page shows\n%s", expression, stepTime, text)
+			b.t.Fatalf("%s: not true after %s; the page shows\n%s", expression, limit, text)
 		}
 		time.Sleep(20 * time.Millisecond) // polls another process
 	}

@@ -49,15 +49,25 @@ func writeFailure(t *testing.T, text string) string {
 func TestCompareRuns(t *testing.T) {
 	chromium(t)
 	changes := 0
-	failure := writeFailure(t, `{"finding":"stuck","text":"Web default/shop is never ready","plan":"kill-after create pods default/p3 #1",
-		"curve":[{"step":1,"failures":0,"runs":8},{"step":2,"failures":3,"runs":8},{"step":3,"failures":8,"runs":8},{"step":4,"failures":8,"runs":8}]}`)
+	failure := writeFailure(t, `{"oracle":"O1","what":"the end differs","detail":"pods default/p3 is missing","plan":"kill-after create pods default/p3 #1","seen":3,"runs":3,
+		"steps":["input: create web","request: create pods default/p1","FAULT kill-after create pods default/p3 #1","ALARM the end differs"],
+		"curve":[{"step":0,"text":"input: create web","failures":0,"runs":8},{"step":1,"failures":3,"runs":8},{"step":2,"text":"FAULT kill-after","failures":8,"runs":8},{"step":3,"failures":8,"runs":8}],
+		"passing":{"plan":"","steps":["input: create web","request: create pods default/p1","request: create pods default/p3"],"objects":{"pods default/p3":[{"spec":{"size":1}}]}},
+		"failing":{"plan":"kill","steps":["input: create web","request: create pods default/p1","FAULT kill-after create pods default/p3 #1","ALARM the end differs"],"objects":{}}}`)
 	b := open(t, start(t, console.Config{Cluster: fakeCluster(t, &changes), Name: "test", Traces: twoRuns(t), Failure: failure}))
 	b.goTo("/compare")
-	b.until(`document.querySelector('.problem.warn')?.innerText.includes('after 20 ms, controller web of Web default/shop: the results differ')`)
+	b.until(`[...document.querySelectorAll('.problem.warn')].pop()?.innerText.includes('after 20 ms, controller web of Web default/shop: the results differ')`)
 	b.shows("4 reconciles are equal, 1 differ")
 	b.until(`[...document.querySelectorAll('.compare tbody tr')].map((r) => r.innerText.replace(/\s+/g, ' ')).join('|').match(/^2 equal reconciles\|.*created Pod default\/p3.*quota exceeded.*\|2 equal reconciles$/)`)
-	b.shows("From step 3 on, every run that continues from there fails.")
+	b.shows("From step 3 on, every run that continues from there fails: FAULT kill-after")
+	b.shows("step 3 of the failing run: FAULT kill-after create pods default/p3 #1")
+	b.shows("failed in 3 of 3 runs")
+	b.until(`document.querySelector('.ends tbody')?.innerText.replace(/\s+/g, ' ').includes('pods default/p3 exists absent')`)
 	b.shot("compare")
+	b.goTo("/compare?all=true")
+	b.until(`document.querySelectorAll('.steps2 tbody tr').length === 4`)
+	b.goTo("/compare")
+	b.until(`[...document.querySelectorAll('button')].some((k) => k.textContent === 'Show equal ones')`)
 	eval[chromedp.Void](b, `[...document.querySelectorAll('button')].find((k) => k.textContent === 'Show equal ones').click()`)
 	b.until(`document.querySelectorAll('.compare tbody tr').length === 5`)
 	b.goTo("/compare?a=good&b=good")

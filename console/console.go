@@ -41,6 +41,7 @@ import (
 	"kelson.dev/console/now"
 	"kelson.dev/console/objects"
 	"kelson.dev/console/ownership"
+	"kelson.dev/console/plan"
 	"kelson.dev/console/reconcile"
 	"kelson.dev/console/rights"
 	"kelson.dev/console/search"
@@ -60,15 +61,22 @@ type Config struct {
 	Cluster *rest.Config
 	// Name is shown as the name of the cluster; by default it is the address of its API server.
 	Name string
+	// Namespaces are those that Now, Map and the search show where the user may not list in all
+	// namespaces. If there are none, they show the first 20 of those that the user may list.
+	Namespaces []string
 	// Write permits changes.
 	Write bool
 	// Traces are the traces of operators.
 	Traces []TraceSource
 	// History is a file that kelson record writes; empty: none.
 	History string
-	// Failure is a file with a failure of kelson explore, in JSON; empty: none. Its curve is read;
-	// see compare.Failure.
+	// Failure is a file with a failure of kelson explore, in JSON; empty: none.
 	Failure string
+	// Plan is a file with the output of kelson plan in JSON or YAML, which may change; empty: none.
+	Plan string
+	// MakePlan makes plans on request; nil: the console makes none. The plans replace that of the
+	// file. It must not change the cluster: it is also called if Write is false.
+	MakePlan func(ctx context.Context, lastCommit bool) ([]byte, error)
 	// AuditLog is the audit log of the cluster, in JSON; empty: none.
 	AuditLog string
 	// Listener is what Run accepts connections from. The caller binds it to a loopback address,
@@ -98,7 +106,7 @@ func New(config Config) (*Console, error) {
 	if !ok {
 		return nil, fmt.Errorf("console: listener on %s: need TCP", config.Listener.Addr().Network())
 	}
-	connected, err := cluster.New(config.Cluster)
+	connected, err := cluster.New(config.Cluster, config.Namespaces)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +131,8 @@ func (c *Console) routes() http.Handler {
 		&reconcile.Server{Traces: c.traces},
 		&compare.Server{Traces: c.traces, Failure: c.config.Failure},
 		&rights.Server{Cluster: c.cluster, Log: c.config.AuditLog},
-		&timeline.Server{Traces: c.traces},
+		plan.New(c.ctx, c.config.Plan, c.config.MakePlan),
+		&timeline.Server{Traces: c.traces, Inventory: c.inventory, Failure: c.config.Failure},
 		&ownership.Server{Inventory: c.inventory, Traces: c.traces},
 		c.history,
 	} {
@@ -139,7 +148,7 @@ func (c *Console) routes() http.Handler {
 // session says what the page is about.
 func (c *Console) session(*http.Request) (any, error) {
 	version, err := c.cluster.Version()
-	s := map[string]any{"cluster": c.config.Name, "server": c.cluster.Host(), "version": version, "write": c.config.Write}
+	s := map[string]any{"cluster": c.config.Name, "server": c.cluster.Host(), "version": version, "write": c.config.Write, "failure": c.config.Failure != ""}
 	if err != nil {
 		s["error"] = web.AsError(err)
 	}

@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/console"
+	"kelson.dev/lab/history"
+	"kelson.dev/lab/plan"
 )
 
 // hostile are texts that would run code, load something or break out of their place if a page
@@ -153,7 +155,35 @@ func hostileAudit(t *testing.T) string {
 }
 
 // hostileFailure is a failure whose every text is hostile.
-var hostileFailure = `{"finding":` + quoted(hostile[0]) + `,"text":` + quoted(hostile[1]) + `,"plan":` + quoted(hostile[2]) + `,"curve":[{"step":` + quoted(hostile[1]) + `,"failures":1,"runs":1}]}`
+func hostileFailure(t *testing.T) string {
+	t.Helper()
+	run := func(last string) map[string]any {
+		objects := map[string]any{}
+		for _, s := range hostile {
+			objects[s] = []any{map[string]any{"spec": map[string]any{s: last + s}}}
+		}
+		return map[string]any{"steps": append([]string{last}, hostile...), "objects": objects}
+	}
+	text, err := json.Marshal(map[string]any{"oracle": hostile[0], "what": hostile[1], "detail": hostile[2], "plan": hostile[3], "passing": run("a"), "failing": run("b"),
+		"curve": []any{map[string]any{"step": 1, "text": hostile[1], "failures": 1, "runs": 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return writeFailure(t, string(text))
+}
+
+// hostilePlan is a plan whose every text is hostile.
+func hostilePlan(t *testing.T) string {
+	p := &plan.Plan{Cluster: hostile[0], Unquiet: hostile[1], Notes: hostile}
+	for i, s := range hostile {
+		ref := plan.Ref{Group: s, Kind: s, Resource: s, Namespace: s, Name: s}
+		p.Installed = append(p.Installed, plan.Installed{Verb: s, Object: ref, Changes: []history.Change{{Path: s, From: s, To: s}}})
+		p.Refused = append(p.Refused, plan.Refusal{Verb: s, Subresource: s, Object: ref, Message: s, Times: 2})
+		p.Steps = append(p.Steps, plan.Step{Number: i + 1, Controller: s, Of: &ref, Because: []plan.Cause{{Text: s}}, Error: s, Simulated: s, Writes: []plan.Write{{
+			Verb: s, Subresource: s, Object: ref, Changes: []history.Change{{Path: s, From: s, To: s}}, Webhooks: []string{s}, Led: []plan.Led{{Verb: s, Object: ref}}}}})
+	}
+	return writePlan(t, p)
+}
 
 // hostileTrace is a trace whose every text is hostile.
 func hostileTrace(t *testing.T) string {
@@ -186,7 +216,7 @@ func hostileTrace(t *testing.T) string {
 // stop one.
 func TestHostileTexts(t *testing.T) {
 	chromium(t)
-	b := open(t, start(t, console.Config{Cluster: hostileCluster(t), Name: hostile[0], Write: true, Failure: writeFailure(t, hostileFailure), AuditLog: hostileAudit(t), Traces: []console.TraceSource{{Place: hostileTrace(t)}}}))
+	b := open(t, start(t, console.Config{Cluster: hostileCluster(t), Name: hostile[0], Write: true, Failure: hostileFailure(t), Plan: hostilePlan(t), AuditLog: hostileAudit(t), Traces: []console.TraceSource{{Place: hostileTrace(t)}}}))
 	check := func(path, shows string) {
 		t.Helper()
 		b.goTo(path)
@@ -203,6 +233,7 @@ func TestHostileTexts(t *testing.T) {
 	check("/why", hostile[1])
 	check("/reconcile", hostile[1])
 	check("/compare", hostile[0])
+	check("/plan", hostile[2])
 	check("/rights?user="+url.QueryEscape(hostile[1]), hostile[2])
 	check("/compare?a="+url.QueryEscape(hostile[1])+"&b="+url.QueryEscape(hostile[0]), hostile[1])
 	check("/timeline", "Timeline")

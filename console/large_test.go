@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -72,6 +73,35 @@ func TestRightsOfTheUser(t *testing.T) {
 	b.goTo("/")
 	b.shows("Not readable")
 	b.shot("forbidden")
+}
+
+// LAB-07: Now, Map and the search show the namespaces that the user may list, if it may not list in
+// all of them.
+func TestUserOfANamespace(t *testing.T) {
+	chromium(t)
+	env := testenv.New(t)
+	for _, namespace := range []string{"team", "secret"} {
+		env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+		env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "visible-" + namespace}})
+	}
+	env.Create(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "jane"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "jane"}}})
+	jane := rest.CopyConfig(env.RESTConfig())
+	jane.Impersonate.UserName = "jane"
+	b := open(t, start(t, console.Config{Cluster: jane, Name: "test", Namespaces: []string{"team", "secret"}}))
+	b.until(`[...document.querySelectorAll('.namespace option')].some((o) => o.value === 'team')`)
+	b.until(`[...document.querySelectorAll('.pairs dt')].some((d) => d.innerText === 'configmaps' && d.nextElementSibling.innerText.includes('not in namespaces secret:'))`)
+	b.press("/")
+	b.press("visible")
+	b.until(`[...document.querySelectorAll('[role=option]')].some((o) => o.innerText.includes('visible-team'))`)
+	if text := eval[string](b, `document.querySelector('[role=listbox]').innerText`); strings.Contains(text, "visible-secret") {
+		t.Errorf("the search shows an object that the user may not read: %s", text)
+	}
+	b.goTo("/map")
+	b.shows("visible-team")
+	env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "created-later"}})
+	b.shows("created-later")
+	b.shot("namespaces")
 }
 
 // LAB-07: changes are checked while the user types, stored on request, and only with Config.Write.

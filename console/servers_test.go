@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,6 +79,12 @@ func TestDevelopmentLoop(t *testing.T) {
 	b.goTo("/")
 	b.until(`document.querySelector('.calm:not(.quiet), .summary')`)
 	b.shot("cnat-now")
+	b.goTo("/plan")
+	b.until(`[...document.querySelectorAll('main button')].some((k) => k.textContent === 'Make a plan')`)
+	eval[any](b, `[...document.querySelectorAll('main button')].find((k) => k.textContent === 'Make a plan').click()`)
+	// go builds the operator first
+	b.within(5*time.Minute, `document.querySelector('.head .quiet')?.textContent.includes('on a copy of')`)
+	b.shot("cnat-plan")
 }
 
 // LAB-07: the console of a kube-apiserver, which has no controllers.

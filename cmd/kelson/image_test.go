@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,6 +28,14 @@ func TestImage(t *testing.T) {
 		if digests[i] = got.stdout; !regexp.MustCompile(`^registry\.example/shop/operator:v1 sha256:[0-9a-f]{64}\n$`).MatchString(got.stdout) {
 			t.Errorf("it prints %q", got.stdout)
 		}
+	}
+	got := image("registry.example/shop/operator:v1", "--archive", filepath.Join(dir, "operator.tar"), "-o", "json")
+	var printed struct {
+		Name, Digest string
+		Platforms    []string
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &printed); err != nil || printed.Name+" "+printed.Digest+"\n" != digests[0] || len(printed.Platforms) != 1 {
+		t.Errorf("-o json prints %q: %v", got.stdout, err)
 	}
 	if digests[0] != digests[1] {
 		t.Errorf("two builds differ: %q", digests)

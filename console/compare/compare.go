@@ -5,10 +5,8 @@ package compare
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"time"
 
@@ -20,7 +18,7 @@ import (
 // Server serves the requests of the view.
 type Server struct {
 	Traces *traces.Traces
-	// Failure is a file that describes a failure; empty: none.
+	// Failure is a file of kelson explore; empty: none.
 	Failure string
 }
 
@@ -197,69 +195,19 @@ func align(a, b []*trace.LineRecord, beganA, beganB time.Time) []Row {
 	return rows
 }
 
-// maxAlign bounds the product of the lengths of two lanes of which a longest common subsequence is
-// computed. Longer ones are paired by their position.
-const maxAlign = 4 << 20
-
-// pair pairs the reconciles of a lane: those of a longest common subsequence are equal, and those
-// between are paired in order.
+// pair pairs the reconciles of a lane.
 func pair(a, b []*trace.LineRecord) []Row {
-	signA, signB := signatures(a), signatures(b)
-	next := func(i, j int) bool { return true } // whether to take both, if they are equal
-	var common [][]int32
-	if (len(a)+1)*(len(b)+1) <= maxAlign {
-		common = make([][]int32, len(a)+1)
-		for i := len(a); i >= 0; i-- {
-			common[i] = make([]int32, len(b)+1)
-			for j := len(b) - 1; j >= 0 && i < len(a); j-- {
-				if signA[i] == signB[j] {
-					common[i][j] = common[i+1][j+1] + 1
-				} else {
-					common[i][j] = max(common[i+1][j], common[i][j+1])
-				}
-			}
-		}
-		next = func(i, j int) bool { return common[i][j] == common[i+1][j+1]+1 }
-	}
 	var rows []Row
-	var onlyA, onlyB []*trace.LineRecord
-	flush := func() {
-		for len(onlyA) > 0 || len(onlyB) > 0 {
-			var row Row
-			if len(onlyA) > 0 {
-				row.A, onlyA = onlyA[0], onlyA[1:]
-			}
-			if len(onlyB) > 0 {
-				row.B, onlyB = onlyB[0], onlyB[1:]
-			}
-			rows = append(rows, row)
+	for _, m := range match(signatures(a), signatures(b)) {
+		row := Row{Equal: m.equal}
+		if m.a >= 0 {
+			row.A = a[m.a]
 		}
-	}
-	i, j := 0, 0
-	for i < len(a) || j < len(b) {
-		switch {
-		case i < len(a) && j < len(b) && signA[i] == signB[j] && next(i, j):
-			flush()
-			rows = append(rows, Row{A: a[i], B: b[j], Equal: true})
-			i, j = i+1, j+1
-		case i == len(a):
-			onlyB = append(onlyB, b[j])
-			j++
-		case j == len(b):
-			onlyA = append(onlyA, a[i])
-			i++
-		case common == nil:
-			onlyA, onlyB = append(onlyA, a[i]), append(onlyB, b[j])
-			i, j = i+1, j+1
-		case common[i+1][j] >= common[i][j+1]:
-			onlyA = append(onlyA, a[i])
-			i++
-		default:
-			onlyB = append(onlyB, b[j])
-			j++
+		if m.b >= 0 {
+			row.B = b[m.b]
 		}
+		rows = append(rows, row)
 	}
-	flush()
 	return rows
 }
 
@@ -277,37 +225,4 @@ func signatures(list []*trace.LineRecord) []string {
 		all[i] = s
 	}
 	return all
-}
-
-// Failure describes a failure that an exploration found.
-type Failure struct {
-	Finding string `json:"finding,omitempty"`
-	Text    string `json:"text,omitempty"`
-	Plan    string `json:"plan,omitempty"`
-	// Curve shows when the failure became inevitable: of the runs that continue from a step, how
-	// many fail.
-	Curve []Point `json:"curve,omitempty"`
-}
-
-// Point is a point of the curve.
-type Point struct {
-	Step     any `json:"step"` // a number or a name
-	Failures int `json:"failures"`
-	Runs     int `json:"runs"`
-}
-
-// failure returns the failure in the file, or nothing.
-func (s *Server) failure(*http.Request) (any, error) {
-	if s.Failure == "" {
-		return map[string]any{}, nil
-	}
-	data, err := os.ReadFile(s.Failure)
-	if err != nil {
-		return nil, err
-	}
-	f := &Failure{}
-	if err := json.Unmarshal(data, f); err != nil {
-		return nil, fmt.Errorf("read failure %s: %w", s.Failure, err)
-	}
-	return map[string]any{"failure": f}, nil
 }

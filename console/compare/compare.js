@@ -8,16 +8,16 @@ import { Badge, Header, Loading, ObjectLink, Problem, clock, span } from '../pag
 import { result } from '../reconcile/reconcile.js';
 import { ReconcileLink, Untraced } from '../why/why.js';
 
-/** @param {{query: URLSearchParams}} props */
-export function Compare({ query }) {
+/** @param {{query: URLSearchParams, session: any}} props */
+export function Compare({ query, session }) {
   const a = query.get('a') ?? '', b = query.get('b') ?? '', all = query.get('all') ?? '';
   const [state, error] = useStates(address('compare', { a, b, all }));
   const began = (/** @type {string} */ id) => Date.parse(state.runs.find((/** @type {any} */ r) => r.id === id)?.began);
   return html`<${Header} title="Compare" note=${state?.a ? `${state.equal.toLocaleString()} reconciles are equal, ${state.different.toLocaleString()} differ` : ''}
-      actions=${state?.a ? html`<button aria-pressed=${all === 'true'} onClick=${() => setQuery({ all: all ? null : 'true' }, { replace: true })}>Show equal ones</button>` : null} />
+      actions=${state?.a || session?.failure ? html`<button aria-pressed=${all === 'true'} onClick=${() => setQuery({ all: all ? null : 'true' }, { replace: true })}>Show equal ones</button>` : null} />
     <${Problem} error=${error} />
-    <${Failure} />
-    ${!state ? (error ? null : html`<${Loading} />`) : !state.a ? (state.runs.length ? html`<p class="empty">The traces have one run. Start the console with the traces of two: <code>--trace FILE --trace FILE</code></p>`
+    <${Failure} all=${all} />
+    ${!state ? (error ? null : html`<${Loading} />`) : !state.a ? (session?.failure ? null : state.runs.length ? html`<p class="empty">The traces have one run. Start the console with the traces of two: <code>--trace FILE --trace FILE</code></p>`
       : html`<${Untraced} traced=${state.traced} errors=${state.errors} />`) : html`
       <div class="bar"><${Runs} runs=${state.runs} current=${state.a} name="a" label="Run A" /><${Runs} runs=${state.runs} current=${state.b} name="b" label="Run B" />
         <button onClick=${() => setQuery({ a: state.b, b: state.a }, { replace: true })}>Swap</button></div>
@@ -53,30 +53,48 @@ function Side({ r, began }) {
 const Runs = ({ runs, current, name, label }) => html`<label>${label} <select value=${current} onChange=${(/** @type {any} */ e) => setQuery({ [name]: e.target.value }, { replace: true })}>
   ${runs.map((r) => html`<option value=${r.id}>${clock(r.began)} ${r.controllers.join(', ')}: ${r.reconciles} reconciles${r.errors ? `, ${r.errors} failed` : ''} (${r.id})</option>`)}</select></label>`;
 
-/** The failure of --failure, if there is one. */
-function Failure() {
+/** The failure of --failure, if there is one. @param {{all: string}} props */
+function Failure({ all }) {
   const [state, setState] = useState(/** @type {any} */ (null));
   const [error, setError] = useState(/** @type {any} */ (null));
-  useEffect(() => void request('failure').then(setState, setError), []);
+  useEffect(() => {
+    const control = new AbortController();
+    request('failure', { all }, { signal: control.signal }).then(setState, (e) => control.signal.aborted || setError(e));
+    return () => control.abort();
+  }, [all]);
   const f = state?.failure;
   if (!f) return html`<${Problem} error=${error} />`;
-  return html`<section class="failure"><h2>Failure</h2><p>${f.finding ? html`<${Badge} text=${f.finding} as="bad" /> ` : null}<span class="pre">${f.text}</span></p>
-    ${f.plan ? html`<p><span class="quiet">Plan</span> <code>${f.plan}</code></p>` : null}
-    ${f.curve?.length ? html`<${Curve} points=${f.curve} />` : null}</section>`;
+  const both = f.first >= 0 || f.rows.some((/** @type {any} */ r) => r.equal);
+  return html`<section class="failure"><h2>Failure</h2><p>${f.oracle ? html`<${Badge} text=${f.oracle} as="bad" /> ` : null}<strong>${f.what}</strong></p>
+    ${f.detail ? html`<p class="pre">${f.detail}</p>` : null}
+    ${f.plan ? html`<p><span class="quiet">Plan</span> <code>${f.plan}</code>${f.runs ? html` <span class="quiet">failed in ${f.seen} of ${f.runs} runs</span>` : null}</p>` : null}
+    ${f.curve?.length ? html`<${Curve} points=${f.curve} />` : null}
+    ${f.different?.length ? html`<h2>How the runs end differently</h2><table class="plain ends"><thead><tr><th>Object</th><th>Field</th><th>Without faults</th><th>Failing run</th></tr></thead><tbody>
+      ${f.different.map((/** @type {any} */ d) => html`<tr><td class="wrap">${d.object}</td><td class="wrap mono">${d.path}</td><td class="wrap mono">${d.a || html`<span class="quiet">absent</span>`}</td><td class="wrap mono">${d.b || html`<span class="quiet">absent</span>`}</td></tr>`)}</tbody></table>` : null}
+    ${f.rows.length ? html`<h2>${both ? 'The runs side by side' : 'The failing run'}</h2>
+      ${f.first >= 0 ? html`<div class="problem warn"><strong>First difference</strong> ${f.rows[f.first].textB ? html`step ${f.rows[f.first].b} of the failing run: ${f.rows[f.first].textB}` : html`the failing run lacks step ${f.rows[f.first].a}: ${f.rows[f.first].textA}`}</div>` : null}
+      <table class="plain steps2"><thead><tr>${both ? html`<th class="number">Step</th><th>Without faults</th>` : null}<th class="number">Step</th><th>${both ? 'Failing run' : 'What happened'}</th></tr></thead><tbody>
+      ${f.rows.map((/** @type {any} */ r) => r.equal && r.times > 1 ? html`<tr><td colspan="4" class="quiet">${r.times.toLocaleString()} equal steps</td></tr>`
+        : html`<tr class=${r.equal ? 'quiet' : both ? 'differs' : ''}>${both ? html`<td class="number quiet">${r.a}</td><td class="wrap"><${StepText} text=${r.textA} /></td>` : null}
+          <td class="number quiet">${r.b}</td><td class="wrap"><${StepText} text=${r.textB} /></td></tr>`)}</tbody></table>
+      ${f.more ? html`<p class="quiet">${f.more.toLocaleString()} later rows are not shown.</p>` : null}` : null}</section>`;
 }
 
-/** @param {{points: {step: any, failures: number, runs: number}[]}} props */
+/** @param {{text?: string}} props */
+const StepText = ({ text }) => (!text ? '' : /^(FAULT|ALARM)/.test(text) ? html`<strong class="bad">${text}</strong>` : text);
+
+/** @param {{points: {step: number, text?: string, failures: number, runs: number}[]}} props */
 function Curve({ points }) {
   const share = (/** @type {{failures: number, runs: number}} */ p) => (p.runs ? p.failures / p.runs : 0);
   const inevitable = points.findIndex((_, i) => points.slice(i).every((p) => p.runs && p.failures === p.runs));
   const width = 640, height = 120, x = (/** @type {number} */ i) => (points.length < 2 ? width / 2 : (i * width) / (points.length - 1));
   return html`<h2>When the failure became inevitable</h2>
-    <p>${inevitable < 0 ? 'No step makes every continuation fail.' : html`From step <b>${String(points[inevitable].step)}</b> on, every run that continues from there fails.`}</p>
+    <p>${inevitable < 0 ? 'No step makes every continuation fail.' : html`From step <b>${points[inevitable].step + 1}</b> on, every run that continues from there fails${points[inevitable].text ? html`: ${points[inevitable].text}` : '.'}`}</p>
     <svg class="curve" viewBox=${`-6 -6 ${width + 12} ${height + 12}`} role="img" aria-label="Share of the runs from each step that fail; the table has the numbers">
       <path class="axis" d=${`M0 0V${height}H${width}`} />
       ${inevitable < 0 ? null : html`<path class="edge" d=${`M${x(inevitable)} 0V${height}`} />`}
       <polyline points=${points.map((p, i) => `${x(i)},${height - share(p) * height}`).join(' ')} />
-      ${points.map((p, i) => html`<circle cx=${x(i)} cy=${height - share(p) * height} r="3"><title>${`${p.step}: ${p.failures} of ${p.runs} fail`}</title></circle>`)}</svg>
-    <details><summary>Numbers</summary><table class="plain"><thead><tr><th>Step</th><th>Failures</th><th>Runs</th></tr></thead><tbody>
-      ${points.map((p) => html`<tr><td>${String(p.step)}</td><td class="number">${p.failures}</td><td class="number">${p.runs}</td></tr>`)}</tbody></table></details>`;
+      ${points.map((p, i) => html`<circle cx=${x(i)} cy=${height - share(p) * height} r="3"><title>${`Step ${p.step + 1}: ${p.failures} of ${p.runs} fail`}</title></circle>`)}</svg>
+    <details><summary>Numbers</summary><table class="plain"><thead><tr><th class="number">Step</th><th>What happens</th><th class="number">Failures</th><th class="number">Runs</th></tr></thead><tbody>
+      ${points.map((p) => html`<tr><td class="number">${p.step + 1}</td><td class="wrap">${p.text}</td><td class="number">${p.failures}</td><td class="number">${p.runs}</td></tr>`)}</tbody></table></details>`;
 }

@@ -4,6 +4,7 @@ import { Compare } from '../compare/compare.js';
 import { History, HistoryObject } from '../history/history.js';
 import { Now } from '../now/now.js';
 import { Map } from '../ownership/map.js';
+import { Plan } from '../plan/plan.js';
 import { Reconcile } from '../reconcile/reconcile.js';
 import { Rights } from '../rights/rights.js';
 import { Timeline } from '../timeline/timeline.js';
@@ -16,6 +17,7 @@ export const views = [
   { id: 'timeline', label: 'Timeline', show: Timeline },
   { id: 'reconcile', label: 'Reconciles', show: Reconcile },
   { id: 'compare', label: 'Compare', show: Compare },
+  { id: 'plan', label: 'Plan', show: Plan },
   { id: 'map', label: 'Map', show: Map },
   { id: 'history', label: 'History', show: History },
   { id: 'rights', label: 'Rights', show: Rights },

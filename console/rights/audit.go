@@ -2,7 +2,9 @@ package rights
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,13 +22,15 @@ type log struct {
 	user   string
 	offset int64 // of the first line that was not read
 
-	requests map[rights.Request]bool
+	// requests are those of the user, each with the names of its objects; "" for none.
+	requests map[rights.Request]map[string]bool
+	groups   map[string]bool // of the user
 	events   int
 	users    map[string]int
 }
 
 func newLog(name, user string) *log {
-	return &log{name: name, user: user, requests: map[rights.Request]bool{}, users: map[string]int{}}
+	return &log{name: name, user: user, requests: map[rights.Request]map[string]bool{}, groups: map[string]bool{}, users: map[string]int{}}
 }
 
 // read reads the lines that were added. If the file became shorter, it was replaced, and is read
@@ -53,20 +57,58 @@ func (l *log) read() error {
 	if _, err := f.Seek(l.offset, io.SeekStart); err != nil {
 		return err
 	}
-	lines := &completeLines{in: bufio.NewReader(f)}
+	lines := &completeLines{in: bufio.NewReader(f), each: l.note}
 	a, err := rights.FromAudit(lines, rights.Filter{User: l.user})
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.name, err)
 	}
 	l.offset += lines.read
 	l.events += a.Events
-	for _, r := range a.Requests {
-		l.requests[r] = true
-	}
 	for user, n := range a.Users {
 		l.users[user] += n
 	}
 	return nil
+}
+
+// note notes the names and groups of a line, if it is of the user. It ignores malformed lines.
+func (l *log) note(line []byte) {
+	if l.user == "" || plain(l.user) && !bytes.Contains(line, []byte(`"`+l.user+`"`)) {
+		return
+	}
+	a, err := rights.FromAudit(bytes.NewReader(line), rights.Filter{User: l.user})
+	if err != nil || a.Events == 0 {
+		return
+	}
+	type user struct{ Groups []string }
+	var e struct {
+		User             user
+		ImpersonatedUser *user
+		ObjectRef        *struct{ Name string }
+	}
+	if json.Unmarshal(line, &e) != nil {
+		return
+	}
+	if e.ImpersonatedUser != nil {
+		e.User = *e.ImpersonatedUser
+	}
+	for _, group := range e.User.Groups {
+		l.groups[group] = true
+	}
+	for _, r := range a.Requests {
+		if l.requests[r] == nil {
+			l.requests[r] = map[string]bool{}
+		}
+		name := ""
+		if e.ObjectRef != nil {
+			name = e.ObjectRef.Name
+		}
+		l.requests[r][name] = true
+	}
+}
+
+// plain reports whether all encoders write a text in the same way as JSON.
+func plain(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&/`, r) })
 }
 
 // sorted returns the requests by resource and verb.
@@ -83,6 +125,7 @@ type completeLines struct {
 	in   *bufio.Reader
 	rest []byte
 	read int64 // the length of the lines so far
+	each func(line []byte)
 }
 
 func (c *completeLines) Read(p []byte) (int, error) {
@@ -93,6 +136,7 @@ func (c *completeLines) Read(p []byte) (int, error) {
 		}
 		c.rest = line
 		c.read += int64(len(line))
+		c.each(line)
 	}
 	n := copy(p, c.rest)
 	c.rest = c.rest[n:]

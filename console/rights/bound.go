@@ -19,12 +19,14 @@ type bound struct {
 	Binding   string
 	// Group says that the role is bound to a group that all users, or all service accounts, are in.
 	Group bool
-	Rules []rbacv1.PolicyRule
+	// Through is another group of the user, to which the role is bound; empty: to the user itself.
+	Through string
+	Rules   []rbacv1.PolicyRule
 }
 
 // boundRoles returns the roles that are bound to a user by its name, or as a service account, and
-// to the groups that follow from the name. Other groups of users are known only to authenticators.
-func boundRoles(ctx context.Context, c *cluster.Cluster, user string) ([]bound, error) {
+// to its groups: those that follow from the name, and those that its requests had.
+func boundRoles(ctx context.Context, c *cluster.Cluster, user string, groups map[string]bool) ([]bound, error) {
 	var (
 		clusterRoles    rbacv1.ClusterRoleList
 		roles           rbacv1.RoleList
@@ -49,14 +51,28 @@ func boundRoles(ctx context.Context, c *cluster.Cluster, user string) ([]bound, 
 	var all []bound
 	add := func(binding, namespace string, ref rbacv1.RoleRef, subjects []rbacv1.Subject) {
 		byName := slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool { return named(s, user) })
-		if !byName && !slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool { return s.Kind == rbacv1.GroupKind && inGroup(user, s.Name) }) {
+		through := "" // a group of the user itself
+		byAll := false
+		for _, s := range subjects {
+			switch {
+			case s.Kind != rbacv1.GroupKind:
+			case inGroup(user, s.Name):
+				byAll = true
+			case groups[s.Name] && through == "":
+				through = s.Name
+			}
+		}
+		if !byName && !byAll && through == "" {
 			return
+		}
+		if byName {
+			through = ""
 		}
 		key := ref.Kind + "/" + namespace + "/" + ref.Name
 		if ref.Kind == "ClusterRole" {
 			key = ref.Kind + "//" + ref.Name
 		}
-		all = append(all, bound{ref.Kind, ref.Name, namespace, binding, !byName, rules[key]})
+		all = append(all, bound{ref.Kind, ref.Name, namespace, binding, !byName && through == "", through, rules[key]})
 	}
 	for _, b := range clusterBindings.Items {
 		add(b.Name, "", b.RoleRef, b.Subjects)

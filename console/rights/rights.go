@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"go/token"
 	"maps"
 	"net/http"
 	"slices"
@@ -67,8 +66,12 @@ type Rule struct {
 	Binding   string   `json:"binding"`
 	Namespace string   `json:"namespace,omitempty"`
 	Resources []string `json:"resources"` // with their groups, or URLs
-	Names     []string `json:"names,omitempty"`
-	Verbs     []string `json:"verbs"`
+	// Names are the resourceNames, of which no request named UnusedNames. Group is the group of the
+	// user that has the role; empty: the user itself.
+	Names       []string `json:"names,omitempty"`
+	UnusedNames []string `json:"unusedNames,omitempty"`
+	Group       string   `json:"group,omitempty"`
+	Verbs       []string `json:"verbs"`
 	// Used are the verbs that requests needed, Unused the others. For the verb *, Unused is *.
 	Used   []string `json:"used,omitempty"`
 	Unused []string `json:"unused,omitempty"`
@@ -102,8 +105,8 @@ func (s *Server) rights(w http.ResponseWriter, r *http.Request) {
 				return nil, err
 			}
 		}
-		roles, err := boundRoles(ctx, s.Cluster, audit.user)
-		state, compareErr := compare(audit.sorted(), roles, err == nil)
+		roles, err := boundRoles(ctx, s.Cluster, audit.user, audit.groups)
+		state, compareErr := compare(audit.sorted(), audit.requests, roles, err == nil)
 		if compareErr != nil {
 			return nil, compareErr
 		}
@@ -138,35 +141,27 @@ func usersOf(events map[string]int) []User {
 	return all[:min(len(all), maxUser)]
 }
 
-// compare compares requests with the roles of their user.
-func compare(requests []rights.Request, roles []bound, known bool) (*State, error) {
+// compare compares requests, which have names, with the roles of their user.
+func compare(requests []rights.Request, names map[rights.Request]map[string]bool, roles []bound, known bool) (*State, error) {
 	state := &State{Users: []User{}, Requests: []Request{}, Rules: []Rule{}}
-	var granted []rbac.Role
-	var declared []rbac.Declaration
 	for _, role := range roles {
-		granted = append(granted, rbac.Role{Namespace: role.Namespace, Name: role.Name, Rules: role.Rules})
 		if role.Group {
 			continue // the user can't do without these roles
 		}
 		for _, rule := range role.Rules {
-			state.Rules = append(state.Rules, Rule{
-				Kind: role.Kind, Role: role.Name, Binding: role.Binding, Namespace: role.Namespace,
-				Resources: resources(rule), Names: rule.ResourceNames, Verbs: rule.Verbs, Used: slices.Sorted(slices.Values(rule.Verbs)),
-			})
-			// the line is the index of the rule
-			declared = append(declared, rbac.Declaration{Namespace: role.Namespace, Rule: rule, Pos: token.Position{Line: len(state.Rules) - 1}})
-		}
-	}
-	c := rights.Compare(requests, granted, declared)
-	for _, u := range c.Unused {
-		rule := &state.Rules[u.Pos.Line]
-		rule.Used, rule.Unused = u.Used, u.Verbs
-		if len(u.Verbs) == 0 && slices.Contains(u.Rule.Verbs, "*") {
-			rule.Unused = []string{"*"}
+			state.Rules = append(state.Rules, ruleOf(role, rule, requests, names))
 		}
 	}
 	for _, r := range requests {
-		state.Requests = append(state.Requests, Request{r.String(), known && slices.Contains(c.Missing, r)})
+		request := Request{What: r.String()}
+		if known {
+			var missing []string
+			missing, request.Missing = missingNames(r, names[r], roles)
+			if len(missing) > 0 {
+				request.What += " named " + list(missing)
+			}
+		}
+		state.Requests = append(state.Requests, request)
 	}
 	slices.SortStableFunc(state.Requests, func(a, b Request) int { return order(b.Missing) - order(a.Missing) })
 	slices.SortStableFunc(state.Rules, func(a, b Rule) int { return order(len(b.Unused) > 0) - order(len(a.Unused) > 0) })
@@ -178,6 +173,96 @@ func compare(requests []rights.Request, roles []bound, known bool) (*State, erro
 		state.Least = string(least)
 	}
 	return state, nil
+}
+
+// ruleOf compares a rule with the requests. Requests for other names than its resourceNames don't
+// use it.
+func ruleOf(role bound, rule rbacv1.PolicyRule, requests []rights.Request, names map[rights.Request]map[string]bool) Rule {
+	shown := Rule{
+		Kind: role.Kind, Role: role.Name, Binding: role.Binding, Namespace: role.Namespace, Group: role.Through,
+		Resources: resources(rule), Names: rule.ResourceNames, Verbs: rule.Verbs, Used: slices.Sorted(slices.Values(rule.Verbs)),
+	}
+	declared := []rbac.Declaration{{Namespace: role.Namespace, Rule: rule}}
+	if len(rule.ResourceNames) > 0 {
+		named := func(r rights.Request, allowed []string) bool {
+			return slices.ContainsFunc(allowed, func(name string) bool { return names[r][name] })
+		}
+		requests = slices.DeleteFunc(slices.Clone(requests), func(r rights.Request) bool { return !named(r, rule.ResourceNames) })
+		for _, name := range rule.ResourceNames {
+			used := slices.ContainsFunc(requests, func(r rights.Request) bool {
+				return named(r, []string{name}) && len(rights.Compare([]rights.Request{r}, []rbac.Role{{Namespace: role.Namespace, Rules: []rbacv1.PolicyRule{rule}}}, nil).Missing) == 0
+			})
+			if !used {
+				shown.UnusedNames = append(shown.UnusedNames, name)
+			}
+		}
+	}
+	for _, u := range rights.Compare(requests, nil, declared).Unused {
+		shown.Used, shown.Unused = u.Used, u.Verbs
+		if len(u.Verbs) == 0 && slices.Contains(u.Rule.Verbs, "*") {
+			shown.Unused = []string{"*"}
+		}
+	}
+	return shown
+}
+
+// missingNames reports whether a request is not allowed for some of the names that it had, and
+// returns these names if it is allowed for others. Names that are in no rule are equal to each
+// other.
+func missingNames(r rights.Request, names map[string]bool, roles []bound) (missing []string, isMissing bool) {
+	inRules := map[string]bool{}
+	for _, role := range roles {
+		for _, rule := range role.Rules {
+			for _, name := range rule.ResourceNames {
+				inRules[name] = true
+			}
+		}
+	}
+	if len(names) == 0 {
+		names = map[string]bool{"": true}
+	}
+	var others, refused []string
+	checked := 0
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if !inRules[name] {
+			others = append(others, name)
+			continue
+		}
+		checked++
+		if !allowed(r, name, roles) {
+			refused = append(refused, name)
+		}
+	}
+	if len(others) > 0 && !allowed(r, others[0], roles) {
+		refused = append(refused, others...)
+	}
+	if len(refused) == checked+len(others) {
+		return nil, len(refused) > 0 // for all names
+	}
+	return slices.DeleteFunc(refused, func(name string) bool { return name == "" }), len(refused) > 0
+}
+
+// allowed reports whether a role allows a request for a name.
+func allowed(r rights.Request, name string, roles []bound) bool {
+	var granted []rbac.Role
+	for _, role := range roles {
+		for _, rule := range role.Rules {
+			if len(rule.ResourceNames) == 0 || name != "" && slices.Contains(rule.ResourceNames, name) {
+				granted = append(granted, rbac.Role{Namespace: role.Namespace, Name: role.Name, Rules: []rbacv1.PolicyRule{rule}})
+			}
+		}
+	}
+	return len(rights.Compare([]rights.Request{r}, granted, nil).Missing) == 0
+}
+
+// list returns the first names, and how many more there are.
+func list(names []string) string {
+	const shown = 5
+	text := strings.Join(names[:min(len(names), shown)], ", ")
+	if len(names) > shown {
+		text += fmt.Sprintf(" and %d more", len(names)-shown)
+	}
+	return text
 }
 
 func order(first bool) int {

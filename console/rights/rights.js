@@ -29,10 +29,10 @@ export function Rights({ query }) {
     ${state.error || !state.events ? null : html`<p class="summary" role="status">${missing ? html`<strong class="bad">${missing} ${missing === 1 ? 'rule is' : 'rules are'} missing</strong>` : 'No rule is missing'},
       ${unused ? html` ${unused} ${unused === 1 ? 'rule has' : 'rules have'} verbs that no request needed` : ' all rules were used'}.</p>`}
     ${state.rules.length ? html`<h2>Rules</h2><table class="plain"><thead><tr><th>Role</th><th>Resources</th><th>Used</th><th>Unused</th></tr></thead><tbody>
-      ${state.rules.map((/** @type {any} */ r) => html`<tr><td><${ObjectLink} kind=${r.kind} name=${r.role} namespace=${r.kind === 'Role' ? r.namespace : ''} />${r.namespace ? html`<div class="quiet">in ${r.namespace}</div>` : null}</td>
+      ${state.rules.map((/** @type {any} */ r) => html`<tr><td><${ObjectLink} kind=${r.kind} name=${r.role} namespace=${r.kind === 'Role' ? r.namespace : ''} />${r.namespace ? html`<div class="quiet">in ${r.namespace}</div>` : null}${r.group ? html`<div class="quiet">of group ${r.group}</div>` : null}</td>
         <td class="wrap mono">${r.resources.join(', ')}${r.names?.length ? html` <span class="quiet">named ${r.names.join(', ')}</span>` : null}</td>
-        <td class="wrap">${r.used?.join(', ') ?? ''}</td><td class="wrap">${r.unused?.length ? html`<${Badge} text=${r.unused.join(', ')} as="wait" />` : null}</td></tr>`)}</tbody></table>
-      <p class="quiet">Requests that were not made while the log was written are unknown. Cover error paths before you remove a rule. Rules with names count for all names.</p>` : null}
+        <td class="wrap">${r.used?.join(', ') ?? ''}</td><td class="wrap">${r.unused?.length ? html`<${Badge} text=${r.unused.join(', ')} as="wait" />` : null}${r.unusedNames?.length && r.used?.length ? html`<div class="quiet">unused names: ${r.unusedNames.join(', ')}</div>` : null}</td></tr>`)}</tbody></table>
+      <p class="quiet">Requests that were not made while the log was written are unknown. Cover error paths before you remove a rule.</p>` : null}
     <h2>Requests</h2>${state.requests.length ? html`<table class="plain"><tbody>${state.requests.map((/** @type {any} */ r) => html`<tr class=${r.missing ? 'failed' : ''}><td class="mono wrap">${r.what}</td>
       <td>${r.missing ? html`<${Badge} text="missing" as="bad" />` : null}</td></tr>`)}</tbody></table>` : html`<p class="quiet">The log has no requests of this user that need a rule.</p>`}
     ${state.least ? html`<h2>Least role</h2><div class="bar"><button onClick=${copy}>${copied ? 'Copied' : 'Copy'}</button></div><pre class="yaml least" tabIndex=${0} aria-label="Least role">${state.least}</pre>` : null}`;

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"kelson.dev/console/internal/cluster"
 	"kelson.dev/console/internal/inventory"
 	"kelson.dev/console/internal/web"
@@ -70,18 +68,12 @@ func (s *Server) search(r *http.Request) (any, error) {
 	return map[string]any{"objects": found[:len(found)-more], "more": more, "synced": snapshot.Synced}, nil
 }
 
-// namespaces lists the names of namespaces. A user without that permission gets an empty list, and
-// can still name one in the address.
+// namespaces lists the names of namespaces. A user who may list none can still name one in the
+// address.
 func (s *Server) namespaces(r *http.Request) (any, error) {
-	var list metav1.PartialObjectMetadataList
-	kind := cluster.Kind{Version: "v1", Resource: "namespaces"}
-	if err := s.Cluster.Get(r.Context(), cluster.Request{Path: kind.Path("", ""), Accept: "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"}, &list); err != nil {
+	names, err := s.Cluster.Namespaces(r.Context())
+	if err != nil {
 		return nil, err
 	}
-	names := []string{}
-	for _, n := range list.Items {
-		names = append(names, n.Name)
-	}
-	slices.Sort(names)
 	return map[string]any{"namespaces": names}, nil
 }

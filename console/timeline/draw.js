@@ -38,13 +38,13 @@ export function draw(g, v) {
   for (let i = first; i < last; i++) g.fillRect(gutter, axisHeight + (i + 1) * laneHeight - v.top - 1, width - gutter, 1);
 
   const begin = axis.time(v.from), stop = axis.time(v.from + (width - gutter) / scale);
-  const tones = [c.accent, c.bad, c.wait, c.blue, c.bad];
+  const tones = [c.accent, c.bad, c.wait, c.blue, c.bad, c.quiet, c.wait, c.violet];
   for (let i = first; i < last; i++) {
     const lane = v.lanes[i];
     const list = model.marks[lane];
     const y = axisHeight + i * laneHeight - v.top;
     // the span before the first visible start may reach into the view
-    const edge = new Float64Array(5).fill(-1e9); // the last pixel painted, by type
+    const edge = new Float64Array(8).fill(-1e9); // the last pixel painted, by type
     for (let m = Math.max(0, model.first(lane, begin) - 1); m < list.length; m++) {
       const mark = list[m];
       if (mark.start > stop) break;
@@ -63,6 +63,10 @@ export function draw(g, v) {
       g.fillStyle = tones[mark.type];
       if (mark.type < Type.write) {
         g.fillRect(x, y + 5, w, laneHeight - 11);
+      } else if (mark.type >= Type.event) {
+        g.beginPath();
+        g.arc(x, y + laneHeight / 2 - 0.5, 3.5, 0, 2 * Math.PI);
+        g.fill();
       } else {
         g.beginPath();
         const middle = y + laneHeight / 2 - 0.5;
@@ -74,6 +78,28 @@ export function draw(g, v) {
       }
     }
     g.globalAlpha = 1;
+  }
+  const lineTones = { restart: c.violet, fault: c.bad, alarm: c.bad, input: c.quiet };
+  for (const line of model.lines) {
+    if (line.start < begin || line.start > stop) continue;
+    const x = toX(line.start);
+    g.strokeStyle = lineTones[line.type];
+    g.lineWidth = line.type === 'input' ? 1 : 1.5;
+    g.setLineDash(line.type === 'input' ? [2, 4] : line.type === 'alarm' ? [] : [5, 3]);
+    g.beginPath();
+    g.moveTo(x, axisHeight);
+    g.lineTo(x, height);
+    g.stroke();
+  }
+  g.setLineDash([]);
+  const note = model.notes.get(v.selected);
+  if (note) {
+    const row = v.lanes.indexOf(note.lane);
+    g.strokeStyle = c.text;
+    g.lineWidth = 1.5;
+    g.beginPath();
+    g.arc(toX(note.start), axisHeight + row * laneHeight - v.top + laneHeight / 2 - 0.5, 7, 0, 2 * Math.PI);
+    if (row >= 0) g.stroke();
   }
   const chosen = model.spans.get(v.selected);
   if (chosen) {
@@ -131,12 +157,12 @@ function ticks(g, v, toX, begin, stop) {
   g.fillRect(0, axisHeight - 1, v.width, 1);
   g.font = '11px ' + v.fonts.sans;
   g.textBaseline = 'middle';
-  const step = steps.find((s) => s * v.scale >= 90) ?? steps[steps.length - 1];
+  const step = steps.find((s) => s * v.scale >= 90 && (!v.model.steps || s >= 1000)) ?? steps[steps.length - 1];
   let edge = v.gutter;
   const put = (/** @type {number} */ t) => {
     const x = toX(t);
     if (x < edge || x > v.width) return;
-    const text = label(v.model.origin, t, step);
+    const text = v.model.steps ? 'step ' + Math.round(t / 1000) : label(v.model.origin, t, step);
     g.fillStyle = c['line-strong'];
     g.fillRect(x, axisHeight - 6, 1, 6);
     g.fillStyle = c.quiet;
@@ -144,7 +170,7 @@ function ticks(g, v, toX, begin, stop) {
     edge = x + g.measureText(text).width + 16;
   };
   // round times, from the end of each fold on
-  let from = Math.max(0, begin);
+  let from = Math.max(v.model.begin, begin);
   for (const f of [...v.axis.folds, { from: Infinity, to: Infinity }]) {
     const to = Math.min(f.from, stop);
     if (to > from) {

@@ -3,13 +3,17 @@
 
 /** @typedef {{kind: string, namespace?: string, name: string, cluster?: string, controller?: string}} Lane */
 
-export const Type = { succeeded: 0, failed: 1, looping: 2, write: 3, refused: 4 };
+export const Type = { succeeded: 0, failed: 1, looping: 2, write: 3, refused: 4, event: 5, warning: 6, request: 7 };
 
 export class Model {
   /** @type {Lane[]} */ lanes = [];
   /** @type {{start: number, length: number, type: number, id: string}[][]} marks by lane and time */ marks = [];
   /** @type {Map<string, {lane: number, start: number, length: number}>} the span of each reconcile */ spans = new Map();
   /** @type {number[]} */ starts = []; // sorted lazily, for the axis
+  /** @type {Map<string, {lane: number, start: number, text: string}>} marks that are no reconciles */ notes = new Map();
+  /** @type {{start: number, type: 'restart'|'fault'|'alarm'|'input', text: string}[]} marks of all lanes, by time */ lines = [];
+  steps = false; // a run of a failure is shown; a step takes a millisecond
+  begin = 0;
   count = 0;
   origin = 0;
   end = 1;
@@ -33,12 +37,22 @@ export class Model {
       const list = this.marks[lane];
       if (list.length && list[list.length - 1].start > start) touched.add(lane);
       list.push({ start, length, type: m.type[i], id: m.id[i] });
+      const text = m.text?.[i];
+      if (text !== undefined) this.notes.set(m.id[i], { lane, start, text });
+      if (start < this.begin) this.begin = start;
       if (m.type[i] < Type.write) this.spans.set(m.id[i], { lane, start, length });
       this.starts.push(start);
       if (start + length > this.end) this.end = start + length;
     }
+    for (const line of m.lines ?? []) {
+      this.lines.push(line);
+      this.starts.push(line.start);
+      if (line.start > this.end) this.end = line.start;
+    }
+    this.lines.sort((a, b) => a.start - b.start);
     for (const lane of touched) this.marks[lane].sort((a, b) => a.start - b.start);
-    this.count += m.lane.length;
+    this.count += m.lane.length + (m.lines?.length ?? 0);
+    this.steps = !!m.steps;
     this.complete = m.complete;
     this.traced = m.traced;
     this.skipped = m.skipped ?? 0;
@@ -72,7 +86,7 @@ export class Axis {
   constructor(model, fold) {
     const starts = fold ? Float64Array.from(model.starts).sort() : new Float64Array();
     const limit = Math.max(1e6, foldLimit(starts));
-    let position = 0, last = 0;
+    let position = 0, last = (this.times[0] = model.begin);
     for (const t of starts) {
       if (t - last > limit) {
         const kept = limit / 4;

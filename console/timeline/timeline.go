@@ -1,12 +1,17 @@
-// Package timeline serves the view Timeline: when which reconcile ran, and which object was
-// written.
+// Package timeline serves the view Timeline: when which reconcile ran, which object was written,
+// which Events there were, and when operators started again; or the steps of a failure.
 package timeline
 
 import (
+	"cmp"
+	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"kelson.dev/console/internal/inventory"
 	"kelson.dev/console/internal/traces"
 	"kelson.dev/console/internal/web"
 	"kelson.dev/lab/causes"
@@ -14,7 +19,12 @@ import (
 )
 
 // Server serves the requests of the view.
-type Server struct{ Traces *traces.Traces }
+type Server struct {
+	Traces    *traces.Traces
+	Inventory *inventory.Inventory // for Events
+	// Failure is a file of kelson explore, whose runs can be shown instead; empty: none.
+	Failure string
+}
 
 // Routes registers the handlers.
 func (s *Server) Routes(mux *http.ServeMux) {
@@ -34,8 +44,14 @@ type Marks struct {
 	Origin time.Time `json:"origin"`
 	// Type is one of the constants below.
 	Type []int `json:"type"`
-	// ID is the reconcile of a mark: run/number.
-	ID []string `json:"id"`
+	// ID is the reconcile of a mark: run/number; or event/UID, or step/number. Marks of the latter
+	// have a text, by index.
+	ID   []string       `json:"id"`
+	Text map[int]string `json:"text,omitempty"`
+	// Lines are marks of all lanes.
+	Lines []Line `json:"lines,omitempty"`
+	// Steps says that a run of a failure is shown, and that Start is in milliseconds a step.
+	Steps bool `json:"steps,omitempty"`
 	// Complete is true in the last event of those that were recorded when the stream began.
 	Complete bool   `json:"complete"`
 	Traced   bool   `json:"traced"`
@@ -50,7 +66,17 @@ const (
 	Looping          // a reconcile that was found to be part of a hot loop
 	Write            // a write that changed an object
 	Refused          // a write that failed
+	Event            // a Kubernetes Event, or an event that an operator received
+	Warning          // a Kubernetes Event that warns
+	Request          // a request of a run of a failure
 )
+
+// Line is a mark of all lanes.
+type Line struct {
+	Start int64  `json:"start"` // as Marks.Start
+	Type  string `json:"type"`  // restart, fault, alarm or input
+	Text  string `json:"text"`
+}
 
 // Lane is an object.
 type Lane struct {
@@ -67,26 +93,41 @@ const (
 )
 
 func (s *Server) timeline(w http.ResponseWriter, r *http.Request) {
+	if run := r.URL.Query().Get("run"); run != "" {
+		web.Func(func(*http.Request) (any, error) { return s.steps(run) }).ServeHTTP(w, r)
+		return
+	}
+	defer s.Inventory.Use()()
 	stream := web.NewStream(w)
-	t := &lanes{numbers: map[causes.Object]int{}, sent: map[*trace.LineRecord]bool{}, traced: s.Traces.Sources() > 0}
+	t := &lanes{numbers: map[causes.Object]int{}, sent: map[*trace.LineRecord]bool{}, events: map[string]time.Time{}, runs: map[string]bool{}, controllers: map[string]bool{}, traced: s.Traces.Sources() > 0}
 	alive := time.NewTicker(15 * time.Second)
 	defer alive.Stop()
+	problem := ""
 	for first := true; ; first = false {
 		changed := s.Traces.Changed()
+		eventsChanged := s.Inventory.Changed()
 		records := s.Traces.Records()
 		skipped := max(0, len(records)-maxRecords)
 		added := t.fresh(records[skipped:])
-		for sent := 0; sent < len(added) || first; {
+		for sent := 0; ; {
 			n := min(batch, len(added)-sent)
 			m := t.marks(added[sent : sent+n])
 			sent += n
 			m.Complete, m.Skipped = sent == len(added), skipped
+			if m.Complete {
+				all, failure := s.Inventory.Events()
+				t.addEvents(&m, all)
+				if failure != "" {
+					m.Error = "Events: " + failure
+				}
+			}
 			for place, why := range s.Traces.Errors() {
 				m.Error = place + ": " + why
 			}
-			if stream.Send("marks", m) != nil {
+			if (first || len(m.Start) > 0 || m.Error != problem) && stream.Send("marks", m) != nil {
 				return
 			}
+			problem = m.Error
 			if m.Complete {
 				break
 			}
@@ -101,6 +142,8 @@ func (s *Server) timeline(w http.ResponseWriter, r *http.Request) {
 			case <-r.Context().Done():
 				return
 			case <-changed:
+				waiting = false
+			case <-eventsChanged:
 				waiting = false
 			case <-alive.C:
 				if stream.Ping() != nil {
@@ -117,6 +160,10 @@ type lanes struct {
 	sent    map[*trace.LineRecord]bool
 	origin  time.Time
 	traced  bool
+	// events are when the Events that were sent happened last, by UID.
+	events map[string]time.Time
+	// runs and controllers are those of the records that were sent.
+	runs, controllers map[string]bool
 }
 
 // fresh returns the records that were not sent, and notes that they are.
@@ -135,29 +182,14 @@ func (t *lanes) marks(records []*trace.LineRecord) Marks {
 	if t.origin.IsZero() && len(records) > 0 {
 		t.origin = records[0].Time
 	}
-	m := Marks{Origin: t.origin, Traced: t.traced, Lane: []int{}, Start: []int64{}, Length: []int64{}, Type: []int{}, ID: []string{}}
-	lane := func(o causes.Object, controller string) int {
-		n, ok := t.numbers[o]
-		if !ok {
-			n = len(t.numbers)
-			t.numbers[o] = n
-			m.Lanes = append(m.Lanes, Lane{o, controller})
-		}
-		return n
-	}
-	add := func(lane int, at time.Time, length time.Duration, kind int, id string) {
-		m.Lane = append(m.Lane, lane)
-		m.Start = append(m.Start, at.Sub(t.origin).Microseconds())
-		m.Length = append(m.Length, length.Microseconds())
-		m.Type = append(m.Type, kind)
-		m.ID = append(m.ID, id)
-	}
+	m := t.empty()
 	for _, r := range records {
 		id := r.Run + "/" + strconv.FormatUint(r.ID, 10)
 		took, err := time.ParseDuration(r.Duration)
 		if err != nil {
 			took = 0
 		}
+		t.started(&m, r)
 		kind := Succeeded
 		switch {
 		case r.Error != "":
@@ -165,16 +197,80 @@ func (t *lanes) marks(records []*trace.LineRecord) Marks {
 		case r.Loop != nil:
 			kind = Looping
 		}
-		add(lane(causes.Reconciled(r), r.Controller), r.Time, max(took, time.Microsecond), kind, id)
+		m.add(t.lane(&m, causes.Reconciled(r), r.Controller), r.Time.Sub(t.origin), max(took, time.Microsecond), kind, id)
 		for i := range r.Writes {
 			w := &r.Writes[i]
 			switch {
 			case w.Error != "":
-				add(lane(causes.Written(w), ""), r.Time.Add(took), 0, Refused, id)
+				m.add(t.lane(&m, causes.Written(w), ""), r.Time.Add(took).Sub(t.origin), 0, Refused, id)
 			case w.Changed:
-				add(lane(causes.Written(w), ""), r.Time.Add(took), 0, Write, id)
+				m.add(t.lane(&m, causes.Written(w), ""), r.Time.Add(took).Sub(t.origin), 0, Write, id)
 			}
 		}
 	}
 	return m
+}
+
+func (t *lanes) empty() Marks {
+	return Marks{Origin: t.origin, Traced: t.traced, Lane: []int{}, Start: []int64{}, Length: []int64{}, Type: []int{}, ID: []string{}}
+}
+
+// lane returns the number of an object's lane, and adds new ones.
+func (t *lanes) lane(m *Marks, o causes.Object, controller string) int {
+	n, ok := t.numbers[o]
+	if !ok {
+		n = len(t.numbers)
+		t.numbers[o] = n
+		m.Lanes = append(m.Lanes, Lane{o, controller})
+	}
+	return n
+}
+
+// add adds a mark. start is the time since the origin.
+func (m *Marks) add(lane int, start, length time.Duration, kind int, id string) {
+	m.Lane = append(m.Lane, lane)
+	m.Start = append(m.Start, start.Microseconds())
+	m.Length = append(m.Length, length.Microseconds())
+	m.Type = append(m.Type, kind)
+	m.ID = append(m.ID, id)
+}
+
+// say adds a text to the last mark.
+func (m *Marks) say(text string) {
+	if m.Text == nil {
+		m.Text = map[int]string{}
+	}
+	m.Text[len(m.Start)-1] = text
+}
+
+// started adds a line if a record is the first one of a run, and an earlier run had the same
+// controller: the operator has started again, or another replica of it has taken over.
+func (t *lanes) started(m *Marks, r *trace.LineRecord) {
+	if !t.runs[r.Run] && t.controllers[r.Controller] {
+		m.Lines = append(m.Lines, Line{r.Time.Sub(t.origin).Microseconds(), "restart", "a new run of the operator: controller " + r.Controller + ", run " + r.Run})
+	}
+	t.runs[r.Run], t.controllers[r.Controller] = true, true
+}
+
+// addEvents adds the Events that are new or have happened again.
+func (t *lanes) addEvents(m *Marks, all []inventory.Event) {
+	all = slices.DeleteFunc(all, func(e inventory.Event) bool { return t.events[e.UID].Equal(e.Time) || e.Name == "" })
+	slices.SortFunc(all, func(a, b inventory.Event) int { return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.UID, b.UID)) })
+	if t.origin.IsZero() && len(all) > 0 {
+		t.origin = all[0].Time
+		m.Origin = t.origin
+	}
+	for _, e := range all {
+		t.events[e.UID] = e.Time
+		kind := Event
+		if e.Type == "Warning" {
+			kind = Warning
+		}
+		m.add(t.lane(m, causes.Object{Kind: e.Kind, Namespace: e.Namespace, Name: e.Name}, ""), e.Time.Sub(t.origin), 0, kind, "event/"+e.UID+"/"+strconv.FormatInt(e.Time.UnixMilli(), 36))
+		text := e.Reason + ": " + e.Message
+		if e.Count > 1 {
+			text += fmt.Sprintf(" (%d times)", e.Count)
+		}
+		m.say(text)
+	}
 }

@@ -1,5 +1,6 @@
 // @ts-check
-// A lane for each object: reconciles as spans, writes as marks.
+// A lane for each object: reconciles as spans, writes and Events as marks; restarts and faults as
+// lines. It shows the traces of operators, or the steps of a failure.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { address, request, useStates, useStream } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
@@ -9,13 +10,15 @@ import { ReconcileLink, Untraced, micros } from '../why/why.js';
 import { axisHeight, draw, laneHeight, palette } from './draw.js';
 import { Axis, Model, Type } from './model.js';
 
-/** @param {{query: URLSearchParams, namespace: string}} props */
-export function Timeline({ query, namespace }) {
+/** @param {{query: URLSearchParams, namespace: string, session: any}} props */
+export function Timeline({ query, namespace, session }) {
+  const run = query.get('run') ?? '';
+  const [refused, setRefused] = useState(/** @type {any} */ (null));
   const [model, setModel] = useState(() => new Model());
   const [version, setVersion] = useState(0);
   const fresh = useRef(model);
   const error = useStream(
-    address('timeline'),
+    run ? null : address('timeline'),
     (event, m) => {
       if (event !== 'marks') return;
       fresh.current.add(m);
@@ -23,6 +26,17 @@ export function Timeline({ query, namespace }) {
     },
     () => setModel((fresh.current = new Model())),
   );
+  useEffect(() => {
+    if (!run) return;
+    const control = new AbortController();
+    setRefused(null);
+    setModel((fresh.current = new Model()));
+    request('timeline', { run }, { signal: control.signal }).then((m) => {
+      fresh.current.add(m);
+      setVersion((v) => v + 1);
+    }, (e) => control.signal.aborted || setRefused(e));
+    return () => control.abort();
+  }, [run]);
   const search = (query.get('q') ?? '').toLowerCase();
   const fold = query.get('fold') !== 'false';
   const selected = query.get('select') ?? '';
@@ -36,13 +50,49 @@ export function Timeline({ query, namespace }) {
   }, [model, version, search, namespace]);
 
   return html`<${Header} title="Timeline" note=${model.count ? `${model.count.toLocaleString()} marks in ${lanes.length.toLocaleString()} lanes` : ''} actions=${html`
-      <button aria-pressed=${fold} title="Shorten times in which nothing happens" onClick=${() => setQuery({ fold: fold ? 'false' : null }, { replace: true })}>Fold gaps</button>
+      ${run ? null : html`<button aria-pressed=${fold} title="Shorten times in which nothing happens" onClick=${() => setQuery({ fold: fold ? 'false' : null }, { replace: true })}>Fold gaps</button>`}
       <input class="filter" type="search" placeholder="Object or controller" aria-label="Filter lanes" value=${query.get('q') ?? ''} onInput=${(/** @type {any} */ e) => setQuery({ q: e.target.value }, { replace: true })} />`} />
-    <${Problem} error=${error} />
-    ${!model.version ? (error ? null : html`<${Loading} />`) : !model.count ? html`<${Untraced} traced=${model.traced} errors=${model.error ? { trace: model.error } : {}} />`
-      : html`<${Canvas} ...${{ model, axis, lanes, selected, version }} />`}
+    <${Problem} error=${error ?? refused} />
+    ${session?.failure ? html`<div class="bar"><label>Show <select value=${run} onChange=${(/** @type {any} */ e) => setQuery({ run: e.target.value, select: null }, { replace: true })}>
+      <option value="">the traces and Events</option><option value="failing">the failing run</option><option value="passing">the run without faults</option></select></label></div>` : null}
+    ${!model.version ? (error || refused ? null : html`<${Loading} />`) : !model.count ? html`<${Untraced} traced=${model.traced} errors=${model.error ? { trace: model.error } : {}} />`
+      : html`<${Canvas} ...${{ model, axis, lanes, selected, version }} /><${Notes} model=${model} version=${version} />`}
+    ${model.count && model.error ? html`<p class="quiet">Not readable: ${model.error}</p>` : null}
     ${model.skipped ? html`<p class="quiet">${model.skipped.toLocaleString()} older reconciles are not shown.</p>` : null}
-    ${selected ? html`<${Selected} id=${selected} />` : null}`;
+    ${!selected ? null : model.notes.has(selected) ? html`<${Note} model=${model} id=${selected} />` : /^(event|step)[/]/.test(selected) ? null : html`<${Selected} id=${selected} />`}`;
+}
+
+const lineNames = { restart: 'restart', fault: 'fault', alarm: 'alarm', input: 'input' };
+const maxNotes = 200;
+
+/** @param {Model} model @param {number} start */
+const when = (model, start) => (model.steps ? 'step ' + Math.round(start / 1000) : clock(model.origin + start / 1000));
+
+/** The Events, faults and restarts as text. @param {{model: Model, version: number}} props */
+function Notes({ model, version }) {
+  const [open, setOpen] = useState(false);
+  const all = useMemo(() => {
+    if (!open) return [];
+    const events = [...model.notes].map(([id, n]) => ({ id, ...n, what: '' }));
+    return [...events, ...model.lines.map((l) => ({ id: '', lane: -1, start: l.start, text: l.text, what: lineNames[l.type] }))].sort((a, b) => a.start - b.start);
+  }, [model, version, open]);
+  const count = model.notes.size + model.lines.length;
+  if (!count) return null;
+  return html`<details class="notelist" onToggle=${(/** @type {any} */ e) => setOpen(e.currentTarget.open)}><summary>${count.toLocaleString()} ${model.steps ? 'steps' : 'Events and restarts'} as text</summary>
+    ${open ? html`<table class="plain"><tbody>${all.slice(-maxNotes).map((n) => html`<tr><td class="mono quiet">${when(model, n.start)}</td><td>${n.id ? laneName(model.lanes[n.lane]) : html`<strong>${n.what}</strong>`}</td>
+      <td class="wrap">${n.id ? html`<button class="plainbutton" onClick=${() => setQuery({ select: n.id }, { replace: true })}>${n.text}</button>` : n.text}</td></tr>`)}</tbody></table>
+      ${all.length > maxNotes ? html`<p class="quiet">The last ${maxNotes} are listed.</p>` : null}` : null}</details>`;
+}
+
+/** @param {import('./model.js').Lane} l */
+const laneName = (l) => `${l.kind} ${l.namespace ? l.namespace + '/' : ''}${l.name}`;
+
+/** @param {{model: Model, id: string}} props */
+function Note({ model, id }) {
+  const n = /** @type {{lane: number, start: number, text: string}} */ (model.notes.get(id));
+  const lane = model.lanes[n.lane];
+  return html`<aside class="selected" aria-live="polite" aria-label="Selected mark">${model.steps ? html`<b>${laneName(lane)}</b>` : html`<${ObjectLink} ...${lane} tab="events" />`} <span class="quiet">at</span> ${when(model, n.start)} <span>${n.text}</span>
+    <span class="spring"></span><button onClick=${() => setQuery({ select: null }, { replace: true })}>Clear</button></aside>`;
 }
 
 /** @param {{model: Model, axis: Axis, lanes: number[], selected: string, version: number}} props */
@@ -183,9 +233,11 @@ function Canvas({ model, axis, lanes, selected, version }) {
     /** Selects the next or the previous reconcile of the lane. @param {number} by */
     const step = (by) => {
       const { model, lanes, selected, axis } = latest.current;
-      const now = model.spans.get(selected);
+      const now = model.spans.get(selected) ?? model.notes.get(selected);
       const lane = now ? now.lane : lanes[Math.floor(s.top / laneHeight)];
-      const list = (model.marks[lane] ?? []).filter((m) => m.type < Type.write);
+      const marks = model.marks[lane] ?? [];
+      const reconciles = marks.filter((m) => m.type < Type.write);
+      const list = model.notes.has(selected) || !reconciles.length ? marks : reconciles;
       const i = now ? list.findIndex((m) => m.id === selected) + by : 0;
       if (!list[i]) return;
       setQuery({ select: list[i].id }, { replace: true });
@@ -207,8 +259,10 @@ function Canvas({ model, axis, lanes, selected, version }) {
   }, []);
 
   return html`<div class="timeline" ref=${box}><canvas ref=${canvas} tabIndex=${0} role="application" aria-label=${`Timeline of ${lanes.length} objects with ${model.count} marks. Arrow keys move,
-    plus and minus zoom, 0 shows all, n and p select the next and the previous reconcile. The view Reconciles has the same as a table.`}></canvas></div>
-    <p class="legend quiet"><span class="k ok"></span>reconcile <span class="k err"></span>failed <span class="k loop"></span>hot loop <span class="k write"></span>write <span class="k refused"></span>refused write
+    plus and minus zoom, 0 shows all, n and p select the next and the previous mark. The view Reconciles has the reconciles as a table; Events, faults and restarts follow as text.`}></canvas></div>
+    <p class="legend quiet">${model.steps ? html`<span class="k request"></span>request <span class="k write"></span>write <span class="k event"></span>event <span class="k refused"></span>refused or lost <span class="k alarm"></span>alarm <span class="k fault"></span>fault <span class="k restart"></span>restart <span class="k input"></span>input`
+      : html`<span class="k ok"></span>reconcile <span class="k err"></span>failed <span class="k loop"></span>hot loop <span class="k write"></span>write <span class="k refused"></span>refused write
+        <span class="k event"></span>Event <span class="k warning"></span>warning <span class="k restart"></span>restart`}
       <span class="spring"></span><span>drag or <kbd>←</kbd> <kbd>→</kbd> to move, <kbd>Ctrl</kbd>+wheel or <kbd>+</kbd> <kbd>−</kbd> to zoom, <kbd>0</kbd> for all, <kbd>n</kbd> <kbd>p</kbd> to step</span></p>`;
 }
 
@@ -216,7 +270,7 @@ function Canvas({ model, axis, lanes, selected, version }) {
 function useChain(selected, version) {
   const [chain, setChain] = useState(/** @type {{of: string, ids: Set<string>}|null} */ (null));
   useEffect(() => {
-    if (!selected) return;
+    if (!selected || /^(event|step)[/]/.test(selected)) return;
     const [run, id] = selected.split('/');
     const control = new AbortController();
     request('chain', { run: run || '-', id }, { signal: control.signal }).then((got) => setChain({ of: selected, ids: new Set(got.ids) }), () => {});

@@ -35,11 +35,12 @@ const (
 
 // Cluster is a connection to an API server. It is safe for concurrent use.
 type Cluster struct {
-	config    *rest.Config
-	host      string
-	base      *url.URL
-	client    *http.Client
-	discovery *discovery.DiscoveryClient
+	config     *rest.Config
+	namespaces []string
+	host       string
+	base       *url.URL
+	client     *http.Client
+	discovery  *discovery.DiscoveryClient
 
 	mu      sync.Mutex
 	kinds   []Kind
@@ -86,8 +87,9 @@ func (k Kind) Path(namespace, name string, subresource ...string) string {
 	return p
 }
 
-// New returns a connection with the rights of config.
-func New(config *rest.Config) (*Cluster, error) {
+// New returns a connection with the rights of config. The namespaces are those that are read one by
+// one where the user may not list in all of them; if there are none, all that the user may list.
+func New(config *rest.Config, namespaces []string) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = "kelson-console"
 	config.Timeout = 0 // streams have no end
@@ -104,7 +106,7 @@ func New(config *rest.Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to cluster: %w", err)
 	}
-	return &Cluster{config: config, host: base.Host, base: base, client: client, discovery: disco}, nil
+	return &Cluster{config: config, host: base.Host, base: base, client: client, discovery: disco, namespaces: namespaces}, nil
 }
 
 // Host returns the address of the API server.

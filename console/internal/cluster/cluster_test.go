@@ -17,7 +17,7 @@ func TestPaths(t *testing.T) {
 	}))
 	defer server.Close()
 	for _, prefix := range []string{"", "/clusters/a", "/clusters/a/"} {
-		c, err := New(&rest.Config{Host: server.URL + prefix})
+		c, err := New(&rest.Config{Host: server.URL + prefix}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

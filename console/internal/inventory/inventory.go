@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -162,65 +163,72 @@ func (v *Inventory) update(ctx context.Context, change func()) {
 func (v *Inventory) follow(ctx context.Context, kind cluster.Kind) {
 	name := kind.Name()
 	v.update(ctx, func() { v.kinds[name] = kind })
-	for ctx.Err() == nil {
-		err := v.cluster.Follow(ctx, cluster.Collection{Kind: kind}, cluster.Receiver{
-			Page: func(list json.RawMessage, first, last bool) error {
-				var l struct{ Items []json.RawMessage }
-				if err := json.Unmarshal(list, &l); err != nil {
-					return err
-				}
-				var listed []*Object
-				for _, item := range l.Items {
-					if name == "events" {
-						v.addEvent(ctx, item)
-					} else if o, err := summarize(kind, item); err == nil {
-						listed = append(listed, o)
-					}
-				}
-				v.update(ctx, func() {
-					if first {
-						v.objects[name] = map[string]*Object{}
-					}
-					for _, o := range listed {
-						v.objects[name][o.key()] = o
-					}
-					delete(v.failures, name)
-					if last {
-						v.synced[name] = true
-					}
-				})
-				return nil
-			},
-			Event: func(t watch.EventType, data json.RawMessage) error {
-				if name == "events" {
-					if t != watch.Deleted {
-						v.addEvent(ctx, data)
-					}
-					return nil
-				}
-				o, err := summarize(kind, data)
-				if err != nil {
-					return err
-				}
-				v.update(ctx, func() {
-					if t == watch.Deleted {
-						delete(v.objects[name], o.key())
-					} else {
-						v.objects[name][o.key()] = o
-					}
-				})
-				return nil
-			},
-		})
-		if ctx.Err() != nil {
-			return
-		}
+	v.cluster.FollowReadable(ctx, kind, func(namespace string) cluster.Receiver { return v.receiver(ctx, kind, namespace) }, func(err error) {
 		v.update(ctx, func() { v.failures[name], v.synced[name] = web.AsError(err).Message, true })
-		select {
-		case <-ctx.Done():
-		case <-time.After(rescan):
-		}
+	})
+}
+
+// receiver receives the objects of a kind in a namespace, or in all of them if it is empty.
+func (v *Inventory) receiver(ctx context.Context, kind cluster.Kind, namespace string) cluster.Receiver {
+	name := kind.Name()
+	return cluster.Receiver{
+		Page: func(list json.RawMessage, first, last bool) error {
+			var l struct{ Items []json.RawMessage }
+			if err := json.Unmarshal(list, &l); err != nil {
+				return err
+			}
+			var listed []*Object
+			for _, item := range l.Items {
+				if name == "events" {
+					v.addEvent(ctx, item)
+				} else if o, err := summarize(kind, item); err == nil {
+					listed = append(listed, o)
+				}
+			}
+			v.update(ctx, func() {
+				if first && (namespace == "" || v.objects[name] == nil) {
+					v.objects[name] = map[string]*Object{}
+				} else if first {
+					maps.DeleteFunc(v.objects[name], func(_ string, o *Object) bool { return o.Namespace == namespace })
+				}
+				for _, o := range listed {
+					v.objects[name][o.key()] = o
+				}
+				delete(v.failures, name)
+				if last {
+					v.synced[name] = true
+				}
+			})
+			return nil
+		},
+		Event: func(t watch.EventType, data json.RawMessage) error {
+			if name == "events" {
+				if t != watch.Deleted {
+					v.addEvent(ctx, data)
+				}
+				return nil
+			}
+			o, err := summarize(kind, data)
+			if err != nil {
+				return err
+			}
+			v.update(ctx, func() {
+				if t == watch.Deleted {
+					delete(v.objects[name], o.key())
+				} else {
+					v.objects[name][o.key()] = o
+				}
+			})
+			return nil
+		},
 	}
+}
+
+// Events returns the Events that are kept, in any order, and the error if they can't be listed.
+func (v *Inventory) Events() (all []Event, failure string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Collect(maps.Values(v.events)), v.failures["events"]
 }
 
 // Snapshot is a state of the inventory. Its objects must not be modified.

@@ -45,8 +45,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet, prefix string) {
 // Command returns kelson console.
 func Command() *cobra.Command {
 	var opts Options
-	var kubeconfig, kubeContext, token, file, failure, audit string
-	var places []string
+	var kubeconfig, kubeContext, token, file, failure, audit, plan string
+	var places, namespaces []string
 	var insecure bool
 	c := &cobra.Command{
 		Use:   "console",
@@ -79,11 +79,14 @@ the trace of kelson dev is used, which is next to the file $KUBECONFIG.`,
 			if len(places) == 0 {
 				places = devTrace(rules)
 			}
-			cfg := console.Config{Cluster: config, History: file, Failure: failure, AuditLog: audit}
+			cfg := console.Config{Cluster: config, History: file, Failure: failure, AuditLog: audit, Plan: plan, Namespaces: namespaces}
 			if raw, err := loader.RawConfig(); err == nil {
 				cfg.Name = raw.CurrentContext
 				if kubeContext != "" {
 					cfg.Name = kubeContext
+				}
+				if c := raw.Contexts[cfg.Name]; c != nil && c.Namespace != "" && len(namespaces) == 0 {
+					cfg.Namespaces = []string{c.Namespace}
 				}
 			}
 			if err := checkURLs(places, token, insecure); err != nil {
@@ -100,6 +103,7 @@ the trace of kelson dev is used, which is next to the file $KUBECONFIG.`,
 	f.StringVar(&kubeContext, "context", "", "context of the kubeconfig to use")
 	opts.AddFlags(f, "")
 	f.BoolVar(&opts.Open, "open", false, "open the page in a browser")
+	f.StringSliceVarP(&namespaces, "namespace", "n", nil, "namespaces to read where the user may not list in all of them; may be repeated (default: that of the context, or those that the user may list)")
 	f.StringArrayVar(&opts.hosts, "host", nil, "name by which browsers reach the console, besides the address of --listen; may be repeated")
 	f.StringVar(&opts.certFile, "tls-cert-file", "", "certificate of the console, in PEM")
 	f.StringVar(&opts.key, "tls-private-key-file", "", "private key of the certificate, in PEM")
@@ -108,7 +112,8 @@ the trace of kelson dev is used, which is next to the file $KUBECONFIG.`,
 	f.BoolVar(&insecure, "insecure-skip-tls-verify", false, "skip the verification of the certificates of the URLs of --trace")
 	f.StringVar(&file, "history", "", "history to show, as written by kelson record")
 	f.StringVar(&audit, "audit-log", "", "audit log of the cluster in JSON, for the view Rights")
-	f.StringVar(&failure, "failure", "", "failure whose curve to show in the view Compare, in JSON")
+	f.StringVar(&failure, "failure", "", "file of kelson explore with a failure to show in the views Compare and Timeline")
+	f.StringVar(&plan, "plan", "", "plan to show, as printed by kelson plan -o json; the page follows changes of the file")
 	c.MarkFlagsRequiredTogether("tls-cert-file", "tls-private-key-file")
 	return c
 }

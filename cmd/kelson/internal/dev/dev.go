@@ -153,7 +153,7 @@ func run(ctx context.Context, opts devOptions, out, errOut io.Writer) error {
 	if err != nil {
 		return err
 	}
-	closePage, err := opts.startConsole(c)
+	closePage, err := opts.startConsole(c, proj)
 	if err != nil {
 		return errors.Join(err, c.stop())
 	}
@@ -182,13 +182,15 @@ type cluster struct {
 }
 
 // startConsole serves the web page.
-func (o devOptions) startConsole(c *cluster) (stop func() error, err error) {
+func (o devOptions) startConsole(c *cluster, proj *project.Project) (stop func() error, err error) {
 	if !o.page {
 		return func() error { return nil }, nil
 	}
-	url, stop, err := o.console.Beside(c.kubeconfig, consolepage.Config{
-		Name: "kelson dev", Traces: []consolepage.TraceSource{{Place: c.kubeconfig + project.TraceSuffix}},
-	})
+	page := consolepage.Config{Name: "kelson dev", Traces: []consolepage.TraceSource{{Place: c.kubeconfig + project.TraceSuffix}}}
+	if !proj.Server {
+		page.MakePlan = planner(proj.Dir, c.kubeconfig)
+	}
+	url, stop, err := o.console.Beside(c.kubeconfig, page)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/toolchain/image"
 )
@@ -49,6 +50,7 @@ func (d *Delivery) Wanted() bool { return d.Push || d.Load || d.archive != "" }
 func Command() *cobra.Command {
 	var d Delivery
 	var gens project.Generators
+	var format output.Format
 	c := &cobra.Command{
 		Use:   "image [DIR] NAME",
 		Short: "Build a container image of a project's program, without a container engine",
@@ -79,6 +81,11 @@ to a folder.`,
 			if err != nil {
 				return err
 			}
+			out := c.OutOrStdout()
+			if format != output.Text {
+				c.SetOut(c.ErrOrStderr()) // generators report to standard error
+				defer c.SetOut(out)
+			}
 			if err := project.Generate(c, p.Dir, gens); err != nil {
 				return err
 			}
@@ -93,26 +100,34 @@ to a folder.`,
 			if err := d.Deliver(c.Context(), built, name); err != nil {
 				return err
 			}
-			fmt.Fprintf(c.OutOrStdout(), "%s %s\n", name, digest)
+			if format != output.Text {
+				return format.Print(out, map[string]any{"name": name, "digest": digest, "platforms": d.platforms()})
+			}
+			fmt.Fprintf(out, "%s %s\n", name, digest)
 			return nil
 		},
 	}
 	d.AddFlags(c.Flags())
 	c.Flags().StringVar(&d.archive, "archive", "", "file to write as an OCI archive")
 	c.Flags().StringVar(&d.bills, "sbom", "", "folder to write the bills of materials to, as OS-ARCHITECTURE.spdx.json")
+	format.AddFlag(c)
 	gens.AddFlags(c.Flags())
 	gens.AddSkipFlag(c.Flags())
 	return c
 }
 
+// platforms returns the names of the image's platforms.
+func (d *Delivery) platforms() []string {
+	if len(d.Platforms) == 0 {
+		return []string{"linux/" + runtime.GOARCH}
+	}
+	return d.Platforms
+}
+
 // Build builds the image of a project.
 func (d *Delivery) Build(ctx context.Context, p *project.Project) (*image.Image, error) {
-	names := d.Platforms
-	if len(names) == 0 {
-		names = []string{"linux/" + runtime.GOARCH}
-	}
 	cfg := image.Config{Main: p.Main, Tags: p.Tags, Labels: map[string]string{"org.opencontainers.image.title": filepath.Base(p.Dir)}}
-	for _, name := range names {
+	for _, name := range d.platforms() {
 		platform, err := image.ParsePlatform(name)
 		if err != nil {
 			return nil, err

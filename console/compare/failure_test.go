@@ -1,0 +1,95 @@
+package compare
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kelson.dev/lab/explore"
+)
+
+// show returns what the page gets of a failure file.
+func show(t *testing.T, file any, query string) (*FailureState, error) {
+	t.Helper()
+	data, err := json.Marshal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "failure.json")
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Failure: name}
+	got, err := s.failure(httptest.NewRequest("GET", "/api/failure"+query, nil))
+	if err != nil {
+		return nil, err
+	}
+	return got.(map[string]any)["failure"].(*FailureState), nil
+}
+
+// LAB-07: the files that kelson explore writes.
+func TestFailureOfExplore(t *testing.T) {
+	f, err := show(t, explore.Failure{Oracle: "O1", What: "another end", Detail: "pods differ", Plan: "kill-after create pods default/web #1",
+		Steps: []string{"input: create web", "FAULT kill-after"}, Curve: []explore.CurvePoint{{Step: 1, Text: "FAULT kill-after", Failures: 4, Runs: 4}}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Oracle != "O1" || f.What != "another end" || f.Detail != "pods differ" || f.Plan == "" || len(f.Rows) != 2 || f.Rows[1].B != 2 || f.First != -1 {
+		t.Errorf("%+v", f)
+	}
+	if len(f.Curve) != 1 || f.Curve[0] != (Point{1, "FAULT kill-after", 4, 4}) {
+		t.Errorf("curve %+v", f.Curve)
+	}
+}
+
+// LAB-07: both runs side by side, and the fields in which they end differently.
+func TestFailureRuns(t *testing.T) {
+	object := func(fields string) map[string]any {
+		o := map[string]any{}
+		if err := json.Unmarshal([]byte(fields), &o); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	file := map[string]any{
+		"what": "another end", "plan": "kill",
+		"passing": map[string]any{"steps": []string{"a", "b", "c", "d"}, "objects": map[string]any{
+			"pods default/web":    []any{object(`{"spec":{"size":1}}`)},
+			"secrets default/key": []any{object(`{"data":{"password":"aHVudGVyMg=="}}`)}, "services default/web": []any{object(`{}`)}}},
+		"failing": map[string]any{"steps": []string{"a", "b", "FAULT kill", "d", "e"}, "objects": map[string]any{
+			"pods default/web":    []any{object(`{"spec":{"size":2}}`), object(`{}`)},
+			"secrets default/key": []any{object(`{"data":{"password":"b3RoZXI="}}`)}}},
+	}
+	f, err := show(t, file, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := ""
+	for _, r := range f.Rows {
+		text += r.TextA + "|" + r.TextB + " "
+	}
+	if text != "b|b c|FAULT kill d|d |e " || f.First != 1 || f.Rows[0].Times != 2 || f.Rows[1].B != 3 {
+		t.Errorf("rows %q, first %d: %+v", text, f.First, f.Rows)
+	}
+	data, err := json.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `"different":[{"object":"pods default/web","path":".spec.size","a":"1","b":"2"},{"object":"pods default/web","b":"exists"},` +
+		`{"object":"secrets default/key","path":".data.password","a":"(hidden)","b":"(hidden)"},{"object":"services default/web","a":"exists"}]`
+	if !strings.Contains(string(data), want) {
+		t.Errorf("got %s\nwant %s", data, want)
+	}
+	if strings.Contains(string(data), "aHVudGVyMg") {
+		t.Error("the value of a Secret is not hidden")
+	}
+	if f, err = show(t, file, "?all=true"); err != nil || len(f.Rows) != 5 {
+		t.Errorf("all: %+v, %v", f, err)
+	}
+	if _, err := show(t, map[string]any{"kind": "Pod"}, ""); err == nil || !strings.Contains(err.Error(), "kelson explore writes failures") {
+		t.Errorf("another file: %v", err)
+	}
+}
