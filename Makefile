@@ -6,7 +6,7 @@ GO      ?= go
 KELSON  := bin/kelson
 MODULES := . apiserver operator operator/adapter examples bench test/conformance $(APART)
 # Modules outside of the workspace that make check vets; vet also fails if a go.sum is out of date.
-APART   := cmd/kelson-node examples/sql-apiserver test/adapter/multicluster
+APART   := cmd/kelson-node cmd/kelson-dns examples/sql-apiserver test/adapter/multicluster
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Like upstream's build, the linker sets the version of the linked-in kubectl. The commit stays empty for kubectl and for
 # the server, so that their versions match.
@@ -21,12 +21,8 @@ FUZZ     ?= apiserver kubernetes toolchain operator test cmd
 FUZZTIME ?= 30s
 TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./examples/...
 
-.PHONY: explore-examples explore-operators console-types console-kube-apiserver run run-pizza-apiserver test-sql-apiserver test-sql-apiserver-postgres run-pizza-apiserver-kube-apiserver scaffold-apiserver-kube-apiserver run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
-	operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig \
-	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
-	faults-etcd fuzz differential takeover attack bench bench-envtest bench-nodes bench-planes bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
-	kelson-node nodes aggregation conformance controller-runtime adapter-controller-runtime adapter-cluster-api adapter-multicluster adapter-projects test-cmd helm scaffold kustomize client-go client-node cluster-api \
-	generators operators operators-dev bench-generators explore-corpus explore-campaign explore-determinism envtest-program tidy clean help
+# No target is a file.
+.PHONY: $(shell sed -nE 's/^([a-z][a-z -]*):.*/\1/p' Makefile)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -249,7 +245,10 @@ bench-store: ## compare storage engines with group commit: about three minutes
 kelson-node: ## build bin/kelson-node, which runs Kubernetes' kubelet and kube-proxy: about three minutes the first time
 	cd cmd/kelson-node && GOWORK=off CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o ../../bin/kelson-node .
 
-nodes: build kelson-node ## pods in containers on this machine, as root: a minute after the builds
+kelson-dns: ## build bin/kelson-dns, CoreDNS for clusters with containers: half a minute the first time
+	cd cmd/kelson-dns && GOWORK=off CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../bin/kelson-dns .
+
+nodes: build kelson-node kelson-dns ## pods in containers on this machine, as root: two minutes after the builds
 	KELSON=$(abspath $(KELSON)) KELSON_NODE=$(abspath bin/kelson-node) $(GO) test -count=1 -v ./test/nodes
 
 conformance: build ## Kubernetes' own conformance specs of sig-api-machinery: about 18 minutes after the builds; writes docs/internals/conformance.md

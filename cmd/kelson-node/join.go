@@ -43,7 +43,8 @@ type options struct {
 	dns            []string
 	domain         string
 	port, healthz  int32
-	pause, images  string
+	pause          string
+	images         []string
 	cni            string
 	kubeletConfig  string
 	skipChecks     bool
@@ -90,7 +91,7 @@ program has. Pods keep running when the command ends.`,
 	f.Int32Var(&o.healthz, "healthz-port", 10248, "port of the kubelet's health checks, on 127.0.0.1")
 	f.StringVar(&o.wants.Runtime, "runtime-endpoint", "", "unix:///SOCKET of the container runtime (default: the one that runs, or a containerd that this command starts)")
 	f.StringVar(&o.pause, "pause-image", "registry.k8s.io/pause:3.10.1", "image of the sandboxes of pods, for a containerd that this command starts")
-	f.StringVar(&o.images, "images", "", "directory with archives of images (*.tar) that are imported into a containerd that this command starts")
+	f.StringArrayVar(&o.images, "images", nil, "directory with archives of images (*.tar) that are imported into containerd before the kubelet starts; may be repeated")
 	f.StringVar(&o.cni, "cni-config-dir", "/etc/cni/net.d", "directory of CNI configurations")
 	f.StringVar(&o.wants.ProxyMode, "proxy-mode", "", "nftables, iptables, or none to run no kube-proxy (default: what works)")
 	f.StringVar(&o.kubeletConfig, "kubelet-config-dir", "", "directory of KubeletConfiguration files (*.conf) that override this command's")
@@ -181,9 +182,9 @@ func join(ctx context.Context, o *options, log *slog.Logger) error {
 		if err := n.waitForRuntime(ctx); err != nil {
 			return err
 		}
-		if err := n.importImages(ctx); err != nil {
-			return err
-		}
+	}
+	if err := n.importImages(ctx); err != nil {
+		return err
 	}
 	kubelet, err := n.kubelet(ctx)
 	if err != nil {
@@ -264,22 +265,24 @@ func (n *node) waitForRuntime(ctx context.Context) error {
 	return nil
 }
 
-// importImages imports the archives in the directory of images into containerd.
+// importImages imports the archives in the directories of images into containerd.
 func (n *node) importImages(ctx context.Context) error {
-	if n.images == "" {
-		return nil
-	}
-	archives, err := filepath.Glob(filepath.Join(n.images, "*.tar"))
-	if err != nil {
-		return err
-	}
-	for _, archive := range archives {
-		cmd := exec.CommandContext(ctx, "ctr", "--address", strings.TrimPrefix(n.machine.Runtime, "unix://"), "--namespace", "k8s.io", "images", "import", archive)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("import %s: %w: %s", archive, err, strings.TrimSpace(string(out)))
+	for _, dir := range n.images {
+		if name, err := machine.RuntimeName(ctx, n.machine.Runtime); err != nil || name != "containerd" {
+			return errors.Join(err, fmt.Errorf("--images %s: archives can be imported into containerd only, and %s is %q", dir, n.machine.Runtime, name))
 		}
+		archives, err := filepath.Glob(filepath.Join(dir, "*.tar"))
+		if err != nil {
+			return err
+		}
+		for _, archive := range archives {
+			cmd := exec.CommandContext(ctx, "ctr", "--address", strings.TrimPrefix(n.machine.Runtime, "unix://"), "--namespace", "k8s.io", "images", "import", archive)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return fmt.Errorf("import %s: %w: %s", archive, err, strings.TrimSpace(string(out)))
+			}
+		}
+		n.log.Info("imported images", "archives", len(archives), "dir", dir)
 	}
-	n.log.Info("imported images", "archives", len(archives), "dir", n.images)
 	return nil
 }
 
@@ -292,7 +295,7 @@ func (n *node) kubelet(ctx context.Context) (run.Process, error) {
 	config := n.path("kubelet.yaml")
 	if err := settings.Write(config, settings.Kubelet{
 		Endpoint: n.machine.Runtime, Authority: n.files.Authority, CgroupVersion: n.machine.CgroupVersion, SystemdCgroup: systemd,
-		DNS: n.dns, Domain: n.domain, Port: n.port, HealthzPort: n.healthz, Logs: n.path("pods/logs"),
+		DNS: n.dns, Domain: n.domain, Resolver: machine.Resolver(), Port: n.port, HealthzPort: n.healthz, Logs: n.path("pods/logs"),
 	}.Config()); err != nil {
 		return run.Process{}, err
 	}

@@ -52,6 +52,9 @@ func ParsePlatform(text string) (Platform, error) {
 type Config struct {
 	// Main is the folder of the main package, and Tags are its build tags, separated by commas.
 	Main, Tags string
+	// Binary is the file of a compiled program, instead of Main. It must fit the only platform.
+	// Such an image has no time zones, because packing it needs no Go release.
+	Binary string
 	// Platforms are those of the image. Required.
 	Platforms []Platform
 	// Created is the time in the image; zero means the beginning of 1970.
@@ -85,6 +88,9 @@ func Build(ctx context.Context, cfg Config) (*Image, error) {
 	if len(cfg.Platforms) == 0 {
 		return nil, errors.New("build image: no platform")
 	}
+	if cfg.Binary != "" && (cfg.Main != "" || cfg.Tags != "" || len(cfg.Platforms) > 1) {
+		return nil, errors.New("build image: a compiled program has one platform, and neither a package nor tags")
+	}
 	created := cfg.Created
 	if created.IsZero() {
 		created = time.Unix(0, 0)
@@ -95,7 +101,7 @@ func Build(ctx context.Context, cfg Config) (*Image, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(temp)
-	base, err := baseLayer(ctx, created)
+	base, err := baseLayer(ctx, created, cfg.Binary == "")
 	if err != nil {
 		return nil, err
 	}
@@ -106,9 +112,12 @@ func Build(ctx context.Context, cfg Config) (*Image, error) {
 			return nil, fmt.Errorf("build image: platform %s is named twice", p)
 		}
 		seen[p] = true
-		binary := filepath.Join(temp, fmt.Sprint("program-", i))
-		if err := compile(ctx, cfg, p, binary); err != nil {
-			return nil, err
+		binary := cfg.Binary
+		if binary == "" {
+			binary = filepath.Join(temp, fmt.Sprint("program-", i))
+			if err := compile(ctx, cfg, p, binary); err != nil {
+				return nil, err
+			}
 		}
 		img, err := pack(cfg, p, base, binary, created)
 		if err != nil {
@@ -165,29 +174,35 @@ func pack(cfg Config, p Platform, base v1.Layer, binary string, created time.Tim
 	file.OS, file.Architecture, file.Created = p.OS, p.Architecture, v1.Time{Time: created}
 	file.Config = v1.Config{
 		Entrypoint: []string{Program}, User: fmt.Sprintf("%d:%d", User, User), WorkingDir: "/", Labels: cfg.Labels,
-		Env: []string{"PATH=/", "ZONEINFO=/" + timeZones, "SSL_CERT_FILE=/" + certificates},
+		Env: []string{"PATH=/", "SSL_CERT_FILE=/" + certificates},
+	}
+	if cfg.Binary == "" {
+		file.Config.Env = append(file.Config.Env, "ZONEINFO=/"+timeZones)
 	}
 	return mutate.ConfigFile(img, file)
 }
 
-// baseLayer has what programs expect of a system.
-func baseLayer(ctx context.Context, created time.Time) (v1.Layer, error) {
-	output, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
-	if err != nil {
-		return nil, fmt.Errorf("find the Go release: %w", err)
-	}
-	zones, err := os.ReadFile(filepath.Join(string(bytes.TrimSpace(output)), "lib", "time", "zoneinfo.zip"))
-	if err != nil {
-		return nil, fmt.Errorf("read time zones: %w", err)
-	}
-	return layerOf(created, []entry{
+// baseLayer has what programs expect of a system, with or without time zones.
+func baseLayer(ctx context.Context, created time.Time, zones bool) (v1.Layer, error) {
+	entries := []entry{
 		{name: "etc/group", mode: 0o644, content: fmt.Appendf(nil, "root:x:0:\nnonroot:x:%d:\n", User)},
 		{name: "etc/passwd", mode: 0o644, content: fmt.Appendf(nil, "root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:%d:%d:nonroot:/home/nonroot:/sbin/nologin\n", User, User)},
 		{name: certificates, mode: 0o644, content: authorities()},
 		{name: "home/nonroot", mode: 0o700 | os.ModeDir, owner: User},
 		{name: "tmp", mode: 0o777 | os.ModeDir | os.ModeSticky},
-		{name: timeZones, mode: 0o644, content: zones},
-	})
+	}
+	if zones {
+		output, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+		if err != nil {
+			return nil, fmt.Errorf("find the Go release: %w", err)
+		}
+		content, err := os.ReadFile(filepath.Join(string(bytes.TrimSpace(output)), "lib", "time", "zoneinfo.zip"))
+		if err != nil {
+			return nil, fmt.Errorf("read time zones: %w", err)
+		}
+		entries = append(entries, entry{name: timeZones, mode: 0o644, content: content})
+	}
+	return layerOf(created, entries)
 }
 
 // entry is a file or folder of a layer.

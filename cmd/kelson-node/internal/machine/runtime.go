@@ -103,6 +103,17 @@ func SystemdCgroups(ctx context.Context, endpoint string) (bool, error) {
 	return systemd, nil
 }
 
+// RuntimeName returns the name of the runtime at an endpoint, such as containerd or cri-o.
+func RuntimeName(ctx context.Context, endpoint string) (string, error) {
+	conn, client, err := connect(endpoint)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	version, err := client.Version(ctx, &runtimeapi.VersionRequest{})
+	return version.GetRuntimeName(), err
+}
+
 // RemovePods stops and removes all pods of the runtime at an endpoint, and returns how many.
 func RemovePods(ctx context.Context, endpoint string) (removed int, err error) {
 	conn, client, err := connect(endpoint)

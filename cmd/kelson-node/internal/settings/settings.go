@@ -29,6 +29,7 @@ type Kubelet struct {
 	SystemdCgroup bool
 	DNS           []string // addresses of the cluster's DNS
 	Domain        string   // of the cluster's DNS
+	Resolver      string   // resolv.conf of pods that use the machine's DNS
 	Port          int32
 	HealthzPort   int32
 	StaticPods    string // directory
@@ -47,6 +48,7 @@ func (k Kubelet) Config() *kubeletconfig.KubeletConfiguration {
 		CgroupDriver:             driver,
 		ClusterDNS:               k.DNS,
 		ClusterDomain:            k.Domain,
+		ResolverConfig:           ptr.To(k.Resolver),
 		Port:                     k.Port,
 		HealthzPort:              ptr.To(k.HealthzPort),
 		PodLogsDir:               k.Logs,

@@ -11,12 +11,14 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	bootstraputil "k8s.io/cluster-bootstrap/token/util"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/cmd/kelson/internal/dns"
 	"kelson.dev/cmd/kelson/internal/token"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/operator/client"
@@ -42,13 +44,60 @@ type containerNode struct {
 	server  string // URL for the node
 	args    []string
 	errOut  io.Writer
+	// services is the range of cluster IPs.
+	services string
+}
+
+// withDNS returns the arguments for kelson-node by which its pods use the cluster's DNS, after it
+// has written the image of the DNS and applied its objects. It returns none if the caller named
+// another DNS, or if this machine has no kelson-dns, which it reports.
+func (n *containerNode) withDNS(ctx context.Context, p *Plane) ([]string, error) {
+	if _, other := argument(n.args, "--cluster-dns"); other {
+		return nil, nil
+	}
+	program, err := findProgram(dns.Program)
+	if err != nil {
+		fmt.Fprintf(n.errOut, "the cluster has no DNS: %v: build it with make kelson-dns\n", err)
+		return nil, nil
+	}
+	addon := dns.Addon{Domain: "cluster.local"}
+	if domain, ok := argument(n.args, "--cluster-domain"); ok {
+		addon.Domain = domain
+	}
+	if addon.Address, err = dns.Address(n.services); err != nil {
+		return nil, err
+	}
+	images := filepath.Join(n.dir, "addons")
+	if addon.Image, err = dns.WriteImage(ctx, program, filepath.Join(images, dns.Program+".tar")); err != nil {
+		return nil, fmt.Errorf("write the image of the DNS: %w", err)
+	}
+	own, err := client.New(client.Config{REST: p.RESTConfig(), FieldOwner: dns.Program})
+	if err != nil {
+		return nil, err
+	}
+	if err := addon.Apply(ctx, own); err != nil {
+		return nil, fmt.Errorf("add the DNS: %w", err)
+	}
+	return []string{"--images", images, "--cluster-dns", addon.Address.String(), "--label", dns.NodeLabel + "=true"}, nil
+}
+
+// argument returns the value of a flag among the arguments of kelson-node.
+func argument(args []string, flag string) (value string, ok bool) {
+	for i, a := range args {
+		if v, found := strings.CutPrefix(a, flag+"="); found {
+			value, ok = v, true
+		} else if a == flag && i+1 < len(args) {
+			value, ok = args[i+1], true
+		}
+	}
+	return value, ok
 }
 
 // prepareContainers checks the options of a node with containers, and sets those that such a node
 // needs.
 func (o *Options) prepareContainers() (program string, err error) {
-	if program, err = findNodeProgram(); err != nil {
-		return "", err
+	if program, err = findProgram(nodeProgram); err != nil {
+		return "", fmt.Errorf("--node=%s: %w: build it with make kelson-node", nodeContainers, err)
 	}
 	if o.state.inMemory {
 		return "", fmt.Errorf("--node=%s needs a data directory, such as that of kelson serve without --in-memory", nodeContainers)
@@ -62,16 +111,16 @@ func (o *Options) prepareContainers() (program string, err error) {
 	return program, nil
 }
 
-// findNodeProgram looks for the program next to this one and in PATH.
-func findNodeProgram() (string, error) {
+// findProgram looks for a program next to this one and in PATH.
+func findProgram(name string) (string, error) {
 	if own, err := os.Executable(); err == nil {
-		if beside := filepath.Join(filepath.Dir(own), nodeProgram); isFile(beside) {
+		if beside := filepath.Join(filepath.Dir(own), name); isFile(beside) {
 			return beside, nil
 		}
 	}
-	found, err := exec.LookPath(nodeProgram)
+	found, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("--node=%s: %s is neither next to kelson nor in PATH: build it with make kelson-node", nodeContainers, nodeProgram)
+		return "", fmt.Errorf("%s is neither next to kelson nor in PATH", name)
 	}
 	return found, nil
 }
@@ -87,6 +136,11 @@ func (n *containerNode) run(ctx context.Context, p *Plane) error {
 	if err != nil {
 		return fmt.Errorf("create the token of the node: %w", err)
 	}
+	names, err := n.withDNS(ctx, p)
+	if err != nil {
+		return err
+	}
+	join = append(join, names...)
 	// The system sends the signal of nodeAttributes when the thread that started the process ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -152,6 +152,7 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 		p.authority = authority
 		p.node = &containerNode{
 			program: nodeProgram, dir: filepath.Join(dir, "node"), server: "https://" + cfg.Endpoints.Address.String(), args: opts.nodeArgs, errOut: errOut,
+			services: opts.services,
 		}
 		if !cfg.Endpoints.Address.IsValid() {
 			return nil, errors.New("--node=containers: this machine has no address but loopback ones: pass --advertise-address")
