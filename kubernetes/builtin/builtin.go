@@ -14,6 +14,7 @@ import (
 
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/emulation"
 	"kelson.dev/kubernetes/tokens"
 )
 
@@ -61,6 +62,9 @@ type Config struct {
 
 	// APIs selects the versions and resources that are served; nil: all stable versions.
 	APIs *APIs
+	// Version is the release of Kubernetes whose kinds and versions are served; the zero value
+	// means the linked one. The caller has claimed it.
+	Version emulation.Version
 
 	// Components are those that run in this process, for ComponentStatuses.
 	Components Components
@@ -96,7 +100,7 @@ func Resources(cfg Config) ([]*resource.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	return selected(all, cfg.APIs), nil
+	return emulated(selected(all, cfg.APIs), cfg.APIs, cfg.Version)
 }
 
 // allKinds returns all kinds, with all versions that can be served.

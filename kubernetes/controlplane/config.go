@@ -16,12 +16,13 @@ import (
 	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controllers/workloads"
+	"kelson.dev/kubernetes/emulation"
 	"kelson.dev/kubernetes/node/stage"
 	"kelson.dev/kubernetes/scheduler"
 )
 
 // KubernetesVersion is the version of Kubernetes whose API the control plane serves.
-const KubernetesVersion = "v1.37.1"
+const KubernetesVersion = "v" + emulation.Linked
 
 // Config configures a control plane. The zero value is a control plane in memory, with controllers
 // and without nodes.
@@ -67,6 +68,10 @@ type Config struct {
 	// APIs selects the versions and resources that are served; nil means all stable versions. See
 	// builtin.ParseAPIs.
 	APIs *builtin.APIs
+	// Version is the release of Kubernetes that the control plane behaves like; the zero value
+	// means that of KubernetesVersion. All control planes that run in a process at the same time
+	// must have the same: see package emulation.
+	Version emulation.Version
 	// Endpoints are those of the Service "kubernetes".
 	Endpoints Endpoints
 	// EventLifetime is how long Events are kept; 0 means an hour.

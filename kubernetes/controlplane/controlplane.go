@@ -56,6 +56,8 @@ type ControlPlane struct {
 	parts  parts
 	stop   sync.Once
 
+	releaseVersion func() // nil until the version is claimed
+
 	leaveEndpoints func() // nil if the server's address is not published
 }
 
@@ -77,6 +79,9 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 			p.Stop()
 		}
 	}()
+	if p.releaseVersion, err = cfg.Version.Claim(); err != nil {
+		return nil, err
+	}
 	switch {
 	case p.store != nil:
 	case cfg.From != nil:
@@ -108,7 +113,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		return nil, err
 	}
 	kinds, err := builtin.Resources(builtin.Config{
-		Objects: objects, Store: p.store, Logs: p.nodes.logs, Node: p.nodes.named, Kubelets: cfg.Kubelets, ServiceRange: cfg.ServiceRange, NodePorts: cfg.NodePorts, APIs: cfg.APIs,
+		Objects: objects, Store: p.store, Logs: p.nodes.logs, Node: p.nodes.named, Kubelets: cfg.Kubelets, ServiceRange: cfg.ServiceRange, NodePorts: cfg.NodePorts, APIs: cfg.APIs, Version: cfg.Version,
 		Tokens: issuer, Authenticator: p.identify, Audiences: issuer.Audiences(),
 		Authorizer: may, Rules: rules, Registry: p.registry, Components: p.components(cfg), NoFastPaths: cfg.NoFastPaths,
 	})
@@ -216,6 +221,9 @@ func (p *ControlPlane) Stop() {
 		}
 		if p.ownsStore {
 			p.store.Close()
+		}
+		if p.releaseVersion != nil {
+			p.releaseVersion()
 		}
 	})
 }

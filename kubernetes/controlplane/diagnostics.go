@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"net/http"
-	"strings"
 	"sync"
 
 	"k8s.io/apiserver/pkg/server/flagz"
@@ -15,12 +14,10 @@ import (
 // diagnostics returns Kubernetes' own pages about the process: /statusz has its version, its start
 // and the paths that it serves, and /flagz the values of its flags. A page is built by its first
 // request.
-func diagnostics(flags map[string]string, paths func() []string) map[string]http.Handler {
+func diagnostics(flags map[string]string, effective compatibility.EffectiveVersion, paths func() []string) map[string]http.Handler {
 	all := pages{}
 	if utilfeature.DefaultFeatureGate.Enabled(zpages.ComponentStatusz) {
 		all[statusz.DefaultStatuszPath] = lazily(func(m pages) {
-			version := strings.TrimPrefix(KubernetesVersion, "v")
-			effective := compatibility.NewEffectiveVersionFromString(version, "", "")
 			statusz.Install(m, component, statusz.NewRegistry(effective, statusz.WithListedPaths(paths())))
 		})
 	}

@@ -7,13 +7,13 @@ import (
 	"net/http"
 	"runtime"
 	"strconv"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/component-base/compatibility"
 
 	"kelson.dev/apiserver/aggregator"
 	"kelson.dev/apiserver/authn"
@@ -31,6 +31,10 @@ import (
 
 // newChain builds the request pipeline in front of the handlers of resources and paths.
 func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Controller, st *store.Store, issuer *tokens.Issuer, identify *authn.Authenticator, may authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions, others *aggregator.Aggregator) (*filters.Chain, error) {
+	effective, err := cfg.Version.Effective()
+	if err != nil {
+		return nil, err
+	}
 	found := discovery.NewMerged(registry, others.Discovery)
 	groups := others.Handler(caughtUp(catchUp(st, definitions), found))
 	documents := caughtUp(catchUp(st, definitions), openapi.New(openapi.Config{
@@ -58,7 +62,7 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 		maps.Copy(paths, profiling())
 	}
 	var chain *filters.Chain
-	maps.Copy(paths, diagnostics(cfg.Flags, func() []string { return chain.ListedPaths() }))
+	maps.Copy(paths, diagnostics(cfg.Flags, effective, func() []string { return chain.ListedPaths() }))
 	chain = filters.New(filters.Config{
 		Resources:     others.Handler(resources),
 		Paths:         paths,
@@ -68,7 +72,7 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 		AuditPolicy:   cfg.Audit.Policy,
 		AuditSink:     cfg.Audit.Sink,
 		Authorizer:    may,
-		Version:       kubernetesVersion(),
+		Version:       kubernetesVersion(effective),
 		Checks:        filters.Checks{Health: checks, Live: live, Ready: append(reachable(st), checks...)},
 		Metrics:       metrics,
 		Serves:        serves(registry),
@@ -90,14 +94,13 @@ func serves(registry *resource.Registry) func(*request.RequestInfo) bool {
 }
 
 // kubernetesVersion is the document at /version, from which clients derive the supported features.
-func kubernetesVersion() version.Info {
-	major, minor, _ := strings.Cut(strings.TrimPrefix(KubernetesVersion, "v"), ".")
-	minor, _, _ = strings.Cut(minor, ".")
-	number, _ := strconv.Atoi(minor)
+func kubernetesVersion(effective compatibility.EffectiveVersion) version.Info {
+	number := func(n uint) string { return strconv.FormatUint(uint64(n), 10) }
+	binary, emulated, least := effective.BinaryVersion(), effective.EmulationVersion(), effective.MinCompatibilityVersion()
 	return version.Info{
-		Major: major, Minor: minor, GitVersion: KubernetesVersion, GitTreeState: "clean",
-		EmulationMajor: major, EmulationMinor: minor, // only its own version
-		MinCompatibilityMajor: major, MinCompatibilityMinor: strconv.Itoa(number - 1),
+		Major: number(binary.Major()), Minor: number(binary.Minor()), GitVersion: KubernetesVersion, GitTreeState: "clean",
+		EmulationMajor: number(emulated.Major()), EmulationMinor: number(emulated.Minor()),
+		MinCompatibilityMajor: number(least.Major()), MinCompatibilityMinor: number(least.Minor()),
 		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
 }

@@ -47,6 +47,7 @@ import (
 	"kelson.dev/kubernetes/controllers/loadbalancer"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/emulation"
 	"kelson.dev/kubernetes/node/stage"
 	"kelson.dev/kubernetes/scheduler"
 	"kelson.dev/operator"
@@ -75,6 +76,7 @@ type options struct {
 	schedulerConfig string   // the file of SchedulerConfig
 	loadBalancers   string   // the CIDRs of LoadBalancers
 	stages          []string // files and folders
+	version         string   // of EmulatedVersion
 }
 
 // CRDs installs the manifests in folders or files.
@@ -154,6 +156,13 @@ func NoControllers() Option {
 	return func(o *options) { o.plane.NoControllers = true }
 }
 
+// EmulatedVersion makes the control plane behave like a release of Kubernetes, "1.34" to "1.37"; see
+// docs/guides/versions.md. The default is the environment variable KELSON_EMULATED_VERSION, or the
+// latest. Only one release can be emulated in a process at a time: parallel tests must use the same.
+func EmulatedVersion(release string) Option {
+	return func(o *options) { o.version = release }
+}
+
 // Run starts an operator, or any other client of the API, after everything is installed, and
 // cancels its context when the test ends. If run returns an error before that, the test fails.
 func Run(run func(ctx context.Context, config *rest.Config) error) Option {
@@ -190,14 +199,21 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	if o.plane.Node == controlplane.NodeProcess && o.plane.NodeDir == "" {
 		o.plane.NodeDir = t.TempDir()
 	}
+	var err error
+	if o.version == "" {
+		o.plane.Version, err = emulation.FromEnvironment()
+	} else {
+		o.plane.Version, err = emulation.Parse(o.version)
+	}
+	if err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
 	if o.schedulerConfig != "" {
-		var err error
 		if o.plane.Scheduler, err = scheduler.Load(o.schedulerConfig); err != nil {
 			t.Fatalf("testenv: %v", err)
 		}
 	}
 	if o.loadBalancers != "" {
-		var err error
 		if o.plane.LoadBalancers, err = loadbalancer.ParsePool(o.loadBalancers); err != nil {
 			t.Fatalf("testenv: %v", err)
 		}

@@ -114,6 +114,7 @@ of the console in a browser. Ctrl-C stops everything.`,
 	f.IntVar(&opts.SecurePort, "secure-port", 0, "port of the control plane; 0 picks a free one")
 	f.StringVar(&opts.Kubeconfig, "write-kubeconfig", "", "file to write the control plane's kubeconfig to (default: a temporary file)")
 	f.StringVar(&opts.Node, "node", string(controlplane.NodeSimulated), serve.NodeUsage)
+	opts.AddVersionFlag(f)
 	opts.AddUnconfinedFlag(f)
 	f.StringSliceVar(&opts.definitions, "definitions", nil, "files or folders with CustomResourceDefinitions of other projects to install")
 	f.StringSliceVar(&opts.samples, "samples", nil, "files or folders with the samples to apply (default config/samples)")

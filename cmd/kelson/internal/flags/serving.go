@@ -29,6 +29,7 @@ type Serving struct {
 	features       cliflag.ConfigurationMap
 	runtimeConfig  cliflag.ConfigurationMap
 	apis           *builtin.APIs // nil: all stable versions; set by Check
+	version        versionFlags
 	nodePorts      string
 	watchSeconds   int
 	logFormat      string
@@ -49,11 +50,12 @@ func (o *Serving) AddFlags(f *pflag.FlagSet) {
 	f.Var(&o.runtimeConfig, "runtime-config", "which built-in APIs are served: api/all, api/ga, api/beta, api/alpha, GROUP/VERSION or GROUP/VERSION/RESOURCE =true|false,…; by default all stable versions")
 	f.StringVar(&o.nodePorts, "service-node-port-range", builtin.DefaultNodePorts, "range of the node ports of Services, first and last included")
 	f.StringVar(&o.logFormat, "logging-format", "text", "form of the log: text or json")
+	o.version.addFlags(f)
 	o.transport.addFlags(f)
 	plugins.AddFlags(f)
 }
 
-// Check validates the flags and sets the feature gates of the process.
+// Check validates the flags and sets the emulated version and the feature gates of the process.
 func (o *Serving) Check() error {
 	if o.requestTimeout <= 0 {
 		return errors.New("--request-timeout must be positive")
@@ -82,6 +84,9 @@ func (o *Serving) Check() error {
 	gates := map[string]string{}
 	for name, value := range o.features {
 		gates[strings.TrimPrefix(name, "kube:")] = value // the component that the gate belongs to
+	}
+	if err := o.version.use(); err != nil {
+		return err
 	}
 	if err := setFeatures(gates); err != nil {
 		return err
@@ -117,6 +122,7 @@ func setFeatures(gates map[string]string) error {
 func (o *Serving) Apply(cfg *controlplane.Config) {
 	cfg.RequestTimeout, cfg.EventLifetime = o.requestTimeout, o.eventLifetime
 	cfg.APIs, cfg.NodePorts = o.apis, o.nodePorts
+	o.ApplyVersion(cfg)
 	cfg.WatchTimeout = max(time.Duration(o.watchSeconds)*time.Second, time.Second)
 }
 

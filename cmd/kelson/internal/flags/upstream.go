@@ -53,7 +53,6 @@ var others = func() map[string]other {
 	const (
 		memory     = "the state is in memory, not in etcd"
 		peers      = "there are no other servers of the same cluster"
-		emulation  = "only version 1.37 is implemented"
 		metricSets = "metrics cannot be selected"
 		elections  = "no coordinated leader election runs"
 		logs       = "the log is unbuffered text on stderr"
@@ -72,8 +71,6 @@ var others = func() map[string]other {
 		"delete-collection-workers":                   noEffect("a collection is deleted by one worker"),
 		"disabled-metrics":                            refuse(metricSets),
 		"egress-selector-config-file":                 refuse("egress proxies are not supported"),
-		"emulated-version":                            refuse(emulation, "1.37", "kube=1.37"),
-		"emulation-forward-compatible":                refuse(emulation),
 		"enable-garbage-collector":                    refuse("deletion always handles dependents", "true"),
 		"enable-logs-handler":                         refuse("log files of this machine are never served"),
 		"encryption-provider-config":                  noEffect("the state is in memory"),
@@ -99,11 +96,9 @@ var others = func() map[string]other {
 		"log-text-info-buffer-size":                   noEffect(logs),
 		"log-text-split-stream":                       refuse(logs),
 		"max-connection-bytes-per-sec":                refuse("connections have no limit of bytes"),
-		"min-compatibility-version":                   refuse(emulation),
 		"peer-advertise-ip":                           noEffect(peers),
 		"peer-advertise-port":                         noEffect(peers),
 		"peer-ca-file":                                noEffect(peers),
-		"runtime-config-emulation-forward-compatible": refuse(emulation),
 		"service-account-signing-endpoint":            refuse("tokens are signed in process; use --service-account-signing-key-file"),
 		"show-hidden-metrics-for-version":             refuse(metricSets),
 		"shutdown-send-retry-after":                   refuse("not supported during --shutdown-delay-duration"),

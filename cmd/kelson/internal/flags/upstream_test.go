@@ -47,7 +47,6 @@ func TestRest(t *testing.T) {
 		{"--kubelet-timeout=soon", "", "invalid argument"},
 		{"--allow-privileged=true", "", ""},
 		{"--enable-garbage-collector=false", "", "--enable-garbage-collector=false is not supported"},
-		{"--emulated-version=1.36", "", "only version 1.37 is implemented"},
 	} {
 		var s Sections
 		var r Rest
@@ -71,6 +70,7 @@ func TestServingRefuses(t *testing.T) {
 		"--tls-min-version=VersionX":   "--tls-min-version: unknown tls version",
 		"--tls-cipher-suites=NONE":     "--tls-cipher-suites: Cipher suite NONE not supported",
 		"--feature-gates=Nothing=true": "unrecognized feature gate: Nothing",
+		"--emulated-version=1.33":      "emulation version 1.33 is not between [1.34, 1.37.0]",
 	} {
 		var o Serving
 		f := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -8,12 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"kelson.dev/cmd/kelson/internal/exit"
+	"kelson.dev/kubernetes/emulation"
 	"kelson.dev/toolchain/scaffold"
 )
 
@@ -49,6 +51,7 @@ func BuildCommand() *cobra.Command {
 // TestCommand returns kelson test.
 func TestCommand() *cobra.Command {
 	var gens Generators
+	var releases []string
 	c := &cobra.Command{
 		Use:   "test [DIR] [-- FLAG…]",
 		Short: "Run a project's generators and its tests",
@@ -56,8 +59,13 @@ func TestCommand() *cobra.Command {
 
 Tests that need a control plane each get their own one from this program.
 Arguments after -- are passed to go test. Unless they name packages, ./... is
-added.`,
+added.
+
+With --kubernetes, the tests run once for each release of Kubernetes, whose
+APIs and defaults the control planes then have. Tests with envtest do so if
+KUBEBUILDER_ASSETS is a folder of kelson envtest.`,
 		Example: `  kelson test
+  kelson test --kubernetes 1.34,1.37
   kelson test . -- -run Welcome ./internal/controller`,
 		RunE: func(c *cobra.Command, args []string) error {
 			own, rest := SplitArgs(c, args)
@@ -78,12 +86,47 @@ added.`,
 			if !hasPackage(rest) {
 				rest = append(rest, "./...")
 			}
-			return RunChild(c.Context(), p.Dir, []string{"KELSON=" + self}, c.OutOrStdout(), c.ErrOrStderr(), "go", append([]string{"test"}, rest...)...)
+			for _, release := range releases {
+				if _, err := emulation.Parse(release); err != nil {
+					return fmt.Errorf("--kubernetes: %w", err)
+				}
+			}
+			return testReleases(c, p.Dir, self, releases, append([]string{"test"}, rest...))
 		},
 	}
 	gens.AddFlags(c.Flags())
 	gens.AddSkipFlag(c.Flags())
+	c.Flags().StringSliceVar(&releases, "kubernetes", nil, "releases of Kubernetes to run the tests for, one after the other, such as 1.34,1.37 (default: $"+emulation.Variable+", or the latest)")
 	return c
+}
+
+// testReleases runs go test for each release, or once if there are none. If tests fail, the other
+// releases are still tested, and the error names those that failed.
+func testReleases(c *cobra.Command, dir, self string, releases, args []string) error {
+	env := []string{"KELSON=" + self}
+	if len(releases) == 0 {
+		return RunChild(c.Context(), dir, env, c.OutOrStdout(), c.ErrOrStderr(), "go", args...)
+	}
+	// go test reuses results of the same files and variables that the test's own process reads, but
+	// here other processes read the version
+	args = append([]string{args[0], "-count=1"}, args[1:]...)
+	var failed []string
+	for _, release := range releases {
+		fmt.Fprintf(c.OutOrStdout(), "Kubernetes %s:\n", release)
+		err := RunChild(c.Context(), dir, append(env, emulation.Variable+"="+release), c.OutOrStdout(), c.ErrOrStderr(), "go", args...)
+		switch code := exit.Code(0); {
+		case c.Context().Err() != nil:
+			return err
+		case errors.As(err, &code):
+			failed = append(failed, release)
+		case err != nil:
+			return err
+		}
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("tests failed for Kubernetes %s", strings.Join(failed, ", "))
+	}
+	return nil
 }
 
 // hasPackage reports whether arguments of go test name a package by its path.

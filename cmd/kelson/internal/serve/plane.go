@@ -75,6 +75,8 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 		if err := opts.requests.Check(); err != nil {
 			return nil, err
 		}
+	} else if err := opts.requests.CheckVersion(); err != nil {
+		return nil, err
 	}
 	var cluster controlplane.Config
 	if err := opts.cluster(&cluster, errOut); err != nil {
@@ -100,6 +102,7 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	WarnUnlessLoopback(errOut, listener.Addr(), opts.gates.Authorization.AllowsAll())
 
 	cfg := cluster
+	opts.requests.ApplyVersion(&cfg)
 	state, err := opts.state.open(ctx, &cfg, log)
 	p.cleanup = append(p.cleanup, state.cleanup...)
 	if err != nil {

@@ -59,7 +59,7 @@ func newPlanes(opts planesOptions, own controlplane.Config, dir string, authorit
 	}
 	return ephemeral.New(ephemeral.Config{
 		Start: func(ctx context.Context, start ephemeral.Start) (ephemeral.Plane, error) {
-			cfg := controlplane.Config{From: start.From, Node: node, Nodes: start.Nodes, Stages: start.Stages, NodeLease: -1, Workloads: start.Workloads, Log: log.With("plane", start.ID), NoFastPaths: fastpath.DisabledByEnvironment()}
+			cfg := controlplane.Config{From: start.From, Node: node, Nodes: start.Nodes, Stages: start.Stages, Version: own.Version, NodeLease: -1, Workloads: start.Workloads, Log: log.With("plane", start.ID), NoFastPaths: fastpath.DisabledByEnvironment()}
 			made := &throwawayPlane{authority: authority.PEM, token: rand.Text()}
 			cfg.Authentication.Tokens = map[string]*user.DefaultInfo{made.token: {Name: "kelson-admin", Groups: []string{user.SystemPrivilegedGroup}}}
 			if start.Node != "" {

@@ -66,6 +66,10 @@ func InMemory() Options {
 	return Options{state: stateOptions{inMemory: true}, bindAddress: "127.0.0.1", workloads: true, pods: podFlags{mayFallBack: true}}
 }
 
+// AddVersionFlag registers the flag --emulated-version, for commands without the other flags of
+// kelson serve.
+func (o *Options) AddVersionFlag(f *pflag.FlagSet) { o.requests.AddVersionFlag(f) }
+
 // Command returns kelson serve.
 func Command() *cobra.Command {
 	var opts Options

@@ -1,0 +1,87 @@
+package builtin
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	upstream "k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/server"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/kubernetes/emulation"
+)
+
+// emulated returns the resources of all that an emulated release has, with the versions that it
+// has. Kubernetes decides by the lifecycles of its types. An error means that apis enable a newer
+// one explicitly.
+func emulated(all []*resource.Resource, apis *APIs, v emulation.Version) ([]*resource.Resource, error) {
+	if v.Emulated == "" {
+		return all, nil
+	}
+	effective, err := v.Effective()
+	if err != nil {
+		return nil, err
+	}
+	evaluator, err := server.NewResourceExpirationEvaluatorFromOptions(server.ResourceExpirationEvaluatorOptions{
+		CurrentVersion:                          effective.EmulationVersion(),
+		EmulationForwardCompatible:              v.ForwardCompatible,
+		RuntimeConfigEmulationForwardCompatible: v.ConfigForwardCompatible,
+	})
+	if err != nil {
+		return nil, err
+	}
+	groups := map[string]map[string]map[string]upstream.Storage{} // group, version, resource
+	for _, r := range all {
+		if groups[r.Group] == nil {
+			groups[r.Group] = map[string]map[string]upstream.Storage{}
+		}
+		for _, version := range r.Versions {
+			if groups[r.Group][version.Name] == nil {
+				groups[r.Group][version.Name] = map[string]upstream.Storage{}
+			}
+			groups[r.Group][version.Name][r.Plural] = storageOf{r}
+		}
+	}
+	// a typed nil would be a configuration
+	var config serverstorage.APIResourceConfigSource
+	if apis != nil {
+		config = apis
+	}
+	for group, versions := range groups {
+		if err := evaluator.RemoveUnavailableKinds(group, Scheme(), versions, config); err != nil {
+			return nil, err
+		}
+	}
+	encoding := serverstorage.NewDefaultResourceEncodingConfigForEffectiveVersion(Scheme(), effective)
+	out := make([]*resource.Resource, 0, len(all))
+	for _, r := range all {
+		own := *r
+		own.Versions = slices.DeleteFunc(slices.Clone(r.Versions), func(version resource.Version) bool {
+			_, served := groups[r.Group][version.Name][r.Plural]
+			return !served
+		})
+		if len(own.Versions) == 0 {
+			continue
+		}
+		if own.HashVersion == "" && own.StorageVersion != "" {
+			stored, err := encoding.BackwardCompatibileStorageEncodingFor(r.GroupResource(), storageOf{r}.New())
+			if err != nil {
+				return nil, err
+			}
+			if stored.Version != own.StorageVersion {
+				own.HashVersion = stored.Version
+			}
+		}
+		out = append(out, &own)
+	}
+	return out, nil
+}
+
+// storageOf is a resource as far as Kubernetes' decision which kinds to serve needs it.
+type storageOf struct{ *resource.Resource }
+
+// New returns an object of the resource's internal type.
+func (s storageOf) New() runtime.Object { return s.Codec.New().(runtime.Object) }
+
+func (storageOf) Destroy() {}
