@@ -1,0 +1,176 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// result is the newest result of one spec; a result that passed outweighs later ones.
+type result struct {
+	Name    string  `json:"name"`
+	State   string  `json:"state"`
+	Message string  `json:"message"`
+	Seconds float64 `json:"seconds"`
+	// Runs is how often the spec ran.
+	Runs int `json:"-"`
+}
+
+type results []result
+
+const (
+	passed = "passed"
+	notRun = "not run"
+)
+
+// pattern returns a regular expression that matches a spec by its name in upstream's list, which
+// lacks the labels that the suite puts between the words.
+func pattern(name string) string {
+	return strings.ReplaceAll(regexp.QuoteMeta(name), " ", `( \[[A-Za-z:]+\])* `)
+}
+
+// readResults returns the results of specs in the file to which the suite appends.
+func readResults(file string, specs []string) (results, error) {
+	content, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var ran []result
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	lines.Buffer(nil, 1<<24)
+	for lines.Scan() {
+		var r result
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		ran = append(ran, r)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	all := make(results, len(specs))
+	for i, name := range specs {
+		all[i] = result{Name: name, State: notRun}
+		match := regexp.MustCompile(pattern(name))
+		for _, r := range ran {
+			if !match.MatchString(r.Name) {
+				continue
+			}
+			runs := all[i].Runs + 1
+			if all[i].State != passed {
+				all[i] = r
+				all[i].Name = name
+			}
+			all[i].Runs = runs
+		}
+	}
+	return all, nil
+}
+
+func (rs results) counts() string {
+	n := map[string]int{}
+	for _, r := range rs {
+		n[r.State]++
+	}
+	counts := []string{fmt.Sprintf("%d passed", n[passed])}
+	delete(n, passed)
+	for _, state := range slices.Sorted(maps.Keys(n)) {
+		counts = append(counts, fmt.Sprintf("%d %s", n[state], state))
+	}
+	return fmt.Sprintf("%d specs: %s", len(rs), strings.Join(counts, ", "))
+}
+
+// reasonList says why specs do not pass: a pattern of names, a tab, and the reason.
+//
+//go:embed reasons.txt
+var reasonList string
+
+// reason returns why a spec does not pass, or what it reported.
+func (r result) reason() string {
+	for line := range strings.Lines(reasonList) {
+		name, why, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		if name != "" && regexp.MustCompile(name).MatchString(r.Name) {
+			return why
+		}
+	}
+	message := []rune(strings.Join(strings.Fields(r.Message), " "))
+	if len(message) > 240 {
+		message = append(message[:240], '…')
+	}
+	return "unexpected: " + string(message)
+}
+
+var group = regexp.MustCompile(`^\[(sig-[a-z-]+)\] `)
+
+// markdown writes the section of the documentation.
+func (rs results) markdown() string {
+	type count struct{ all, passed int }
+	groups := map[string]count{}
+	var again int
+	for _, r := range rs {
+		g := group.FindStringSubmatch(r.Name)[1]
+		c := groups[g]
+		c.all++
+		if r.State == passed {
+			c.passed++
+			if r.Runs > 1 {
+				again++
+			}
+		}
+		groups[g] = c
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "## Kubernetes: all conformance specs, with nodes\n\n")
+	fmt.Fprintf(&b, "All specs with `[Conformance]` of Kubernetes v1.37.1, unchanged, against `kelson serve --node=containers` and a second node that\n")
+	fmt.Fprintf(&b, "joined with `kelson-node join`: Kubernetes' kubelet and kube-proxy with containerd. `make conformance-nodes` builds the images that the\n")
+	fmt.Fprintf(&b, "specs deploy from Kubernetes' sources and Debian's packages, runs the specs in namespaces of their own, and writes this section.\n\n")
+	fmt.Fprintf(&b, "**%s.**", rs.counts())
+	if again > 0 {
+		fmt.Fprintf(&b, " %d of those that passed needed more than one run.", again)
+	}
+	fmt.Fprintf(&b, "\n\n| group | specs | passed |\n|---|--:|--:|\n")
+	for _, g := range slices.Sorted(maps.Keys(groups)) {
+		fmt.Fprintf(&b, "| %s | %d | %d |\n", g, groups[g].all, groups[g].passed)
+	}
+	var others strings.Builder
+	for _, r := range rs {
+		if r.State != passed {
+			fmt.Fprintf(&others, "| %s | %s | %s |\n", strings.TrimSuffix(r.Name, " [Conformance]"), r.State, strings.ReplaceAll(r.reason(), "|", `\|`))
+		}
+	}
+	if others.Len() > 0 {
+		fmt.Fprintf(&b, "\nThe others:\n\n| spec | result | why |\n|---|---|---|\n%s", others.String())
+	}
+	return b.String()
+}
+
+const sectionBegin, sectionEnd = "<!-- nodes: written by test/conformance/nodes -->\n", "<!-- end of nodes -->\n"
+
+// writeSection replaces or appends this command's section of the page and leaves the rest
+// unchanged.
+func writeSection(page, section string) error {
+	data, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, rest, found := strings.Cut(string(data), sectionBegin)
+	after := ""
+	if found {
+		if _, after, found = strings.Cut(rest, sectionEnd); !found {
+			return fmt.Errorf("%s: no %q after %q", page, strings.TrimSpace(sectionEnd), strings.TrimSpace(sectionBegin))
+		}
+	} else {
+		before = strings.TrimRight(before, "\n") + "\n\n"
+	}
+	return os.WriteFile(page, []byte(before+sectionBegin+section+sectionEnd+after), 0o644)
+}
