@@ -118,7 +118,7 @@ func Serve(ctx context.Context, args []string, stderr io.Writer, parts ...Part) 
 	}
 	defer s.Stop()
 	srv, err := serving.New(serving.Config{
-		Listener: listener, Handler: s.Handler(), Certificate: certificate, ClientCAs: s.ClientCAs, Drain: s.Drain, Grace: f.grace, Log: log,
+		Listener: listener, Handler: s.Handler(), Certificate: certificate, ClientCAs: s.ClientCAs, Stopping: s.Stopping, Drain: s.Drain, Grace: f.grace, Log: log,
 	})
 	if err != nil {
 		return err
