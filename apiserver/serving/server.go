@@ -39,8 +39,8 @@ type Config struct {
 	// Linger limits how long Run waits, after the drain, for clients to close their connections;
 	// HTTP/2 gives them a second. 0 means that only Grace limits it.
 	Linger time.Duration
-	// Stopping is called when the context of Run ends, before Delay begins; nil does nothing. It should
-	// make the readiness check of the handler fail.
+	// Stopping is called when the context of Run ends, before Delay begins; nil does nothing. It
+	// should make the readiness check of the handler fail.
 	Stopping func()
 	// Delay is how long Run serves as before after its context has ended, before it drains. Clients
 	// use the time to move to other servers.
