@@ -136,7 +136,7 @@ func serve(ctx context.Context, args []string, stderr io.Writer, ownsProcess boo
 		defer stop()
 	}
 	srv, err := serving.New(serving.Config{
-		Listener: listener, Handler: handler, Certificate: certificate, ClientCAs: s.ClientCAs, Drain: s.Drain, Grace: f.grace, Log: log,
+		Listener: listener, Handler: handler, Certificate: certificate, ClientCAs: s.ClientCAs, Stopping: s.Stopping, Drain: s.Drain, Grace: f.grace, Log: log,
 	})
 	if err != nil {
 		return err

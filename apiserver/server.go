@@ -330,6 +330,9 @@ func (s *Server) RESTConfigAs(u user.Info) *restclient.Config {
 	}
 }
 
+// Stopping makes /readyz fail from now on. Requests are served as before until Drain.
+func (s *Server) Stopping() { s.chain.Stopping() }
+
 // Drain refuses new requests, ends watches, and returns when the short requests in flight are
 // answered or ctx ends.
 func (s *Server) Drain(ctx context.Context) error { return s.chain.Shutdown(ctx) }

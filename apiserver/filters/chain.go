@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -96,6 +97,8 @@ type Chain struct {
 	arriving          budget   // memory of bodies that are incomplete or wait for decoding
 	decoding          budget   // memory that decoding needs
 	estimating        turn.Turns
+
+	stopping atomic.Bool // see Stopping
 
 	paths map[string]http.Handler
 }

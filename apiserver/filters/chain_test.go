@@ -131,10 +131,10 @@ func TestHealth(t *testing.T) {
 		{false, "/healthz", 200, "ok"},
 		{false, "/livez", 200, "ok"},
 		{false, "/readyz", 200, "ok"},
-		{false, "/readyz?verbose", 200, "[+]ping ok\n[+]store ok\nreadyz check passed\n"},
+		{false, "/readyz?verbose", 200, "[+]ping ok\n[+]store ok\n[+]shutdown ok\nreadyz check passed\n"},
 		{false, "/readyz/store", 200, "ok"},
 		{false, "/readyz/other", 404, "404 page not found\n"},
-		{true, "/readyz", 500, "[+]ping ok\n[-]store failed: reason withheld\nreadyz check failed\n"},
+		{true, "/readyz", 500, "[+]ping ok\n[-]store failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n"},
 		{true, "/readyz?exclude=store", 200, "ok"},
 		{true, "/livez", 200, "ok"},
 	} {
@@ -148,6 +148,23 @@ func TestHealth(t *testing.T) {
 	for path, want := range map[string]string{"/readyz": "nosniff", "/readyz/store": ""} {
 		if got := get(c, path).Header().Get("X-Content-Type-Options"); got != want {
 			t.Errorf("%s: X-Content-Type-Options %q, want %q", path, got, want)
+		}
+	}
+}
+
+// API-15: while a server that ends still accepts requests, it is alive and not ready.
+func TestStopping(t *testing.T) {
+	c := filters.New(filters.Config{})
+	if w := get(c, "/readyz/shutdown"); w.Code != http.StatusOK {
+		t.Errorf("before: %d %s", w.Code, w.Body)
+	}
+	c.Stopping()
+	for path, want := range map[string]int{
+		"/readyz": http.StatusInternalServerError, "/readyz/shutdown": http.StatusInternalServerError,
+		"/livez": http.StatusOK, "/healthz": http.StatusOK, "/version": http.StatusOK,
+	} {
+		if w := get(c, path); w.Code != want {
+			t.Errorf("%s: %d %s, want %d", path, w.Code, w.Body, want)
 		}
 	}
 }
@@ -176,7 +193,7 @@ func TestPaths(t *testing.T) {
 		t.Error(body)
 	}
 	index := strings.Join(strings.Fields(get(c, "/").Body.String()), "")
-	if index != `{"paths":["/apis","/apis/apps","/healthz","/healthz/ping","/livez","/livez/ping","/metrics","/metrics/slis","/openapi/v2","/readyz","/readyz/ping","/readyz/store","/version"]}` {
+	if index != `{"paths":["/apis","/apis/apps","/healthz","/healthz/ping","/livez","/livez/ping","/metrics","/metrics/slis","/openapi/v2","/readyz","/readyz/ping","/readyz/shutdown","/readyz/store","/version"]}` {
 		t.Error(index)
 	}
 	if other := strings.Join(strings.Fields(get(c, "/index.html").Body.String()), ""); other != index {

@@ -65,7 +65,7 @@ func (c *Chain) allPaths() map[string]http.Handler {
 		"/version": wire.Document("application/json", c.version),
 	}
 	checked := newHealthSeries()
-	for name, checks := range c.cfg.Checks.byName() {
+	for name, checks := range c.checks().byName() {
 		h := newHealth(name, checks, checked)
 		all["/"+name], all["/"+name+"/"] = h, h
 	}
@@ -83,7 +83,7 @@ func (c *Chain) ListedPaths() []string {
 	paths := slices.DeleteFunc(slices.Collect(maps.Keys(c.paths)), func(p string) bool {
 		return strings.HasSuffix(p, "/") || p == "/index.html"
 	})
-	for name, checks := range c.cfg.Checks.byName() {
+	for name, checks := range c.checks().byName() {
 		for _, check := range withPing(checks) {
 			paths = append(paths, "/"+name+"/"+check.Name)
 		}

@@ -106,6 +106,10 @@ func (f *flight) land() {
 	}
 }
 
+// Stopping makes /readyz fail from now on, so that load balancers send clients to other servers.
+// Requests are served as before until Shutdown.
+func (c *Chain) Stopping() { c.stopping.Store(true) }
+
 // Shutdown rejects new requests with 503 and a Retry-After header, ends watches and other
 // long-running requests, and waits for the short ones. It returns when no request is left, or the
 // context's error. Kubernetes allows 60 seconds.

@@ -2,6 +2,7 @@ package filters
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -28,6 +29,18 @@ func (c Checks) byName() map[string][]Check {
 // withPing prepends the check ping, which always passes.
 func withPing(checks []Check) []Check {
 	return append([]Check{{Name: "ping", Func: func(context.Context) error { return nil }}}, checks...)
+}
+
+// checks returns the checks of Config and the chain's own: /readyz fails from [Chain.Stopping] on.
+func (c *Chain) checks() Checks {
+	all := c.cfg.Checks
+	all.Ready = append(slices.Clone(all.Ready), Check{Name: "shutdown", Func: func(context.Context) error {
+		if c.stopping.Load() {
+			return errors.New("process is shutting down")
+		}
+		return nil
+	}})
+	return all
 }
 
 // newHealth returns the handler of a health endpoint as kube-apiserver has it: "ok" or 500.

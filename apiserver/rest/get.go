@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternal "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
@@ -49,23 +50,62 @@ func (s *scope) fetch() (*store.Object, error) {
 	return obj, nil
 }
 
+// revisionWait is how long a read waits for a revision that no write has yet, as in kube-apiserver.
+const revisionWait = 3 * time.Second
+
 // newest returns a snapshot for a requested resourceVersion: for "" one with all writes that were
 // acknowledged before the request, for "0" the local state, otherwise one of at least that
 // revision.
 func (s *scope) newest(resourceVersion string) (*store.Snapshot, error) {
+	switch {
+	case resourceVersion == "0":
+		return s.store.Snapshot(), nil
+	case resourceVersion != "":
+		revision, err := storage.APIObjectVersioner{}.ParseResourceVersion(resourceVersion)
+		if err != nil {
+			return nil, err // only of GET, and not a Status; lists have validated it before
+		}
+		return s.reached(revision)
+	case s.store.Follows():
+		return s.fresh(s.ctx)
+	}
+	return s.store.Snapshot(), nil
+}
+
+// reached returns a snapshot of at least a revision. If no write has it yet, reached waits up to
+// revisionWait, except for kinds that kube-apiserver does not read from its watch cache.
+func (s *scope) reached(revision uint64) (*store.Snapshot, error) {
 	snap := s.store.Snapshot()
-	if resourceVersion == "0" {
+	if revision <= snap.Revision() {
 		return snap, nil
 	}
-	err := notOlderThan(snap, resourceVersion)
-	if s.store.Follows() && (resourceVersion == "" || err != nil) {
-		fresh, failure := s.store.Fresh(s.ctx)
-		if failure != nil {
-			return nil, unavailable(failure)
-		}
-		snap, err = fresh, notOlderThan(fresh, resourceVersion)
+	snap, err := s.fresh(s.ctx)
+	if err != nil {
+		return nil, err
 	}
-	return snap, err
+	if s.res.Behavior.NotCached {
+		if revision > snap.Revision() {
+			return nil, storage.NewTooLargeResourceVersionError(revision, snap.Revision(), 0)
+		}
+		return snap, nil
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, revisionWait)
+	defer cancel()
+	for revision > snap.Revision() {
+		waited := s.store.Await(ctx, snap.Revision(), "")
+		// a Store over a log that other servers share reaches some revisions without an event
+		if snap, err = s.fresh(s.ctx); err != nil {
+			return nil, err
+		}
+		switch {
+		case waited == nil || revision <= snap.Revision():
+		case ctx.Err() != nil && s.ctx.Err() == nil:
+			return nil, storage.NewTooLargeResourceVersionError(revision, snap.Revision(), 1)
+		default:
+			return nil, waited
+		}
+	}
+	return snap, nil
 }
 
 // fresh returns the state with which a write begins. If other servers write to the store, the state
@@ -86,21 +126,6 @@ func unavailable(err error) error {
 		return apierrors.NewTimeoutError("the newest state could not be read in time: "+err.Error(), 0)
 	}
 	return apierrors.NewServiceUnavailable("the newest state could not be read: " + err.Error())
-}
-
-// notOlderThan returns an error if a snapshot is older than a requested revision.
-func notOlderThan(snap *store.Snapshot, resourceVersion string) error {
-	if resourceVersion == "" || resourceVersion == "0" {
-		return nil
-	}
-	revision, err := storage.APIObjectVersioner{}.ParseResourceVersion(resourceVersion)
-	if err != nil {
-		return err // only of GET, and not a Status; lists have validated it before
-	}
-	if revision > snap.Revision() {
-		return storage.NewTooLargeResourceVersionError(revision, snap.Revision(), 1)
-	}
-	return nil
 }
 
 // query decodes the query of the request into options of meta.k8s.io/v1 or its internal version.

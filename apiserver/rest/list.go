@@ -154,14 +154,15 @@ func (s *scope) snapshot(opts *metainternalversion.ListOptions, revision int64, 
 		}
 		return s.newest(opts.ResourceVersion)
 	}
+	if _, err := s.reached(uint64(revision)); err != nil {
+		return nil, err
+	}
 	at := s.store.At
 	if opts.Continue != "" {
 		at = s.store.Pinned
 	}
 	snap, err := at(uint64(revision))
 	switch {
-	case errors.Is(err, store.ErrFuture):
-		return nil, storage.NewTooLargeResourceVersionError(uint64(revision), s.store.Snapshot().Revision(), 1)
 	case errors.Is(err, store.ErrCompacted) && opts.Continue != "":
 		return nil, expiredContinue(after, prefix)
 	case errors.Is(err, store.ErrCompacted):

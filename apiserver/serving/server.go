@@ -39,6 +39,9 @@ type Config struct {
 	// Linger limits how long Run waits, after the drain, for clients to close their connections;
 	// HTTP/2 gives them a second. 0 means that only Grace limits it.
 	Linger time.Duration
+	// Stopping is called when the context of Run ends, before Delay begins; nil does nothing. It
+	// should make the readiness check of the handler fail.
+	Stopping func()
 	// Delay is how long Run serves as before after its context has ended, before it drains. Clients
 	// use the time to move to other servers.
 	Delay time.Duration
@@ -169,6 +172,9 @@ func (s *Server) Run(ctx context.Context) error {
 	case err := <-failed:
 		return fmt.Errorf("serve %s: %w", s.Addr(), err)
 	case <-ctx.Done():
+	}
+	if s.cfg.Stopping != nil {
+		s.cfg.Stopping()
 	}
 	if s.cfg.Delay > 0 {
 		select {

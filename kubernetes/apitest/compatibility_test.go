@@ -104,6 +104,23 @@ func TestEventsAreNotCached(t *testing.T) {
 	}
 }
 
+// API-11: kube-apiserver stores built-in kinds as protobuf, so an empty list without omitempty is
+// null afterwards, also in kinds that contain raw JSON.
+func TestEmptyListsOfClaims(t *testing.T) {
+	p := apitest.New(t)
+	const claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaim"
+	claim := p.Want(t, 201, "POST", claims+"s", `{"metadata":{"name":"a"},"spec":{"devices":{"requests":[]}}}`)
+	template := p.Want(t, 201, "POST", claims+"templates", `{"metadata":{"name":"a"},"spec":{"spec":{"devices":{"requests":[]}}}}`)
+	for _, devices := range []any{
+		apitest.At(claim, "spec", "devices"), apitest.At(p.Want(t, 200, "GET", claims+"s/a", ""), "spec", "devices"),
+		apitest.At(template, "spec", "spec", "devices"), apitest.At(p.Want(t, 200, "GET", claims+"templates/a", ""), "spec", "spec", "devices"),
+	} {
+		if fmt.Sprint(devices) != "map[requests:<nil>]" && fmt.Sprint(devices) != "map[]" {
+			t.Errorf("%v", devices)
+		}
+	}
+}
+
 // API-10: a Scale is neither a list nor a Deployment, and strategic merge patches use its own type.
 func TestScaleKind(t *testing.T) {
 	p := apitest.New(t)

@@ -59,6 +59,10 @@ func TestListPages(t *testing.T) {
 
 // API-06
 func TestListErrors(t *testing.T) {
+	synctest.Test(t, testListErrors)
+}
+
+func testListErrors(t *testing.T) {
 	p := apitest.New(t)
 	for _, c := range []struct {
 		query   string

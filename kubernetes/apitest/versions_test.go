@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"kelson.dev/kubernetes/apitest"
 )
@@ -184,12 +185,14 @@ func scopes(t *testing.T, each func(t *testing.T, p *apitest.Plane, h *history))
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			p := apitest.New(t)
-			p.Define(t, widgetDefinition)
-			if c.create == "" { // objects of the kind need only a name
-				c.create, c.list, c.kind, c.apiVersion = nodes, nodes, "Node", "v1"
-			}
-			each(t, p, newHistory(t, p, c.list, c.create, c.apiVersion, c.kind))
+			synctest.Test(t, func(t *testing.T) { // reads at a future revision wait for it
+				p := apitest.New(t)
+				p.Define(t, widgetDefinition)
+				if c.create == "" { // objects of the kind need only a name
+					c.create, c.list, c.kind, c.apiVersion = nodes, nodes, "Node", "v1"
+				}
+				each(t, p, newHistory(t, p, c.list, c.create, c.apiVersion, c.kind))
+			})
 		})
 	}
 }

@@ -228,6 +228,9 @@ func (p *ControlPlane) Stop() {
 	})
 }
 
+// Stopping makes /readyz fail from now on. Requests are served as before until Drain.
+func (p *ControlPlane) Stopping() { p.chain.Stopping() }
+
 // Drain refuses new requests, ends watches, and returns when the short requests in flight are
 // answered or ctx ends.
 func (p *ControlPlane) Drain(ctx context.Context) error {

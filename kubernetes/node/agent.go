@@ -43,15 +43,12 @@ type AgentConfig struct {
 	// Drivers are the CSI drivers that the node's CSINode lists; without any, it has no
 	// CSINode.
 	Drivers []string
-	// Existing makes the Agent run a Node that another client creates and deletes: it does not
-	// create the Node, and keeps the capacity, addresses and system information that the Node has.
-	Existing bool
-	// NoStatus leaves the status of the Node to another client. The Agent renews the Lease all the
-	// same.
-	NoStatus bool
-	// Pods passes the pods of the node to changed until ctx ends, one call at a time: old is nil
-	// for a new pod, and pod is nil for one that is gone. Agents of one process can share a watch
-	// in this way. nil: the Agent watches its pods itself.
+	// Writes says what the Agent writes about its Node; the zero value means everything.
+	Writes NodeWrites
+	// Pods passes the pods that the Agent runs to changed until ctx ends, one call at a time: old
+	// is nil for a new pod, and pod is nil for one that is gone. In this way, agents of one process
+	// can share a watch, or leave some pods of the node to others. nil: the Agent watches and runs
+	// all pods of the node.
 	Pods func(ctx context.Context, changed func(old, pod *corev1.Pod))
 	// Version is the reported kubelet version; "" means DefaultVersion.
 	Version string
@@ -59,13 +56,26 @@ type AgentConfig struct {
 	// sends four heartbeats in that time. 0 means 40 seconds; if negative, the node has no
 	// lease.
 	LeaseDuration time.Duration
-	// Adopted means that the Node exists and that this agent must not change it: it only runs pods.
-	Adopted bool
-	// Runs selects the pods of the node that the agent runs; nil means all.
-	Runs func(*corev1.Pod) bool
 	// Log receives errors; nil discards them.
 	Log *slog.Logger
 }
+
+// NodeWrites says what an Agent writes about its Node. Each value includes the next one.
+type NodeWrites int
+
+const (
+	// WritesNode: the Agent creates the Node unless it exists, replaces its labels, and writes what
+	// WritesStatus includes.
+	WritesNode NodeWrites = iota
+	// WritesStatus: another client creates and deletes the Node. The Agent writes its status, with
+	// the capacity, addresses and system information that it has, and what WritesLease includes.
+	WritesStatus
+	// WritesLease: the status belongs to another client, too. The Agent renews the Lease, adds
+	// missing labels, and lists its drivers in the CSINode.
+	WritesLease
+	// WritesNothing: the Agent only runs pods.
+	WritesNothing
+)
 
 // DefaultVersion is the kubelet version that agents report by default.
 const DefaultVersion = "v1.37.1"
@@ -118,15 +128,15 @@ func NewAgent(config AgentConfig) (*Agent, error) {
 // Name returns the name of the node.
 func (a *Agent) Name() string { return a.config.Name }
 
-// Run registers the node and runs its pods until ctx ends. With Existing, it also returns if the
-// Node does not exist when it starts. It returns nil when the containers
-// that can't outlive the agent have ended. The pods' objects stay unchanged on the server: a
-// later agent with the same name adopts them. Run must be called at most once.
+// Run registers the node and runs its pods until ctx ends. With WritesStatus and WritesLease, it
+// also returns if the Node does not exist when it starts. It returns nil when the containers that
+// can't outlive the agent have ended. The pods' objects stay unchanged on the server: a later agent
+// with the same name adopts them. Run must be called at most once.
 func (a *Agent) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	parts.Go(func() { a.broadcaster.Run(ctx) })
-	if a.config.Adopted || a.register(ctx) {
-		if !a.config.Adopted {
+	if a.config.Writes == WritesNothing || a.register(ctx) {
+		if a.config.Writes != WritesNothing {
 			parts.Go(func() { a.heartbeat(ctx) })
 		}
 		a.follow(ctx, func(old, pod *corev1.Pod) { a.changed(ctx, old, pod) })
@@ -161,7 +171,7 @@ func (a *Agent) changed(ctx context.Context, old, pod *corev1.Pod) {
 	switch {
 	case w != nil:
 		w.update(pod, gone)
-	case !gone && ctx.Err() == nil && (a.config.Runs == nil || a.config.Runs(pod)):
+	case !gone && ctx.Err() == nil:
 		w = newWorker(a, pod)
 		a.workers[pod.UID] = w
 		var life context.Context

@@ -61,7 +61,7 @@ func (a *Agent) ref() *corev1.Node {
 func (a *Agent) putNode(ctx context.Context) error {
 	wanted := a.node()
 	node := wanted.DeepCopy()
-	exists := a.config.Existing
+	exists := a.config.Writes != WritesNode
 	if !exists {
 		err := a.client.Create(ctx, node)
 		if exists = apierrors.IsAlreadyExists(err); err != nil && !exists {
@@ -72,7 +72,7 @@ func (a *Agent) putNode(ctx context.Context) error {
 		var err error
 		node, err = client.Get[corev1.Node](ctx, a.client, client.KeyOf(wanted))
 		switch {
-		case a.config.Existing && apierrors.IsNotFound(err):
+		case a.config.Writes != WritesNode && apierrors.IsNotFound(err):
 			return errNodeGone
 		case err != nil:
 			return fmt.Errorf("get node: %w", err)
@@ -83,7 +83,7 @@ func (a *Agent) putNode(ctx context.Context) error {
 			return fmt.Errorf("put node: %w", err)
 		}
 	}
-	if err := a.putDrivers(ctx, node); err != nil || a.config.NoStatus {
+	if err := a.putDrivers(ctx, node); err != nil || a.config.Writes > WritesStatus {
 		return err
 	}
 	if err := a.putNodeStatus(ctx, node); err != nil {
@@ -96,7 +96,7 @@ func (a *Agent) putNode(ctx context.Context) error {
 // ones only if the Node is the agent's own.
 func (a *Agent) mergeLabels(existing, own map[string]string) map[string]string {
 	low, high := existing, own
-	if a.config.Existing {
+	if a.config.Writes != WritesNode {
 		low, high = own, existing
 	}
 	merged := make(map[string]string, len(low)+len(high))
@@ -195,14 +195,14 @@ func (a *Agent) node() *corev1.Node {
 func (a *Agent) setNodeStatus(status *corev1.NodeStatus, now time.Time) {
 	info := a.config.Runtime.Info()
 	given := corev1.NodeStatus{}
-	if a.config.Existing {
+	if a.config.Writes != WritesNode {
 		given = *status
 	}
 	status.Capacity, status.Allocatable = a.config.Capacity, a.config.Capacity
 	if len(given.Capacity) > 0 {
 		status.Capacity, status.Allocatable = given.Capacity, given.Capacity
 	}
-	if a.config.Existing {
+	if a.config.Writes != WritesNode {
 		status.Phase = corev1.NodeRunning // KWOK's Stages select it
 	}
 	if len(given.Allocatable) > 0 {
@@ -267,7 +267,7 @@ func (a *Agent) heartbeat(ctx context.Context) {
 		if lease, err = a.renew(ctx, lease); err != nil && ctx.Err() == nil {
 			a.log.Warn("renew node lease", "error", err)
 		}
-		if now := time.Now(); !now.Before(statusAt) && !a.config.NoStatus {
+		if now := time.Now(); !now.Before(statusAt) && a.config.Writes <= WritesStatus {
 			statusAt = now.Add(statusEvery)
 			node, err := client.Get[corev1.Node](ctx, a.client, client.Key{Name: a.config.Name})
 			if err == nil {

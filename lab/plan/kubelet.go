@@ -52,7 +52,10 @@ func (k *kubelets) saw(ctx context.Context, obj *store.Object) {
 	}
 	k.agents[pod.Spec.NodeName] = true
 	agent, err := node.NewAgent(node.AgentConfig{
-		Config: k.plane.RESTConfig(), Name: pod.Spec.NodeName, Runtime: k.runtime, Adopted: true, Runs: k.selects,
+		Config: k.plane.RESTConfig(), Name: pod.Spec.NodeName, Runtime: k.runtime, Writes: node.WritesNothing,
+		Pods: func(ctx context.Context, changed func(old, pod *corev1.Pod)) {
+			k.follow(ctx, pod.Spec.NodeName, changed)
+		},
 	})
 	if err != nil {
 		return // the configuration is complete
@@ -60,11 +63,48 @@ func (k *kubelets) saw(ctx context.Context, obj *store.Object) {
 	k.running.Go(func() { _ = agent.Run(ctx) }) // always nil
 }
 
-// selects reports whether a pod is simulated.
-func (k *kubelets) selects(pod *corev1.Pod) bool {
-	if pod.DeletionTimestamp != nil {
-		return true
+// follow passes the simulated pods of a node to changed until ctx ends.
+func (k *kubelets) follow(ctx context.Context, nodeName string, changed func(old, pod *corev1.Pod)) {
+	pods := map[store.Key]*corev1.Pod{}
+	gone := func(key store.Key) {
+		if old := pods[key]; old != nil {
+			delete(pods, key)
+			changed(old, nil)
+		}
 	}
-	obj := k.plane.Store().Snapshot().Get(store.Key{Resource: "pods", Namespace: pod.Namespace, Name: pod.Name})
-	return obj != nil && obj.Created > k.from
+	put := func(obj *store.Object) {
+		pod, err := derived.Of[corev1.Pod](obj)
+		if err != nil || pod.Spec.NodeName != nodeName {
+			return
+		}
+		if old := pods[obj.Key]; old != nil && old.UID != pod.UID {
+			gone(obj.Key)
+		}
+		if pods[obj.Key] == nil && obj.Created <= k.from && pod.DeletionTimestamp == nil {
+			return
+		}
+		old := pods[obj.Key]
+		pods[obj.Key] = pod
+		changed(old, pod)
+	}
+	begin := func(sn *store.Snapshot) {
+		for key := range pods {
+			if sn.Get(key) == nil {
+				gone(key)
+			}
+		}
+		for obj := range sn.Scan("pods", "", store.Key{}) {
+			put(obj)
+		}
+	}
+	// the only error is that the store is closed
+	_ = k.plane.Store().Follow(ctx, "pods", begin, func(events []*store.Event) {
+		for _, e := range events {
+			if e.Type == store.Deleted {
+				gone(e.Object.Key)
+			} else {
+				put(e.Object)
+			}
+		}
+	})
 }

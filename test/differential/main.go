@@ -89,15 +89,23 @@ func differential(ctx context.Context, opts options) (err error) {
 	begin := time.Now()
 	var all []difference
 	var streams []*stream
+	// A stream that changes the responses to others comes after those of all seeds, because it can
+	// leave objects behind.
+	var last []func() []difference
 	for seed := opts.seed; seed < opts.seed+uint64(opts.seeds); seed++ {
 		if streams, err = r.plan(ctx, opts, seed); err != nil {
 			return err
 		}
-		all = append(all, r.streams(ctx, streams, opts.parallel, fmt.Sprintf("s%d", seed))...)
+		planned, round := streams, fmt.Sprintf("s%d", seed)
+		all = append(all, r.streams(ctx, planned, opts.parallel, round)...)
+		last = append(last, func() []difference { return r.alone(ctx, planned, round) })
 		if ctx.Err() != nil {
 			opts.docs = "" // the run is incomplete: report, but don't write the page
 			break
 		}
+	}
+	for _, alone := range last {
+		all = append(all, alone()...)
 	}
 	rep := newReport(all, opts, len(streams), r.count, time.Since(begin))
 	if opts.shrink {

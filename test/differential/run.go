@@ -130,7 +130,7 @@ func definitionEstablished(v any) bool {
 	return accepted == "False" || accepted == "True" && established == "True"
 }
 
-// streams sends all streams, several at a time.
+// streams sends the streams that may be sent together with others, several at a time.
 func (r *runner) streams(ctx context.Context, all []*stream, parallel int, round string) (found []difference) {
 	next := make(chan int)
 	var workers sync.WaitGroup
@@ -149,12 +149,17 @@ func (r *runner) streams(ctx context.Context, all []*stream, parallel int, round
 	}
 	close(next)
 	workers.Wait()
-	for i, s := range all {
+	return slices.Concat(results...)
+}
+
+// alone sends the other streams, one at a time.
+func (r *runner) alone(ctx context.Context, all []*stream, round string) (found []difference) {
+	for _, s := range all {
 		if s.alone {
-			results[i] = r.stream(ctx, s, ownName(s, round), nil)
+			found = append(found, r.stream(ctx, s, ownName(s, round), nil)...)
 		}
 	}
-	return slices.Concat(results...)
+	return found
 }
 
 var notName = regexp.MustCompile(`[^a-z0-9]+`)

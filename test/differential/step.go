@@ -21,7 +21,8 @@ type stream struct {
 	// collection. nil: nothing reacts.
 	collection string
 	settled    func(obj any) bool
-	// alone says that the stream changes the answers to others: it is sent when they have ended.
+	// alone says that the stream changes the answers to others: it is sent when those of all seeds
+	// have ended.
 	alone bool
 }
 

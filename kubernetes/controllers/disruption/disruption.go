@@ -4,7 +4,9 @@
 //
 // The controller reacts to store events of budgets, of pods that they select, and of the workloads
 // that own those pods. An eviction decrements disruptionsAllowed itself and records the pod in
-// disruptedPods. The controller removes the record when the pod is gone, or after two minutes.
+// disruptedPods. The controller removes the record when the pod is gone, or after two minutes. It
+// also resets the condition DisruptionTarget, which an eviction sets before it deletes the pod, of
+// pods that were not deleted.
 package disruption
 
 import (
@@ -36,6 +38,9 @@ import (
 const noted = 2 * time.Minute
 
 const budgets = "poddisruptionbudgets.policy"
+
+// reset is how long a pod keeps the condition DisruptionTarget without being deleted.
+const reset = 2 * time.Minute
 
 // Config configures the controller. All fields except Log are required.
 type Config struct {
@@ -69,6 +74,11 @@ func (c *Controller) keys(obj *store.Object, add func(store.Key)) {
 		add(obj.Key)
 		return
 	}
+	if obj.Key.Resource == "pods" && obj.Head.DeletionTimestamp.IsZero() {
+		if pod, err := derived.Of[corev1.Pod](obj); err == nil && target(pod) != nil {
+			add(obj.Key)
+		}
+	}
 	for budget := range c.cfg.Store.Snapshot().Scan(budgets, obj.Key.Namespace, store.Key{}) {
 		if obj.Key.Resource != "pods" {
 			add(budget.Key)
@@ -87,6 +97,9 @@ func (c *Controller) keys(obj *store.Object, add func(store.Key)) {
 
 func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, error) {
 	sn := c.cfg.Store.Snapshot()
+	if key.Resource == "pods" {
+		return c.release(ctx, sn, key)
+	}
 	b, err := derived.Get[policyv1.PodDisruptionBudget](sn, budgets, key.Namespace, key.Name)
 	if err != nil {
 		return 0, client.IgnoreNotFound(err)
@@ -112,6 +125,40 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 		return 0, client.IgnoreNotFound(err)
 	}
 	return again, nil
+}
+
+// target returns the condition DisruptionTarget of a pod that is to be disrupted and not yet
+// deleted, or nil. Kubelets, which set it with a reason of their own, may take long to end a pod.
+func target(pod *corev1.Pod) *corev1.PodCondition {
+	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return nil
+	}
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason != corev1.PodReasonTerminationByKubelet {
+			return c
+		}
+	}
+	return nil
+}
+
+// release resets the condition DisruptionTarget of a pod that was not deleted in time.
+func (c *Controller) release(ctx context.Context, sn *store.Snapshot, key store.Key) (again time.Duration, err error) {
+	pod, err := derived.Get[corev1.Pod](sn, key.Resource, key.Namespace, key.Name)
+	if err != nil {
+		return 0, client.IgnoreNotFound(err)
+	}
+	set := target(pod)
+	if set == nil {
+		return 0, nil
+	}
+	if left := time.Until(set.LastTransitionTime.Add(reset)); left > 0 {
+		return left, nil
+	}
+	next := pod.DeepCopy()
+	*target(next) = corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now(),
+		ObservedGeneration: set.ObservedGeneration}
+	err = c.cfg.Client.Subresource("status").Update(ctx, next, nil)
+	return 0, client.IgnoreNotFound(err)
 }
 
 // status computes a budget's status, without conditions. again is when it must be computed again

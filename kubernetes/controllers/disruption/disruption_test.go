@@ -137,3 +137,39 @@ func TestDisruptionExpires(t *testing.T) {
 		p.is("one", "2 1 2 1")
 	})
 }
+
+// CTRL-02: a pod that an eviction marked and did not delete loses the mark after two minutes.
+func TestDisruptionTargetExpires(t *testing.T) {
+	within(t, func(p plane) {
+		p.pod("kept", "")
+		p.pod("gone", "")
+		mark := `{"status":{"conditions":[{"type":"Ready","status":"True"},
+			{"type":"DisruptionTarget","status":"True","reason":"EvictionByEvictionAPI","lastTransitionTime":"` + time.Now().UTC().Format(time.RFC3339) + `"}]}}`
+		for _, name := range []string{"kept", "gone"} {
+			p.want(200, "PATCH", ns+"/pods/"+name+"/status", mark, merge)
+		}
+		p.want(200, "DELETE", ns+"/pods/gone", "")
+		state := func(name string) string {
+			p.Helper()
+			synctest.Wait()
+			conditions, _ := apitest.At(p.want(200, "GET", ns+"/pods/"+name, ""), "status", "conditions").([]any)
+			for _, c := range conditions {
+				if apitest.At(c, "type") == "DisruptionTarget" {
+					return fmt.Sprint(apitest.At(c, "status"), " ", apitest.At(c, "reason"))
+				}
+			}
+			return ""
+		}
+		time.Sleep(119 * time.Second)
+		if got := state("kept"); got != "True EvictionByEvictionAPI" {
+			p.Errorf("after 119 s: %s", got)
+		}
+		time.Sleep(2 * time.Second)
+		if got := state("kept"); got != "False <nil>" {
+			p.Errorf("after 121 s: %s", got)
+		}
+		if got := state("gone"); got != "True EvictionByEvictionAPI" {
+			p.Errorf("a pod that is being deleted: %s", got)
+		}
+	})
+}

@@ -212,11 +212,14 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 }
 
 func (c *Controller) start(ctx context.Context, n *corev1.Node) error {
-	scripted := c.cfg.Stages != nil && c.cfg.Stages.RunsNode(n)
+	writes := node.WritesStatus
+	if c.cfg.Stages != nil && c.cfg.Stages.RunsNode(n) {
+		writes = node.WritesLease
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	agent, err := node.NewAgent(node.AgentConfig{
-		Config: c.cfg.REST, Name: n.Name, Runtime: c.cfg.Runtime, Existing: true, NoStatus: scripted, Address: c.addresses.of(n),
+		Config: c.cfg.REST, Name: n.Name, Runtime: c.cfg.Runtime, Writes: writes, Address: c.addresses.of(n),
 		Drivers: c.cfg.Drivers, LeaseDuration: c.cfg.LeaseDuration, ExternalCloud: c.cfg.ExternalCloud, Log: c.cfg.Log,
 		Pods: func(ctx context.Context, changed func(old, pod *corev1.Pod)) { c.feed.follow(ctx, n.Name, changed) },
 	})

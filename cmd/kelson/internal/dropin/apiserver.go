@@ -115,7 +115,8 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 	handler, stopManaging := memory.Manage(plane.Handler())
 	defer stopManaging()
 	listen := serving.Config{
-		Listener: listener, Handler: handler, Certificate: certificate, ClientCAs: plane.ClientCAs, Drain: plane.Drain, Linger: linger, Log: log,
+		Listener: listener, Handler: handler, Certificate: certificate, ClientCAs: plane.ClientCAs,
+		Stopping: plane.Stopping, Drain: plane.Drain, Linger: linger, Log: log,
 	}
 	if err := opts.serving.ApplyServer(&listen); err != nil {
 		return err

@@ -125,6 +125,7 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 		Handler:     &handler,
 		Certificate: authority.Serving(hosts...),
 		ClientCAs:   func() *x509.CertPool { return p.ClientCAs() },
+		Stopping:    func() { p.Stopping() },
 		Drain:       func(ctx context.Context) error { return p.drain(ctx) },
 		Log:         log,
 	}

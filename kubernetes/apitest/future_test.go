@@ -1,0 +1,101 @@
+package apitest_test
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kelson.dev/kubernetes/apitest"
+)
+
+// firstRevision is the revision of the first write.
+const firstRevision = 2
+
+// futureReads returns the paths of the reads at a revision that wait for it.
+func futureReads(revision uint64) []string {
+	at := fmt.Sprintf("resourceVersion=%d", revision)
+	return []string{
+		maps + "/a?" + at,
+		maps + "?" + at,
+		maps + "?resourceVersionMatch=NotOlderThan&" + at,
+		maps + "?resourceVersionMatch=Exact&" + at,
+		maps + "?limit=1&" + at,
+		maps + "?fieldSelector=metadata.name=a&" + at,
+	}
+}
+
+// API-15: a read at a revision that no write has yet waits for it, up to three seconds, as in
+// kube-apiserver.
+func TestReadsAtFutureRevision(t *testing.T) {
+	t.Run("reached", func(t *testing.T) {
+		for _, path := range futureReads(firstRevision + 1) {
+			synctest.Test(t, func(t *testing.T) {
+				p := apitest.New(t)
+				p.Want(t, 201, "POST", maps, configMap("a", ""))
+				if now := p.Store.Snapshot().Revision(); now != firstRevision {
+					t.Fatalf("the first write has revision %d", now)
+				}
+				begin := time.Now()
+				time.AfterFunc(time.Second, func() { p.Want(t, 201, "POST", maps, configMap("b", "")) })
+				p.Want(t, 200, "GET", path, "")
+				if waited := time.Since(begin); waited != time.Second {
+					t.Errorf("%s: %v", path, waited)
+				}
+			})
+		}
+	})
+	t.Run("never", func(t *testing.T) {
+		for _, path := range futureReads(9) {
+			synctest.Test(t, func(t *testing.T) {
+				p := apitest.New(t)
+				p.Want(t, 201, "POST", maps, configMap("a", ""))
+				begin := time.Now()
+				resp := p.Do(t, "GET", path, "")
+				body, err := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if resp.StatusCode != 504 || resp.Header.Get("Retry-After") != "1" || !strings.Contains(string(body), "Too large resource version: 9, current: 2") {
+					t.Errorf("%s: %d %v %s", path, resp.StatusCode, resp.Header, body)
+				}
+				if waited := time.Since(begin); waited != 3*time.Second {
+					t.Errorf("%s: %v", path, waited)
+				}
+			})
+		}
+	})
+	// kube-apiserver reads events from etcd, which does not wait.
+	t.Run("events", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			p := apitest.New(t)
+			begin := time.Now()
+			for _, path := range []string{"/a?resourceVersion=9", "?resourceVersion=9", "?resourceVersion=9&resourceVersionMatch=Exact"} {
+				status := p.Want(t, 504, "GET", "/api/v1/namespaces/default/events"+path, "")
+				if details := status["details"].(apitest.Object); details["retryAfterSeconds"] != nil {
+					t.Errorf("%s: %v", path, details)
+				}
+			}
+			if waited := time.Since(begin); waited != 0 {
+				t.Error(waited)
+			}
+		})
+	})
+	t.Run("initial events", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			p := apitest.New(t)
+			p.Want(t, 201, "POST", maps, configMap("a", ""))
+			begin := time.Now()
+			time.AfterFunc(time.Second, func() { p.Want(t, 201, "POST", maps, configMap("b", "")) })
+			events := p.Watch(t, maps+"?watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&resourceVersion=3")
+			if waited := time.Since(begin); waited != time.Second {
+				t.Error(waited)
+			}
+			events.Expect(t, "ADDED a", "ADDED b")
+			events.Close()
+		})
+	})
+}
