@@ -21,7 +21,7 @@ FUZZ     ?= apiserver kubernetes toolchain operator test cmd
 FUZZTIME ?= 30s
 TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./examples/...
 
-.PHONY: explore-examples explore-operators console-types console-kube-apiserver run run-pizza-apiserver test-sql-apiserver test-sql-apiserver-postgres run-pizza-apiserver-kube-apiserver scaffold-apiserver-kube-apiserver run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
+.PHONY: explore-examples console-types console-kube-apiserver run run-pizza-apiserver test-sql-apiserver test-sql-apiserver-postgres run-pizza-apiserver-kube-apiserver scaffold-apiserver-kube-apiserver run-ingress-manager run-cnat-kube-apiserver run-ingress-manager-kube-apiserver \
 	operator-kube-apiserver run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig \
 	run-welcome run-simpledeployment test test-no-fast-paths race check generate build release profile faults \
 	faults-etcd fuzz differential takeover attack bench bench-envtest bench-nodes bench-customserver bench-million bench-operator bench-adapter bench-store soak-operator \
@@ -225,9 +225,6 @@ explore-examples: build ## explore the examples' operators for a minute each: ab
 		echo "$$name:"; $(KELSON) explore examples/$$name --generate=false --for 1m >bin/explore.log 2>&1 || failed=1; \
 		grep -v '^explored' bin/explore.log; grep '^explored' bin/explore.log | tail -1; \
 	done; exit $$failed
-
-explore-operators: build ## explore LeaderWorkerSet and JobSet as processes: five minutes after the builds
-	bench/explore/operators/run.sh lws jobset
 
 explore-determinism: ## run plans of three operators 1,000 times each, and compare their histories byte for byte: six minutes
 	for package in ./lab/explore ./bench/explore/fleet/internal/controller ./examples/cnat/internal/controller; do \
