@@ -228,9 +228,6 @@ explore-examples: build ## explore the examples' operators for a minute each: ab
 		grep -v '^explored' bin/explore.log; grep '^explored' bin/explore.log | tail -1; \
 	done; exit $$failed
 
-explore-operators: build ## explore LeaderWorkerSet and JobSet as processes: five minutes after the builds
-	bench/explore/operators/run.sh lws jobset
-
 explore-determinism: ## run plans of three operators 1,000 times each, and compare their histories byte for byte: six minutes
 	for package in ./lab/explore ./bench/explore/fleet/internal/controller ./examples/cnat/internal/controller; do \
 		KELSON_EXPLORE_REPEAT=1000 $(GO) test -count=1 -timeout 20m -v -run 'TestEqualPlansGiveEqualRuns|^TestExplore$$' $$package || exit 1; done

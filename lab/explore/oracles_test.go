@@ -133,7 +133,7 @@ func TestPointsAfterFaults(t *testing.T) {
 		}
 		return operator.Result{}, errors.Join(err, c.Delete(ctx, note))
 	})
-	report, err := explore.Explore(t, s, explore.Options{For: 5 * time.Minute, Plans: 60})
+	report, err := explore.Explore(t, s, explore.Options{For: 5 * time.Minute, Plans: 400})
 	if err != nil {
 		t.Fatal(err)
 	}
