@@ -245,7 +245,7 @@ kelson-node: ## build bin/kelson-node, which runs Kubernetes' kubelet and kube-p
 kelson-dns: ## build bin/kelson-dns, CoreDNS for clusters with containers: half a minute the first time
 	cd cmd/kelson-dns && GOWORK=off CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../bin/kelson-dns .
 
-nodes: build kelson-node kelson-dns ## pods in containers on this machine, as root: two minutes after the builds
+nodes: build kelson-node kelson-dns ## pods in containers on this machine, as root: ten minutes after the builds
 	KELSON=$(abspath $(KELSON)) KELSON_NODE=$(abspath bin/kelson-node) $(GO) test -count=1 -v ./test/nodes
 
 conformance: build ## Kubernetes' own conformance specs of sig-api-machinery: about 18 minutes after the builds; writes docs/internals/conformance.md

@@ -1,6 +1,6 @@
 // Command kelson-dns is CoreDNS with the plugins that a cluster's DNS uses. kelson serve
-// --node=containers builds an image of it and runs it in the cluster. Its flags and its Corefile are
-// those of CoreDNS.
+// --node=containers packs it into an image and runs it in the cluster. Its flags and its Corefile
+// are those of CoreDNS.
 //
 // The module is separate because of its dependencies; no other module of this repository uses it.
 package main
