@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/server"
+	apiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 
 	"kelson.dev/apiserver/resource"
@@ -23,7 +23,7 @@ func emulated(all []*resource.Resource, apis *APIs, v emulation.Version) ([]*res
 	if err != nil {
 		return nil, err
 	}
-	evaluator, err := server.NewResourceExpirationEvaluatorFromOptions(server.ResourceExpirationEvaluatorOptions{
+	evaluator, err := apiserver.NewResourceExpirationEvaluatorFromOptions(apiserver.ResourceExpirationEvaluatorOptions{
 		CurrentVersion:                          effective.EmulationVersion(),
 		EmulationForwardCompatible:              v.ForwardCompatible,
 		RuntimeConfigEmulationForwardCompatible: v.ConfigForwardCompatible,

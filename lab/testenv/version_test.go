@@ -1,0 +1,41 @@
+package testenv_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/version"
+
+	"kelson.dev/lab/testenv"
+)
+
+// API-15: a control plane behaves like an older release, and the next one in the same process like
+// another.
+func TestEmulatedVersion(t *testing.T) {
+	for release, status := range map[string]int{"1.34": http.StatusNotFound, "1.37": http.StatusOK} {
+		t.Run(release, func(t *testing.T) {
+			env := testenv.New(t, testenv.EmulatedVersion(release), testenv.NoControllers())
+			client := &http.Client{Transport: env.RESTConfig().Transport}
+			get := func(path string) *http.Response {
+				resp, err := client.Get(env.RESTConfig().Host + path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { resp.Body.Close() })
+				return resp
+			}
+			var info version.Info
+			if err := json.NewDecoder(get("/version").Body).Decode(&info); err != nil {
+				t.Fatal(err)
+			}
+			if got := info.EmulationMajor + "." + info.EmulationMinor; got != release || info.Minor != "37" {
+				t.Errorf("/version: %+v", info)
+			}
+			// stable since 1.36
+			if got := get("/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies").StatusCode; got != status {
+				t.Errorf("mutatingadmissionpolicies: %d, want %d", got, status)
+			}
+		})
+	}
+}
