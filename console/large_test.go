@@ -97,7 +97,7 @@ func TestUserOfANamespace(t *testing.T) {
 	if text := eval[string](b, `document.querySelector('[role=listbox]').innerText`); strings.Contains(text, "visible-secret") {
 		t.Errorf("the search shows an object that the user may not read: %s", text)
 	}
-	b.goTo("/map")
+	b.goTo("/map?all=true")
 	b.shows("visible-team")
 	env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "created-later"}})
 	b.shows("created-later")

@@ -96,8 +96,8 @@ export function HistoryObject({ resource, namespace, name, query }) {
         ${v.changes?.length ? html`<dl>${v.changes.map((/** @type {any} */ c) => html`<dt class="mono">${c.Path}</dt><dd class="mono"><del>${c.From || '(absent)'}</del> → <ins>${c.To || '(absent)'}</ins></dd>`)}</dl>` : null}
         ${v.more ? html`<span class="quiet">and ${v.more} more changes</span>` : null}</li>`)}</ol>
       ${versions[index]?.deleted ? html`<p class="empty">The object was deleted.</p>`
-        : compared && shown ? html`<pre class="diff" tabIndex=${0} aria-label="Differences">${diff(text(strip(compared.object, true)), text(strip(shown.object, true))).map((c) => html`<span class=${'line ' + c.kind}>${c.mark} ${c.text}${'\n'}</span>`)}</pre>`
-        : html`<pre class="yaml" tabIndex=${0} aria-label="YAML of the version">${body}</pre>`}
+        : compared && shown ? html`<pre role="region" class="diff" tabIndex=${0} aria-label="Differences">${diff(text(strip(compared.object, true)), text(strip(shown.object, true))).map((c) => html`<span class=${'line ' + c.kind}>${c.mark} ${c.text}${'\n'}</span>`)}</pre>`
+        : html`<pre role="region" class="yaml" tabIndex=${0} aria-label="YAML of the version">${body}</pre>`}
     </div>
     ${blame.length ? html`<section><h2>When each field changed last</h2><table class="plain"><thead><tr><th>Field</th><th>Value</th><th>Revision</th><th>Time</th></tr></thead><tbody>${blame.map((c) => html`<tr><td class="mono wrap">${c.Path}</td>
       <td class="mono wrap">${c.To || '(absent)'}</td><td class="mono">${c.version.revision}</td><td class="mono quiet">${clock(c.version.time)}</td></tr>`)}</tbody></table></section>` : null}

@@ -70,6 +70,6 @@ export function Edit({ object, resource }) {
       <textarea aria-label="YAML" spellcheck=${false} value=${draft} onInput=${(/** @type {any} */ e) => setDraft(e.target.value)}
         onSelect=${follow} onKeyUp=${follow} onClick=${follow}></textarea>
       ${documented ? html`<${FieldDoc} resource=${resource} path=${documented} select=${setDocumented} />` : null}
-      ${current?.changes ? html`<pre class="diff" aria-label="What the server would store" tabIndex=${0}>${current.changes.map((c) => html`<span class=${'line ' + c.kind}>${c.mark} ${c.text}${'\n'}</span>`)}</pre>` : null}
+      ${current?.changes ? html`<pre role="region" class="diff" aria-label="What the server would store" tabIndex=${0}>${current.changes.map((c) => html`<span class=${'line ' + c.kind}>${c.mark} ${c.text}${'\n'}</span>`)}</pre>` : null}
     </div>`;
 }

@@ -46,7 +46,7 @@ export function Yaml({ object, resource, query }) {
       <span class="quiet">Select a field, or move with the arrow keys, to see its documentation.</span>
     </div>
     <div class=${path ? 'documented' : 'undocumented'}>
-    <pre class="yaml" tabIndex=${0} aria-label="YAML" onKeyDown=${key}>${rendered.map((l, i) => html`<span id=${'line-' + i} class=${'line' + (l.key !== undefined && JSON.stringify(l.path) === field ? ' active' : '')}>${prefix(l)}${l.key === undefined ? null
+    <pre role="region" class="yaml" tabIndex=${0} aria-label="YAML" onKeyDown=${key}>${rendered.map((l, i) => html`<span id=${'line-' + i} class=${'line' + (l.key !== undefined && JSON.stringify(l.path) === field ? ' active' : '')}>${prefix(l)}${l.key === undefined ? null
       : html`<span class="key" onClick=${() => select(l.path)}>${keyText(l.key)}</span>:`}${
       l.value === undefined ? '' : html`${l.key === undefined ? '' : ' '}<span class=${'v-' + (l.type ?? '')}>${l.value}</span>`}${'\n'}</span>`)}</pre>
     ${path ? html`<${FieldDoc} resource=${resource} path=${path} select=${select} close=${() => setQuery({ field: null }, { replace: true })} />` : null}</div>`;
