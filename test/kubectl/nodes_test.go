@@ -22,8 +22,8 @@ const webManifest = `{"apiVersion":"v1","kind":"List","items":[
 // CTRL-04, CTRL-08: an administrator rolls out a Deployment and takes nodes out of service, with
 // kubectl alone.
 func TestOperateNodes(t *testing.T) {
-	// The process's goroutine that passes on signals starts outside of the bubble; kubectl's waiting
-	// commands use it.
+	// The process's goroutine that passes on signals starts outside of the bubble; kubectl's
+	// waiting commands use it.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt)
 	signal.Stop(signals)
