@@ -156,9 +156,10 @@ func NoControllers() Option {
 	return func(o *options) { o.plane.NoControllers = true }
 }
 
-// EmulatedVersion makes the control plane behave like a release of Kubernetes, "1.34" to "1.37"; see
-// docs/guides/versions.md. The default is the environment variable KELSON_EMULATED_VERSION, or the
-// latest. Only one release can be emulated in a process at a time: parallel tests must use the same.
+// EmulatedVersion makes the control plane behave like a release of Kubernetes, "1.34" to "1.37";
+// see docs/guides/versions.md. The default is the environment variable KELSON_EMULATED_VERSION, or
+// the latest. Only one release can be emulated in a process at a time: parallel tests must use the
+// same.
 func EmulatedVersion(release string) Option {
 	return func(o *options) { o.version = release }
 }

@@ -159,7 +159,8 @@ func (c *cluster) objects() []string {
 		}
 		out, err := c.run("", "get", resource, "-A", "-o", `jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{end}`)
 		if err != nil {
-			c.Logf("list %s: %v: %s", resource, err, out) // its definition may just have been deleted
+			// Its definition may just have been deleted.
+			c.Logf("list %s: %v: %s", resource, err, out)
 			continue
 		}
 		for _, name := range strings.Fields(out) {

@@ -147,7 +147,7 @@ func (b *imageBuilder) build(ctx context.Context) error {
 }
 
 const (
-	passwd = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"
+	passwd = "root:x:0:0:root:/root:/bin/sh\n" + "nobody" + ":x:65534:65534::/:/bin/false\n"
 	groups = "root:x:0:\nnogroup:x:65534:\n"
 )
 
