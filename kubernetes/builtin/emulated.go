@@ -82,6 +82,6 @@ func emulated(all []*resource.Resource, apis *APIs, v emulation.Version) ([]*res
 type storageOf struct{ *resource.Resource }
 
 // New returns an object of the resource's internal type.
-func (s storageOf) New() runtime.Object { return s.Codec.New().(runtime.Object) }
+func (s storageOf) New() runtime.Object { return s.Codec.New() }
 
 func (storageOf) Destroy() {}
