@@ -61,7 +61,7 @@ func loads(ctx context.Context, config *rest.Config, server int, figures map[str
 	}); err != nil {
 		return err
 	}
-	if figures[crowded], err = resident(server); err != nil {
+	if figures[crowded], err = atRest(server); err != nil {
 		return err
 	}
 	if err := l.measure(loadGet, clients, 0, long, func(c *http.Client, n int64) error {

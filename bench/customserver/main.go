@@ -161,8 +161,7 @@ func (s side) measure(ctx context.Context) (map[string]float64, error) {
 		return nil, err
 	}
 	figures[start] = float64(time.Since(begun).Microseconds()) / 1000
-	time.Sleep(3 * time.Second) // let the start's garbage be collected
-	if figures[idle], err = resident(server.ID); err != nil {
+	if figures[idle], err = atRest(server.ID); err != nil {
 		return nil, err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
@@ -174,7 +173,7 @@ func (s side) measure(ctx context.Context) (map[string]float64, error) {
 	if err := verbs(ctx, config, figures); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, server.Output())
 	}
-	if figures[loaded], err = resident(server.ID); err != nil {
+	if figures[loaded], err = atRest(server.ID); err != nil {
 		return nil, err
 	}
 	if err := loads(ctx, config, server.ID, figures); err != nil {
@@ -222,6 +221,13 @@ func ready(server *child.Process, url string) error {
 		}
 	}
 	return fmt.Errorf("not ready after a minute:\n%s", server.Output())
+}
+
+// atRest waits ten seconds, so that both sides can collect the garbage of their last work and
+// return memory, and returns the resident memory of a process in megabytes.
+func atRest(id int) (float64, error) {
+	time.Sleep(10 * time.Second)
+	return resident(id)
 }
 
 // resident returns the resident memory of a process in megabytes.
