@@ -254,6 +254,11 @@ conformance: build ## Kubernetes' own conformance specs of sig-api-machinery: ab
 	cd test/conformance && GOWORK=off $(GO) build -o ../../bin/peers/wardle k8s.io/sample-apiserver
 	cd test/conformance && GOWORK=off $(GO) run . -kelson $(abspath $(KELSON)) -docs $(abspath docs/internals/conformance.md)
 
+conformance-nodes: build kelson-node kelson-dns ## all conformance specs of Kubernetes with two real nodes, as root: an hour after the builds; writes docs/internals/conformance.md
+	@mkdir -p bin/peers
+	$(GO) build -o bin/peers/ ./bench/peers/etcd
+	cd test/conformance && GOWORK=off $(GO) run ./nodes -bin $(abspath bin) -dns $(abspath bin/kelson-dns) -docs $(abspath docs/internals/conformance.md)
+
 controller-runtime: build ## run controller-runtime's own test suites on this control plane: about six minutes
 	test/controller-runtime/run.sh
 

@@ -43,6 +43,9 @@ type options struct {
 	inside bool
 }
 
+// results returns the log to which the output of each run of the suite is appended.
+func (o options) results() string { return filepath.Join(o.work, "suite.log") }
+
 func main() {
 	log.SetFlags(log.Ltime)
 	log.SetPrefix("conformance: ")
@@ -89,9 +92,8 @@ func run(ctx context.Context, o options) (err error) {
 	if err := os.MkdirAll(o.work, 0o755); err != nil {
 		return err
 	}
-	results := filepath.Join(o.work, "results.jsonl")
 	if o.again {
-		if err := os.Remove(results); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.Remove(o.results()); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
@@ -105,7 +107,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err := isolate(ctx); err != nil {
 		return err
 	}
-	found, err := readResults(results, specs)
+	found, err := readResults(o.results(), specs)
 	if err != nil {
 		return err
 	}
@@ -118,8 +120,7 @@ func run(ctx context.Context, o options) (err error) {
 
 // inNamespaces starts the cluster and runs the specs that have not passed yet.
 func (o options) inNamespaces(ctx context.Context, specs []string, only *regexp.Regexp) error {
-	results := filepath.Join(o.work, "results.jsonl")
-	found, err := readResults(results, specs)
+	found, err := readResults(o.results(), specs)
 	if err != nil {
 		return err
 	}
@@ -145,6 +146,6 @@ func (o options) inNamespaces(ctx context.Context, specs []string, only *regexp.
 		<-ctx.Done()
 		return nil
 	}
-	log.Printf("running %d of %d specs; the log is %s", len(missing), len(specs), filepath.Join(o.work, "suite.log"))
+	log.Printf("running %d of %d specs; the log is %s", len(missing), len(specs), o.results())
 	return o.runSuite(ctx, missing, len(missing) == len(specs))
 }
