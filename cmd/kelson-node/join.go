@@ -197,7 +197,7 @@ func join(ctx context.Context, o *options, log *slog.Logger) error {
 	}
 	log.Info("joined", "server", o.cluster.Server, "node", o.name)
 	parts.Go(func() {
-		cfg := network.Config{Node: o.name, Range: o.podCIDR, Dir: o.cni, Log: log}
+		cfg := network.Config{Node: o.name, Range: o.podCIDR, Dir: o.cni, Data: n.path("addresses"), Log: log}
 		if err := network.Run(ctx, cfg, client); err != nil {
 			cancel(err)
 		}
@@ -292,9 +292,18 @@ func (n *node) kubelet(ctx context.Context) (run.Process, error) {
 	if err != nil {
 		return run.Process{}, err
 	}
+	// A kubelet removes cgroups of pods that it does not run, so kubelets of one machine must not
+	// share them.
+	root := ""
+	if n.machine.CgroupVersion == 1 && !systemd {
+		if root, err = machine.CreateCgroup("kelson-" + n.name); err != nil {
+			return run.Process{}, err
+		}
+	}
 	config := n.path("kubelet.yaml")
 	if err := settings.Write(config, settings.Kubelet{
-		Endpoint: n.machine.Runtime, Authority: n.files.Authority, CgroupVersion: n.machine.CgroupVersion, SystemdCgroup: systemd,
+		Endpoint: n.machine.Runtime, Authority: n.files.Authority,
+		CgroupVersion: n.machine.CgroupVersion, SystemdCgroup: systemd, CgroupRoot: root,
 		DNS: n.dns, Domain: n.domain, Resolver: machine.Resolver(), Port: n.port, HealthzPort: n.healthz, Logs: n.path("pods/logs"),
 	}.Config()); err != nil {
 		return run.Process{}, err
