@@ -6,12 +6,15 @@ require k8s.io/kubernetes v1.37.1
 
 require (
 	github.com/coreos/go-oidc v2.5.0+incompatible // indirect
+	github.com/docker/cli v29.4.3+incompatible // indirect
+	github.com/docker/docker-credential-helpers v0.9.3 // indirect
 	github.com/ishidawataru/sctp v0.0.0-20250521072954-ae8eb7fa7995 // indirect
 	github.com/klauspost/compress v1.19.0 // indirect
 	github.com/lithammer/dedent v1.1.0 // indirect
 	github.com/pquerna/cachecontrol v0.1.0 // indirect
 	go.uber.org/goleak v1.3.0 // indirect
 	gopkg.in/go-jose/go-jose.v2 v2.6.3 // indirect
+	gotest.tools/v3 v3.5.2 // indirect
 	k8s.io/metrics v0.37.2 // indirect
 )
 

@@ -23,6 +23,7 @@ const (
 	nearAddress  = "10.98.8.1"
 	farAddress   = "10.98.8.2"
 	dnsAddress   = "10.96.0.10"
+	registryPort = "5000"
 	serverPort   = "6443"
 )
 
@@ -56,7 +57,7 @@ func prepareNamespaces(ctx context.Context) error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
-	for _, dir := range []string{"/var/lib/cni", "/run/netns", "/var/lib/kubelet", "/var/log/containers"} {
+	for _, dir := range []string{"/var/lib/cni", "/run/netns", "/var/lib/kubelet", "/var/log/containers", mirrors} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}

@@ -122,11 +122,10 @@ func (o options) buildImages(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", i.name, err)
 		}
 	}
-	dir := filepath.Join(o.work, "images")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	archive := o.archive()
+	if err := os.MkdirAll(filepath.Dir(archive), 0o755); err != nil {
 		return err
 	}
-	archive := filepath.Join(dir, "images.tar")
 	if err := tarball.MultiWriteToFile(archive+".part", b.images); err != nil {
 		return err
 	}

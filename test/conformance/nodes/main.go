@@ -46,6 +46,9 @@ type options struct {
 // results returns the log to which the output of each run of the suite is appended.
 func (o options) results() string { return filepath.Join(o.work, "suite.log") }
 
+// archive returns the archive of all images.
+func (o options) archive() string { return filepath.Join(o.work, "images", "images.tar") }
+
 func main() {
 	log.SetFlags(log.Ltime)
 	log.SetPrefix("conformance: ")
@@ -57,7 +60,7 @@ func main() {
 	flag.StringVar(&o.docs, "docs", "", "page whose section is written from the results")
 	flag.StringVar(&o.only, "only", "", "regular expression over the names of the specs to run")
 	flag.BoolVar(&o.again, "again", false, "forget the results in the folder -work")
-	flag.IntVar(&o.procs, "procs", 8, "how many specs run at a time, of those that may")
+	flag.IntVar(&o.procs, "procs", 4, "how many specs run at a time, of those that may")
 	flag.DurationVar(&o.limit, "limit", 3*time.Hour, "how long all specs may take")
 	flag.BoolVar(&o.hold, "hold", false, "start the cluster and keep it until a signal arrives, instead of running specs; nsenter -a -t PID enters it")
 	flag.BoolVar(&o.inside, "inside", false, "run in the namespaces that the command has created; internal")
@@ -136,6 +139,11 @@ func (o options) inNamespaces(ctx context.Context, specs []string, only *regexp.
 	if err := prepareNamespaces(ctx); err != nil {
 		return fmt.Errorf("prepare namespaces: %w", err)
 	}
+	closeRegistry, err := o.serveImages()
+	if err != nil {
+		return fmt.Errorf("serve the images: %w", err)
+	}
+	defer closeRegistry()
 	c, err := o.startCluster(ctx)
 	if err != nil {
 		return fmt.Errorf("start the cluster: %w", err)

@@ -145,7 +145,9 @@ func (rs results) markdown() string {
 	fmt.Fprintf(&b, "specs deploy from Kubernetes' sources and Debian's packages, runs the specs in namespaces of their own, and writes this section.\n\n")
 	fmt.Fprintf(&b, "**%s.**", rs.counts())
 	if again > 0 {
-		fmt.Fprintf(&b, " %d of those that passed needed more than one run.", again)
+		fmt.Fprintf(&b, " %d of those that passed needed more than one run.\n", again)
+		fmt.Fprintf(&b, "The command continues in its folder (`-work`): specs that have passed are not run again there, also if programs or images changed\n")
+		fmt.Fprintf(&b, "in between. `-again` runs all.")
 	}
 	fmt.Fprintf(&b, "\n\n| group | specs | passed |\n|---|--:|--:|\n")
 	for _, g := range slices.Sorted(maps.Keys(groups)) {
