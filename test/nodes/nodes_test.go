@@ -124,6 +124,11 @@ func (c *cluster) nothingLeft(state string) {
 	if _, err := os.Stat("/sys/class/net/kelson0"); err == nil {
 		c.Error("the bridge kelson0 is left")
 	}
+	for _, name := range []string{"here", "far"} {
+		if left, _ := filepath.Glob("/sys/fs/cgroup/*/kelson-" + name); len(left) > 0 {
+			c.Errorf("cgroups are left: %v", left)
+		}
+	}
 }
 
 // run runs kubectl with an input, and returns its output and error.
