@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -43,6 +45,26 @@ func isolate(ctx context.Context) error {
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = time.Minute
 	return c.Run()
+}
+
+// removeCgroups removes the cgroups of the nodes, the only things that outlive the namespaces.
+// Leftover ones are harmless.
+func removeCgroups() {
+	for _, node := range []string{"near", "far"} {
+		roots, _ := filepath.Glob("/sys/fs/cgroup/*/kelson-" + node)
+		for _, root := range roots {
+			var dirs []string
+			_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+				if err == nil && d.IsDir() {
+					dirs = append(dirs, path)
+				}
+				return nil
+			})
+			for _, dir := range slices.Backward(dirs) {
+				_ = os.Remove(dir)
+			}
+		}
+	}
 }
 
 // prepareNamespaces mounts what the namespaces need, and creates the network namespace of the

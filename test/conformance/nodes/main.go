@@ -107,7 +107,9 @@ func run(ctx context.Context, o options) (err error) {
 		return fmt.Errorf("build the images: %w", err)
 	}
 	began := time.Now()
-	if err := isolate(ctx); err != nil {
+	err = isolate(ctx)
+	removeCgroups()
+	if err != nil {
 		return err
 	}
 	found, err := readResults(o.results(), specs)

@@ -53,8 +53,9 @@ func RemoveCgroup(name string) error {
 	return nil
 }
 
-// hierarchies returns the directories at which cgroups of version 1 are mounted. Controllers that
-// share a hierarchy are links to one directory.
+// hierarchies returns the directories at which cgroups of version 1 are mounted, and the one of
+// version 2 beside them, which runc uses too. Controllers that share a hierarchy are links to one
+// directory.
 func hierarchies() ([]string, error) {
 	entries, err := os.ReadDir(cgroups)
 	if err != nil {
@@ -62,7 +63,7 @@ func hierarchies() ([]string, error) {
 	}
 	var all []string
 	for _, e := range entries {
-		if e.IsDir() && e.Name() != "unified" {
+		if e.IsDir() {
 			all = append(all, filepath.Join(cgroups, e.Name()))
 		}
 	}
