@@ -12,7 +12,8 @@ import (
 )
 
 // TestMeasureCluster measures a whole cluster on one machine, beside Kubernetes' own control plane
-// with the same node. make bench-cluster runs it, and writes the table into the page of KELSON_DOCS.
+// with the same node. make bench-cluster runs it, which writes the table into the page of
+// KELSON_DOCS.
 func TestMeasureCluster(t *testing.T) {
 	docs := os.Getenv("KELSON_DOCS")
 	if docs == "" {

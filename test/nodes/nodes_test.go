@@ -46,7 +46,7 @@ type cluster struct {
 	*testing.T
 	kelson, kubeconfig string
 	log                string
-	server             []*os.Process // of the control plane; --node=containers has the node as its child
+	server             []*os.Process // control plane; --node=containers: the node is a child
 	node               *os.Process   // kelson-node that joined
 	began, ready       time.Time     // the start of the first process, and when the node was ready
 }

@@ -106,7 +106,8 @@ items:
 // A node cannot read or write, with any verb, what belongs to another node. NODE-02
 func TestAnotherNode(t *testing.T) {
 	c, cfg := startServer(t)
-	c.eventually("the objects are created", 30*time.Second, func() bool { // after the service account
+	// Pods need the service account, which a controller creates.
+	c.eventually("the objects are created", 30*time.Second, func() bool {
 		out, err := c.run(twoNodes, "apply", "-f", "-")
 		if err != nil {
 			t.Logf("apply: %s", out)
@@ -126,7 +127,8 @@ func TestAnotherNode(t *testing.T) {
 		{"DELETE", pods + "/on-here", `{"gracePeriodSeconds":0}`},
 	}
 	for _, p := range allowed {
-		c.eventually(p.verb+" "+p.path+" as its own node", 20*time.Second, func() bool { return p.send(t, node) == nil }) // after the authorizer has seen the pod
+		// The authorizer follows the pods.
+		c.eventually(p.verb+" "+p.path+" as its own node", 20*time.Second, func() bool { return p.send(t, node) == nil })
 	}
 	const (
 		object = `{"metadata":{"name":"other"}}`

@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// The cluster of TestSeveralServers is on one network. Each server has an address, and all have that
-// of the balancer.
+// The cluster of TestSeveralServers is on one network. Each server has an address, and all have
+// that of the balancer.
 const (
 	lan       = "10.98.9."
 	balancer  = lan + "10:6443"
@@ -249,7 +249,8 @@ func newMany(t *testing.T, kelson, node, etcd string) *many {
 			if p.cmd != nil {
 				p.kill()
 			}
-			if slices.Contains(m.nodes, p) { // cgroups are the only thing that outlives the namespaces
+			// Cgroups are the only things that outlive the namespaces.
+			if slices.Contains(m.nodes, p) {
 				_ = exec.Command("sh", "-c", "find /sys/fs/cgroup/*/kelson-"+p.name+" -depth -type d -exec rmdir {} +").Run()
 			}
 		}

@@ -67,8 +67,8 @@ func (k Kubelet) Config() *kubeletconfig.KubeletConfiguration {
 		ShutdownGracePeriod:       metav1.Duration{},
 	}
 	if k.CgroupVersion == 1 {
-		// kubelet refuses version 1 by default. Its limits of local storage need a machine that only
-		// kubelet divides. CgroupsPerQOS stays true: without, kubelet 1.37.1 panics when the
+		// kubelet refuses version 1 by default. Its limits of local storage need a machine that
+		// only kubelet divides. CgroupsPerQOS stays true: without, kubelet 1.37.1 panics when the
 		// resources of a pod change, and again at each start.
 		cfg.FailCgroupV1 = ptr.To(false)
 		cfg.LocalStorageCapacityIsolation = ptr.To(false)

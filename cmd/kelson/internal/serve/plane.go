@@ -216,8 +216,8 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 // URL returns the base URL of the server.
 func (p *Plane) URL() string { return p.server.URL() }
 
-// keySetURL returns where pods and other machines read the keys of service accounts' tokens. The URL
-// of a server that listens on all addresses is for its own machine.
+// keySetURL returns where pods and other machines read the keys of service accounts' tokens. The
+// URL of a server that listens on all addresses is for its own machine.
 func keySetURL(url string, listening net.Addr, advertised netip.AddrPort) string {
 	if tcp, ok := listening.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() && advertised.IsValid() {
 		url = "https://" + advertised.String()
