@@ -248,11 +248,33 @@ kelson-dns: ## build bin/kelson-dns, CoreDNS for clusters with containers: half 
 nodes: build kelson-node kelson-dns ## pods in containers on this machine, as root: ten minutes after the builds
 	KELSON=$(abspath $(KELSON)) KELSON_NODE=$(abspath bin/kelson-node) $(GO) test -count=1 -v ./test/nodes
 
+nodes-ha: build kelson-node ## three servers, three members of etcd and two nodes, each killed, as root: ten minutes after the builds
+	@mkdir -p bin/peers
+	$(GO) build -o bin/peers/ ./bench/peers/etcd
+	KELSON=$(abspath $(KELSON)) KELSON_NODE=$(abspath bin/kelson-node) KELSON_ETCD=$(abspath bin/peers/etcd) $(GO) test -count=1 -v -timeout 30m -run TestSeveralServers ./test/nodes
+
+bench-cluster: build kelson-node ## memory and time until a pod is ready of a cluster on one machine, beside Kubernetes' components, as root: six minutes after the builds; writes docs/internals/benchmarks.md
+	@mkdir -p bin/peers bin/components
+	$(GO) build -o bin/peers/ ./bench/peers/...
+	$(GO) build -o bin/components/ ./bench/components/kube-controller-manager ./bench/components/kube-scheduler
+	KELSON=$(abspath $(KELSON)) KELSON_NODE=$(abspath bin/kelson-node) KELSON_DOCS=$(abspath docs/internals/benchmarks.md) $(GO) test -count=1 -v -timeout 30m -run TestMeasureCluster ./test/nodes
+
+nodes-kube-apiserver: build kelson-node ## an operator as a pod on kube-apiserver with its own controller manager and scheduler, as root: five minutes after the builds
+	@mkdir -p bin/peers bin/components
+	$(GO) build -o bin/peers/ ./bench/peers/...
+	$(GO) build -o bin/components/ ./bench/components/kube-controller-manager ./bench/components/kube-scheduler
+	KELSON=$(abspath $(KELSON)) KELSON_NODE=$(abspath bin/kelson-node) $(GO) test -count=1 -v -run OnKubeAPIServer ./test/nodes
+
 conformance: build ## Kubernetes' own conformance specs of sig-api-machinery: about 18 minutes after the builds; writes docs/internals/conformance.md
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/etcd
 	cd test/conformance && GOWORK=off $(GO) build -o ../../bin/peers/wardle k8s.io/sample-apiserver
 	cd test/conformance && GOWORK=off $(GO) run . -kelson $(abspath $(KELSON)) -docs $(abspath docs/internals/conformance.md)
+
+conformance-nodes: build kelson-node kelson-dns ## all conformance specs of Kubernetes with two real nodes, as root: an hour after the builds; writes docs/internals/conformance.md
+	@mkdir -p bin/peers
+	$(GO) build -o bin/peers/ ./bench/peers/etcd
+	cd test/conformance && GOWORK=off $(GO) run ./nodes -bin $(abspath bin) -dns $(abspath bin/kelson-dns) -docs $(abspath docs/internals/conformance.md)
 
 controller-runtime: build ## run controller-runtime's own test suites on this control plane: about six minutes
 	test/controller-runtime/run.sh

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -196,8 +199,11 @@ func join(ctx context.Context, o *options, log *slog.Logger) error {
 		return err
 	}
 	log.Info("joined", "server", o.cluster.Server, "node", o.name)
+	if err := n.setLabels(ctx, client); err != nil {
+		return err
+	}
 	parts.Go(func() {
-		cfg := network.Config{Node: o.name, Range: o.podCIDR, Dir: o.cni, Log: log}
+		cfg := network.Config{Node: o.name, Range: o.podCIDR, Dir: o.cni, Data: n.path("addresses"), Log: log}
 		if err := network.Run(ctx, cfg, client); err != nil {
 			cancel(err)
 		}
@@ -292,9 +298,18 @@ func (n *node) kubelet(ctx context.Context) (run.Process, error) {
 	if err != nil {
 		return run.Process{}, err
 	}
+	// A kubelet removes cgroups of pods that it does not run, so kubelets of one machine must not
+	// share them.
+	root := ""
+	if n.machine.CgroupVersion == 1 && !systemd {
+		if root, err = machine.CreateCgroup("kelson-" + n.name); err != nil {
+			return run.Process{}, err
+		}
+	}
 	config := n.path("kubelet.yaml")
 	if err := settings.Write(config, settings.Kubelet{
-		Endpoint: n.machine.Runtime, Authority: n.files.Authority, CgroupVersion: n.machine.CgroupVersion, SystemdCgroup: systemd,
+		Endpoint: n.machine.Runtime, Authority: n.files.Authority,
+		CgroupVersion: n.machine.CgroupVersion, SystemdCgroup: systemd, CgroupRoot: root,
 		DNS: n.dns, Domain: n.domain, Resolver: machine.Resolver(), Port: n.port, HealthzPort: n.healthz, Logs: n.path("pods/logs"),
 	}.Config()); err != nil {
 		return run.Process{}, err
@@ -344,6 +359,27 @@ func (n *node) credentials(ctx context.Context) (kubernetes.Interface, error) {
 		return nil, err
 	}
 	return client, network.Wait(ctx, client, n.name)
+}
+
+// setLabels sets the labels of the Node object. The kubelet does so only when it creates the
+// object.
+func (n *node) setLabels(ctx context.Context, client kubernetes.Interface) error {
+	if len(n.labels) == 0 {
+		return nil
+	}
+	labels := map[string]string{}
+	for _, l := range n.labels {
+		key, value, _ := strings.Cut(l, "=")
+		labels[key] = value
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+	if err != nil {
+		return err
+	}
+	if _, err := client.CoreV1().Nodes().Patch(ctx, n.name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("set the labels of the node: %w", err)
+	}
+	return nil
 }
 
 // proxy writes the configuration of kube-proxy.

@@ -16,7 +16,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/mount-utils"
+	"sigs.k8s.io/yaml"
 
 	"kelson.dev/cmd/kelson-node/internal/machine"
 	"kelson.dev/cmd/kelson-node/internal/network"
@@ -62,11 +64,25 @@ func reset(ctx context.Context, o *options, log *slog.Logger) error {
 	defer unlock()
 	return errors.Join(
 		removePods(ctx, o, log),
+		removeCgroups(o.dir),
 		cleanProxy(ctx),
 		network.Remove(ctx, o.cni),
 		unmountBelow(o.dir),
 		os.RemoveAll(o.dir),
 	)
+}
+
+// removeCgroups removes the cgroups below the root in the configuration of the kubelet.
+func removeCgroups(dir string) error {
+	content, err := os.ReadFile(filepath.Join(dir, "kubelet.yaml"))
+	if err != nil {
+		return err
+	}
+	var cfg kubeletconfig.KubeletConfiguration
+	if err := yaml.Unmarshal(content, &cfg); err != nil || cfg.CgroupRoot == "" {
+		return err
+	}
+	return machine.RemoveCgroup(cfg.CgroupRoot)
 }
 
 // removePods stops and removes all pods. It starts the containerd of the data directory for that.

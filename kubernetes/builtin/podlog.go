@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 	"k8s.io/kubernetes/pkg/kubelet/client"
 	"k8s.io/kubernetes/pkg/registry/core/pod"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"kelson.dev/apiserver/resource"
 )
@@ -64,7 +65,7 @@ func (k *kinds) podLog(ctx context.Context, req *resource.Request, obj runtime.O
 	if err != nil {
 		return nil, err
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { stream(w, log) }), nil
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { stream(w, req, log) }), nil
 }
 
 // remoteLog opens a log at the kubelet of a node that does not run in this process.
@@ -81,11 +82,15 @@ func (k *kinds) remoteLog(ctx context.Context, p *core.Pod, opts *core.PodLogOpt
 	if err != nil {
 		return nil, err
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { stream(w, log) }), nil
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { stream(w, req, log) }), nil
 }
 
 // stream copies a log to the client, chunk by chunk, until either ends.
-func stream(w http.ResponseWriter, log io.ReadCloser) {
+func stream(w http.ResponseWriter, req *http.Request, log io.ReadCloser) {
+	if wsstream.IsWebSocketRequest(req) {
+		streamMessages(w, req, log)
+		return
+	}
 	defer log.Close()
 	w.Header().Set("Content-Type", "text/plain")
 	w.WriteHeader(http.StatusOK)

@@ -6,11 +6,16 @@ require k8s.io/kubernetes v1.37.1
 
 require (
 	github.com/coreos/go-oidc v2.5.0+incompatible // indirect
+	github.com/docker/cli v29.4.3+incompatible // indirect
+	github.com/docker/docker-credential-helpers v0.9.3 // indirect
 	github.com/ishidawataru/sctp v0.0.0-20250521072954-ae8eb7fa7995 // indirect
 	github.com/klauspost/compress v1.19.0 // indirect
 	github.com/lithammer/dedent v1.1.0 // indirect
 	github.com/pquerna/cachecontrol v0.1.0 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
 	gopkg.in/go-jose/go-jose.v2 v2.6.3 // indirect
+	gotest.tools/v3 v3.5.2 // indirect
+	k8s.io/metrics v0.37.2 // indirect
 )
 
 require (
@@ -91,7 +96,7 @@ require (
 	github.com/monochromegane/go-gitignore v0.0.0-20200626010858-205db1a8cc00 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/mxk/go-flowrate v0.0.0-20140419014527-cca7078d478f // indirect
-	github.com/onsi/ginkgo/v2 v2.32.0
+	github.com/onsi/ginkgo/v2 v2.32.0 // indirect
 	github.com/onsi/gomega v1.40.0 // indirect
 	github.com/opencontainers/cgroups v0.0.7 // indirect
 	github.com/opencontainers/go-digest v1.0.0 // indirect

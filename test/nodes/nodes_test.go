@@ -46,6 +46,9 @@ type cluster struct {
 	*testing.T
 	kelson, kubeconfig string
 	log                string
+	server             []*os.Process // control plane; --node=containers: the node is a child
+	node               *os.Process   // kelson-node that joined
+	began, ready       time.Time     // the start of the first process, and when the node was ready
 }
 
 // start starts kelson serve --node=containers and waits until the node is ready. Everything is
@@ -70,9 +73,11 @@ func start(t *testing.T) *cluster {
 		"--", "--name=here", "--images="+images, "--cni-config-dir="+network, "--port=20250", "--healthz-port=20248")
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(node)+":"+os.Getenv("PATH"))
 	cmd.Stdout, cmd.Stderr = log, log
+	c.began = time.Now()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	c.server = append(c.server, cmd.Process)
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		if err := cmd.Wait(); err != nil {
@@ -91,6 +96,7 @@ func start(t *testing.T) *cluster {
 	c.eventually("the node is ready", time.Minute, func() bool {
 		return strings.Contains(c.try("get", "nodes"), " Ready ")
 	})
+	c.ready = time.Now()
 	return c
 }
 
@@ -117,6 +123,11 @@ func (c *cluster) nothingLeft(state string) {
 	}
 	if _, err := os.Stat("/sys/class/net/kelson0"); err == nil {
 		c.Error("the bridge kelson0 is left")
+	}
+	for _, name := range []string{"here", "far"} {
+		if left, _ := filepath.Glob("/sys/fs/cgroup/*/kelson-" + name); len(left) > 0 {
+			c.Errorf("cgroups are left: %v", left)
+		}
 	}
 }
 

@@ -106,11 +106,12 @@ func TestTwoNodes(t *testing.T) {
 	began := c.kubectl("get", "pod", "on-far", "-o", "jsonpath={.status.containerStatuses[0].containerID}")
 	data, network := filepath.Join(dir, "far"), filepath.Join(dir, "far-cni")
 	run("nsenter", "--net=/run/netns/"+namespace, node, "join", "https://"+hereAddress+":17443", "--ca-file="+filepath.Join(data, "pki/ca.crt"),
-		"--name=far", "--node-ip="+farAddress, "--data-dir="+data, "--cni-config-dir="+network)
+		"--name=far", "--node-ip="+farAddress, "--data-dir="+data, "--cni-config-dir="+network, "--label=shelf=2")
 	c.eventually("the node answers again, without a token", time.Minute, func() bool { return strings.Contains(c.try("logs", "on-far"), "started") })
 	if now := c.kubectl("get", "pod", "on-far", "-o", "jsonpath={.status.containerStatuses[0].containerID}"); now != began {
 		t.Errorf("the container was replaced: %s, now %s", began, now)
 	}
+	c.wants("a label that is new", c.kubectl("get", "node", "far", "-o", "jsonpath={.metadata.labels.shelf}"), "2")
 	c.kubectl("delete", "pods", "--all", "--grace-period=1", "--timeout=60s")
 }
 

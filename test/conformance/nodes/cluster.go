@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -23,6 +25,7 @@ const (
 	nearAddress  = "10.98.8.1"
 	farAddress   = "10.98.8.2"
 	dnsAddress   = "10.96.0.10"
+	registryPort = "5000"
 	serverPort   = "6443"
 )
 
@@ -44,6 +47,26 @@ func isolate(ctx context.Context) error {
 	return c.Run()
 }
 
+// removeCgroups removes the cgroups of the nodes, the only things that outlive the namespaces.
+// Leftover ones are harmless.
+func removeCgroups() {
+	for _, node := range []string{"near", "far"} {
+		roots, _ := filepath.Glob("/sys/fs/cgroup/*/kelson-" + node)
+		for _, root := range roots {
+			var dirs []string
+			_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+				if err == nil && d.IsDir() {
+					dirs = append(dirs, path)
+				}
+				return nil
+			})
+			for _, dir := range slices.Backward(dirs) {
+				_ = os.Remove(dir)
+			}
+		}
+	}
+}
+
 // prepareNamespaces mounts what the namespaces need, and creates the network namespace of the
 // second node.
 func prepareNamespaces(ctx context.Context) error {
@@ -56,7 +79,7 @@ func prepareNamespaces(ctx context.Context) error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
-	for _, dir := range []string{"/var/lib/cni", "/run/netns", "/var/lib/kubelet", "/var/log/containers"} {
+	for _, dir := range []string{"/var/lib/cni", "/run/netns", "/var/lib/kubelet", "/var/log/containers", mirrors} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}

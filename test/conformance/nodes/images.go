@@ -5,6 +5,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -51,17 +52,13 @@ func (f files) with(others ...files) files {
 	return all
 }
 
-// buildImages writes an archive of each image that the specs deploy. Archives that exist are kept.
+// buildImages writes an archive of the images that the specs deploy, which share layers.
 func (o options) buildImages(ctx context.Context) error {
-	dir := filepath.Join(o.work, "images")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	b := &imageBuilder{dir: dir, programs: filepath.Join(o.work, "programs")}
+	b := &imageBuilder{programs: filepath.Join(o.work, "programs"), layers: map[string]v1.Layer{}, images: map[name.Tag]v1.Image{}}
 	if err := b.build(ctx); err != nil {
 		return err
 	}
-	common, err := b.common()
+	busybox, err := b.busybox()
 	if err != nil {
 		return err
 	}
@@ -69,6 +66,9 @@ func (o options) buildImages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// The shell of Debian's busybox prefers its own applets to the programs in PATH, and drops
+	// variables such as data-1.
+	common := busybox.with(tools, files{"/bin/sh": {to: "../usr/bin/bash"}})
 	nginx, err := b.nginx(ctx)
 	if err != nil {
 		return err
@@ -79,53 +79,71 @@ func (o options) buildImages(ctx context.Context) error {
 	}
 	sources := filepath.Join(kubernetes, "test/images")
 	program := func(name string) file { return file{from: filepath.Join(b.programs, name), mode: 0o755} }
-	agnhost := common.with(tools, files{
+	base := layer{"base", common}
+	agnhost := []layer{base, {"agnhost", files{
 		"/agnhost": program("agnhost"), "/agnhost-2": {to: "agnhost"}, "/uploads/": {mode: 0o755},
 		"/localhost.crt": {from: filepath.Join(sources, "agnhost/porter/localhost.crt"), mode: 0o644},
 		"/localhost.key": {from: filepath.Join(sources, "agnhost/porter/localhost.key"), mode: 0o644},
 		"/etc/passwd":    {text: passwd + "user-defined-in-image:x:1000:1000::/home:/bin/sh\n", mode: 0o644},
 		"/etc/group":     {text: groups + "user-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n", mode: 0o644},
-	})
-	asAgnhost := v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}}
-	page := func(name string) files {
-		return agnhost.with(files{
+	}}}
+	page := func(name string) []layer {
+		return append(slices.Clone(agnhost), layer{name, files{
 			"/" + name + ".jpg": {from: filepath.Join(sources, name, "html", name+".jpg"), mode: 0o644},
 			"/data.json":        {from: filepath.Join(sources, name, "html/data.json"), mode: 0o644},
-		})
+		}})
 	}
+	on := func(name string, f files) []layer { return []layer{base, {name, f}} }
+	asAgnhost := v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}}
+	asPage := v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"test-webserver"}}
 	asNginx := v1.Config{Entrypoint: []string{"/usr/sbin/nginx"}, Cmd: []string{"-g", "daemon off;"}, StopSignal: "SIGQUIT"}
 	for _, i := range []struct {
 		name   string
-		files  files
+		layers []layer
 		config v1.Config
 	}{
-		{pauseImage, files{"/pause": program("pause")}, v1.Config{Entrypoint: []string{"/pause"}, User: "65535:65535"}},
-		{imageutils.GetE2EImage(imageutils.BusyBox), common, v1.Config{Cmd: []string{"sh"}}},
+		{pauseImage, []layer{{"pause", files{"/pause": program("pause")}}}, v1.Config{Entrypoint: []string{"/pause"}, User: "65535:65535"}},
+		{imageutils.GetE2EImage(imageutils.BusyBox), []layer{base}, v1.Config{Cmd: []string{"sh"}}},
 		{imageutils.GetE2EImage(imageutils.Agnhost), agnhost, asAgnhost},
 		{imageutils.GetE2EImage(imageutils.AgnhostPrev), agnhost, asAgnhost},
-		{imageutils.GetE2EImage(imageutils.Kitten), page("kitten"), v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"test-webserver"}}},
-		{imageutils.GetE2EImage(imageutils.Nautilus), page("nautilus"), v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"test-webserver"}}},
-		{imageutils.GetE2EImage(imageutils.Nginx), common.with(nginx), asNginx},
-		{imageutils.GetE2EImage(imageutils.NginxNew), common.with(nginx), asNginx},
-		{imageutils.GetE2EImage(imageutils.GlibcDnsTesting), common.with(tools), v1.Config{Cmd: []string{"bash"}}},
-		{imageutils.GetE2EImage(imageutils.NonRoot), common, v1.Config{Cmd: []string{"sh"}, User: "1234"}},
-		{imageutils.GetE2EImage(imageutils.Nonewprivs), common.with(files{"/usr/local/bin/nnp": {from: filepath.Join(b.programs, "nonewprivs"), mode: 0o755 | fs.ModeSetuid}}),
+		{imageutils.GetE2EImage(imageutils.Kitten), page("kitten"), asPage},
+		{imageutils.GetE2EImage(imageutils.Nautilus), page("nautilus"), asPage},
+		{imageutils.GetE2EImage(imageutils.Nginx), on("nginx", nginx), asNginx},
+		{imageutils.GetE2EImage(imageutils.NginxNew), on("nginx", nginx), asNginx},
+		{imageutils.GetE2EImage(imageutils.GlibcDnsTesting), []layer{base}, v1.Config{Cmd: []string{"bash"}}},
+		{imageutils.GetE2EImage(imageutils.NonRoot), []layer{base}, v1.Config{Cmd: []string{"sh"}, User: "1234"}},
+		{imageutils.GetE2EImage(imageutils.Nonewprivs), on("nnp", files{"/usr/local/bin/nnp": {from: filepath.Join(b.programs, "nonewprivs"), mode: 0o755 | fs.ModeSetuid}}),
 			v1.Config{Cmd: []string{"nnp"}}},
-		{imageutils.GetE2EImage(imageutils.APIServer), common.with(files{"/sample-apiserver": program("sample-apiserver")}), v1.Config{Entrypoint: []string{"/sample-apiserver"}}},
-		{imageutils.GetE2EImage(imageutils.Etcd), common.with(files{"/usr/local/bin/etcd": {from: filepath.Join(o.bin, "peers/etcd"), mode: 0o755}}), v1.Config{Cmd: []string{"etcd"}}},
-		{dnsImage, files{"/coredns": {from: o.dns, mode: 0o755}, "/tmp/": {mode: 0o777}}, v1.Config{Entrypoint: []string{"/coredns"}}},
+		{imageutils.GetE2EImage(imageutils.APIServer), on("api", files{"/sample-apiserver": program("sample-apiserver")}), v1.Config{Entrypoint: []string{"/sample-apiserver"}}},
+		{imageutils.GetE2EImage(imageutils.Etcd), on("etcd", files{"/usr/local/bin/etcd": {from: filepath.Join(o.bin, "peers/etcd"), mode: 0o755}}), v1.Config{Cmd: []string{"etcd"}}},
+		{dnsImage, on("dns", files{"/coredns": {from: o.dns, mode: 0o755}}), v1.Config{Entrypoint: []string{"/coredns"}}},
 	} {
-		if err := b.write(i.name, i.files, i.config); err != nil {
+		if err := b.add(i.name, i.layers, i.config); err != nil {
 			return fmt.Errorf("%s: %w", i.name, err)
 		}
 	}
-	return nil
+	archive := o.archive()
+	if err := os.MkdirAll(filepath.Dir(archive), 0o755); err != nil {
+		return err
+	}
+	if err := tarball.MultiWriteToFile(archive+".part", b.images); err != nil {
+		return err
+	}
+	log.Printf("wrote %d images to %s", len(b.images), archive)
+	return os.Rename(archive+".part", archive)
 }
 
-// imageBuilder writes images.
+// layer is a layer of images by a name.
+type layer struct {
+	name  string
+	files files
+}
+
+// imageBuilder builds images.
 type imageBuilder struct {
-	dir      string // of archives
-	programs string // that are built from Kubernetes' sources
+	programs string // folder of those that are built from Kubernetes' sources
+	layers   map[string]v1.Layer
+	images   map[name.Tag]v1.Image
 }
 
 // build compiles Kubernetes' programs.
@@ -151,18 +169,18 @@ const (
 	groups = "root:x:0:\nnogroup:x:65534:\n"
 )
 
-// common returns the files of busybox and the usual directories.
-func (b *imageBuilder) common() (files, error) {
-	busybox, err := exec.LookPath("busybox")
+// busybox returns the files of busybox and the usual directories.
+func (b *imageBuilder) busybox() (files, error) {
+	program, err := exec.LookPath("busybox")
 	if err != nil {
 		return nil, fmt.Errorf("install busybox-static: %w", err)
 	}
-	applets, err := output(context.Background(), busybox, "--list")
+	applets, err := output(context.Background(), program, "--list")
 	if err != nil {
 		return nil, err
 	}
 	all := files{
-		"/bin/busybox": {from: busybox, mode: 0o755}, "/tmp/": {mode: 0o777 | fs.ModeSticky}, "/var/tmp/": {mode: 0o777 | fs.ModeSticky},
+		"/bin/busybox": {from: program, mode: 0o755}, "/tmp/": {mode: 0o777 | fs.ModeSticky}, "/var/tmp/": {mode: 0o777 | fs.ModeSticky},
 		"/root/": {mode: 0o700}, "/home/": {mode: 0o755}, "/var/run": {to: "../run"}, "/run/": {mode: 0o755},
 		"/etc/passwd": {text: passwd, mode: 0o644}, "/etc/group": {text: groups, mode: 0o644},
 		"/etc/nsswitch.conf": {text: "passwd: files\ngroup: files\nhosts: files dns\n", mode: 0o644},
@@ -246,43 +264,39 @@ func (b *imageBuilder) nginx(ctx context.Context) (files, error) {
 	return all, all.addLibraries(program)
 }
 
-// write writes the archive of an image, unless it exists.
-func (b *imageBuilder) write(reference string, content files, config v1.Config) error {
+// add builds an image. Layers of one name are built once.
+func (b *imageBuilder) add(reference string, layers []layer, config v1.Config) error {
 	tag, err := name.NewTag(reference)
 	if err != nil {
 		return err
 	}
-	archive := filepath.Join(b.dir, strings.NewReplacer("/", "_", ":", "_").Replace(reference)+".tar")
-	if _, err := os.Stat(archive); err == nil {
-		return nil
+	image := v1.Image(empty.Image)
+	for _, l := range layers {
+		built := b.layers[l.name]
+		if built == nil {
+			var data bytes.Buffer
+			if err := l.files.tar(&data); err != nil {
+				return err
+			}
+			open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data.Bytes())), nil }
+			if built, err = tarball.LayerFromOpener(open, tarball.WithCompressionLevel(gzip.BestSpeed), tarball.WithCompressedCaching); err != nil {
+				return err
+			}
+			b.layers[l.name] = built
+		}
+		if image, err = mutate.AppendLayers(image, built); err != nil {
+			return err
+		}
 	}
-	var data bytes.Buffer
-	if err := content.tar(&data); err != nil {
-		return err
-	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data.Bytes())), nil })
-	if err != nil {
-		return err
-	}
-	image, err := mutate.AppendLayers(empty.Image, layer)
-	if err != nil {
-		return err
-	}
-	config.Env = append(config.Env, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	head, err := image.ConfigFile()
 	if err != nil {
 		return err
 	}
 	head = head.DeepCopy()
+	config.Env = append(config.Env, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	head.OS, head.Architecture, head.Config = "linux", goarch, config
-	if image, err = mutate.ConfigFile(image, head); err != nil {
-		return err
-	}
-	log.Printf("image %s", reference)
-	if err := tarball.WriteToFile(archive+".part", tag, image); err != nil {
-		return err
-	}
-	return os.Rename(archive+".part", archive)
+	b.images[tag], err = mutate.ConfigFile(image, head)
+	return err
 }
 
 // tar writes the files and their directories.

@@ -43,6 +43,12 @@ type options struct {
 	inside bool
 }
 
+// results returns the log to which the output of each run of the suite is appended.
+func (o options) results() string { return filepath.Join(o.work, "suite.log") }
+
+// archive returns the archive of all images.
+func (o options) archive() string { return filepath.Join(o.work, "images", "images.tar") }
+
 func main() {
 	log.SetFlags(log.Ltime)
 	log.SetPrefix("conformance: ")
@@ -54,7 +60,7 @@ func main() {
 	flag.StringVar(&o.docs, "docs", "", "page whose section is written from the results")
 	flag.StringVar(&o.only, "only", "", "regular expression over the names of the specs to run")
 	flag.BoolVar(&o.again, "again", false, "forget the results in the folder -work")
-	flag.IntVar(&o.procs, "procs", 8, "how many specs run at a time, of those that may")
+	flag.IntVar(&o.procs, "procs", 4, "how many specs run at a time, of those that may")
 	flag.DurationVar(&o.limit, "limit", 3*time.Hour, "how long all specs may take")
 	flag.BoolVar(&o.hold, "hold", false, "start the cluster and keep it until a signal arrives, instead of running specs; nsenter -a -t PID enters it")
 	flag.BoolVar(&o.inside, "inside", false, "run in the namespaces that the command has created; internal")
@@ -89,9 +95,8 @@ func run(ctx context.Context, o options) (err error) {
 	if err := os.MkdirAll(o.work, 0o755); err != nil {
 		return err
 	}
-	results := filepath.Join(o.work, "results.jsonl")
 	if o.again {
-		if err := os.Remove(results); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.Remove(o.results()); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
@@ -102,10 +107,12 @@ func run(ctx context.Context, o options) (err error) {
 		return fmt.Errorf("build the images: %w", err)
 	}
 	began := time.Now()
-	if err := isolate(ctx); err != nil {
+	err = isolate(ctx)
+	removeCgroups()
+	if err != nil {
 		return err
 	}
-	found, err := readResults(results, specs)
+	found, err := readResults(o.results(), specs)
 	if err != nil {
 		return err
 	}
@@ -118,8 +125,7 @@ func run(ctx context.Context, o options) (err error) {
 
 // inNamespaces starts the cluster and runs the specs that have not passed yet.
 func (o options) inNamespaces(ctx context.Context, specs []string, only *regexp.Regexp) error {
-	results := filepath.Join(o.work, "results.jsonl")
-	found, err := readResults(results, specs)
+	found, err := readResults(o.results(), specs)
 	if err != nil {
 		return err
 	}
@@ -135,6 +141,11 @@ func (o options) inNamespaces(ctx context.Context, specs []string, only *regexp.
 	if err := prepareNamespaces(ctx); err != nil {
 		return fmt.Errorf("prepare namespaces: %w", err)
 	}
+	closeRegistry, err := o.serveImages()
+	if err != nil {
+		return fmt.Errorf("serve the images: %w", err)
+	}
+	defer closeRegistry()
 	c, err := o.startCluster(ctx)
 	if err != nil {
 		return fmt.Errorf("start the cluster: %w", err)
@@ -145,6 +156,6 @@ func (o options) inNamespaces(ctx context.Context, specs []string, only *regexp.
 		<-ctx.Done()
 		return nil
 	}
-	log.Printf("running %d of %d specs; the log is %s", len(missing), len(specs), filepath.Join(o.work, "suite.log"))
+	log.Printf("running %d of %d specs; the log is %s", len(missing), len(specs), o.results())
 	return o.runSuite(ctx, missing, len(missing) == len(specs))
 }

@@ -3,10 +3,7 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,12 +15,10 @@ import (
 
 // result is the newest result of one spec; a result that passed outweighs later ones.
 type result struct {
-	Name    string  `json:"name"`
-	State   string  `json:"state"`
-	Message string  `json:"message"`
-	Seconds float64 `json:"seconds"`
-	// Runs is how often the spec ran.
-	Runs int `json:"-"`
+	Name    string
+	State   string
+	Message string
+	Runs    int // how often the spec ran
 }
 
 type results []result
@@ -39,25 +34,39 @@ func pattern(name string) string {
 	return strings.ReplaceAll(regexp.QuoteMeta(name), " ", `( \[[A-Za-z:]+\])* `)
 }
 
-// readResults returns the results of specs in the file to which the suite appends.
+// reported matches what Ginkgo writes when a spec ends: outcome, duration, and name with labels.
+var reported = regexp.MustCompile(`^[•S!](?: \[([A-Z ]+)\])? \[([0-9.]+) seconds\]\n(.*)\n`)
+
+// parseLog returns the results in the output of one or more runs of the suite.
+func parseLog(text string) (ran []result) {
+	const separator, end, failure = "------------------------------\n", "  << Timeline\n", "  ["
+	for part := range strings.SplitSeq(text, separator) {
+		m := reported.FindStringSubmatch(part)
+		if m == nil {
+			continue
+		}
+		r := result{Name: strings.ReplaceAll(m[3], " [It]", ""), State: strings.ToLower(m[1])}
+		if r.State == "" {
+			r.State = passed
+		}
+		if _, after, found := strings.Cut(part, end); found {
+			if at := strings.Index(after, failure); at >= 0 {
+				r.Message = after[at+len(failure):]
+				_, r.Message, _ = strings.Cut(r.Message, "] ")
+			}
+		}
+		ran = append(ran, r)
+	}
+	return ran
+}
+
+// readResults returns the results of specs in the log to which the suite's output is appended.
 func readResults(file string, specs []string) (results, error) {
 	content, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	var ran []result
-	lines := bufio.NewScanner(bytes.NewReader(content))
-	lines.Buffer(nil, 1<<24)
-	for lines.Scan() {
-		var r result
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		ran = append(ran, r)
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
+	ran := parseLog(string(content))
 	all := make(results, len(specs))
 	for i, name := range specs {
 		all[i] = result{Name: name, State: notRun}
@@ -136,7 +145,9 @@ func (rs results) markdown() string {
 	fmt.Fprintf(&b, "specs deploy from Kubernetes' sources and Debian's packages, runs the specs in namespaces of their own, and writes this section.\n\n")
 	fmt.Fprintf(&b, "**%s.**", rs.counts())
 	if again > 0 {
-		fmt.Fprintf(&b, " %d of those that passed needed more than one run.", again)
+		fmt.Fprintf(&b, " %d of those that passed needed more than one run.\n", again)
+		fmt.Fprintf(&b, "The command continues in its folder (`-work`): specs that have passed are not run again there, also if programs or images changed\n")
+		fmt.Fprintf(&b, "in between. `-again` runs all.")
 	}
 	fmt.Fprintf(&b, "\n\n| group | specs | passed |\n|---|--:|--:|\n")
 	for _, g := range slices.Sorted(maps.Keys(groups)) {

@@ -44,16 +44,18 @@ func build(ctx context.Context, args ...string) error {
 	return c.Run()
 }
 
+// stamp sets the suite's version, with which some specs choose what they expect.
+const stamp = "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.1 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37"
+
 // buildSuite builds upstream's suite and the program that runs it in several processes.
 func (o options) buildSuite(ctx context.Context) error {
 	if err := build(ctx, "build", "-o", filepath.Join(o.work, "ginkgo"), "github.com/onsi/ginkgo/v2/ginkgo"); err != nil || o.suite != "" {
 		return err
 	}
-	return build(ctx, "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", filepath.Join(o.work, "suite.test"), "./nodes/suite")
+	return build(ctx, "test", "-c", "-vet=off", "-ldflags="+stamp, "-o", filepath.Join(o.work, "suite.test"), "./nodes/suite")
 }
 
-// runSuite runs specs by name. Failed specs are no error: each process of the suite appends to the
-// file of results.
+// runSuite runs specs by name. Failed specs are no error: the log has the results.
 func (o options) runSuite(ctx context.Context, names []string, all bool) error {
 	focus := `\[Conformance\]`
 	if !all {
@@ -71,7 +73,7 @@ func (o options) runSuite(ctx context.Context, names []string, all bool) error {
 	if suite == "" {
 		suite = filepath.Join(o.work, "suite.test")
 	}
-	output, err := os.OpenFile(filepath.Join(o.work, "suite.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	output, err := os.OpenFile(o.results(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
@@ -79,7 +81,7 @@ func (o options) runSuite(ctx context.Context, names []string, all bool) error {
 	c := exec.CommandContext(ctx, filepath.Join(o.work, "ginkgo"), "run", fmt.Sprintf("--procs=%d", o.procs), "--timeout="+o.limit.String(),
 		"--focus="+focus, "--no-color", "-v", "--silence-skips", "--output-interceptor-mode=none", "--keep-going", suite, "--",
 		"--provider=skeleton", "--kubeconfig="+filepath.Join(o.work, "kubeconfig"), "--kubectl-path="+kubectl,
-		"--num-nodes=2", "--dump-logs-on-failure=false", "--test.timeout=0", "--results="+filepath.Join(o.work, "results.jsonl"))
+		"--num-nodes=2", "--dump-logs-on-failure=false", "--test.timeout=0")
 	c.Stdout, c.Stderr = output, output
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = time.Minute

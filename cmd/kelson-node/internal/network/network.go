@@ -38,7 +38,9 @@ type Config struct {
 	// Dir is the directory of CNI configurations. If another program has written one, this package
 	// changes nothing.
 	Dir string
-	Log *slog.Logger
+	// Data is the directory that records which addresses are in use.
+	Data string
+	Log  *slog.Logger
 }
 
 // file is the configuration that this package writes.
@@ -99,7 +101,7 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface) error {
 			own = all[at].Spec.PodCIDR
 		}
 		if own != "" && own != written {
-			if err := install(cfg.Dir, own); err != nil {
+			if err := install(cfg.Dir, own, cfg.Data); err != nil {
 				return err
 			}
 			cfg.Log.Info("wrote the configuration of the pod network", "file", filepath.Join(cfg.Dir, file), "range", own)
@@ -132,8 +134,8 @@ func internalAddress(n *corev1.Node) string {
 }
 
 // install writes the CNI configuration in one step: runtimes watch the directory.
-func install(dir, podCIDR string) error {
-	content, err := settings.Network(podCIDR)
+func install(dir, podCIDR, data string) error {
+	content, err := settings.Network(podCIDR, data)
 	if err != nil {
 		return err
 	}
@@ -223,8 +225,8 @@ func Wait(ctx context.Context, client kubernetes.Interface, node string) error {
 	}
 }
 
-// Remove removes what Run changed: the CNI configuration in a directory, the bridge, the addresses
-// that are in use, and the rules. Routes end with the addresses of the machine's network.
+// Remove removes what Run changed: the CNI configuration in a directory, the bridge and the rules.
+// Routes end with the addresses of the machine's network. The directory of Config.Data stays.
 func Remove(ctx context.Context, dir string) error {
 	var errs []error
 	if err := os.Remove(filepath.Join(dir, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -233,7 +235,6 @@ func Remove(ctx context.Context, dir string) error {
 	if link, err := netlink.LinkByName(settings.Bridge); err == nil {
 		errs = append(errs, netlink.LinkDel(link))
 	}
-	errs = append(errs, os.RemoveAll(filepath.Join("/var/lib/cni/networks", settings.NetworkName)))
 	cmd := exec.CommandContext(ctx, "nft", "-f", "-")
 	cmd.Stdin = strings.NewReader("table ip kelson-node\ndelete table ip kelson-node\n")
 	if out, err := cmd.CombinedOutput(); err != nil {

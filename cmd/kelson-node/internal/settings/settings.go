@@ -27,6 +27,7 @@ type Kubelet struct {
 	Authority     string // file that verifies clients, which are API servers
 	CgroupVersion int
 	SystemdCgroup bool
+	CgroupRoot    string   // below which kubelet creates cgroups; "" is the root of the machine
 	DNS           []string // addresses of the cluster's DNS
 	Domain        string   // of the cluster's DNS
 	Resolver      string   // resolv.conf of pods that use the machine's DNS
@@ -46,6 +47,7 @@ func (k Kubelet) Config() *kubeletconfig.KubeletConfiguration {
 		TypeMeta:                 metav1.TypeMeta{APIVersion: kubeletconfig.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"},
 		ContainerRuntimeEndpoint: k.Endpoint,
 		CgroupDriver:             driver,
+		CgroupRoot:               k.CgroupRoot,
 		ClusterDNS:               k.DNS,
 		ClusterDomain:            k.Domain,
 		ResolverConfig:           ptr.To(k.Resolver),
@@ -65,11 +67,10 @@ func (k Kubelet) Config() *kubeletconfig.KubeletConfiguration {
 		ShutdownGracePeriod:       metav1.Duration{},
 	}
 	if k.CgroupVersion == 1 {
-		// kubelet refuses version 1 by default. Its cgroups per quality of service and its limits
-		// of local storage need version 2 or a machine that only kubelet divides.
+		// kubelet refuses version 1 by default. Its limits of local storage need a machine that
+		// only kubelet divides. CgroupsPerQOS stays true: without, kubelet 1.37.1 panics when the
+		// resources of a pod change, and again at each start.
 		cfg.FailCgroupV1 = ptr.To(false)
-		cfg.CgroupsPerQOS = ptr.To(false)
-		cfg.EnforceNodeAllocatable = []string{"none"} // an empty list means the default
 		cfg.LocalStorageCapacityIsolation = ptr.To(false)
 	}
 	return cfg
@@ -101,8 +102,9 @@ const (
 )
 
 // Network returns the CNI configuration of a bridge whose pods get addresses of a range. Pods reach
-// other addresses under the address of the machine.
-func Network(podCIDR string) ([]byte, error) {
+// other addresses under the address of the machine. The directory data records which addresses are
+// in use.
+func Network(podCIDR, data string) ([]byte, error) {
 	return json.MarshalIndent(map[string]any{
 		"cniVersion": "1.0.0",
 		"name":       NetworkName,
@@ -110,7 +112,7 @@ func Network(podCIDR string) ([]byte, error) {
 			{
 				"type": "bridge", "bridge": Bridge, "isGateway": true, "hairpinMode": true,
 				"ipam": map[string]any{
-					"type": "host-local", "ranges": [][]map[string]any{{{"subnet": podCIDR}}},
+					"type": "host-local", "dataDir": data, "ranges": [][]map[string]any{{{"subnet": podCIDR}}},
 					"routes": []map[string]any{{"dst": "0.0.0.0/0"}},
 				},
 			},
@@ -145,6 +147,8 @@ state = {{printf "%q" .State}}
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = {{printf "%q" .Plugins}}
     conf_dir = {{printf "%q" .Network}}
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "/etc/containerd/certs.d"
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 )
@@ -32,6 +33,25 @@ func TestWarnUnlessLoopback(t *testing.T) {
 		}
 		if strings.Contains(out.String(), "AlwaysAllow") != (test.want != nil && test.allowsAll) {
 			t.Errorf("%s: %s", test.address, &out)
+		}
+	}
+}
+
+// Pods read the keys of their tokens from the address that the server advertises.
+func TestKeySetURL(t *testing.T) {
+	advertised := netip.MustParseAddrPort("10.0.0.1:6443")
+	for _, c := range []struct {
+		listening  net.IP
+		advertised netip.AddrPort
+		want       string
+	}{
+		{net.IPv4zero, advertised, "https://10.0.0.1:6443/openid/v1/jwks"},
+		{net.IPv6unspecified, advertised, "https://10.0.0.1:6443/openid/v1/jwks"},
+		{net.IPv4zero, netip.AddrPort{}, "https://127.0.0.1:6443/openid/v1/jwks"},
+		{net.IPv4(127, 0, 0, 1), advertised, "https://127.0.0.1:6443/openid/v1/jwks"},
+	} {
+		if got := keySetURL("https://127.0.0.1:6443", &net.TCPAddr{IP: c.listening, Port: 6443}, c.advertised); got != c.want {
+			t.Errorf("listening on %s, advertising %s: %s, want %s", c.listening, c.advertised, got, c.want)
 		}
 	}
 }

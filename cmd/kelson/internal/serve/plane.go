@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -142,7 +143,7 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	}
 	cfg.ClientCAs, cfg.RootCA, cfg.Authority = authority.Pool(), authority.PEM, authority
 	cfg.Node, cfg.NodeDir, cfg.Workloads = node, filepath.Join(dir, "node"), opts.workloads
-	cfg.ServiceAccounts = controlplane.ServiceAccounts{Key: state.tokenKey, KeySetURL: p.URL() + tokens.KeySetPath}
+	cfg.ServiceAccounts = controlplane.ServiceAccounts{Key: state.tokenKey, KeySetURL: keySetURL(p.URL(), listener.Addr(), cfg.Endpoints.Address)}
 	cfg.Log = log
 	if err := opts.signing.Apply(&cfg); err != nil {
 		return nil, err
@@ -214,6 +215,15 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 
 // URL returns the base URL of the server.
 func (p *Plane) URL() string { return p.server.URL() }
+
+// keySetURL returns where pods and other machines read the keys of service accounts' tokens. The
+// URL of a server that listens on all addresses is for its own machine.
+func keySetURL(url string, listening net.Addr, advertised netip.AddrPort) string {
+	if tcp, ok := listening.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() && advertised.IsValid() {
+		url = "https://" + advertised.String()
+	}
+	return url + tokens.KeySetPath
+}
 
 // Run serves until ctx ends, then drains requests and closes everything.
 func (p *Plane) Run(ctx context.Context) error {

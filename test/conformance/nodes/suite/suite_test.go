@@ -3,14 +3,9 @@
 package suite_test
 
 import (
-	"encoding/json"
 	"flag"
 	"os"
 	"testing"
-	"time"
-
-	"github.com/onsi/ginkgo/v2"
-	"github.com/onsi/ginkgo/v2/types"
 
 	"k8s.io/kubernetes/test/e2e"
 	_ "k8s.io/kubernetes/test/e2e/apimachinery"
@@ -18,6 +13,7 @@ import (
 	_ "k8s.io/kubernetes/test/e2e/architecture"
 	_ "k8s.io/kubernetes/test/e2e/auth"
 	_ "k8s.io/kubernetes/test/e2e/common"
+	_ "k8s.io/kubernetes/test/e2e/dra"
 	"k8s.io/kubernetes/test/e2e/framework"
 	"k8s.io/kubernetes/test/e2e/framework/config"
 	_ "k8s.io/kubernetes/test/e2e/framework/debug/init"
@@ -34,10 +30,6 @@ import (
 	"k8s.io/kubernetes/test/fixtures"
 	_ "k8s.io/kubernetes/test/utils/ktesting/format"
 )
-
-// results is the file to which each process appends the result of a spec as soon as it ends: a line
-// of JSON, which one write makes whole.
-var results = flag.String("results", "", "file to which results are appended")
 
 // TestMain parses the suite's flags, like upstream's entry point.
 func TestMain(m *testing.M) {
@@ -58,23 +50,3 @@ func TestSpecs(t *testing.T) {
 	}
 	e2e.RunE2ETests(t)
 }
-
-var _ = ginkgo.ReportAfterEach(func(r types.SpecReport) {
-	if *results == "" || r.State == types.SpecStateSkipped && r.Failure.Message == "" {
-		return // not selected
-	}
-	line, err := json.Marshal(map[string]any{
-		"name": r.FullText(), "state": r.State.String(), "message": r.Failure.Message, "seconds": r.RunTime.Seconds(), "ended": time.Now(),
-	})
-	if err != nil {
-		panic(err)
-	}
-	f, err := os.OpenFile(*results, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		panic(err)
-	}
-	defer f.Close()
-	if _, err := f.Write(append(line, '\n')); err != nil {
-		panic(err)
-	}
-})
