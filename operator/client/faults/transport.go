@@ -72,7 +72,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (t *Transport) roundTrip(inner http.RoundTripper, r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	call, err := callOf(r)
+	call, err := CallOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +128,8 @@ func withKind(s metav1.Status) metav1.Status {
 	return s
 }
 
-// callOf reads what a request asks for. It may replace the body by an equal one.
-func callOf(r *http.Request) (Call, error) {
+// CallOf returns what a request to an API server asks for. It may replace the body by an equal one.
+func CallOf(r *http.Request) (Call, error) {
 	verb := Verb(strings.ToLower(r.Method))
 	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	// A server may serve the API below a path of its own.
