@@ -104,10 +104,11 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name  string
+		user  string
 		start func(t *testing.T, dir, policy, log string) *server
 	}{
-		{"kube-apiserver", startKubeAPIServer},
-		{"kelson", func(t *testing.T, dir, policy, log string) *server {
+		{"kube-apiserver", "admin", startKubeAPIServer},
+		{"kelson", "kelson-admin", func(t *testing.T, dir, policy, log string) *server {
 			return startServer(t, "--in-memory", "--kubeconfig", filepath.Join(dir, "kubeconfig"), "--audit-policy-file", policy, "--audit-log-path", log)
 		}},
 	} {
@@ -171,18 +172,18 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 			}
 			// The traces of earlier tests do not matter: there is none beside the kubeconfig.
 			guess := why()
-			wantContains(t, "why", guess, "Pod default/"+pod, "created by cnat (admin)", "probably because At default/wanted", "evidence: cnat received it: it watches ats.cnat.programming-kubernetes.info",
-				"At default/wanted is the owner of Pod default/"+pod, "created by kubectl (admin)", "first cause: a request of admin")
+			wantContains(t, "why", guess, "Pod default/"+pod, "applied by cnat ("+test.user+")", "probably because At default/wanted", "evidence: cnat received it: it watches ats.cnat.programming-kubernetes.info",
+				"At default/wanted is the owner of Pod default/"+pod, "created by kubectl ("+test.user+")", "first cause: a request of "+test.user)
 			if strings.Contains(guess, "At default/other") {
 				t.Errorf("the other At is no cause:\n%s", guess)
 			}
 			exact := why("--trace", trace)
-			wantContains(t, "why with a trace", exact, "created by controller ", "because At default/wanted")
+			wantContains(t, "why with a trace", exact, "applied by controller at (", "because At default/wanted")
 			if first, _, _ := strings.Cut(exact, "first cause"); strings.Contains(first, "probably because At") {
 				t.Errorf("the answer is recorded, and not exact:\n%s", exact)
 			}
 			json := why("-o", "json")
-			wantContains(t, "JSON", json, `"probably"`, `"evidence"`, `"first": "a request of admin"`)
+			wantContains(t, "JSON", json, `"probably"`, `"evidence"`, `"first": "a request of `+test.user+`"`)
 			got := command(t, env, built(t, binary), "why", "pod/absent", "--audit-log", log)
 			if got.code != 1 || !strings.Contains(got.stderr, "has no successful write of pod/absent") {
 				t.Errorf("an absent object: %+v", got)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"path"
 	"slices"
@@ -53,6 +54,19 @@ func (c Client) String() string {
 	}
 	return fmt.Sprintf("%s (%s)", c.program(), c.User)
 }
+
+// isTool reports whether people use the program for single requests, whatever it watches meanwhile.
+func (c Client) isTool() bool {
+	switch c.program() {
+	case "kubectl", "oc", "k9s", "helm", "kustomize", "curl", "Wget", "Mozilla", "Lens", "Headlamp", "Terraform", "HashiCorp", "python-requests", "PostmanRuntime":
+		return true
+	}
+	return false
+}
+
+// isKelson reports whether the program is a part of Kelson's own control plane, which reads the
+// state without requests.
+func (c Client) isKelson() bool { return strings.HasPrefix(c.program(), "kelson") }
 
 // resourceName identifies an object in a log.
 type resourceName struct{ resource, namespace, name string }
@@ -195,6 +209,9 @@ func (l *Log) add(e *auditv1.Event, watches map[types.UID]*loggedWatch) {
 	if resource == "namespaces" {
 		w.Namespace = ""
 	}
+	if e.Verb == "patch" && e.ResponseStatus.Code == http.StatusCreated {
+		w.Verb = "apply" // no other patch creates an object
+	}
 	if e.RequestObject != nil {
 		w.body = e.RequestObject.Raw
 	}
@@ -254,11 +271,10 @@ func (w *loggedWatch) select_(uri string) {
 	}
 }
 
-// receives reports whether a watch received an event of a write.
+// receives reports whether a watch received an event of a write, or began with the state after it.
 func (w *loggedWatch) receives(of *LoggedWrite) bool {
 	return w.resource == of.Resource && (w.namespace == "" || w.namespace == of.Namespace) && (w.name == "" || w.name == of.Name) &&
-		!w.begin.After(of.Time) && (w.end.IsZero() || !w.end.Before(of.Begin)) &&
-		(w.selector == nil || of.labels == nil || w.selector.Matches(of.labels))
+		(w.end.IsZero() || !w.end.Before(of.Begin)) && (w.selector == nil || of.labels == nil || w.selector.Matches(of.labels))
 }
 
 func isDryRun(uri string) bool { return strings.Contains(uri, "dryRun=All") }

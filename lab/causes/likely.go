@@ -127,7 +127,7 @@ func (l *Log) step(w *LoggedWrite, shown map[*LoggedWrite]bool, depth int) *Logg
 		}
 	}
 	watching := l.watchesOf(w)
-	if len(watching) == 0 && !strings.HasPrefix(w.By.User, "system:") {
+	if w.By.isTool() || len(watching) == 0 && !strings.HasPrefix(w.By.User, "system:") && !w.By.isKelson() {
 		s.First = "a request of " + w.By.User
 		return s
 	}
@@ -167,7 +167,7 @@ func (l *Log) watchesOf(w *LoggedWrite) []*loggedWatch {
 	var same, process []*loggedWatch
 	for _, watch := range l.watches {
 		switch {
-		case watch.begin.After(w.Time) || !watch.end.IsZero() && watch.end.Add(within).Before(w.Begin):
+		case watch.begin.After(w.Begin) || !watch.end.IsZero() && watch.end.Add(within).Before(w.Begin):
 		case watch.by == w.By:
 			same = append(same, watch)
 		case watch.by.program() == w.By.program() && watch.by.Address == w.By.Address:
@@ -218,6 +218,9 @@ func (l *Log) judge(w, v *LoggedWrite, watching []*loggedWatch) candidate {
 		c.score += score
 		c.evidence = append(c.evidence, fmt.Sprintf(format, args...))
 	}
+	wo, vo := w.object(), v.object()
+	collection := v.Name == "" // of deletecollection, or a generated name that is not logged
+	collected := !collection && isDelete(v.Verb) && isDelete(w.Verb) && l.ownsIndirectly(vo, wo, 5)
 	received := slices.IndexFunc(watching, func(watch *loggedWatch) bool { return watch.receives(v) })
 	switch {
 	case received >= 0:
@@ -226,18 +229,22 @@ func (l *Log) judge(w, v *LoggedWrite, watching []*loggedWatch) candidate {
 			where = " in namespace " + in
 		}
 		because(20, "%s received it: it watches %s%s", w.By.program(), v.Resource, where)
+	case collected:
+		because(20, "garbage collectors delete what deleted objects own")
 	case len(watching) > 0:
 		return c // the process has not seen the write
 	default:
 		c.evidence = append(c.evidence, "the log does not have the watches of "+w.By.program())
 	}
-	wo, vo := w.object(), v.object()
-	collection := v.Name == "" // of deletecollection, or a generated name that is not logged
 	switch {
+	case !collection && wo == vo && w.Subresource == "binding":
+		because(60, "the scheduler binds new pods")
 	case !collection && wo == vo:
-		because(30, "both are writes of the same object")
-	case !collection && l.owns(vo, wo) && isDelete(v.Verb) && isDelete(w.Verb):
+		because(40, "both are writes of the same object")
+	case collected && l.owns(vo, wo):
 		because(50, "%v is the owner of %v", v.Object(), w.Object())
+	case collected:
+		because(45, "%v owns %v through other objects", v.Object(), w.Object())
 	case !collection && l.owns(vo, wo):
 		because(40, "%v is the owner of %v", v.Object(), w.Object())
 	case !collection && l.owns(wo, vo):
@@ -281,6 +288,23 @@ func earlierBy(v, w *LoggedWrite) time.Duration { return max(0, w.Begin.Sub(v.Ti
 func (l *Log) owns(owner, of resourceName) bool {
 	for _, ref := range l.ownersOf(of) {
 		if l.is(ref, owner, of.namespace) {
+			return true
+		}
+	}
+	return false
+}
+
+// ownsIndirectly reports whether an object is an owner of another, or of one of its owners, at most
+// so many steps away.
+func (l *Log) ownsIndirectly(owner, of resourceName, steps int) bool {
+	if l.owns(owner, of) {
+		return true
+	}
+	if steps == 0 {
+		return false
+	}
+	for o := range l.objects {
+		if o != of && (o.namespace == "" || o.namespace == of.namespace) && l.owns(o, of) && l.ownsIndirectly(owner, o, steps-1) {
 			return true
 		}
 	}

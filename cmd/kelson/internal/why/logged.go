@@ -68,9 +68,11 @@ func (p printer) logged(s *causes.LoggedStep, depth int) {
 		p.line(depth, "…")
 	case s.Probably != nil:
 		c := s.Probably.Cause
-		p.line(depth, "%s %s was %s by %s, %s earlier", p.Faint("probably"), "because "+c.Object().String(), loggedDeed(c.LoggedWrite), writer(c), short(s.Probably.Earlier.Duration))
+		p.line(depth, "%s %s was %s by %s, %s earlier", p.Faint("probably"), "because "+c.Object().String(), loggedDeed(c), writer(c), short(s.Probably.Earlier.Duration))
 		evidence := strings.Join(s.Probably.Evidence, "; ")
-		if n := s.Probably.Others; n > 0 {
+		if n := s.Probably.Others; n == 1 {
+			evidence += "; another write fits less well"
+		} else if n > 1 {
 			evidence += fmt.Sprintf("; %d other writes fit less well", n)
 		}
 		p.line(depth+1, "%s", p.Faint("evidence: "+evidence))
@@ -91,7 +93,11 @@ func writer(s *causes.LoggedStep) string {
 }
 
 // loggedDeed returns what a write did.
-func loggedDeed(w *causes.LoggedWrite) string {
+func loggedDeed(s *causes.LoggedStep) string {
+	if s.Exact != nil {
+		return deed(&s.Exact.Write)
+	}
+	w := s.LoggedWrite
 	text := cmp.Or(deeds[w.Verb], w.Verb)
 	switch w.Subresource {
 	case "":

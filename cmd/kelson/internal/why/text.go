@@ -32,7 +32,7 @@ func writeText(out io.Writer, x causes.Explanation) {
 		p.because(w.By, 1)
 	}
 	for _, s := range x.Logged {
-		p.line(0, "\n%s  %s by %s", p.Faint(clock(s.Time)), loggedDeed(s.LoggedWrite), writer(s))
+		p.line(0, "\n%s  %s by %s", p.Faint(clock(s.Time)), loggedDeed(s), writer(s))
 		p.logged(s, 1)
 	}
 	for _, r := range x.Reconciles {
