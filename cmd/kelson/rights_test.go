@@ -141,7 +141,7 @@ func TestRightsOfTests(t *testing.T) {
 		}
 		var got rightsOf
 		if err := json.Unmarshal(stdout.Bytes(), &got); err != nil {
-			t.Fatalf("%v\n%s", err, stdout.String())
+			t.Fatalf("%v\n%s%s", err, stdout.String(), stderr.String())
 		}
 		return got
 	}
@@ -150,12 +150,34 @@ func TestRightsOfTests(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 
+	explored := run(0, project, "--explore", "--for", "5s")
+	if explored.Rules < 5 {
+		t.Errorf("explored: %+v", explored)
+	}
+
 	// A copy in the same module, with one marker less and one more.
-	copied := filepath.Join("../../examples", "simpledeployment-rights-test")
-	if err := os.CopyFS(copied, os.DirFS(project)); err != nil {
+	copied, err := os.MkdirTemp("../../examples", "rights-test-")
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(copied) })
+	if err := os.CopyFS(copied, os.DirFS(project)); err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(copied, func(name string, entry os.DirEntry, err error) error {
+		if err != nil || filepath.Ext(name) != ".go" {
+			return err
+		}
+		source, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		// Its packages are internal, so it must import its own.
+		return os.WriteFile(name, bytes.ReplaceAll(source, []byte("examples/simpledeployment/"), []byte("examples/"+filepath.Base(copied)+"/")), 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	file := filepath.Join(copied, "internal/controller/simpledeployment_controller.go")
 	source, err := os.ReadFile(file)
 	if err != nil {

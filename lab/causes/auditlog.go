@@ -25,7 +25,7 @@ import (
 // no trace. A Log may be used by several goroutines; nothing changes it after ReadAuditLog, but
 // Attach.
 type Log struct {
-	writes  []*LoggedWrite // by time of their end
+	writes  []*LoggedWrite // by their begin: watchers may see a write before its response is logged
 	watches []*loggedWatch
 	objects map[resourceName]*loggedObject
 	kinds   map[string]string // by group resource, where bodies are logged
@@ -149,7 +149,7 @@ func ReadAuditLog(r io.Reader) (*Log, error) {
 			break
 		}
 	}
-	slices.SortStableFunc(l.writes, func(a, b *LoggedWrite) int { return a.Time.Compare(b.Time) })
+	slices.SortStableFunc(l.writes, func(a, b *LoggedWrite) int { return a.Begin.Compare(b.Begin) })
 	for _, w := range l.writes {
 		if w.Kind == "" {
 			w.Kind = l.kinds[w.Resource]

@@ -46,7 +46,7 @@ func ExampleReadAuditLog() {
 	}
 	// Output:
 	// create by manager (system:serviceaccount:shop:manager)
-	// probably because of a create of shops.shop.io default/tea, 6ms earlier
+	// probably because of a create of shops.shop.io default/tea, 10ms earlier
 	// - manager received it: it watches shops.shop.io
 	// - the names are alike
 	// first cause: a request of ann

@@ -31,7 +31,7 @@ type LoggedStep struct {
 // Probably is a conclusion from an audit log.
 type Probably struct {
 	Cause *LoggedStep `json:"cause"`
-	// Earlier is how much earlier the cause was.
+	// Earlier is how much earlier the server received the cause.
 	Earlier metav1.Duration `json:"earlier"`
 	// Evidence says why the cause is probable, one reason each.
 	Evidence []string `json:"evidence"`
@@ -191,12 +191,9 @@ type candidate struct {
 func (l *Log) causeOf(w *LoggedWrite, watching []*loggedWatch) (*candidate, int) {
 	var all []candidate
 	until, _ := slices.BinarySearchFunc(l.writes, w.Begin, func(v *LoggedWrite, at time.Time) int {
-		if v.Time.After(at) {
-			return 1
-		}
-		return -1
+		return v.Begin.Compare(at)
 	})
-	for i := until - 1; i >= 0 && w.Begin.Sub(l.writes[i].Time) <= within; i-- {
+	for i := until - 1; i >= 0 && earlierBy(l.writes[i], w) <= within; i-- {
 		if v := l.writes[i]; v != w {
 			if c := l.judge(w, v, watching); c.score >= enough {
 				all = append(all, c)
@@ -281,8 +278,8 @@ func (l *Log) judge(w, v *LoggedWrite, watching []*loggedWatch) candidate {
 
 func isDelete(verb string) bool { return verb == "delete" || verb == "deletecollection" }
 
-// earlierBy returns how long after the end of v the server received w.
-func earlierBy(v, w *LoggedWrite) time.Duration { return max(0, w.Begin.Sub(v.Time)) }
+// earlierBy returns how long before w the server received v.
+func earlierBy(v, w *LoggedWrite) time.Duration { return w.Begin.Sub(v.Begin) }
 
 // owns reports whether an object is an owner of another.
 func (l *Log) owns(owner, of resourceName) bool {
