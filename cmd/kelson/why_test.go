@@ -164,7 +164,8 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 			why := func(args ...string) string {
 				t.Helper()
 				var got outcome
-				eventually(t, "the log has the write", func() bool { // it is written in the background
+				// The log is written in the background.
+				eventually(t, "the log has the write", func() bool {
 					got = command(t, env, built(t, binary), append([]string{"why", "pod/" + pod, "--audit-log", log}, args...)...)
 					return got.code == 0
 				})

@@ -59,8 +59,8 @@ type Because struct {
 	By *Reconcile `json:"by,omitempty"`
 	// Write is the write of By that made the change; nil if it is unknown.
 	Write *trace.LineWrite `json:"write,omitempty"`
-	// Logged is the write that made the change, if it is of another program and in the audit log that
-	// is attached to the trace.
+	// Logged is the write that made the change, if it is of another program and in the audit log
+	// that is attached to the trace.
 	Logged *LoggedStep `json:"logged,omitempty"`
 }
 

@@ -14,11 +14,11 @@ import (
 // LoggedStep is a write in an audit log with what caused it.
 type LoggedStep struct {
 	*LoggedWrite
-	// Exact is the same write in the trace of the operator that made it. Its causes are recorded, not
-	// concluded, so the other fields are empty.
+	// Exact is the same write in the trace of the operator that made it. Its causes are recorded,
+	// not concluded, so the other fields are empty.
 	Exact *Step `json:"exact,omitempty"`
-	// Probably is the write that most probably caused this one; nil if First says why there is none,
-	// or if nothing is known.
+	// Probably is the write that most probably caused this one; nil if First says why there is
+	// none, or if nothing is known.
 	Probably *Probably `json:"probably,omitempty"`
 	// First describes the first cause: a request of a person, a schedule, a node.
 	First string `json:"first,omitempty"`

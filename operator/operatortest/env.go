@@ -135,10 +135,10 @@ func Operator(parts ...operator.Part) Option {
 	})
 }
 
-// Webhooks makes the control plane call the webhooks of operators in this process, at a port of the
-// loopback address that the system chooses. The operators set their address and CA bundle in webhook
-// configurations and CustomResourceDefinitions, and create missing webhook configurations. They
-// need the rights for that, or an administrator's.
+// Webhooks makes the control plane call the webhooks of operators in this process, at a port of
+// the loopback address that the system chooses. The operators set their address and CA bundle in
+// webhook configurations and CustomResourceDefinitions, and create missing webhook
+// configurations. They need the rights for that, or an administrator's.
 //
 // Webhooks also installs the webhook configurations in folders or files, such as config/webhook. It
 // skips other objects there.

@@ -44,7 +44,8 @@ type Config struct {
 	// Transport, if not nil, carries the requests to webhooks instead of the network. A request for
 	// a Service has the URL https://NAME.NAMESPACE.svc:PORT/PATH.
 	Transport http.RoundTripper
-	// Dial, if not nil, connects to webhooks. For a Service, the address is NAME.NAMESPACE.svc:PORT.
+	// Dial, if not nil, connects to webhooks. For a Service, the address is
+	// NAME.NAMESPACE.svc:PORT.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Metrics counts calls; nil disables them.
 	Metrics *Metrics

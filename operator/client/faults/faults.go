@@ -13,18 +13,18 @@
 //	config.Wrap(faulty.Wrap)
 //	faulty.On(faults.Call{Verb: faults.Event, Resource: "pods"}).Skip(2).Return(faults.Cut) // the watch ends at its third event
 //
-// The rules are asked in the order of On; the first that matches and has calls left decides. A rule
-// can delay or hold a call, fail it before it is executed, or fail it afterwards, as if the response
-// was lost. [Rules.Calls] lists the calls of the test.
+// The rules are asked in the order of On; the first that matches and has calls left decides. A
+// rule can delay or hold a call, fail it before it is executed, or fail it afterwards, as if the
+// response was lost. [Rules.Calls] lists the calls of the test.
 //
 // # When to use what
 //
 // Use a Client for the branches of a reconciler that handle errors: which condition it sets,
-// whether it retries, and what it leaves behind. Use a Transport for what happens below the client:
-// its own retries, cut and late watches, informers, leader election. The rest needs a server:
-// validation, defaulting, admission, ownership of fields and garbage collection are what an operator
-// meets in a cluster, and no rule imitates them. operatortest and kelson.dev/lab/testenv start a
-// real control plane in milliseconds.
+// whether it retries, and what it leaves behind. Use a Transport for what happens below the
+// client: its own retries, cut and late watches, informers, leader election. The rest needs a
+// server: validation, defaulting, admission, ownership of fields and garbage collection are what
+// an operator meets in a cluster, and no rule imitates them. operatortest and
+// kelson.dev/lab/testenv start a real control plane in milliseconds.
 //
 // All methods are safe for concurrent use. Delays end with the context of the call, and take no
 // real time in a testing/synctest bubble.
@@ -73,8 +73,8 @@ type Call struct {
 	Verb Verb
 	// Kind is the kind of the object, or of the items of a list. Only calls of a Client have it.
 	Kind string
-	// Resource is the resource with its group: pods, deployments.apps. Only calls of a Transport have
-	// it. A rule with a Resource without a group matches it in all groups.
+	// Resource is the resource with its group: pods, deployments.apps. Only calls of a Transport
+	// have it. A rule with a Resource without a group matches it in all groups.
 	Resource string
 	// Namespace and Name are those of the object; Name is empty for lists and for a create with
 	// generateName.
@@ -84,8 +84,9 @@ type Call struct {
 	Subresource string
 	// Main restricts a rule to calls without a subresource.
 	Main bool
-	// Path is the path of a request that is not for objects, such as /healthz or /apis/apps/v1. The
-	// verb of such a request is the HTTP method in lower case. A rule without Path never matches them.
+	// Path is the path of a request that is not for objects, such as /healthz or /apis/apps/v1.
+	// The verb of such a request is the HTTP method in lower case. A rule without Path never
+	// matches them.
 	Path string
 }
 

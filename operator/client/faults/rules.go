@@ -15,9 +15,9 @@ type Rules struct {
 	calls []Call
 }
 
-// On adds a rule. Without further calls of its methods, the rule matches and does nothing. It panics
-// if a pattern is malformed, or if call has a field that the calls of the Client or Transport never
-// have.
+// On adds a rule. Without further calls of its methods, the rule matches and does nothing. It
+// panics if a pattern is malformed, or if call has a field that the calls of the Client or
+// Transport never have.
 func (s *Rules) On(call Call) *Rule {
 	r := &Rule{of: s, on: call, left: -1}
 	for _, pattern := range []string{call.Namespace, call.Name, call.Path} {

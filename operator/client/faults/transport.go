@@ -132,7 +132,7 @@ func withKind(s metav1.Status) metav1.Status {
 func CallOf(r *http.Request) (Call, error) {
 	verb := Verb(strings.ToLower(r.Method))
 	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	// A server may serve the API below a path of its own.
+	// The API of a server can be below a path, as that of a throwaway plane.
 	call := Call{}
 	for len(path) > 0 && path[0] != "api" && path[0] != "apis" {
 		path = path[1:]

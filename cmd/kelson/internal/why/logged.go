@@ -27,7 +27,8 @@ func readLog(name string) (*causes.Log, error) {
 	return causes.ReadAuditLog(in)
 }
 
-// explanation returns why an object is in its state, from the traces and, if it is not nil, the log.
+// explanation returns why an object is in its state, from the traces and, if it is not nil, the
+// log.
 func explanation(t *causes.Trace, log *causes.Log, o causes.Object, last int) causes.Explanation {
 	x := t.Explain(o, last)
 	if log == nil {
