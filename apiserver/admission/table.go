@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"context"
+	"net"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,6 +26,8 @@ type Deps struct {
 	Services *services.Resolver
 	// Webhooks, if not nil, carries the requests to webhooks; see [webhook.Config].
 	Webhooks http.RoundTripper
+	// DialWebhooks, if not nil, connects to webhooks; see [webhook.Config].
+	DialWebhooks func(ctx context.Context, network, address string) (net.Conn, error)
 	// Objects returns the verbs on stored objects. The verbs are built after the plugins, so call
 	// it while serving a request, not in a constructor.
 	Objects func() resource.Objects
@@ -46,7 +50,7 @@ func (d Deps) webhooks() webhook.Config {
 	if resolver == nil {
 		resolver = services.New(services.Config{Store: d.Store})
 	}
-	return webhook.Config{Store: d.Store, Services: resolver, Authorizer: d.Authorizer, Config: d.Config, Transport: d.Webhooks, Metrics: d.webhookMetrics}
+	return webhook.Config{Store: d.Store, Services: resolver, Authorizer: d.Authorizer, Config: d.Config, Transport: d.Webhooks, Dial: d.DialWebhooks, Metrics: d.webhookMetrics}
 }
 
 func (d Deps) policies() policy.Config {

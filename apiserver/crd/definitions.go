@@ -3,6 +3,7 @@ package crd
 import (
 	"context"
 	"fmt"
+	"net"
 	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
@@ -31,6 +33,9 @@ type Config struct {
 	Services webhook.ServiceResolver
 	// Authentication returns the client configuration for conversion webhooks; nil means none.
 	Authentication webhook.AuthenticationInfoResolverWrapper
+	// Dial, if not nil, connects to conversion webhooks. The address of a webhook in a Service is
+	// NAME.NAMESPACE.svc:PORT, and Services is not used.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// NoFastPaths leaves all work to the libraries of Kubernetes; see package fastpath.
 	NoFastPaths bool
 }
@@ -62,12 +67,18 @@ type Definitions struct {
 // call Load.
 func New(cfg Config) (*Definitions, error) {
 	services := cfg.Services
-	if services == nil {
+	if services == nil || cfg.Dial != nil {
 		services = webhook.NewDefaultServiceResolver()
 	}
 	authentication := cfg.Authentication
 	if authentication == nil {
 		authentication = func(delegate webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver { return delegate }
+	}
+	if cfg.Dial != nil {
+		inner := authentication
+		authentication = func(delegate webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
+			return dialing{inner(delegate), cfg.Dial}
+		}
 	}
 	d := &Definitions{
 		store:    cfg.Store,
@@ -86,6 +97,31 @@ func New(cfg Config) (*Definitions, error) {
 	}
 	d.resource = d.newResource()
 	return d, nil
+}
+
+// dialing sets the function that connects to conversion webhooks.
+type dialing struct {
+	webhook.AuthenticationInfoResolver
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// ClientConfigFor implements webhook.AuthenticationInfoResolver.
+func (d dialing) ClientConfigFor(hostPort string) (*rest.Config, error) {
+	return d.set(d.AuthenticationInfoResolver.ClientConfigFor(hostPort))
+}
+
+// ClientConfigForService implements webhook.AuthenticationInfoResolver.
+func (d dialing) ClientConfigForService(name, namespace string, port int) (*rest.Config, error) {
+	return d.set(d.AuthenticationInfoResolver.ClientConfigForService(name, namespace, port))
+}
+
+func (d dialing) set(cfg *rest.Config, err error) (*rest.Config, error) {
+	if err != nil {
+		return nil, err
+	}
+	cfg = rest.CopyConfig(cfg)
+	cfg.Dial = d.dial
+	return cfg, nil
 }
 
 // Resource returns the kind CustomResourceDefinition itself.

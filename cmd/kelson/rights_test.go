@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -100,5 +103,122 @@ func TestLeastRights(t *testing.T) {
 	got = rights("--user=stranger", cnat)
 	if got.code != 1 || !strings.Contains(got.stdout, "missing: list secrets in namespace default\n") {
 		t.Errorf("a refused request that no marker allows: %+v", got)
+	}
+}
+
+// rightsOf is the JSON of kelson rights.
+type rightsOf struct {
+	Rules   int
+	Missing []struct {
+		Verb, Resource, File string
+		Line                 int
+	}
+	Unused []struct {
+		File  string
+		Line  int
+		Verbs []string
+	}
+	Proof *struct {
+		Refused, Shown, NotShown []struct{ Verb, Resource string }
+	}
+}
+
+// LAB-05: the requests of a project's tests give its least role. Under this role, nothing is
+// refused, and without any of its rules something is. A rule without a marker is missing, with the
+// place of the nearest marker, and a marker that nothing needs is unused.
+func TestRightsOfTests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the tests of a project many times")
+	}
+	const project = "../../examples/simpledeployment"
+	run := func(want int, dir string, args ...string) rightsOf {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), built(t, binary), append(append([]string{"rights", "-o", "json"}, args...), dir)...)
+		var stdout, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != want {
+			t.Fatalf("kelson rights %v: %v\n%s%s", args, err, stdout.String(), stderr.String())
+		}
+		var got rightsOf
+		if err := json.Unmarshal(stdout.Bytes(), &got); err != nil {
+			t.Fatalf("%v\n%s%s", err, stdout.String(), stderr.String())
+		}
+		return got
+	}
+	got := run(0, project, "--test", "--prove")
+	if len(got.Missing) > 0 || got.Proof == nil || len(got.Proof.Refused) > 0 || len(got.Proof.NotShown) > 0 || len(got.Proof.Shown) != got.Rules || got.Rules < 5 {
+		t.Errorf("%+v", got)
+	}
+
+	explored := run(0, project, "--explore", "--for", "5s")
+	if explored.Rules < 5 {
+		t.Errorf("explored: %+v", explored)
+	}
+
+	// A copy in the same module, with one marker less and one more.
+	copied, err := os.MkdirTemp("../../examples", "rights-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(copied) })
+	if err := os.CopyFS(copied, os.DirFS(project)); err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(copied, func(name string, entry os.DirEntry, err error) error {
+		if err != nil || filepath.Ext(name) != ".go" {
+			return err
+		}
+		source, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		// Its packages are internal, so it must import its own.
+		return os.WriteFile(name, bytes.ReplaceAll(source, []byte("examples/simpledeployment/"), []byte("examples/"+filepath.Base(copied)+"/")), 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(copied, "internal/controller/simpledeployment_controller.go")
+	source, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(source), "resources=pods,verbs=get;list;watch;create;patch;delete", "resources=pods,verbs=get;list;watch;patch;delete;deletecollection", 1)
+	if changed == string(source) {
+		t.Fatal("the marker of pods is another one")
+	}
+	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got = run(1, copied, "--test")
+	if len(got.Missing) != 1 || got.Missing[0].Verb != "create" || got.Missing[0].Resource != "pods" ||
+		got.Missing[0].File != "internal/controller/simpledeployment_controller.go" || got.Missing[0].Line != 21 {
+		t.Errorf("missing: %+v", got.Missing)
+	}
+	unused := false
+	for _, u := range got.Unused {
+		unused = unused || u.Line == 21 && slices.Contains(u.Verbs, "deletecollection")
+	}
+	if !unused {
+		t.Errorf("unused: %+v", got.Unused)
+	}
+}
+
+// LAB-05: wrong combinations of flags, and a project whose tests run no operator, get clear errors.
+func TestRightsMistakes(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "pass --test, --explore or --audit-log"},
+		{[]string{"--audit-log=x"}, "--audit-log needs --user"},
+		{[]string{"--test", "--user=x"}, "there is none"},
+		{[]string{"--audit-log=x", "--user=x", "--prove"}, "--prove runs the operator again"},
+		{[]string{"--test", "--for=1m"}, "--for has no effect without --explore"},
+		{[]string{"--test", "--yaml", "-o=json"}, "cannot be used together"},
+	} {
+		if got := command(t, nil, built(t, binary), append([]string{"rights"}, test.args...)...); got.code != 1 || !strings.Contains(got.stderr, test.want) {
+			t.Errorf("%v: %+v, want %q", test.args, got, test.want)
+		}
 	}
 }

@@ -24,15 +24,16 @@ type Admission struct {
 // newAdmission builds the chain of plugins, in Kubernetes' order. Stop ends it.
 func (p *ControlPlane) newAdmission(cfg Config, may authorizer.Authorizer, metrics prometheus.Registerer, resolver *services.Resolver) (upstream.Interface, error) {
 	chain, err := admission.New(admission.Config(cfg.Admission), plugins.Table(), admission.Deps{
-		Store:       p.store,
-		Registry:    p.registry,
-		Services:    resolver,
-		Webhooks:    cfg.Webhooks,
-		Objects:     func() resource.Objects { return p.verbs },
-		Transport:   p.Transport(),
-		Authorizer:  may,
-		Controllers: !cfg.NoControllers,
-		Metrics:     metrics,
+		Store:        p.store,
+		Registry:     p.registry,
+		Services:     resolver,
+		Webhooks:     cfg.Webhooks,
+		DialWebhooks: cfg.DialWebhooks,
+		Objects:      func() resource.Objects { return p.verbs },
+		Transport:    p.Transport(),
+		Authorizer:   may,
+		Controllers:  !cfg.NoControllers,
+		Metrics:      metrics,
 	})
 	if err != nil {
 		return nil, err

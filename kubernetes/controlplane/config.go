@@ -52,6 +52,9 @@ type Config struct {
 	// testing/synctest bubble, or for a control plane that must not reach other servers. A request
 	// for a webhook in a Service has the URL https://NAME.NAMESPACE.svc:PORT/PATH.
 	Webhooks http.RoundTripper
+	// DialWebhooks, if not nil, connects to admission and conversion webhooks, for example to
+	// servers in this process. The address of a webhook in a Service is NAME.NAMESPACE.svc:PORT.
+	DialWebhooks func(ctx context.Context, network, address string) (net.Conn, error)
 	// Aggregation configures how requests reach other API servers.
 	Aggregation Aggregation
 	// Kubelets configures the connections to the kubelets of nodes that do not run in this process.

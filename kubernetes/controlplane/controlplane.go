@@ -120,7 +120,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("create built-in kinds: %w", err)
 	}
-	definitions, err := crd.New(crd.Config{Store: p.store, Registry: p.registry, Objects: objects, Services: resolver, NoFastPaths: cfg.NoFastPaths})
+	definitions, err := crd.New(crd.Config{Store: p.store, Registry: p.registry, Objects: objects, Services: resolver, Dial: cfg.DialWebhooks, NoFastPaths: cfg.NoFastPaths})
 	if err != nil {
 		return nil, fmt.Errorf("create custom kinds: %w", err)
 	}

@@ -5,7 +5,10 @@
 //	write of a Pod ◀─ reconcile of an At ◀─ patch of the At ◀─ reconcile ◀─ kubectl created the At
 //
 // Links come from resourceVersions: the event that caused a reconcile has the version that an
-// earlier write returned.
+// earlier write returned. These answers are exact.
+//
+// For programs that record no trace, a [Log] matches what each client watched with what it then
+// wrote, from an audit log of any cluster. These answers are only probable, and have evidence.
 package causes
 
 import (
@@ -30,6 +33,7 @@ type Trace struct {
 	writers  map[state]write
 	effects  map[state][]*trace.LineRecord  // by the state in a cause
 	byObject map[Object][]*trace.LineRecord // reconciles of an object, by time
+	log      *Log                           // continues chains; nil without an audit log
 }
 
 // id identifies a record.
@@ -158,6 +162,17 @@ func Reconciled(r *trace.LineRecord) Object {
 // Caused returns the object of the event in a cause; zero if it has none.
 func Caused(c *trace.LineCause) Object { return Object{c.Cluster, c.Kind, c.Namespace, c.Name} }
 
+// isKind reports whether a name in lower case is that of a kind, in singular or plural.
+func isKind(name, kind string) bool {
+	kind = strings.ToLower(kind)
+	return name == kind || plural(kind, name)
+}
+
+// plural reports whether a word is the plural of another, or the same.
+func plural(one, many string) bool {
+	return many == one || many == one+"s" || many == one+"es" || strings.HasSuffix(one, "y") && many == strings.TrimSuffix(one, "y")+"ies"
+}
+
 // Find returns the objects of the trace with the kind and name, sorted. Like kubectl, it accepts
 // the kind in any case, as a plural, or followed by a dot and the group. An empty namespace matches
 // all.
@@ -165,9 +180,7 @@ func (t *Trace) Find(kind, namespace, name string) []Object {
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
 	found := map[Object]bool{}
 	consider := func(o Object) {
-		is := strings.ToLower(o.Kind)
-		same := kind == is || kind == is+"s" || kind == is+"es" || strings.HasSuffix(is, "y") && kind == strings.TrimSuffix(is, "y")+"ies"
-		if same && o.Name == name && (namespace == "" || o.Namespace == namespace) {
+		if isKind(kind, o.Kind) && o.Name == name && (namespace == "" || o.Namespace == namespace) {
 			found[o] = true
 		}
 	}

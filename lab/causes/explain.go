@@ -18,6 +18,9 @@ type Explanation struct {
 	Reconciles []*Reconcile `json:"reconciles,omitempty"`
 	// Caused are the reconciles that an object caused which operators neither wrote nor reconciled.
 	Caused []*Reconcile `json:"caused,omitempty"`
+	// Logged are the last writes of the object in an audit log, with what probably caused them; see
+	// [Log].
+	Logged []*LoggedStep `json:"logged,omitempty"`
 	// Unsettled are the last reconciles of the object that failed or are to be repeated, one for
 	// each controller.
 	Unsettled []*Reconcile `json:"unsettled,omitempty"`
@@ -56,6 +59,9 @@ type Because struct {
 	By *Reconcile `json:"by,omitempty"`
 	// Write is the write of By that made the change; nil if it is unknown.
 	Write *trace.LineWrite `json:"write,omitempty"`
+	// Logged is the write that made the change, if it is of another program and in the audit log
+	// that is attached to the trace.
+	Logged *LoggedStep `json:"logged,omitempty"`
 }
 
 // maxDepth is the maximum length of a chain of causes.
@@ -102,6 +108,11 @@ func (t *Trace) Explain(o Object, last int) Explanation {
 func (t *Trace) WriteOf(o Object, resourceVersion string) (Step, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
+	return t.writeOf(o, resourceVersion)
+}
+
+// writeOf is WriteOf while the caller holds the lock.
+func (t *Trace) writeOf(o Object, resourceVersion string) (Step, bool) {
 	w, ok := t.writers[state{o, resourceVersion}]
 	if !ok {
 		return Step{}, false
@@ -169,6 +180,10 @@ func (e *explainer) reconcile(r *trace.LineRecord, depth int) *Reconcile {
 		b := Because{Cause: *c}
 		if by, w := e.writerOf(r, c); by != nil {
 			b.By, b.Write = e.reconcile(by, depth+1), w
+		} else if e.log != nil {
+			if logged := e.log.wrote(Caused(c), c.ResourceVersion); logged != nil {
+				b.Logged = e.log.step(logged, map[*LoggedWrite]bool{}, depth+1)
+			}
 		}
 		x.Because = append(x.Because, b)
 	}

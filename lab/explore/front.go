@@ -64,6 +64,10 @@ func (p *process) handler(config *rest.Config) http.Handler {
 	if err != nil {
 		panic(err) // a constant
 	}
+	var outer http.RoundTripper = &transport{process: p, inner: config.Transport}
+	if config.WrapTransport != nil { // kelson rights records requests
+		outer = config.WrapTransport(outer)
+	}
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
@@ -74,7 +78,7 @@ func (p *process) handler(config *rest.Config) http.Handler {
 				header.Set("Impersonate-User", user)
 			}
 		},
-		Transport:     &transport{process: p, inner: config.Transport},
+		Transport:     outer,
 		FlushInterval: -1,
 		ErrorLog:      log.New(io.Discard, "", 0),
 		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -26,6 +27,8 @@ type Filter struct {
 type Audit struct {
 	// Requests are sorted and different.
 	Requests []Request
+	// Refused are those of them that RBAC refused, where the log has the messages of responses.
+	Refused []Request
 	// Events is the number of events of the operator.
 	Events int
 	// Users has the number of events of every user in the log.
@@ -38,7 +41,7 @@ type Audit struct {
 // count.
 func FromAudit(log io.Reader, filter Filter) (Audit, error) {
 	a := Audit{Users: map[string]int{}}
-	found := map[Request]bool{}
+	found, refused := map[Request]bool{}, map[Request]bool{}
 	in := bufio.NewReader(log)
 	for number := 1; ; number++ {
 		line, end := in.ReadBytes('\n')
@@ -56,16 +59,17 @@ func FromAudit(log io.Reader, filter Filter) (Audit, error) {
 			if e.Kind != "Event" || !strings.HasPrefix(e.APIVersion, "audit.k8s.io/") {
 				return a, fmt.Errorf("read audit log: line %d is not an audit event", number)
 			}
-			a.add(&e, filter, found)
+			a.add(&e, filter, found, refused)
 		}
 		if end == io.EOF {
 			a.Requests = slices.SortedFunc(maps.Keys(found), compare)
+			a.Refused = slices.SortedFunc(maps.Keys(refused), compare)
 			return a, nil
 		}
 	}
 }
 
-func (a *Audit) add(e *auditv1.Event, filter Filter, found map[Request]bool) {
+func (a *Audit) add(e *auditv1.Event, filter Filter, found, refused map[Request]bool) {
 	user := e.User.Username
 	if e.ImpersonatedUser != nil {
 		user = e.ImpersonatedUser.Username
@@ -77,6 +81,10 @@ func (a *Audit) add(e *auditv1.Event, filter Filter, found map[Request]bool) {
 	a.Events++
 	if r, ok := request(e); ok {
 		found[r] = true
+		// Admission refuses with 403 too.
+		if s := e.ResponseStatus; s != nil && s.Code == http.StatusForbidden && strings.Contains(s.Message, "\" cannot ") {
+			refused[r] = true
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package rights
 
 import (
 	"fmt"
+	"go/token"
 	"slices"
 	"strings"
 
@@ -48,6 +49,30 @@ func Compare(requests []Request, roles []rbac.Role, declared []rbac.Declaration)
 		}
 	}
 	return c
+}
+
+// Near returns the position where a marker for a request belongs: that of a marker for the same
+// resource, of the same group, or of the last marker. It returns false if there are no markers.
+func Near(declared []rbac.Declaration, r Request) (token.Position, bool) {
+	resource, _, _ := strings.Cut(r.Resource, "/")
+	var near token.Position
+	best := 0
+	for _, d := range declared {
+		score := 1
+		if r.URL == "" && slices.Contains(d.Rule.APIGroups, r.Group) {
+			score = 2
+			if slices.ContainsFunc(d.Rule.Resources, func(of string) bool {
+				of, _, _ = strings.Cut(of, "/")
+				return of == resource
+			}) {
+				score = 3
+			}
+		}
+		if score >= best {
+			near, best = d.Pos, score
+		}
+	}
+	return near, best > 0
 }
 
 // unused returns the verbs of a declaration that requests did not need.

@@ -25,7 +25,7 @@ func (e *Env) Fork(t testing.TB, opts ...Option) *Env {
 func (e *Env) forkOf(t testing.TB, state *store.Snapshot, opts []Option) *Env {
 	t.Helper()
 	o := e.made
-	o.crds, o.rbac, o.run = nil, nil, nil
+	o.crds, o.rbac, o.role, o.run, o.hookPaths = nil, nil, nil, nil, nil
 	o.plane.From = state
 	o.plane.NodeDir = "" // containers are not copied, so the fork has its own directory
 	return start(t, o, opts)

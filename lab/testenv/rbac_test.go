@@ -13,8 +13,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// MACH-05: with RBAC, functions that Run starts have exactly the rights of the ServiceAccount; the
-// test itself is still an administrator. A fork keeps the ServiceAccount.
+// MACH-05, LAB-05: with RBAC or Role, functions that Run starts have exactly the rights of the
+// ServiceAccount or of the roles; the test itself is still an administrator. A fork keeps the user.
 func TestRBAC(t *testing.T) {
 	type result struct{ read, write error }
 	results := make(chan result, 1)
@@ -44,4 +44,6 @@ func TestRBAC(t *testing.T) {
 	base := testenv.New(t, testenv.RBAC("testdata/rbac"))
 	check(base.Fork(t, run))
 	check(testenv.New(t, testenv.RBAC("testdata/rbac"), run))
+	base = testenv.New(t, testenv.Role("testdata/rbac")) // skips the ServiceAccount and its binding
+	check(base.Fork(t, run))
 }

@@ -34,7 +34,9 @@ package testenv
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"os"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -44,6 +46,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/fastpath"
+	"kelson.dev/apiserver/inprocess"
 	"kelson.dev/kubernetes/controllers/loadbalancer"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controlplane"
@@ -53,6 +56,7 @@ import (
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/operatortest/manifest"
+	"kelson.dev/operator/operatortest/record"
 )
 
 // Env is a running control plane with what the options installed and started.
@@ -60,6 +64,8 @@ type Env struct {
 	plane  *controlplane.ControlPlane
 	client client.Client
 	made   options // the options it was created with, for its forks
+	// network connects to webhooks in this process; nil without Webhooks.
+	network *inprocess.Network
 }
 
 // Option configures an Env.
@@ -71,12 +77,16 @@ type options struct {
 	scheme *runtime.Scheme
 	run    []func(context.Context, *rest.Config) error
 	rbac   []string
+	role   []string
 	user   string // the user that Run and Operator act as; "" means an administrator
 
 	schedulerConfig string   // the file of SchedulerConfig
 	loadBalancers   string   // the CIDRs of LoadBalancers
 	stages          []string // files and folders
 	version         string   // of EmulatedVersion
+
+	webhooks  bool // of Webhooks
+	hookPaths []string
 }
 
 // CRDs installs the manifests in folders or files.
@@ -90,6 +100,14 @@ func CRDs(paths ...string) Option {
 // test. RBAC may be given once.
 func RBAC(paths ...string) Option {
 	return func(o *options) { o.rbac = paths }
+}
+
+// Role gives Run and Operator the rights of the Roles and ClusterRoles in folders or files, such as
+// the generated config/rbac/role.yaml, and no others, so that a missing rule fails the test. They
+// act as the user [manifest.RoleUser], by impersonation. A Role without a namespace is in
+// "default". Role and RBAC exclude each other: RBAC needs the ServiceAccount and the bindings too.
+func Role(paths ...string) Option {
+	return func(o *options) { o.role = paths }
 }
 
 // Scheme sets the scheme of the Env's client; the default has Kubernetes' own types.
@@ -170,10 +188,11 @@ func Run(run func(ctx context.Context, config *rest.Config) error) Option {
 	return func(o *options) { o.run = append(o.run, run) }
 }
 
-// Operator runs the parts of an operator, as operator.Main does, until the test ends.
+// Operator runs the parts of an operator, as operator.Main does, until the test ends. Its webhooks
+// open a port unless there is the option [Webhooks].
 func Operator(parts ...operator.Part) Option {
 	return Run(func(ctx context.Context, config *rest.Config) error {
-		return operator.Run(ctx, operator.Config{REST: config}, parts...)
+		return operator.Run(ctx, operator.Config{REST: config, Webhooks: WebhookConfig(ctx)}, parts...)
 	})
 }
 
@@ -231,6 +250,11 @@ func start(t testing.TB, o options, opts []Option) *Env {
 			t.Fatalf("testenv: %v", err)
 		}
 	}
+	var network *inprocess.Network
+	if o.webhooks {
+		network = &inprocess.Network{}
+		o.plane.DialWebhooks = dialWebhook(network)
+	}
 	// Don't use the test's context: it ends before cleanups run, and operators must end before the
 	// control plane.
 	plane, err := controlplane.Start(context.Background(), o.plane)
@@ -249,10 +273,10 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	if user != "" {
 		o.user = user
 	}
-	env := &Env{plane: plane, client: c, made: o}
+	env := &Env{plane: plane, client: c, made: o, network: network}
 	env.install(t, manifests)
 	for _, run := range o.run {
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(context.WithValue(context.Background(), envKey{}, env))
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -273,10 +297,11 @@ func (e *Env) Plane() *controlplane.ControlPlane { return e.plane }
 func (e *Env) RESTConfig() *rest.Config { return e.plane.RESTConfig() }
 
 // OperatorRESTConfig returns the client configuration that Run and Operator get: that of the
-// ServiceAccount in the manifests of RBAC, or an administrator's.
+// ServiceAccount in the manifests of RBAC, of Role, or an administrator's.
 func (e *Env) OperatorRESTConfig() *rest.Config {
 	config := e.plane.RESTConfig()
 	config.Impersonate.UserName = e.made.user
+	record.Wrap(config)
 	return config
 }
 
@@ -347,12 +372,32 @@ func (o *options) manifests() (all []manifest.Manifest, user string, err error) 
 			return nil, "", err
 		}
 	}
+	if roles := os.Getenv(record.Roles); roles != "" && o.plane.From == nil {
+		o.rbac, o.role = nil, []string{roles} // kelson rights --prove
+	}
+	if len(o.rbac) > 0 && len(o.role) > 0 {
+		return nil, "", errors.New("the options RBAC and Role exclude each other")
+	}
+	if len(o.role) > 0 {
+		roles, err := manifest.Role(o.role...)
+		if err != nil {
+			return nil, "", err
+		}
+		all, user = append(all, roles...), manifest.RoleUser
+	}
 	if len(o.rbac) > 0 {
 		var rbac []manifest.Manifest
 		if rbac, user, err = manifest.RBAC(o.rbac...); err != nil {
 			return nil, "", err
 		}
 		all = append(all, rbac...)
+	}
+	if len(o.hookPaths) > 0 {
+		hooks, err := manifest.Webhooks(o.hookPaths...)
+		if err != nil {
+			return nil, "", err
+		}
+		all = append(all, hooks...)
 	}
 	return all, user, nil
 }

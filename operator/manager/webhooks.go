@@ -26,6 +26,8 @@ import (
 type WebhookConfig struct {
 	// Address is the host:port to listen at; ":9443" if empty.
 	Address string
+	// Listener, if not nil, is used instead of Address, for example one without a port in tests.
+	Listener net.Listener
 	// CertDir is a directory with externally managed certificates, CertName and KeyName are the
 	// names of the files (tls.crt and tls.key). The default is webhook.DefaultDirectory, if that
 	// has the files. With a directory, the operator does not modify webhook configurations.
@@ -123,7 +125,7 @@ func (w *webhooks) start(ctx context.Context, m *Manager, g *group) error {
 		return err
 	}
 	server := webhook.NewServer(webhook.Config{
-		Address: cfg.Address, Certificates: certificates, TLS: cfg.TLS, Instrument: m.metrics.instrument, Log: m.cfg.Log,
+		Address: cfg.Address, Listener: cfg.Listener, Certificates: certificates, TLS: cfg.TLS, Instrument: m.metrics.instrument, Log: m.cfg.Log,
 	})
 	for path, h := range w.handlers {
 		if err := server.Register(path, h); err != nil {

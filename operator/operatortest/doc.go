@@ -14,6 +14,7 @@
 //
 //   - Settle, because nothing tells from outside when a process is idle: use Eventually
 //   - Log and Plane, because the control plane is another process
+//   - some options that planes of a shared process cannot have: docs/guides/testing.md lists them
 //   - the type of Nodes' argument, because that of testenv is in the control plane's module
 //
 // testenv runs control planes in the test's own process and in virtual time; prefer it if your

@@ -15,7 +15,9 @@ import (
 
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/manager"
 	"kelson.dev/operator/operatortest/manifest"
+	"kelson.dev/operator/operatortest/record"
 )
 
 // Env is a control plane for a test.
@@ -52,7 +54,10 @@ type options struct {
 	run       []func(context.Context, *rest.Config) error
 	fork      string // id of the plane to fork
 	rbac      []string
+	role      []string
 	user      string // user of Run and Operator; "" for an administrator
+	webhooks  bool   // of Webhooks
+	hooks     []string
 }
 
 // CRDs installs the manifests in folders or files.
@@ -66,6 +71,14 @@ func CRDs(paths ...string) Option {
 // exactly one ServiceAccount. RBAC may be used once.
 func RBAC(paths ...string) Option {
 	return func(o *options) { o.rbac = paths }
+}
+
+// Role gives Run and Operator the rights of the Roles and ClusterRoles in folders or files, such as
+// the generated config/rbac/role.yaml, and no others, so that a missing rule fails the test. They
+// act as the user [manifest.RoleUser], by impersonation. A Role without a namespace is in
+// "default". Role and RBAC exclude each other: RBAC needs the ServiceAccount and the bindings too.
+func Role(paths ...string) Option {
+	return func(o *options) { o.role = paths }
 }
 
 // Scheme registers types for the Env's client, in addition to those of Kubernetes.
@@ -114,11 +127,39 @@ func Run(run func(ctx context.Context, config *rest.Config) error) Option {
 	return func(o *options) { o.run = append(o.run, run) }
 }
 
-// Operator runs the parts of an operator, as operator.Main does, until the test ends.
+// Operator runs the parts of an operator, as operator.Main does, until the test ends. Its webhooks
+// are called if there is the option [Webhooks].
 func Operator(parts ...operator.Part) Option {
 	return Run(func(ctx context.Context, config *rest.Config) error {
-		return operator.Run(ctx, operator.Config{REST: config}, parts...)
+		return operator.Run(ctx, operator.Config{REST: config, Webhooks: WebhookConfig(ctx)}, parts...)
 	})
+}
+
+// Webhooks makes the control plane call the webhooks of operators in this process, at a port of
+// the loopback address that the system chooses. The operators set their address and CA bundle in
+// webhook configurations and CustomResourceDefinitions, and create missing webhook
+// configurations. They need the rights for that, or an administrator's.
+//
+// Webhooks also installs the webhook configurations in folders or files, such as config/webhook. It
+// skips other objects there.
+func Webhooks(paths ...string) Option {
+	return func(o *options) { o.webhooks, o.hooks = true, append(o.hooks, paths...) }
+}
+
+type webhooksKey struct{}
+
+// WebhookConfig returns how an operator in a function of [Run] serves webhooks:
+//
+//	operatortest.Run(func(ctx context.Context, config *rest.Config) error {
+//		return operator.Run(ctx, operator.Config{REST: config, Webhooks: operatortest.WebhookConfig(ctx)}, parts...)
+//	})
+//
+// It is the zero WebhookConfig if the Env was made without [Webhooks]. ctx is that of the function.
+func WebhookConfig(ctx context.Context) manager.WebhookConfig {
+	if ctx.Value(webhooksKey{}) == nil {
+		return manager.WebhookConfig{}
+	}
+	return manager.WebhookConfig{Local: true, Address: "127.0.0.1:0"}
 }
 
 // New starts a control plane that ends with the test. It fails the test on errors.
@@ -137,7 +178,7 @@ func New(t testing.TB, opts ...Option) *Env {
 func (e *Env) Fork(t testing.TB, opts ...Option) *Env {
 	t.Helper()
 	o := e.made
-	o.crds, o.rbac, o.run = nil, nil, nil
+	o.crds, o.rbac, o.role, o.run, o.hooks = nil, nil, nil, nil, nil
 	o.fork = e.plane.ID
 	return start(t, o, opts)
 }
@@ -159,10 +200,26 @@ func start(t testing.TB, o options, opts []Option) *Env {
 		manifests, err = manifest.Read(o.crds...)
 		check(err)
 	}
+	if roles := os.Getenv(record.Roles); roles != "" && o.fork == "" {
+		o.rbac, o.role = nil, []string{roles} // kelson rights --prove
+	}
+	if len(o.rbac) > 0 && len(o.role) > 0 {
+		t.Fatalf("operatortest: the options RBAC and Role exclude each other")
+	}
+	if len(o.role) > 0 {
+		roles, err := manifest.Role(o.role...)
+		check(err)
+		manifests, o.user = append(manifests, roles...), manifest.RoleUser
+	}
 	if len(o.rbac) > 0 {
 		rbac, user, err := manifest.RBAC(o.rbac...)
 		check(err)
 		manifests, o.user = append(manifests, rbac...), user
+	}
+	if len(o.hooks) > 0 {
+		hooks, err := manifest.Webhooks(o.hooks...)
+		check(err)
+		manifests = append(manifests, hooks...)
 	}
 	s, err := serverFor(o.node)
 	check(err)
@@ -186,14 +243,15 @@ func start(t testing.TB, o options, opts []Option) *Env {
 		}
 		check(s.installed(t.Context(), made, o, manifests))
 	}
-	runConfig := rest.CopyConfig(config)
-	runConfig.Impersonate.UserName = o.user
 	for _, run := range o.run {
 		ctx, cancel := context.WithCancel(context.Background())
+		if o.webhooks {
+			ctx = context.WithValue(ctx, webhooksKey{}, true)
+		}
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			if err := run(ctx, rest.CopyConfig(runConfig)); err != nil && ctx.Err() == nil {
+			if err := run(ctx, env.OperatorRESTConfig()); err != nil && ctx.Err() == nil {
 				t.Errorf("operatortest: Run returned an error: %v", err)
 			}
 		}()
@@ -209,6 +267,15 @@ func (e *Env) RESTConfig() *rest.Config {
 	if err != nil {
 		panic(err) // unreachable: start has read it
 	}
+	return config
+}
+
+// OperatorRESTConfig returns the client configuration that Run and Operator get: with the rights of
+// RBAC or Role, or an administrator's.
+func (e *Env) OperatorRESTConfig() *rest.Config {
+	config := e.RESTConfig()
+	config.Impersonate.UserName = e.made.user
+	record.Wrap(config)
 	return config
 }
 

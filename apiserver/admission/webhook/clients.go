@@ -34,6 +34,7 @@ type clients struct {
 	services   *services.Resolver
 	kubeconfig string            // file with the server's credentials for webhooks; "": none
 	transport  http.RoundTripper // instead of the network; may be nil
+	dial       dialer            // instead of the network; may be nil
 
 	mu    sync.Mutex
 	known map[string]*client
@@ -156,6 +157,9 @@ type dialer = func(ctx context.Context, network, address string) (net.Conn, erro
 // target returns the address of a webhook and how to connect to it.
 func (c *clients) target(callers webhookutil.AuthenticationInfoResolver, name string, cc admissionregistrationv1.WebhookClientConfig) (*rest.Config, dialer, error) {
 	direct := (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	if c.dial != nil {
+		direct = c.dial
+	}
 	if cc.Service != nil {
 		port := int32(443)
 		if cc.Service.Port != nil {
@@ -176,7 +180,7 @@ func (c *clients) target(callers webhookutil.AuthenticationInfoResolver, name st
 			cfg.ServerName = serverName
 		}
 		return cfg, func(ctx context.Context, network, address string) (net.Conn, error) {
-			if address == host {
+			if address == host && c.dial == nil {
 				at, err := c.services.ResolveEndpoint(cc.Service.Namespace, cc.Service.Name, port)
 				if err != nil {
 					return nil, err

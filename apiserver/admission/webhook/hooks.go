@@ -2,8 +2,10 @@ package webhook
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -42,6 +44,9 @@ type Config struct {
 	// Transport, if not nil, carries the requests to webhooks instead of the network. A request for
 	// a Service has the URL https://NAME.NAMESPACE.svc:PORT/PATH.
 	Transport http.RoundTripper
+	// Dial, if not nil, connects to webhooks. For a Service, the address is
+	// NAME.NAMESPACE.svc:PORT.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Metrics counts calls; nil disables them.
 	Metrics *Metrics
 }
@@ -75,7 +80,7 @@ func newHooks(cfg Config, resource, kind string, of func(*store.Object) ([]webho
 		return nil, fmt.Errorf("staticManifestsDir is not supported")
 	}
 	h := &hooks{
-		clients:    &clients{services: cfg.Services, kubeconfig: settings.KubeConfigFile, transport: cfg.Transport},
+		clients:    &clients{services: cfg.Services, kubeconfig: settings.KubeConfigFile, transport: cfg.Transport, dial: cfg.Dial},
 		namespaces: matching.Namespaces(cfg.Store),
 		compiler: sync.OnceValue(func() cel.ConditionCompiler {
 			return cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))

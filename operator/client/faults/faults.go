@@ -1,4 +1,4 @@
-// Package faults makes a client fail by rule, for unit tests of reconcilers.
+// Package faults makes clients fail by rule, for tests of reconcilers and of clients.
 //
 //	c := faults.New(real)
 //	c.On(faults.Call{Verb: faults.Create, Kind: "Pod"}).Times(1).Return(faults.Conflict)
@@ -6,30 +6,38 @@
 //	c.On(faults.Call{Kind: "Secret"}).Delay(2 * time.Second)
 //
 // A [Client] passes calls to another client, such as that of a testenv or operatortest Env, unless
-// a [Rule] matches. The rules are asked in the order of On; the first that matches and has calls
-// left decides. A rule can delay a call, fail it before the other client gets it, or fail it
-// afterwards, as if the response was lost. [Client.Calls] lists the calls of the test.
+// a [Rule] matches. A [Transport] does the same with HTTP requests, and with the events of watches,
+// below any client: client-go, controller-runtime or this library.
 //
-// # When to use a real plane
+//	faulty := faults.NewTransport(nil)
+//	config.Wrap(faulty.Wrap)
+//	faulty.On(faults.Call{Verb: faults.Event, Resource: "pods"}).Skip(2).Return(faults.Cut) // the watch ends at its third event
 //
-// Use this package for the branches of a reconciler that handle errors: which condition it sets,
-// whether it retries, and what it leaves behind. The rest needs a server: validation, defaulting,
-// admission, ownership of fields, watches and garbage collection are what an operator meets in a
-// cluster, and no rule imitates them. operatortest and kelson.dev/lab/testenv start a real control
-// plane in milliseconds; for requests that fail below the client, such as cut watches, wrap the
-// Transport of their rest.Config.
+// The rules are asked in the order of On; the first that matches and has calls left decides. A
+// rule can delay or hold a call, fail it before it is executed, or fail it afterwards, as if the
+// response was lost. [Rules.Calls] lists the calls of the test.
+//
+// # When to use what
+//
+// Use a Client for the branches of a reconciler that handle errors: which condition it sets,
+// whether it retries, and what it leaves behind. Use a Transport for what happens below the
+// client: its own retries, cut and late watches, informers, leader election. The rest needs a
+// server: validation, defaulting, admission, ownership of fields and garbage collection are what
+// an operator meets in a cluster, and no rule imitates them. operatortest and
+// kelson.dev/lab/testenv start a real control plane in milliseconds.
 //
 // All methods are safe for concurrent use. Delays end with the context of the call, and take no
 // real time in a testing/synctest bubble.
 package faults
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path"
-	"sync"
-	"time"
+	"strings"
+	"syscall"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -54,26 +62,42 @@ const (
 	Apply       Verb = "apply"
 	Delete      Verb = "delete"
 	DeleteAllOf Verb = "deletecollection"
+	// Event is the arrival of an event ADDED, MODIFIED or DELETED of a watch. Only a Transport has
+	// it.
+	Event Verb = "event"
 )
 
 // Call describes a call, or the calls that a rule matches. In a rule, an empty field matches
-// everything, and Namespace and Name are patterns of path.Match.
+// everything, and Namespace, Name and Path are patterns of path.Match.
 type Call struct {
 	Verb Verb
-	// Kind is the kind of the object, or of the items of a list.
+	// Kind is the kind of the object, or of the items of a list. Only calls of a Client have it.
 	Kind string
-	// Namespace and Name are those of the object; Name is empty for lists.
+	// Resource is the resource with its group: pods, deployments.apps. Only calls of a Transport
+	// have it. A rule with a Resource without a group matches it in all groups.
+	Resource string
+	// Namespace and Name are those of the object; Name is empty for lists and for a create with
+	// generateName.
 	Namespace, Name string
 	// Subresource is empty for the object itself. A rule with an empty Subresource matches
 	// subresources too, unless Main is set.
 	Subresource string
 	// Main restricts a rule to calls without a subresource.
 	Main bool
+	// Path is the path of a request that is not for objects, such as /healthz or /apis/apps/v1.
+	// The verb of such a request is the HTTP method in lower case. A rule without Path never
+	// matches them.
+	Path string
 }
 
 // matches reports whether a rule for c matches a call.
 func (c Call) matches(call Call) bool {
+	if c.Path != "" || call.Path != "" {
+		return c.Path != "" && call.Path != "" && like(c.Path, call.Path) && (c.Verb == "" || c.Verb == call.Verb)
+	}
+	resource, _, _ := strings.Cut(call.Resource, ".")
 	return (c.Verb == "" || c.Verb == call.Verb) && (c.Kind == "" || c.Kind == call.Kind) &&
+		(c.Resource == "" || c.Resource == call.Resource || c.Resource == resource) &&
 		(c.Subresource == "" || c.Subresource == call.Subresource) && !(c.Main && call.Subresource != "") &&
 		(c.Namespace == "" || like(c.Namespace, call.Namespace)) && (c.Name == "" || like(c.Name, call.Name))
 }
@@ -87,7 +111,12 @@ func like(pattern, text string) bool {
 }
 
 // resource returns a name of the kind for errors.
-func (c Call) resource() schema.GroupResource { return schema.GroupResource{Resource: c.Kind} }
+func (c Call) resource() schema.GroupResource {
+	if c.Kind != "" {
+		return schema.GroupResource{Resource: c.Kind}
+	}
+	return schema.ParseGroupResource(c.Resource)
+}
 
 // Error makes the error of a call.
 type Error func(Call) error
@@ -111,134 +140,32 @@ var (
 	// Expired is a 410, for lists and watches.
 	Expired Error = func(Call) error { return apierrors.NewResourceExpired("injected") }
 	// Cut is a connection that broke.
-	Cut Error = func(c Call) error { return fmt.Errorf("%s %s %s: connection reset by peer", c.Verb, c.Kind, c.Name) }
+	Cut Error = func(c Call) error {
+		return fmt.Errorf("%s %s %s: %w", c.Verb, cmp.Or(c.Kind, c.Resource, c.Path), c.Name, syscall.ECONNRESET)
+	}
 )
 
 // As returns an Error that is always err.
 func As(err error) Error { return func(Call) error { return err } }
 
-// Client passes calls to another client, except those that a rule fails. Create it with New.
+// Client passes calls to another client, except those that a rule fails. Create it with New. Its
+// rules match by Kind.
 type Client struct {
 	client.Client
-
-	mu    sync.Mutex
-	rules []*Rule
-	calls []Call
+	Rules
 }
 
 var _ client.Client = (*Client)(nil)
 
 // New returns a client without rules.
-func New(c client.Client) *Client { return &Client{Client: c} }
+func New(c client.Client) *Client { return &Client{Client: c, Rules: Rules{refused: ofTransports}} }
 
-// On adds a rule. Without further calls of its methods, the rule matches and does nothing.
-func (c *Client) On(call Call) *Rule {
-	r := &Rule{of: c, on: call, left: -1}
-	like(call.Namespace, "") // panics if a pattern is malformed
-	like(call.Name, "")
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.rules = append(c.rules, r)
-	return r
-}
-
-// Reset removes all rules and forgets the calls.
-func (c *Client) Reset() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.rules, c.calls = nil, nil
-}
-
-// Calls returns the calls so far, in order.
-func (c *Client) Calls() []Call {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return append([]Call(nil), c.calls...)
-}
-
-// Rule says what happens to calls. Its methods return the rule; they may be called at any time.
-type Rule struct {
-	of    *Client
-	on    Call
-	err   Error
-	after bool
-	delay time.Duration
-	left  int // how many calls it applies to; negative for all
-	skip  int
-	hits  int
-}
-
-// Return fails the calls.
-func (r *Rule) Return(err Error) *Rule { return r.set(func() { r.err = err }) }
-
-// After makes Return fail a call after the other client has executed it.
-func (r *Rule) After() *Rule { return r.set(func() { r.after = true }) }
-
-// Delay waits before each call.
-func (r *Rule) Delay(d time.Duration) *Rule { return r.set(func() { r.delay = d }) }
-
-// Times limits the rule to the next n matching calls; later ones are passed to the rules after it.
-func (r *Rule) Times(n int) *Rule { return r.set(func() { r.left = n }) }
-
-// Skip lets the next n matching calls pass to the rules after it.
-func (r *Rule) Skip(n int) *Rule { return r.set(func() { r.skip = n }) }
-
-// Hits returns how many calls the rule applied to. A test should check it, so that a rule that
-// matches nothing does not go unnoticed.
-func (r *Rule) Hits() int {
-	r.of.mu.Lock()
-	defer r.of.mu.Unlock()
-	return r.hits
-}
-
-func (r *Rule) set(change func()) *Rule {
-	r.of.mu.Lock()
-	defer r.of.mu.Unlock()
-	change()
-	return r
-}
-
-// decide records a call and returns a copy of the rule that applies; the zero Rule if none does.
-func (c *Client) decide(call Call) Rule {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.calls = append(c.calls, call)
-	for _, r := range c.rules {
-		switch {
-		case r.left == 0 || !r.on.matches(call):
-			continue
-		case r.skip > 0:
-			r.skip--
-			continue
-		case r.left > 0:
-			r.left--
-		}
-		r.hits++
-		return *r
+// ofTransports says why a rule does not apply to calls of a Client.
+func ofTransports(c Call) string {
+	if c.Resource != "" || c.Path != "" || c.Verb == Event {
+		return "rules of a Client match by Kind; Resource, Path and Event are for a Transport"
 	}
-	return Rule{}
-}
-
-// do executes a call under the rules.
-func (c *Client) do(ctx context.Context, call Call, execute func() error) error {
-	r := c.decide(call)
-	if r.delay > 0 {
-		timer := time.NewTimer(r.delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	if r.err != nil && !r.after {
-		return r.err(call)
-	}
-	err := execute()
-	if r.err != nil && err == nil {
-		err = r.err(call)
-	}
-	return err
+	return ""
 }
 
 // kindOf returns the kind of an object, or of the items of a list.

@@ -71,7 +71,7 @@ func New(kinds ...Kind) *Server {
 
 // REST returns a configuration for clients of the server.
 func (s *Server) REST() *rest.Config {
-	return &rest.Config{Host: "http://apitest", Transport: s}
+	return &rest.Config{Host: "http://apitest", Transport: s, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 }
 
 // Requests returns the writes received, such as "PATCH /api/v1/…", except those of Events.

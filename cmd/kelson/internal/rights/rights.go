@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -24,56 +25,153 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
+// options are the flags of kelson rights.
+type options struct {
+	audit          string
+	filter         rights.Filter
+	tests          bool
+	explore, prove bool
+	limit          time.Duration
+	yaml           bool
+	name           string
+	format         output.Format
+}
+
 // Command returns kelson rights.
 func Command() *cobra.Command {
-	var audit, name string
-	var filter rights.Filter
-	var yaml bool
-	var format output.Format
+	var o options
 	c := &cobra.Command{
 		Use:   "rights [DIR]",
-		Short: "Compare the rules that an operator declares with the requests that it made",
-		Long: `Compare the rules that an operator declares with the requests that it made.
+		Short: "Compare the rules that an operator declares with the requests that it makes",
+		Long: `Compare the rules that an operator declares with the requests that it makes.
 
-The requests come from an audit log, of any cluster, that was written while the
-operator ran, at level Metadata or higher. A request that no rule of the project
-allows is missing, and the command fails. A rule that no request needed is unused;
-it is printed with the position of its marker. Cover error paths before you remove
-a rule: requests that the operator did not make are unknown.
+The requests come from one or more of these sources:
+
+  --test        the project's tests run, and the requests of the operators that
+                they pass to testenv and operatortest are recorded. They have an
+                administrator's rights, so that a missing rule hides no others.
+  --explore     the operator is explored as by kelson explore, and its requests
+                after faults are recorded too, so that error paths count
+  --audit-log   an audit log, of any cluster, that was written while the operator
+                ran, at level Metadata or higher
+
+A request that no rule of the project allows is missing, and the command fails. A
+rule that no request needed is unused. Both are printed with the position of the
+marker, or of the nearest one.
+
+With --prove, the tests and the exploration run again with the computed roles, in
+which no request may be refused, and then once without each permission, until a
+request is refused. Permissions for which none was are listed; the command then
+fails.
 
 With --yaml, the command prints the least Role and ClusterRole that allow the
-requests, and needs no project.`,
-		Example: `  kelson rights --audit-log audit.log --user system:serviceaccount:shop:manager
-  kelson rights --audit-log audit.log --user admin --user-agent manager --yaml`,
+requests. With --audit-log alone, this needs no project.`,
+		Example: `  kelson rights --test
+  kelson rights --test --explore --for 1m --prove
+  kelson rights --test --yaml >config/rbac/least.yaml
+  kelson rights --audit-log audit.log --user system:serviceaccount:shop:manager`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			a, err := readAudit(audit, filter)
-			if err != nil {
+			if err := o.check(c); err != nil {
 				return err
 			}
-			if yaml && format != output.Text {
-				return errors.New("--yaml and --output cannot be used together: the roles are always YAML")
-			}
-			if yaml {
-				doc, err := rbac.YAML(rights.Roles(name, a.Requests))
-				if err != nil {
-					return err
-				}
-				_, err = c.OutOrStdout().Write(doc)
-				return err
-			}
-			return compare(c.Context(), project.Folder(args), a, format, c.OutOrStdout())
+			return run(c, project.Folder(args), o)
 		},
 	}
-	c.Flags().StringVar(&audit, "audit-log", "", "audit log in JSON; - is standard input")
-	c.Flags().StringVar(&filter.User, "user", "", "user name of the operator")
-	c.Flags().StringVar(&filter.UserAgent, "user-agent", "", "beginning of the operator's User-Agent, if others use its name")
-	format.AddFlag(c)
-	c.Flags().BoolVar(&yaml, "yaml", false, "print the least roles")
-	c.Flags().StringVar(&name, "name", rbac.DefaultRole, "name of the roles of --yaml")
-	c.MarkFlagRequired("audit-log")
-	c.MarkFlagRequired("user")
+	c.Flags().StringVar(&o.audit, "audit-log", "", "audit log in JSON; - is standard input")
+	c.Flags().StringVar(&o.filter.User, "user", "", "user name of the operator in the audit log")
+	c.Flags().StringVar(&o.filter.UserAgent, "user-agent", "", "beginning of the operator's User-Agent in the audit log, if others use its name")
+	c.Flags().BoolVar(&o.tests, "test", false, "record the requests of the operators in the project's tests")
+	c.Flags().BoolVar(&o.explore, "explore", false, "record the operator's requests while faults are explored")
+	c.Flags().DurationVar(&o.limit, "for", 30*time.Second, "how long --explore explores, each time")
+	c.Flags().BoolVar(&o.prove, "prove", false, "run under the computed roles, and without each of their permissions")
+	o.format.AddFlag(c)
+	c.Flags().BoolVar(&o.yaml, "yaml", false, "print the least roles")
+	c.Flags().StringVar(&o.name, "name", rbac.DefaultRole, "name of the computed roles")
 	return c
+}
+
+// check returns an error for flags that have no effect together.
+func (o *options) check(c *cobra.Command) error {
+	runs := o.tests || o.explore
+	switch {
+	case o.audit == "" && !runs:
+		return errors.New("nothing says what the operator requests: pass --test, --explore or --audit-log")
+	case o.audit != "" && o.filter.User == "":
+		return errors.New("--audit-log needs --user, the name of the operator in the log")
+	case o.audit == "" && (o.filter.User != "" || o.filter.UserAgent != ""):
+		return errors.New("--user and --user-agent select requests of an --audit-log, and there is none")
+	case o.prove && !runs:
+		return errors.New("--prove runs the operator again: it needs --test or --explore")
+	case c.Flags().Changed("for") && !o.explore:
+		return errors.New("--for has no effect without --explore")
+	case o.limit <= 0:
+		return fmt.Errorf("--for %v: want a positive duration", o.limit)
+	case o.yaml && o.format != output.Text:
+		return errors.New("--yaml and --output cannot be used together: the roles are always YAML")
+	}
+	return nil
+}
+
+func run(c *cobra.Command, dir string, o options) error {
+	var all []rights.Request
+	events := 0
+	if o.audit != "" {
+		a, err := readAudit(o.audit, o.filter)
+		if err != nil {
+			return err
+		}
+		all, events = a.Requests, a.Events
+	}
+	if o.yaml && !o.tests && !o.explore {
+		return printRoles(c.OutOrStdout(), o.name, all)
+	}
+	d, err := declaredIn(c.Context(), dir)
+	if err != nil {
+		return err
+	}
+	var r *runner
+	if o.tests || o.explore {
+		if !o.explore {
+			o.limit = 0
+		}
+		if r, err = newRunner(c.Context(), d.dir, o.tests, o.limit, d.markers, c.ErrOrStderr()); err != nil {
+			return err
+		}
+		defer os.RemoveAll(r.temp)
+		requests, n, err := r.record(c.Context())
+		if err != nil {
+			return err
+		}
+		all, events = rights.Union(all, requests), events+n
+	}
+	var proof *rights.Proof
+	if o.prove {
+		errOut := c.ErrOrStderr()
+		fmt.Fprintf(errOut, "running under the computed roles, then without each of %d permissions\n", len(all))
+		p, err := rights.Prove(c.Context(), o.name, all, r.under, func(without rights.Request, shown bool) {
+			if !shown {
+				fmt.Fprintf(errOut, "without %v: nothing was refused\n", without)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		proof = &p
+	}
+	if o.yaml {
+		return errors.Join(printRoles(c.OutOrStdout(), o.name, all), unproved(proof))
+	}
+	return d.compare(all, events, proof, o.format, c.OutOrStdout())
+}
+
+func printRoles(out io.Writer, name string, requests []rights.Request) error {
+	doc, err := rbac.YAML(rights.Roles(name, requests))
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(doc)
+	return err
 }
 
 // readAudit fails if the log has no request of the operator, and names the users that it has.
@@ -99,36 +197,62 @@ func readAudit(name string, filter rights.Filter) (rights.Audit, error) {
 	return a, err
 }
 
-func compare(ctx context.Context, dir string, a rights.Audit, format output.Format, out io.Writer) error {
+// declared has the rules of a project.
+type declared struct {
+	dir     string
+	roles   []rbac.Role // with the rules that the generator derives
+	markers []rbac.Declaration
+}
+
+func declaredIn(ctx context.Context, dir string) (*declared, error) {
 	ws, err := loader.Open(ctx, loader.Config{Dir: dir})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	api, err := model.Build(ws, marker.Standard())
 	if err := errors.Join(err, errors.Join(api.MarkerErrors...)); err != nil {
-		return err
+		return nil, err
 	}
-	roles, _ := rbac.Roles(api, ws) // kelson generate prints the warnings
-	c := rights.Compare(a.Requests, roles, rbac.Declared(api))
-	for i, u := range c.Unused {
-		if rel, err := filepath.Rel(ws.Dir(), u.Pos.Filename); err == nil && filepath.IsLocal(rel) {
-			c.Unused[i].Pos.Filename = rel
+	d := &declared{dir: ws.Dir(), markers: rbac.Declared(api)}
+	d.roles, _ = rbac.Roles(api, ws) // kelson generate prints the warnings
+	for i, m := range d.markers {
+		if rel, err := filepath.Rel(ws.Dir(), m.Pos.Filename); err == nil && filepath.IsLocal(rel) {
+			d.markers[i].Pos.Filename = rel
 		}
 	}
+	return d, nil
+}
+
+func (d *declared) compare(requests []rights.Request, events int, proof *rights.Proof, format output.Format, out io.Writer) error {
+	c := rights.Compare(requests, d.roles, d.markers)
 	if format != output.Text {
-		if err := format.Print(out, resultOf(a, c)); err != nil {
+		if err := format.Print(out, d.result(requests, events, c, proof)); err != nil {
 			return err
 		}
-		return failed(c)
+		return errors.Join(failed(c), unproved(proof))
 	}
 	for _, r := range c.Missing {
+		if near, ok := rights.Near(d.markers, r); ok {
+			fmt.Fprintf(out, "%v: ", near)
+		}
 		fmt.Fprintf(out, "missing: %v\n", r)
 	}
 	for _, u := range c.Unused {
 		fmt.Fprintln(out, u)
 	}
-	fmt.Fprintf(out, "%d requests, which need %d rules: %d missing, %d markers with unused verbs\n", a.Events, len(a.Requests), len(c.Missing), len(c.Unused))
-	return failed(c)
+	if proof != nil {
+		for _, r := range proof.Refused {
+			fmt.Fprintf(out, "refused under the computed roles: %v\n", r)
+		}
+		for _, r := range proof.NotShown {
+			fmt.Fprintf(out, "not shown to be needed: %v\n", r)
+		}
+	}
+	fmt.Fprintf(out, "%d requests, which need %d rules: %d missing, %d markers with unused verbs\n", events, len(requests), len(c.Missing), len(c.Unused))
+	if proof != nil && len(proof.Refused) == 0 {
+		fmt.Fprintf(out, "proof: no refusal under the computed roles; a refusal without each of %d rules; none without %d\n", len(proof.Shown), len(proof.NotShown))
+	}
+	return errors.Join(failed(c), unproved(proof))
 }
 
 // result is the comparison in JSON and YAML.
@@ -137,6 +261,14 @@ type result struct {
 	Rules   int      `json:"rules"`  // that the requests need
 	Missing []rule   `json:"missing"`
 	Unused  []unused `json:"unused"`
+	Proof   *proved  `json:"proof,omitempty"` // of --prove
+}
+
+// proved is the proof in JSON and YAML.
+type proved struct {
+	Refused  []rule `json:"refused"`  // under the computed roles
+	Shown    []rule `json:"shown"`    // rules without which a request was refused
+	NotShown []rule `json:"notShown"` // rules without which none was
 }
 
 type rule struct {
@@ -145,6 +277,21 @@ type rule struct {
 	Resource  string `json:"resource,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	URL       string `json:"url,omitempty"`
+	// File and Line are those of the nearest marker, for rules that are missing.
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+}
+
+func ruleOf(r rights.Request) rule {
+	return rule{Verb: r.Verb, Group: r.Group, Resource: r.Resource, Namespace: r.Namespace, URL: r.URL}
+}
+
+func rulesOf(requests []rights.Request) []rule {
+	rules := []rule{}
+	for _, r := range requests {
+		rules = append(rules, ruleOf(r))
+	}
+	return rules
 }
 
 type unused struct {
@@ -156,15 +303,35 @@ type unused struct {
 	Used      []string          `json:"used,omitempty"`
 }
 
-func resultOf(a rights.Audit, c rights.Comparison) result {
-	r := result{Events: a.Events, Rules: len(a.Requests), Missing: []rule{}, Unused: []unused{}}
+func (d *declared) result(requests []rights.Request, events int, c rights.Comparison, proof *rights.Proof) result {
+	r := result{Events: events, Rules: len(requests), Missing: []rule{}, Unused: []unused{}}
 	for _, m := range c.Missing {
-		r.Missing = append(r.Missing, rule{m.Verb, m.Group, m.Resource, m.Namespace, m.URL})
+		missing := ruleOf(m)
+		if near, ok := rights.Near(d.markers, m); ok {
+			missing.File, missing.Line = near.Filename, near.Line
+		}
+		r.Missing = append(r.Missing, missing)
 	}
 	for _, u := range c.Unused {
 		r.Unused = append(r.Unused, unused{u.Pos.Filename, u.Pos.Line, u.Namespace, u.Rule, u.Verbs, u.Used})
 	}
+	if proof != nil {
+		r.Proof = &proved{rulesOf(proof.Refused), rulesOf(proof.Shown), rulesOf(proof.NotShown)}
+	}
 	return r
+}
+
+// unproved returns an error if a proof has failed; proof may be nil.
+func unproved(proof *rights.Proof) error {
+	switch {
+	case proof == nil:
+		return nil
+	case len(proof.Refused) > 0:
+		return fmt.Errorf("the computed roles do not suffice: %d requests that the first run did not make were refused, such as %v", len(proof.Refused), proof.Refused[0])
+	case len(proof.NotShown) > 0:
+		return fmt.Errorf("for %d of %d rules, no run without the rule was refused", len(proof.NotShown), len(proof.NotShown)+len(proof.Shown))
+	}
+	return nil
 }
 
 // failed returns an error if rules are missing.

@@ -31,11 +31,15 @@ func writeText(out io.Writer, x causes.Explanation) {
 		p.line(0, "\n%s  %s by %s", p.Faint(clock(w.By.Time)), p.failed(deed(&w.Write), w.Write.Error), who(w.By))
 		p.because(w.By, 1)
 	}
+	for _, s := range x.Logged {
+		p.line(0, "\n%s  %s by %s", p.Faint(clock(s.Time)), loggedDeed(s), writer(s))
+		p.logged(s, 1)
+	}
 	for _, r := range x.Reconciles {
 		p.line(0, "\n%s  reconciled by %s: %s", p.Faint(clock(r.Time)), who(r), p.failed(result(r), r.Error))
 		p.because(r, 1)
 	}
-	if len(x.Writes) == 0 && len(x.Reconciles) == 0 {
+	if len(x.Writes) == 0 && len(x.Reconciles) == 0 && len(x.Logged) == 0 {
 		p.line(0, "\nno operator wrote this object; it caused reconciles of")
 		for _, r := range x.Caused {
 			p.line(1, "%s, %s: %s", causes.Reconciled(r.LineRecord), clock(r.Time), result(r))
@@ -92,6 +96,9 @@ func (p printer) because(r *causes.Reconcile, depth int) {
 		case b.By != nil:
 			p.line(depth, "because %s, by %s", text, who(b.By))
 			p.because(b.By, depth+1)
+		case b.Logged != nil:
+			p.line(depth, "because %s by %s", text, b.Logged.By)
+			p.logged(b.Logged, depth+1)
 		case b.Cause.Manager != "":
 			p.line(depth, "because %s by %s", text, b.Cause.Manager)
 		default:

@@ -4,7 +4,6 @@ package why
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +18,7 @@ import (
 
 type options struct {
 	traces    Traces
+	audit     string
 	namespace string
 	last      int
 	output    output.Format
@@ -40,9 +40,18 @@ events that caused it and its writes. This command reads traces from
 
 An operator writes its trace to a file if its environment has
 KELSON_TRACE=file:PATH. With the flag --trace-bind-address, it serves the trace
-of its latest reconciles over HTTP.`,
+of its latest reconciles over HTTP. These answers are exact.
+
+For other programs, --audit-log reads an audit log of any cluster. The command
+matches what each program watched with what it then wrote: owners, names and
+contents, and the time between. These answers begin with "probably" and show the
+evidence. Chains run through Kubernetes' controllers to the first cause: a
+person's request, a schedule or a node. An audit log at level RequestResponse has
+more evidence than one at Metadata. With --trace too, the writes in the traces stay
+exact.`,
 		Example: `  kelson why pod/example-at
-  kelson why at/example-at -n default --trace http://localhost:8090 --trace other.trace`,
+  kelson why at/example-at -n default --trace http://localhost:8090 --trace other.trace
+  kelson why pod/web-0 --audit-log audit.log`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return run(c.Context(), opts, args[0], c.OutOrStdout())
@@ -50,6 +59,7 @@ of its latest reconciles over HTTP.`,
 	}
 	f := c.Flags()
 	opts.traces.AddFlags(f)
+	f.StringVar(&opts.audit, "audit-log", "", "audit log in JSON, for programs that record no trace; - is standard input")
 	f.StringVarP(&opts.namespace, "namespace", "n", "", "namespace of the object (default: any)")
 	f.IntVar(&opts.last, "last", 5, "number of latest writes to show")
 	opts.output.AddFlag(c)
@@ -64,23 +74,35 @@ func run(ctx context.Context, opts options, object string, out io.Writer) error 
 	traces := opts.traces
 	if len(traces.Places) == 0 {
 		path := os.Getenv("KUBECONFIG") + project.TraceSuffix
-		if _, err := os.Stat(path); err != nil || path == project.TraceSuffix {
-			return errors.New("no trace found: pass --trace, or set KUBECONFIG to a cluster started by kelson dev")
+		switch _, err := os.Stat(path); {
+		case err == nil && path != project.TraceSuffix:
+			traces.Places = []string{path}
+		case opts.audit == "":
+			return errNoTrace
 		}
-		traces.Places = []string{path}
 	}
 	t, err := traces.Read(ctx)
 	if err != nil {
 		return err
 	}
-	found := t.Find(kind, opts.namespace, name)
-	if len(found) == 0 {
+	var log *causes.Log
+	if opts.audit != "" {
+		if log, err = readLog(opts.audit); err != nil {
+			return err
+		}
+		log.Attach(t)
+	}
+	found := find(t, log, kind, opts.namespace, name)
+	switch {
+	case len(found) == 0 && log != nil:
+		return fmt.Errorf("%s has no successful write of %s, and no recorded reconcile involves it", opts.audit, object)
+	case len(found) == 0:
 		return fmt.Errorf("no recorded reconcile involves %s", object)
 	}
 	if opts.output != output.Text {
 		all := []causes.Explanation{}
 		for _, o := range found {
-			all = append(all, t.Explain(o, opts.last))
+			all = append(all, explanation(t, log, o, opts.last))
 		}
 		return opts.output.Print(out, map[string]any{"explanations": all})
 	}
@@ -88,7 +110,7 @@ func run(ctx context.Context, opts options, object string, out io.Writer) error 
 		if i > 0 {
 			fmt.Fprintln(out)
 		}
-		writeText(out, t.Explain(o, opts.last))
+		writeText(out, explanation(t, log, o, opts.last))
 	}
 	return nil
 }

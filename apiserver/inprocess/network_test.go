@@ -1,0 +1,101 @@
+package inprocess_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kelson.dev/apiserver/inprocess"
+)
+
+func ExampleNetwork() {
+	var network inprocess.Network
+	listener, err := network.Listen("web.shop.svc:80")
+	if err != nil {
+		panic(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "hello from ", r.Host) })}
+	go server.Serve(listener)
+	defer server.Close()
+
+	client := &http.Client{Transport: &http.Transport{DialContext: network.DialContext}}
+	resp, err := client.Get("http://web.shop.svc")
+	if err != nil {
+		panic(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	fmt.Println(string(body), err)
+	// Output: hello from web.shop.svc <nil>
+}
+
+func TestNetwork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var network inprocess.Network
+		dial := func(address string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			return network.DialContext(ctx, "tcp", address)
+		}
+		if _, err := dial("127.0.0.1:1"); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("no listener: %v", err)
+		}
+		one, err := network.Listen("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := network.Listen("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		services, err := network.Listen(inprocess.Services)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if one.Addr().String() == two.Addr().String() {
+			t.Errorf("two listeners at %v", one.Addr())
+		}
+		if _, err := network.Listen(one.Addr().String()); !errors.Is(err, syscall.EADDRINUSE) {
+			t.Errorf("an address in use: %v", err)
+		}
+		// A listener that does not accept.
+		if _, err := dial(one.Addr().String()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a listener that does not accept: %v", err)
+		}
+		for _, test := range []struct {
+			listener net.Listener
+			address  string
+		}{{one, one.Addr().String()}, {two, two.Addr().String()}, {services, "a.b.svc:443"}} {
+			go func() {
+				conn, err := test.listener.Accept()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				fmt.Fprintf(conn, "%v", conn.LocalAddr())
+				conn.Close()
+			}()
+			conn, err := dial(test.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if said, err := io.ReadAll(conn); err != nil || string(said) != test.listener.Addr().String() {
+				t.Errorf("%s: %q, %v", test.address, said, err)
+			}
+		}
+		one.Close()
+		if _, err := one.Accept(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("accept after close: %v", err)
+		}
+		if network.Listens(one.Addr().String()) || !network.Listens(two.Addr().String()) || network.Listens("a.b:443") {
+			t.Error("Listens does not follow Listen and Close")
+		}
+	})
+}

@@ -1,0 +1,250 @@
+package rights
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"kelson.dev/lab/rights"
+	"kelson.dev/operator/operatortest/record"
+	"kelson.dev/toolchain/gen/rbac"
+)
+
+// runner runs a project's operator and records its requests.
+type runner struct {
+	dir, temp string // of the project, and for temporary files
+	self      string // this program
+	progress  io.Writer
+
+	tests   []testBinary  // nil without --test
+	explore time.Duration // how long to explore; 0 without --explore
+
+	declared []rbac.Declaration
+	recorded int // the number of recordings
+}
+
+// testBinary is the test program of a package.
+type testBinary struct{ pkg, dir, file string }
+
+// newRunner builds the test programs if there is --test. The caller removes r.temp.
+func newRunner(ctx context.Context, dir string, tests bool, explore time.Duration, declared []rbac.Declaration, progress io.Writer) (r *runner, err error) {
+	r = &runner{dir: dir, explore: explore, declared: declared, progress: progress}
+	if r.self, err = os.Executable(); err != nil {
+		return nil, err
+	}
+	if r.temp, err = os.MkdirTemp("", "kelson-rights-"); err != nil {
+		return nil, err
+	}
+	if tests {
+		if err := r.build(ctx); err != nil {
+			os.RemoveAll(r.temp)
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// build builds the test programs of all packages with tests.
+func (r *runner) build(ctx context.Context) error {
+	list, err := r.goCommand(ctx, "list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}\t{{.Dir}}{{end}}", "./...")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(list) {
+		pkg, dir, ok := strings.Cut(strings.TrimSpace(line), "\t")
+		if !ok {
+			continue
+		}
+		t := testBinary{pkg, dir, filepath.Join(r.temp, strconv.Itoa(len(r.tests))+".test")}
+		fmt.Fprintf(r.progress, "building the tests of %s\n", pkg)
+		if _, err := r.goCommand(ctx, "test", "-c", "-o", t.file, pkg); err != nil {
+			return err
+		}
+		r.tests = append(r.tests, t)
+	}
+	if len(r.tests) == 0 {
+		return fmt.Errorf("--test: no package of %s has tests", r.dir)
+	}
+	return nil
+}
+
+func (r *runner) goCommand(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = r.dir
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("go %s: %w\n%s%s", args[0], err, stdout.Bytes(), stderr.Bytes())
+	}
+	return stdout.String(), nil
+}
+
+// record runs the tests and the exploration with an administrator's rights, and returns what the
+// operator has requested. Packages in which no operator runs are left out of later runs.
+func (r *runner) record(ctx context.Context) ([]rights.Request, int, error) {
+	var all []rights.Request
+	events := 0
+	var operators []testBinary
+	for _, t := range r.tests {
+		fmt.Fprintf(r.progress, "running the tests of %s\n", t.pkg)
+		o, err := r.run(ctx, "", false, t.dir, t.file, "-test.timeout=10m")
+		if err != nil {
+			return nil, 0, err
+		}
+		if o.code != 0 {
+			return nil, 0, fmt.Errorf("the tests of %s fail, so what the operator needs is unknown:\n%s", t.pkg, o.output)
+		}
+		if o.events > 0 {
+			operators = append(operators, t)
+		}
+		all, events = append(all, o.requests...), events+o.events
+	}
+	if r.tests != nil && len(operators) == 0 {
+		return nil, 0, errors.New("--test: no test runs an operator: pass it to testenv.Run, testenv.Operator, operatortest.Run or operatortest.Operator; operators in tests with envtest are not recorded")
+	}
+	r.tests = operators
+	if r.explore > 0 {
+		fmt.Fprintf(r.progress, "exploring faults for %v\n", r.explore)
+		o, err := r.run(ctx, "", false, r.dir, r.self, r.exploring()...)
+		if err != nil {
+			return nil, 0, err
+		}
+		if o.events == 0 {
+			return nil, 0, fmt.Errorf("the exploration has failed:\n%s", o.output)
+		}
+		if o.code != 0 {
+			fmt.Fprintln(r.progress, "the exploration raised alarms; see kelson explore")
+		}
+		all, events = append(all, o.requests...), events+o.events
+	}
+	return rights.General(all, r.declared), events, nil
+}
+
+// exploring returns the arguments of this program that explore the project.
+func (r *runner) exploring() []string {
+	return []string{"explore", r.dir, "--generate=false", "--for", r.explore.String()}
+}
+
+// under runs the tests, and then the exploration, with the rights of roles. It returns the requests
+// that RBAC refused. Unless all is true, it ends at the first one.
+func (r *runner) under(ctx context.Context, roles []rbac.Role, all bool) ([]rights.Request, error) {
+	doc, err := rbac.YAML(roles)
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(r.temp, "roles.yaml")
+	if err := os.WriteFile(file, doc, 0o600); err != nil {
+		return nil, err
+	}
+	var refused []rights.Request
+	for _, t := range r.tests {
+		o, err := r.run(ctx, file, !all, t.dir, t.file, "-test.timeout=10m")
+		if err != nil {
+			return nil, err
+		}
+		refused = append(refused, o.refused...)
+		if len(o.refused) == 0 && o.code != 0 && all {
+			return nil, fmt.Errorf("under the computed roles, the tests of %s fail without a refusal:\n%s", t.pkg, o.output)
+		}
+		if !all && len(refused) > 0 {
+			return refused, nil
+		}
+	}
+	if r.explore > 0 {
+		o, err := r.run(ctx, file, !all, r.dir, r.self, r.exploring()...)
+		if err != nil {
+			return nil, err
+		}
+		if o.events == 0 {
+			return nil, fmt.Errorf("under the computed roles, the exploration fails:\n%s", o.output)
+		}
+		refused = append(refused, o.refused...)
+	}
+	return rights.General(refused, r.declared), nil
+}
+
+// outcome is what a run has recorded.
+type outcome struct {
+	requests, refused []rights.Request
+	events            int
+	code              int
+	output            []byte
+}
+
+// run runs a program with a recording. roles is the file with the rights of the operators; "" means
+// those of an administrator.
+func (r *runner) run(ctx context.Context, roles string, stop bool, dir, program string, args ...string) (outcome, error) {
+	r.recorded++
+	recording := filepath.Join(r.temp, "recording-"+strconv.Itoa(r.recorded))
+	if err := os.Mkdir(recording, 0o700); err != nil {
+		return outcome{}, err
+	}
+	defer os.RemoveAll(recording)
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = dir
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "KELSON_RIGHTS_") }),
+		"KELSON="+r.self, record.Dir+"="+recording, record.Roles+"="+roles, record.Stop+"="+strconv.FormatBool(stop))
+	// The whole group ends with this process: an exploration has a child.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	var out lastBytes
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	var exited *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return outcome{}, ctx.Err()
+	case err != nil && !errors.As(err, &exited):
+		return outcome{}, err
+	}
+	o := outcome{output: out}
+	if exited != nil {
+		o.code = exited.ExitCode()
+	}
+	return o, o.read(recording)
+}
+
+// read reads the recordings of all processes of a run.
+func (o *outcome) read(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		a, err := rights.FromAudit(f, rights.Filter{User: record.User})
+		f.Close()
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		o.requests, o.refused, o.events = append(o.requests, a.Requests...), append(o.refused, a.Refused...), o.events+a.Events
+	}
+	o.requests, o.refused = rights.Union(o.requests), rights.Union(o.refused)
+	return nil
+}
+
+// lastBytes keeps the end of what is written to it.
+type lastBytes []byte
+
+// Write implements io.Writer.
+func (l *lastBytes) Write(p []byte) (int, error) {
+	const kept = 16 << 10
+	if *l = append(*l, p...); len(*l) > 2*kept {
+		*l = append((*l)[:0], (*l)[len(*l)-kept:]...)
+	}
+	return len(p), nil
+}

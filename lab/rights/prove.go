@@ -1,0 +1,64 @@
+package rights
+
+import (
+	"context"
+	"slices"
+
+	"kelson.dev/toolchain/gen/rbac"
+)
+
+// General returns requests without their namespaces, which are those of tests and samples, except
+// namespaces for which a marker declares a Role.
+func General(requests []Request, declared []rbac.Declaration) []Request {
+	var all []Request
+	for _, r := range requests {
+		if !slices.ContainsFunc(declared, func(d rbac.Declaration) bool { return d.Namespace == r.Namespace }) {
+			r.Namespace = ""
+		}
+		all = append(all, r)
+	}
+	return Union(all)
+}
+
+// Union returns the different requests of lists, sorted.
+func Union(lists ...[]Request) []Request {
+	all := slices.Concat(lists...)
+	slices.SortFunc(all, compare)
+	return slices.Compact(all)
+}
+
+// Proof says whether roles are the least that an operator needs.
+type Proof struct {
+	// Refused are the requests that were refused under the roles; empty: the roles suffice.
+	Refused []Request
+	// Shown are the permissions without which a request was refused, and NotShown those without
+	// which none was.
+	Shown, NotShown []Request
+}
+
+// Prove runs an operator under the least roles for requests, and then once without each of the
+// permissions. run runs it with roles and returns the requests that were refused. It may end at the
+// first one if all is false. If the roles do not suffice, Prove returns after the first run. tried,
+// if not nil, is called after each other run.
+func Prove(ctx context.Context, name string, requests []Request, run func(ctx context.Context, roles []rbac.Role, all bool) ([]Request, error), tried func(without Request, shown bool)) (Proof, error) {
+	var p Proof
+	var err error
+	if p.Refused, err = run(ctx, Roles(name, requests), true); err != nil || len(p.Refused) > 0 {
+		return p, err
+	}
+	for i, r := range requests {
+		refused, err := run(ctx, Roles(name, slices.Delete(slices.Clone(requests), i, i+1)), false)
+		if err != nil {
+			return p, err
+		}
+		if len(refused) > 0 {
+			p.Shown = append(p.Shown, r)
+		} else {
+			p.NotShown = append(p.NotShown, r)
+		}
+		if tried != nil {
+			tried(r, len(refused) > 0)
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,188 @@
+package testenv
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/apiserver/pki"
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/manager"
+)
+
+// Webhooks makes the control plane connect to admission and conversion webhooks in this process,
+// over TLS as in a cluster but without ports, so that they work in a testing/synctest bubble.
+//
+// Operator then serves the webhooks of its parts in this way. Functions of Run that call
+// operator.Run pass it [WebhookConfig]. Both set the operator's address and CA bundle in webhook
+// configurations and CustomResourceDefinitions, and create missing webhook configurations, as in
+// kelson dev. For other operators, [ServeWebhooks] serves any handler.
+//
+// The webhooks are in use when the operator is quiet after its start: call Settle, or Eventually.
+//
+// Webhooks also installs the webhook configurations in folders or files, such as config/webhook. It
+// skips other objects there.
+func Webhooks(paths ...string) Option {
+	return func(o *options) { o.webhooks, o.hookPaths = true, append(o.hookPaths, paths...) }
+}
+
+type envKey struct{}
+
+// networkOf returns the network of the Env that calls a function of Run; nil if it has none.
+func networkOf(ctx context.Context) (*Env, *inprocess.Network) {
+	env, _ := ctx.Value(envKey{}).(*Env)
+	if env == nil {
+		return nil, nil
+	}
+	return env, env.network
+}
+
+// WebhookConfig returns how an operator in a function of [Run] serves webhooks without a port:
+//
+//	testenv.Run(func(ctx context.Context, config *rest.Config) error {
+//		return operator.Run(ctx, operator.Config{REST: config, Webhooks: testenv.WebhookConfig(ctx)}, parts...)
+//	})
+//
+// It is the zero WebhookConfig if the Env was made without [Webhooks]. ctx is that of the function.
+func WebhookConfig(ctx context.Context) manager.WebhookConfig {
+	_, network := networkOf(ctx)
+	if network == nil {
+		return manager.WebhookConfig{}
+	}
+	listener, err := network.Listen("")
+	if err != nil {
+		panic(err) // unreachable: the network chooses a free address
+	}
+	return manager.WebhookConfig{Local: true, Listener: listener}
+}
+
+// ServeWebhooks serves webhooks that are not of Kelson's library, until ctx ends: those whose
+// configurations name a Service, whatever its name is. It issues the certificate, and first writes
+// its CA bundle into the existing webhook configurations and CustomResourceDefinitions that name a
+// Service. Call it in a function of [Run], with its context, in an Env with [Webhooks]. For
+// controller-runtime, wrap its server:
+//
+//	type hooks struct{ webhook.Server }
+//
+//	func (h hooks) Start(ctx context.Context) error {
+//		return testenv.ServeWebhooks(ctx, h.WebhookMux())
+//	}
+//
+//	mgr, err := ctrl.NewManager(config, ctrl.Options{WebhookServer: hooks{webhook.NewServer(webhook.Options{})}})
+func ServeWebhooks(ctx context.Context, handler http.Handler) error {
+	env, network := networkOf(ctx)
+	if network == nil {
+		return errors.New("serve webhooks in a test: the context is not that of a function of testenv.Run, or the Env lacks the option testenv.Webhooks")
+	}
+	authority, err := pki.NewAuthority("testenv-webhooks")
+	if err != nil {
+		return err
+	}
+	listener, err := network.Listen(inprocess.Services)
+	if err != nil {
+		return fmt.Errorf("serve webhooks in a test: %w", err)
+	}
+	certificates := sync.Map{} // by the name of the server
+	server := &http.Server{
+		Handler: handler, ErrorLog: log.New(io.Discard, "", 0),
+		TLSConfig: &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			of, _ := certificates.LoadOrStore(hello.ServerName, authority.Serving(hello.ServerName))
+			return of.(func(*tls.ClientHelloInfo) (*tls.Certificate, error))(hello)
+		}},
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.ServeTLS(listener, "", "") }()
+	err = env.trust(ctx, authority.PEM)
+	if err == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-served:
+			return err
+		}
+	}
+	graceful, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if server.Shutdown(graceful) != nil {
+		server.Close()
+	}
+	<-served
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// hookKinds are the kinds that register webhooks, with the path of the lists or the object that
+// contains the client configurations.
+var hookKinds = []schema.GroupVersionKind{
+	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"},
+	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"},
+	{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
+}
+
+// trust writes a CA bundle into all registrations of webhooks that name a Service.
+func (e *Env) trust(ctx context.Context, pem []byte) error {
+	for _, kind := range hookKinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		if err := e.client.List(ctx, list); err != nil {
+			return fmt.Errorf("list registrations of webhooks: %w", err)
+		}
+		for i := range list.Items {
+			obj := &list.Items[i]
+			before := obj.DeepCopy()
+			if !setBundle(obj.Object, pem) {
+				continue
+			}
+			if err := e.client.Patch(ctx, obj, client.MergeFrom(before)); err != nil {
+				return fmt.Errorf("set the CA bundle of %s %s: %w", kind.Kind, obj.GetName(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// setBundle sets the CA bundle of all client configurations with a Service in a registration.
+func setBundle(obj map[string]any, pem []byte) (changed bool) {
+	var configs []any
+	hooks, _ := obj["webhooks"].([]any)
+	for _, hook := range hooks {
+		if hook, ok := hook.(map[string]any); ok {
+			configs = append(configs, hook["clientConfig"])
+		}
+	}
+	config, _, _ := unstructured.NestedFieldNoCopy(obj, "spec", "conversion", "webhook", "clientConfig")
+	for _, config := range append(configs, config) {
+		config, ok := config.(map[string]any)
+		if !ok || config["service"] == nil {
+			continue
+		}
+		config["caBundle"] = base64.StdEncoding.EncodeToString(pem)
+		changed = true
+	}
+	return changed
+}
+
+// dialWebhook connects to a webhook in this process. Those at other addresses are on the network.
+func dialWebhook(n *inprocess.Network) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		host, _, err := net.SplitHostPort(address)
+		if err == nil && !n.Listens(address) && !strings.HasSuffix(host, ".svc") {
+			return (&net.Dialer{Timeout: 30 * time.Second}).DialContext(ctx, network, address)
+		}
+		return n.DialContext(ctx, network, address)
+	}
+}

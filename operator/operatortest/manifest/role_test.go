@@ -1,0 +1,46 @@
+package manifest_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"kelson.dev/operator/operatortest/manifest"
+)
+
+// LAB-05
+func TestRole(t *testing.T) {
+	dir := write(t, map[string]string{
+		"role.yaml": `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: manager-role}
+rules: []
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: manager-role, namespace: shop}
+rules: []
+`,
+		"leader.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: leader-election-role}\nrules: []\n",
+		"other.yaml":  configMap("c"),
+	})
+	all, err := manifest.Role(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range all {
+		got = append(got, m.Object.GetKind()+" "+m.Object.GetNamespace()+" "+m.Object.GetName())
+	}
+	want := []string{
+		"Role default leader-election-role", "RoleBinding default operatortest:leader-election-role",
+		"ClusterRole  manager-role", "ClusterRoleBinding  operatortest:manager-role",
+		"Namespace  shop", "Role shop manager-role", "RoleBinding shop operatortest:manager-role",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	if _, err := manifest.Role(dir + "/other.yaml"); !errors.Is(err, manifest.ErrNoRoles) {
+		t.Errorf("without roles: %v", err)
+	}
+}

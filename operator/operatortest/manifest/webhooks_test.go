@@ -1,0 +1,26 @@
+package manifest_test
+
+import (
+	"errors"
+	"testing"
+
+	"kelson.dev/operator/operatortest/manifest"
+)
+
+// LAB-10
+func TestWebhooks(t *testing.T) {
+	dir := write(t, map[string]string{
+		"hooks.yaml": `apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: v}
+`,
+		"other.yaml": configMap("c"),
+	})
+	hooks, err := manifest.Webhooks(dir)
+	if err != nil || len(hooks) != 1 || hooks[0].Object.GetName() != "v" {
+		t.Errorf("%v, %v", hooks, err)
+	}
+	if _, err := manifest.Webhooks(dir + "/other.yaml"); !errors.Is(err, manifest.ErrNone) {
+		t.Errorf("without configurations: %v", err)
+	}
+}

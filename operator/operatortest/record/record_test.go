@@ -1,0 +1,110 @@
+package record_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/operator/operatortest/record"
+)
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// protobufStatus returns a Status as servers send it to clients of protobuf.
+func protobufStatus(t *testing.T, message string) string {
+	t.Helper()
+	var out bytes.Buffer
+	status := &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Message: message, Code: http.StatusForbidden}
+	if err := protobuf.NewSerializer(nil, nil).Encode(status, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// LAB-05: requests are recorded once each, refusals of RBAC with their message, and those of
+// admission not as refusals. Without the variable, nothing is.
+func TestWrap(t *testing.T) {
+	rbac := `{"kind":"Status","message":"pods is forbidden: User \"x\" cannot list resource \"pods\" in API group \"\" at the cluster scope"}`
+	server := roundTripper(func(r *http.Request) (*http.Response, error) {
+		code, body := http.StatusOK, "{}"
+		switch r.URL.Path {
+		case "/api/v1/pods":
+			code, body = http.StatusForbidden, rbac
+		case "/api/v1/nodes":
+			code, body = http.StatusForbidden, protobufStatus(t, `nodes is forbidden: User "x" cannot list resource "nodes" in API group "" at the cluster scope`)
+		case "/api/v1/namespaces/a/secrets":
+			code, body = http.StatusForbidden, `{"kind":"Status","message":"admission webhook \"w\" denied the request"}`
+		}
+		return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader(body))}, nil
+	})
+	send := func(config *rest.Config, method, path string) string {
+		t.Helper()
+		rt, err := rest.TransportFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.NewRequest(method, "http://server"+path, strings.NewReader(`{"metadata":{"name":"n"}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := rt.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(body)
+	}
+	config := &rest.Config{Host: "http://server", Transport: server, Impersonate: rest.ImpersonationConfig{UserName: "operator"}}
+	record.Wrap(config)
+	if config.WrapTransport != nil || config.Impersonate.UserName == "" {
+		t.Error("recorded without the variable")
+	}
+	dir := t.TempDir()
+	t.Setenv(record.Dir, dir)
+	record.Wrap(config)
+	if config.Impersonate.UserName != "" {
+		t.Error("without roles, the operator must have an administrator's rights")
+	}
+	for range 2 {
+		if body := send(config, http.MethodGet, "/api/v1/pods"); body != rbac {
+			t.Errorf("the body of a refusal is %q", body)
+		}
+		send(config, http.MethodPost, "/api/v1/namespaces/a/secrets")
+		send(config, http.MethodPut, "/apis/apps/v1/namespaces/a/deployments/d/status")
+		send(config, http.MethodGet, "/metrics")
+		send(config, http.MethodGet, "/api/v1/nodes")
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files %q, %v", files, err)
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	if n := strings.Count(text, "\n"); n != 7 {
+		t.Errorf("%d lines, want 5 requests and two refusals:\n%s", n, text)
+	}
+	for _, want := range []string{
+		`"verb":"list","user":{"username":"operator"},"objectRef":{"resource":"pods"}`, `"code":403,"message":"pods is forbidden`, `"code":403,"message":"nodes is forbidden`,
+		`"objectRef":{"resource":"deployments","namespace":"a","apiGroup":"apps","subresource":"status"}`, `"requestURI":"/metrics","verb":"get"`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+}
