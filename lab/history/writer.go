@@ -21,9 +21,13 @@ type Writer struct {
 	frame     []byte
 	err       error // of the first failed write; nothing is written after it
 	resources map[string]*resourceWriter
+	described map[string]Resource
 	objects   map[Key]*objectWriter
 	time      int64  // of the newest version, in ns
 	versions  uint64 // number of versions written, without deletions
+	newest    uint64 // revision
+	began     int64  // time of Start, in ns
+	keeps     bool   // Put keeps its data, which never changes
 }
 
 type resourceWriter struct {
@@ -35,10 +39,11 @@ type resourceWriter struct {
 type objectWriter struct {
 	number   uint64
 	revision uint64
+	time     int64 // of the newest version, in ns
 	deleted  bool
-	data     []byte // of the newest version
+	data     []byte // of the newest version; nil: not in memory
 	index    uint64 // its number
-	chain    int    // how many versions must be decoded for it
+	chain    int    // how many versions must be decoded for it; maxChain: data is not a dictionary
 }
 
 // NewWriter begins a history. The caller calls Flush before it closes the file.
@@ -47,7 +52,7 @@ func NewWriter(to io.Writer) (*Writer, error) {
 	if _, err := to.Write(header); err != nil {
 		return nil, fmt.Errorf("begin history: %w", err)
 	}
-	return &Writer{to: to, resources: map[string]*resourceWriter{}, objects: map[Key]*objectWriter{}}, nil
+	return &Writer{to: to, resources: map[string]*resourceWriter{}, described: map[string]Resource{}, objects: map[Key]*objectWriter{}}, nil
 }
 
 // Resource declares a resource. It must be called before Put and Delete of its objects; repeated
@@ -63,8 +68,22 @@ func (w *Writer) Resource(r Resource) error {
 		return err
 	}
 	w.resources[r.Name()] = &resourceWriter{number: uint64(len(w.resources))}
+	w.described[r.Name()] = r
 	w.frame = append(w.frame, recordResource)
 	w.frame = appendBytes(w.frame, data)
+	return w.full()
+}
+
+// Start declares that the versions so far are the whole state at a revision and time, and that all
+// later ones follow.
+func (w *Writer) Start(revision uint64, when time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := max(when.UnixNano(), w.time)
+	w.frame = append(w.frame, recordStart)
+	w.frame = binary.AppendUvarint(w.frame, revision)
+	w.frame = binary.AppendUvarint(w.frame, uint64(now-w.time))
+	w.time, w.began, w.newest = now, now, max(w.newest, revision)
 	return w.full()
 }
 
@@ -98,7 +117,12 @@ func (w *Writer) Put(key Key, revision uint64, when time.Time, data []byte) erro
 	w.head(recordVersion, o, revision, when)
 	w.frame = binary.AppendUvarint(w.frame, base)
 	w.frame = appendBytes(w.frame, content)
-	o.data, o.index, o.chain, o.deleted = append(o.data[:0], data...), w.versions, chain, false
+	if w.keeps {
+		o.data = data
+	} else {
+		o.data = append(o.data[:0], data...)
+	}
+	o.index, o.chain, o.deleted = w.versions, chain, false
 	w.versions++
 	return w.full()
 }
@@ -166,7 +190,7 @@ func (w *Writer) head(kind byte, o *objectWriter, revision uint64, when time.Tim
 	w.frame = binary.AppendUvarint(w.frame, o.number)
 	w.frame = binary.AppendUvarint(w.frame, revision)
 	w.frame = binary.AppendUvarint(w.frame, uint64(now-w.time))
-	w.time, o.revision = now, revision
+	w.time, o.time, o.revision, w.newest = now, now, revision, max(w.newest, revision)
 }
 
 // full ends the frame if it is large enough.
