@@ -190,6 +190,9 @@ bench-nodes: release ## 10,000 simulated pods on 100 nodes, beside KWOK on kube-
 	bin/bench-nodes -kelson $(KELSON) -stages
 	bin/against -- bin/bench-nodes -kwok bin/peers/kwok
 
+bench-history: ## size and speed of histories, and the overhead of kelson serve --history on writes: about three minutes
+	$(GO) test ./lab/history -run xxx -bench . -count 3
+
 bench-million: release ## load, list and restart with a million objects: about five minutes
 	$(GO) build -o bin/figures ./bench/figures
 	bin/figures -kelson $(KELSON) -million
