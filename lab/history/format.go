@@ -85,14 +85,6 @@ type Version struct {
 	Deleted bool
 }
 
-// compress returns data, compressed with a dictionary unless that is nil.
-func compress(dict *s2.Dict, data []byte) []byte {
-	if dict == nil {
-		return s2.Encode(nil, data)
-	}
-	return dict.Encode(nil, data)
-}
-
 func decompress(base, content []byte) ([]byte, error) {
 	if dict := dictionary(base); dict != nil {
 		return dict.Decode(nil, content)

@@ -60,9 +60,9 @@ type content struct {
 	base uint32 // how many versions before this one; 0: none
 }
 
-// Open reads a history from a file, a directory that a [Retainer] writes, or the data directory that
-// contains one. The process that writes the history may be running; what it has not yet written is
-// not part of the result. The caller closes the History.
+// Open reads a history from a file, a directory that a [Retainer] writes, or the data directory
+// that contains one. The process that writes the history may be running; what it has not yet
+// written is not part of the result. The caller closes the History.
 func Open(name string) (*History, error) {
 	info, err := os.Stat(name)
 	if err != nil {

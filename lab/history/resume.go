@@ -81,7 +81,7 @@ func (h *History) writer(to io.Writer) (*Writer, error) {
 			return nil, err
 		}
 		r := w.resources[resource]
-		r.first, r.index = dictionary(data), uint64(index)
+		r.first, r.index = data, uint64(index)
 	}
 	return w, nil
 }

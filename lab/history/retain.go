@@ -23,11 +23,13 @@ const (
 	// Folder is the name of a history in the data directory of a control plane.
 	Folder = "history"
 
-	segmentSuffix  = ".history"
-	segmentDigits  = 20 // so that names sort by revision
-	unfinished     = ".new"
-	segmentBytes   = 1 << 30               // at most, without Limits.Bytes
-	perLimit       = 8                     // files per limit, so that an eighth of it is removed at a time
+	segmentSuffix = ".history"
+	segmentDigits = 20 // so that names sort by revision
+	unfinished    = ".new"
+	segmentBytes  = 1 << 30 // at most, without Limits.Bytes
+	// perLimit is the number of files per limit, so that an eighth of it is removed at a time.
+	perLimit = 8
+
 	flushAfter     = 50 * time.Millisecond // after a write, for readers of the files
 	syncEvery      = time.Second
 	boundEvery     = time.Minute // while nothing is written
@@ -65,9 +67,9 @@ type RetainerConfig struct {
 //	s, err := store.Open(store.Config{Backend: retainer.Backend(backend)})
 //
 // Writes do not wait for the history. Its goroutine writes them to the file within 50 ms, and makes
-// them durable once a second. After a crash, it reads what is missing from the log of the Backend, which keeps it until
-// then; the time of these versions is that of the last write before the crash. So no acknowledged
-// version is lost.
+// them durable once a second. After a crash, it reads what is missing from the log of the Backend,
+// which keeps it until then; the time of these versions is that of the last write before the crash.
+// So no acknowledged version is lost.
 //
 // If the history can't be written, for example because the disk is full, the Retainer logs an error
 // and ends; the control plane continues. The log of the Backend then grows until the next start,

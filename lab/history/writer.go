@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -28,12 +29,13 @@ type Writer struct {
 	newest    uint64 // revision
 	began     int64  // time of Start, in ns
 	keeps     bool   // Put keeps its data, which never changes
+	deltas    deltas
 }
 
 type resourceWriter struct {
 	number uint64
-	first  *s2.Dict // of the first version; nil: no version yet, or too short
-	index  uint64   // number of that version
+	first  []byte // the first version; nil: no version yet
+	index  uint64 // number of that version
 }
 
 type objectWriter struct {
@@ -98,21 +100,21 @@ func (w *Writer) Put(key Key, revision uint64, when time.Time, data []byte) erro
 		return err
 	}
 	base, chain := uint64(0), 1
-	var dict *s2.Dict
+	var dict []byte
 	switch {
 	case len(o.data) > 0 && o.chain < maxChain:
-		dict = dictionary(o.data)
+		dict = o.data
 		base, chain = w.versions-o.index, o.chain+1
 	case r.first != nil:
 		dict = r.first
 		base, chain = w.versions-r.index, 2
 	}
-	if dict == nil {
-		base, chain = 0, 1
+	content := w.deltas.encode(dict, data)
+	if content == nil {
+		base, chain, content = 0, 1, s2.Encode(nil, data)
 	}
-	content := compress(dict, data)
 	if r.first == nil {
-		r.first, r.index = dictionary(append([]byte(nil), data...)), w.versions
+		r.first, r.index = bytes.Clone(data), w.versions
 	}
 	w.head(recordVersion, o, revision, when)
 	w.frame = binary.AppendUvarint(w.frame, base)
