@@ -88,7 +88,7 @@ the object is older.`,
 		},
 	}
 	o.addFlags(c)
-	c.AddCommand(blameCommand())
+	c.AddCommand(blameCommand(), importCommand())
 	return c
 }
 
