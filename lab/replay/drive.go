@@ -16,7 +16,8 @@ import (
 
 	"kelson.dev/lab/history"
 
-	_ "kelson.dev/lab/testenv" // makes Kubernetes' libraries report errors in bubbles without a delay
+	// makes Kubernetes' libraries report errors in bubbles without a delay
+	_ "kelson.dev/lab/testenv"
 )
 
 // The environment of Drive: the Order in JSON, and the file descriptor that the Message is written

@@ -2,9 +2,9 @@
 // something else than what happened.
 //
 // A replay begins with the state of a moment. What others than the operator wrote happens again at
-// the same times, on a control plane without controllers: their writes are part of the history, too.
-// The operator's own writes are not repeated; the operator that runs makes its own. Whenever nothing
-// happened in the history for a while, the objects that either of them wrote are compared.
+// the same times, on a control plane without controllers: their writes are part of the history,
+// too. The operator's own writes are not repeated; the operator that runs makes its own. Whenever
+// nothing happened in the history for a while, the objects that either of them wrote are compared.
 //
 // The field managers of a version say who wrote it. They do not say who deleted an object: the
 // deletion of an object that the operator created counts as the operator's, unless its owner was
