@@ -190,6 +190,13 @@ bench-nodes: release ## 10,000 simulated pods on 100 nodes, beside KWOK on kube-
 	bin/bench-nodes -kelson $(KELSON) -stages
 	bin/against -- bin/bench-nodes -kwok bin/peers/kwok
 
+bench-history: release ## size and speed of histories, and the overhead of kelson serve --history on writes: about six minutes after the builds; prints the rows of docs/internals/benchmarks.md
+	$(GO) test ./lab/history -run xxx -bench . -count 3
+	$(GO) build -o bin/figures ./bench/figures
+	for round in 1 2; do for args in "" "--history 24h"; do \
+		echo "kelson serve $$args" && bin/figures -kelson $(KELSON) -run '(create|status|patch)-cr-(16|64)' -sides 1 -kelson-args "$$args" || exit 1; \
+	done; done
+
 bench-million: release ## load, list and restart with a million objects: about five minutes
 	$(GO) build -o bin/figures ./bench/figures
 	bin/figures -kelson $(KELSON) -million

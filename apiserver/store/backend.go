@@ -14,10 +14,10 @@ type Backend interface {
 	// Load once, before any Append.
 	Load(each func(Record) error) (revision uint64, err error)
 	// Append makes the records durable as one unit and returns when they are (after the sync).
-	// Records are in revision order. Append must neither keep nor change their Data. An error that
-	// unwraps to ErrNotWritten guarantees that no part of the records is stored, even after a
-	// crash; the next call then begins after the same revision. After every other error the outcome
-	// is unknown, and the store calls only Close.
+	// Records are in revision order. Append must not change their Data, and may keep it: the store
+	// does not change it either. An error that unwraps to ErrNotWritten guarantees that no part of
+	// the records is stored, even after a crash; the next call then begins after the same revision.
+	// After every other error the outcome is unknown, and the store calls only Close.
 	Append(records []Record) error
 	// Checkpoint is called after every successful Append and usually returns nil. To replace the
 	// log of writes by the current state, it returns a function that makes that state durable as a

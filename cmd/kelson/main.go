@@ -3,7 +3,7 @@
 //
 // The commands are in packages below internal:
 //
-//	serve     serve, with state, pods and throwaway control planes; flags has the flags shared with dropin
+//	serve     serve, fork, with state, pods and throwaway control planes; flags has the flags shared with dropin
 //	dropin    envtest, and the kube-apiserver and etcd that envtest starts
 //	kubectl   kubectl; plugin: kubectl-plugin, and this binary as kubectl kelson
 //	output    the flag --output and colors
@@ -19,6 +19,7 @@
 //	rights    rights
 //	explore   explore
 //	plan      plan
+//	replay    replay
 //	token     token
 //
 // A command that fails prints one error message and exits with a non-zero code.
@@ -51,6 +52,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/plan"
 	"kelson.dev/cmd/kelson/internal/plugin"
 	"kelson.dev/cmd/kelson/internal/project"
+	"kelson.dev/cmd/kelson/internal/replay"
 	"kelson.dev/cmd/kelson/internal/rights"
 	"kelson.dev/cmd/kelson/internal/serve"
 	"kelson.dev/cmd/kelson/internal/token"
@@ -111,7 +113,7 @@ func rootCommand() *cobra.Command {
 		project.InitCommand(), project.CreateCommand(), project.EditCommand(), project.DeleteCommand(), project.UpgradeCommand(),
 		project.GenerateCommand(), project.ManifestsCommand(), project.BuildCommand(), project.TestCommand(),
 		deploy.InstallCommand(), deploy.UninstallCommand(), deploy.RunCommand(), deploy.DeployCommand(), deploy.UndeployCommand(), deploy.PackageCommand(), image.Command(),
-		serve.Command(), dev.Command(), data.Command(), vet.Command(), console.Command(), why.Command(), blame.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), explore.Command(), plan.Command(), token.Command(), kubectl.Command(), plugin.Command(), versionCommand(),
+		serve.Command(), serve.ForkCommand(), dev.Command(), data.Command(), vet.Command(), console.Command(), why.Command(), blame.Command(), history.RecordCommand(), history.Command(), history.DiffCommand(), rights.Command(), explore.Command(), plan.Command(), replay.Command(), token.Command(), kubectl.Command(), plugin.Command(), versionCommand(),
 		dropin.EnvtestCommand(), dropin.APIServerCommand(), dropin.EtcdCommand())
 	root.InitDefaultCompletionCmd()
 	return root

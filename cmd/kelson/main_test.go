@@ -118,8 +118,14 @@ var readyLine = regexp.MustCompile(`^kelson serves Kubernetes v\S+ at (https://\
 // test.
 func startServer(t *testing.T, args ...string) *server {
 	t.Helper()
+	return startCommand(t, "serve", args...)
+}
+
+// startCommand starts a server by a command other than kelson serve.
+func startCommand(t *testing.T, name string, args ...string) *server {
+	t.Helper()
 	s := &server{stderr: &bytes.Buffer{}, done: make(chan struct{})}
-	s.cmd = exec.Command(built(t, binary), append([]string{"serve", "--secure-port=0"}, args...)...)
+	s.cmd = exec.Command(built(t, binary), append([]string{name, "--secure-port=0"}, args...)...)
 	// the test removes what a killed server leaves behind
 	s.cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
 	s.cmd.Stderr = s.stderr

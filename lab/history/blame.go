@@ -59,7 +59,7 @@ func (s State) Blame(key Key, opts DiffOptions) (fields []Field, ok bool, err er
 			b.created = true
 			continue
 		}
-		data, err := s.h.read(e.content)
+		data, err := s.h.content(e.content)
 		if err == nil {
 			err = b.next(e.version(key), data)
 		}

@@ -11,9 +11,10 @@ import (
 )
 
 const (
-	fileTag       = "KELSONHI"
-	frameTag      = "KHFR"
-	formatVersion = 1
+	fileTag  = "KELSONHI"
+	frameTag = "KHFR"
+	// formatVersion is written. Files of version 1, which have no start, are read, too.
+	formatVersion = 2
 
 	headerSize = len(fileTag) + 4
 	frameHead  = len(frameTag) + 8
@@ -30,6 +31,7 @@ const (
 	recordObject   = 2
 	recordVersion  = 3
 	recordDeletion = 4
+	recordStart    = 5
 )
 
 // ErrDamaged means that a file is not a history, or that a part of it is not as it was written.
@@ -81,14 +83,6 @@ type Version struct {
 	Time time.Time
 	// Deleted says that the object was deleted at this revision.
 	Deleted bool
-}
-
-// compress returns data, compressed with a dictionary unless that is nil.
-func compress(dict *s2.Dict, data []byte) []byte {
-	if dict == nil {
-		return s2.Encode(nil, data)
-	}
-	return dict.Encode(nil, data)
 }
 
 func decompress(base, content []byte) ([]byte, error) {

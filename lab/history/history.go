@@ -7,19 +7,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
+	"path/filepath"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// History is a file of versions. It keeps about 50 bytes per version in memory and reads contents
-// from the file. All methods except Close are safe for concurrent use.
+// History is a file of versions, or several that continue each other. It keeps about 50 bytes per
+// version in memory and reads contents from the files. All methods except Close are safe for
+// concurrent use.
 type History struct {
-	file      io.ReaderAt
-	close     func() error
+	files     []*part // in the order of revisions
 	resources []Resource
 	keys      []Key
 	numbers   map[Key]int
@@ -30,6 +33,19 @@ type History struct {
 	last      int64     // time of the newest version
 	first     int64     // time of the oldest version
 	entries   int
+	start     uint64 // revision of the start of the first file; 0 without one
+	startTime int64
+}
+
+// part is one file of a history.
+type part struct {
+	file     io.ReaderAt
+	close    func() error
+	contents int   // index of its first one
+	objects  []int // by the number of the object in the file: the number in the history
+	names    []string
+	time     int64 // of the newest version
+	end      int64 // offset of the end of the last complete frame
 }
 
 type entry struct {
@@ -44,51 +60,114 @@ type content struct {
 	base uint32 // how many versions before this one; 0: none
 }
 
-// Open reads a history from a file. The caller closes it.
+// Open reads a history from a file, a directory that a [Retainer] writes, or the data directory
+// that contains one. The process that writes the history may be running; what it has not yet
+// written is not part of the result. The caller closes the History.
 func Open(name string) (*History, error) {
-	f, err := os.Open(name)
+	info, err := os.Stat(name)
 	if err != nil {
 		return nil, err
 	}
+	h := newHistory()
+	if info.IsDir() {
+		err = h.openFolder(name)
+	} else {
+		err = h.open(name)
+	}
+	if err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	h.sort()
+	return h, nil
+}
+
+func newHistory() *History { return &History{numbers: map[Key]int{}} }
+
+func (h *History) openFolder(dir string) error {
+	if inner := filepath.Join(dir, Folder); isFolder(inner) {
+		dir = inner
+	}
+	for range 10 {
+		names, err := segments(dir)
+		if err != nil {
+			return err
+		}
+		if len(names) == 0 {
+			return fmt.Errorf("%s has no history: start its server with --history, for example kelson serve --history 24h", dir)
+		}
+		for _, name := range names {
+			if err = h.open(name); err != nil {
+				break
+			}
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		// the oldest file was removed meanwhile
+		err = h.Close()
+		*h = *newHistory()
+		if err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("read %s: its files are removed faster than they can be read", dir)
+}
+
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+func (h *History) open(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
 	info, err := f.Stat()
 	if err == nil {
-		var h *History
-		if h, err = Read(f, info.Size()); err == nil {
-			h.close = f.Close
-			return h, nil
+		if err = h.read(f, info.Size()); err == nil {
+			h.files[len(h.files)-1].close = f.Close
+			return nil
 		}
 		err = fmt.Errorf("read %s: %w", name, err)
 	}
-	return nil, errors.Join(err, f.Close())
+	return errors.Join(err, f.Close())
 }
 
 // Read reads a history of a given size in bytes. The History continues to read from file.
 func Read(file io.ReaderAt, size int64) (*History, error) {
-	h := &History{file: file, numbers: map[Key]int{}}
-	head := make([]byte, headerSize)
-	if _, err := file.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
+	h := newHistory()
+	if err := h.read(file, size); err != nil {
 		return nil, err
 	}
+	h.sort()
+	return h, nil
+}
+
+// read adds a file that continues the ones before it.
+func (h *History) read(file io.ReaderAt, size int64) error {
+	head := make([]byte, headerSize)
+	if _, err := file.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
 	if string(head[:len(fileTag)]) != fileTag {
-		return nil, fmt.Errorf("%w: not a history", ErrDamaged)
+		return fmt.Errorf("%w: not a history", ErrDamaged)
 	}
-	if v := binary.LittleEndian.Uint32(head[len(fileTag):]); v != formatVersion {
-		return nil, fmt.Errorf("%w: format version %d; this program reads version %d", ErrDamaged, v, formatVersion)
+	if v := binary.LittleEndian.Uint32(head[len(fileTag):]); v == 0 || v > formatVersion {
+		return fmt.Errorf("%w: format version %d; this program reads versions up to %d", ErrDamaged, v, formatVersion)
 	}
+	p := &part{file: file, contents: len(h.contents), end: int64(headerSize)}
+	h.files = append(h.files, p)
 	var frame []byte
-	for at := int64(headerSize); ; {
-		n, ok, err := readFrame(file, at, size, &frame)
-		if err != nil {
-			return nil, err
+	for {
+		n, ok, err := readFrame(file, p.end, size, &frame)
+		if err != nil || !ok {
+			return err
 		}
-		if !ok {
-			h.sort()
-			return h, nil
+		if err := h.index(p, &decoder{rest: frame, at: p.end + int64(frameHead)}); err != nil {
+			return err
 		}
-		if err := h.index(&decoder{rest: frame, at: at + int64(frameHead)}); err != nil {
-			return nil, err
-		}
-		at += n
+		p.end += n
 	}
 }
 
@@ -135,7 +214,7 @@ func readFrame(file io.ReaderAt, at, size int64, frame *[]byte) (n int64, ok boo
 }
 
 // index adds the records of a frame.
-func (h *History) index(d *decoder) error {
+func (h *History) index(p *part, d *decoder) error {
 	for len(d.rest) > 0 && d.err == nil {
 		kind := d.rest[0]
 		d.skip(1)
@@ -145,11 +224,18 @@ func (h *History) index(d *decoder) error {
 			if err := json.Unmarshal(d.bytes(), &r); err != nil && d.err == nil {
 				d.fail("invalid resource")
 			}
-			h.resources = append(h.resources, r)
+			p.names = append(p.names, r.Name())
+			if i := slices.IndexFunc(h.resources, func(known Resource) bool { return known.Name() == r.Name() }); i >= 0 {
+				h.resources[i] = r
+			} else {
+				h.resources = append(h.resources, r)
+			}
 		case recordObject:
-			h.addObject(d)
+			h.addObject(p, d)
 		case recordVersion, recordDeletion:
-			h.addVersion(d, kind == recordDeletion)
+			h.addVersion(p, d, kind == recordDeletion)
+		case recordStart:
+			h.addStart(p, d)
 		default:
 			d.fail("unknown record")
 		}
@@ -157,49 +243,72 @@ func (h *History) index(d *decoder) error {
 	return d.err
 }
 
-func (h *History) addObject(d *decoder) {
+func (h *History) addObject(p *part, d *decoder) {
 	resource, namespace, name := d.uvarint(), string(d.bytes()), string(d.bytes())
-	if resource >= uint64(len(h.resources)) {
+	if resource >= uint64(len(p.names)) {
 		d.fail("unknown resource")
 		return
 	}
-	key := Key{h.resources[resource].Name(), namespace, name}
-	h.numbers[key] = len(h.keys)
-	h.keys = append(h.keys, key)
-	h.timelines = append(h.timelines, nil)
+	key := Key{p.names[resource], namespace, name}
+	number, known := h.numbers[key]
+	if !known {
+		number = len(h.keys)
+		h.numbers[key] = number
+		h.keys = append(h.keys, key)
+		h.timelines = append(h.timelines, nil)
+	}
+	p.objects = append(p.objects, number)
 }
 
-func (h *History) addVersion(d *decoder, deleted bool) {
+func (h *History) addStart(p *part, d *decoder) {
+	revision := d.uvarint()
+	p.time += int64(d.uvarint())
+	h.newest, h.last = max(h.newest, revision), max(h.last, p.time)
+	if p == h.files[0] && h.start == 0 {
+		h.start, h.startTime = revision, p.time
+	}
+}
+
+func (h *History) addVersion(p *part, d *decoder, deleted bool) {
 	object, e := d.uvarint(), entry{revision: d.uvarint(), content: -1}
-	e.time = h.last + int64(d.uvarint())
-	if object >= uint64(len(h.keys)) {
+	p.time += int64(d.uvarint())
+	e.time = p.time
+	if object >= uint64(len(p.objects)) {
 		d.fail("unknown object")
 		return
 	}
 	if !deleted {
 		base := d.uvarint()
 		b := d.bytes()
-		if base > uint64(len(h.contents)) {
+		if base > uint64(len(h.contents)-p.contents) {
 			d.fail("unknown base")
 			return
 		}
 		e.content = int32(len(h.contents))
 		h.contents = append(h.contents, content{at: d.at - int64(len(b)), size: uint32(len(b)), base: uint32(base)})
 	}
+	number := p.objects[object]
+	timeline := h.timelines[number]
+	if n := len(timeline); n > 0 && e.revision <= timeline[n-1].revision {
+		return // the state at the beginning of this file repeats a version
+	}
 	if h.entries == 0 {
 		h.first = e.time
 	}
 	h.entries++
-	h.last, h.newest = e.time, max(h.newest, e.revision)
-	h.timelines[object] = append(h.timelines[object], e)
+	h.last, h.newest = max(h.last, e.time), max(h.newest, e.revision)
+	h.timelines[number] = append(timeline, e)
 }
 
-// Close closes the file that Open opened.
+// Close closes the files that Open opened.
 func (h *History) Close() error {
-	if h.close == nil {
-		return nil
+	var errs []error
+	for _, p := range h.files {
+		if p.close != nil {
+			errs = append(errs, p.close())
+		}
 	}
-	return h.close()
+	return errors.Join(errs...)
 }
 
 // Len returns the number of versions, with deletions.
@@ -207,6 +316,15 @@ func (h *History) Len() int { return h.entries }
 
 // Newest returns the newest revision; 0 if the history is empty.
 func (h *History) Newest() uint64 { return h.newest }
+
+// Start returns the revision and time at which the history becomes complete: states of earlier
+// moments are not in it. It returns false for recordings, which do not say.
+func (h *History) Start() (revision uint64, t time.Time, ok bool) {
+	if h.start == 0 {
+		return 0, time.Time{}, false
+	}
+	return h.start, time.Unix(0, h.startTime), true
+}
 
 // Span returns the times of the oldest and the newest version; zero if the history is empty.
 func (h *History) Span() (oldest, newest time.Time) {
@@ -267,8 +385,15 @@ func (e entry) version(key Key) Version {
 	return Version{Key: key, Revision: e.revision, Time: time.Unix(0, e.time), Deleted: e.content < 0}
 }
 
-// read returns the content of a version.
-func (h *History) read(index int32) ([]byte, error) {
+// fileOf returns the file with a content.
+func (h *History) fileOf(index int32) io.ReaderAt {
+	i := sort.Search(len(h.files), func(i int) bool { return h.files[i].contents > int(index) })
+	return h.files[i-1].file
+}
+
+// content returns the content of a version.
+func (h *History) content(index int32) ([]byte, error) {
+	file := h.fileOf(index)
 	var chain []content
 	for c := h.contents[index]; ; c = h.contents[index] {
 		chain = append(chain, c)
@@ -280,7 +405,7 @@ func (h *History) read(index int32) ([]byte, error) {
 	var data []byte
 	for _, c := range slices.Backward(chain) {
 		buf := make([]byte, c.size)
-		_, err := h.file.ReadAt(buf, c.at)
+		_, err := file.ReadAt(buf, c.at)
 		if err == nil || errors.Is(err, io.EOF) {
 			data, err = decompress(data, buf)
 		}
@@ -295,6 +420,46 @@ func (h *History) read(index int32) ([]byte, error) {
 type State struct {
 	h    *History
 	find func(timeline []entry) int // number of entries up to the moment
+}
+
+// Parse returns the state at a moment that a user gives: a revision, or a time in RFC 3339. It
+// returns an error for moments that are not in the history.
+func (h *History) Parse(moment string) (State, error) {
+	var t time.Time
+	revision, err := strconv.ParseUint(moment, 10, 64)
+	if err != nil {
+		if t, err = time.Parse(time.RFC3339, moment); err != nil {
+			return State{}, fmt.Errorf("invalid moment %q: want a revision or a time such as 2026-11-23T10:00:00Z", moment)
+		}
+	}
+	start, began, complete := h.Start()
+	_, ended := h.Span()
+	switch {
+	case complete && (t.IsZero() && revision < start || !t.IsZero() && t.Before(began)):
+		return State{}, fmt.Errorf("%s: the history begins later, at revision %d (%s)", moment, start, began.UTC().Format(time.RFC3339Nano))
+	case t.IsZero() && revision > h.Newest():
+		return State{}, fmt.Errorf("%s: the history ends before, at revision %d (%s)", moment, h.Newest(), ended.UTC().Format(time.RFC3339Nano))
+	case t.After(time.Now()):
+		return State{}, fmt.Errorf("%s: this time is in the future", moment)
+	case t.IsZero():
+		return h.At(revision), nil
+	}
+	return h.AtTime(t), nil
+}
+
+// Last returns the newest revision in the state, which may be that of a deletion, and its time;
+// zero for a state before the first version.
+func (s State) Last() (revision uint64, t time.Time) {
+	var at int64
+	for _, l := range s.h.timelines {
+		if n := s.find(l); n > 0 && l[n-1].revision > revision {
+			revision, at = l[n-1].revision, l[n-1].time
+		}
+	}
+	if revision > 0 {
+		t = time.Unix(0, at)
+	}
+	return revision, t
 }
 
 // At returns the state at a revision. It takes constant time.
@@ -327,7 +492,7 @@ func (s State) Get(key Key) (v Version, data []byte, ok bool, err error) {
 	if e.content < 0 {
 		return e.version(key), nil, false, nil
 	}
-	data, err = s.h.read(e.content)
+	data, err = s.h.content(e.content)
 	return e.version(key), data, err == nil, err
 }
 

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -21,24 +22,30 @@ type Writer struct {
 	frame     []byte
 	err       error // of the first failed write; nothing is written after it
 	resources map[string]*resourceWriter
+	described map[string]Resource
 	objects   map[Key]*objectWriter
 	time      int64  // of the newest version, in ns
 	versions  uint64 // number of versions written, without deletions
+	newest    uint64 // revision
+	began     int64  // time of Start, in ns
+	keeps     bool   // Put keeps its data, which never changes
+	deltas    deltas
 }
 
 type resourceWriter struct {
 	number uint64
-	first  *s2.Dict // of the first version; nil: no version yet, or too short
-	index  uint64   // number of that version
+	first  []byte // the first version; nil: no version yet
+	index  uint64 // number of that version
 }
 
 type objectWriter struct {
 	number   uint64
 	revision uint64
+	time     int64 // of the newest version, in ns
 	deleted  bool
-	data     []byte // of the newest version
+	data     []byte // of the newest version; nil: not in memory
 	index    uint64 // its number
-	chain    int    // how many versions must be decoded for it
+	chain    int    // how many versions must be decoded for it; maxChain: data is not a dictionary
 }
 
 // NewWriter begins a history. The caller calls Flush before it closes the file.
@@ -47,7 +54,7 @@ func NewWriter(to io.Writer) (*Writer, error) {
 	if _, err := to.Write(header); err != nil {
 		return nil, fmt.Errorf("begin history: %w", err)
 	}
-	return &Writer{to: to, resources: map[string]*resourceWriter{}, objects: map[Key]*objectWriter{}}, nil
+	return &Writer{to: to, resources: map[string]*resourceWriter{}, described: map[string]Resource{}, objects: map[Key]*objectWriter{}}, nil
 }
 
 // Resource declares a resource. It must be called before Put and Delete of its objects; repeated
@@ -63,8 +70,22 @@ func (w *Writer) Resource(r Resource) error {
 		return err
 	}
 	w.resources[r.Name()] = &resourceWriter{number: uint64(len(w.resources))}
+	w.described[r.Name()] = r
 	w.frame = append(w.frame, recordResource)
 	w.frame = appendBytes(w.frame, data)
+	return w.full()
+}
+
+// Start declares that the versions so far are the whole state at a revision and time, and that all
+// later ones follow.
+func (w *Writer) Start(revision uint64, when time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := max(when.UnixNano(), w.time)
+	w.frame = append(w.frame, recordStart)
+	w.frame = binary.AppendUvarint(w.frame, revision)
+	w.frame = binary.AppendUvarint(w.frame, uint64(now-w.time))
+	w.time, w.began, w.newest = now, now, max(w.newest, revision)
 	return w.full()
 }
 
@@ -79,26 +100,31 @@ func (w *Writer) Put(key Key, revision uint64, when time.Time, data []byte) erro
 		return err
 	}
 	base, chain := uint64(0), 1
-	var dict *s2.Dict
+	var dict []byte
 	switch {
 	case len(o.data) > 0 && o.chain < maxChain:
-		dict = dictionary(o.data)
+		dict = o.data
 		base, chain = w.versions-o.index, o.chain+1
 	case r.first != nil:
 		dict = r.first
 		base, chain = w.versions-r.index, 2
 	}
-	if dict == nil {
-		base, chain = 0, 1
+	content := w.deltas.encode(dict, data)
+	if content == nil {
+		base, chain, content = 0, 1, s2.Encode(nil, data)
 	}
-	content := compress(dict, data)
 	if r.first == nil {
-		r.first, r.index = dictionary(append([]byte(nil), data...)), w.versions
+		r.first, r.index = bytes.Clone(data), w.versions
 	}
 	w.head(recordVersion, o, revision, when)
 	w.frame = binary.AppendUvarint(w.frame, base)
 	w.frame = appendBytes(w.frame, content)
-	o.data, o.index, o.chain, o.deleted = append(o.data[:0], data...), w.versions, chain, false
+	if w.keeps {
+		o.data = data
+	} else {
+		o.data = append(o.data[:0], data...)
+	}
+	o.index, o.chain, o.deleted = w.versions, chain, false
 	w.versions++
 	return w.full()
 }
@@ -166,7 +192,7 @@ func (w *Writer) head(kind byte, o *objectWriter, revision uint64, when time.Tim
 	w.frame = binary.AppendUvarint(w.frame, o.number)
 	w.frame = binary.AppendUvarint(w.frame, revision)
 	w.frame = binary.AppendUvarint(w.frame, uint64(now-w.time))
-	w.time, o.revision = now, revision
+	w.time, o.time, o.revision, w.newest = now, now, revision, max(w.newest, revision)
 }
 
 // full ends the frame if it is large enough.

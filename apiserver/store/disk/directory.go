@@ -171,13 +171,13 @@ func (l *listing) readState(revision uint64, size *int64, each func(store.Record
 }
 
 // clean removes the files that a crash left and truncates a torn log.
-func (l *listing) clean(f found) error {
+func (l *listing) clean(f found, keepAfter func() uint64) error {
 	for _, name := range l.unfinished {
 		if err := l.fs.Remove(join(l.dir, name)); err != nil {
 			return err
 		}
 	}
-	if err := l.removeBefore(f.state); err != nil {
+	if err := l.removeBefore(f.state, keepAfter); err != nil {
 		return err
 	}
 	if f.torn != "" && f.keep > 0 {
@@ -194,16 +194,19 @@ func (l *listing) clean(f found) error {
 	return l.fs.SyncDir(l.dir)
 }
 
-// removeBefore removes the files that a newer state replaces. Leftover files are harmless; removal
-// errors are still returned.
-func (l *listing) removeBefore(state uint64) error {
+// removeBefore removes the files that a newer state replaces, except logs that Replay may need.
+// Leftover files are harmless; removal errors are still returned.
+func (l *listing) removeBefore(state uint64, keepAfter func() uint64) error {
 	var errs []error
 	for _, s := range l.states {
 		if s < state {
 			errs = append(errs, ignoreMissing(l.fs.Remove(join(l.dir, fileName(s, stateSuffix)))))
 		}
 	}
-	for _, start := range l.logs {
+	for i, start := range l.logs {
+		if keepAfter != nil && (i == len(l.logs)-1 || l.logs[i+1] > keepAfter()) {
+			break
+		}
 		if start < state {
 			errs = append(errs, ignoreMissing(l.fs.Remove(join(l.dir, fileName(start, logSuffix)))))
 		}

@@ -60,6 +60,9 @@ type Options struct {
 	NoSync bool
 	// CheckpointBytes is the minimum size of the logs for a checkpoint; 0 means 64 MiB.
 	CheckpointBytes int64
+	// KeepAfter returns a revision: logs with later writes are kept for Replay, even if a state
+	// includes them. It is called concurrently with other methods. nil keeps none.
+	KeepAfter func() uint64
 	// Log receives what a start removes or misses; nil means slog.Default().
 	Log *slog.Logger
 
@@ -150,7 +153,7 @@ func (b *Backend) Load(each func(store.Record) error) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read %s: %w", b.dir, err)
 	}
-	if err := l.clean(found); err != nil {
+	if err := l.clean(found, b.opts.KeepAfter); err != nil {
 		return 0, fmt.Errorf("clean %s: %w", b.dir, err)
 	}
 	if found.torn != "" {
@@ -255,7 +258,7 @@ func (b *Backend) Checkpoint() func(context.Context, iter.Seq[store.Record]) err
 		if err != nil {
 			return fmt.Errorf("clean %s: %w", b.dir, err)
 		}
-		return l.removeBefore(revision)
+		return l.removeBefore(revision, b.opts.KeepAfter)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"kelson.dev/apiserver/store"
 )
@@ -50,6 +51,8 @@ type reader interface {
 	io.ReaderAt
 	io.Closer
 	Size() int64
+	// LastWritten returns when the file was written last.
+	LastWritten() time.Time
 }
 
 var errNotExist = fs.ErrNotExist
@@ -159,13 +162,16 @@ func (osFiles) Open(name string) (reader, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return osReader{f, info.Size()}, nil
+	return osReader{f, info.Size(), info.ModTime()}, nil
 }
 
 type osReader struct {
 	*os.File
-	size int64
+	size    int64
+	written time.Time
 }
+
+func (r osReader) LastWritten() time.Time { return r.written }
 
 func (r osReader) Size() int64 { return r.size }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"kelson.dev/apiserver/store"
 )
@@ -333,6 +334,8 @@ func (r lossyReader) ReadAt(p []byte, at int64) (int, error) {
 }
 
 func (r lossyReader) Close() error { return nil }
+
+func (r lossyReader) LastWritten() time.Time { return time.Time{} }
 
 func (l *lossy) Truncate(name string, size int64) error {
 	l.mu.Lock()

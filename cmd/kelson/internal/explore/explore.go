@@ -164,7 +164,7 @@ func exploreProject(c *cobra.Command, dir string, o options, out *printer) error
 	}
 	defer os.RemoveAll(temp)
 	if !o.process {
-		binary, err := build(c.Context(), p, temp)
+		binary, err := build(c.Context(), p, temp, false)
 		switch {
 		case err == nil && len(o.args) > 0:
 			return errors.New("arguments of the operator need --process: linked with the control plane, the operator has no process of its own")
@@ -213,7 +213,7 @@ func exploreLinked(ctx context.Context, p *project.Project, binary string, o opt
 		return err
 	}
 	defer messages.Close()
-	cmd := exec.CommandContext(ctx, binary, "-test.run=^"+testName+"$", "-test.timeout=0")
+	cmd := exec.CommandContext(ctx, binary, "-test.run=^"+TestName+"$", "-test.timeout=0")
 	cmd.Dir = p.Dir
 	cmd.Env = append(os.Environ(), "KELSON_EXPLORE_REPORT=3", "KELSON_EXPLORE_FOR="+o.limit.String(),
 		"KELSON_EXPLORE_SEED="+strconv.FormatUint(o.seed, 10), "KELSON_EXPLORE_PLAN="+o.plan)
@@ -261,10 +261,16 @@ func (p *printer) result() error {
 	return nil
 }
 
+// BuildReplay compiles a test program that calls replay.Drive with the project's operator, to a
+// file in the folder temp.
+func BuildReplay(ctx context.Context, p *project.Project, temp string) (binary string, err error) {
+	return build(ctx, p, temp, true)
+}
+
 // build writes the test program and compiles it to a file in the folder temp. It changes nothing in
 // the project: the go command reads the program from temp by an overlay.
-func build(ctx context.Context, p *project.Project, temp string) (binary string, err error) {
-	overlay, err := writeProgram(p, temp)
+func build(ctx context.Context, p *project.Project, temp string, replay bool) (binary string, err error) {
+	overlay, err := writeProgram(p, temp, replay)
 	if err != nil {
 		return "", err
 	}

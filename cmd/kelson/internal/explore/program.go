@@ -17,9 +17,9 @@ import (
 	"kelson.dev/toolchain/scaffold"
 )
 
-// writeProgram writes the test and the changed main to the folder temp, and returns the file that
-// describes the overlay.
-func writeProgram(p *project.Project, temp string) (overlay string, err error) {
+// writeProgram writes the test, which explores or replays, and the changed main to the folder temp.
+// It returns the file that describes the overlay.
+func writeProgram(p *project.Project, temp string, replay bool) (overlay string, err error) {
 	files, err := filepath.Glob(filepath.Join(p.Main, "*.go"))
 	if err != nil {
 		return "", err
@@ -55,7 +55,7 @@ func writeProgram(p *project.Project, temp string) (overlay string, err error) {
 		return "", fmt.Errorf("no file of %s calls operator.Main of %s or creates a manager of %s, so the operator is not known; write a test with explore.Run instead", p.Main, library, runtime)
 	}
 	var source bytes.Buffer
-	if err := program.Execute(&source, map[string]any{"Dir": p.Dir, "Pflag": all.pflag}); err != nil {
+	if err := program.Execute(&source, map[string]any{"Dir": p.Dir, "Pflag": all.pflag, "Replay": replay}); err != nil {
 		return "", err
 	}
 	test := filepath.Join(temp, "explore_test.go")

@@ -2,8 +2,8 @@ package explore
 
 import "text/template"
 
-// testName is the test in the operator's main package that explores it.
-const testName = "TestKelsonExplore"
+// TestName is the test in the operator's main package that explores it, or replays a history.
+const TestName = "TestKelsonExplore"
 
 // partsProgram is the test of an operator that calls operator.Main. Each process of the operator
 // calls main, in which kelsonExploreMain replaces operator.Main.
@@ -13,7 +13,8 @@ import (
 	"testing"
 
 	"kelson.dev/lab/explore"
-	"kelson.dev/operator"
+{{if .Replay}}	"kelson.dev/lab/replay"
+{{end}}	"kelson.dev/operator"
 )
 
 var kelsonExploreParts []operator.Part
@@ -22,14 +23,16 @@ func kelsonExploreMain(parts ...operator.Part) { kelsonExploreParts = parts }
 
 func kelsonExploreExit(code int) { panic("main has called os.Exit") }
 
-func ` + testName + `(t *testing.T) {
-	s, err := explore.Project({{printf "%q" .Dir}}, explore.PartsOf(func() []operator.Part {
+func ` + TestName + `(t *testing.T) {
+	run := explore.PartsOf(func() []operator.Part {
 		kelsonExploreParts = nil
 		main()
 		return kelsonExploreParts
-	}))
+	})
+{{if .Replay}}	replay.Drive(t, run)
+{{else}}	s, err := explore.Project({{printf "%q" .Dir}}, run)
 	explore.Drive(t, s, err)
-}
+{{end}}}
 `))
 
 // managerProgram is the test of an operator on controller-runtime. Each process of the operator
@@ -57,7 +60,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"kelson.dev/lab/explore"
-)
+{{if .Replay}}	"kelson.dev/lab/replay"
+{{end}})
 
 // kelsonExplore is the process that starts. Only one starts at a time.
 var kelsonExplore struct {
@@ -170,10 +174,11 @@ func kelsonExploreRun(ctx context.Context, config *rest.Config) (err error) {
 	return nil
 }
 
-func ` + testName + `(t *testing.T) {
+func ` + TestName + `(t *testing.T) {
 	os.Args = os.Args[:1]
 	log.SetLogger(logr.New(kelsonExploreLog{}))
-	s, err := explore.Project({{printf "%q" .Dir}}, kelsonExploreRun)
+{{if .Replay}}	replay.Drive(t, kelsonExploreRun)
+{{else}}	s, err := explore.Project({{printf "%q" .Dir}}, kelsonExploreRun)
 	explore.Drive(t, s, err)
-}
+{{end}}}
 `))

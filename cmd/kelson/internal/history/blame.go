@@ -67,13 +67,14 @@ causes of that reconcile. FIELD limits the output to a field and those below it,
 for example .spec or .spec.containers[web].
 
 Unlike kelson blame, which reads the managedFields of an object in a cluster, it
-compares versions. They come from a file that kelson record wrote. "or earlier" means that
-the version is the first recorded one: the value may be older.`,
+compares versions. They come from a file that kelson record wrote, or from the data
+directory of kelson serve --history. "or earlier" means that the version is the
+first one there: the value may be older.`,
 		Example: `  kelson history blame --file incident.history deployment/web -n shop
   kelson history blame --file incident.history at/example-at .status --trace operator.trace`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			h, err := history.Open(o.file)
+			h, err := o.open()
 			if err != nil {
 				return err
 			}
@@ -100,7 +101,7 @@ func (o *blameOptions) run(ctx context.Context, h *history.History, object, fiel
 	state := h.At(h.Newest())
 	if o.at != "" {
 		var err error
-		if state, err = stateAt(h, o.at); err != nil {
+		if state, err = h.Parse(o.at); err != nil {
 			return fmt.Errorf("--at: %w", err)
 		}
 	}

@@ -24,24 +24,24 @@ func record(t *testing.T) (file, trace string) {
 	if err == nil {
 		err = w.Resource(history.Resource{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Singular: "configmap", ShortNames: []string{"cm"}, Namespaced: true})
 	}
-	const kubectl = `{"manager":"kubectl-create","operation":"Update","time":"2030-01-02T15:04:05Z","fieldsV1":{"f:data":{".":{},"f:a":{}}}}`
+	const kubectl = `{"manager":"kubectl-create","operation":"Update","time":"2020-01-02T15:04:05Z","fieldsV1":{"f:data":{".":{},"f:a":{}}}}`
 	key := history.Key{Resource: "configmaps", Namespace: "default", Name: "c"}
 	for i, data := range []string{
 		`{"kind":"ConfigMap","metadata":{"name":"c","managedFields":[` + kubectl + `]},"data":{"a":"1"}}`,
-		`{"kind":"ConfigMap","metadata":{"name":"c","managedFields":[` + kubectl + `,{"manager":"op","operation":"Apply","subresource":"scale","time":"2030-01-02T15:04:06Z","fieldsV1":{"f:data":{"f:b":{}}}}]},"data":{"a":"1","b":"2"}}`,
+		`{"kind":"ConfigMap","metadata":{"name":"c","managedFields":[` + kubectl + `,{"manager":"op","operation":"Apply","subresource":"scale","time":"2020-01-02T15:04:06Z","fieldsV1":{"f:data":{"f:b":{}}}}]},"data":{"a":"1","b":"2"}}`,
 	} {
 		if err == nil {
-			err = w.Put(key, uint64(7+i), time.Date(2030, 1, 2, 15, 4, 5+i, 0, time.UTC), []byte(data))
+			err = w.Put(key, uint64(7+i), time.Date(2020, 1, 2, 15, 4, 5+i, 0, time.UTC), []byte(data))
 		}
 	}
 	if err == nil {
-		err = w.Delete(key, 9, time.Date(2030, 1, 2, 15, 5, 0, 0, time.UTC))
+		err = w.Delete(key, 9, time.Date(2020, 1, 2, 15, 5, 0, 0, time.UTC))
 	}
 	if err == nil {
 		err = w.Flush()
 	}
 	if err == nil {
-		err = os.WriteFile(trace, []byte(`{"id":1,"run":"a","time":"2030-01-02T15:04:06Z","controller":"deploy","kind":"Deploy","namespace":"default","name":"d",`+
+		err = os.WriteFile(trace, []byte(`{"id":1,"run":"a","time":"2020-01-02T15:04:06Z","controller":"deploy","kind":"Deploy","namespace":"default","name":"d",`+
 			`"causes":[{"event":"add","kind":"Deploy","namespace":"default","name":"d","manager":"kubectl-edit"}],`+
 			`"writes":[{"verb":"apply","kind":"ConfigMap","namespace":"default","name":"c","resourceVersion":"8","changed":true}],"duration":"1ms"}`+"\n"), 0o600)
 	}
@@ -56,7 +56,7 @@ func TestBlameCommand(t *testing.T) {
 	file, trace := record(t)
 	const first = `configmaps/default/c
 
-7  2030-01-02T15:04:05Z  or earlier
+7  2020-01-02T15:04:05Z  or earlier
   .data.a: "1"  kubectl-create (Update)
   .kind: "ConfigMap"
   .metadata.name: "c"
@@ -66,15 +66,15 @@ func TestBlameCommand(t *testing.T) {
 		want, err string
 	}{
 		{args: "cm/c --at 7", want: first},
-		{args: "cm/c --at 2030-01-02T15:04:59Z --trace " + trace, want: first + `
-8  2030-01-02T15:04:06Z
+		{args: "cm/c --at 2020-01-02T15:04:59Z --trace " + trace, want: first + `
+8  2020-01-02T15:04:06Z
   applied by controller deploy (reconcile 1 of Deploy default/d, 1ms)
     because Deploy default/d was created by kubectl-edit
   .data.b: "2"  op (Apply of scale)
 `},
-		{args: "cm/c data.b --at 8", want: "configmaps/default/c\n\n8  2030-01-02T15:04:06Z\n  .data.b: \"2\"  op (Apply of scale)\n"},
+		{args: "cm/c data.b --at 8", want: "configmaps/default/c\n\n8  2020-01-02T15:04:06Z\n  .data.b: \"2\"  op (Apply of scale)\n"},
 		{args: "cm/c .data.b --at 8 -o json --trace " + trace, want: `"because": [`},
-		{args: "cm/c data.b --at 8 --cluster other --trace " + trace, want: "configmaps/default/c\n\n8  2030-01-02T15:04:06Z\n  .data.b: \"2\"  op (Apply of scale)\n"},
+		{args: "cm/c data.b --at 8 --cluster other --trace " + trace, want: "configmaps/default/c\n\n8  2020-01-02T15:04:06Z\n  .data.b: \"2\"  op (Apply of scale)\n"},
 		{args: "cm/c", err: "cm/c does not exist at that moment"},
 		{args: "cm/other", err: `no object "cm/other"`},
 		{args: "cm/c .dat --at 8", err: "cm/c has no field .dat"},

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 )
 
 type options struct {
-	file      string
+	source
 	namespace string
 	show      history.DiffOptions
 	output    output.Format
@@ -46,12 +45,11 @@ type change struct {
 }
 
 func (o *options) addFlags(c *cobra.Command) {
-	c.Flags().StringVar(&o.file, "file", "", "history to read, as written by kelson record")
+	o.source.addFlags(c)
 	c.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of the objects (default: any)")
 	o.output.AddFlag(c)
 	c.Flags().BoolVar(&o.show.Secrets, "secrets", false, "show the values of Secrets")
 	c.Flags().BoolVar(&o.show.Metadata, "metadata", false, "show changes of resourceVersion and managedFields")
-	c.MarkFlagRequired("file")
 }
 
 // Command returns kelson history.
@@ -62,12 +60,14 @@ func Command() *cobra.Command {
 		Short: "Show every version of an object and what changed in it",
 		Long: `Show every version of an object and what changed in it.
 
-The versions come from a file that kelson record wrote. The first recorded version
-is shown as created, also if the object is older than the recording.`,
-		Example: `  kelson history --file incident.history deployment/web -n shop`,
-		Args:    cobra.ExactArgs(1),
+The versions come from a file that kelson record wrote, or from the data directory
+of kelson serve --history. The first version there is shown as created, also if
+the object is older.`,
+		Example: `  kelson history --file incident.history deployment/web -n shop
+  kelson history --data-dir ./state at/example-at`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			h, err := history.Open(o.file)
+			h, err := o.open()
 			if err != nil {
 				return err
 			}
@@ -88,7 +88,7 @@ is shown as created, also if the object is older than the recording.`,
 		},
 	}
 	o.addFlags(c)
-	c.AddCommand(blameCommand())
+	c.AddCommand(blameCommand(), importCommand())
 	return c
 }
 
@@ -204,22 +204,23 @@ func DiffCommand() *cobra.Command {
 		Long: `Compare the objects of a cluster at two moments.
 
 A moment is a revision (a resourceVersion) or a time in RFC 3339. The versions come
-from a file that kelson record wrote.`,
+from a file that kelson record wrote, or from the data directory of kelson serve
+--history.`,
 		Example: `  kelson diff --file incident.history --from 2026-11-23T10:00:00Z deployments`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			h, err := history.Open(o.file)
+			h, err := o.open()
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, h.Close()) }()
-			a, err := stateAt(h, from)
+			a, err := h.Parse(from)
 			if err != nil {
 				return fmt.Errorf("--from: %w", err)
 			}
 			b := h.At(h.Newest())
 			if to != "" {
-				if b, err = stateAt(h, to); err != nil {
+				if b, err = h.Parse(to); err != nil {
 					return fmt.Errorf("--to: %w", err)
 				}
 			}
@@ -278,16 +279,4 @@ func (o *options) compare(a, b history.State, key history.Key) (object, error) {
 		one.Changes, err = o.changes(from, to)
 	}
 	return one, err
-}
-
-// stateAt returns the state at a revision or time.
-func stateAt(h *history.History, moment string) (history.State, error) {
-	if revision, err := strconv.ParseUint(moment, 10, 64); err == nil {
-		return h.At(revision), nil
-	}
-	t, err := time.Parse(time.RFC3339, moment)
-	if err != nil {
-		return history.State{}, fmt.Errorf("invalid moment %q: want a revision or a time such as 2026-11-23T10:00:00Z", moment)
-	}
-	return h.AtTime(t), nil
 }

@@ -36,6 +36,7 @@ type Plane struct {
 	// Kubeconfig is the file with the administrator's kubeconfig.
 	Kubeconfig string
 
+	from      string         // says which moment of a history is served; "" if the state is its own
 	node      *containerNode // nil without --node=containers
 	authority *pki.Authority
 	server    *serving.Server
@@ -110,6 +111,9 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 		return nil, err
 	}
 	dir, authority := state.dir, state.authority
+	for _, note := range state.notes {
+		fmt.Fprintln(errOut, "note:", note)
+	}
 
 	if opts.flagged {
 		if err := opts.endpoints.Apply(&cfg, listener.Addr()); err != nil {
@@ -184,6 +188,9 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 		cfg.Kubelets.Certificate = authority.ClientCertificate(kubeletClientName, user.SystemPrivilegedGroup)
 	}
 	// The control plane outlives ctx: it stops after the requests in flight are drained.
+	if opts.state.past.readOnly() {
+		cfg.NoControllers, cfg.RootCA, cfg.Endpoints = true, nil, controlplane.Endpoints{}
+	}
 	p.ControlPlane, err = controlplane.Start(context.WithoutCancel(ctx), cfg)
 	if errors.Is(err, process.ErrNotConfined) && opts.pods.mayFallBack {
 		cfg.NodeUnconfined = true
@@ -199,6 +206,13 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	var stopManaging func()
 	handler.Handler, stopManaging = memory.Manage(p.ControlPlane.Handler())
 	p.cleanup = append(p.cleanup, func() error { stopManaging(); return nil })
+	switch {
+	case opts.state.past.readOnly():
+		p.from = "read-only: " + state.from
+		handler.Handler = p.keepPast(state, handler.Handler, errOut)
+	case state.from != "":
+		p.from = "continues from " + state.from
+	}
 	if opts.planes.max > 0 {
 		if p.throwaway, err = newPlanes(opts.planes, cfg, dir, authority, log); err != nil {
 			return nil, err

@@ -87,66 +87,79 @@ requests in flight and exits.`,
   kelson serve --data-dir ./state --node=process
   kelson serve --in-memory --nodes 3,zone=a/b/c --nodes 1,name=db,cpu=4,taint=db=:NoSchedule
   kelson serve --data-dir ./state --node=containers -- --images ./images
+  kelson serve --data-dir ./state --history 24h,10GiB
+  kelson serve --data-dir ./state --at 2026-11-23T10:00:00Z --secure-port 0
   kelson serve --in-memory --planes 100
   kelson kubectl create --raw /planes -f /dev/null   # a throwaway control plane: its URL and kubeconfig`,
-		Args: func(c *cobra.Command, args []string) error {
-			if opts.Node == nodeContainers && c.ArgsLenAtDash() == 0 {
-				return nil // for kelson-node
+	}
+	opts.complete(c)
+	return c
+}
+
+// complete adds what kelson serve and kelson fork have in common.
+func (o *Options) complete(c *cobra.Command) {
+	c.Args = func(c *cobra.Command, args []string) error {
+		if o.Node == nodeContainers && c.ArgsLenAtDash() == 0 {
+			return nil // for kelson-node
+		}
+		return cobra.NoArgs(c, args)
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := o.state.past.check(c); err != nil {
+			return err
+		}
+		if o.state.past.readOnly() {
+			o.quiet()
+		}
+		for _, name := range []string{"console-listen", "console-write"} {
+			if !o.page && c.Flags().Changed(name) {
+				return fmt.Errorf("--%s has no effect without --console", name)
 			}
-			return cobra.NoArgs(c, args)
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			for _, name := range []string{"console-listen", "console-write"} {
-				if !opts.page && c.Flags().Changed(name) {
-					return fmt.Errorf("--%s has no effect without --console", name)
-				}
-			}
-			ctx := c.Context()
-			if opts.nodeArgs = args; opts.Node == nodeContainers && !c.Flags().Changed("bind-address") {
-				opts.bindAddress = "0.0.0.0" // pods must reach the server
-			}
-			if opts.withStdin {
-				var cancel context.CancelFunc
-				ctx, cancel = untilEOF(ctx, c.InOrStdin())
-				defer cancel()
-			}
-			return run(ctx, opts, c.OutOrStdout(), c.ErrOrStderr())
-		},
+		}
+		ctx := c.Context()
+		if o.nodeArgs = args; o.Node == nodeContainers && !c.Flags().Changed("bind-address") {
+			o.bindAddress = "0.0.0.0" // pods must reach the server
+		}
+		if o.withStdin {
+			var cancel context.CancelFunc
+			ctx, cancel = untilEOF(ctx, c.InOrStdin())
+			defer cancel()
+		}
+		return run(ctx, *o, c.OutOrStdout(), c.ErrOrStderr())
 	}
 	var s flags.Sections
-	opts.state.addFlags(s.Area("state"))
+	o.state.addFlags(s.Area("state"))
 	f := s.Area("serving")
-	f.StringVar(&opts.bindAddress, "bind-address", "127.0.0.1", "address to listen on")
-	f.IntVar(&opts.SecurePort, "secure-port", 6443, "port to listen on; 0 picks a free one")
-	f.StringSliceVar(&opts.names, "tls-san", nil, "further host names and addresses for which the serving certificate is valid, such as those of a load balancer; may be repeated")
-	f.StringVar(&opts.Kubeconfig, "kubeconfig", "", "file to write the administrator's kubeconfig to (default \"kubeconfig\" in the data directory)")
-	f.StringVar(&opts.Node, "node", string(controlplane.NodeSimulated), NodeUsage+"; or containers: runs kelson-node, whose flags follow --, beside the server")
-	f.StringArrayVar(&opts.nodes, "nodes", nil, nodesUsage)
-	f.StringArrayVar(&opts.stages, "stages", nil, "file or folder with KWOK's Stages, which script what simulated nodes and their pods do; may be repeated")
-	opts.pods.addUsersFlag(f)
-	opts.pods.addUnconfinedFlag(f)
-	opts.pods.addImageFlag(f)
-	f.BoolVar(&opts.workloads, "workloads", true, "run the controllers that create pods (of Deployments, StatefulSets, Jobs and so on) and the endpoints of Services")
-	f.StringVar(&opts.scheduler, "scheduler-config", "", "file with a KubeSchedulerConfiguration: profiles, plugins and extenders of the scheduler")
-	f.StringVar(&opts.services, "service-cluster-ip-range", builtin.DefaultServiceRange, "CIDR of the cluster IPs of Services, or two CIDRs of different IP families separated by a comma")
-	f.StringVar(&opts.podRange, "cluster-cidr", "", "CIDR of the addresses of pods; each node gets a part of it for its pods, as spec.podCIDR (default: nodes get none)")
-	f.StringVar(&opts.pool, "load-balancer-cidr", "192.0.2.0/24", "CIDR of the addresses of Services of type LoadBalancer, or two CIDRs of different IP families separated by a comma; nothing listens on them; \"\" assigns none")
-	f.StringSliceVar(&opts.controllers, "controllers", []string{"*"}, "controllers to run, as in kube-controller-manager: NAME, -NAME, and * for all that are not named; also kube-scheduler, simulated-volumes and service-lb-controller")
-	f.StringVar(&opts.cloud, "cloud-provider", "", "external: a cloud-controller-manager initializes the node and provides load balancers")
-	f.BoolVarP(&opts.Verbose, "verbose", "v", false, "log what the control plane does")
-	f.BoolVar(&opts.withStdin, "exit-with-stdin", false, "exit when standard input is closed, so that the server ends with the process that started it")
-	opts.planes.addFlags(f)
-	f.BoolVar(&opts.page, "console", false, "serve the console, a web page that shows the cluster, with administrator rights on a port of its own; its address is printed")
-	opts.console.AddFlags(f, "console-")
-	opts.endpoints.AddFlags(f)
-	opts.requests.AddFlags(s.Area("requests"))
-	opts.flagged = true
-	opts.gates.Kubelets.Preferred = nodeAddresses
-	opts.gates.AddFlags(&s)
-	opts.signing.AddFlags(s.Area("signing"))
+	f.StringVar(&o.bindAddress, "bind-address", "127.0.0.1", "address to listen on")
+	f.IntVar(&o.SecurePort, "secure-port", 6443, "port to listen on; 0 picks a free one")
+	f.StringSliceVar(&o.names, "tls-san", nil, "further host names and addresses for which the serving certificate is valid, such as those of a load balancer; may be repeated")
+	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "file to write the administrator's kubeconfig to (default \"kubeconfig\" in the data directory)")
+	f.StringVar(&o.Node, "node", string(controlplane.NodeSimulated), NodeUsage+"; or containers: runs kelson-node, whose flags follow --, beside the server")
+	f.StringArrayVar(&o.nodes, "nodes", nil, nodesUsage)
+	f.StringArrayVar(&o.stages, "stages", nil, "file or folder with KWOK's Stages, which script what simulated nodes and their pods do; may be repeated")
+	o.pods.addUsersFlag(f)
+	o.pods.addUnconfinedFlag(f)
+	o.pods.addImageFlag(f)
+	f.BoolVar(&o.workloads, "workloads", true, "run the controllers that create pods (of Deployments, StatefulSets, Jobs and so on) and the endpoints of Services")
+	f.StringVar(&o.scheduler, "scheduler-config", "", "file with a KubeSchedulerConfiguration: profiles, plugins and extenders of the scheduler")
+	f.StringVar(&o.services, "service-cluster-ip-range", builtin.DefaultServiceRange, "CIDR of the cluster IPs of Services, or two CIDRs of different IP families separated by a comma")
+	f.StringVar(&o.podRange, "cluster-cidr", "", "CIDR of the addresses of pods; each node gets a part of it for its pods, as spec.podCIDR (default: nodes get none)")
+	f.StringVar(&o.pool, "load-balancer-cidr", "192.0.2.0/24", "CIDR of the addresses of Services of type LoadBalancer, or two CIDRs of different IP families separated by a comma; nothing listens on them; \"\" assigns none")
+	f.StringSliceVar(&o.controllers, "controllers", []string{"*"}, "controllers to run, as in kube-controller-manager: NAME, -NAME, and * for all that are not named; also kube-scheduler, simulated-volumes and service-lb-controller")
+	f.StringVar(&o.cloud, "cloud-provider", "", "external: a cloud-controller-manager initializes the node and provides load balancers")
+	f.BoolVarP(&o.Verbose, "verbose", "v", false, "log what the control plane does")
+	f.BoolVar(&o.withStdin, "exit-with-stdin", false, "exit when standard input is closed, so that the server ends with the process that started it")
+	o.planes.addFlags(f)
+	f.BoolVar(&o.page, "console", false, "serve the console, a web page that shows the cluster, with administrator rights on a port of its own; its address is printed")
+	o.console.AddFlags(f, "console-")
+	o.endpoints.AddFlags(f)
+	o.requests.AddFlags(s.Area("requests"))
+	o.flagged = true
+	o.gates.Kubelets.Preferred = nodeAddresses
+	o.gates.AddFlags(&s)
+	o.signing.AddFlags(s.Area("signing"))
 	s.AddTo(c)
-	opts.values = s.Values
-	return c
+	o.values = s.Values
 }
 
 // nodeAddresses are the addresses at which this server calls kubelets. Unlike kube-apiserver, it
@@ -167,6 +180,9 @@ func run(ctx context.Context, opts Options, out, errOut io.Writer) error {
 	}
 	fmt.Fprintf(out, "kelson serves Kubernetes %s at %s, kubeconfig %s, ready in %s\n",
 		controlplane.KubernetesVersion, p.URL(), p.Kubeconfig, time.Since(begin).Round(100*time.Microsecond))
+	if p.from != "" {
+		fmt.Fprintln(out, p.from)
+	}
 	if !opts.page {
 		return p.Run(ctx)
 	}

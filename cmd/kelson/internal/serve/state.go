@@ -24,6 +24,7 @@ import (
 	"kelson.dev/apiserver/store/etcd"
 	"kelson.dev/cmd/kelson/internal/flags"
 	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/lab/history"
 )
 
 // stateOptions are the flags of where a control plane stores its state.
@@ -39,11 +40,18 @@ type stateOptions struct {
 
 	encryption flags.Encryption
 
+	history []string // limits of the history; none: no history is kept
+	past    pastOptions
+
 	flags *pflag.FlagSet // as registered by addFlags; nil if the options do not come from flags
 }
 
 func (o *stateOptions) addFlags(f *pflag.FlagSet) {
 	o.flags = f
+	if o.past.fork {
+		o.past.addForkFlags(f)
+		return
+	}
 	f.StringVar(&o.dataDir, "data-dir", "", "directory of the state; created if it does not exist (default "+DefaultDataDir()+")")
 	f.BoolVar(&o.inMemory, "in-memory", false, "keep the state only in memory")
 	f.BoolVar(&o.noSync, "unsafe-no-sync", false, "do not wait until writes are on disk: a crash of the machine may lose acknowledged writes")
@@ -55,6 +63,9 @@ func (o *stateOptions) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.etcdCompaction, "etcd-compaction-interval", 5*time.Minute, "how often to compact etcd's history; 0: never, leave it to etcd's own configuration")
 	f.DurationVar(&o.etcdConnection, "etcd-timeout", 10*time.Second, "timeout for connecting to etcd and for each request to it")
 	o.encryption.AddFlags(f)
+	f.StringSliceVar(&o.history, "history", nil, "keep every version of every object in the data directory, for kelson history, diff, fork and serve --at: how long (24h, 7d), up to which size (10GiB), or both, separated by a comma")
+	f.StringVar(&o.past.at, "at", "", "serve the state at a revision or time of the history in the data directory, read-only; its server may be running")
+	f.StringVar(&o.past.file, "history-file", "", "history to read with --at, as written by kelson record, instead of the data directory's")
 }
 
 func (o *stateOptions) check() error {
@@ -67,8 +78,17 @@ func (o *stateOptions) check() error {
 		return errors.New("--in-memory and --unsafe-no-sync cannot be used together: a state in memory is never written to disk")
 	case o.noSync && len(o.etcdServers) > 0:
 		return errors.New("--unsafe-no-sync and --etcd-servers cannot be used together: the members of etcd decide when their writes are on disk")
+	case len(o.history) > 0 && o.inMemory:
+		return errors.New("--history and --in-memory cannot be used together: the history is in the data directory")
+	case len(o.history) > 0 && len(o.etcdServers) > 0:
+		return errors.New("--history and --etcd-servers cannot be used together: several servers may write to etcd; use kelson record")
+	case len(o.history) > 0 && o.encryption.File != "":
+		return errors.New("--history and --encryption-provider-config cannot be used together: the history is not encrypted")
 	case (o.etcdCert == "") != (o.etcdKey == ""):
 		return errors.New("--etcd-certfile and --etcd-keyfile must be given together")
+	}
+	if _, err := history.ParseLimits(o.history...); err != nil {
+		return fmt.Errorf("--history: %w", err)
 	}
 	if err := o.encryption.Check(!o.inMemory); err != nil {
 		return err
@@ -106,6 +126,9 @@ type state struct {
 	store     *store.Store
 	authority *pki.Authority
 	tokenKey  crypto.Signer // nil if the state is in memory: the key is not stored
+	from      string        // the moment of a history; "" if the state is the control plane's own
+	revision  uint64        // of that moment
+	notes     []string      // what the state lacks
 	once      []func(context.Context) error
 	cleanup   []func() error
 }
@@ -116,11 +139,25 @@ func (o *stateOptions) open(ctx context.Context, cfg *controlplane.Config, log *
 	s = &state{}
 	open := store.Config{Log: log}
 	switch {
+	case o.past.at != "":
+		if s.dir = o.past.to; s.dir == "" {
+			err = s.tempDir()
+		} else {
+			s.dir, err = filepath.Abs(s.dir)
+		}
+		if err == nil {
+			err = o.openPast(ctx, s, &open)
+		}
+		if err == nil && o.past.to != "" {
+			err = s.openKeys()
+		}
+		if err != nil {
+			return s, errors.Join(err, closeAll(open))
+		}
 	case o.inMemory:
-		if s.dir, err = os.MkdirTemp("", "kelson-"); err != nil {
+		if err := s.tempDir(); err != nil {
 			return s, err
 		}
-		s.cleanup = append(s.cleanup, func() error { return os.RemoveAll(s.dir) })
 		if s.authority, err = pki.NewAuthority("kelson-ca"); err != nil {
 			return s, err
 		}
@@ -133,8 +170,8 @@ func (o *stateOptions) open(ctx context.Context, cfg *controlplane.Config, log *
 		}
 		if len(o.etcdServers) > 0 {
 			err = o.openEtcd(ctx, s, &open, log)
-		} else if open.Backend, err = disk.OpenWith(s.dir, disk.Options{NoSync: o.noSync, Log: log}); err != nil {
-			err = fmt.Errorf("open data directory: %w", err)
+		} else {
+			open.Backend, err = o.openDisk(s.dir, log)
 		}
 		if err == nil && open.Backend != nil {
 			open.Backend, err = o.encryption.Wrap(open.Backend, log)
@@ -167,6 +204,28 @@ var spareProcessor = sync.OnceFunc(func() {
 	}
 })
 
+// openDisk opens the data directory, with the history if it is kept.
+func (o *stateOptions) openDisk(dir string, log *slog.Logger) (store.Backend, error) {
+	opts := disk.Options{NoSync: o.noSync, Log: log}
+	var retainer *history.Retainer
+	if len(o.history) > 0 {
+		limits, err := history.ParseLimits(o.history...)
+		if err != nil {
+			return nil, fmt.Errorf("--history: %w", err)
+		}
+		retainer = history.NewRetainer(filepath.Join(dir, history.Folder), history.RetainerConfig{Limits: limits, Describe: describe, Log: log})
+		opts.KeepAfter = retainer.Durable
+	}
+	backend, err := disk.OpenWith(dir, opts)
+	if err != nil {
+		return nil, fmt.Errorf("open data directory: %w", err)
+	}
+	if retainer != nil {
+		backend = retainer.Backend(backend)
+	}
+	return backend, nil
+}
+
 func closeAll(open store.Config) error {
 	var errs []error
 	if open.Backend != nil {
@@ -176,6 +235,14 @@ func closeAll(open store.Config) error {
 		errs = append(errs, open.Shared.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// tempDir creates a directory that is removed at the end.
+func (s *state) tempDir() (err error) {
+	if s.dir, err = os.MkdirTemp("", "kelson-"); err == nil {
+		s.cleanup = append(s.cleanup, func() error { return os.RemoveAll(s.dir) })
+	}
+	return err
 }
 
 func (s *state) openKeys() (err error) {

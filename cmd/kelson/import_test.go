@@ -1,0 +1,53 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A server's audit log becomes a history. LAB-06
+func TestImportAuditLog(t *testing.T) {
+	kelson := built(t, binary)
+	dir := t.TempDir()
+	policy, log, file := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log"), filepath.Join(dir, "audit.history")
+	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n- level: RequestResponse\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startServer(t, "--in-memory", "--node=none", "--kubeconfig", filepath.Join(dir, "kubeconfig"), "--audit-policy-file", policy, "--audit-log-path", log)
+	kubectl := kubectlOf(t, s)
+	kubectl("create", "secret", "generic", "password", "--from-literal=value=hush-hush")
+	kubectl("create", "configmap", "web", "--from-literal=step=one")
+	kubectl("patch", "configmap", "web", "-p", `{"data":{"step":"two"}}`)
+	kubectl("delete", "configmap", "web")
+	if code := s.stop(syscall.SIGTERM); code != 0 {
+		t.Error(code, s.stderr)
+	}
+	if got := command(t, nil, kelson, "history", "import", log, "--out", file); got.code != 0 || !strings.HasPrefix(got.stdout, "imported ") {
+		t.Fatalf("%+v", got)
+	}
+	got := command(t, nil, kelson, "history", "configmap/web", "--file", file)
+	wantContains(t, "history", got.stdout+got.stderr, "configmaps/default/web\n", "  created\n", `.data.step: "one" → "two"`, "  deleted\n")
+	if content, err := os.ReadFile(file); err != nil || strings.Contains(string(content), "aHVzaC1odXNo") || strings.Contains(string(content), "hush-hush") {
+		t.Errorf("the file has the Secret's value: %v", err)
+	}
+
+	other := filepath.Join(dir, "other.history")
+	for want, args := range map[string][]string{
+		"file exists":                                 {log, "--out", file},
+		"event 1 of the audit log":                    {policy, "--out", other},
+		"the audit log has no versions of objects":    {os.DevNull, "--out", other},
+		"no such file or directory":                   {filepath.Join(dir, "none"), "--out", other},
+		`required flag(s) "out" not set`:              {log},
+		"requires at least 1 arg(s), only received 0": {"--out", other},
+	} {
+		if got := command(t, nil, kelson, append([]string{"history", "import"}, args...)...); got.code != 1 || !strings.Contains(got.stderr, want) || strings.Count(got.stderr, "\n") != 1 {
+			t.Errorf("%v: %+v; want %q", args, got, want)
+		}
+		if _, err := os.Stat(other); err == nil {
+			t.Errorf("%v left a file", args)
+		}
+	}
+}

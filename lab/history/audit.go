@@ -1,0 +1,205 @@
+package history
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Imported says what an import found.
+type Imported struct {
+	// Versions and Deletions were written to the history.
+	Versions, Deletions int
+	// Without are writes whose events have no object: the audit policy logs them at a lower level
+	// than RequestResponse.
+	Without int
+}
+
+// auditEvent is an Event of audit.k8s.io/v1.
+type auditEvent struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Stage      string `json:"stage"`
+	Verb       string `json:"verb"`
+	ObjectRef  *struct {
+		Resource, Namespace, Name, APIGroup, APIVersion, Subresource string
+	} `json:"objectRef"`
+	ResponseStatus struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+	ResponseObject json.RawMessage `json:"responseObject"`
+	StageTimestamp time.Time       `json:"stageTimestamp"`
+}
+
+// auditObject is what the import needs of an object in an event.
+type auditObject struct {
+	Kind     string `json:"kind"`
+	Metadata struct {
+		Name              string   `json:"name"`
+		Namespace         string   `json:"namespace"`
+		ResourceVersion   string   `json:"resourceVersion"`
+		DeletionTimestamp string   `json:"deletionTimestamp"`
+		GracePeriod       int64    `json:"deletionGracePeriodSeconds"`
+		Finalizers        []string `json:"finalizers"`
+	} `json:"metadata"`
+	Items []json.RawMessage `json:"items"`
+}
+
+// gone reports whether the server removed the object when it answered.
+func (o *auditObject) gone() bool {
+	return o.Metadata.DeletionTimestamp != "" && len(o.Metadata.Finalizers) == 0 && o.Metadata.GracePeriod == 0
+}
+
+// AuditLog reads Kubernetes' audit log: one JSON event a line, of successful writes whose level is
+// RequestResponse, and the objects that clients read one by one. It keeps all versions in memory
+// until Write.
+type AuditLog struct {
+	imported  Imported
+	resources map[string]Resource
+	versions  []auditVersion
+}
+
+type auditVersion struct {
+	key      Key
+	revision uint64 // 0: unknown, of a deletion
+	time     time.Time
+	data     []byte // nil: deleted
+}
+
+// Read adds the events of a log. Several logs can be read in any order.
+func (l *AuditLog) Read(r io.Reader) error {
+	d := json.NewDecoder(r)
+	for n := 1; ; n++ {
+		var e auditEvent
+		err := d.Decode(&e)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil && (e.Kind != "Event" || !strings.HasPrefix(e.APIVersion, "audit.k8s.io/")) {
+			err = errors.New("not an event of audit.k8s.io")
+		}
+		if err == nil {
+			err = l.add(&e)
+		}
+		if err != nil {
+			return fmt.Errorf("event %d of the audit log: %w", n, err)
+		}
+	}
+}
+
+func (l *AuditLog) add(e *auditEvent) error {
+	if e.Stage != "ResponseComplete" || e.ObjectRef == nil || e.ResponseStatus.Code >= 300 {
+		return nil
+	}
+	ref := e.ObjectRef
+	switch e.Verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+	case "get":
+		if ref.Subresource != "" && ref.Subresource != "status" || e.ResponseObject == nil {
+			return nil
+		}
+	default:
+		return nil
+	}
+	if e.ResponseObject == nil {
+		l.imported.Without++
+		return nil
+	}
+	var of auditObject
+	if err := json.Unmarshal(e.ResponseObject, &of); err != nil {
+		return err
+	}
+	key := Key{Resource: Resource{Group: ref.APIGroup, Resource: ref.Resource}.Name(), Namespace: ref.Namespace, Name: ref.Name}
+	switch {
+	case e.Verb == "deletecollection":
+		for _, item := range of.Items {
+			var one auditObject
+			if err := json.Unmarshal(item, &one); err != nil {
+				return err
+			}
+			l.versions = append(l.versions, auditVersion{key: Key{key.Resource, one.Metadata.Namespace, one.Metadata.Name}, time: e.StageTimestamp})
+		}
+		return nil
+	case e.Verb == "delete" && ref.Subresource == "" && (of.Kind == "Status" || of.gone()):
+		l.versions = append(l.versions, auditVersion{key: key, time: e.StageTimestamp})
+		return nil
+	case of.Kind == "Status", of.Kind == "Scale", strings.HasSuffix(of.Kind, "Review"), of.Metadata.ResourceVersion == "":
+		return nil // not the object: answers of bindings, evictions, reviews and scales
+	}
+	revision, err := strconv.ParseUint(of.Metadata.ResourceVersion, 10, 64)
+	if err != nil {
+		return fmt.Errorf("resourceVersion of %v: %w", key, err)
+	}
+	key.Namespace, key.Name = of.Metadata.Namespace, of.Metadata.Name
+	if l.resources == nil {
+		l.resources = map[string]Resource{}
+	}
+	l.resources[key.Resource] = Resource{Group: ref.APIGroup, Version: ref.APIVersion, Resource: ref.Resource, Kind: of.Kind, Singular: strings.ToLower(of.Kind), Namespaced: key.Namespace != ""}
+	v := auditVersion{key: key, revision: revision, time: e.StageTimestamp, data: bytes.Clone(e.ResponseObject)}
+	if e.Verb != "get" && of.gone() {
+		v.data = nil // the last finalizer was removed
+	}
+	l.versions = append(l.versions, v)
+	return nil
+}
+
+// Write appends all versions to a history, in the order of their revisions. Values of Secrets are
+// removed unless secrets is true.
+func (l *AuditLog) Write(w *Writer, secrets bool) (Imported, error) {
+	l.order()
+	for _, r := range l.resources {
+		if err := w.Resource(r); err != nil {
+			return Imported{}, err
+		}
+	}
+	seen := map[Key]uint64{}
+	for _, v := range l.versions {
+		if v.revision <= seen[v.key] {
+			continue // read again
+		}
+		seen[v.key] = v.revision
+		data, err := v.data, error(nil)
+		switch {
+		case data == nil:
+			if l.resources[v.key.Resource].Resource == "" {
+				continue // nothing is known of the resource but deletions
+			}
+			l.imported.Deletions++
+			err = w.Delete(v.key, v.revision, v.time)
+		default:
+			if !secrets {
+				data, err = Redact(data)
+			}
+			if err == nil {
+				l.imported.Versions++
+				err = w.Put(v.key, v.revision, v.time, data)
+			}
+		}
+		if err != nil {
+			return Imported{}, err
+		}
+	}
+	return l.imported, w.Flush()
+}
+
+// order sorts the versions. Deletions whose revision the log does not have get one between the
+// versions before and after them in time.
+func (l *AuditLog) order() {
+	slices.SortStableFunc(l.versions, func(a, b auditVersion) int { return a.time.Compare(b.time) })
+	newest := uint64(0)
+	for i := range l.versions {
+		v := &l.versions[i]
+		if v.revision == 0 {
+			v.revision = newest + 1
+		}
+		newest = max(newest, v.revision)
+	}
+	slices.SortStableFunc(l.versions, func(a, b auditVersion) int { return cmp.Compare(a.revision, b.revision) })
+}

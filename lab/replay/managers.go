@@ -1,0 +1,118 @@
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"kelson.dev/lab/history"
+)
+
+// entry is an entry of managedFields.
+type entry struct {
+	Manager     string `json:"manager"`
+	Operation   string `json:"operation"`
+	Subresource string `json:"subresource"`
+	APIVersion  string `json:"apiVersion"`
+	Time        string `json:"time"`
+	Fields      any    `json:"fieldsV1"`
+}
+
+// finalizers reports whether the entry has finalizers.
+func (e entry) finalizers() bool {
+	fields, _ := e.Fields.(map[string]any)
+	meta, _ := fields["f:metadata"].(map[string]any)
+	return meta["f:finalizers"] != nil
+}
+
+// head is what the replay needs of the metadata of an object.
+type head struct {
+	Metadata struct {
+		UID               string   `json:"uid"`
+		DeletionTimestamp string   `json:"deletionTimestamp"`
+		Finalizers        []string `json:"finalizers"`
+		ManagedFields     []entry  `json:"managedFields"`
+	} `json:"metadata"`
+}
+
+func headOf(data []byte) (h head, err error) {
+	if data == nil {
+		return h, nil
+	}
+	err = json.Unmarshal(data, &h)
+	return h, err
+}
+
+// writers returns the managers whose entries in managedFields differ between two versions.
+func writers(before, after head) (found []string) {
+	text := func(e entry) string {
+		data, _ := json.Marshal(e) // decoded JSON can be encoded
+		return string(data)
+	}
+	had := map[string]bool{}
+	for _, e := range before.Metadata.ManagedFields {
+		had[text(e)] = true
+	}
+	for _, e := range after.Metadata.ManagedFields {
+		if !had[text(e)] && !slices.Contains(found, e.Manager) {
+			found = append(found, e.Manager)
+		}
+	}
+	return found
+}
+
+// program returns the program of a field manager. Operators on Kelson's library apply as another
+// manager than that of their other writes.
+func program(manager string) string { return strings.TrimSuffix(manager, ":apply") }
+
+// others are managers that are not operators of a project.
+func others(manager string) bool {
+	for _, prefix := range []string{"kube-", "kubectl", "kubelet", "kubeadm", "kubernetes-", "api-priority-and-fairness-", "clusterrole-aggregation-controller", "kelson", "cloud-controller-manager", "helm", "before-first-apply", "unknown", "storage-version", "GoogleContainerEngine", "simulated", "argocd", "flux", "kustomize-controller", "helm-controller"} {
+		if strings.HasPrefix(manager, prefix) {
+			return true
+		}
+	}
+	return manager == ""
+}
+
+// Managers returns the field managers in a history that may be those of an operator: all but those
+// of Kubernetes and of common tools.
+func Managers(h *history.History) ([]string, error) {
+	found := map[string]bool{}
+	for _, r := range h.Resources() {
+		if ignored(r.Name()) {
+			continue
+		}
+		for _, key := range h.Keys(r.Name()) {
+			for v := range h.Versions(key) {
+				_, data, _, err := h.At(v.Revision).Get(key)
+				if err != nil {
+					return nil, err
+				}
+				of, err := headOf(data)
+				if err != nil {
+					return nil, fmt.Errorf("%v at revision %d: %w", key, v.Revision, err)
+				}
+				for _, e := range of.Metadata.ManagedFields {
+					if !others(e.Manager) {
+						found[program(e.Manager)] = true
+					}
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found)), nil
+}
+
+// ignored reports whether a resource takes no part in a replay: Events and Leases are different in
+// each run, and the others belong to other servers.
+func ignored(resource string) bool {
+	switch resource {
+	case "events", "events.events.k8s.io", "leases.coordination.k8s.io", "leasecandidates.coordination.k8s.io", "apiservices.apiregistration.k8s.io",
+		"validatingwebhookconfigurations.admissionregistration.k8s.io", "mutatingwebhookconfigurations.admissionregistration.k8s.io":
+		return true
+	}
+	return false
+}

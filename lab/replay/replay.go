@@ -1,0 +1,454 @@
+// Package replay runs an operator against a history, in virtual time, and shows where it does
+// something else than what happened.
+//
+// A replay begins with the state of a moment. What others than the operator wrote happens again at
+// the same times, on a control plane without controllers: their writes are part of the history,
+// too. The operator's own writes are not repeated; the operator that runs makes its own. Whenever
+// nothing happened in the history for a while, the objects that either of them wrote are compared.
+//
+// The field managers of a version say who wrote it. They do not say who deleted an object: the
+// deletion of an object that the operator created counts as the operator's, unless its owner was
+// deleted before.
+package replay
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/lab/history"
+	"kelson.dev/lab/past"
+)
+
+// Config configures a replay.
+type Config struct {
+	// History is what happened. Required.
+	History *history.History
+	// Operator runs the operator until ctx ends. Required.
+	Operator func(ctx context.Context, config *rest.Config) error
+	// Managers are the field managers of the operator's writes in the history. Required; see
+	// Managers.
+	Managers []string
+	// From and To bound what is replayed; zero means the beginning and the end of the history.
+	From, To time.Time
+	// Quiet is how long nothing must have happened in the history until objects are compared; 0
+	// means a second. The recorded operator needs it for its reaction, which takes no virtual time
+	// in the replay.
+	Quiet time.Duration
+	// Pace, if not nil, is called before virtual time passes, with how much.
+	Pace func(time.Duration)
+}
+
+// Result is where an operator diverges from a history.
+type Result struct {
+	From        time.Time    `json:"from"`
+	To          time.Time    `json:"to"`
+	Inputs      int          `json:"inputs"`  // writes of others
+	Moments     int          `json:"moments"` // at which objects were compared
+	Objects     int          `json:"objects"` // compared ones
+	Divergences []Divergence `json:"divergences,omitempty"`
+	Notes       []string     `json:"notes,omitempty"`
+}
+
+// Divergence is an object that is not what it was.
+type Divergence struct {
+	Resource  string    `json:"resource"`
+	Namespace string    `json:"namespace,omitempty"`
+	Name      string    `json:"name"`
+	Since     time.Time `json:"since"`
+	// Until is the moment at which the object was again as in the history; nil if it never was.
+	Until *time.Time `json:"until,omitempty"`
+	// Only is "recorded" or "replayed" if the object exists in only one of both.
+	Only string `json:"only,omitempty"`
+	// Changes are from the recorded object to the replayed one, when they diverged.
+	Changes []history.Change `json:"changes,omitempty"`
+}
+
+// Key returns the key of the object.
+func (d Divergence) Key() history.Key {
+	return history.Key{Resource: d.Resource, Namespace: d.Namespace, Name: d.Name}
+}
+
+const defaultQuiet = time.Second
+
+// event is a version in the history.
+type event struct {
+	history.Version
+	before uint64 // revision of the version before it
+}
+
+type replay struct {
+	cfg    Config
+	store  *store.Store
+	result *Result
+
+	mu      sync.Mutex
+	touched map[history.Key]bool // by the operator, recorded or replayed
+
+	uids    map[history.Key]string // of the newest objects that the recorded operator created
+	open    map[history.Key]int    // index in result.Divergences
+	skipped int
+}
+
+// Run replays a history. It must be called in a testing/synctest bubble.
+func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
+	if len(cfg.Managers) == 0 {
+		return nil, errors.New("replay: the field managers of the operator are not known")
+	}
+	cfg.Quiet = cmp.Or(cfg.Quiet, defaultQuiet)
+	r := &replay{cfg: cfg, touched: map[history.Key]bool{}, uids: map[history.Key]string{}, open: map[history.Key]int{}}
+	if err := r.bounds(); err != nil {
+		return nil, err
+	}
+	events := r.events()
+	time.Sleep(time.Until(r.result.From)) // the clock of the operator is that of the history
+	plane, err := r.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer r.store.Close()
+	defer plane.Stop()
+	operating, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- r.operate(operating, plane) }()
+	err = r.follow(ctx, events, ended)
+	stop()
+	if err != nil && errors.Is(err, errEnded) {
+		return nil, err
+	}
+	<-ended
+	r.result.Objects = len(r.touched)
+	if r.skipped > 0 {
+		r.result.Notes = append(r.result.Notes, fmt.Sprintf("%d writes of others had no object to change: the operator had not created it", r.skipped))
+	}
+	return r.result, err
+}
+
+// bounds sets the time that is replayed.
+func (r *replay) bounds() error {
+	oldest, newest := r.cfg.History.Span()
+	if _, began, complete := r.cfg.History.Start(); complete {
+		oldest = began
+	} else if !oldest.IsZero() {
+		oldest = oldest.Add(recorderStarts)
+	}
+	from, to := r.cfg.From, r.cfg.To
+	if from.IsZero() {
+		from = oldest
+	}
+	if to.IsZero() || to.After(newest) {
+		to = newest
+	}
+	switch {
+	case newest.IsZero():
+		return errors.New("the history is empty")
+	case from.Before(oldest):
+		return fmt.Errorf("the history begins later, at %s", oldest.UTC().Format(time.RFC3339Nano))
+	case from.After(to):
+		return fmt.Errorf("there is nothing to replay: the history ends at %s, before %s", newest.UTC().Format(time.RFC3339Nano), from.UTC().Format(time.RFC3339Nano))
+	}
+	r.result = &Result{From: from.UTC(), To: to.UTC()}
+	return nil
+}
+
+// recorderStarts is how long a recorder needs to list a cluster. Until then, the file does not have
+// the whole state.
+const recorderStarts = 2 * time.Second
+
+// events returns the versions to replay, in the order of their revisions. Their times never
+// decrease.
+func (r *replay) events() (all []event) {
+	h := r.cfg.History
+	for _, resource := range h.Resources() {
+		if ignored(resource.Name()) {
+			continue
+		}
+		for _, key := range h.Keys(resource.Name()) {
+			before := uint64(0)
+			for v := range h.Versions(key) {
+				if v.Time.After(r.result.From) && !v.Time.After(r.result.To) {
+					all = append(all, event{v, before})
+				}
+				before = v.Revision
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b event) int { return cmp.Compare(a.Revision, b.Revision) })
+	for i := 1; i < len(all); i++ {
+		if all[i].Time.Before(all[i-1].Time) {
+			all[i].Time = all[i-1].Time
+		}
+	}
+	return all
+}
+
+// start starts a control plane with the state at the beginning.
+func (r *replay) start(ctx context.Context) (*controlplane.ControlPlane, error) {
+	at := r.cfg.History.AtTime(r.result.From)
+	then, err := past.Read(at)
+	if err != nil {
+		return nil, err
+	}
+	r.result.Notes = then.Notes
+	then.Records = slices.DeleteFunc(then.Records, func(rec store.Record) bool { return ignored(rec.Key.Resource) })
+	revision, _ := at.Last()
+	if r.store, err = store.Open(store.Config{Backend: then.Backend(revision)}); err != nil {
+		return nil, fmt.Errorf("load the state at %s: %w", r.result.From.Format(time.RFC3339), err)
+	}
+	plane, err := controlplane.Start(ctx, controlplane.Config{Store: r.store, NoControllers: true, Node: controlplane.NodeNone, NodeLease: -1})
+	if err != nil {
+		return nil, errors.Join(err, r.store.Close())
+	}
+	r.store.Gate(func(ctx context.Context, ops []store.Op) error {
+		if ctx.Value(operatorKey{}) != nil {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			for _, op := range ops {
+				if !op.Check && !ignored(op.Key.Resource) {
+					r.touched[history.Key(op.Key)] = true
+				}
+			}
+		}
+		return nil
+	})
+	return plane, nil
+}
+
+// operatorKey is the context key of the operator's requests.
+type operatorKey struct{}
+
+// transport marks the operator's requests.
+type transport struct{ inner http.RoundTripper }
+
+// Steady tells the operator library that watches do not die unnoticed.
+func (t *transport) Steady() bool { return true }
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	return t.inner.RoundTrip(r.WithContext(context.WithValue(r.Context(), operatorKey{}, true)))
+}
+
+// operate runs the operator. Its writes have the first of the recorded managers, unless it names
+// another one.
+func (r *replay) operate(ctx context.Context, plane *controlplane.ControlPlane) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	config := plane.RESTConfig()
+	config.Transport = &transport{config.Transport}
+	config.UserAgent = r.cfg.Managers[0] + "/replay"
+	return r.cfg.Operator(ctx, config)
+}
+
+var errEnded = errors.New("the operator ended")
+
+// follow makes the writes of others, and compares.
+func (r *replay) follow(ctx context.Context, events []event, ended <-chan error) error {
+	compare := func(at time.Time) error {
+		r.sleep(at.Add(r.cfg.Quiet))
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			if err == nil {
+				return errEnded
+			}
+			return fmt.Errorf("%w: %w", errEnded, err)
+		default:
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return r.compare(at)
+	}
+	if len(events) == 0 || events[0].Time.Sub(r.result.From) >= r.cfg.Quiet {
+		if err := compare(r.result.From); err != nil {
+			return err
+		}
+	}
+	for i, e := range events {
+		r.sleep(e.Time)
+		synctest.Wait()
+		if err := r.input(ctx, e); err != nil {
+			return fmt.Errorf("%v at revision %d: %w", e.Key, e.Revision, err)
+		}
+		if i == len(events)-1 || events[i+1].Time.Sub(e.Time) >= r.cfg.Quiet {
+			if err := compare(e.Time); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *replay) sleep(until time.Time) {
+	d := time.Until(until)
+	if d <= 0 {
+		return
+	}
+	if r.cfg.Pace != nil {
+		r.cfg.Pace(d)
+	}
+	time.Sleep(d)
+}
+
+// version returns the content of an object at a revision; nil if it did not exist.
+func (r *replay) version(key history.Key, revision uint64) (data []byte, of head, err error) {
+	if revision > 0 {
+		if _, data, _, err = r.cfg.History.At(revision).Get(key); err != nil {
+			return nil, of, err
+		}
+	}
+	of, err = headOf(data)
+	return data, of, err
+}
+
+// input makes a write again unless it was the operator's.
+func (r *replay) input(ctx context.Context, e event) error {
+	before, was, err := r.version(e.Key, e.before)
+	if err != nil {
+		return err
+	}
+	after, is, err := r.version(e.Key, e.Revision)
+	if err != nil {
+		return err
+	}
+	own, err := r.own(e, was, is, before)
+	if err != nil {
+		return err
+	}
+	if own {
+		r.mu.Lock()
+		r.touched[e.Key] = true
+		r.mu.Unlock()
+		if before == nil {
+			r.uids[e.Key] = is.Metadata.UID
+		}
+		return nil
+	}
+	r.result.Inputs++
+	op := store.Op{Key: store.Key(e.Key), Expect: store.AnyRevision}
+	now := r.store.Snapshot().Get(op.Key)
+	switch {
+	case now == nil && (e.Deleted || before != nil):
+		r.skipped++
+		return nil
+	case e.Deleted:
+	case now == nil:
+		op.Data = r.toReplay(after)
+	default:
+		if op.Data, err = transfer(r.toReplay(before), r.toReplay(after), now.Data, r.cfg.Managers); err != nil {
+			return err
+		}
+	}
+	_, err = r.store.Commit(ctx, op)
+	return err
+}
+
+// own reports whether a version was written by the operator.
+func (r *replay) own(e event, was, is head, before []byte) (bool, error) {
+	mine := func(manager string) bool { return slices.Contains(r.cfg.Managers, program(manager)) }
+	if !e.Deleted {
+		return slices.ContainsFunc(writers(was, is), mine), nil
+	}
+	if was.Metadata.DeletionTimestamp != "" {
+		return slices.ContainsFunc(was.Metadata.ManagedFields, func(f entry) bool { return mine(f.Manager) && f.finalizers() }), nil
+	}
+	if created, err := r.created(e.Key, e.before, mine); err != nil || !created {
+		return false, err
+	}
+	var of struct {
+		Metadata struct {
+			OwnerReferences []struct {
+				UID string `json:"uid"`
+			} `json:"ownerReferences"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(before, &of); err != nil {
+		return false, err
+	}
+	for _, owner := range of.Metadata.OwnerReferences {
+		exists, err := r.existed(owner.UID, e.Revision)
+		if err != nil || exists {
+			return err == nil, err
+		}
+	}
+	return len(of.Metadata.OwnerReferences) == 0, nil
+}
+
+// created reports whether the operator created an object that existed at a revision: whether its
+// oldest known version has no fields of others, except in the status.
+func (r *replay) created(key history.Key, revision uint64, mine func(manager string) bool) (bool, error) {
+	first := uint64(0)
+	for v := range r.cfg.History.Versions(key) {
+		switch {
+		case v.Revision > revision:
+		case v.Deleted:
+			first = 0
+		case first == 0:
+			first = v.Revision
+		}
+	}
+	_, of, err := r.version(key, first)
+	return err == nil && !slices.ContainsFunc(of.Metadata.ManagedFields, func(f entry) bool { return f.Subresource == "" && !mine(f.Manager) }), err
+}
+
+// existed reports whether an object with a UID was recorded at a revision.
+func (r *replay) existed(uid string, revision uint64) (bool, error) {
+	at := r.cfg.History.At(revision)
+	for _, v := range at.Objects("") {
+		_, data, ok, err := at.Get(v.Key)
+		if err != nil {
+			return false, err
+		}
+		if of, err := headOf(data); err != nil {
+			return false, err
+		} else if ok && of.Metadata.UID == uid {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// toReplay replaces the UIDs of objects that the recorded operator created by those of the same
+// objects in the replay.
+func (r *replay) toReplay(data []byte) []byte {
+	return r.replaceUIDs(data, func(recorded, replayed string) (from, to string) { return recorded, replayed })
+}
+
+// toRecorded is the reverse of toReplay.
+func (r *replay) toRecorded(data []byte) []byte {
+	return r.replaceUIDs(data, func(recorded, replayed string) (from, to string) { return replayed, recorded })
+}
+
+func (r *replay) replaceUIDs(data []byte, pair func(recorded, replayed string) (from, to string)) []byte {
+	if data == nil {
+		return nil
+	}
+	var pairs []string
+	now := r.store.Snapshot()
+	for key, uid := range r.uids {
+		obj := now.Get(store.Key(key))
+		if obj == nil {
+			continue
+		}
+		if of, err := headOf(obj.Data); err == nil && of.Metadata.UID != "" {
+			from, to := pair(uid, of.Metadata.UID)
+			pairs = append(pairs, from, to)
+		}
+	}
+	return []byte(strings.NewReplacer(pairs...).Replace(string(data)))
+}

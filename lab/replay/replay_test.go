@@ -1,0 +1,203 @@
+package replay_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/lab/history"
+	"kelson.dev/lab/replay"
+	_ "kelson.dev/lab/testenv"
+	"kelson.dev/operator"
+	"kelson.dev/operator/client"
+)
+
+// apps gives each ConfigMap that has the label app a Deployment. When that is ready, it writes the
+// number of replicas to the ConfigMap.
+type apps struct {
+	operator.Client
+	image string
+	limit int32 // of replicas
+}
+
+func (r *apps) Reconcile(ctx context.Context, app *corev1.ConfigMap) (operator.Result, error) {
+	if app.Labels["app"] == "" {
+		return operator.Result{}, nil
+	}
+	labels := map[string]string{"app": app.Name}
+	replicas := min(int32(len(app.Data["replicas"])), r.limit)
+	deployment, err := operator.Apply(ctx, r.Client, &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: app.Name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: r.image}}},
+			},
+		},
+	})
+	ready := fmt.Sprint(deployment.Status.ReadyReplicas)
+	if err != nil || app.Annotations["ready"] == ready {
+		return operator.Result{}, err
+	}
+	app = app.DeepCopy()
+	metav1.SetMetaDataAnnotation(&app.ObjectMeta, "ready", ready)
+	return operator.Result{}, r.Update(ctx, app)
+}
+
+func run(image string, limit int32) func(context.Context, *rest.Config) error {
+	return func(ctx context.Context, config *rest.Config) error {
+		return operator.Run(ctx, operator.Config{REST: config, Log: slog.New(slog.DiscardHandler)}, operator.Name("apps"),
+			operator.For(func(c operator.Client) *apps { return &apps{c, image, limit} }, operator.Owns[appsv1.Deployment]()))
+	}
+}
+
+// incident records what happens when a user makes an app, scales it after an hour, and deletes it
+// after another one.
+func incident(t *testing.T) *history.History {
+	dir := filepath.Join(t.TempDir(), history.Folder)
+	synctest.Test(t, func(t *testing.T) {
+		retainer := history.NewRetainer(dir, history.RetainerConfig{})
+		s, err := store.Open(store.Config{Backend: retainer.Backend(nil)})
+		must(t, err)
+		plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: s, Workloads: true, Node: controlplane.NodeSimulated})
+		must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- run("nginx:1", 10)(ctx, plane.RESTConfig()) }()
+		c, err := client.New(client.Config{REST: plane.RESTConfig(), FieldOwner: "kubectl-edit"})
+		must(t, err)
+		time.Sleep(time.Minute)
+		app := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Labels: map[string]string{"app": "yes"}}, Data: map[string]string{"replicas": "x"}}
+		must(t, c.Create(ctx, app))
+		time.Sleep(time.Hour)
+		must(t, c.Get(ctx, client.KeyOf(app), app))
+		app.Data["replicas"] = "xxx"
+		must(t, c.Update(ctx, app))
+		time.Sleep(time.Hour)
+		must(t, c.Delete(ctx, app))
+		time.Sleep(time.Hour)
+		cancel()
+		<-ended
+		plane.Stop()
+		must(t, s.Close())
+	})
+	h, err := history.Open(dir)
+	must(t, err)
+	t.Cleanup(func() { h.Close() })
+	return h
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func replayed(t *testing.T, cfg replay.Config) (result *replay.Result, err error) {
+	synctest.Test(t, func(t *testing.T) { result, err = replay.Run(t.Context(), cfg) })
+	return result, err
+}
+
+func TestReplay(t *testing.T) {
+	h := incident(t)
+	managers, err := replay.Managers(h)
+	must(t, err)
+	if !slices.Equal(managers, []string{"apps"}) {
+		t.Fatalf("managers of the operator: %v", managers)
+	}
+
+	t.Run("same operator", func(t *testing.T) {
+		result, err := replayed(t, replay.Config{History: h, Managers: managers, Operator: run("nginx:1", 10)})
+		must(t, err)
+		if len(result.Divergences) > 0 || result.Inputs < 10 || result.Moments < 3 || result.Objects != 2 {
+			t.Errorf("%+v", result)
+		}
+	})
+	t.Run("another image", func(t *testing.T) {
+		result, err := replayed(t, replay.Config{History: h, Managers: managers, Operator: run("nginx:2", 10)})
+		must(t, err)
+		if len(result.Divergences) != 1 || result.Divergences[0].Resource != "deployments.apps" ||
+			!slices.Contains(result.Divergences[0].Changes, history.Change{Path: ".spec.template.spec.containers[app].image", From: `"nginx:1"`, To: `"nginx:2"`}) {
+			t.Errorf("%+v", result)
+		}
+		// the Deployment was deleted with its owner
+		if result.Divergences[0].Until == nil {
+			t.Errorf("still diverges at the end: %+v", result.Divergences[0])
+		}
+	})
+	t.Run("only after an hour", func(t *testing.T) {
+		result, err := replayed(t, replay.Config{History: h, Managers: managers, Operator: run("nginx:1", 2)})
+		must(t, err)
+		if len(result.Divergences) == 0 {
+			t.Fatalf("no divergence: %+v", result)
+		}
+		d := result.Divergences[0]
+		if after := d.Since.Sub(result.From); after < time.Hour || after > time.Hour+2*time.Minute ||
+			!slices.Contains(d.Changes, history.Change{Path: ".spec.replicas", From: "3", To: "2"}) {
+			t.Errorf("after %v: %+v", after, d)
+		}
+	})
+	t.Run("an operator that does nothing", func(t *testing.T) {
+		result, err := replayed(t, replay.Config{History: h, Managers: managers, Operator: func(ctx context.Context, _ *rest.Config) error {
+			<-ctx.Done()
+			return nil
+		}})
+		must(t, err)
+		if !slices.ContainsFunc(result.Divergences, func(d replay.Divergence) bool {
+			return d.Resource == "deployments.apps" && d.Only == "recorded"
+		}) || len(result.Notes) == 0 {
+			t.Errorf("%+v", result)
+		}
+	})
+	t.Run("part of the history", func(t *testing.T) {
+		_, newest := h.Span()
+		result, err := replayed(t, replay.Config{History: h, Managers: managers, Operator: run("nginx:1", 10), From: newest.Add(-150 * time.Minute)})
+		must(t, err)
+		if len(result.Divergences) > 0 || result.Inputs == 0 {
+			t.Errorf("%+v", result)
+		}
+	})
+	t.Run("an operator that ends", func(t *testing.T) {
+		_, err := replayed(t, replay.Config{History: h, Managers: managers, Operator: func(context.Context, *rest.Config) error { return errors.New("no configuration") }})
+		if err == nil || err.Error() != "the operator ended: no configuration" {
+			t.Error(err)
+		}
+		_, err = replayed(t, replay.Config{History: h, Managers: managers, Operator: func(context.Context, *rest.Config) error { panic("no configuration") }})
+		if err == nil || err.Error() != "the operator ended: panic: no configuration" {
+			t.Error(err)
+		}
+	})
+	t.Run("bounds", func(t *testing.T) {
+		oldest, newest := h.Span()
+		for want, cfg := range map[string]replay.Config{
+			"the history begins later":      {From: oldest.Add(-time.Hour)},
+			"there is nothing to replay":    {From: newest.Add(time.Hour)},
+			"the field managers of the ope": {Managers: []string{}},
+		} {
+			cfg.History, cfg.Operator = h, run("", 1)
+			if cfg.Managers == nil {
+				cfg.Managers = managers
+			}
+			if _, err := replayed(t, cfg); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %s", err, want)
+			}
+		}
+	})
+}
