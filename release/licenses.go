@@ -46,6 +46,10 @@ var accepted = []string{"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "C
 // licenseFile matches the names of files with a license or a notice.
 var licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|unlicense)([.-].*)?$`)
 
+// notLinked are suffixes of files that licenseFile matches, but that are no licenses of code: Go
+// files, and the licenses of documentation.
+var notLinked = []string{".go", ".docs"}
+
 // namer names licenses by their texts.
 type namer struct {
 	library *classifier.Classifier
@@ -152,7 +156,7 @@ func (m *licensed) read(root, dir string, seen map[string]bool) error {
 			return err
 		}
 		for _, entry := range entries {
-			if !entry.Type().IsRegular() || !licenseFile.MatchString(entry.Name()) || strings.HasSuffix(entry.Name(), ".go") {
+			if !entry.Type().IsRegular() || !licenseFile.MatchString(entry.Name()) || slices.Contains(notLinked, path.Ext(entry.Name())) {
 				continue
 			}
 			text, err := os.ReadFile(filepath.Join(dir, entry.Name()))

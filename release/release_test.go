@@ -198,6 +198,7 @@ func TestLicenses(t *testing.T) {
 	write(t, filepath.Join(dir, "third_party", "forked", "COPYING.md"), "the terms of another project")
 	write(t, filepath.Join(dir, "other", "LICENSE"), "not linked")
 	write(t, filepath.Join(dir, "license.go"), "package license")
+	write(t, filepath.Join(dir, "LICENSE.docs"), "for the documentation")
 	m := &licensed{path: "example.com/m"}
 	if err := m.read(dir, filepath.Join(dir, "third_party", "forked", "json"), map[string]bool{filepath.Join(dir, "third_party", "forked", "json"): true}); err != nil {
 		t.Fatal(err)
