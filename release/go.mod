@@ -8,6 +8,7 @@ require (
 	github.com/goreleaser/nfpm/v2 v2.43.4
 	golang.org/x/mod v0.41.0
 	kelson.dev v0.0.0
+	sigs.k8s.io/yaml v1.6.0
 )
 
 require (
@@ -50,6 +51,7 @@ require (
 	github.com/ulikunitz/xz v0.5.15 // indirect
 	github.com/xanzy/ssh-agent v0.3.3 // indirect
 	gitlab.com/digitalxero/go-conventional-commit v1.0.7 // indirect
+	go.yaml.in/yaml/v2 v2.4.4 // indirect
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/crypto/x509roots/fallback v0.0.0-20261030153154-30a33513ff6d // indirect
 	golang.org/x/net v0.59.0 // indirect
