@@ -268,7 +268,7 @@ func TestTutorialWithARelease(t *testing.T) {
 	steps := guideSteps(string(data))
 	runGuide(t, page, append(steps, guideStep{commands: []guideCommand{
 		{text: "grep -c '^replace' go.mod || true", shows: []string{"0"}},
-		{text: `test $(go list -m -f '{{.Version}}' kelson.dev/operator) = $($KELSON version | cut -d' ' -f2)`},
+		{text: `test $(go list -m -f '{{.Version}}' kelson.dev/operator) = $($KELSON version | cut -d' ' -f2 | tr -d ,)`},
 	}}))
 }
 
