@@ -45,7 +45,8 @@ release: envtest-program ## bin/kelson as released: compiled with a profile, whi
 
 # make dist PLATFORMS=linux/amd64 builds for one platform. VERSION is by default the commit's tag.
 DIST      := bin/dist
-PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64
+# Kelson does not compile for Windows yet (docs/reference/gaps.md).
+PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64
 VERSION   ?=
 DISTRIBUTE = bin/release -source . -platforms '$(PLATFORMS)' -version '$(VERSION)' -ldflags '$(LDFLAGS)'
 
@@ -137,19 +138,10 @@ test-no-fast-paths: ## the suites of the API with all fast paths off (docs/desig
 race: build ## make test with the race detector: about twenty minutes
 	KELSON=$(abspath $(KELSON)) $(GO) test -race -timeout 40m $(TESTED)
 
-# Packages with files for some systems only. Those in LIGHT need no package of Kubernetes itself, so that make check can vet
-# them without compiling Kubernetes for each system.
-LIGHT := ./operator/client ./operator/footprint ./operator/internal/http1 ./apiserver/store/disk ./apiserver/serving/... \
-	./cmd/kelson/internal/dropin/etcd ./cmd/kelson/internal/dropin/parent ./cmd/kelson/internal/dropin/program
+vet-darwin: ## vet the whole program for macOS: compiles Kubernetes for it, as make dist does
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) vet -trimpath -pgo=$(CURDIR)/cmd/kelson/release.pgo ./cmd/kelson/...
 
-vet-light:
-	for system in darwin windows; do GOOS=$$system CGO_ENABLED=0 $(GO) vet $(LIGHT) || exit 1; done
-
-vet-platforms: ## vet the whole program for macOS and Windows: compiles Kubernetes for both, as make dist does
-	for system in darwin/arm64 windows/amd64; do \
-		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 $(GO) vet -trimpath -pgo=$(CURDIR)/cmd/kelson/release.pgo ./cmd/kelson/... || exit 1; done
-
-check: build vet-light ## checks of every change: generated files, format, vet, staticcheck, architecture, short tests
+check: build ## checks of every change: generated files, format, vet, staticcheck, architecture, short tests
 	$(KELSON) generate --check examples/cnat
 	$(KELSON) generate --check test/generators/shop
 	$(GO) run ./toolchain/internal/reference -check docs/reference

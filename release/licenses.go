@@ -78,8 +78,8 @@ func (c *namer) names(text []byte) []string {
 }
 
 // findLicenses reads the license files of all packages that are linked into kelson for a platform:
-// those of each package's folder and of its parents, up to the module's. It fails if a module has no
-// license, or one that is not accepted.
+// those of each package's folder and of its parents, up to the module's. It fails if a module has
+// no license, or one that is not accepted.
 func findLicenses(ctx context.Context, src *source, p image.Platform, c *namer) (*licenses, error) {
 	env := []string{"GOOS=" + p.OS, "GOARCH=" + p.Architecture}
 	output, err := src.goCommand(ctx, "", env, "list", "-deps", "-json=Dir,Standard,Module", "./cmd/kelson", "./cmd/kelson/internal/dropin/program")

@@ -1,4 +1,5 @@
-// Command release builds a release of Kelson: make dist. It writes to one folder, for each platform:
+// Command release builds a release of Kelson: make dist. It writes to one folder, for each
+// platform:
 //
 //	kelson-OS-ARCH.tar.gz, .zip   the binary, completions, manual pages, licenses of what is linked
 //	kelson-OS-ARCH.spdx.json      the bill of materials
@@ -57,7 +58,7 @@ func main() {
 	flag.StringVar(&cfg.url, "url", "https://kelson.dev/releases", "address of the folder that will have a folder with the files for each version")
 	flag.StringVar(&cfg.modules, "modules-url", "https://kelson.dev/modules", "address of the folder that will have the modules")
 	flag.StringVar(&cfg.version, "version", "", "semantic version (default: the tag of the commit, or a pseudo-version)")
-	flag.StringVar(&platforms, "platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64", "platforms to build for")
+	flag.StringVar(&platforms, "platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "platforms to build for")
 	flag.Parse()
 	var err error
 	if cfg.platforms, err = parsePlatforms(platforms); err == nil {

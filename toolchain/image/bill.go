@@ -73,8 +73,8 @@ type (
 	}
 )
 
-// BillOf returns the bill of a compiled program, from the modules that the Go linker has recorded in
-// it. The platform and the time of creation are only written to the bill, as are the licenses of
+// BillOf returns the bill of a compiled program, from the modules that the Go linker has recorded
+// in it. The platform and the time of creation are only written to the bill, as are the licenses of
 // modules, which are SPDX expressions by the modules' paths; a module without is NOASSERTION.
 func BillOf(binary string, p Platform, created time.Time, licenses map[string]string) (Bill, error) {
 	info, err := buildinfo.ReadFile(binary)

@@ -27,8 +27,8 @@ var (
 	directServer = []string{serverLibrary, "k8s.io/apimachinery", "sigs.k8s.io/randfill"}
 )
 
-// Checkout returns the folder of the Kelson source that this program was built from: the folder that
-// the compiler recorded, or the folder that contains the program.
+// Checkout returns the folder of the Kelson source that this program was built from: the folder
+// that the compiler recorded, or the folder that contains the program.
 func Checkout() (string, error) {
 	var starts []string
 	if _, source, _, ok := runtime.Caller(0); ok && filepath.IsAbs(source) {

@@ -76,7 +76,8 @@ func (s Source) Find(paths ...string) ([]Module, error) {
 	}
 	defer os.RemoveAll(temp)
 	cmd := exec.Command("go", args...)
-	cmd.Dir, cmd.Env = temp, append(os.Environ(), "GOWORK=off", "GOFLAGS=") // no go.mod around it matters
+	// A go.mod around the current folder does not matter.
+	cmd.Dir, cmd.Env = temp, append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	output, failed := cmd.Output()
 	for decoder := json.NewDecoder(bytes.NewReader(output)); decoder.More(); {
 		var m struct {
