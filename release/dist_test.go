@@ -251,7 +251,7 @@ func runAction(t *testing.T, inputs, runner map[string]string) (env map[string]s
 	for name, value := range runner {
 		values["runner."+name] = value
 	}
-	temp, env := t.TempDir(), map[string]string{}
+	temp := t.TempDir()
 	for _, step := range action.Runs.Steps {
 		cmd := exec.Command(step.Shell, "-e", "-c", step.Run)
 		cmd.Env = append(os.Environ(), "RUNNER_TEMP="+temp, "GITHUB_ENV="+filepath.Join(temp, "env"), "GITHUB_PATH="+filepath.Join(temp, "path"), "GITHUB_OUTPUT="+filepath.Join(temp, step.ID))
