@@ -18,7 +18,7 @@ func TestDevReloadsOnSave(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes the time of several builds")
 	}
-	checkout, err := scaffold.Checkout(os.Getenv("KELSON_CHECKOUT"))
+	source, err := scaffold.SourceOf(os.Getenv("KELSON_CHECKOUT"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestDevReloadsOnSave(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	made(scaffold.Init(scaffold.InitOptions{Dir: dir, Domain: "example.com", Repo: "example.com/p", Name: "p", Checkout: checkout}))
+	made(scaffold.Init(scaffold.InitOptions{Dir: dir, Domain: "example.com", Repo: "example.com/p", Name: "p", Source: source}))
 	made(scaffold.CreateAPI(dir, scaffold.API{Group: "webapp", Version: "v1", Kind: "Welcome", Resource: true, Controller: true}))
 
 	cmd := exec.Command(built(t, binary), "dev", dir)

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -172,18 +173,11 @@ func guideSteps(page string) []guideStep {
 
 func runGuide(t *testing.T, page string, steps []guideStep) {
 	dir, bin := t.TempDir(), t.TempDir()
-	kelson, err := filepath.Abs(built(t, binary))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kelson, source := guideProgram(t)
 	for _, name := range []string{"kelson", "kubectl"} {
 		if err := os.Symlink(kelson, filepath.Join(bin, name)); err != nil {
 			t.Fatal(err)
 		}
-	}
-	checkout, err := scaffold.Checkout(os.Getenv("KELSON_CHECKOUT"))
-	if err != nil {
-		t.Fatal(err)
 	}
 	caches, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
 	if err != nil {
@@ -197,10 +191,11 @@ func runGuide(t *testing.T, page string, steps []guideStep) {
 		}
 	}
 	env := append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "HOME="+t.TempDir(), "KUBECONFIG=",
-		"KELSON="+kelson, "KELSON_CHECKOUT="+checkout, "SPLICE="+os.Args[0], "GOCACHE="+cache[0], "GOMODCACHE="+cache[1],
+		"KELSON="+kelson, "SPLICE="+os.Args[0], "GOCACHE="+cache[0], "GOMODCACHE="+cache[1],
 		"GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off", "GIT_CONFIG_GLOBAL="+os.DevNull,
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com",
 		"TMPDIR="+t.TempDir(), "LOGS="+t.TempDir())
+	env = append(env, source...)
 	if strings.Contains(script, "\netcd ") {
 		script = strings.ReplaceAll(script, "127.0.0.1:2379", etcdAddress(t, bin, &env))
 	}
@@ -231,6 +226,59 @@ func runGuide(t *testing.T, page string, steps []guideStep) {
 			t.Errorf("%s:%d: $ %s: %v\nIt printed:\n%s", page, command.line, command.text, err, parts[i+1])
 		}
 	}
+}
+
+// guideProgram returns the kelson that runs the guides, and the environment in which it finds its
+// source. Both are those of the release in the folder that KELSON_RELEASE names (make dist), if it
+// is set; a proxy in that folder has the modules.
+func guideProgram(t *testing.T) (kelson string, env []string) {
+	t.Helper()
+	release := os.Getenv("KELSON_RELEASE")
+	if release == "" {
+		kelson, err := filepath.Abs(built(t, binary))
+		if err != nil {
+			t.Fatal(err)
+		}
+		source, err := scaffold.SourceOf(os.Getenv("KELSON_CHECKOUT"), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kelson, []string{"KELSON_CHECKOUT=" + source.Checkout}
+	}
+	dir := t.TempDir()
+	archive := filepath.Join(release, fmt.Sprintf("kelson-%s-%s.tar.gz", runtime.GOOS, runtime.GOARCH))
+	if out, err := exec.Command("tar", "-xzf", archive, "-C", dir).CombinedOutput(); err != nil {
+		t.Fatalf("unpack %s: %v\n%s", archive, err, out)
+	}
+	proxies, err := exec.Command("go", "env", "GOPROXY").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, err := filepath.Abs(filepath.Join(release, "modules"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "kelson"), []string{
+		"GOPROXY=file://" + modules + "," + strings.TrimSpace(string(proxies)), "GONOSUMDB=kelson.dev", "GOPRIVATE=", "GONOPROXY=none",
+	}
+}
+
+// The tutorial works with a release: projects require the published modules, without a replace
+// directive. CLI-05
+func TestTutorialWithARelease(t *testing.T) {
+	if os.Getenv("KELSON_RELEASE") == "" {
+		t.Skip("SKIPPED: KELSON_RELEASE does not name the folder of a release; make dist-test runs this test")
+	}
+	page := "../../docs/guides/tutorial.md"
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := guideSteps(string(data))
+	runGuide(t, page, append(steps, guideStep{commands: []guideCommand{
+		{text: "grep -c '^replace' go.mod || true", shows: []string{"0"}},
+		{text: `test $(go list -m -f '{{.Version}}' kelson.dev/operator) = $($KELSON version | cut -d' ' -f2 | tr -d ,)`},
+	}}))
 }
 
 // etcdAddress puts etcd into bin, configures it to listen on a free port, and returns its address.

@@ -42,7 +42,7 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	cache := strings.Fields(string(caches))
-	checkout, err := scaffold.Checkout(os.Getenv("KELSON_CHECKOUT"))
+	source, err := scaffold.SourceOf(os.Getenv("KELSON_CHECKOUT"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 			env.Setenv("KELSON", kelson)
-			env.Setenv("CHECKOUT", checkout)
+			env.Setenv("CHECKOUT", source.Checkout)
 			env.Setenv("GOCACHE", cache[0])
 			env.Setenv("GOMODCACHE", cache[1])
 			env.Setenv("GOFLAGS", "-mod=mod")

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/hex"
@@ -16,6 +17,9 @@ import (
 
 // BillType is the media type of a Bill.
 const BillType = "application/spdx+json"
+
+// noAssertion is what a bill contains if something was not determined.
+const noAssertion = "NOASSERTION"
 
 // Bill is a software bill of materials of one program, in SPDX 2.3.
 type Bill struct {
@@ -47,6 +51,8 @@ type (
 		Version   string      `json:"versionInfo,omitempty"`
 		Location  string      `json:"downloadLocation"`
 		Analyzed  bool        `json:"filesAnalyzed"`
+		Concluded string      `json:"licenseConcluded"`
+		Declared  string      `json:"licenseDeclared"`
 		Checksums []checksum  `json:"checksums,omitempty"`
 		Refs      []reference `json:"externalRefs,omitempty"`
 		Comment   string      `json:"comment,omitempty"`
@@ -67,8 +73,10 @@ type (
 	}
 )
 
-// billOf reads the modules that the Go linker has recorded in a program.
-func billOf(binary string, p Platform, created time.Time) (Bill, error) {
+// BillOf returns the bill of a compiled program, from the modules that the Go linker has recorded
+// in it. The platform and the time of creation are only written to the bill, as are the licenses of
+// modules, which are SPDX expressions by the modules' paths; a module without is NOASSERTION.
+func BillOf(binary string, p Platform, created time.Time, licenses map[string]string) (Bill, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
 		return Bill{}, fmt.Errorf("read the modules of the program: %w", err)
@@ -81,7 +89,7 @@ func billOf(binary string, p Platform, created time.Time) (Bill, error) {
 	digest := hex.EncodeToString(sum[:])
 	main := module(&info.Main)
 	main.Checksums = []checksum{{"SHA256", digest}}
-	main.Comment = fmt.Sprintf("the program %s, built from package %s for %s", Program, info.Path, p)
+	main.Comment = fmt.Sprintf("the program of package %s for %s", info.Path, p)
 	doc := document{
 		Version: "SPDX-2.3", License: "CC0-1.0", ID: "SPDXRef-DOCUMENT", Name: path.Base(info.Path),
 		Namespace:     fmt.Sprintf("https://kelson.dev/spdx/%s-%s", path.Base(info.Main.Path), digest),
@@ -94,6 +102,9 @@ func billOf(binary string, p Platform, created time.Time) (Bill, error) {
 		dep := module(m)
 		doc.Packages = append(doc.Packages, dep)
 		doc.Relationships = append(doc.Relationships, relationship{main.ID, "DEPENDS_ON", dep.ID})
+	}
+	for i := range doc.Packages {
+		doc.Packages[i].Concluded, doc.Packages[i].Declared = noAssertion, cmp.Or(licenses[doc.Packages[i].Name], noAssertion)
 	}
 	data, err := json.MarshalIndent(doc, "", "  ")
 	return Bill{p, append(data, '\n')}, err
@@ -109,7 +120,7 @@ func module(m *debug.Module) spdxPackage {
 		m = m.Replace
 	}
 	out := spdxPackage{
-		ID: "SPDXRef-Package-" + notInID.ReplaceAllString(m.Path+"-"+m.Version, "-"), Name: m.Path, Version: m.Version, Location: "NOASSERTION", Comment: comment,
+		ID: "SPDXRef-Package-" + notInID.ReplaceAllString(m.Path+"-"+m.Version, "-"), Name: m.Path, Version: m.Version, Location: noAssertion, Comment: comment,
 	}
 	if m.Version != "" && m.Version != "(devel)" {
 		out.Refs = []reference{{"PACKAGE-MANAGER", "purl", "pkg:golang/" + m.Path + "@" + m.Version}}

@@ -12,6 +12,7 @@ package image
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,6 +56,9 @@ type Config struct {
 	// Binary is the file of a compiled program, instead of Main. It must fit the only platform.
 	// Such an image has no time zones, because packing it needs no Go release.
 	Binary string
+	// Program is the path of the program in the image, and its entry point. The default is
+	// [Program].
+	Program string
 	// Platforms are those of the image. Required.
 	Platforms []Platform
 	// Created is the time in the image; zero means the beginning of 1970.
@@ -64,7 +68,7 @@ type Config struct {
 }
 
 const (
-	// Program is the path of the program in the image, and its entry point.
+	// Program is the default of Config.Program.
 	Program = "/manager"
 	// User is the numeric id of the user and group, which has no rights. It is numeric so that a
 	// kubelet can verify runAsNonRoot.
@@ -91,6 +95,7 @@ func Build(ctx context.Context, cfg Config) (*Image, error) {
 	if cfg.Binary != "" && (cfg.Main != "" || cfg.Tags != "" || len(cfg.Platforms) > 1) {
 		return nil, errors.New("build image: a compiled program has one platform, and neither a package nor tags")
 	}
+	cfg.Program = "/" + strings.TrimPrefix(cmp.Or(cfg.Program, Program), "/")
 	created := cfg.Created
 	if created.IsZero() {
 		created = time.Unix(0, 0)
@@ -123,7 +128,7 @@ func Build(ctx context.Context, cfg Config) (*Image, error) {
 		if err != nil {
 			return nil, fmt.Errorf("pack %s: %w", p, err)
 		}
-		bill, err := billOf(binary, p, created)
+		bill, err := BillOf(binary, p, created, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -155,13 +160,13 @@ func pack(cfg Config, p Platform, base v1.Layer, binary string, created time.Tim
 	if err != nil {
 		return nil, err
 	}
-	layer, err := layerOf(created, []entry{{name: strings.TrimPrefix(Program, "/"), mode: 0o755, content: program}})
+	layer, err := layerOf(created, []entry{{name: strings.TrimPrefix(cfg.Program, "/"), mode: 0o755, content: program}})
 	if err != nil {
 		return nil, err
 	}
 	img, err := mutate.Append(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON),
 		mutate.Addendum{Layer: base, MediaType: types.OCILayer, History: v1.History{Created: v1.Time{Time: created}, CreatedBy: "kelson image: certificates, time zones, user"}},
-		mutate.Addendum{Layer: layer, MediaType: types.OCILayer, History: v1.History{Created: v1.Time{Time: created}, CreatedBy: "kelson image: " + Program}},
+		mutate.Addendum{Layer: layer, MediaType: types.OCILayer, History: v1.History{Created: v1.Time{Time: created}, CreatedBy: "kelson image: " + cfg.Program}},
 	)
 	if err != nil {
 		return nil, err
@@ -173,7 +178,7 @@ func pack(cfg Config, p Platform, base v1.Layer, binary string, created time.Tim
 	file = file.DeepCopy()
 	file.OS, file.Architecture, file.Created = p.OS, p.Architecture, v1.Time{Time: created}
 	file.Config = v1.Config{
-		Entrypoint: []string{Program}, User: fmt.Sprintf("%d:%d", User, User), WorkingDir: "/", Labels: cfg.Labels,
+		Entrypoint: []string{cfg.Program}, User: fmt.Sprintf("%d:%d", User, User), WorkingDir: "/", Labels: cfg.Labels,
 		Env: []string{"PATH=/", "SSL_CERT_FILE=/" + certificates},
 	}
 	if cfg.Binary == "" {

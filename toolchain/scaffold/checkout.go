@@ -1,6 +1,7 @@
 package scaffold
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -14,7 +15,10 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-const library = "kelson.dev/operator"
+const (
+	rootModule = "kelson.dev"
+	library    = "kelson.dev/operator"
+)
 
 // direct lists the modules that operators import, and directServer those that custom API servers
 // import.
@@ -23,16 +27,9 @@ var (
 	directServer = []string{serverLibrary, "k8s.io/apimachinery", "sigs.k8s.io/randfill"}
 )
 
-// Checkout returns the folder of the Kelson source that this program was built from: the given
-// folder, the folder that the compiler recorded, or the folder that contains the program.
-func Checkout(given string) (string, error) {
-	if given != "" {
-		abs, err := filepath.Abs(given)
-		if err == nil && !isCheckout(abs) {
-			err = fmt.Errorf("--kelson %s: not a checkout of Kelson", given)
-		}
-		return abs, err
-	}
+// Checkout returns the folder of the Kelson source that this program was built from: the folder
+// that the compiler recorded, or the folder that contains the program.
+func Checkout() (string, error) {
 	var starts []string
 	if _, source, _, ok := runtime.Caller(0); ok && filepath.IsAbs(source) {
 		starts = append(starts, filepath.Dir(source))
@@ -47,7 +44,7 @@ func Checkout(given string) (string, error) {
 			}
 		}
 	}
-	return "", errors.New("the source of Kelson is not found, and projects need it until it is published: say where it is with --kelson DIR")
+	return "", errors.New("the source of Kelson is not found, and this kelson is not a release: say where the source is with --kelson DIR")
 }
 
 func isCheckout(dir string) bool {
@@ -59,11 +56,10 @@ func isCheckout(dir string) bool {
 	return err == nil && modfile.ModulePath(lib) == library
 }
 
-// modules has the requirements and checksums that a module needs to require a library of a
-// checkout.
+// modules has the requirements and checksums that a module needs to require a library of Kelson.
 type modules struct {
-	checkout  string
-	libraries []string // the modules of the checkout that it needs, as paths
+	source    Source
+	libraries []string // the modules of Kelson that it needs, as paths
 	direct    []string
 	mod       *modfile.File
 	sum       []byte
@@ -71,12 +67,16 @@ type modules struct {
 
 // readModules reads the requirements of the operator library or, for custom API servers, of
 // kelson.dev/apiserver, which requires the operator library.
-func readModules(checkout string, server bool) (*modules, error) {
-	m := &modules{checkout: checkout, libraries: []string{library}, direct: direct}
+func readModules(source Source, server bool) (*modules, error) {
+	m := &modules{source: source, libraries: []string{library}, direct: direct}
 	if server {
 		m.libraries, m.direct = []string{serverLibrary, library}, directServer
 	}
-	dir := filepath.Join(checkout, path.Base(m.libraries[0]))
+	found, err := source.Find(m.libraries...)
+	if err != nil {
+		return nil, err
+	}
+	dir := found[0].Dir
 	data, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {
 		return nil, err
@@ -84,8 +84,13 @@ func readModules(checkout string, server bool) (*modules, error) {
 	if m.mod, err = modfile.Parse(filepath.Join(dir, "go.mod"), data, nil); err != nil {
 		return nil, err
 	}
-	m.sum, err = os.ReadFile(filepath.Join(dir, "go.sum"))
-	return m, err
+	if m.sum, err = os.ReadFile(filepath.Join(dir, "go.sum")); err != nil {
+		return nil, err
+	}
+	for _, module := range found {
+		m.sum = append(m.sum, module.sum()...)
+	}
+	return m, nil
 }
 
 func (m *modules) goVersion() string { return m.mod.Go.Version }
@@ -118,21 +123,14 @@ func (m *modules) apply(mod, sum []byte, repo string) (newMod, newSum []byte, er
 		}
 	}
 	for _, library := range m.libraries {
-		need(library, "v0.0.0")
+		need(library, cmp.Or(m.source.Version, "v0.0.0"))
 	}
 	for _, r := range m.mod.Require {
 		need(r.Mod.Path, r.Mod.Version)
 	}
 	f.SetRequireSeparateIndirect(f.Require)
-	for _, library := range m.libraries {
-		if err := f.AddReplace(library, "", filepath.Join(m.checkout, path.Base(library)), ""); err != nil {
-			return nil, nil, err
-		}
-	}
-	for _, r := range f.Replace {
-		if r.Old.Path == m.libraries[0] && len(r.Syntax.Before) == 0 {
-			r.Syntax.Before = []modfile.Comment{{Token: "// Until Kelson is published, this is the checkout that the project was made with."}}
-		}
+	if err := m.replace(f); err != nil {
+		return nil, nil, err
 	}
 	f.Cleanup()
 	if newMod, err = f.Format(); err != nil {
@@ -144,6 +142,27 @@ func (m *modules) apply(mod, sum []byte, repo string) (newMod, newSum []byte, er
 	}
 	slices.Sort(lines)
 	return newMod, []byte(strings.Join(slices.Compact(lines), "")), nil
+}
+
+// replace writes the replace directives for a checkout, or removes them for a published version.
+func (m *modules) replace(f *modfile.File) error {
+	for _, library := range m.libraries {
+		var err error
+		if m.source.Version != "" {
+			err = f.DropReplace(library, "")
+		} else {
+			err = f.AddReplace(library, "", filepath.Join(m.source.Checkout, path.Base(library)), "")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, r := range f.Replace {
+		if r.Old.Path == m.libraries[0] && len(r.Syntax.Before) == 0 {
+			r.Syntax.Before = []modfile.Comment{{Token: "// A development build of kelson created the project; this is its source."}}
+		}
+	}
+	return nil
 }
 
 // Follow updates go.mod and go.sum of a project whose replace directive points at a checkout of
@@ -165,7 +184,7 @@ func Follow(dir string) ([]Change, error) {
 	if !isCheckout(checkout) {
 		return nil, fmt.Errorf("the replace directive for Kelson in go.mod points at %s, which is not a checkout of Kelson", checkout)
 	}
-	m, err := readModules(checkout, requires(mod, serverLibrary))
+	m, err := readModules(Source{Checkout: checkout}, requires(mod, serverLibrary))
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,7 @@
 // Package scaffold creates operator projects and changes them: kelson init, create, edit, delete
 // and upgrade.
 //
-//	done, err := scaffold.Init(scaffold.InitOptions{Dir: ".", Domain: "example.com", Repo: "example.com/welcome", Checkout: checkout})
+//	done, err := scaffold.Init(scaffold.InitOptions{Dir: ".", Domain: "example.com", Repo: "example.com/welcome", Source: source})
 //	done, err = scaffold.CreateAPI(".", scaffold.API{Group: "webapp", Version: "v1", Kind: "Welcome", Resource: true, Controller: true})
 //
 // # Model

@@ -16,12 +16,12 @@ import (
 
 // InitOptions describes a new project.
 type InitOptions struct {
-	Dir      string // its folder, which is made if need be
-	Domain   string // the end of the names of its API groups
-	Repo     string // path of its Go module; that of a go.mod which is there, by default
-	Name     string // the folder's name by default
-	Checkout string // where Kelson's source is; see Checkout
-	Server   bool   // the project is a custom API server, not an operator
+	Dir    string // its folder, which is made if need be
+	Domain string // the end of the names of its API groups
+	Repo   string // path of its Go module; that of a go.mod which is there, by default
+	Name   string // the folder's name by default
+	Source Source // where the project gets Kelson's modules from
+	Server bool   // the project is a custom API server, not an operator
 	// License and Owner are written to hack/boilerplate.go.txt, with which generated code begins.
 	// The licenses are those of kubebuilder: apache2, copyright (only a line with the owner), none.
 	License, Owner string
@@ -85,7 +85,7 @@ func Init(opts InitOptions) ([]Change, error) {
 	if header != "" && !st.exists(boilerplateName) {
 		st.write(boilerplateName, []byte(header))
 	}
-	if err := w.initialise(opts.Checkout, true); err != nil {
+	if err := w.initialise(opts.Source, true); err != nil {
 		return nil, err
 	}
 	return w.commit()
@@ -160,17 +160,17 @@ func open(dir string) (*work, error) {
 }
 
 // initialise adds the files of the project itself. It does not overwrite files.
-func (w *work) initialise(checkout string, withModules bool) error {
+func (w *work) initialise(source Source, withModules bool) error {
 	v := w.project.values()
 	if withModules {
-		m, err := readModules(checkout, w.project.IsServer())
+		m, err := readModules(source, w.project.IsServer())
 		if err != nil {
 			return err
 		}
 		if err := w.require(m); err != nil {
 			return err
 		}
-		v.Checkout, v.GoVersion = checkout, goMinor(m.goVersion())
+		v.Checkout, v.GoVersion = source.Checkout, goMinor(m.goVersion())
 	}
 	return w.add(w.project.base(), v)
 }

@@ -24,15 +24,15 @@ type Upgraded struct {
 // Upgrade upgrades a project to the current version of the template. It merges every file three
 // ways: the old template, the new template and the user's file. It does not restore files that the
 // user has deleted. If the project has its own go.mod, Upgrade updates it to the requirements of
-// the Kelson in checkout.
+// the source.
 //
 // Without force the project must be in git without uncommitted changes, so that the upgrade can be
 // undone.
-func Upgrade(dir, checkout string, force bool) (*Upgraded, error) {
-	return upgrade(dir, checkout, force, TemplateVersion, templateOf)
+func Upgrade(dir string, source Source, force bool) (*Upgraded, error) {
+	return upgrade(dir, source, force, TemplateVersion, templateOf)
 }
 
-func upgrade(dir, checkout string, force bool, to int, templates func(int) (blueprint, error)) (*Upgraded, error) {
+func upgrade(dir string, source Source, force bool, to int, templates func(int) (blueprint, error)) (*Upgraded, error) {
 	w, err := open(dir)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func upgrade(dir, checkout string, force bool, to int, templates func(int) (blue
 	if done.From > to {
 		return nil, fmt.Errorf("a newer kelson made this project: its template has version %d, this kelson has version %d", done.From, to)
 	}
-	m, err := readModules(checkout, w.project.IsServer())
+	m, err := readModules(source, w.project.IsServer())
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func upgrade(dir, checkout string, force bool, to int, templates func(int) (blue
 	}
 	now := before
 	if w.around == nil {
-		now.Checkout, now.GoVersion = checkout, goMinor(m.goVersion())
+		now.Checkout, now.GoVersion = source.Checkout, goMinor(m.goVersion())
 	}
 
 	base, err := w.replayed(done.From, before, templates)

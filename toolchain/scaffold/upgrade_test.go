@@ -32,7 +32,7 @@ func next(t *testing.T) blueprint {
 
 // CLI-01
 func TestUpgradeMergesThreeWays(t *testing.T) {
-	checkout, err := Checkout("")
+	source, err := SourceOf("", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	do(Init(InitOptions{Dir: dir, Domain: "example.com", Repo: "example.com/p", Name: "p", Checkout: checkout}))
+	do(Init(InitOptions{Dir: dir, Domain: "example.com", Repo: "example.com/p", Name: "p", Source: source}))
 	do(CreateAPI(dir, API{Group: "webapp", Version: "v1", Kind: "Welcome", Resource: true, Controller: true}))
 	do(CreateAPI(dir, API{Group: "webapp", Version: "v2", Kind: "Welcome", Resource: true}))
 	do(CreateWebhook(dir, Webhook{Group: "webapp", Version: "v1", Kind: "Welcome", Defaulting: true, Conversion: true}))
@@ -82,7 +82,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 	}
 
 	// First outside git, then with uncommitted files.
-	if _, err := upgrade(dir, checkout, false, TemplateVersion+1, templates); err == nil || !strings.Contains(err.Error(), "not in git") {
+	if _, err := upgrade(dir, source, false, TemplateVersion+1, templates); err == nil || !strings.Contains(err.Error(), "not in git") {
 		t.Fatalf("outside of git: %v", err)
 	}
 	git := func(args ...string) {
@@ -94,17 +94,17 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 		}
 	}
 	git("init", "-q")
-	if _, err := upgrade(dir, checkout, false, TemplateVersion+1, templates); err == nil || !strings.Contains(err.Error(), "not committed") {
+	if _, err := upgrade(dir, source, false, TemplateVersion+1, templates); err == nil || !strings.Contains(err.Error(), "not committed") {
 		t.Fatalf("not committed: %v", err)
 	}
 	git("add", ".")
 	git("commit", "-q", "-m", "all")
 
 	// An upgrade to the same version changes nothing.
-	if done, err := Upgrade(dir, checkout, false); err != nil || len(done.Changes) > 0 {
+	if done, err := Upgrade(dir, source, false); err != nil || len(done.Changes) > 0 {
 		t.Fatalf("%+v %v", done, err)
 	}
-	done, err := upgrade(dir, checkout, false, TemplateVersion+1, templates)
+	done, err := upgrade(dir, source, false, TemplateVersion+1, templates)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 	}
 	git("add", ".")
 	git("commit", "-q", "-m", "upgraded")
-	if _, err := Upgrade(dir, checkout, false); err == nil || !strings.Contains(err.Error(), "newer kelson") {
+	if _, err := Upgrade(dir, source, false); err == nil || !strings.Contains(err.Error(), "newer kelson") {
 		t.Errorf("with an older kelson: %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/mod/modfile"
 
 	"kelson.dev/cmd/kelson/internal/project"
+	"kelson.dev/cmd/kelson/internal/release"
 	"kelson.dev/toolchain/scaffold"
 )
 
@@ -95,28 +96,36 @@ func workspace(ctx context.Context, p *project.Project, temp string) ([]string, 
 	if err != nil {
 		return nil, err
 	}
-	checkout, err := checkoutOf(mod, data)
+	source, err := sourceOf(mod, data)
+	if err != nil {
+		return nil, err
+	}
+	found, err := source.Find("kelson.dev", "kelson.dev/apiserver", library)
 	if err != nil {
 		return nil, err
 	}
 	work := filepath.Join(temp, "go.work")
 	env := []string{"GOWORK=" + work}
-	if _, err := run(env, "work", "init", filepath.Dir(mod), checkout, filepath.Join(checkout, "apiserver"), filepath.Join(checkout, "operator")); err != nil {
+	args := []string{"work", "init", filepath.Dir(mod)}
+	for _, module := range found {
+		args = append(args, module.Dir)
+	}
+	if _, err := run(env, args...); err != nil {
 		return nil, err
 	}
-	sums, err := os.ReadFile(filepath.Join(checkout, "go.work.sum"))
+	sums, err := os.ReadFile(filepath.Join(found[0].Dir, "go.work.sum"))
 	if err != nil {
 		return nil, err
 	}
 	return env, os.WriteFile(filepath.Join(temp, "go.work.sum"), sums, 0o600)
 }
 
-// checkoutOf returns the folder of Kelson's source: that in the replace directive of a go.mod, or
-// that of this program.
-func checkoutOf(name string, mod []byte) (string, error) {
+// sourceOf returns where Kelson's source is: in the folder of the replace directive of a go.mod, or
+// where that of this program is.
+func sourceOf(name string, mod []byte) (scaffold.Source, error) {
 	f, err := modfile.Parse(name, mod, nil)
 	if err != nil {
-		return "", err
+		return scaffold.Source{}, err
 	}
 	for _, r := range f.Replace {
 		if r.Old.Path == library && r.New.Version == "" {
@@ -124,8 +133,8 @@ func checkoutOf(name string, mod []byte) (string, error) {
 			if !filepath.IsAbs(dir) {
 				dir = filepath.Join(filepath.Dir(name), dir)
 			}
-			return scaffold.Checkout(filepath.Dir(dir))
+			return scaffold.SourceOf(filepath.Dir(dir), "")
 		}
 	}
-	return scaffold.Checkout("")
+	return scaffold.SourceOf("", release.Published())
 }

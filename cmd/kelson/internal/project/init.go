@@ -6,13 +6,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kelson.dev/cmd/kelson/internal/release"
 	"kelson.dev/toolchain/scaffold"
 )
 
 // InitCommand returns kelson init.
 func InitCommand() *cobra.Command {
 	var opts scaffold.InitOptions
-	var plugin string
+	var plugin, checkout string
 	c := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Create a project for an operator or a custom API server",
@@ -22,8 +23,9 @@ server.
 The project is a Go module: cmd/main.go, config with the manifests, a Makefile
 and a Dockerfile. Operators have kubebuilder's layout. Add kinds with
 kelson create api.
-Until Kelson is published, a replace directive in go.mod points to the source
-from which this kelson was built, or to the folder that --kelson names.`,
+go.mod requires the modules of this release of kelson. If this kelson is not a
+release, a replace directive points to the source from which it was built;
+--kelson names another folder with the source.`,
 		Example: `  kelson init --domain example.com --repo example.com/welcome
   kelson init welcome --domain example.com --repo example.com/welcome
   kelson init --domain example.com --repo example.com/welcome --license apache2 --owner "Example Inc."
@@ -38,18 +40,18 @@ from which this kelson was built, or to the folder that --kelson names.`,
 			default:
 				return fmt.Errorf("--plugin %q: known plugins: operator, apiserver", plugin)
 			}
-			checkout, err := scaffold.Checkout(opts.Checkout)
+			source, err := scaffold.SourceOf(checkout, release.Published())
 			if err != nil {
 				return err
 			}
-			opts.Checkout = checkout
+			opts.Source = source
 			changes, err := scaffold.Init(opts)
 			if err != nil {
 				return err
 			}
 			report(c.OutOrStdout(), changes)
-			if len(changes) > 0 {
-				fmt.Fprintf(c.ErrOrStderr(), "go.mod points to Kelson's source in %s until Kelson is published\n", checkout)
+			if len(changes) > 0 && source.Checkout != "" {
+				fmt.Fprintf(c.ErrOrStderr(), "this kelson is not a release: go.mod points to its source in %s\n", source.Checkout)
 			}
 			return nil
 		},
@@ -61,7 +63,7 @@ from which this kelson was built, or to the folder that --kelson names.`,
 	f.StringVar(&plugin, "plugin", "operator", "what the project is: operator or apiserver")
 	f.StringVar(&opts.License, "license", "none", "license of generated code: apache2, copyright or none")
 	f.StringVar(&opts.Owner, "owner", "", "owner of the copyright, for the license")
-	f.StringVar(&opts.Checkout, "kelson", "", "folder with Kelson's source (default: the source from which this program was built)")
+	f.StringVar(&checkout, "kelson", "", "folder with Kelson's source (default: the published version of this program or, if it is not a release, its source)")
 	return c
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kelson.dev/cmd/kelson/internal/release"
 	"kelson.dev/toolchain/scaffold"
 )
 
@@ -26,11 +27,11 @@ module. The project must be in git without uncommitted changes, so that you can
 undo the upgrade.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			checkout, err := scaffold.Checkout(given)
+			source, err := scaffold.SourceOf(given, release.Published())
 			if err != nil {
 				return err
 			}
-			done, err := scaffold.Upgrade(Folder(args), checkout, force)
+			done, err := scaffold.Upgrade(Folder(args), source, force)
 			if err != nil {
 				return err
 			}
@@ -42,7 +43,7 @@ undo the upgrade.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&given, "kelson", "", "folder with Kelson's source (default: the source from which this program was built)")
+	f.StringVar(&given, "kelson", "", "folder with Kelson's source (default: the published version of this program or, if it is not a release, its source)")
 	f.BoolVar(&force, "force", false, "upgrade even if it cannot be undone with git")
 	return c
 }
