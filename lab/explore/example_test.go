@@ -13,13 +13,13 @@ func ExampleParsePlan() {
 		panic(err)
 	}
 	for _, fault := range plan {
-		fmt.Println(fault.Kind, fault.At.Verb, fault.At.Object)
+		fmt.Println(fault.Kind)
 	}
 	fmt.Println(plan)
 	_, err = explore.ParsePlan("explode create secrets default/web-key #1")
 	fmt.Println("refused:", err != nil)
 	// Output:
-	// kill-after create default/web-key
+	// kill-after
 	// order
 	// kill-after create secrets default/web-key #1; order 7
 	// refused: true
