@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,21 +24,6 @@ import (
 // stepTime bounds the wait for one condition of a page; machines that run the tests are busy.
 const stepTime = 60 * time.Second
 
-// chromium finds the browser, or skips the test.
-func chromium(t testing.TB) string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
-	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil && name != "" {
-			return path
-		}
-	}
-	t.Skip("SKIPPED: no Chromium found; install one, or set CHROMIUM to its path")
-	return ""
-}
-
 // tab is a page of a browser. It fails the test if the page logs an error, runs a dialog, or sends
 // a request to another host.
 type tab struct {
@@ -53,7 +36,7 @@ type tab struct {
 	problems []string
 }
 
-// open opens the console in a browser that ends with the test.
+// open opens the console in a tab that closes at the end of the test.
 func open(t testing.TB, c *console.Console) *tab {
 	t.Helper()
 	return openURL(t, c.URL())
@@ -62,16 +45,12 @@ func open(t testing.TB, c *console.Console) *tab {
 // openURL opens the address of a console, with its token.
 func openURL(t testing.TB, url string) *tab {
 	t.Helper()
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(chromium(t)), chromedp.NoSandbox,
-		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(stepTime))
-	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(), options...)
-	ctx, cancel := chromedp.NewContext(alloc)
+	ctx, cancel := chromedp.NewContext(browser(t), chromedp.WithNewBrowserContext())
 	b := &tab{t: t, ctx: ctx}
 	b.base, _, _ = strings.Cut(url, "/?")
 	t.Cleanup(func() {
 		_ = chromedp.Cancel(ctx)
 		cancel()
-		cancelAlloc()
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		for _, p := range b.problems {
