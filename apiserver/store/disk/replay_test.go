@@ -26,7 +26,8 @@ func TestReplay(t *testing.T) {
 			}
 			return b.(*Backend)
 		}
-		s, err := store.Open(store.Config{Backend: open()})
+		written := open()
+		s, err := store.Open(store.Config{Backend: written})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,6 +39,10 @@ func TestReplay(t *testing.T) {
 				t.Fatal(err)
 			}
 			revisions = append(revisions, objects[0].Revision)
+			// On a busy machine, the test would otherwise end before a checkpoint removes logs.
+			for written.checkpointing.Load() {
+				time.Sleep(time.Millisecond)
+			}
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
