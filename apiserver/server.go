@@ -239,7 +239,7 @@ func (s *Server) build(p *plan, auth Auth) error {
 	if err != nil {
 		return err
 	}
-	groups := discovery.New(s.registry)
+	groups := discovery.New(discovery.Config{Registry: s.registry})
 	docs := openapi.New(openapi.Config{Registry: s.registry, Custom: documents{p.kinds}, Title: p.title, Version: p.version})
 	checks := []filters.Check{{Name: "store", Func: func(context.Context) error { return s.store.Failed() }}}
 	for _, c := range p.checks {

@@ -23,7 +23,8 @@ func kind[T any](plural, name string, namespaced bool, read func(ctx context.Con
 		Group: v1beta1.GroupName, Plural: plural, Kind: name, ListKind: name + "List", Namespaced: namespaced,
 		Verbs: []string{resource.Get, resource.List}, Versions: []resource.Version{{Name: version}}, StorageVersion: version,
 		Codec: codec{name, reflect.TypeFor[T]()}, Computed: read, Owner: Owner, Yields: true,
-		Table: func(string) upstream.TableConvertor { return table{} },
+		Behavior: resource.Behavior{QualifiedKind: true},
+		Table:    func(string) upstream.TableConvertor { return table{} },
 	}
 }
 
