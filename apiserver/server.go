@@ -253,8 +253,8 @@ func (s *Server) build(p *plan, auth Auth) error {
 		Version: version.Info{GitVersion: p.version}, Metrics: registry, FlowControl: flows,
 		Checks: filters.Checks{Health: checks, Live: checks, Ready: checks},
 		Serves: func(info *request.RequestInfo) bool {
-			of := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
-			return s.registry.Current().Serves(of, info.Subresource)
+			gvr := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
+			return s.registry.Current().Serves(gvr, info.Subresource)
 		},
 		LongRunning: s.connects,
 	})

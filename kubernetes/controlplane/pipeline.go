@@ -89,8 +89,8 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 // and subresource.
 func serves(registry *resource.Registry) func(*request.RequestInfo) bool {
 	return func(info *request.RequestInfo) bool {
-		of := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
-		return registry.Current().Serves(of, info.Subresource)
+		gvr := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
+		return registry.Current().Serves(gvr, info.Subresource)
 	}
 }
 

@@ -33,12 +33,12 @@ const version = "v1beta1"
 // codec implements [resource.Codec] for a kind that is never written.
 type codec struct {
 	kind string
-	of   reflect.Type
+	typ  reflect.Type
 }
 
 var errReadOnly = apierrors.NewBadRequest("metrics cannot be written")
 
-func (c codec) New() runtime.Object { return reflect.New(c.of).Interface().(runtime.Object) }
+func (c codec) New() runtime.Object { return reflect.New(c.typ).Interface().(runtime.Object) }
 
 func (c codec) Load(stored []byte) (runtime.Object, error) {
 	obj := c.New()
