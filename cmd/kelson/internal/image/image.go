@@ -72,7 +72,7 @@ to a folder.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			name := args[len(args)-1]
 			if !d.Wanted() {
-				return errors.New("say where the image goes: --push, --load or --archive FILE")
+				return errors.New("no destination: pass --push, --load or --archive FILE")
 			}
 			if _, err := image.Reference(name); err != nil {
 				return err

@@ -81,7 +81,7 @@ func (p printer) logged(s *causes.LoggedStep, depth int) {
 	case s.First != "":
 		p.line(depth, "first cause: %s", s.First)
 	default:
-		p.line(depth, "cause unknown: in the minute before, nothing related was written that it watches")
+		p.line(depth, "cause unknown: no related object that it watches was written in the previous minute")
 	}
 }
 

@@ -76,7 +76,7 @@ func (s *Source) issue(c *unstructured.Unstructured) (secret *unstructured.Unstr
 		return nil, "", err
 	}
 	if name == "" || len(names) == 0 {
-		return nil, "", fmt.Errorf("it has no secretName or no dnsNames")
+		return nil, "", fmt.Errorf("secretName or dnsNames is missing")
 	}
 	public, private, err := cert.GenerateSelfSignedCertKey(names[0], nil, names[1:])
 	if err != nil {
