@@ -143,7 +143,7 @@ func (m *meter) measure(sn *store.Snapshot, namespace, name string) []*used {
 	processes := m.processes.sample(now, all)
 	return slices.DeleteFunc(all, func(u *used) bool {
 		if err := u.fill(processes, cmp.Or(replicas[u.pod.controller], 1)); err != nil {
-			m.cfg.Log.Warn("no usage of a pod", "namespace", u.pod.Metadata.Namespace, "pod", u.pod.Metadata.Name, "err", err)
+			m.cfg.Log.Warn("compute usage of pod; omitting it", "namespace", u.pod.Metadata.Namespace, "pod", u.pod.Metadata.Name, "err", err)
 			return true
 		}
 		return len(u.containers) == 0
