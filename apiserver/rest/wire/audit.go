@@ -34,7 +34,7 @@ type AuditEncoder struct{}
 
 var _ runtime.NegotiatedSerializer = AuditEncoder{}
 
-// SupportedMediaTypes is JSON.
+// SupportedMediaTypes returns JSON.
 func (e AuditEncoder) SupportedMediaTypes() []runtime.SerializerInfo {
 	return []runtime.SerializerInfo{{MediaType: runtime.ContentTypeJSON}}
 }
@@ -57,8 +57,8 @@ func (AuditEncoder) Encode(obj runtime.Object, w io.Writer) error {
 // Identifier implements runtime.Encoder.
 func (AuditEncoder) Identifier() runtime.Identifier { return "audit" }
 
-// recordAnswer adds a response to the audit record: completely if the policy asks for it, and
-// always the content of a Status.
+// recordAnswer adds a response to the audit event if the policy requests responses. It always adds
+// a Status.
 func recordAnswer(req *http.Request, f Format, gvk schema.GroupVersionKind, parts [][]byte) {
 	level := auditinternal.LevelRequestResponse
 	if gvk == StatusKind() {
