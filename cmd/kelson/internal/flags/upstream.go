@@ -32,7 +32,7 @@ func KubeAPIServer() []Upstream {
 	return all
 }
 
-// other says what the drop-in does with a flag that it does not implement.
+// other defines how the drop-in treats a flag that it does not implement.
 type other struct {
 	// reason says why the flag has no effect, or why another value than the accepted ones is
 	// refused.

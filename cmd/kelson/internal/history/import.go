@@ -66,7 +66,7 @@ func readAuditLog(log *history.AuditLog, name string) error {
 	return nil
 }
 
-// writeAuditLog creates the file. It leaves none behind after an error.
+// writeAuditLog creates the file. It removes the file after an error.
 func writeAuditLog(log *history.AuditLog, name string, secrets bool) (got history.Imported, err error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -74,7 +74,7 @@ func writeAuditLog(log *history.AuditLog, name string, secrets bool) (got histor
 	}
 	defer func() {
 		if err = errors.Join(err, f.Close()); err != nil {
-			_ = os.Remove(name) // the error says what is wrong
+			_ = os.Remove(name) // the error contains the cause
 		}
 	}()
 	w, err := history.NewWriter(f)

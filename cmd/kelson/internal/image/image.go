@@ -23,7 +23,7 @@ import (
 	"kelson.dev/toolchain/image"
 )
 
-// Delivery says where an image goes.
+// Delivery describes the destinations of an image.
 type Delivery struct {
 	// Push uploads it to the registry in its name; Load imports it into containerd on this machine.
 	Push, Load bool

@@ -25,7 +25,7 @@ import (
 	"kelson.dev/lab/replay"
 )
 
-// divergesCode is the exit code if the operator does something else than what happened.
+// divergesCode is the exit code if the replay diverges from the history.
 const divergesCode = exit.Code(2)
 
 type options struct {

@@ -85,7 +85,7 @@ func (p printer) logged(s *causes.LoggedStep, depth int) {
 	}
 }
 
-// writer returns who made a write.
+// writer returns the program or user that made a write.
 func writer(s *causes.LoggedStep) string {
 	if s.Exact != nil {
 		return who(s.Exact.By)
