@@ -25,8 +25,8 @@ const Owner = "usage"
 type Config struct {
 	// Store holds the pods and nodes.
 	Store *store.Store
-	// Node reports whether the control plane itself runs the pods of a node. The others are left
-	// out: something else must measure them.
+	// Node reports whether the control plane itself runs the pods of a node. Other pods are
+	// omitted: something else must measure them.
 	Node func(name string) bool
 	// Log receives invalid profiles; nil discards them.
 	Log *slog.Logger
@@ -44,7 +44,7 @@ func Resources(cfg Config) []*resource.Resource {
 	}
 }
 
-// window is the interval that declared usages stand for: that of metrics-server.
+// window is the interval of declared usages, the same as that of metrics-server.
 const window = 15 * time.Second
 
 // meter computes usages from the stored pods.
