@@ -262,8 +262,8 @@ func TestSchedulingGates(t *testing.T) {
 	})
 }
 
-// CTRL-04: pods that wait for a node are scheduled when one joins, and those of a node that leaves
-// free nothing on others.
+// CTRL-04: pods that wait for a node are scheduled when a node joins. The pods of a node that is
+// removed do not free capacity on other nodes.
 func TestNodesJoin(t *testing.T) {
 	inBubble(t, func(t *testing.T, env *testenv.Env) {
 		for i := range 5 {

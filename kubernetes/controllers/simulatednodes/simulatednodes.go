@@ -34,7 +34,7 @@ type Config struct {
 	Groups []Group
 	// Drivers are the CSI drivers of every node.
 	Drivers []string
-	// LeaseDuration is that of the nodes' Leases; see [node.AgentConfig].
+	// LeaseDuration is the duration of the nodes' Leases; see [node.AgentConfig].
 	LeaseDuration time.Duration
 	// Stages, if not nil, run some of the pods and nodes instead of the agents.
 	Stages Stages

@@ -221,8 +221,8 @@ func matches(lifecycle stage.Lifecycle, obj *store.Object, kind schema.GroupVers
 	return len(candidates) > 0
 }
 
-// PodTaken looks again at a pod that Stages now run and not its agent: a deletion that was seen
-// before has no plan yet, because an agent would have completed it.
+// PodTaken examines a pod again that is now run by Stages instead of its agent. A deletion that was
+// observed earlier has no plan yet, because the agent was to complete it.
 func (c *Controller) PodTaken(key store.Key) {
 	c.mu.Lock()
 	pods := c.kinds[podKind]
