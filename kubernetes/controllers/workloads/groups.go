@@ -31,7 +31,7 @@ import (
 type group struct {
 	kinds   []string                     // resources whose first object starts the group
 	needs   func(obj *store.Object) bool // if not nil, whether an object starts the group
-	always  bool                         // part of kube-apiserver, which --controllers does not select
+	always  bool                         // part of kube-apiserver; not in --controllers
 	members []member
 }
 
