@@ -1,8 +1,8 @@
 // Package storagemigration replaces storage-version-migrator-controller: for each
 // StorageVersionMigration, it stores the objects of the resource again that are stored in an older
-// form, and reports the result in the migration's status. Of a custom resource, it also reports it in
-// the definition's condition StorageMigrating, and removes the versions that no object is stored in
-// from status.storedVersions, so that they can be removed from the definition.
+// form, and reports the result in the migration's status. Of a custom resource, it also reports it
+// in the definition's condition StorageMigrating, and removes the versions that no object is stored
+// in from status.storedVersions, so that they can be removed from the definition.
 //
 // Older forms are custom objects that were stored under an earlier state of their definition (in
 // another version, or before a change of defaults), and, over etcd, values that were encrypted with
