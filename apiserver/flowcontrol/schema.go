@@ -47,7 +47,8 @@ type counts struct {
 	executing, executingSeats            atomic.Int64
 	queued, queuedSeats                  atomic.Int64
 	waitedAndExecuted, waitedAndRejected durations
-	executed, watched                    durations // watches execute until they have sent their initial events
+	// Watches execute until they have sent their initial events.
+	executed, watched durations
 }
 
 func (c *counts) rejected(reason string) {

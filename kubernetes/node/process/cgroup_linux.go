@@ -338,7 +338,8 @@ func creatable(parent, name string) bool {
 
 // limiting reports whether the unified hierarchy lets this process limit groups below parent.
 func limiting(parent, name string) bool {
-	_ = write(parent, "cgroup.subtree_control", "+memory +cpu") // may be set already, or not be allowed
+	// The controllers may be on already, and this process may not be allowed to turn them on.
+	_ = write(parent, "cgroup.subtree_control", "+memory +cpu")
 	if !creatable(parent, name) {
 		return false
 	}

@@ -62,8 +62,8 @@ type container struct {
 	exit   node.Exit // set before done is closed
 }
 
-// start runs the command of spec in dir. files is an open root of dir. The container closes p, group
-// and files at its end.
+// start runs the command of spec in dir. files is an open root of dir. The container closes p,
+// group and files at its end.
 func start(path, dir string, p launcher, group *cgroup, files *os.Root, spec node.ContainerSpec, log *containerlog.Log) (*container, error) {
 	env := environ(path, dir, spec)
 	workingDir := dir
