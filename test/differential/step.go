@@ -16,11 +16,11 @@ type stream struct {
 	name string
 	// steps returns the requests for a name. The same seed returns the same requests.
 	steps func(own string) []step
-	// collection and settled make each write wait until the servers have reacted to it, because
-	// they do so asynchronously: until settled reports true for the written object of this
+	// collection and reacted make each write wait until the servers have reacted to it, because
+	// they do so asynchronously: until reacted reports true for the written object of this
 	// collection. nil: nothing reacts.
 	collection string
-	settled    func(obj any) bool
+	reacted    func(obj any) bool
 	// alone says that the stream changes the answers to others: it is sent when those of all seeds
 	// have ended.
 	alone bool
