@@ -77,6 +77,10 @@ func (f *flags) add(set *pflag.FlagSet) {
 	f.storage.add(set)
 }
 
+// linger is how long connections stay open after the last response. Clients with idle HTTP/2
+// connections would delay the end by a second.
+const linger = 100 * time.Millisecond
+
 // keepMemory is an environment variable; see [Main].
 const keepMemory = "KELSON_KEEP_MEMORY"
 
@@ -136,7 +140,7 @@ func serve(ctx context.Context, args []string, stderr io.Writer, ownsProcess boo
 		defer stop()
 	}
 	srv, err := serving.New(serving.Config{
-		Listener: listener, Handler: handler, Certificate: certificate, ClientCAs: s.ClientCAs, Stopping: s.Stopping, Drain: s.Drain, Grace: f.grace, Log: log,
+		Listener: listener, Handler: handler, Certificate: certificate, ClientCAs: s.ClientCAs, Stopping: s.Stopping, Drain: s.Drain, Grace: f.grace, Linger: linger, Log: log,
 	})
 	if err != nil {
 		return err
