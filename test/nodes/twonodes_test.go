@@ -72,7 +72,7 @@ func TestTwoNodes(t *testing.T) {
 	run(kelson, "serve", "--data-dir", filepath.Join(dir, "state"), "--kubeconfig", c.kubeconfig, "--secure-port=17443", "--node=none",
 		"--bind-address=0.0.0.0", "--advertise-address="+hereAddress, "--enable-bootstrap-token-auth",
 		"--cluster-cidr="+podRange, "--service-cluster-ip-range="+serviceRange)
-	c.eventually("the server answers", time.Minute, func() bool { return strings.Contains(c.try("get", "--raw", "/readyz"), "ok") })
+	c.eventually("the server answers", 3*time.Minute, func() bool { return strings.Contains(c.try("get", "--raw", "/readyz"), "ok") })
 
 	t.Cleanup(func() { // after the resets
 		c.nothingLeft(filepath.Join(dir, "here"))
@@ -110,9 +110,16 @@ func TestTwoNodes(t *testing.T) {
 	join("here", addresses(hereAddress, here6))
 	inFar := []string{"nsenter", "--net=/run/netns/" + namespace}
 	far := join("far", addresses(farAddress, far6), inFar...)
-	c.eventually("both nodes are ready", 2*time.Minute, func() bool { return strings.Count(c.try("get", "nodes"), " Ready ") == 2 })
+	c.eventually("both nodes are ready", 3*time.Minute, func() bool { return strings.Count(c.try("get", "nodes"), " Ready ") == 2 })
 
-	c.kubectl("create", "-f", "testdata/everywhere.yaml")
+	c.reaches("here")
+	c.reaches("far")
+
+	// Pods need the service account, which a controller creates.
+	c.eventually("the pods are created", 3*time.Minute, func() bool {
+		_, err := c.run("", "apply", "-f", "testdata/everywhere.yaml")
+		return err == nil
+	})
 	families := []string{"IPv4"}
 	if dual {
 		families = append(families, "IPv6")
@@ -120,7 +127,7 @@ func TestTwoNodes(t *testing.T) {
 	for _, pod := range []string{"on-here", "on-far"} {
 		c.kubectl("expose", "pod", pod, "--port=80", "--overrides", `{"apiVersion":"v1","spec":{"ipFamilyPolicy":"PreferDualStack"}}`)
 	}
-	c.kubectl("wait", "pods", "--all", "--for=condition=Ready", "--timeout=120s")
+	c.kubectl("wait", "pods", "--all", "--for=condition=Ready", "--timeout=180s")
 	for _, from := range []string{"on-here", "on-far"} {
 		for _, to := range []string{"on-here", "on-far"} {
 			pods := strings.Fields(c.kubectl("get", "pod", to, "-o", "jsonpath={.status.podIPs[*].ip}"))
@@ -129,12 +136,12 @@ func TestTwoNodes(t *testing.T) {
 				t.Fatalf("%s has the addresses %v, its Service %v, want %v of each", to, pods, services, families)
 			}
 			for _, at := range slices.Concat(pods, services) {
-				c.eventually(from+" reaches "+to+" at "+at, time.Minute, func() bool {
+				c.eventually(from+" reaches "+to+" at "+at, 3*time.Minute, func() bool {
 					return strings.Contains(c.try("exec", from, "--", "wget", "-T", "5", "-qO-", "http://"+net.JoinHostPort(at, "80")), "served by "+to)
 				})
 			}
 		}
-		c.wants("logs", c.kubectl("logs", from), "started")
+		c.becomes("logs", "started", "logs", from)
 	}
 
 	// A node that ends keeps its pods, and continues with them when it returns.
@@ -147,14 +154,14 @@ func TestTwoNodes(t *testing.T) {
 	// It moves to several servers, of which one is not there.
 	far = run("nsenter", "--net=/run/netns/"+namespace, node, "join", "https://"+farAddress+":17443", "https://"+hereAddress+":17443", "--ca-file="+filepath.Join(data, "pki/ca.crt"),
 		"--name=far", addresses(farAddress, far6), "--data-dir="+data, "--cni-config-dir="+network, "--label=shelf=2")
-	c.eventually("the node answers again, without a token", time.Minute, func() bool { return strings.Contains(c.try("logs", "on-far"), "started") })
+	c.eventually("the node answers again, without a token", 3*time.Minute, func() bool { return strings.Contains(c.try("logs", "on-far"), "started") })
 	if now := c.kubectl("get", "pod", "on-far", "-o", "jsonpath={.status.containerStatuses[0].containerID}"); now != began {
 		t.Errorf("the container was replaced: %s, now %s", began, now)
 	}
 	c.wants("a label that is new", c.kubectl("get", "node", "far", "-o", "jsonpath={.metadata.labels.shelf}"), "2")
 
 	// A node that leaves.
-	c.kubectl("drain", "far", "--force", "--grace-period=1", "--timeout=60s")
+	c.kubectl("drain", "far", "--force", "--grace-period=1", "--timeout=180s")
 	_ = far.Process.Signal(syscall.SIGTERM)
 	_ = far.Wait()
 	leave := reset("far", inFar...)
@@ -165,7 +172,7 @@ func TestTwoNodes(t *testing.T) {
 	if nodes := c.kubectl("get", "nodes", "-o", "name"); nodes != "node/here\n" {
 		t.Errorf("after the reset, the nodes are %q", nodes)
 	}
-	c.kubectl("delete", "pods", "--all", "--grace-period=1", "--timeout=60s")
+	c.kubectl("delete", "pods", "--all", "--grace-period=1", "--timeout=180s")
 }
 
 // connect creates the network namespace and the link to it.

@@ -5,8 +5,9 @@
 //	err = built.Push(ctx, "registry.example/shop/operator:v1")
 //
 // An image has two layers: one with the certificates of public authorities, time zones, a user and
-// /tmp; and one with the program. If files are copied, a layer between these has them. Nothing is downloaded, and no base image is needed, because Go
-// programs need no libc. Equal sources, with the same Go release, give equal images, bit for bit.
+// /tmp; and one with the program. If files are copied, a layer between these has them. Nothing is
+// downloaded, and no base image is needed, because Go programs need no libc. Equal sources, with
+// the same Go release, give equal images, bit for bit.
 package image
 
 import (
