@@ -63,6 +63,9 @@ func addPod(t *testing.T, env *testenv.Env, name, cpu string, change func(*corev
 	t.Helper()
 	createPod(t, env, name, cpu, change)
 	env.Settle(t)
+	// The scheduler repeats an attempt after a second if its first one met a change of a node.
+	time.Sleep(2 * time.Second)
+	env.Settle(t)
 }
 
 func createPod(t *testing.T, env *testenv.Env, name, cpu string, change func(*corev1.Pod)) {

@@ -47,6 +47,8 @@ type Config struct {
 type Stages interface {
 	// RunsPod reports whether Stages run a pod that is new to its node.
 	RunsPod(obj *store.Object, pod *corev1.Pod) bool
+	// PodTaken is called after RunsPod has returned true, when Scripted returns true for the pod.
+	PodTaken(key store.Key)
 	// RunsNode reports whether Stages report the status of a new node.
 	RunsNode(n *corev1.Node) bool
 	// NodeChanged is called after a node has joined or left.
