@@ -1,6 +1,7 @@
 package nodes_test
 
 import (
+	"bytes"
 	"net"
 	"os"
 	"os/exec"
@@ -137,7 +138,7 @@ func TestTwoNodes(t *testing.T) {
 			}
 			for _, at := range slices.Concat(pods, services) {
 				c.eventually(from+" reaches "+to+" at "+at, 3*time.Minute, func() bool {
-					return strings.Contains(c.try("exec", from, "--", "wget", "-T", "5", "-qO-", "http://"+net.JoinHostPort(at, "80")), "served by "+to)
+					return strings.Contains(c.try("exec", from, "--", "timeout", "5", "wget", "-qO-", "http://"+net.JoinHostPort(at, "80")), "served by "+to)
 				})
 			}
 		}
@@ -165,7 +166,7 @@ func TestTwoNodes(t *testing.T) {
 	_ = far.Process.Signal(syscall.SIGTERM)
 	_ = far.Wait()
 	leave := reset("far", inFar...)
-	leave.Args = append(leave.Args, "--kubeconfig", c.kubeconfig)
+	leave.Args = append(leave.Args, "--kubeconfig", c.kubeconfigAt(hereAddress))
 	if out, err := leave.CombinedOutput(); err != nil {
 		t.Errorf("kelson-node reset --kubeconfig: %v\n%s", err, out)
 	}
@@ -173,6 +174,20 @@ func TestTwoNodes(t *testing.T) {
 		t.Errorf("after the reset, the nodes are %q", nodes)
 	}
 	c.kubectl("delete", "pods", "--all", "--grace-period=1", "--timeout=180s")
+}
+
+// kubeconfigAt writes a kubeconfig for machines that reach the server at an address.
+func (c *cluster) kubeconfigAt(address string) string {
+	c.Helper()
+	content, err := os.ReadFile(c.kubeconfig)
+	if err != nil {
+		c.Fatal(err)
+	}
+	file := c.kubeconfig + "." + address
+	if err := os.WriteFile(file, bytes.ReplaceAll(content, []byte("127.0.0.1"), []byte(address)), 0o600); err != nil {
+		c.Fatal(err)
+	}
+	return file
 }
 
 // connect creates the network namespace and the link to it.
