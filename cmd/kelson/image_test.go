@@ -58,7 +58,7 @@ func TestImage(t *testing.T) {
 		{[]string{"shop/operator", "--push", "--platform", "windows/amd64"}, `platform "windows/amd64": images are built for linux only`},
 		{[]string{"shop/operator", "--load", "--containerd", filepath.Join(dir, "no.sock")}, "import"},
 		{[]string{"shop/operator", "--load", "--file", "config"}, `--file: invalid file "config": want SOURCE:PATH`},
-		{[]string{"shop/operator", "--load", "--file", "missing:/missing"}, "copy ../../examples/cnat/missing to /missing"},
+		{[]string{"shop/operator", "--load", "--file", "missing:/missing"}, "examples/cnat/missing to /missing"},
 		{[]string{"127.0.0.1:1/shop/operator", "--push"}, "push 127.0.0.1:1/shop/operator"},
 	} {
 		if got := image(bad.args...); got.code != 1 || !strings.Contains(got.stderr, bad.want) {
