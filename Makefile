@@ -283,8 +283,9 @@ kelson-node: ## build bin/kelson-node, which runs Kubernetes' kubelet and kube-p
 kelson-dns: ## build bin/kelson-dns, CoreDNS for clusters with containers: half a minute the first time
 	cd cmd/kelson-dns && GOWORK=off CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../bin/kelson-dns .
 
-nodes: build kelson-node kelson-dns ## pods in containers on this machine, as root: ten minutes after the builds
-	KELSON=$(abspath $(KELSON)) KELSON_NODE=$(abspath bin/kelson-node) $(GO) test -count=1 -v ./test/nodes
+nodes: build kelson-node kelson-dns ## pods in containers on this machine, as root: five minutes after the builds
+	cd cmd/kelson-node && GOWORK=off $(GO) test ./internal/...
+	KELSON=$(abspath $(KELSON)) KELSON_NODE=$(abspath bin/kelson-node) $(GO) test -count=1 -v -timeout 30m ./test/nodes
 
 nodes-ha: build kelson-node ## three servers, three members of etcd and two nodes, each killed, as root: ten minutes after the builds
 	@mkdir -p bin/peers
@@ -301,7 +302,7 @@ nodes-kube-apiserver: build kelson-node ## an operator as a pod on kube-apiserve
 	@mkdir -p bin/peers bin/components
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) build -o bin/components/ ./bench/components/kube-controller-manager ./bench/components/kube-scheduler
-	KELSON=$(abspath $(KELSON)) KELSON_NODE=$(abspath bin/kelson-node) $(GO) test -count=1 -v -run OnKubeAPIServer ./test/nodes
+	KELSON=$(abspath $(KELSON)) KELSON_NODE=$(abspath bin/kelson-node) $(GO) test -count=1 -v -timeout 30m -run OnKubeAPIServer ./test/nodes
 
 conformance: build ## Kubernetes' own conformance specs of sig-api-machinery: about 18 minutes after the builds; writes docs/internals/conformance.md
 	@mkdir -p bin/peers
