@@ -37,6 +37,11 @@ API server runs without a cluster.`,
 			if len(own) > 1 {
 				return fmt.Errorf("unexpected argument %q: put flags of the operator after --", own[1])
 			}
+			if p, err := project.Open(project.Folder(own)); err == nil && p.Server {
+				if err := checkServerArgs(rest); err != nil {
+					return err
+				}
+			}
 			temp, err := os.MkdirTemp("", "kelson-run-")
 			if err != nil {
 				return err

@@ -23,13 +23,8 @@ func (c *clusterFlags) runServer(command *cobra.Command, p *project.Project, bin
 	run := func(ctx context.Context, args ...string) error {
 		return project.RunChild(ctx, p.Dir, nil, command.OutOrStdout(), command.ErrOrStderr(), binary, args...)
 	}
-	if slices.Contains(args, "--standalone") || slices.Contains(args, "--standalone=true") {
+	if isStandalone(args) {
 		return run(command.Context(), args...)
-	}
-	for _, name := range []string{"--kubeconfig", "--bind-address", "--secure-port", "--cert-dir", "--tls-cert-file"} {
-		if slices.ContainsFunc(args, func(arg string) bool { return arg == name || strings.HasPrefix(arg, name+"=") }) {
-			return fmt.Errorf("%s after --: kelson run sets the address, certificates and cluster of an API server: omit the flag, or add --standalone", name)
-		}
 	}
 	kubeconfig, err := c.write(filepath.Join(temp, "kubeconfig"))
 	if err != nil {
@@ -74,6 +69,25 @@ func (c *clusterFlags) runServer(command *cobra.Command, p *project.Project, bin
 		}
 	}
 	return errors.Join(err, <-ran, b.Unregister())
+}
+
+// isStandalone reports whether the flags of an API server make it run without a cluster.
+func isStandalone(args []string) bool {
+	return slices.Contains(args, "--standalone") || slices.Contains(args, "--standalone=true")
+}
+
+// checkServerArgs returns an error if the flags of an API server contradict those that kelson run
+// adds.
+func checkServerArgs(args []string) error {
+	if isStandalone(args) {
+		return nil
+	}
+	for _, name := range []string{"--kubeconfig", "--bind-address", "--secure-port", "--cert-dir", "--tls-cert-file", "--authority-secret"} {
+		if slices.ContainsFunc(args, func(arg string) bool { return arg == name || strings.HasPrefix(arg, name+"=") }) {
+			return fmt.Errorf("%s after --: kelson run sets the address, certificates and cluster of an API server: omit the flag, or add --standalone", name)
+		}
+	}
+	return nil
 }
 
 // write writes a kubeconfig for the cluster alone to file, and returns its name.
