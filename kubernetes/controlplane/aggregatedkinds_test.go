@@ -130,7 +130,7 @@ func (c *cluster) left(flunders, configMaps string) {
 }
 
 // AGG-01, CTRL-01: owners and dependents may be in different servers.
-func TestGarbageOfAggregatedKinds(t *testing.T) {
+func TestGarbageCollectionOfAggregatedKinds(t *testing.T) {
 	flunders, configMaps := fmt.Sprintf(flunderPath, "default")+"/", fmt.Sprintf(configMapPath, "default")+"/"
 	for _, test := range []struct {
 		name string

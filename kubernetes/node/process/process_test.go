@@ -294,7 +294,7 @@ func TestRemoveAndOldAttempts(t *testing.T) {
 }
 
 // The next agent kills the processes that a killed agent left running.
-func TestLeftover(t *testing.T) {
+func TestLeftoverProcessesAreKilled(t *testing.T) {
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
 		t.Skip("this system does not show processes' environments")
 	}

@@ -62,7 +62,7 @@ func writesPods(r *http.Request) bool {
 
 // The command runs at most once, even if status writes fail after the creation of its pod until the
 // pod is gone.
-func TestOnceWhileStatusWritesFail(t *testing.T) {
+func TestRunsOnceWhileStatusWritesFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var created atomic.Int64
 		var broken atomic.Bool
