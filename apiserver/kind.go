@@ -347,7 +347,7 @@ func (k *kind) resource(s *Server) *resource.Resource {
 		StorageVersion: k.storage, StoragePath: k.group + "/" + k.plural,
 		Fields: k.rules.fields, Table: k.table(), Owner: "apiserver",
 	}
-	r.Behavior.NoProtobuf = !k.protobuf()
+	r.Behavior.NoProtobuf, r.Behavior.QualifiedKind = !k.protobuf(), true
 	for _, v := range k.versions {
 		if !v.unserved {
 			r.Versions = append(r.Versions, resource.Version{Name: v.name, Deprecated: v.deprecated})

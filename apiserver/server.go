@@ -239,7 +239,7 @@ func (s *Server) build(p *plan, auth Auth) error {
 	if err != nil {
 		return err
 	}
-	groups := discovery.New(s.registry)
+	groups := discovery.New(discovery.Config{Registry: s.registry})
 	docs := openapi.New(openapi.Config{Registry: s.registry, Custom: documents{p.kinds}, Title: p.title, Version: p.version})
 	checks := []filters.Check{{Name: "store", Func: func(context.Context) error { return s.store.Failed() }}}
 	for _, c := range p.checks {
@@ -253,8 +253,8 @@ func (s *Server) build(p *plan, auth Auth) error {
 		Version: version.Info{GitVersion: p.version}, Metrics: registry, FlowControl: flows,
 		Checks: filters.Checks{Health: checks, Live: checks, Ready: checks},
 		Serves: func(info *request.RequestInfo) bool {
-			of := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
-			return s.registry.Current().Serves(of, info.Subresource)
+			gvr := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
+			return s.registry.Current().Serves(gvr, info.Subresource)
 		},
 		LongRunning: s.connects,
 	})

@@ -178,11 +178,11 @@ func Configure(change func(cfg *Config) error) Part {
 func Parts(list func(cfg *Config) ([]Part, error)) Part {
 	return partFunc(func(p *parts) error {
 		p.before = append(p.before, func(cfg *Config) error {
-			of, err := list(cfg)
+			listed, err := list(cfg)
 			if err != nil {
 				return err
 			}
-			return p.install(of)
+			return p.install(listed)
 		})
 		return nil
 	})

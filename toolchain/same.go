@@ -111,17 +111,17 @@ func grants(rules []any) []any {
 	found := map[string]bool{}
 	for _, r := range rules {
 		rule, _ := r.(map[string]any)
-		of := func(key string) []any {
+		values := func(key string) []any {
 			if list, ok := rule[key].([]any); ok && len(list) > 0 {
 				return list
 			}
 			return []any{""}
 		}
-		for _, group := range of("apiGroups") {
-			for _, resource := range of("resources") {
-				for _, name := range of("resourceNames") {
-					for _, url := range of("nonResourceURLs") {
-						for _, verb := range of("verbs") {
+		for _, group := range values("apiGroups") {
+			for _, resource := range values("resources") {
+				for _, name := range values("resourceNames") {
+					for _, url := range values("nonResourceURLs") {
+						for _, verb := range values("verbs") {
 							found[fmt.Sprint(group, " ", resource, " ", name, " ", url, " ", verb)] = true
 						}
 					}

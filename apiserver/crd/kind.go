@@ -141,6 +141,7 @@ var customVerbs = []string{
 // customBehavior is what kube-apiserver does otherwise for custom kinds than for built-in ones.
 var customBehavior = resource.Behavior{
 	DispatchByVerb: true, NoProtobuf: true, TypedItems: true, MetadataBookmarks: true, GenericObjects: true, ResourceVersionRequired: true,
+	QualifiedKind: true,
 }
 
 // resourceIn returns the Resource whose hubs are in a version.

@@ -78,10 +78,10 @@ func (c *Controller) read(changed uint64) *config {
 	}
 	c.forget(next)
 	for name, l := range next.levels {
-		of := sharesOf(l.spec)
-		nominal := int(math.Ceil(float64(c.seats) * float64(of.nominal) / shares))
-		lendable := int(math.Round(float64(nominal) * float64(of.lendable) / 100))
-		l.bounds = bounds{nominal: nominal, min: nominal - lendable, max: nominal + of.borrowable(nominal, c.seats)}
+		levelShares := sharesOf(l.spec)
+		nominal := int(math.Ceil(float64(c.seats) * float64(levelShares.nominal) / shares))
+		lendable := int(math.Round(float64(nominal) * float64(levelShares.lendable) / 100))
+		l.bounds = bounds{nominal: nominal, min: nominal - lendable, max: nominal + levelShares.borrowable(nominal, c.seats)}
 		next.nominals += nominal
 		if q := l.queuing(); q != nil {
 			// Kubernetes' rule: a request takes at most 15 % of its level's seats, and leaves at

@@ -54,7 +54,7 @@ func TestEmulatedDiscovery(t *testing.T) {
 				t.Fatal(err)
 			}
 			registry := resource.NewRegistry(kinds...)
-			h := discovery.New(registry)
+			h := discovery.New(discovery.Config{Registry: registry, Priorities: builtin.Priorities})
 			theirs := stableResources(t, moduleOf(t, release))
 			ours := map[string]string{}
 			for gv := range groupVersions(theirs, registry) {

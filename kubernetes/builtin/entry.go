@@ -61,8 +61,8 @@ var betaToo = []string{"v1", "v1beta1"}
 var all = []string{"all"}
 
 // selectable adapts a registry's function from its own type to runtime.Object.
-func selectable[T runtime.Object](of func(T) fields.Set) func(runtime.Object) fields.Set {
-	return func(hub runtime.Object) fields.Set { return of(hub.(T)) }
+func selectable[T runtime.Object](fieldsOf func(T) fields.Set) func(runtime.Object) fields.Set {
+	return func(hub runtime.Object) fields.Set { return fieldsOf(hub.(T)) }
 }
 
 // build returns the Resource of an entry.

@@ -84,8 +84,8 @@ func (s *services) registry() (*genericregistry.Store, error) {
 	}
 	allocators := map[core.IPFamily]ipallocator.Interface{}
 	for _, r := range s.ranges {
-		of := family(r.prefix.Addr())
-		allocators[of] = addressAllocator{services: s, family: of}
+		ipFamily := family(r.prefix.Addr())
+		allocators[ipFamily] = addressAllocator{services: s, family: ipFamily}
 	}
 	rest, _, _, err := servicestorage.NewREST(options, family(s.ranges[0].prefix.Addr()), allocators, s.ports, nil, nil, nil)
 	if err != nil {

@@ -20,9 +20,9 @@ var unprinted = map[schema.GroupResource]bool{
 }
 
 // table returns the printer of a kind. The columns do not depend on the version.
-func table(of schema.GroupResource) func(string) upstream.TableConvertor {
-	if unprinted[of] {
-		plain := upstream.NewDefaultTableConvertor(of)
+func table(gr schema.GroupResource) func(string) upstream.TableConvertor {
+	if unprinted[gr] {
+		plain := upstream.NewDefaultTableConvertor(gr)
 		return func(string) upstream.TableConvertor { return plain }
 	}
 	return func(string) upstream.TableConvertor { return printer() }

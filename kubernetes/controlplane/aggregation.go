@@ -16,6 +16,7 @@ import (
 	"kelson.dev/apiserver/crd"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/services"
+	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/controllers/aggregated"
 	"kelson.dev/kubernetes/usage"
 )
@@ -45,7 +46,7 @@ func (p *ControlPlane) newAggregator(cfg Config, resolver *services.Resolver, me
 		Store: p.store, Services: resolver, Client: p.Transport(),
 		ProxyClient: cfg.Aggregation.ProxyClient, ForwardRedirects: cfg.Aggregation.ForwardRedirects, Dial: cfg.Aggregation.Dial,
 		UserHeaders: slices.Concat(proxies.Usernames, proxies.UIDs, proxies.Groups), UserPrefixes: proxies.ExtraPrefixes,
-		Metrics: metrics, Log: cfg.Log,
+		Priorities: builtin.Priorities, Metrics: metrics, Log: cfg.Log,
 	})
 }
 

@@ -271,9 +271,9 @@ func (w *loggedWatch) select_(uri string) {
 }
 
 // receives reports whether a watch received an event of a write, or began with the state after it.
-func (w *loggedWatch) receives(of *LoggedWrite) bool {
-	return w.resource == of.Resource && (w.namespace == "" || w.namespace == of.Namespace) && (w.name == "" || w.name == of.Name) &&
-		(w.end.IsZero() || !w.end.Before(of.Begin)) && (w.selector == nil || of.labels == nil || w.selector.Matches(of.labels))
+func (w *loggedWatch) receives(logged *LoggedWrite) bool {
+	return w.resource == logged.Resource && (w.namespace == "" || w.namespace == logged.Namespace) && (w.name == "" || w.name == logged.Name) &&
+		(w.end.IsZero() || !w.end.Before(logged.Begin)) && (w.selector == nil || logged.labels == nil || w.selector.Matches(logged.labels))
 }
 
 func isDryRun(uri string) bool { return strings.Contains(uri, "dryRun=All") }

@@ -85,15 +85,15 @@ func (l *Log) Explain(o Object, last int) (steps []*LoggedStep, earlier int) {
 		l.trace.mu.RLock()
 		defer l.trace.mu.RUnlock()
 	}
-	var of []*LoggedWrite
+	var writes []*LoggedWrite
 	for _, w := range l.writes {
 		if w.Object() == o {
-			of = append(of, w)
+			writes = append(writes, w)
 		}
 	}
-	earlier = max(0, len(of)-last)
+	earlier = max(0, len(writes)-last)
 	shown := map[*LoggedWrite]bool{}
-	for _, w := range of[earlier:] {
+	for _, w := range writes[earlier:] {
 		steps = append(steps, l.step(w, shown, 1))
 	}
 	return steps, earlier
@@ -282,9 +282,9 @@ func isDelete(verb string) bool { return verb == "delete" || verb == "deletecoll
 func earlierBy(v, w *LoggedWrite) time.Duration { return w.Begin.Sub(v.Begin) }
 
 // owns reports whether an object is an owner of another.
-func (l *Log) owns(owner, of resourceName) bool {
-	for _, ref := range l.ownersOf(of) {
-		if l.is(ref, owner, of.namespace) {
+func (l *Log) owns(owner, owned resourceName) bool {
+	for _, ref := range l.ownersOf(owned) {
+		if l.is(ref, owner, owned.namespace) {
 			return true
 		}
 	}
@@ -293,15 +293,15 @@ func (l *Log) owns(owner, of resourceName) bool {
 
 // ownsIndirectly reports whether an object is an owner of another, or of one of its owners, at most
 // so many steps away.
-func (l *Log) ownsIndirectly(owner, of resourceName, steps int) bool {
-	if l.owns(owner, of) {
+func (l *Log) ownsIndirectly(owner, owned resourceName, steps int) bool {
+	if l.owns(owner, owned) {
 		return true
 	}
 	if steps == 0 {
 		return false
 	}
 	for o := range l.objects {
-		if o != of && (o.namespace == "" || o.namespace == of.namespace) && l.owns(o, of) && l.ownsIndirectly(owner, o, steps-1) {
+		if o != owned && (o.namespace == "" || o.namespace == owned.namespace) && l.owns(o, owned) && l.ownsIndirectly(owner, o, steps-1) {
 			return true
 		}
 	}
@@ -317,9 +317,9 @@ func (l *Log) is(ref metav1.OwnerReference, o resourceName, namespace string) bo
 }
 
 func (l *Log) siblings(a, b resourceName) bool {
-	for _, of := range l.ownersOf(a) {
+	for _, owner := range l.ownersOf(a) {
 		for _, other := range l.ownersOf(b) {
-			if of.UID == other.UID {
+			if owner.UID == other.UID {
 				return true
 			}
 		}

@@ -244,7 +244,7 @@ func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
 	if c.signatures[alarm.signature()] {
 		return
 	}
-	alarm.of(plan, r, c.reference, 1, 1)
+	alarm.complete(plan, r, c.reference, 1, 1)
 	if c.wire != nil {
 		again, alarms, seen := c.repeated(plan, c.reference)
 		if len(alarms) == 0 {
@@ -252,7 +252,7 @@ func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
 			return
 		}
 		alarm = alarms[0]
-		alarm.of(plan, again, c.reference, seen, c.repetitions())
+		alarm.complete(plan, again, c.reference, seen, c.repetitions())
 	}
 	for i := 0; i < len(plan) && len(plan) > 1; {
 		fewer := append(append(Plan(nil), plan[:i]...), plan[i+1:]...)
@@ -262,7 +262,7 @@ func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
 			continue
 		}
 		plan, alarm = fewer, alarms[0]
-		alarm.of(fewer, again, c.reference, seen, c.repetitions())
+		alarm.complete(fewer, again, c.reference, seen, c.repetitions())
 	}
 	if c.signatures[alarm.signature()] {
 		return

@@ -63,13 +63,13 @@ type View struct{ trial *trial }
 // List returns the objects of a kind that were created or changed in the run, in the order of
 // their names. Don't change them.
 func (v View) List(kind string) []*unstructured.Unstructured {
-	var of []*unstructured.Unstructured
+	var objects []*unstructured.Unstructured
 	for _, obj := range sorted(v.trial.history) {
 		if obj != nil && obj.GetKind() == kind {
-			of = append(of, obj)
+			objects = append(objects, obj)
 		}
 	}
-	return of
+	return objects
 }
 
 func sorted(h *history) iter.Seq2[string, *unstructured.Unstructured] {

@@ -139,7 +139,7 @@ func (e *explorer) replay(plan Plan) (*result, []Alarm, *baseline, error) {
 		return nil, nil, nil, fmt.Errorf("the run does not reach the point of: %s; the operator's requests or the inputs have changed since the plan was found, so explore again", r.unused)
 	}
 	for i := range alarms {
-		alarms[i].of(plan, r, reference.result, seen, e.repetitions())
+		alarms[i].complete(plan, r, reference.result, seen, e.repetitions())
 	}
 	return r, alarms, reference, nil
 }

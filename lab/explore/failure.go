@@ -45,8 +45,9 @@ func (a Alarm) failure() *Failure {
 		Steps: a.Steps, Curve: a.Curve, Passing: a.passing, Failing: a.failing}
 }
 
-// of completes an alarm of a run: with its plan, and in how many runs of it the alarm was raised.
-func (a *Alarm) of(plan Plan, r, reference *result, seen, runs int) {
+// complete adds to an alarm its run, the plan of the run, and in how many runs of the plan the
+// alarm was raised.
+func (a *Alarm) complete(plan Plan, r, reference *result, seen, runs int) {
 	a.Plan, a.Steps, a.Seen, a.Runs = plan, r.steps, seen, runs
 	a.passing, a.failing = reference.run(nil), r.run(plan)
 }

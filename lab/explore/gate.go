@@ -108,9 +108,9 @@ func (g *gate) remove(s *step) {
 	g.waiting = slices.DeleteFunc(g.waiting, func(o *step) bool { return o == s })
 }
 
-// settled returns the steps that may be next, in their default order: oldest first, then by label.
+// choices returns the steps that may be next, in their default order: oldest first, then by label.
 // While there are writes, these are all. All goroutines must be blocked.
-func (g *gate) settled(enabled func(*step) bool) []*step {
+func (g *gate) choices(enabled func(*step) bool) []*step {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.round++
@@ -166,17 +166,17 @@ func (g *gate) end() {
 func (g *gate) kill(p *process) {
 	g.mu.Lock()
 	p.dead = true
-	var of []*step
+	var steps []*step
 	for _, s := range g.waiting {
 		if s.process == p && s.phase != committing {
-			of = append(of, s)
+			steps = append(steps, s)
 		}
 	}
-	for _, s := range of {
+	for _, s := range steps {
 		g.remove(s)
 	}
 	g.mu.Unlock()
-	for _, s := range of {
+	for _, s := range steps {
 		s.verdict <- killed
 	}
 }

@@ -58,8 +58,8 @@ func unhealthy(id string, object map[string]any) string {
 	conditions, _ := status["conditions"].([]any)
 	for _, c := range conditions {
 		condition, _ := c.(map[string]any)
-		if of := condition["type"]; (of == "Ready" || of == "Available") && condition["status"] != "True" {
-			return fmt.Sprintf("its condition %v is %v", of, condition["status"])
+		if typ := condition["type"]; (typ == "Ready" || typ == "Available") && condition["status"] != "True" {
+			return fmt.Sprintf("its condition %v is %v", typ, condition["status"])
 		}
 	}
 	return ""

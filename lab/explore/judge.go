@@ -16,13 +16,13 @@ func (e *explorer) alarms(plan Plan, r, reference *result) []Alarm {
 	if len(r.alarms) > 0 {
 		return r.alarms
 	}
-	of := plan.actions()
+	taken := plan.actions()
 	switch {
-	case len(of) == 0:
+	case len(taken) == 0:
 		return compare(r, reference, e.scenario.Ignore)
-	case len(of) == len(plan):
-		e.variants[of.String()] = r
-		if slices.ContainsFunc(of, func(f Fault) bool { return f.Kind == Batch }) {
+	case len(taken) == len(plan):
+		e.variants[taken.String()] = r
+		if slices.ContainsFunc(taken, func(f Fault) bool { return f.Kind == Batch }) {
 			return nil // the operator leaves the same of the copies
 		}
 		lines := slices.DeleteFunc(without(e.scenario.Ignore, r.left.Diff(reference.left)), func(line string) bool {
@@ -31,12 +31,12 @@ func (e *explorer) alarms(plan Plan, r, reference *result) []Alarm {
 		if len(lines) > 0 {
 			return []Alarm{{Oracle: "O9", What: "left behind", Detail: strings.Join(lines, "\n")}}
 		}
-		return e.ignored(of, r, reference)
+		return e.ignored(taken, r, reference)
 	}
-	variant, ok := e.variants[of.String()]
+	variant, ok := e.variants[taken.String()]
 	if !ok {
-		variant = e.run(of)
-		e.variants[of.String()] = variant
+		variant = e.run(taken)
+		e.variants[taken.String()] = variant
 	}
 	if variant.failed != nil || len(variant.alarms) > 0 {
 		return nil // the actions alone raise the alarm

@@ -82,14 +82,14 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 func PartsOf(parts func() []operator.Part) func(context.Context, *rest.Config) error {
 	var mu sync.Mutex
 	return func(ctx context.Context, config *rest.Config) error {
-		of := func() []operator.Part {
+		created := func() []operator.Part {
 			mu.Lock()
 			defer mu.Unlock() // also if the operator panics
 			return parts()
 		}()
-		if len(of) == 0 {
+		if len(created) == 0 {
 			return errors.New("main returned before it called operator.Main")
 		}
-		return operator.Run(ctx, operator.Config{REST: config, Log: newPanicLog(ctx), NoWebhooks: true}, of...)
+		return operator.Run(ctx, operator.Config{REST: config, Log: newPanicLog(ctx), NoWebhooks: true}, created...)
 	}
 }

@@ -98,8 +98,8 @@ var uidForm = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4
 
 // text replaces UIDs, times and generated names.
 func (n *names) text(s string) string {
-	if of, ok := n.uids[types.UID(s)]; ok {
-		return "uid of " + of
+	if name, ok := n.uids[types.UID(s)]; ok {
+		return "uid of " + name
 	}
 	if generated, ok := n.generated[s]; ok {
 		return generated
@@ -113,8 +113,8 @@ func (n *names) text(s string) string {
 		return "kube-api-access-*"
 	}
 	s = uidForm.ReplaceAllStringFunc(s, func(id string) string {
-		if of, ok := n.uids[types.UID(id)]; ok {
-			return "uid of " + of
+		if name, ok := n.uids[types.UID(id)]; ok {
+			return "uid of " + name
 		}
 		return id
 	})

@@ -338,7 +338,7 @@ func (t *trial) turn() (changed, step, ok bool) {
 		// Generated names do not depend on other uses of random values.
 		utilrand.Seed(int64(len(t.result.steps)))
 	}
-	if steps := t.gate.settled(t.enabled); len(steps) > 0 {
+	if steps := t.gate.choices(t.enabled); len(steps) > 0 {
 		t.latest = choose(steps, t.random)
 		t.execute(t.latest)
 		return changed, true, true

@@ -154,12 +154,12 @@ func (e *explorer) repeated(plan Plan, reference *result) (r *result, alarms []A
 		if again.failed != nil {
 			return again, nil, 0
 		}
-		of := e.alarms(plan, again, reference)
-		if len(of) > 0 {
+		raised := e.alarms(plan, again, reference)
+		if len(raised) > 0 {
 			seen++
 		}
-		if r == nil || len(of) > 0 && len(alarms) == 0 || len(alarms) == 0 && len(again.unused) < len(r.unused) {
-			r, alarms = again, of
+		if r == nil || len(raised) > 0 && len(alarms) == 0 || len(alarms) == 0 && len(again.unused) < len(r.unused) {
+			r, alarms = again, raised
 		}
 	}
 	if e.wire != nil && seen < wireConfirmed {

@@ -293,7 +293,7 @@ func (r *Retainer) put(w *Writer, rec store.Record, at time.Time) error {
 		return w.Delete(key, rec.Revision, at)
 	}
 	if w.resources[key.Resource] == nil {
-		if err := w.Resource(r.names.of(rec)); err != nil {
+		if err := w.Resource(r.names.resource(rec)); err != nil {
 			return err
 		}
 	}

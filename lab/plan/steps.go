@@ -33,7 +33,7 @@ type item struct {
 	Step
 	revision uint64 // of its first write
 	record   *trace.LineRecord
-	of       subject // that the step is about; for steps without a record
+	about    subject // that the step is about; for steps without a record
 	versions []version
 	writes   []*Write
 }
@@ -263,19 +263,19 @@ func (m *maker) item(v version, about subject) *item {
 		m.byRecord[r], m.items = it, append(m.items, it)
 		return it
 	}
-	of := about
+	object := about
 	for _, owner := range v.event.Object.Head.Owners {
 		if owner.Controller {
-			of = m.ownerOf(owner, v.event.Object.Key.Namespace)
+			object = m.ownerOf(owner, v.event.Object.Key.Namespace)
 		}
 	}
-	if n := len(m.items); n > 0 && m.items[n-1].record == nil && m.items[n-1].of == of {
+	if n := len(m.items); n > 0 && m.items[n-1].record == nil && m.items[n-1].about == object {
 		last := m.items[n-1]
-		if m.foreign[of] < last.versions[len(last.versions)-1].event.Object.Revision {
+		if m.foreign[object] < last.versions[len(last.versions)-1].event.Object.Revision {
 			return last
 		}
 	}
-	it := &item{revision: v.event.Object.Revision, of: of}
+	it := &item{revision: v.event.Object.Revision, about: object}
 	m.items = append(m.items, it)
 	return it
 }
@@ -326,7 +326,7 @@ func (m *maker) reconciled(r *trace.LineRecord) *Ref {
 func (m *maker) failures() {
 	type work struct {
 		controller string
-		of         subject
+		about      subject
 	}
 	last, times := map[work]*trace.LineRecord{}, map[string]int{}
 	about := func(r *trace.LineRecord) work { return work{r.Controller, subject{r.Kind, r.Namespace, r.Name}} }

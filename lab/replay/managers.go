@@ -91,11 +91,11 @@ func Managers(h *history.History) ([]string, error) {
 				if err != nil {
 					return nil, err
 				}
-				of, err := headOf(data)
+				decoded, err := headOf(data)
 				if err != nil {
 					return nil, fmt.Errorf("%v at revision %d: %w", key, v.Revision, err)
 				}
-				for _, e := range of.Metadata.ManagedFields {
+				for _, e := range decoded.Metadata.ManagedFields {
 					if !others(e.Manager) {
 						found[program(e.Manager)] = true
 					}

@@ -307,14 +307,14 @@ func (r *replay) sleep(until time.Time) {
 }
 
 // version returns the content of an object at a revision; nil if it did not exist.
-func (r *replay) version(key history.Key, revision uint64) (data []byte, of head, err error) {
+func (r *replay) version(key history.Key, revision uint64) (data []byte, decoded head, err error) {
 	if revision > 0 {
 		if _, data, _, err = r.cfg.History.At(revision).Get(key); err != nil {
-			return nil, of, err
+			return nil, decoded, err
 		}
 	}
-	of, err = headOf(data)
-	return data, of, err
+	decoded, err = headOf(data)
+	return data, decoded, err
 }
 
 // input makes a write again unless it was the operator's.
@@ -371,23 +371,23 @@ func (r *replay) own(e event, was, is head, before []byte) (bool, error) {
 	if created, err := r.created(e.Key, e.before, mine); err != nil || !created {
 		return false, err
 	}
-	var of struct {
+	var object struct {
 		Metadata struct {
 			OwnerReferences []struct {
 				UID string `json:"uid"`
 			} `json:"ownerReferences"`
 		} `json:"metadata"`
 	}
-	if err := json.Unmarshal(before, &of); err != nil {
+	if err := json.Unmarshal(before, &object); err != nil {
 		return false, err
 	}
-	for _, owner := range of.Metadata.OwnerReferences {
+	for _, owner := range object.Metadata.OwnerReferences {
 		exists, err := r.existed(owner.UID, e.Revision)
 		if err != nil || exists {
 			return err == nil, err
 		}
 	}
-	return len(of.Metadata.OwnerReferences) == 0, nil
+	return len(object.Metadata.OwnerReferences) == 0, nil
 }
 
 // created reports whether the operator created an object that existed at a revision: whether its
@@ -403,8 +403,8 @@ func (r *replay) created(key history.Key, revision uint64, mine func(manager str
 			first = v.Revision
 		}
 	}
-	_, of, err := r.version(key, first)
-	return err == nil && !slices.ContainsFunc(of.Metadata.ManagedFields, func(f entry) bool { return f.Subresource == "" && !mine(f.Manager) }), err
+	_, decoded, err := r.version(key, first)
+	return err == nil && !slices.ContainsFunc(decoded.Metadata.ManagedFields, func(f entry) bool { return f.Subresource == "" && !mine(f.Manager) }), err
 }
 
 // existed reports whether an object with a UID was recorded at a revision.
@@ -415,9 +415,9 @@ func (r *replay) existed(uid string, revision uint64) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if of, err := headOf(data); err != nil {
+		if decoded, err := headOf(data); err != nil {
 			return false, err
-		} else if ok && of.Metadata.UID == uid {
+		} else if ok && decoded.Metadata.UID == uid {
 			return true, nil
 		}
 	}
@@ -446,8 +446,8 @@ func (r *replay) replaceUIDs(data []byte, pair func(recorded, replayed string) (
 		if obj == nil {
 			continue
 		}
-		if of, err := headOf(obj.Data); err == nil && of.Metadata.UID != "" {
-			from, to := pair(uid, of.Metadata.UID)
+		if decoded, err := headOf(obj.Data); err == nil && decoded.Metadata.UID != "" {
+			from, to := pair(uid, decoded.Metadata.UID)
 			pairs = append(pairs, from, to)
 		}
 	}

@@ -100,8 +100,8 @@ func ServeWebhooks(ctx context.Context, handler http.Handler) error {
 	server := &http.Server{
 		Handler: handler, ErrorLog: log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			of, _ := certificates.LoadOrStore(hello.ServerName, authority.Serving(hello.ServerName))
-			return of.(func(*tls.ClientHelloInfo) (*tls.Certificate, error))(hello)
+			certificate, _ := certificates.LoadOrStore(hello.ServerName, authority.Serving(hello.ServerName))
+			return certificate.(func(*tls.ClientHelloInfo) (*tls.Certificate, error))(hello)
 		}},
 	}
 	served := make(chan error, 1)

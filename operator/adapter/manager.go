@@ -114,14 +114,14 @@ func ClusterOption(o *crcluster.Options) {
 	}
 }
 
-// constructors returns functions for options of controller-runtime. The first one sets of.
-func (t *tracing) constructors(of **cluster.Cache, ownHTTPClient bool) (crcache.NewCacheFunc, crclient.NewClientFunc) {
+// constructors returns functions for options of controller-runtime. The first one sets created.
+func (t *tracing) constructors(created **cluster.Cache, ownHTTPClient bool) (crcache.NewCacheFunc, crclient.NewClientFunc) {
 	newCache := func(config *rest.Config, o crcache.Options) (crcache.Cache, error) {
 		c, err := cluster.NewCache(config, o, cluster.Config{OwnHTTPClient: ownHTTPClient, Deliver: t.deliver})
 		if err != nil {
 			return nil, err
 		}
-		*of = c
+		*created = c
 		return c, nil
 	}
 	newClient := func(config *rest.Config, o crclient.Options) (crclient.Client, error) {

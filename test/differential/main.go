@@ -137,7 +137,7 @@ func (r *runner) plan(ctx context.Context, opts options, seed uint64) (streams [
 			s := kindStream(k, seed)
 			switch k.resource {
 			case "flowschemas":
-				s.collection, s.settled = k.collection(""), flowControlSeen
+				s.collection, s.reacted = k.collection(""), flowControlSeen
 			case "servicecidrs": // dry runs of Services use one of several ranges at random
 				s.alone = true
 			}

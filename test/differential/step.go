@@ -16,11 +16,11 @@ type stream struct {
 	name string
 	// steps returns the requests for a name. The same seed returns the same requests.
 	steps func(own string) []step
-	// collection and settled make each write wait until the servers have reacted to it, because
-	// they react asynchronously: until settled reports true for the written object of this
+	// collection and reacted make each write wait until the servers have reacted to it, because
+	// they react asynchronously: until reacted reports true for the written object of this
 	// collection. nil: servers do not react.
 	collection string
-	settled    func(obj any) bool
+	reacted    func(obj any) bool
 	// alone means that the stream changes the responses to other streams: it runs after the streams
 	// of all seeds have ended.
 	alone bool

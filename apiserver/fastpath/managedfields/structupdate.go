@@ -211,8 +211,8 @@ func (d *structDifferences) maps(was, is reflect.Value, s *shape.Shape) bool {
 		return reflect.DeepEqual(was.Interface(), is.Interface())
 	}
 	info := value.TypeReflectEntryOf(was.Type().Elem())
-	each := func(of, other reflect.Value, do func(mine, theirs reflect.Value, member *shape.Shape) bool) bool {
-		for members := of.MapRange(); members.Next(); {
+	each := func(own, other reflect.Value, do func(mine, theirs reflect.Value, member *shape.Shape) bool) bool {
+		for members := own.MapRange(); members.Next(); {
 			name := members.Key().String()
 			member, declared := s.Member(name)
 			if declared || !d.at(fieldpath.FieldNameElement(name), func() bool { return do(members.Value(), other.MapIndex(members.Key()), member) }) {

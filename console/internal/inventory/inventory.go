@@ -252,8 +252,8 @@ func (v *Inventory) Snapshot() Snapshot {
 			s.Failures[name] = why
 		}
 	}
-	for _, of := range v.objects {
-		for _, o := range of {
+	for _, objects := range v.objects {
+		for _, o := range objects {
 			s.Objects = append(s.Objects, o)
 		}
 	}

@@ -130,7 +130,7 @@ func (c *Controller) Address(name string) string {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.addresses.of(n)
+	return c.addresses.address(n)
 }
 
 // Run creates the nodes of Config.Groups and runs all simulated nodes until ctx ends. It returns
@@ -158,7 +158,7 @@ func (c *Controller) createNode(ctx context.Context, n *corev1.Node) error {
 	n = n.DeepCopy()
 	if c.cfg.ExternalCloud {
 		c.mu.Lock()
-		address := c.addresses.of(n)
+		address := c.addresses.address(n)
 		c.mu.Unlock()
 		metav1.SetMetaDataAnnotation(&n.ObjectMeta, cloudproviderapi.AnnotationAlphaProvidedIPAddr, address)
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule})
@@ -221,7 +221,7 @@ func (c *Controller) start(ctx context.Context, n *corev1.Node) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	agent, err := node.NewAgent(node.AgentConfig{
-		Config: c.cfg.REST, Name: n.Name, Runtime: c.cfg.Runtime, Writes: writes, Address: c.addresses.of(n),
+		Config: c.cfg.REST, Name: n.Name, Runtime: c.cfg.Runtime, Writes: writes, Address: c.addresses.address(n),
 		Drivers: c.cfg.Drivers, LeaseDuration: c.cfg.LeaseDuration, ExternalCloud: c.cfg.ExternalCloud, Log: c.cfg.Log,
 		Pods: func(ctx context.Context, changed func(old, pod *corev1.Pod)) { c.feed.follow(ctx, n.Name, changed) },
 	})

@@ -54,12 +54,12 @@ func ofClients(c Call) string {
 func (t *Transport) Wrap(inner http.RoundTripper) http.RoundTripper { return wrapped{t, inner} }
 
 type wrapped struct {
-	of    *Transport
-	inner http.RoundTripper
+	transport *Transport
+	inner     http.RoundTripper
 }
 
 func (w wrapped) RoundTrip(r *http.Request) (*http.Response, error) {
-	return w.of.roundTrip(w.inner, r)
+	return w.transport.roundTrip(w.inner, r)
 }
 
 // WrappedRoundTripper returns the transport below, for clients that look for the http.Transport.

@@ -46,16 +46,16 @@ func (g *Generators) AddSkipFlag(f *pflag.FlagSet) {
 }
 
 // inverted is a flag that is true if the variable is false.
-type inverted struct{ of *bool }
+type inverted struct{ flag *bool }
 
 func (i inverted) String() string {
-	return strconv.FormatBool(i.of == nil || !*i.of)
+	return strconv.FormatBool(i.flag == nil || !*i.flag)
 }
 
 func (i inverted) Set(s string) error {
 	v, err := strconv.ParseBool(s)
 	if err == nil {
-		*i.of = !v
+		*i.flag = !v
 	}
 	return err
 }

@@ -234,8 +234,8 @@ func (m *Manifests) DisableWebhooks() {
 // Defines reports whether the project defines kinds of an API group.
 func (m *Manifests) Defines(group string) bool {
 	return slices.ContainsFunc(m.Definitions, func(obj *unstructured.Unstructured) bool {
-		of, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
-		return of == group
+		crdGroup, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
+		return crdGroup == group
 	})
 }
 

@@ -69,9 +69,9 @@ func (e *effects) add(now effect) {
 	e.others = append(e.others, now)
 }
 
-// settle waits until the watches that are not behind have the events of the request's writes so
-// far.
-func (h *Handler) settle(ctx context.Context) {
+// awaitDelivery waits until the watches that are not behind have the events of the request's writes
+// so far.
+func (h *Handler) awaitDelivery(ctx context.Context) {
 	e, ok := ctx.Value(effectsKey{}).(*effects)
 	if !ok {
 		return
@@ -91,6 +91,6 @@ func (h *Handler) settle(ctx context.Context) {
 
 // send responds with one object, after watches have what the request has written.
 func (s *scope) send(code int, f wire.Format, gvk schema.GroupVersionKind, bare []byte) {
-	s.settle(s.ctx)
+	s.awaitDelivery(s.ctx)
 	wire.Object(s.w, s.req, code, f, gvk, bare)
 }
