@@ -177,7 +177,7 @@ func TestGarbageCollectionOfAggregatedKinds(t *testing.T) {
 			a, b := c.configMap("a"), c.flunder("b")
 			c.flunder("c", a)
 			c.configMap("d", b)
-			// As in Kubernetes, the collector knows another server's objects from watches.
+			// As in Kubernetes, the collector watches another server's objects.
 			time.Sleep(time.Second)
 			c.remove(configMaps+"a", "Orphan")
 			c.remove(flunders+"b", "Orphan")

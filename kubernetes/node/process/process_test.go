@@ -239,7 +239,7 @@ func TestRefusesVolumes(t *testing.T) {
 	}
 }
 
-// Processes do not outlive their agent. Its successor finds that they are gone, and finds their
+// Processes do not outlive their agent. Its successor detects that they have ended, and finds their
 // logs.
 func TestAgentEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

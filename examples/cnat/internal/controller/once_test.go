@@ -61,7 +61,7 @@ func writesPods(r *http.Request) bool {
 }
 
 // The command runs at most once, even if status writes fail after the creation of its pod until the
-// pod is gone.
+// pod has been deleted.
 func TestRunsOnceWhileStatusWritesFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var created atomic.Int64
