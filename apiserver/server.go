@@ -325,7 +325,7 @@ func (s *Server) Registry() *resource.Registry { return s.registry }
 // Scheme returns a scheme with all types of the server, for clients. It must not be changed.
 func (s *Server) Scheme() *runtime.Scheme { return s.scheme }
 
-// admin is the user of in-process requests that name no other user.
+// admin is the default user of in-process requests.
 var admin = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 
 // RESTConfig returns the configuration of an in-process client with all rights.
@@ -343,7 +343,7 @@ func (s *Server) RESTConfigAs(u user.Info) *restclient.Config {
 	}
 }
 
-// Stopping makes /readyz fail from now on. Requests are served as before until Drain.
+// Stopping makes /readyz fail. Requests are still served until Drain.
 func (s *Server) Stopping() { s.chain.Stopping() }
 
 // Drain refuses new requests, ends watches, and returns when the short requests in flight are

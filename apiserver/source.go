@@ -128,7 +128,7 @@ func unlessDryRun(dryRun bool, do func() error) error {
 	return do()
 }
 
-// mirror keeps the newest state of a source in a store of its own, over which the verbs serve it.
+// mirror keeps the newest state of a source in its own store, over which the verbs serve it.
 type mirror struct {
 	kind   *kind
 	res    *resource.Resource

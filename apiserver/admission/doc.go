@@ -4,7 +4,7 @@
 //	defer chain.Stop()
 //
 // A [Table] lists the plugins in the order in which they run, and marks those that run by default.
-// Each plugin is a package of its own that does not import this one.
+// Each plugin is a separate package that does not import this one.
 //
 // Mutating plugins run first, then the object's own validation, then the validating plugins. When a
 // mutating plugin asks for it (through the attributes' ReinvocationContext), all mutating plugins

@@ -92,8 +92,8 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	utilflowcontrol.RequestDelegated(req.Context())
 	defer func() {
-		// The proxy panics if it cannot pass on all of a response. If the client is gone, that is
-		// no failure.
+		// The proxy panics if it cannot pass on all of a response. If the client has disconnected,
+		// that is no failure.
 		if p := recover(); p != nil && (p != http.ErrAbortHandler || !errors.Is(req.Context().Err(), context.Canceled)) {
 			panic(p)
 		}

@@ -66,7 +66,7 @@ type Config struct {
 	ConfigFile string
 	// OwnIssuers are the issuers of service account tokens. The configuration must not name them.
 	OwnIssuers []string
-	// Webhook asks another server about tokens. nil disables it.
+	// Webhook configures another server that reviews tokens. nil disables it.
 	Webhook *Webhook
 	// Anonymous reports whether requests without a credential are accepted as system:anonymous. nil
 	// means yes, unless ConfigFile restricts it.

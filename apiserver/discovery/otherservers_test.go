@@ -17,7 +17,7 @@ import (
 
 // AGG-01: groups are ordered by priority, then name, and versions by priority, then Kubernetes'
 // order.
-func TestOthersAreOrdered(t *testing.T) {
+func TestOrderOfOtherGroups(t *testing.T) {
 	kind := func(group string, versions ...string) *resource.Resource {
 		r := &resource.Resource{Group: group, Plural: "things", Singular: "thing", Kind: "Thing", Verbs: []string{"get"}}
 		for _, v := range versions {

@@ -25,7 +25,7 @@ type Network struct {
 }
 
 // Services is the address of a listener for all Services: every NAME.NAMESPACE.svc:PORT without a
-// listener of its own.
+// separate listener.
 const Services = "*.svc"
 
 // Listen returns a listener at a host:port, or at [Services]. Without an address, it chooses a port

@@ -119,7 +119,7 @@ func (p *Part) dropUnused() {
 	maps.DeleteFunc(p.parameters, func(name string, _ json.RawMessage) bool { return !parameters[name] })
 }
 
-// document returns the part as a document of its own. Parsers demand a title.
+// document returns the part as a separate document. It has a title because parsers require one.
 func (p *Part) document() []byte {
 	out := []byte(`{"swagger":"2.0","info":{"title":"-","version":"-"},"paths":{`)
 	out = append(append(out, members(p.paths)...), `},"definitions":{`...)

@@ -57,7 +57,7 @@ func (p *pending) append(parts ...[]byte) bool {
 	return true
 }
 
-// grow switches to a large buffer. It returns false if none is free or size does not fit.
+// grow switches to a large buffer. It returns false if no buffer is free or size does not fit.
 func (p *pending) grow(size int) bool {
 	if cap(*p.buf) == largeBuffer || len(*p.buf)+size > largeBuffer {
 		return false

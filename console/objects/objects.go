@@ -211,7 +211,7 @@ func (s *Server) object(w http.ResponseWriter, r *http.Request) {
 		},
 	})
 	if apierrors.IsForbidden(err) && stream == nil {
-		// The user may have the right to get it. The page asks again when the stream ends.
+		// The user may have the right to get it. The page repeats the request when the stream ends.
 		var object json.RawMessage
 		if s.Cluster.Get(r.Context(), cluster.Request{Path: kind.Path(q.Get("namespace"), name)}, &object) == nil {
 			_ = send("object", object)

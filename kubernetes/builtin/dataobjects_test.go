@@ -69,7 +69,7 @@ func updatedAsTheLibrary(t *testing.T, ctx context.Context, hub, old runtime.Obj
 	return true
 }
 
-// TestFastUpdatesOfConfigMaps compares updates by the fast path with the library's. // API-04
+// TestFastUpdatesOfConfigMaps compares updates by the fast path with the library's. (API-04)
 func TestFastUpdatesOfConfigMaps(t *testing.T) {
 	here := request.WithRequestInfo(t.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: "update", APIVersion: "v1", Namespace: "default"})
 	ctx := request.WithNamespace(here, "default")
@@ -130,7 +130,7 @@ func soundMeta() metav1.ObjectMeta {
 }
 
 // The fast path accepts only ConfigMaps and Secrets without any special case; the library validates
-// all others. // API-04
+// all others. (API-04)
 func TestFastCreatesOfConfigMaps(t *testing.T) {
 	here := request.WithRequestInfo(t.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: "create", APIVersion: "v1", Namespace: "default"})
 	ctx := request.WithNamespace(here, "default")

@@ -76,7 +76,7 @@ const (
 )
 
 // API-09: discovery describes the served kinds exactly as kube-apiserver does, and in its order.
-func TestAsKubernetes(t *testing.T) {
+func TestDiscoveryMatchesKubernetes(t *testing.T) {
 	all, err := builtin.ParseAPIs(map[string]string{"api/all": "true"})
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ import (
 
 // TestManagerMatchesLibrary writes random objects of all built-in kinds as several field managers,
 // with the fast path and with the library. Both must produce the same objects and the same
-// managedFields. // SSA-01
+// managedFields. (SSA-01)
 func TestManagerMatchesLibrary(t *testing.T) {
 	resources, err := builtin.Resources(builtin.Config{})
 	if err != nil {
@@ -394,7 +394,7 @@ func (c *comparison) text(hub runtime.Object) string {
 
 // TestApplyChecksTheWholeObject applies the same configuration again after an update added an
 // element without a key to another list. The library answers with an error, although the
-// configuration does not have that list. // SSA-01
+// configuration does not have that list. (SSA-01)
 func TestApplyChecksTheWholeObject(t *testing.T) {
 	kind := schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}
 	c := &comparison{T: t, codec: codecOf(t, kind), kind: kind}

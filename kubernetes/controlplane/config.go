@@ -112,7 +112,7 @@ type Config struct {
 	// NodeImages has directories with the files of images, by the names of the images, for the root
 	// directories of containers of NodeProcess.
 	NodeImages map[string]string
-	// NoControllers leaves out the controllers that in Kubernetes belong to
+	// NoControllers omits the controllers that in Kubernetes belong to
 	// kube-controller-manager. Then dependents of deleted owners stay, namespaces stay Terminating
 	// and have no default service account, finished Jobs stay, and cluster roles are not
 	// aggregated.

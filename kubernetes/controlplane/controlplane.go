@@ -231,7 +231,7 @@ func (p *ControlPlane) Stop() {
 	})
 }
 
-// Stopping makes /readyz fail from now on. Requests are served as before until Drain.
+// Stopping makes /readyz fail. Requests are still served until Drain.
 func (p *ControlPlane) Stopping() { p.chain.Stopping() }
 
 // Drain refuses new requests, ends watches, and returns when the short requests in flight are
@@ -256,7 +256,7 @@ func (p *ControlPlane) Store() *store.Store { return p.store }
 // Registry returns the registry of served kinds.
 func (p *ControlPlane) Registry() *resource.Registry { return p.registry }
 
-// admin is the user of in-process requests that name no other user.
+// admin is the default user of in-process requests.
 var admin = &user.DefaultInfo{Name: "kelson-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 
 // Transport returns a transport that passes requests to the control plane in process, as an

@@ -188,7 +188,7 @@ func TestImmediateDeletion(t *testing.T) {
 	}
 }
 
-// API-07: an immediate deletion in process takes no time of its own.
+// API-07: an immediate deletion in process takes no additional time.
 func TestImmediateDeletionInProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := controlplane.Start(t.Context(), controlplane.Config{NoControllers: true})

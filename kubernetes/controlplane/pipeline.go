@@ -41,8 +41,8 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 	documents := caughtUp(catchUp(st, definitions), openapi.New(openapi.Config{
 		Registry: registry, Custom: definitions, Others: others.OpenAPI, Packed: openapispec.Archive,
 	}))
-	// A store that failed accepts no more writes until the process restarts, so liveness reports
-	// it, too. A store without space accepts writes again by itself.
+	// A store that failed rejects writes until the process restarts, so liveness also reports it. A
+	// store without space accepts writes again as soon as there is space.
 	checks := []filters.Check{{Name: "store", Func: func(context.Context) error { return st.Failed() }}}
 	live := []filters.Check{{Name: "store", Func: func(context.Context) error {
 		if err := st.Failed(); !errors.Is(err, store.ErrFull) {

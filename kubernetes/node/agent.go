@@ -187,8 +187,8 @@ func (a *Agent) changed(ctx context.Context, old, pod *corev1.Pod) {
 	}
 }
 
-// Abandon ends the work on a pod that another client runs from now on. When it returns, the agent
-// writes nothing about the pod any more; it has forgotten its containers and their logs.
+// Abandon ends the work on a pod because another client takes it over. After it has returned, the
+// agent no longer writes to the pod, and has no state of its containers and their logs.
 func (a *Agent) Abandon(uid types.UID) {
 	if w := a.worker(uid); w != nil {
 		w.abandon()

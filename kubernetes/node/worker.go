@@ -349,7 +349,7 @@ func (w *worker) release(ctx context.Context) bool {
 }
 
 // written handles the result of a write. It calls done on success. It returns false if the write
-// must be retried; if the pod is gone or replaced, a retry is pointless.
+// must be retried; if the pod was deleted or replaced, a retry is pointless.
 func (w *worker) written(err error, done func()) bool {
 	switch {
 	case err == nil:

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Binary is an operator as a program of its own, in any language and unchanged. Each process of a
-// run is a process of the operating system: a kill is a SIGKILL. Its requests pass a transport on a
+// Binary is an operator as a separate program, in any language and unchanged. Each process of a run
+// is a process of the operating system: a kill is a SIGKILL. Its requests pass a transport on a
 // loopback port, which injects the faults.
 //
 // Runs of a Binary take real time. The explorer does not decide the order of the operator's
@@ -21,8 +21,8 @@ import (
 // The program must take the address of the control plane from the kubeconfig in the environment
 // variable KUBECONFIG or from an argument, and must not need other services.
 //
-// Runs happen at the same time, if each process can have a network of its own: on Linux, as root.
-// Ports that the program opens do not collide then, and it reaches nothing but its control plane.
+// Runs happen at the same time if each process can have its own network: on Linux, as root. Then
+// ports that the program opens do not collide, and the program can only reach its control plane.
 // Otherwise one run happens at a time, on the host's network.
 type Binary struct {
 	// Path is the file of the program.
@@ -171,7 +171,7 @@ func (t *trial) settleWire() bool {
 	}
 }
 
-// idle reports whether the process waits for something, but for time.
+// idle reports whether the process waits for something other than time.
 func (p *process) idle(cut map[string]bool, quietFor time.Duration) bool {
 	if p.inflight.Load() > 0 || running(p.pid) {
 		return false

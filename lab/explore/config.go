@@ -50,7 +50,7 @@ type configInvariant struct {
 	Rule string `json:"rule"`
 }
 
-// configure applies the project's ConfigFile, if there is one, but for what concerns the control
+// configure applies the project's ConfigFile, if there is one, except the settings for the control
 // plane, and returns it.
 func (s *Scenario) configure(dir string) (*config, error) {
 	var c config

@@ -20,7 +20,7 @@ const (
 
 // Message is a line of JSON that Drive writes for the program that started it.
 type Message struct {
-	// Kind is progress, alarm, error or done. After error or done comes no other.
+	// Kind is progress, alarm, error or done. It is the last message if it is error or done.
 	Kind string
 	Text string `json:",omitempty"`
 	// Plan and Finding describe an alarm: the shortest plan that causes it, and the failure. Alarms

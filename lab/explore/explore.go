@@ -261,7 +261,7 @@ func (a Alarm) finding() string {
 
 func indent(text string) string { return "  " + strings.ReplaceAll(text, "\n", "\n  ") }
 
-// around leaves out the steps before the first fault, but for a few.
+// around omits all but a few of the steps before the first fault.
 func around(steps []string) []string {
 	for i, step := range steps {
 		if strings.HasPrefix(step, "FAULT") {

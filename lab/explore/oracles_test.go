@@ -68,7 +68,7 @@ func (r *eachService) Reconcile(ctx context.Context, s *corev1.Service) (operato
 	return firstWins(ctx, r.Client, "Service", s.Name)
 }
 
-// LAB-03: an end state that depends on the order of events alone is an alarm of its own.
+// LAB-03: an end state that depends only on the order of events is a separate alarm.
 func TestOrder(t *testing.T) {
 	cms := func(d operator.Deps) *each {
 		return &each{d, func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {

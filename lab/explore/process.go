@@ -79,7 +79,7 @@ func (t *trial) startProcess(old http.RoundTripper) {
 	}()
 }
 
-// kill ends the process: nothing that it sends from now on reaches the server.
+// kill ends the process: no later request of it reaches the server.
 func (p *process) kill() {
 	p.trial.gate.kill(p)
 	p.cancel()

@@ -26,7 +26,7 @@ type Scenario struct {
 	// each crash, so it must create a new manager, with new caches and reconcilers. State in
 	// package variables survives a crash, which it would not in a cluster. See Parts.
 	Operator func(ctx context.Context, config *rest.Config) error
-	// Binary is an operator that is a program of its own, instead of Operator. Its runs take real
+	// Binary is an operator that is a separate program, instead of Operator. Its runs take real
 	// time, so Quiet and Horizon are real time, too: 0 means 250 milliseconds and 30 seconds.
 	Binary *Binary
 	// Inputs are what users do, one after the other. Before each, the explorer waits until the

@@ -358,7 +358,8 @@ func (t *trial) wait() {
 	}
 }
 
-// running reports whether the operator runs, and raises an alarm if it has ended by itself.
+// running reports whether the operator runs. It raises an alarm if the operator has ended without
+// being stopped.
 func (t *trial) running() bool {
 	select {
 	case <-t.process.ended:

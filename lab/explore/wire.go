@@ -95,7 +95,7 @@ func newWireExplorer(ctx context.Context, s Scenario) (e *explorer, err error) {
 	return e, nil
 }
 
-// rest waits until the base does not change any more.
+// rest waits until the base no longer changes.
 func (e *explorer) rest(ctx context.Context) {
 	for end := time.Now().Add(wireHorizon); time.Now().Before(end); {
 		s := e.base.Plane().Store()

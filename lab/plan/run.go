@@ -61,7 +61,7 @@ type Target struct {
 	Reconciled func(trace.LineRecord)
 }
 
-// ErrEnded is wrapped by the error of Run if the operator ends by itself.
+// The error of Run wraps ErrEnded if the operator ends without being stopped.
 var ErrEnded = errors.New("the operator ended")
 
 // Run runs an operator on a copy of a state until it is quiet.
@@ -215,10 +215,9 @@ func (r *run) operate(ctx context.Context) error {
 	}
 }
 
-// quiet reports whether nothing happens any more. An operator whose requests change nothing for a
-// long time polls, or repeats what fails. Kubernetes' controllers and the simulated kubelets get
-// more time for objects that the operator has created. Objects that do not start in that time never
-// start.
+// quiet reports whether nothing happens. An operator whose requests change nothing for a long time
+// polls, or repeats what fails. Kubernetes' controllers and the simulated kubelets get more time
+// for objects that the operator has created. Objects that do not start in that time never start.
 func (r *run) quiet() bool {
 	const polls, starts = 3, 10
 	unchanged, idle := r.recorder.idle()

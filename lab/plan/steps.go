@@ -176,7 +176,8 @@ func (m *maker) ref(obj *store.Object) Ref {
 	return r
 }
 
-// write describes a version. changed is false if nothing but bookkeeping changed.
+// write describes a version. changed is false if only metadata that every write changes has
+// changed.
 func (m *maker) write(v version) (w *Write, changed bool, err error) {
 	e := v.event
 	w = &Write{Verb: Update, Object: m.ref(e.Object), Subresource: v.by.subresource}

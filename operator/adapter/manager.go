@@ -130,7 +130,7 @@ func (t *tracing) constructors(created **cluster.Cache, ownHTTPClient bool) (crc
 	return newCache, newClient
 }
 
-// newTracing opens the trace that the environment asks for.
+// newTracing opens the trace that the environment configures.
 func newTracing(log *slog.Logger) (*tracing, error) {
 	t := &tracing{log: log}
 	cfg := trace.Config{Loops: func(l trace.Loop) {

@@ -121,7 +121,7 @@ type DeleteOptions struct {
 	// Answer, if not nil, is filled with the object in the response: the last state of a deleted
 	// object, or the state of one that waits for finalizers or its grace period.
 	Answer Object
-	// Status, if not nil, is filled with the status in the response (the object is gone).
+	// Status, if not nil, is filled with the status in the response (the object has been deleted).
 	Status *metav1.Status
 }
 

@@ -339,7 +339,7 @@ func (away) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // RUN-01, RUN-03: a cluster whose server does not respond does not delay other clusters or its own
 // end.
-func TestDisengageAway(t *testing.T) {
+func TestDisengageUnresponsiveCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, manager.Config{}, nil)
 		must(t, f.LiveClient().Create(t.Context(), configMap("a")))

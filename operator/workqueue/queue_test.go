@@ -75,7 +75,7 @@ func TestKeyInProcessing(t *testing.T) {
 
 // MACH-06: an item from Get can be passed to Done only once, whatever happens to the key
 // afterwards.
-func TestDoneTwice(t *testing.T) {
+func TestDoneTwiceHasNoEffect(t *testing.T) {
 	q := newPlain(Config[string, struct{}]{})
 	q.Add("a", struct{}{})
 	first, _ := q.Get(t.Context())

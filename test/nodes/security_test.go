@@ -268,7 +268,7 @@ func certificateRequest(t *testing.T, user, group string) string {
 
 // Proxies do not connect to loopback and link-local addresses, which belong to the server's
 // machine. NODE-01
-func TestProxiesStayOutside(t *testing.T) {
+func TestProxiesRefuseLocalAddresses(t *testing.T) {
 	c, cfg := startServer(t)
 	c.eventually("the objects are created", 3*time.Minute, func() bool { _, err := c.run(twoNodes, "apply", "-f", "-"); return err == nil })
 	for _, address := range []string{"127.0.0.1", "169.254.169.254", "::1", "fe80::1", "0.0.0.0"} {

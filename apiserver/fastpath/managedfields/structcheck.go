@@ -30,7 +30,7 @@ type fieldCheck struct {
 	*check
 }
 
-// newObjectCheck returns the check of the type of an object. It leaves out the object's own
+// newObjectCheck returns the check of the type of an object. It omits the object's own
 // managedFields, which the library does not merge.
 func newObjectCheck(t reflect.Type, s *shape.Shape) *check {
 	c := newCheck(t, s)

@@ -140,7 +140,7 @@ func Compile(s *spec.Schema) *Schema {
 func plain(props spec.SchemaProps) bool {
 	// not rules
 	props.ID, props.Title, props.Description, props.Schema, props.Default = "", "", "", "", nil
-	// null is left to the library
+	// only the library handles null
 	props.Nullable = false
 	props.Type, props.Format, props.Enum, props.Pattern = nil, "", nil, ""
 	props.Minimum, props.Maximum, props.ExclusiveMinimum, props.ExclusiveMaximum = nil, nil, false, false

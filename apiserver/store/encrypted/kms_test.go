@@ -160,7 +160,7 @@ func putWithKey(t *testing.T, s *store.Store, resource, name string) (err error)
 
 // A plugin that stops answering, or returns wrong answers, does not stop a store that has a key.
 // The next start soon fails, names the value that it cannot read, and changes nothing.
-func TestPluginHangsOrLiesLater(t *testing.T) {
+func TestPluginFailsAfterStart(t *testing.T) {
 	for _, mode := range []string{hangs, lies, fails} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

@@ -217,7 +217,7 @@ func (l *Log) page(ctx context.Context, from string, limit int64, revision uint6
 }
 
 // inTime wraps err with the error of ctx if that has ended: gRPC clients report the end of a
-// context with an error of their own.
+// context with their own error.
 func inTime(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("%w: %w", ctx.Err(), err)
@@ -378,7 +378,7 @@ func (l *Log) Current(ctx context.Context) (uint64, error) {
 	return q.revision, q.err
 }
 
-// requestRevisions sends requests until none is pending.
+// requestRevisions sends requests while readers are waiting.
 func (l *Log) requestRevisions() {
 	for {
 		l.asking.Lock()

@@ -1,5 +1,5 @@
 // Package garbagecollector replaces garbage-collector-controller: it deletes objects whose owners
-// are gone, and carries out foreground and orphan deletion.
+// no longer exist, and implements foreground and orphan deletion.
 //
 // It works on the store's indexes and events. A cascade takes only the time of its writes: there is
 // no discovery interval, no cache to fill and no polling. It follows the specification of owner

@@ -53,7 +53,7 @@ func (a *addresses) take(name string, ip netip.Addr) {
 	a.byNode[name], a.used[ip] = ip, true
 }
 
-// release frees the address of a node that is gone.
+// release frees the address of a deleted node.
 func (a *addresses) release(name string) {
 	delete(a.used, a.byNode[name])
 	delete(a.byNode, name)

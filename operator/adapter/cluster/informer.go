@@ -87,7 +87,7 @@ func (c *Cache) GetInformerForKind(ctx context.Context, kind schema.GroupVersion
 	return c.GetInformer(ctx, typed, opts...)
 }
 
-// RemoveInformer ends the informer of an object's kind and type. Its handlers are called no more.
+// RemoveInformer ends the informer of an object's kind and type. Its handlers are no longer called.
 // The next read of the kind starts a new informer.
 func (c *Cache) RemoveInformer(_ context.Context, obj crclient.Object) error {
 	i, err := c.informer(obj, false)

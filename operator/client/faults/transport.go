@@ -220,7 +220,7 @@ func nameInBody(r *http.Request) (string, error) {
 	return meta.Name, nil
 }
 
-// acceptJSON asks for JSON in place of protobuf and CBOR.
+// acceptJSON requests JSON instead of protobuf and CBOR.
 func acceptJSON(header http.Header) {
 	var kept []string
 	for _, accept := range header.Values("Accept") {

@@ -186,7 +186,7 @@ func (g *generator) fieldsOf(t *model.Type) []*model.Field {
 	}
 }
 
-// field returns the field of a message, or nil if it is left out. Its number is 0 if the tag has
+// field returns the field of a message, or nil if it is omitted. Its number is 0 if the tag has
 // none.
 func (g *generator) field(t *model.Type, f *model.Field) *field {
 	fail := func(format string, args ...any) *field {

@@ -280,7 +280,7 @@ func build(ctx context.Context, p *project.Project, temp string, replay bool) (b
 		return "", err
 	}
 	binary = filepath.Join(temp, "explore.test")
-	// -mod=readonly replaces -mod=mod in GOFLAGS, which workspaces do not allow. -w leaves out the
+	// -mod=readonly replaces -mod=mod in GOFLAGS, which workspaces do not allow. -w omits the
 	// tables of debuggers, which take long to write.
 	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-mod=readonly", "-vet=off", "-ldflags=-w", "-overlay="+overlay, "-o="+binary, ".")
 	cmd.Dir, cmd.Env = p.Main, append(os.Environ(), work...)

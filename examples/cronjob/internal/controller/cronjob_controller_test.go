@@ -221,7 +221,7 @@ func TestStartingDeadline(t *testing.T) {
 }
 
 // EX-02
-func TestFailedJobsAreKeptApart(t *testing.T) {
+func TestFailedJobsHaveASeparateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t)
 		c, two := cron("* * * * *"), int32(2)
