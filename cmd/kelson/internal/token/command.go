@@ -25,6 +25,7 @@ import (
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	bootstraputil "k8s.io/cluster-bootstrap/token/util"
 
+	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/operator/client"
 )
 
@@ -74,6 +75,7 @@ func createCommand(cluster *cluster) *cobra.Command {
 	var lifetime time.Duration
 	var description, server string
 	var only bool
+	var format output.Format
 	c := &cobra.Command{
 		Use:   "create [TOKEN]",
 		Short: "Create a token and print the command with which a machine joins",
@@ -111,11 +113,15 @@ letters and digits; by default it is random.`,
 			if err != nil {
 				return err
 			}
-			line := "kelson-node " + strings.Join(command, " ")
+			command = append([]string{"kelson-node"}, command...)
+			line := strings.Join(command, " ")
 			if isLoopback(server) && !only {
 				fmt.Fprintf(c.ErrOrStderr(), "warning: other machines cannot reach %s; pass --server with an address that they can reach\n", server)
 			}
-			if only {
+			switch {
+			case format != output.Text:
+				return format.Print(c.OutOrStdout(), map[string]any{"token": token, "server": server, "command": command})
+			case only:
 				line = token
 			}
 			_, err = fmt.Fprintln(c.OutOrStdout(), line)
@@ -126,6 +132,8 @@ letters and digits; by default it is random.`,
 	c.Flags().StringVar(&description, "description", "", "what the token is for")
 	c.Flags().StringVar(&server, "server", "", "URL of the server for nodes (default: that of the kubeconfig)")
 	c.Flags().BoolVar(&only, "token-only", false, "print only the token")
+	format.AddFlag(c)
+	c.MarkFlagsMutuallyExclusive("token-only", "output")
 	return c
 }
 
@@ -157,7 +165,8 @@ func verify(ctx context.Context, cfg *rest.Config, token string) error {
 }
 
 func listCommand(cluster *cluster) *cobra.Command {
-	return &cobra.Command{
+	var format output.Format
+	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the tokens, without their secrets",
 		Args:  cobra.NoArgs,
@@ -170,9 +179,37 @@ func listCommand(cluster *cluster) *cobra.Command {
 			if err := cl.List(c.Context(), &secrets, client.InNamespace(metav1.NamespaceSystem), client.MatchingFields{"type": string(bootstrapapi.SecretTypeBootstrapToken)}); err != nil {
 				return err
 			}
+			if format != output.Text {
+				return format.Print(c.OutOrStdout(), map[string]any{"tokens": listed(secrets.Items)})
+			}
 			return printTokens(c.OutOrStdout(), secrets.Items, time.Now())
 		},
 	}
+	format.AddFlag(c)
+	return c
+}
+
+// listedToken is a token in JSON and YAML, without its secret.
+type listedToken struct {
+	ID          string   `json:"id"`
+	Expires     string   `json:"expires,omitempty"` // in RFC 3339; empty: never
+	Groups      []string `json:"groups"`
+	Description string   `json:"description,omitempty"`
+}
+
+func listed(secrets []corev1.Secret) []listedToken {
+	all := []listedToken{}
+	for _, s := range secrets {
+		groups := []string{}
+		if text := string(s.Data[bootstrapapi.BootstrapTokenExtraGroupsKey]); text != "" {
+			groups = strings.Split(text, ",")
+		}
+		all = append(all, listedToken{
+			ID: string(s.Data[bootstrapapi.BootstrapTokenIDKey]), Expires: string(s.Data[bootstrapapi.BootstrapTokenExpirationKey]),
+			Groups: groups, Description: string(s.Data[bootstrapapi.BootstrapTokenDescriptionKey]),
+		})
+	}
+	return all
 }
 
 func printTokens(w io.Writer, secrets []corev1.Secret, now time.Time) error {
