@@ -114,7 +114,8 @@ func TestEveryViewOnAFailingOperator(t *testing.T) {
 	b.goTo("/object/configmaps/default/second?tab=why")
 	b.shows("Last reconcile failed")
 	b.until(`/as did the \d+ before it, since/.test(document.querySelector('.chain').innerText)`)
-	b.until(`document.querySelector('.chain').innerText.match(/was created|existed when the operator started/)`) // the first cause
+	// the first cause
+	b.until(`document.querySelector('.chain').innerText.match(/was created|existed when the operator started/)`)
 	b.goTo("/object/configmaps/default/second?tab=history")
 	b.shows("version 1 of 1")
 	b.everyView("failing", "configmaps/default/second")

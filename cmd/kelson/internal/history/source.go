@@ -32,7 +32,7 @@ func (s *source) complete(_ *cobra.Command, args []string, toComplete string) ([
 	}
 	h, err := s.open()
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
+		return nil, cobra.ShellCompDirectiveNoFileComp // the subcommands are completed all the same
 	}
 	defer h.Close()
 	kind, _, named := strings.Cut(toComplete, "/")
