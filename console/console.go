@@ -70,7 +70,8 @@ type Config struct {
 	Write bool
 	// Traces are the traces of operators.
 	Traces []TraceSource
-	// History is a file that kelson record writes; empty: none.
+	// History is a file that kelson record writes, or the data directory of a server that keeps a
+	// history; empty: none.
 	History string
 	// Failure is a file with a failure of kelson explore, in JSON; empty: none.
 	Failure string
@@ -115,7 +116,7 @@ func New(config Config) (*Console, error) {
 	if config.Name == "" {
 		config.Name = connected.Host()
 	}
-	c := &Console{config: config, cluster: connected, inventory: inventory.New(connected), traces: traces.New(config.Traces), history: &history.Server{File: config.History}}
+	c := &Console{config: config, cluster: connected, inventory: inventory.New(connected), traces: traces.New(config.Traces), history: &history.Server{Source: config.History}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.guard = newGuard(hosts(address, config.Hosts), config.Secure, c.routes())
 	return c, nil

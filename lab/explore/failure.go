@@ -28,6 +28,9 @@ type FailureRun struct {
 	// "request: ", "response: " or "event: " for what the operator sent or received, "server: " for
 	// a write of the control plane's own controllers, "FAULT " or "ALARM ".
 	Steps []string `json:"steps"`
+	// Times are when the steps happened, in seconds since the first: virtual, unless the operator
+	// ran as a process.
+	Times []float64 `json:"times,omitempty"`
 	// Objects are the objects that the run had changed when the operator was quiet after the last
 	// input, without values that differ between equal runs, by "RESOURCE NAMESPACE/NAME". The
 	// values are lists, because several objects may have the same generated name. They are missing
@@ -37,7 +40,7 @@ type FailureRun struct {
 
 // run returns the run of a plan.
 func (r *result) run(plan Plan) *FailureRun {
-	return &FailureRun{Plan: plan.String(), Steps: r.steps, Objects: r.end.objects}
+	return &FailureRun{Plan: plan.String(), Steps: r.steps, Times: r.times, Objects: r.end.objects}
 }
 
 func (a Alarm) failure() *Failure {

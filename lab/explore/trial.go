@@ -42,6 +42,7 @@ const (
 // trial is one run of a scenario under a plan: inside a synctest bubble or, for a Binary, in real
 // time.
 type trial struct {
+	began    time.Time // the first step
 	t        testing.TB
 	wire     *wire // nil for operators in this program
 	scenario *Scenario
@@ -91,11 +92,12 @@ type result struct {
 	states    map[[32]byte]bool
 	effect    bool // SetField has changed more than the field
 	alarms    []Alarm
-	steps     []string // what happened, a line each
-	digest    [32]byte // of the steps and of every version, in order
-	unused    Plan     // the faults whose points were not reached
-	orderOnly bool     // the plan has no faults but random orders
-	failed    error    // the scenario itself does not work
+	steps     []string  // what happened, a line each
+	times     []float64 // of the steps, in seconds since the first
+	digest    [32]byte  // of the steps and of every version, in order
+	unused    Plan      // the faults whose points were not reached
+	orderOnly bool      // the plan has no faults but random orders
+	failed    error     // the scenario itself does not work
 }
 
 // visit is a point that was reached, and the states of the run before and after it.
@@ -621,7 +623,11 @@ func infoVerb(verb string) string {
 }
 
 func (t *trial) log(line string) {
+	if len(t.result.steps) == 0 {
+		t.began = time.Now()
+	}
 	t.result.steps = append(t.result.steps, line)
+	t.result.times = append(t.result.times, time.Since(t.began).Seconds())
 }
 
 var verdictNames = map[verdict]string{pass: "", killed: " (killed)", lost: " (response lost)", conflict: " (409)", tooMany: " (429)", internal: " (500)", denied: " (403)", cut: " (watch cut)"}

@@ -122,6 +122,25 @@ func (s *Span) addRead(r Read) {
 	})
 }
 
+// Read calls do, and records it as a read of the reconcile of ctx: describe returns the read,
+// without its error and times, when do has returned. Without a reconcile, and without details, it
+// only calls do. It is for clients that do not read through Client.
+func (t *Tracer) Read(ctx context.Context, do func() error, describe func() Read) error {
+	span, _ := ctx.Value(spanKey{}).(*Span)
+	if span == nil || !t.Details() {
+		return do()
+	}
+	began := time.Now()
+	err := do()
+	timing := span.since(began)
+	read := describe()
+	if read.Err, read.Timing = err, timing; err != nil {
+		read.ResourceVersion, read.Count = "", 0
+	}
+	span.addRead(read)
+	return err
+}
+
 func (r *recording) Get(ctx context.Context, key client.Key, into client.Object, opts ...client.GetOption) error {
 	if !r.tracer.Keeps() {
 		return r.Client.Get(ctx, key, into, opts...)

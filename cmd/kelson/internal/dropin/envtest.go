@@ -14,6 +14,8 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+
+	"kelson.dev/cmd/kelson/internal/output"
 )
 
 // Names lists the programs that test suites look for in the folder of envtest. This binary behaves
@@ -23,6 +25,7 @@ var Names = []string{"kube-apiserver", "etcd", "kubectl"}
 // EnvtestCommand returns kelson envtest.
 func EnvtestCommand() *cobra.Command {
 	var printPath bool
+	var format output.Format
 	c := &cobra.Command{
 		Use:   "envtest [DIR]",
 		Short: "Create a folder with kube-apiserver, etcd and kubectl for envtest",
@@ -47,15 +50,20 @@ end when the process that started them ends.`,
 			if err := install(dir); err != nil {
 				return err
 			}
-			if printPath {
+			switch {
+			case format != output.Text:
+				return format.Print(c.OutOrStdout(), map[string]any{"path": dir})
+			case printPath:
 				fmt.Fprintln(c.OutOrStdout(), dir)
-			} else {
+			default:
 				fmt.Fprintf(c.OutOrStdout(), "export KUBEBUILDER_ASSETS=%s\n", dir)
 			}
 			return nil
 		},
 	}
 	c.Flags().BoolVar(&printPath, "print-path", false, "print only the path of the folder")
+	format.AddFlag(c)
+	c.MarkFlagsMutuallyExclusive("print-path", "output")
 	return c
 }
 

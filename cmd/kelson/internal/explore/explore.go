@@ -165,7 +165,10 @@ func exploreProject(c *cobra.Command, dir string, o options, out *printer) error
 	}
 	defer os.RemoveAll(temp)
 	if !o.process {
+		progress := output.NewProgress(out.errOut)
+		progress.Step("building the operator with a control plane")
 		binary, err := build(c.Context(), p, temp, false)
+		progress.Done()
 		switch {
 		case err == nil && len(o.args) > 0:
 			return errors.New("arguments of the operator need --process: linked with the control plane, the operator has no separate process")

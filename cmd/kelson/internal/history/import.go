@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/lab/history"
 )
 
@@ -14,6 +15,7 @@ import (
 func importCommand() *cobra.Command {
 	var file string
 	var secrets bool
+	var format output.Format
 	c := &cobra.Command{
 		Use:   "import AUDIT-LOG…",
 		Short: "Write the versions in an audit log of any cluster to a history",
@@ -32,17 +34,25 @@ Values of Secrets are left out, except with --secrets.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			var log history.AuditLog
+			progress := output.NewProgress(c.ErrOrStderr())
+			defer progress.Done()
 			for _, name := range args {
+				progress.Step("reading %s", name)
 				if err := readAuditLog(&log, name); err != nil {
 					return err
 				}
 			}
+			progress.Step("writing %s", file)
 			got, err := writeAuditLog(&log, file, secrets)
+			progress.Done()
 			if err != nil {
 				return err
 			}
 			if got.Without > 0 {
 				fmt.Fprintf(c.ErrOrStderr(), "warning: %d writes have no object: the audit policy does not log them at the level RequestResponse\n", got.Without)
+			}
+			if format != output.Text {
+				return format.Print(c.OutOrStdout(), map[string]any{"file": file, "versions": got.Versions, "deletions": got.Deletions, "without": got.Without})
 			}
 			fmt.Fprintf(c.OutOrStdout(), "imported %d versions and %d deletions to %s\n", got.Versions, got.Deletions, file)
 			return nil
@@ -51,6 +61,7 @@ Values of Secrets are left out, except with --secrets.`,
 	c.Flags().StringVar(&file, "out", "", "file to create")
 	c.Flags().BoolVar(&secrets, "secrets", false, "write the values of Secrets")
 	c.MarkFlagRequired("out")
+	format.AddFlag(c)
 	return c
 }
 

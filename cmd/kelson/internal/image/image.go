@@ -93,6 +93,9 @@ to a folder.`,
 			if err := project.Generate(c, p.Dir, gens); err != nil {
 				return err
 			}
+			progress := output.NewProgress(c.ErrOrStderr())
+			defer progress.Done()
+			progress.Step("building the image for %s", strings.Join(d.platforms(), ", "))
 			built, err := d.Build(c.Context(), p)
 			if err != nil {
 				return err
@@ -101,9 +104,11 @@ to a folder.`,
 			if err != nil {
 				return err
 			}
+			progress.Step("delivering %s", name)
 			if err := d.Deliver(c.Context(), built, name); err != nil {
 				return err
 			}
+			progress.Done()
 			if format != output.Text {
 				return format.Print(out, map[string]any{"name": name, "digest": digest, "platforms": d.platforms()})
 			}

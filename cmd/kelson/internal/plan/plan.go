@@ -117,36 +117,40 @@ func run(c *cobra.Command, dir string, o options) error {
 	out := c.OutOrStdout()
 	c.SetOut(c.ErrOrStderr())
 	defer c.SetOut(out)
-	progress := func(format string, args ...any) { fmt.Fprintf(c.ErrOrStderr(), format+"\n", args...) }
+	progress := output.NewProgress(c.ErrOrStderr())
+	progress.Lines = true
+	defer progress.Done()
 
 	if err := project.Generate(c, p.Dir, o.gens); err != nil {
 		return err
 	}
+	progress.Step("building the operator")
 	operator, err := build(c.Context(), p, temp, "new")
 	if err != nil {
 		return err
 	}
 	var old *operatorProcess
 	if o.against != "" {
+		progress.Step("building %s", o.against)
 		if old, err = other(c.Context(), p, o.against, temp); err != nil {
 			return err
 		}
 	}
-	progress("reading the cluster")
+	progress.Step("reading the cluster")
 	state, err := o.state(c.Context())
 	if err != nil {
 		return err
 	}
 	defer state.Close()
 
-	progress("running the operator on a copy of %d objects", state.Len())
-	result, err := o.plan(c.Context(), state, operator, temp, c.ErrOrStderr())
+	progress.Step("running the operator on a copy of %d objects", state.Len())
+	result, err := o.plan(c.Context(), state, operator, temp, progress)
 	if err != nil {
 		return err
 	}
 	if old != nil {
-		progress("running %s on another copy", o.against)
-		before, err := o.plan(c.Context(), state, old, temp, c.ErrOrStderr())
+		progress.Step("running %s on another copy", o.against)
+		before, err := o.plan(c.Context(), state, old, temp, progress)
 		if err != nil {
 			return fmt.Errorf("%s: %w", o.against, err)
 		}
@@ -154,6 +158,7 @@ func run(c *cobra.Command, dir string, o options) error {
 			return err
 		}
 	}
+	progress.Done()
 	if err := o.print(out, result); err != nil {
 		return err
 	}
@@ -228,10 +233,10 @@ type format string
 
 const formatMarkdown format = "markdown"
 
-var formats = []string{string(output.JSON), string(output.YAML), string(formatMarkdown)}
+var formats = []string{"text", string(output.JSON), string(output.YAML), string(formatMarkdown)}
 
 func (f *format) addFlag(c *cobra.Command) {
-	c.Flags().VarP(f, "output", "o", "format: json, yaml or markdown (default: text)")
+	c.Flags().VarP(f, "output", "o", "format: text, json, yaml or markdown (default: text)")
 	// the flag exists
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -245,7 +250,10 @@ func (f *format) Type() string { return "format" }
 // Set implements pflag.Value.
 func (f *format) Set(text string) error {
 	if !slices.Contains(formats, text) {
-		return fmt.Errorf("unknown format %q: want json, yaml or markdown", text)
+		return fmt.Errorf("unknown format %q: want text, json, yaml or markdown", text)
+	}
+	if text == "text" {
+		text = string(output.Text)
 	}
 	*f = format(text)
 	return nil

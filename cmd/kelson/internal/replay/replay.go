@@ -125,15 +125,20 @@ func run(c *cobra.Command, dir string, order replay.Order, o options) error {
 		return err
 	}
 	defer os.RemoveAll(temp)
+	progress := output.NewProgress(c.ErrOrStderr())
+	defer progress.Done()
+	progress.Step("building the operator")
 	binary, err := explore.BuildReplay(c.Context(), p, temp)
 	if err != nil {
 		return err
 	}
+	progress.Step("replaying %s", order.History)
 	begin := time.Now()
 	result, err := execute(c.Context(), p, binary, order)
 	if err != nil {
 		return err
 	}
+	progress.Done()
 	if o.format != output.Text {
 		err = o.format.Print(out, result)
 	} else {

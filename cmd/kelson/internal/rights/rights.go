@@ -131,11 +131,14 @@ func run(c *cobra.Command, dir string, o options) error {
 		return err
 	}
 	var r *runner
+	progress := output.NewProgress(c.ErrOrStderr())
+	progress.Lines = true
+	defer progress.Done()
 	if o.tests || o.explore {
 		if !o.explore {
 			o.limit = 0
 		}
-		if r, err = newRunner(c.Context(), d.dir, o.tests, o.limit, d.markers, c.ErrOrStderr()); err != nil {
+		if r, err = newRunner(c.Context(), d.dir, o.tests, o.limit, d.markers, progress); err != nil {
 			return err
 		}
 		defer os.RemoveAll(r.temp)
@@ -147,11 +150,14 @@ func run(c *cobra.Command, dir string, o options) error {
 	}
 	var proof *rights.Proof
 	if o.prove {
-		errOut := c.ErrOrStderr()
-		fmt.Fprintf(errOut, "running under the computed roles, then without each of %d permissions\n", len(all))
+		progress.Step("running under the computed roles, then without each of %d permissions", len(all))
+		tried := 0
 		p, err := rights.Prove(c.Context(), o.name, all, r.under, func(without rights.Request, shown bool) {
+			progress.Lines = false // one line for all the runs
+			tried++
+			progress.Step("tried %d of %d permissions", tried, len(all))
 			if !shown {
-				fmt.Fprintf(errOut, "without %v: nothing was refused\n", without)
+				fmt.Fprintf(progress, "without %v: nothing was refused\n", without)
 			}
 		})
 		if err != nil {
@@ -159,6 +165,7 @@ func run(c *cobra.Command, dir string, o options) error {
 		}
 		proof = &p
 	}
+	progress.Done()
 	if o.yaml {
 		return errors.Join(printRoles(c.OutOrStdout(), o.name, all), unproved(proof))
 	}
@@ -231,11 +238,12 @@ func (d *declared) compare(requests []rights.Request, events int, proof *rights.
 		}
 		return errors.Join(failed(c), unproved(proof))
 	}
+	color := output.ColorsFor(out)
 	for _, r := range c.Missing {
 		if near, ok := rights.Near(d.markers, r); ok {
 			fmt.Fprintf(out, "%v: ", near)
 		}
-		fmt.Fprintf(out, "missing: %v\n", r)
+		fmt.Fprintf(out, "%s %v\n", color.Bad("missing:"), r)
 	}
 	for _, u := range c.Unused {
 		fmt.Fprintln(out, u)

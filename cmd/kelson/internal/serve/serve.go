@@ -187,7 +187,7 @@ func run(ctx context.Context, opts Options, out, errOut io.Writer) error {
 		return p.Run(ctx)
 	}
 	// The plane serves already when the page is opened: Run accepts connections of its listener.
-	url, stop, err := opts.console.Beside(p.Kubeconfig, page.Config{Name: "kelson serve"})
+	url, stop, err := opts.console.Beside(p.Kubeconfig, page.Config{Name: "kelson serve", History: opts.state.historySource()})
 	if err != nil {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
