@@ -117,7 +117,7 @@ func inVersion[T runtime.Object](served servedType, hub runtime.Object, share bo
 	}
 	typed, ok := versioned.(T)
 	if !ok {
-		return none, apierrors.NewInternalError(errors.New("admission got another kind of object than its rule is for"))
+		return none, apierrors.NewInternalError(errors.New("the type of the object is not that of the admission rule"))
 	}
 	return typed, nil
 }
@@ -195,7 +195,7 @@ func (c *admissionRules) Admit(ctx context.Context, a admission.Attributes, _ ad
 			return rejected(a, err)
 		}
 		if len(tx.writes) > 0 {
-			return apierrors.NewInternalError(errors.New("a mutation writes in its transaction; only an admission rule can"))
+			return apierrors.NewInternalError(errors.New("a mutation wrote to its transaction; only validating admission rules can"))
 		}
 	}
 	return nil
@@ -231,7 +231,7 @@ func (c *admissionRules) Validate(ctx context.Context, a admission.Attributes, _
 	}
 	if c.server.mirrors[a.GetResource().GroupResource()] != nil {
 		if len(tx.writes) > 0 {
-			return apierrors.NewInternalError(errors.New("the rule of a kind with a source writes in its transaction"))
+			return apierrors.NewInternalError(errors.New("an admission rule of a kind with a source wrote to its transaction"))
 		}
 		return nil
 	}

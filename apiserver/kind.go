@@ -268,7 +268,8 @@ func (k *kind) gvk(version string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: k.group, Version: version, Kind: k.name}
 }
 
-// complete derives what the parts left open, and returns all errors of the description.
+// complete derives the settings that the parts did not set, and returns all errors of the
+// description.
 func (k *kind) complete() error {
 	if len(k.errs) > 0 {
 		return errors.Join(k.errs...)

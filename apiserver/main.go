@@ -86,7 +86,7 @@ func Serve(ctx context.Context, args []string, stderr io.Writer, parts ...Part) 
 	return serve(ctx, args, stderr, false, parts...)
 }
 
-// serve is Serve; ownsProcess says whether it may manage the memory of the process.
+// serve implements Serve. If ownsProcess is true, it may manage the memory of the process.
 func serve(ctx context.Context, args []string, stderr io.Writer, ownsProcess bool, parts ...Part) error {
 	var f flags
 	set := pflag.NewFlagSet("apiserver", pflag.ContinueOnError)

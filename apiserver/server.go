@@ -61,11 +61,11 @@ type servedType struct {
 // AuthOption returns how requests over the network are authenticated and authorized.
 type AuthOption func(ctx context.Context) (Auth, error)
 
-// NoFastPaths leaves all work to the libraries of Kubernetes; see package fastpath. [Main] sets it
-// from the environment.
+// NoFastPaths turns all fast paths off, so that Kubernetes' libraries do all work; see package
+// fastpath. [Main] sets it from the environment.
 func NoFastPaths() Part { return partFunc(func(p *plan) { p.noFast = true }) }
 
-// Auth decides who clients are and what they may do.
+// Auth authenticates clients and authorizes their requests.
 type Auth struct {
 	// Authenticator identifies the users of requests. nil makes them anonymous.
 	Authenticator authenticator.Request
@@ -80,7 +80,7 @@ type Auth struct {
 	// Cluster has objects of a cluster that apply to the kinds of this server: FlowSchemas,
 	// PriorityLevelConfigurations, admission webhooks and policies with their bindings, and the
 	// namespaces and Services that these name; see package delegated. nil means Kubernetes' default
-	// flow control, and neither webhooks nor policies.
+	// flow control, no webhooks and no policies.
 	Cluster *store.Store
 	// Client is the configuration of a client of that cluster, for parameters of policies; nil
 	// means that only the kinds of this server can be parameters.

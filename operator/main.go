@@ -21,8 +21,8 @@ import (
 //
 // The flags are those of a kubebuilder project's main, including --zap-*, further ones that -h
 // lists, those that the part Flags adds, and those in flag.CommandLine. Do not call flag.Parse. The
-// environment variable ENABLE_WEBHOOKS=false disables webhooks. Configure changes what the flags
-// say; Setup runs a function before anything starts.
+// environment variable ENABLE_WEBHOOKS=false disables webhooks. Configure changes the resulting
+// configuration; Setup runs a function before anything starts.
 //
 // The address of the API server comes from --kubeconfig, else from the environment variable
 // KUBECONFIG, else from the cluster in which the program runs, else from ~/.kube/config.

@@ -21,10 +21,11 @@ import (
 )
 
 // sameMeaning reports whether two versions of a generated file mean the same: Go files with the
-// same functions in any order, and YAML files with the same objects. Of objects, it ignores what
-// versions of controller-gen and later steps of projects change: controller-gen's annotation, the
-// order of webhooks, how rules are merged, line breaks in descriptions, and missing descriptions.
-// aliases are the targets of the type aliases of a Go file's package, as PATH.NAME or NAME.
+// same functions in any order, and YAML files with the same objects. In objects, it ignores
+// differences between versions of controller-gen and changes by later steps of projects:
+// controller-gen's annotation, the order of webhooks, how rules are merged, line breaks in
+// descriptions, and missing descriptions. aliases are the targets of the type aliases of a Go
+// file's package, as PATH.NAME or NAME.
 func sameMeaning(name string, have, want []byte, aliases map[string]string) bool {
 	switch path.Ext(name) {
 	case ".go":

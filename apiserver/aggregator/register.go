@@ -30,7 +30,7 @@ const (
 // Register brings the stored local APIServices in line with local, the group versions that this
 // server always serves. It creates missing ones, restores changed ones, and deletes those of other
 // group versions. Call it when the server starts; Run keeps the APIServices of custom kinds. New
-// ones are written as one unit, in the form in which a client's POST would leave them.
+// ones are written as one unit, in the form that the POST of a client would produce.
 func (a *Aggregator) Register(ctx context.Context, local []schema.GroupVersion) error {
 	for {
 		changed, err := a.createLocal(ctx, local)
@@ -113,8 +113,7 @@ func (a *Aggregator) appendLocalSpec(to []byte, gv schema.GroupVersion) []byte {
 // localConditionEnd is the end of a stored local APIService.
 const localConditionEnd = `"reason":"Local","message":"Local APIServices are always available"}]}}`
 
-// localObject returns a local APIService as a POST of the server itself would leave it in the
-// store.
+// localObject returns a local APIService in the form in which a POST would store it.
 func localObject(gv schema.GroupVersion, spec []byte, uid, now string) []byte {
 	group := ""
 	if gv.Group != "" {

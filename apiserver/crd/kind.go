@@ -39,7 +39,7 @@ type compiled struct {
 	// convertor returns the library's converter, which only webhooks need.
 	convertor func() (runtime.ObjectConvertor, error)
 	webhook   bool
-	// noFastPaths leaves all work to the libraries; see Config.NoFastPaths.
+	// noFastPaths is Config.NoFastPaths.
 	noFastPaths bool
 	models      *models
 	// fields caches the field sets in the managedFields of the kind's objects.

@@ -48,7 +48,7 @@ func put(t testing.TB, st *store.Store, resource string, obj metav1.Object, dele
 	}
 }
 
-// furnished returns a store with the objects that exist from the start.
+// furnished returns a store with the objects that a control plane creates at its start.
 func furnished(t testing.TB) *store.Store {
 	t.Helper()
 	st, err := store.Open(store.Config{})
@@ -189,8 +189,8 @@ func seatsOf(t *testing.T, c *flowcontrol.Controller, metric, level string) floa
 	return 0
 }
 
-// API-14: a busy level borrows from idle ones after ten seconds. Without requests, no timer runs: a
-// year passes at once.
+// API-14: a busy level borrows from idle ones after ten seconds. Without requests, no timer runs,
+// so a year of virtual time passes immediately.
 func TestBorrowing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := furnished(t)

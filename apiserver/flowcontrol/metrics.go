@@ -33,8 +33,8 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("apiserver_flowcontrol_"+name, help, labels, nil)
 }
 
-// Describe implements [prometheus.Collector]. It describes no metric, because they depend on the
-// configuration.
+// Describe implements [prometheus.Collector]. It does not describe the metrics, because they depend
+// on the configuration.
 func (c *Controller) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].
@@ -82,7 +82,7 @@ func (c *counts) collect(to chan<- prometheus.Metric, labels []string) {
 	if labels[0] == exemptName {
 		return
 	}
-	// Requests that did not go through a queue have a wait of zero.
+	// Count requests that did not go through a queue with a wait of zero.
 	queued, _, _ := c.waitedAndExecuted.read(0)
 	for execute, waits := range map[string]*waits{"true": &c.waitedAndExecuted, "false": &c.waitedAndRejected} {
 		zeros := uint64(0)

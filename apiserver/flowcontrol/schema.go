@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// schema is a FlowSchema that is in force, with its priority level.
+// schema is a FlowSchema whose priority level exists, with that level.
 type schema struct {
 	fs            *flowcontrolv1.FlowSchema
 	level         *level
@@ -33,14 +33,14 @@ func (s *schema) flow(info *request.RequestInfo, u user.Info) string {
 	return ""
 }
 
-// hash is the entropy by which a flow is dealt its queues.
+// hash returns the hash value from which the shuffle sharding selects a flow's queues.
 func (s *schema) hash(flow string) uint64 {
 	sum := sha256.Sum256([]byte(s.fs.Name + "\x00" + flow))
 	return binary.LittleEndian.Uint64(sum[:8])
 }
 
-// counts is what metrics show of a FlowSchema at its priority level. They outlive a change of the
-// configuration.
+// counts holds the metrics of a FlowSchema at its priority level. They remain when the
+// configuration changes.
 type counts struct {
 	dispatched                           atomic.Uint64
 	full, limited, timedOut              atomic.Uint64 // rejected
@@ -86,8 +86,8 @@ func (w *waits) observe(d time.Duration) {
 	w.buckets[i].Add(1)
 }
 
-// read returns count, sum in seconds, and cumulative buckets, with so many observations of zero
-// added.
+// read returns the count, the sum in seconds and the cumulative buckets. It adds the given number
+// of observations of zero.
 func (w *waits) read(zeros uint64) (count uint64, sum float64, cumulative map[float64]uint64) {
 	count, cumulative = zeros, make(map[float64]uint64, len(waitBuckets))
 	for i, bound := range waitBuckets {

@@ -20,7 +20,7 @@ import (
 )
 
 // Others are the documents of group versions that other servers serve. It is immutable. A group
-// version without documents hides those that this server would show.
+// version without documents hides this server's documents for it.
 type Others map[schema.GroupVersion]Other
 
 // Other has the documents of one group version. The zero value has none.

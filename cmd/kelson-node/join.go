@@ -96,9 +96,9 @@ program has. Pods keep running when the command ends.`,
 	f.StringVar(&o.pause, "pause-image", "registry.k8s.io/pause:3.10.1", "image of the sandboxes of pods, for a containerd that this command starts")
 	f.StringArrayVar(&o.images, "images", nil, "directory with archives of images (*.tar) that are imported into containerd before the kubelet starts; may be repeated")
 	f.StringVar(&o.cni, "cni-config-dir", "/etc/cni/net.d", "directory of CNI configurations")
-	f.StringVar(&o.wants.ProxyMode, "proxy-mode", "", "nftables, iptables, or none to run no kube-proxy (default: what works)")
+	f.StringVar(&o.wants.ProxyMode, "proxy-mode", "", "nftables, iptables, or none to run no kube-proxy (default: nftables or iptables, whichever works)")
 	f.StringVar(&o.kubeletConfig, "kubelet-config-dir", "", "directory of KubeletConfiguration files (*.conf) that override this command's")
-	f.BoolVar(&o.skipChecks, "skip-checks", false, "start although the machine lacks something")
+	f.BoolVar(&o.skipChecks, "skip-checks", false, "start even if the machine does not meet all requirements")
 	return c
 }
 

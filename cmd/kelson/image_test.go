@@ -53,7 +53,7 @@ func TestImage(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"shop/operator"}, "say where the image goes: --push, --load or --archive FILE"},
+		{[]string{"shop/operator"}, "no destination: pass --push, --load or --archive FILE"},
 		{[]string{"Shop", "--push"}, "invalid name of an image"},
 		{[]string{"shop/operator", "--push", "--platform", "windows/amd64"}, `platform "windows/amd64": images are built for linux only`},
 		{[]string{"shop/operator", "--load", "--containerd", filepath.Join(dir, "no.sock")}, "import"},

@@ -25,7 +25,7 @@ type Step struct {
 	Stale *Stale          `json:"stale,omitempty"` // of a read
 }
 
-// Stale says that a newer state existed than the one that was read.
+// Stale means that a newer state existed than the one that was read.
 type Stale struct {
 	// Object and Version are the newer state. Version is empty if only a conflict shows that there
 	// was one.
@@ -83,9 +83,9 @@ func after(r *trace.LineRecord, durations ...string) time.Time {
 	return t
 }
 
-// markStale marks the reads that returned a state when a newer one existed: one that any operator
-// of the traces had written, or whose event had caused a reconcile, before the read began. A
-// conflict of a later write marks the last read of its object too.
+// markStale marks the reads that returned a state although a newer one existed: a state that an
+// operator of the traces had written, or whose event had caused a reconcile, before the read began.
+// A conflict of a later write marks the last read of its object too.
 func markStale(records []*trace.LineRecord, record *trace.LineRecord, all []Step) {
 	var reads []*Step
 	for i := range all {

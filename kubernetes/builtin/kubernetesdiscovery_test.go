@@ -167,7 +167,7 @@ func TestAggregated(t *testing.T) {
 		t.Errorf("v2beta1, which was removed: %d", beta.Code)
 	}
 
-	// ETags are valid as long as the document.
+	// An ETag is valid until the document changes.
 	etag := w.Header().Get("ETag")
 	if code := get(t, h, "/apis", "Accept", aggregatedV2, "If-None-Match", etag).Code; code != http.StatusNotModified || etag == "" {
 		t.Errorf("If-None-Match %s: %d", etag, code)

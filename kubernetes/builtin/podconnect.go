@@ -138,7 +138,8 @@ func through(dial func(ctx context.Context, port string) (net.Conn, error)) *htt
 	}}
 }
 
-// may returns the authorizer of upgrades that begin with GET: they need the permission to create.
+// may returns an authorizer for connections that clients open with GET. They need the permission to
+// create, like those opened with POST.
 func (k *kinds) may() authorizer.UnconditionalAuthorizer {
 	if k.cfg.Authorizer == nil {
 		return everything{}

@@ -10,7 +10,8 @@ import (
 	printerstorage "k8s.io/kubernetes/pkg/printers/storage"
 )
 
-// unprinted are the kinds without columns of their own. Their tables show name and age.
+// unprinted are the kinds for which Kubernetes has no table printer. Their tables show name and
+// age.
 var unprinted = map[schema.GroupResource]bool{
 	{Resource: "limitranges"}:                                      true,
 	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}: true,
@@ -27,7 +28,7 @@ func table(gr schema.GroupResource) func(string) upstream.TableConvertor {
 	return func(string) upstream.TableConvertor { return printer() }
 }
 
-// printer is created for the first table of the process.
+// printer returns Kubernetes' table printers. It creates them on first use.
 var printer = sync.OnceValue(func() upstream.TableConvertor {
 	return printerstorage.TableConvertor{TableGenerator: printers.NewTableGenerator().With(printersinternal.AddHandlers, apiServiceColumns)}
 })

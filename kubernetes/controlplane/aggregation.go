@@ -51,8 +51,8 @@ func (p *ControlPlane) newAggregator(cfg Config, resolver *services.Resolver, me
 }
 
 // localVersions returns the group versions that have local APIServices from the start. Like
-// kube-apiserver, it leaves out that of APIServices themselves, and also that of metrics, whose
-// APIService belongs to users: one that names a Service takes the place of the built-in metrics.
+// kube-apiserver, it omits the group of APIServices. It also omits the group of metrics: users may
+// create that APIService to replace the built-in metrics by those of a Service.
 func localVersions(set *resource.Set) []schema.GroupVersion {
 	var out []schema.GroupVersion
 	for _, res := range set.All() {

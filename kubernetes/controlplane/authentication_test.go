@@ -74,8 +74,8 @@ func onPort(t testing.TB, cfg controlplane.Config) *site {
 	return &site{plane, server.URL(), ca}
 }
 
-// who asks the server, over its own connection, which user it authenticates: the name and groups,
-// or else the error.
+// who sends a SelfSubjectReview over its own connection. It returns the name and groups of the
+// authenticated user, or the error.
 func (s *site) who(t *testing.T, pair *pki.KeyPair, header ...string) string {
 	t.Helper()
 	config := &tls.Config{RootCAs: s.ca.Pool()}
@@ -457,8 +457,8 @@ func TestAuthenticatingProxy(t *testing.T) {
 	}
 }
 
-// AUTHN-01, AUTHN-07: a ConfigMap tells extension API servers which authorities this server trusts,
-// next to what other servers wrote.
+// AUTHN-01, AUTHN-07: a ConfigMap lists the authorities that this server trusts, for extension API
+// servers, and those that other servers wrote.
 func TestTrustIsPublished(t *testing.T) {
 	own, more, proxies := newAuthority(t, "own"), newAuthority(t, "more"), newAuthority(t, "proxies")
 	dir := t.TempDir()

@@ -17,8 +17,8 @@ type LoggedStep struct {
 	// Exact is the same write in the trace of the operator that made it. Its causes are recorded,
 	// not concluded, so the other fields are empty.
 	Exact *Step `json:"exact,omitempty"`
-	// Probably is the write that most probably caused this one; nil if First says why there is
-	// none, or if nothing is known.
+	// Probably is the write that most probably caused this one. It is nil if First contains the
+	// reason, or if the cause is unknown.
 	Probably *Probably `json:"probably,omitempty"`
 	// First describes the first cause: a request of a person, a schedule, a node.
 	First string `json:"first,omitempty"`
@@ -161,8 +161,8 @@ func (l *Log) ownersOf(o resourceName) []metav1.OwnerReference {
 }
 
 // watchesOf returns the watches of the process that made a write: those of the same user, program
-// and address, or else those of the same program and address, because a process may act as several
-// users.
+// and address or, if there are none, those of the same program and address, because a process may
+// act as several users.
 func (l *Log) watchesOf(w *LoggedWrite) []*loggedWatch {
 	var same, process []*loggedWatch
 	for _, watch := range l.watches {

@@ -28,9 +28,10 @@ type FailureRun struct {
 	// "request: ", "response: " or "event: " for what the operator sent or received, "server: " for
 	// a write of the control plane's own controllers, "FAULT " or "ALARM ".
 	Steps []string `json:"steps"`
-	// Objects are those that the run had changed when the operator was quiet after the last input,
-	// without what differs between equal runs, by "RESOURCE NAMESPACE/NAME"; lists, because several
-	// objects may have the same generated name. They are missing if the run ended before.
+	// Objects are the objects that the run had changed when the operator was quiet after the last
+	// input, without values that differ between equal runs, by "RESOURCE NAMESPACE/NAME". The
+	// values are lists, because several objects may have the same generated name. They are missing
+	// if the run ended before.
 	Objects map[string][]map[string]any `json:"objects,omitempty"`
 }
 

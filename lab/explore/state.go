@@ -18,14 +18,14 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// State is the objects that a run has changed, without what differs between equal runs: resource
-// versions, UIDs, times, generated parts of names, and who owns which field.
+// State contains the objects that a run has changed, without values that differ between equal runs:
+// resource versions, UIDs, times, generated parts of names, and managedFields.
 type State struct {
 	// objects are lists, because objects with generated names share a name.
 	objects map[string][]map[string]any
 }
 
-// names replaces identifiers that are random by what they stand for.
+// names replaces random identifiers by descriptions of the objects that they identify.
 type names struct {
 	uids      map[types.UID]string
 	generated map[string]string // NAME → PREFIX*

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Imported says what an import found.
+// Imported describes the result of an import.
 type Imported struct {
 	// Versions and Deletions were written to the history.
 	Versions, Deletions int

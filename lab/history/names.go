@@ -10,7 +10,7 @@ import (
 
 const definitions = "customresourcedefinitions.apiextensions.k8s.io"
 
-// names knows what resources of a control plane are called.
+// names describes the resources of a control plane.
 type names struct {
 	describe func(resource string) (Resource, bool) // may be nil
 	custom   map[string]Resource                    // from CustomResourceDefinitions

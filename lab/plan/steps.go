@@ -204,7 +204,8 @@ func (m *maker) write(v version) (w *Write, changed bool, err error) {
 	return w, len(w.Changes) > 0, nil
 }
 
-// flat divides values that are new or gone into their fields, and leaves out bookkeeping.
+// flat divides new and removed values into their fields, and omits metadata that every write
+// changes.
 func flat(changes []history.Change) (all []history.Change) {
 	for _, c := range changes {
 		if c.From != "" && c.To != "" {
@@ -233,7 +234,7 @@ func flat(changes []history.Change) (all []history.Change) {
 	return slices.DeleteFunc(all, func(c history.Change) bool { return bookkeeping[c.Path] })
 }
 
-// leaves calls each with the fields of a value that have no fields themselves.
+// leaves calls each with the leaf fields of a value.
 func leaves(path string, v any, each func(path, leaf string)) {
 	parts := history.Parts(v)
 	if len(parts) == 0 {
@@ -250,8 +251,8 @@ func leaves(path string, v any, each func(path, leaf string)) {
 }
 
 // item returns the step of a version: that of its reconcile. Without a record, it is the last step
-// if that has no record either and is about the same object, unless Kubernetes' controllers changed
-// that object or a dependent since: then, this is probably another reconcile.
+// if that also has no record and is about the same object. If Kubernetes' controllers have changed
+// that object or a dependent since then, this is probably another reconcile.
 func (m *maker) item(v version, about subject) *item {
 	if r := m.recordOf(v, about); r != nil {
 		if it := m.byRecord[r]; it != nil {
@@ -288,7 +289,7 @@ func (m *maker) ownerOf(owner store.Owner, namespace string) subject {
 	return subject{owner.Kind, namespace, owner.Name}
 }
 
-// recordOf returns the reconcile that made a version; nil if none is known.
+// recordOf returns the reconcile that made a version, or nil if it is not known.
 func (m *maker) recordOf(v version, about subject) *trace.LineRecord {
 	if r := m.writers[state{about, fmt.Sprint(v.event.Object.Revision)}]; r != nil {
 		return r

@@ -77,7 +77,7 @@ func others(manager string) bool {
 	return manager == ""
 }
 
-// Managers returns the field managers in a history that may be those of an operator: all but those
+// Managers returns the field managers in a history that may belong to an operator: all except those
 // of Kubernetes and of common tools.
 func Managers(h *history.History) ([]string, error) {
 	found := map[string]bool{}

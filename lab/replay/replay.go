@@ -1,14 +1,15 @@
-// Package replay runs an operator against a history, in virtual time, and shows where it does
-// something else than what happened.
+// Package replay runs an operator against a history, in virtual time, and shows where the results
+// diverge from the history.
 //
-// A replay begins with the state of a moment. What others than the operator wrote happens again at
-// the same times, on a control plane without controllers: their writes are part of the history,
-// too. The operator's own writes are not repeated; the operator that runs makes its own. Whenever
-// nothing happened in the history for a while, the objects that either of them wrote are compared.
+// A replay begins with the state of a moment. It repeats the writes of all other clients at the
+// recorded times, on a control plane without controllers, because the writes of controllers are
+// part of the history too. The operator's own writes are not repeated; the operator that runs makes
+// its own. After each quiet period of the history, it compares the objects that the recorded
+// operator or this one wrote.
 //
-// The field managers of a version say who wrote it. They do not say who deleted an object: the
-// deletion of an object that the operator created counts as the operator's, unless its owner was
-// deleted before.
+// The field managers of a version show which client wrote it. They do not show which client deleted
+// an object: the deletion of an object that the operator created counts as the operator's, unless
+// its owner was deleted before.
 package replay
 
 import (
@@ -232,7 +233,7 @@ type operatorKey struct{}
 // transport marks the operator's requests.
 type transport struct{ inner http.RoundTripper }
 
-// Steady tells the operator library that watches do not die unnoticed.
+// Steady reports to the operator library that the end of a watch is always noticed.
 func (t *transport) Steady() bool { return true }
 
 // RoundTrip implements http.RoundTripper.

@@ -56,7 +56,8 @@ func networkOf(ctx context.Context) (*Env, *inprocess.Network) {
 //		return operator.Run(ctx, operator.Config{REST: config, Webhooks: testenv.WebhookConfig(ctx)}, parts...)
 //	})
 //
-// It is the zero WebhookConfig if the Env was made without [Webhooks]. ctx is that of the function.
+// It is the zero WebhookConfig if the Env was created without [Webhooks]. ctx is the function's
+// context.
 func WebhookConfig(ctx context.Context) manager.WebhookConfig {
 	_, network := networkOf(ctx)
 	if network == nil {

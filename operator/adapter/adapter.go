@@ -3,7 +3,7 @@
 //
 // # A whole program
 //
-// [NewManager] takes the place of ctrl.NewManager, and nothing else changes:
+// [NewManager] replaces ctrl.NewManager, and nothing else changes:
 //
 //	mgr, err := adapter.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{…})
 //

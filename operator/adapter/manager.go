@@ -39,10 +39,9 @@ var _ crmanager.Manager = (*Manager)(nil)
 // NewManager is controller-runtime's ctrl.NewManager with the library's cache and client. Options
 // have the same meaning, except:
 //
-//   - Cache.NewInformer has no effect, and a warning says so.
-//   - With a NewCache or NewClient function of the caller's, the manager uses what it returns;
-//     reads
-//     see own writes only if both are the library's.
+//   - Cache.NewInformer has no effect; a warning is logged.
+//   - The manager uses the caller's functions NewCache and NewClient. Reads see own writes only if
+//     both return the library's implementations.
 //   - Cache.EnableWatchBookmarks and Client.Cache.EnableReadYourWritesConsistency have no effect:
 //     watches always accept bookmarks, and reads always see own writes.
 //

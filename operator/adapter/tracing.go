@@ -146,7 +146,7 @@ func (c *traced) note(other string, reqs ...crreconcile.Request) {
 }
 
 // learnKind determines which kind a controller reconciles: events of that kind queue the name of
-// their own object. If several kinds do, it is the one that the controller is named after. The
+// their own object. If there are several, it is the kind after which the controller is named. The
 // caller holds the lock.
 func (c *traced) learnKind(d *delivery, req crreconcile.Request) {
 	obj := d.event.Object

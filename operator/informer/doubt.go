@@ -18,8 +18,8 @@ import (
 // doubts are the objects for which the outcome of a write is unknown: the request was sent, and the
 // response was lost or is an error of the server (5xx). The overlay can't have the state that such
 // a write may have produced. So before the next read of the object through the client, the object
-// is read from the server, and its state noted. If that fails, so does the read: a state that may
-// be older than an own write is never returned.
+// is read from the server, and its state noted. If that request fails, the read fails too, so it
+// never returns a state that may be older than an own write.
 //
 // What the server has not executed by then stays unknown: a request that the network delivers later
 // looks like the write of another client.
@@ -136,7 +136,8 @@ func (d *doubts) resolved(kind schema.GroupKind, key *client.Key, ticket uint64)
 	d.any.Store(len(d.kinds) > 0)
 }
 
-// resolve finds out what became of the writes in doubt that a read concerns: see inDoubt.
+// resolve finds out whether the server executed those writes in doubt that affect a read: see
+// inDoubt.
 func (c cached) resolve(ctx context.Context, kind schema.GroupKind, namespace, name string) error {
 	objects, all := c.set.doubts.inDoubt(kind, namespace, name)
 	for key, about := range objects {

@@ -129,14 +129,14 @@ func (s *informers) noteDeleted(obj client.Object) {
 	s.noteEnd(obj)
 }
 
-// noteEnd records that obj was deleted. It uses the version of obj only as one at which obj
-// existed, because servers differ in whether it is that of the deletion.
+// noteEnd records that obj was deleted. The version of obj is used only as a version at which obj
+// existed, because only some servers return the version of the deletion.
 func (s *informers) noteEnd(obj client.Object) {
 	e := entry{what: gone, uid: obj.GetUID(), version: parseVersion(obj.GetResourceVersion())}
 	s.recordWrite(obj, func(*informer) entry { return e })
 }
 
-// life is what was known of an object before a delete.
+// life is the known state of an object before a delete.
 type life struct {
 	uid     types.UID
 	version uint64

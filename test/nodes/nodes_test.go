@@ -261,7 +261,7 @@ func get(url string) string {
 	return string(body)
 }
 
-// A node may read and write what its pods need, and nothing of other nodes. NODE-02
+// A node may read and write only the objects that its pods need. NODE-02
 func TestNodesAreRestricted(t *testing.T) {
 	c := start(t)
 	c.kubectl("create", "secret", "generic", "other", "--from-literal=a=b")

@@ -53,7 +53,7 @@ func containerdSocket(t *testing.T, dir string) string {
 		if err == nil && d.Name() == "containerd.sock" {
 			socket = path
 		}
-		return nil // a folder may be gone
+		return nil // a folder may have been deleted
 	})
 	if err != nil {
 		t.Fatal(err)

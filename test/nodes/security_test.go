@@ -179,7 +179,7 @@ func TestAnotherNode(t *testing.T) {
 	}
 }
 
-// Who has a bootstrap token can request the certificate of a kubelet, and do nothing else. NODE-02
+// A client with a bootstrap token can only request the certificate of a kubelet. NODE-02
 func TestStolenToken(t *testing.T) {
 	c, cfg := startServer(t)
 	token := strings.TrimSpace(c.kubectlOf("token", "create", "--token-only"))

@@ -140,7 +140,8 @@ type part struct {
 	args  []string
 	log   string
 	ready func() bool
-	// ended reports whether nothing of a killed part is left; nil: its process was all.
+	// ended reports whether a killed part has stopped completely; nil: it consists only of its
+	// process.
 	ended func() bool
 	cmd   *exec.Cmd
 }
@@ -436,7 +437,7 @@ func (m *many) checkWrites() {
 	m.Logf("%d acknowledged writes", len(acknowledged))
 }
 
-// balance forwards connections to the servers in turn, and leaves out those that refuse.
+// balance forwards connections to the servers in turn, and skips servers that refuse connections.
 func balance(t *testing.T, at string, servers ...string) {
 	t.Helper()
 	l, err := net.Listen("tcp", at)

@@ -14,8 +14,8 @@ import (
 )
 
 // An operator with defaulting, validating and conversion webhooks runs as two pods: the API server
-// calls the webhooks by their Service, one pod leads, metrics need rights, and kelson undeploy
-// leaves nothing. NODE-04
+// calls the webhooks by their Service, one pod leads, metrics need permissions, and kelson undeploy
+// deletes everything. NODE-04
 func TestOperatorWithWebhooks(t *testing.T) { operatorWithWebhooks(start(t)) }
 
 const (

@@ -49,7 +49,7 @@ func ParsePlatform(text string) (Platform, error) {
 	return Platform{system, architecture}, nil
 }
 
-// Config says what to build.
+// Config describes the image to build.
 type Config struct {
 	// Main is the folder of the main package, and Tags are its build tags, separated by commas.
 	Main, Tags string

@@ -119,7 +119,7 @@ func (d *structDifferences) fields(was, is reflect.Value, info *typeInfo, each f
 	return true
 }
 
-// either adds the differences of two values, one of which may be absent.
+// either adds the differences of two values. One of them may be absent.
 func (d *structDifferences) either(was, is reflect.Value, info *typeInfo, s *shape.Shape) bool {
 	switch {
 	case !is.IsValid():

@@ -34,7 +34,7 @@ type Config struct {
 	Groups []Group
 	// Drivers are the CSI drivers of every node.
 	Drivers []string
-	// LeaseDuration is that of the nodes' Leases; see [node.AgentConfig].
+	// LeaseDuration is the duration of the nodes' Leases; see [node.AgentConfig].
 	LeaseDuration time.Duration
 	// Stages, if not nil, run some of the pods and nodes instead of the agents.
 	Stages Stages
@@ -47,6 +47,8 @@ type Config struct {
 type Stages interface {
 	// RunsPod reports whether Stages run a pod that is new to its node.
 	RunsPod(obj *store.Object, pod *corev1.Pod) bool
+	// PodTaken is called after RunsPod has returned true, when Scripted returns true for the pod.
+	PodTaken(key store.Key)
 	// RunsNode reports whether Stages report the status of a new node.
 	RunsNode(n *corev1.Node) bool
 	// NodeChanged is called after a node has joined or left.

@@ -161,7 +161,8 @@ func (c *Controller) migrateObject(ctx context.Context, res *resource.Resource, 
 	_, err = c.cfg.Store.Commit(ctx, ops...)
 	var conflict *store.ConflictError
 	if errors.As(err, &conflict) && conflict.Key == obj.Key {
-		// written or deleted in the meantime: nothing stale is left
+		// The object was written or deleted concurrently, so it is no longer stored in the old
+		// form.
 		return nil
 	}
 	return err

@@ -229,8 +229,8 @@ func (c *container) message(code int32, spec *corev1.Container) string {
 }
 
 // read returns the beginning of a regular file in the container's directory, or "". It doesn't
-// follow links out of the directory, which could lead to any file of the machine, and doesn't read
-// from pipes, which might never end.
+// follow links out of the directory, because they could refer to any file of the machine, and
+// doesn't read from pipes, because they might never end.
 func (c *container) read(name string, most int64) string {
 	file, err := c.files.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

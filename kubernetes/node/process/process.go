@@ -297,8 +297,9 @@ func writeFiles(p launcher, dir *os.Root, spec node.ContainerSpec, confinement C
 	return nil
 }
 
-// Adopt returns an ended container with the log that an earlier agent left. Its exit is that of the
-// status, or node.Gone if the status says that it runs; in that case, Adopt kills its processes.
+// Adopt returns an ended container with the log that an earlier agent left. Its exit is the one in
+// the status. If the container is running according to the status, the exit is node.Gone, and Adopt
+// kills its processes.
 func (s *sandbox) Adopt(_ context.Context, spec node.ContainerSpec, status corev1.ContainerStatus) node.Container {
 	c := &container{id: status.ContainerID, done: make(chan struct{}), exit: node.Gone(time.Now()), detach: func() bool { return true }}
 	switch state := status.State; {

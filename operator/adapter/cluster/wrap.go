@@ -33,7 +33,7 @@ type wrapped struct {
 	c      client.Client
 	scheme func() *runtime.Scheme
 	// plain makes Apply always send an apply, even where a create would have the same effect, so
-	// that managedFields are those of controller-runtime.
+	// that managedFields are the same as with controller-runtime.
 	plain bool
 }
 

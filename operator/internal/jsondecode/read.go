@@ -46,7 +46,7 @@ func (r *reader) raw() ([]byte, error) {
 		return nil, err
 	}
 	raw := r.Data[begin:r.At]
-	if !json.Valid(raw) { // also trims white space, which Skip may leave
+	if !json.Valid(raw) { // also trims white space that Skip did not remove
 		return nil, tree.ErrUnusual
 	}
 	return raw, nil

@@ -21,7 +21,7 @@ type emitter struct {
 	rendered map[string]string // by value and position
 	keys     map[string]string
 	err      error
-	// A text begins with an empty line. How it is encoded depends on its context.
+	// The text begins with an empty line. Its encoding depends on the context.
 	odd bool
 }
 

@@ -112,7 +112,7 @@ func readOperator(dir string) (o pack.Operator, err error) {
 		return o, err
 	}
 	if settings.IsServer() {
-		return o, errors.New("package a custom API server: not supported, because its certificate authority is created by kelson deploy: use that")
+		return o, errors.New("package a custom API server: not supported: use kelson deploy, which creates its certificate authority")
 	}
 	o.Name = settings.Name
 	if o.Name == "" {

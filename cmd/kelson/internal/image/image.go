@@ -23,7 +23,7 @@ import (
 	"kelson.dev/toolchain/image"
 )
 
-// Delivery says where an image goes.
+// Delivery describes the destinations of an image.
 type Delivery struct {
 	// Push uploads it to the registry in its name; Load imports it into containerd on this machine.
 	Push, Load bool
@@ -72,7 +72,7 @@ to a folder.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			name := args[len(args)-1]
 			if !d.Wanted() {
-				return errors.New("say where the image goes: --push, --load or --archive FILE")
+				return errors.New("no destination: pass --push, --load or --archive FILE")
 			}
 			if _, err := image.Reference(name); err != nil {
 				return err

@@ -66,7 +66,7 @@ func (i inverted) Type() string { return "bool" }
 type Generation struct {
 	dir  string
 	runs []toolchain.Options
-	// Notes say what was adopted and what was not, a line each.
+	// Notes describe what was adopted and what was not, one per line.
 	Notes []string
 }
 
@@ -168,8 +168,8 @@ func (g Generators) override(opts *toolchain.Options) {
 	}
 }
 
-// adoptedNote returns the line that says what was adopted: the arguments of up to three calls, else
-// only their places.
+// adoptedNote returns the line about adopted calls: the arguments of up to three calls, or only the
+// positions of more calls.
 func adoptedNote(calls []adopt.Call) string {
 	var texts, places []string
 	for _, c := range calls {

@@ -92,7 +92,7 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	// Kubernetes' controllers log through klog
 	klog.SetSlogLogger(slog.New(workloads.Debugging(log.Handler())))
 
-	// Listen before anything is created, so that a port in use leaves nothing behind.
+	// Listen before anything is created, so that no files remain if the port is in use.
 	listener, err := opts.requests.Listen(net.JoinHostPort(opts.bindAddress, strconv.Itoa(opts.SecurePort)))
 	if errors.Is(err, serving.ErrPortInUse) {
 		return nil, fmt.Errorf("%w: choose another with --secure-port (0 picks a free one)", err)

@@ -60,7 +60,7 @@ func (o *stateOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.etcdCA, "etcd-cafile", "", "authorities of etcd's serving certificates")
 	f.StringVar(&o.etcdCert, "etcd-certfile", "", "client certificate for etcd")
 	f.StringVar(&o.etcdKey, "etcd-keyfile", "", "private key of the client certificate for etcd")
-	f.DurationVar(&o.etcdCompaction, "etcd-compaction-interval", 5*time.Minute, "how often to compact etcd's history; 0: never, leave it to etcd's own configuration")
+	f.DurationVar(&o.etcdCompaction, "etcd-compaction-interval", 5*time.Minute, "how often to compact etcd's history; 0: never; etcd's own configuration then applies")
 	f.DurationVar(&o.etcdConnection, "etcd-timeout", 10*time.Second, "timeout for connecting to etcd and for each request to it")
 	o.encryption.AddFlags(f)
 	f.StringSliceVar(&o.history, "history", nil, "keep every version of every object in the data directory, for kelson history, diff, fork and serve --at: how long (24h, 7d), up to which size (10GiB), or both, separated by a comma")
