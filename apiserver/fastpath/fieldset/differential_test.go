@@ -212,9 +212,9 @@ func libraryFields(kind *typed.ParseableType, object map[string]any, o fieldset.
 	return string(raw), err
 }
 
-// TestMarkOrderMatchesLibrary compares the order of marks with the order of the library's keys.
+// TestKeyOrderMatchesLibrary compares the order of keys with the order of the library's keys.
 // (SSA-01)
-func TestMarkOrderMatchesLibrary(t *testing.T) {
+func TestKeyOrderMatchesLibrary(t *testing.T) {
 	list := &shape.Shape{Kind: shape.List, Keys: []shape.Key{{Name: "a"}, {Name: "b", Default: int64(5)}}}
 	g := &generator{Rand: rand.New(rand.NewPCG(storetest.Seed(t), 4))}
 	for range 2000 {
@@ -226,10 +226,10 @@ func TestMarkOrderMatchesLibrary(t *testing.T) {
 			return m
 		}
 		x, y := pick(), pick()
-		a, okA := fieldset.MarkOf(x, list)
-		b, okB := fieldset.MarkOf(y, list)
+		a, okA := fieldset.ElementKeyOf(x, list)
+		b, okB := fieldset.ElementKeyOf(y, list)
 		if !okA || !okB {
-			t.Fatal("no mark of ", x, y)
+			t.Fatal("no key of ", x, y)
 		}
 		if want := pathElement(x).Compare(pathElement(y)); sign(a.Compare(b)) != want {
 			t.Fatalf("%v and %v: %d, not %d", x, y, a.Compare(b), want)

@@ -147,12 +147,12 @@ func (w *Writer) members(v map[string]any, s *shape.Shape, self bool) (owned, ok
 
 func (w *Writer) elements(v []any, s *shape.Shape, self bool) (owned, ok bool) {
 	start, parts := w.Begin(self)
-	base := len(w.Marks)
-	if !w.markAll(v, s) {
+	base := len(w.Keys)
+	if !w.addKeys(v, s) {
 		return false, false
 	}
 	for i := base; i < base+len(v); i++ {
-		m := &w.Marks[i]
+		m := &w.Keys[i]
 		at := m.At
 		if !w.Element(m, s.Keys) {
 			return false, false
@@ -161,7 +161,7 @@ func (w *Writer) elements(v []any, s *shape.Shape, self bool) (owned, ok bool) {
 			return false, false
 		}
 	}
-	w.Marks = w.Marks[:base]
+	w.Keys = w.Keys[:base]
 	return w.End(start, parts, self), true
 }
 
@@ -188,9 +188,9 @@ func (w *Writer) fits(value any, s *shape.Shape) bool {
 			return false
 		}
 		if !s.Atomic {
-			base := len(w.Marks)
-			ok := w.markAll(v, s)
-			w.Marks = w.Marks[:base]
+			base := len(w.Keys)
+			ok := w.addKeys(v, s)
+			w.Keys = w.Keys[:base]
 			if !ok {
 				return false
 			}

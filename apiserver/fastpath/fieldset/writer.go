@@ -10,20 +10,20 @@ import (
 // Writer encodes a field set as the library does: members sorted, and "." first in a value that is
 // owned itself and has owned parts.
 type Writer struct {
-	Raw   []byte   // the encoding so far
-	Names []string // of the enclosing maps
-	Marks []Mark   // of the enclosing lists
+	Raw   []byte       // the encoding so far
+	Names []string     // of the enclosing maps
+	Keys  []ElementKey // of the enclosing lists
 
 	created, nulls bool // Options of Object
 }
 
 var writers = sync.Pool{New: func() any { return &Writer{Raw: make([]byte, 0, 1<<10)} }}
 
-// The sizes, in bytes, names and marks, above which a writer is not reused.
+// The sizes, in bytes, names and keys, above which a writer is not reused.
 const (
 	mostBytes = 64 << 10
 	mostNames = 1 << 10
-	mostMarks = 1 << 7
+	mostKeys  = 1 << 7
 )
 
 // NewWriter returns an empty Writer from a pool.
@@ -31,12 +31,12 @@ func NewWriter() *Writer { return writers.Get().(*Writer) }
 
 // Free puts the Writer back into the pool. The caller must not use it or its Raw afterwards.
 func (w *Writer) Free() {
-	if cap(w.Raw) > mostBytes || cap(w.Names) > mostNames || cap(w.Marks) > mostMarks {
+	if cap(w.Raw) > mostBytes || cap(w.Names) > mostNames || cap(w.Keys) > mostKeys {
 		return
 	}
 	clear(w.Names[:cap(w.Names)])
-	clear(w.Marks[:cap(w.Marks)])
-	w.Raw, w.Names, w.Marks = w.Raw[:0], w.Names[:0], w.Marks[:0]
+	clear(w.Keys[:cap(w.Keys)])
+	w.Raw, w.Names, w.Keys = w.Raw[:0], w.Names[:0], w.Keys[:0]
 	writers.Put(w)
 }
 
@@ -69,7 +69,7 @@ func (w *Writer) Name(name string) bool {
 }
 
 // Element writes the key of an element of a list.
-func (w *Writer) Element(m *Mark, keys []shape.Key) bool {
+func (w *Writer) Element(m *ElementKey, keys []shape.Key) bool {
 	w.comma()
 	if len(keys) == 0 {
 		w.Raw = append(w.Raw, `"v:`...)

@@ -55,8 +55,8 @@ func (mapValues) withElement(list any, own bool, i int, element any) any {
 	return elements
 }
 
-func (mapValues) mark(element any, s *shape.Shape) (fieldset.Mark, bool) {
-	return fieldset.MarkOf(element, s)
+func (mapValues) key(element any, s *shape.Shape) (fieldset.ElementKey, bool) {
+	return fieldset.ElementKeyOf(element, s)
 }
 
 func (mapValues) replace(config, v any, s *shape.Shape, whole bool) (next any, changed, ok bool) {

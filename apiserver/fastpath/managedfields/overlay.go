@@ -43,8 +43,8 @@ type representation[V any] interface {
 	length(list V) int
 	element(list V, i int) V
 	withElement(list V, own bool, i int, element V) V
-	// mark returns the key of an element of a list of shape s.
-	mark(element V, s *shape.Shape) (m fieldset.Mark, ok bool)
+	// key returns the key of an element of a list of shape s.
+	key(element V, s *shape.Shape) (m fieldset.ElementKey, ok bool)
 
 	// replace returns the value that replaces v, which is a scalar or owned as a whole. ok is false
 	// if the library might see the two as equal.
@@ -170,13 +170,13 @@ func (o *overlay[V, R]) elements(config []any, list V, s *shape.Shape) (next V, 
 	if s.Items == nil {
 		return list, false, false
 	}
-	base := len(o.Marks)
+	base := len(o.Keys)
 	if !o.align(config, list, s) {
 		return list, false, false
 	}
 	start, parts := o.Begin(false)
 	for i := base; i < base+len(config); i++ {
-		m, at := o.Marks[i], len(o.Raw)
+		m, at := o.Keys[i], len(o.Raw)
 		if !o.Element(&m, s.Keys) {
 			return list, false, false
 		}
@@ -191,42 +191,42 @@ func (o *overlay[V, R]) elements(config []any, list V, s *shape.Shape) (next V, 
 		next = o.values.withElement(next, changed, m.In, after)
 		changed = true
 	}
-	o.Marks = o.Marks[:base]
+	o.Keys = o.Keys[:base]
 	o.End(start, parts, false)
 	return next, changed, true
 }
 
-// align adds the marks of the elements of a configuration, sorted by key, with the positions of the
-// same elements in a list. ok is false if the list does not have them in the same order.
+// align adds the keys of the elements of a configuration, sorted, with the positions of the same
+// elements in a list. ok is false if the list does not have them in the same order.
 func (o *overlay[V, R]) align(config []any, list V, s *shape.Shape) (ok bool) {
-	base, n := len(o.Marks), o.values.length(list)
+	base, n := len(o.Keys), o.values.length(list)
 	if n > mostElements {
 		return false
 	}
 	for i := range n {
-		m, ok := o.values.mark(o.values.element(list, i), s)
-		if !ok || slices.ContainsFunc(o.Marks[base:], func(other fieldset.Mark) bool { return other.Compare(m) == 0 }) {
+		m, ok := o.values.key(o.values.element(list, i), s)
+		if !ok || slices.ContainsFunc(o.Keys[base:], func(other fieldset.ElementKey) bool { return other.Compare(m) == 0 }) {
 			return false
 		}
-		o.Marks = append(o.Marks, m)
+		o.Keys = append(o.Keys, m)
 	}
 	at := 0
 	for i, element := range config {
-		m, ok := fieldset.MarkOf(element, s)
+		m, ok := fieldset.ElementKeyOf(element, s)
 		if !ok {
 			return false
 		}
-		for at < n && o.Marks[base+at].Compare(m) != 0 {
+		for at < n && o.Keys[base+at].Compare(m) != 0 {
 			at++
 		}
 		if at == n {
 			return false
 		}
-		// the marks up to at are not needed anymore, and i is not above at
+		// the keys up to at are not needed anymore, and i is not above at
 		m.At, m.In = i, at
-		o.Marks[base+i] = m
+		o.Keys[base+i] = m
 		at++
 	}
-	o.Marks = o.Marks[:base+len(config)]
-	return o.SortMarks(base)
+	o.Keys = o.Keys[:base+len(config)]
+	return o.SortKeys(base)
 }

@@ -166,21 +166,21 @@ func (w structWriter) changedMembers(was, is reflect.Value, info *typeInfo, s *s
 // newElements writes the elements of a new list.
 func (w structWriter) newElements(is reflect.Value, s *shape.Shape, self bool) (owned, ok bool) {
 	start, parts := w.Begin(self)
-	base := len(w.Marks)
+	base := len(w.Keys)
 	for i := range is.Len() {
-		m, ok := markIn(is.Index(i), s)
+		m, ok := structElementKey(is.Index(i), s)
 		if !ok {
 			return false, false
 		}
 		m.At = i
-		w.Marks = append(w.Marks, m)
+		w.Keys = append(w.Keys, m)
 	}
-	if !w.SortMarks(base) {
+	if !w.SortKeys(base) {
 		return false, false
 	}
 	info := value.TypeReflectEntryOf(is.Type().Elem())
 	for i := base; i < base+is.Len(); i++ {
-		m := &w.Marks[i]
+		m := &w.Keys[i]
 		at := m.At
 		if !w.Element(m, s.Keys) {
 			return false, false
@@ -189,7 +189,7 @@ func (w structWriter) newElements(is reflect.Value, s *shape.Shape, self bool) (
 			return false, false
 		}
 	}
-	w.Marks = w.Marks[:base]
+	w.Keys = w.Keys[:base]
 	return w.End(start, parts, self), true
 }
 
@@ -302,8 +302,8 @@ func (w structWriter) entries(members reflect.Value, s *shape.Shape) bool {
 	return true
 }
 
-// markIn returns the key of an element of a list.
-func markIn(element reflect.Value, s *shape.Shape) (m fieldset.Mark, ok bool) {
+// structElementKey returns the key of an element of a list.
+func structElementKey(element reflect.Value, s *shape.Shape) (m fieldset.ElementKey, ok bool) {
 	if len(s.Keys) == 0 {
 		m.Key[0], ok = scalarIn(element)
 		return m, ok

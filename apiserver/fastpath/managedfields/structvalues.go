@@ -82,8 +82,8 @@ func (structValues) withElement(list structValue, _ bool, _ int, _ structValue) 
 	return list
 }
 
-func (structValues) mark(element structValue, s *shape.Shape) (fieldset.Mark, bool) {
-	return markIn(element.Value, s)
+func (structValues) key(element structValue, s *shape.Shape) (fieldset.ElementKey, bool) {
+	return structElementKey(element.Value, s)
 }
 
 func (o structValues) replace(config any, v structValue, s *shape.Shape, whole bool) (next structValue, changed, ok bool) {

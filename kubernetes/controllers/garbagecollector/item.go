@@ -38,7 +38,7 @@ func (c *Collector) collect(ctx context.Context, it item) error {
 	if obj == nil || obj.Head.UID != it.uid {
 		return nil
 	}
-	at, ok := c.home(it.key.Resource)
+	at, ok := c.writer(it.key.Resource)
 	if !ok {
 		return errUnresolved
 	}
@@ -76,7 +76,7 @@ func (c *Collector) collect(ctx context.Context, it item) error {
 // deleteWithDependents deletes an object whose owner waits for it, its own dependents first. If one
 // of these already waits for its dependents, the objects may form a cycle; the object then stops
 // blocking its owners, because otherwise no object of the cycle could be deleted.
-func (c *Collector) deleteWithDependents(ctx context.Context, g graph, at home, obj *store.Object) error {
+func (c *Collector) deleteWithDependents(ctx context.Context, g graph, at writer, obj *store.Object) error {
 	dependents := slices.Collect(g.dependents(obj.Head.UID))
 	if len(dependents) == 0 {
 		return at.delete(ctx, obj, keptPolicy(obj))
@@ -109,7 +109,7 @@ func keptPolicy(obj *store.Object) metav1.DeletionPropagation {
 
 // foreground removes the foregroundDeletion finalizer of a waiting owner when no dependent blocks
 // it any longer.
-func (c *Collector) foreground(ctx context.Context, g graph, at home, obj *store.Object) error {
+func (c *Collector) foreground(ctx context.Context, g graph, at writer, obj *store.Object) error {
 	blocked := false
 	for dependent := range g.dependents(obj.Head.UID) {
 		for _, ref := range dependent.Head.Owners {
@@ -128,9 +128,9 @@ func (c *Collector) foreground(ctx context.Context, g graph, at home, obj *store
 }
 
 // orphan removes the owner from its dependents' references, and then removes the orphan finalizer.
-func (c *Collector) orphan(ctx context.Context, g graph, at home, obj *store.Object) error {
+func (c *Collector) orphan(ctx context.Context, g graph, at writer, obj *store.Object) error {
 	for dependent := range g.dependents(obj.Head.UID) {
-		its, ok := c.home(dependent.Key.Resource)
+		its, ok := c.writer(dependent.Key.Resource)
 		if !ok {
 			return errUnresolved
 		}
@@ -142,7 +142,7 @@ func (c *Collector) orphan(ctx context.Context, g graph, at home, obj *store.Obj
 	return c.removeFinalizer(ctx, at, obj, metav1.FinalizerOrphanDependents)
 }
 
-func (c *Collector) removeFinalizer(ctx context.Context, at home, obj *store.Object, name string) error {
+func (c *Collector) removeFinalizer(ctx context.Context, at writer, obj *store.Object, name string) error {
 	return at.update(ctx, obj, func(object metav1.Object) {
 		object.SetFinalizers(slices.DeleteFunc(object.GetFinalizers(), func(f string) bool { return f == name }))
 	})

@@ -23,7 +23,7 @@ const (
 
 // owners divides the owners' uids into those of existing owners (solid), of owners that wait for
 // the deletion of their dependents, and of deleted owners.
-func (c *Collector) owners(ctx context.Context, g graph, at home, obj *store.Object) (living, deleting, absent []types.UID, err error) {
+func (c *Collector) owners(ctx context.Context, g graph, at writer, obj *store.Object) (living, deleting, absent []types.UID, err error) {
 	for _, ref := range obj.Head.Owners {
 		state, err := c.owner(ctx, g, at, obj, ref)
 		switch {
@@ -42,7 +42,7 @@ func (c *Collector) owners(ctx context.Context, g graph, at home, obj *store.Obj
 
 // owner returns the state of an owner. As for every request, another server's group version has
 // precedence over that of this server.
-func (c *Collector) owner(ctx context.Context, g graph, at home, obj *store.Object, ref store.Owner) (life, error) {
+func (c *Collector) owner(ctx context.Context, g graph, at writer, obj *store.Object, ref store.Owner) (life, error) {
 	gk, version := groupKind(ref.APIVersion, ref.Kind)
 	if gvk := gk.WithVersion(version); c.cfg.Servers.Serve(gvk.GroupVersion()) {
 		return c.remoteOwner(ctx, g, at, obj, gvk, ref)
@@ -85,7 +85,7 @@ func (c *Collector) unfindable(obj *store.Object, ref store.Owner) life {
 
 // remoteOwner returns the state of an owner in another server. Only a response of the server proves
 // that the owner does not exist: the mirror may be behind, or not contain the resource.
-func (c *Collector) remoteOwner(ctx context.Context, g graph, at home, obj *store.Object, gvk schema.GroupVersionKind, ref store.Owner) (life, error) {
+func (c *Collector) remoteOwner(ctx context.Context, g graph, at writer, obj *store.Object, gvk schema.GroupVersionKind, ref store.Owner) (life, error) {
 	kind, ok := c.cfg.Servers.Find(gvk)
 	if !ok {
 		return gone, errUnresolved

@@ -18,8 +18,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// home is where objects of a resource are written: this server or another one.
-type home interface {
+// writer changes the objects of a resource, in this server or in another one.
+type writer interface {
 	namespaced() bool
 	// update changes the metadata of this object, identified by its uid. It ignores objects that
 	// are already gone.
@@ -29,8 +29,8 @@ type home interface {
 	delete(ctx context.Context, obj *store.Object, policy metav1.DeletionPropagation) error
 }
 
-// home returns the home of a resource. It reports false if the resource is not served.
-func (c *Collector) home(name string) (home, bool) {
+// writer returns the writer of a resource. It reports false if the resource is not served.
+func (c *Collector) writer(name string) (writer, bool) {
 	if isRemote(name) {
 		kind, ok := c.mirror.kind(name)
 		return remote{c.cfg.Servers, kind}, ok

@@ -7,8 +7,8 @@ import (
 	"kelson.dev/apiserver/fastpath/shape"
 )
 
-// Mark is the key of an element of a list.
-type Mark struct {
+// ElementKey is the key of an element of a list.
+type ElementKey struct {
 	At  int // the element's position
 	In  int // its position in another list
 	Key [MaxKeys]Scalar
@@ -35,8 +35,8 @@ func ScalarOf(value any) (s Scalar, ok bool) {
 	return Scalar{}, false
 }
 
-// Compare orders marks as the library orders keys.
-func (a Mark) Compare(b Mark) int {
+// Compare orders keys as the library does.
+func (a ElementKey) Compare(b ElementKey) int {
 	for i := range a.Key {
 		x, y := a.Key[i], b.Key[i]
 		switch {
@@ -53,24 +53,24 @@ func (a Mark) Compare(b Mark) int {
 	return 0
 }
 
-// SortMarks sorts the marks since base. It returns false if two have the same key.
-func (w *Writer) SortMarks(base int) (ok bool) {
-	marks := w.Marks[base:]
-	if len(marks) < 2 {
+// SortKeys sorts the keys since base. It returns false if two are equal.
+func (w *Writer) SortKeys(base int) (ok bool) {
+	keys := w.Keys[base:]
+	if len(keys) < 2 {
 		return true
 	}
-	slices.SortFunc(marks, Mark.Compare)
-	for i := range marks[1:] {
-		if marks[i].Compare(marks[i+1]) == 0 {
+	slices.SortFunc(keys, ElementKey.Compare)
+	for i := range keys[1:] {
+		if keys[i].Compare(keys[i+1]) == 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// MarkOf returns the mark of an element of a list of shape s, in a tree. ok is false if the element
-// lacks a key member without a default, for which the library may have an error.
-func MarkOf(element any, s *shape.Shape) (m Mark, ok bool) {
+// ElementKeyOf returns the key of an element of a list of shape s, in a tree. ok is false if the
+// element lacks a key member without a default, for which the library may have an error.
+func ElementKeyOf(element any, s *shape.Shape) (m ElementKey, ok bool) {
 	if len(s.Keys) == 0 {
 		m.Key[0], ok = ScalarOf(element)
 		return m, ok
@@ -91,16 +91,16 @@ func MarkOf(element any, s *shape.Shape) (m Mark, ok bool) {
 	return m, true
 }
 
-// markAll adds the marks of the elements of a list, sorted.
-func (w *Writer) markAll(elements []any, s *shape.Shape) bool {
-	base := len(w.Marks)
+// addKeys adds the keys of the elements of a list, sorted.
+func (w *Writer) addKeys(elements []any, s *shape.Shape) bool {
+	base := len(w.Keys)
 	for i, element := range elements {
-		m, ok := MarkOf(element, s)
+		m, ok := ElementKeyOf(element, s)
 		if !ok {
 			return false
 		}
 		m.At = i
-		w.Marks = append(w.Marks, m)
+		w.Keys = append(w.Keys, m)
 	}
-	return w.SortMarks(base)
+	return w.SortKeys(base)
 }
