@@ -92,7 +92,9 @@ func (s *side) awaitReaction(ctx context.Context, sent *stream, body any) any {
 		return body
 	}
 	get := step{method: http.MethodGet, path: sent.collection + "/" + name}
-	for range 600 { // after several changes, flow control waits before it writes again
+	// After several changes, flow control waits before it writes again; on a busy machine, for more
+	// than half a minute.
+	for range 2400 {
 		a := s.send(ctx, &get, newMemory())
 		if a.status != http.StatusOK {
 			return body
