@@ -85,6 +85,10 @@ func (f *flags) add(set *pflag.FlagSet) {
 	f.storage.add(set)
 }
 
+// linger is how long connections stay open after the last response. Clients with idle HTTP/2
+// connections would delay the end by a second.
+const linger = 100 * time.Millisecond
+
 // keepMemory is an environment variable; see [Main].
 const keepMemory = "KELSON_KEEP_MEMORY"
 
@@ -94,7 +98,7 @@ func Serve(ctx context.Context, args []string, stderr io.Writer, parts ...Part) 
 	return serve(ctx, args, stderr, false, parts...)
 }
 
-// serve is Serve; ownsProcess says whether it may manage the memory of the process.
+// serve implements Serve. If ownsProcess is true, it may manage the memory of the process.
 func serve(ctx context.Context, args []string, stderr io.Writer, ownsProcess bool, parts ...Part) error {
 	var f flags
 	set := pflag.NewFlagSet("apiserver", pflag.ContinueOnError)
@@ -151,7 +155,7 @@ func serve(ctx context.Context, args []string, stderr io.Writer, ownsProcess boo
 		defer stop()
 	}
 	srv, err := serving.New(serving.Config{
-		Listener: listener, Handler: handler, Certificate: certificate, ClientCAs: s.ClientCAs, Stopping: s.Stopping, Drain: s.Drain, Grace: f.grace, Log: log,
+		Listener: listener, Handler: handler, Certificate: certificate, ClientCAs: s.ClientCAs, Stopping: s.Stopping, Drain: s.Drain, Grace: f.grace, Linger: linger, Log: log,
 	})
 	if err != nil {
 		return err

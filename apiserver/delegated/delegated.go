@@ -1,5 +1,5 @@
-// Package delegated lets a Kubernetes cluster decide who the clients of another API server are and
-// what they may do, as aggregated API servers need it.
+// Package delegated delegates the authentication and authorization of an aggregated API server's
+// clients to a Kubernetes cluster.
 //
 // Users come from the headers of the cluster's front proxy, from client certificates of the
 // cluster's authority, or from bearer tokens that the cluster reviews (TokenReview). The cluster
@@ -14,8 +14,8 @@
 //	auth, err := delegated.New(ctx, delegated.Config{Cluster: config})
 //
 // The server's account needs the ClusterRole system:auth-delegator, and the Role
-// extension-apiserver-authentication-reader in kube-system. What it may not list and watch of the
-// configuration is not applied, and logged.
+// extension-apiserver-authentication-reader in kube-system. If the server may not list and watch a
+// part of the configuration, it logs that and does not apply that part.
 package delegated
 
 import (

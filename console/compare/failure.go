@@ -201,7 +201,7 @@ func object(name string, list []map[string]any, i int) ([]byte, error) {
 	}
 	o := list[i]
 	if strings.HasPrefix(name, "secrets ") {
-		// so that history.Diff hides the values, whatever explore leaves out
+		// so that history.Diff hides the values, whatever explore omits
 		o = maps.Clone(o)
 		o["apiVersion"], o["kind"] = "v1", "Secret"
 	}

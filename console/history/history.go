@@ -140,7 +140,7 @@ type Version struct {
 	Deleted  bool             `json:"deleted,omitempty"`
 	Created  bool             `json:"created,omitempty"`
 	Changes  []history.Change `json:"changes,omitempty"`
-	More     int              `json:"more,omitempty"` // changes that are left out
+	More     int              `json:"more,omitempty"` // changes that are omitted
 }
 
 const (

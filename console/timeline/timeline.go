@@ -86,7 +86,7 @@ type Lane struct {
 
 const (
 	pace = 250 * time.Millisecond
-	// maxRecords bounds the records of a stream; older ones are left out.
+	// maxRecords bounds the records of a stream; older ones are omitted.
 	maxRecords = 100_000
 	// batch is the number of records of an event; the first is shown while the others are sent.
 	batch = 10_000

@@ -77,8 +77,8 @@ func main() {
 }
 `
 
-// GEN-04: for random objects of Kubernetes' own types, the bytes equal those of the code that
-// go-to-protobuf generated for them, and decoding gives the same.
+// GEN-04: for random objects of Kubernetes' own types, the generated code and the code of
+// go-to-protobuf encode the same bytes and decode the same objects.
 func TestKubernetesTypes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles packages of k8s.io/api")

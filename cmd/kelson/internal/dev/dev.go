@@ -73,8 +73,8 @@ Projects made by kubebuilder or operator-sdk need no changes. On the control
 plane of this process, kelson applies what config/default deploys and runs the
 operator in a pod, with the arguments, environment, volumes and service account
 of its Deployment. It issues the certificates that cert-manager would issue, and
-installs definitions of other projects from the modules that the operator
-imports, when the operator misses them.
+installs definitions of other projects that the operator needs, from the modules
+that it imports.
 
 A custom API server runs behind the control plane: kelson registers the
 APIServices in config/apiservice, with a certificate authority for this run, and
@@ -110,7 +110,7 @@ of the console in a browser. Ctrl-C stops everything.`,
 	f.BoolVar(&opts.reload, "reload", true, "rebuild and restart when files change")
 	f.StringVar(&opts.cluster, "kubeconfig", "", "kubeconfig of another cluster to run the operator against")
 	f.BoolVar(&opts.page, "console", true, "serve a web page that shows what happens; the default is false with --until")
-	f.BoolVar(&opts.console.Open, "open", false, "open that page in a browser")
+	f.BoolVar(&opts.console.Open, "open", false, "open the console in a browser")
 	opts.console.AddFlags(f, "console-")
 	f.IntVar(&opts.SecurePort, "secure-port", 0, "port of the control plane; 0 picks a free one")
 	f.StringVar(&opts.Kubeconfig, "write-kubeconfig", "", "file to write the control plane's kubeconfig to (default: a temporary file)")

@@ -67,7 +67,7 @@ func Command() *cobra.Command {
 	}
 }
 
-// complete asks kubectl for completions. It runs in a process of its own, because kubectl exits.
+// complete gets completions from kubectl. It runs in a separate process, because kubectl exits.
 func complete(c *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	self, err := os.Executable()
 	if err != nil {

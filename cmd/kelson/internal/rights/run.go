@@ -90,7 +90,7 @@ func (r *runner) goCommand(ctx context.Context, args ...string) (string, error) 
 }
 
 // record runs the tests and the exploration with an administrator's rights, and returns what the
-// operator has requested. Packages in which no operator runs are left out of later runs.
+// operator has requested. Packages in which no operator runs are skipped in later runs.
 func (r *runner) record(ctx context.Context) ([]rights.Request, int, error) {
 	var all []rights.Request
 	events := 0
