@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -56,6 +57,18 @@ type servedType struct {
 	kind *kind
 	res  *resource.Resource
 	name string // version
+}
+
+// groupVersions returns the served versions of the server's groups.
+func (s *Server) groupVersions() (all []schema.GroupVersion) {
+	for _, res := range s.registry.Current().All() {
+		for _, v := range res.Versions {
+			if gv := (schema.GroupVersion{Group: res.Group, Version: v.Name}); !slices.Contains(all, gv) {
+				all = append(all, gv)
+			}
+		}
+	}
+	return all
 }
 
 // AuthOption returns how requests over the network are authenticated and authorized.

@@ -154,7 +154,7 @@ func (l *level) wait(ctx context.Context, t *Ticket, queues fq.QueueSet, full st
 	if !executes {
 		return timeOut
 	}
-	t.released, t.finished = released, finished
+	t.released, t.finished, t.started = released, finished, time.Now()
 	return ""
 }
 
@@ -182,6 +182,11 @@ func (l *level) leave() {
 func (l *level) finish(t *Ticket) {
 	t.schema.executing.Add(-1)
 	t.schema.executingSeats.Add(-int64(t.work.MaxSeats()))
+	if executed := time.Since(t.started); t.info.Verb == "watch" {
+		t.schema.watched.observe(executed)
+	} else {
+		t.schema.executed.observe(executed)
+	}
 	if t.released != nil {
 		close(t.released)
 		// closed when the queue set has released the seats, after the additional latency

@@ -20,7 +20,7 @@ type Ticket struct {
 	user    string
 	flow    string
 	arrived time.Time // of a request that went through the queues
-	started time.Time // of one that did not: also when it arrived
+	started time.Time // when it began to execute; if it did not wait, also when it arrived
 
 	// released is closed to end the execution of a request that went through the queues. finished
 	// is closed when the queues have processed the end. Both are nil for other requests.

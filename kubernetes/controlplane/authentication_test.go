@@ -23,6 +23,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gopkg.in/go-jose/go-jose.v2"
@@ -508,6 +509,33 @@ func TestTrustIsPublished(t *testing.T) {
 	if data := published(cfg); data["requestheader-allowed-names"] != `["a","b"]` {
 		t.Errorf("%v", data)
 	}
+}
+
+// AUTHN-01, AUTHN-07: authorities that are added to a file are published within a minute.
+func TestChangedTrustIsPublished(t *testing.T) {
+	first, second := newAuthority(t, "first"), newAuthority(t, "second")
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	write(t, file, first.PEM)
+	synctest.Test(t, func(t *testing.T) {
+		plane := start(t, controlplane.Config{NoControllers: true, Authentication: controlplane.Authentication{Config: authn.Config{ClientCAFile: file}}})
+		published := func() string {
+			t.Helper()
+			read, err := client(plane, "root", user.SystemPrivilegedGroup).CoreV1().ConfigMaps("kube-system").Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return read.Data["client-ca-file"]
+		}
+		if got := published(); got != string(first.PEM) {
+			t.Fatalf("published %s", got)
+		}
+		write(t, file, append(slices.Clone(first.PEM), second.PEM...))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := published(); got != string(first.PEM)+string(second.PEM) {
+			t.Errorf("published %s", got)
+		}
+	})
 }
 
 // AUTHN-08

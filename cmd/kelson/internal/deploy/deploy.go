@@ -40,6 +40,9 @@ needs no --image: the image gets a local name.`,
 			if delivery.Push && name == "" {
 				return errors.New("--push needs --image, which names the registry")
 			}
+			if !delivery.Wanted() && len(delivery.Files)+len(delivery.Platforms) > 0 {
+				return errors.New("--file and --platform need --push or --load: without, no image is built")
+			}
 			objects, err := generated(c, args, gens, manifests.Default)
 			if err != nil {
 				return err
