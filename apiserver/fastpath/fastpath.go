@@ -1,12 +1,12 @@
-// Package fastpath has the switch that support uses to turn the fast paths off.
+// Package fastpath has the switch that turns the fast paths off, for debugging.
 //
 // A fast path computes what a Kubernetes library would compute, at a fraction of the cost. It
 // returns a result only if the result is certainly that of the library. Otherwise the caller uses
 // the library, so all errors come from the library. docs/design/fastpaths.md lists all fast paths,
 // what each gains, and its differential test.
 //
-// The packages below this folder are fast paths, named by what they decide: validity, managedfields
-// for field ownership, and trees for JSON. Packages shape and fieldset are what they share.
+// The packages below this folder are fast paths for validity, for field ownership (managedfields)
+// and for JSON (trees). Packages shape and fieldset contain their common code.
 //
 // Every Config that leads to a fast path has a field NoFastPaths. It is an ordinary field: two
 // control planes of one process can differ in it. The engine never reads the environment. Programs

@@ -1,5 +1,5 @@
-// Package goschema derives the schemas of Go types that are API objects: what OpenAPI documents
-// show and how server-side apply merges.
+// Package goschema derives the schemas of Go types that are API objects, for OpenAPI documents and
+// for the merges of server-side apply.
 //
 //	schema, err := goschema.Of(reflect.TypeFor[v1.Pizza]())
 //
@@ -61,7 +61,7 @@ var (
 	textType       = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// declared is implemented by types that say which JSON type they have, as Kubernetes' own do.
+// declared is implemented by types that declare their JSON type, as Kubernetes' own types do.
 type declared interface {
 	OpenAPISchemaType() []string
 	OpenAPISchemaFormat() string
@@ -220,7 +220,7 @@ func (w *walk) addField(s *Schema, f reflect.StructField, doc map[string]string,
 	}
 }
 
-// embed adds the fields of a struct whose fields are encoded as those of the outer one.
+// embed adds the fields of an embedded struct, which are encoded as fields of the outer one.
 func (w *walk) embed(s *Schema, t reflect.Type) {
 	inner := w.schemaOf(t)
 	for name, property := range inner.Properties {

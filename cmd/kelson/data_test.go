@@ -30,11 +30,11 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	for what, args := range map[string][]string{
 		"in use by another process": {"check", data},
-		"there is a store already":  {"restore", backup, again},
+		"already contains a store":  {"restore", backup, again},
 		"ends early":                {"restore", filepath.Join(dir, "short"), filepath.Join(dir, "third")},
 		"data directory: ":          {"check", filepath.Join(dir, "nothing")},
 	} {
-		if what == "there is a store already" {
+		if what == "already contains a store" {
 			if got := command(t, nil, kelson, "data", "restore", backup, again); got.code != 0 || !strings.Contains(got.stdout, "sound: ") {
 				t.Fatalf("%+v", got)
 			}

@@ -35,20 +35,21 @@ import (
 
 // Config configures a replay.
 type Config struct {
-	// History is what happened. Required.
+	// History is the recorded history. Required.
 	History *history.History
 	// Operator runs the operator until ctx ends. Required.
 	Operator func(ctx context.Context, config *rest.Config) error
 	// Managers are the field managers of the operator's writes in the history. Required; see
 	// Managers.
 	Managers []string
-	// From and To bound what is replayed; zero means the beginning and the end of the history.
+	// From and To are the bounds of the replay; zero means the beginning and the end of the
+	// history.
 	From, To time.Time
-	// Quiet is how long nothing must have happened in the history until objects are compared; 0
-	// means a second. The recorded operator needs it for its reaction, which takes no virtual time
-	// in the replay.
+	// Quiet is the length of a quiet period of the history, after which objects are compared; 0
+	// means a second. The recorded operator needed this time to react. In the replay, the reaction
+	// takes no virtual time.
 	Quiet time.Duration
-	// Pace, if not nil, is called before virtual time passes, with how much.
+	// Pace, if not nil, is called before virtual time passes, with the duration.
 	Pace func(time.Duration)
 }
 
@@ -63,13 +64,13 @@ type Result struct {
 	Notes       []string     `json:"notes,omitempty"`
 }
 
-// Divergence is an object that is not what it was.
+// Divergence is an object that differs from the recorded one.
 type Divergence struct {
 	Resource  string    `json:"resource"`
 	Namespace string    `json:"namespace,omitempty"`
 	Name      string    `json:"name"`
 	Since     time.Time `json:"since"`
-	// Until is the moment at which the object was again as in the history; nil if it never was.
+	// Until is the moment at which the object again equaled the recorded one; nil if it never did.
 	Until *time.Time `json:"until,omitempty"`
 	// Only is "recorded" or "replayed" if the object exists in only one of both.
 	Only string `json:"only,omitempty"`
@@ -241,8 +242,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.inner.RoundTrip(r.WithContext(context.WithValue(r.Context(), operatorKey{}, true)))
 }
 
-// operate runs the operator. Its writes have the first of the recorded managers, unless it names
-// another one.
+// operate runs the operator. Its writes use the first of the recorded managers, unless the operator
+// sets another one.
 func (r *replay) operate(ctx context.Context, plane *controlplane.ControlPlane) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -257,7 +258,7 @@ func (r *replay) operate(ctx context.Context, plane *controlplane.ControlPlane) 
 
 var errEnded = errors.New("the operator ended")
 
-// follow makes the writes of others, and compares.
+// follow repeats the writes of other clients and compares objects.
 func (r *replay) follow(ctx context.Context, events []event, ended <-chan error) error {
 	compare := func(at time.Time) error {
 		r.sleep(at.Add(r.cfg.Quiet))
@@ -317,7 +318,7 @@ func (r *replay) version(key history.Key, revision uint64) (data []byte, decoded
 	return data, decoded, err
 }
 
-// input makes a write again unless it was the operator's.
+// input repeats a write unless the operator made it.
 func (r *replay) input(ctx context.Context, e event) error {
 	before, was, err := r.version(e.Key, e.before)
 	if err != nil {
@@ -359,7 +360,7 @@ func (r *replay) input(ctx context.Context, e event) error {
 	return err
 }
 
-// own reports whether a version was written by the operator.
+// own reports whether the operator wrote a version.
 func (r *replay) own(e event, was, is head, before []byte) (bool, error) {
 	mine := func(manager string) bool { return slices.Contains(r.cfg.Managers, program(manager)) }
 	if !e.Deleted {

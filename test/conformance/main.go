@@ -4,10 +4,10 @@
 //	cd test/conformance && GOWORK=off go run . -kelson ../../bin/kelson
 //
 // The specs are those of k8s.io/kubernetes/test/e2e/apimachinery, linked unchanged into the test
-// binary of this folder (suite_test.go). Only the entry point is different: upstream's links every
-// other special interest group, and with them kube-apiserver and the kubelet. specs.txt names the
-// specs that need no running pod, or only pods whose part backends.go plays. The module is not part
-// of go.work, because only the specs need its dependencies.
+// binary of this folder (suite_test.go). Only the entry point differs: upstream's also links the
+// specs of all other special interest groups, and with them kube-apiserver and the kubelet.
+// specs.txt lists the specs that need no running pods, or only pods that backends.go simulates. The
+// module is not part of go.work, because only the specs need its dependencies.
 package main
 
 import (

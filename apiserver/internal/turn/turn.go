@@ -9,9 +9,9 @@
 //	resp, err := client.Do(req)
 //	resume()
 //
-// The purpose is latency. Go lets a goroutine run for ten milliseconds before another one gets its
-// processor, so a short request waits for as many times ten milliseconds as there are computations
-// for each processor.
+// This keeps the latency of short requests low. Go lets a goroutine run for ten milliseconds before
+// another one gets its processor. With n long computations for each processor, a short request
+// would wait n times ten milliseconds.
 package turn
 
 import (
@@ -21,8 +21,8 @@ import (
 	"sync"
 )
 
-// Processors is how many long computations leave a processor to short requests: one less than there
-// are processors at the start of the process, and at least one.
+// Processors is the number of concurrent long computations that leaves one processor to short
+// requests: one less than the number of processors at the start of the process, but at least one.
 var Processors = max(1, runtime.GOMAXPROCS(0)-1)
 
 // Turns is a number of turns. It is safe for concurrent use. Waiting computations get turns in the
@@ -34,7 +34,7 @@ type Turns struct {
 // New returns n turns.
 func New(n int) Turns { return Turns{taken: make(chan struct{}, n)} }
 
-// Take waits for a turn. The error is that of ctx, which has ended first.
+// Take waits for a turn. It returns the error of ctx if ctx ends first.
 func (ts Turns) Take(ctx context.Context) (*Turn, error) {
 	select {
 	case ts.taken <- struct{}{}:
@@ -65,7 +65,7 @@ func (t *Turn) End() {
 	t.give()
 }
 
-// pause gives the turn to others until the last pause in progress ends.
+// pause releases the turn until the last pause in progress ends.
 func (t *Turn) pause() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -73,7 +73,7 @@ func (t *Turn) pause() {
 	t.give()
 }
 
-// give gives the turn to others. The caller holds mu.
+// give releases the turn for other computations. The caller must hold mu.
 func (t *Turn) give() {
 	if !t.given {
 		t.given = true
@@ -103,8 +103,8 @@ func Context(ctx context.Context, t *Turn) context.Context {
 	return context.WithValue(ctx, contextKey{}, t)
 }
 
-// Pause gives the turn of a context's computation to others until resume is called, which waits for
-// a turn. Without a turn it does nothing.
+// Pause releases the turn of a context's computation until resume is called, which waits for a
+// turn. Without a turn it does nothing.
 func Pause(ctx context.Context) (resume func()) {
 	t, _ := ctx.Value(contextKey{}).(*Turn)
 	if t == nil {

@@ -230,7 +230,7 @@ func TestRestore(t *testing.T) {
 	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()), ahead); err != nil {
 		t.Fatal(err)
 	}
-	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()), ahead); err == nil || !strings.Contains(err.Error(), "there is a store already") {
+	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()), ahead); err == nil || !strings.Contains(err.Error(), "already contains a store") {
 		t.Errorf("a second restore: %v", err)
 	}
 	to, err := openStore(dir)

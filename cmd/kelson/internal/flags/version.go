@@ -28,7 +28,7 @@ func (o *versionFlags) addFlags(f *pflag.FlagSet) {
 // AddVersionFlag registers --emulated-version alone, for commands without the other flags.
 func (o *Serving) AddVersionFlag(f *pflag.FlagSet) { o.version.addEmulated(f) }
 
-// CheckVersion does the part of Check that AddVersionFlag needs.
+// CheckVersion checks the flag of AddVersionFlag, for commands that do not call Check.
 func (o *Serving) CheckVersion() error { return o.version.use() }
 
 // ApplyVersion copies the emulated version to cfg.
