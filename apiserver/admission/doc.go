@@ -3,7 +3,7 @@
 //	chain, err := admission.New(admission.Config{Disable: []string{"AlwaysDeny"}}, admission.Generic(), admission.Deps{Store: st})
 //	defer chain.Stop()
 //
-// A [Table] says which plugins exist, in which order they run, and which of them run by default.
+// A [Table] lists the plugins in the order in which they run, and marks those that run by default.
 // Each plugin is a package of its own that does not import this one.
 //
 // Mutating plugins run first, then the object's own validation, then the validating plugins. When a

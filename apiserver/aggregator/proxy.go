@@ -201,8 +201,8 @@ func (b *backend) fail(w http.ResponseWriter, out *http.Request, err error) {
 	http.Error(w, "error trying to reach service: "+err.Error(), http.StatusServiceUnavailable)
 }
 
-// byProtocol sends requests over the backend's connections, and those that may switch protocols
-// over upgrades. While the backend does not answer, the request occupies no seats.
+// byProtocol sends requests that may switch protocols over upgrades, and all others over the
+// backend's connections. While the backend does not answer, the request occupies no seats.
 type byProtocol struct{ *backend }
 
 func (p byProtocol) RoundTrip(req *http.Request) (*http.Response, error) {

@@ -71,8 +71,7 @@ type Config struct {
 	// Anonymous reports whether requests without a credential are accepted as system:anonymous. nil
 	// means yes, unless ConfigFile restricts it.
 	Anonymous *bool
-	// Audiences are the names of this server. They are the audiences of tokens that have none of
-	// their own.
+	// Audiences are the names of this server. Tokens without audiences have these audiences.
 	Audiences authenticator.Audiences
 	// Log receives errors of files that changed and cannot be used. nil discards them.
 	Log *slog.Logger

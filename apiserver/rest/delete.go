@@ -108,7 +108,7 @@ type deletion struct {
 	object  metav1.Object
 	old     runtime.Object // the state before
 	marked  *store.Object  // the stored state with a grace period of 0; nil: not stored
-	unit    *resource.Unit // what admission commits with the deletion; may be nil
+	unit    *resource.Unit // operations that admission commits with the deletion; may be nil
 }
 
 func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObjectFunc) (*removed, error) {

@@ -1,5 +1,5 @@
-// Package objects serves what the console shows of any kind of object: the list with the columns of
-// the server, the object itself, its Events and logs, and changes if the console may write.
+// Package objects serves the console's views of objects of any kind: the list with the columns of
+// the server, the object, its Events and logs, and changes if the console may write.
 package objects
 
 import (

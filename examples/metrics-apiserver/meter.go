@@ -132,7 +132,7 @@ func (m *meter) processes() map[string]process {
 				p.uid = strings.Fields(value)[0]
 			case "VmRSS":
 				var kilobytes int64
-				_, _ = fmt.Sscan(value, &kilobytes) // 0 if the kernel shows none
+				_, _ = fmt.Sscan(value, &kilobytes) // 0 if the kernel does not report it
 				p.memory = kilobytes << 10
 			}
 		}

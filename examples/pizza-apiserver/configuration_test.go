@@ -325,6 +325,7 @@ func TestReviewsAreNotLimited(t *testing.T) {
 		cluster := newCluster(t).env.RESTConfig()
 		cluster.QPS = 0 // as in a kubeconfig
 		send := behind(t, cluster, io.Discard)
+		time.Sleep(time.Second) // the watches of the authorities begin in the background
 		begun := time.Now()
 		var requests sync.WaitGroup
 		for i := range 100 {

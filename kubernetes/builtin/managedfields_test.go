@@ -46,7 +46,7 @@ func TestManagerMatchesLibrary(t *testing.T) {
 					n *= 4
 				}
 				c := &comparison{codec: r.Codec.(*builtin.Codec), kind: kind}
-				synctest.Test(t, func(t *testing.T) { // for its clock
+				synctest.Test(t, func(t *testing.T) { // for the fake clock
 					c.T = t
 					c.begin()
 					for seed := range n {
@@ -117,7 +117,7 @@ type comparison struct {
 
 	// Writes in all (applied, createdAll), and those that the fast path answered.
 	applied, appliedNew, appliedMore, createdAll, created, updates, updatedFast, encoded int
-	// asked says that the manager called the library in the current write.
+	// asked is true if the manager called the library in the current write.
 	asked bool
 }
 
@@ -303,7 +303,7 @@ func (c *comparison) reapply(seed uint64, random *randomTree, hub runtime.Object
 	for range 5 {
 		stored, err := c.codec.Store(hub)
 		if err != nil {
-			return // the store would not hold such an object
+			return // the store never contains such an object
 		}
 		if hub, err = c.codec.Load(stored); err != nil {
 			c.Fatal(err)

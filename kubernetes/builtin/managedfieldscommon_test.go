@@ -90,7 +90,7 @@ func TestCommonObjectsTakeFastPath(t *testing.T) {
 					t.Error("the library answered the apply of ", next)
 				}
 			}
-			// Another manager takes over the same fields, and then sets one that the object lacks.
+			// Another manager applies the same fields, and then a field that the object lacks.
 			if made, ok = c.apply(0, made, config(test.was, test.then), "other", true); !ok {
 				t.Error("the library answered the apply of a second manager")
 			}

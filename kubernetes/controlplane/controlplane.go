@@ -160,6 +160,9 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if err := p.publishTrust(ctx, cfg.RootCA); err != nil {
 		cfg.Log.Error("publish the trusted authorities", "configmap", trustName, "err", err)
 	}
+	if files := cfg.Authentication; files.ClientCAFile != "" || files.RequestHeader != nil {
+		p.goRun(ctx, "trusted authorities", func(ctx context.Context) error { return p.keepTrust(ctx, cfg.RootCA) })
+	}
 	policy := bootstrappolicy.Config{Store: p.store, REST: p.RESTConfig, Aggregated: !cfg.NoControllers, Log: cfg.Log}
 	if err := bootstrappolicy.Ensure(ctx, policy); err != nil {
 		return nil, err

@@ -25,6 +25,7 @@ import (
 	"kelson.dev/apiserver/resource"
 	verbs "kelson.dev/apiserver/rest"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/openapispec"
 	"kelson.dev/kubernetes/tokens"
 )
@@ -35,7 +36,7 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 	if err != nil {
 		return nil, err
 	}
-	found := discovery.NewMerged(registry, others.Discovery)
+	found := discovery.New(discovery.Config{Registry: registry, Others: others.Discovery, Priorities: builtin.Priorities})
 	groups := others.Handler(caughtUp(catchUp(st, definitions), found))
 	documents := caughtUp(catchUp(st, definitions), openapi.New(openapi.Config{
 		Registry: registry, Custom: definitions, Others: others.OpenAPI, Packed: openapispec.Archive,
@@ -88,8 +89,8 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 // and subresource.
 func serves(registry *resource.Registry) func(*request.RequestInfo) bool {
 	return func(info *request.RequestInfo) bool {
-		of := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
-		return registry.Current().Serves(of, info.Subresource)
+		gvr := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
+		return registry.Current().Serves(gvr, info.Subresource)
 	}
 }
 

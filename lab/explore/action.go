@@ -368,7 +368,7 @@ func failPod(ctx context.Context, c client.Client, obj *unstructured.Unstructure
 	}
 	pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, "Evicted", "The node was low on resource: memory."
 	for i := range pod.Status.Conditions {
-		if of := pod.Status.Conditions[i].Type; of == corev1.PodReady || of == corev1.ContainersReady {
+		if typ := pod.Status.Conditions[i].Type; typ == corev1.PodReady || typ == corev1.ContainersReady {
 			pod.Status.Conditions[i].Status = corev1.ConditionFalse
 		}
 	}

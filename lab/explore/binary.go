@@ -52,8 +52,8 @@ const (
 	// missingWatch is how long a watch that has ended may be missing: client-go lists again after
 	// a second or two.
 	missingWatch = 5 * time.Second
-	// retry is how long an operator may wait until it tries again after a 429, whose response says
-	// a second, and when writes are not denied any more.
+	// retry is how long an operator may wait before it retries after a 429, whose Retry-After is a
+	// second, and after writes are no longer denied.
 	retry = 1500 * time.Millisecond
 	// together is how long requests and events must be absent before a random one is chosen.
 	together = 3 * time.Millisecond
@@ -111,8 +111,8 @@ func (w *wire) command(ctx context.Context, kubeconfig string) *exec.Cmd {
 
 // settleWire is settle for a Binary. The operator is quiet if all of these hold:
 //
-//   - It has sent a request, and the watches that it has after a start without faults are open, but
-//     for those that a fault delays.
+//   - It has sent a request, and all watches that it opens after a start without faults are open,
+//     except those that a fault delays.
 //   - The server processes no request, and no thread of the operator's process runs.
 //   - No object has changed during the quiet period, and the operator has sent no request and
 //     received no event. If it continues to send requests, nothing must change for eight times as
@@ -210,8 +210,8 @@ func (w *wire) run(ctx context.Context, p *process, handler http.Handler) error 
 	return <-ended
 }
 
-// runOnThread is run. If processes have networks of their own, it does not give its thread back:
-// the thread ends with the goroutine.
+// runOnThread is run. If processes have their own networks, it does not unlock its thread: the
+// thread ends with the goroutine.
 func (w *wire) runOnThread(ctx context.Context, p *process, handler http.Handler) error {
 	if w.isolated {
 		if err := ownNetwork(); err != nil {

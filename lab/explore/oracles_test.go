@@ -16,8 +16,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// LAB-03: an operator that does not undo what a change has made is found by O8; one that does is
-// not.
+// LAB-03: O8 finds an operator that does not undo the effects of a change, and accepts one that
+// does.
 func TestFlip(t *testing.T) {
 	for name, undoes := range map[string]bool{"faulty": false, "correct": true} {
 		t.Run(name, func(t *testing.T) {

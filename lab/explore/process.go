@@ -94,7 +94,7 @@ type transport struct {
 	inner   http.RoundTripper
 }
 
-// Steady tells the operator library that watches do not die unnoticed.
+// Steady reports to the operator library that the end of a watch is always noticed.
 func (t *transport) Steady() bool { return true }
 
 // RoundTrip implements http.RoundTripper.

@@ -67,7 +67,7 @@ type trial struct {
 
 	copies    []client.Object              // that Batch has created
 	finalized []*unstructured.Unstructured // that have the foreign finalizer
-	branch    *branch                      // where the run leaves the plan; may be nil
+	branch    *branch                      // where the run deviates from the plan; may be nil
 	probe     *probe                       // collects the possible actions; nil in other runs
 
 	mu        sync.Mutex
@@ -192,8 +192,8 @@ func (t *trial) input(i Input) bool {
 	return true
 }
 
-// do makes an input. The writes of the control plane, and nothing else, happen meanwhile, unless
-// the input waits for something.
+// do makes an input. Meanwhile, only writes of the control plane happen, unless the input waits for
+// something.
 func (t *trial) do(i Input) bool {
 	done := make(chan error, 1)
 	go func() {
@@ -252,7 +252,7 @@ func writeLabel(ops []store.Op) string {
 }
 
 // settle lets the operator and the control plane work until nothing has changed for the quiet
-// period, and everything that faults delay has happened. It reports whether the trial can continue.
+// period, and all steps that faults delay have happened. It reports whether the trial can continue.
 func (t *trial) settle() bool {
 	if t.wire != nil {
 		return t.settleWire()
@@ -337,10 +337,10 @@ func (t *trial) turn() (changed, step, ok bool) {
 	}
 	t.turnOff()
 	if t.wire == nil {
-		// Generated names do not depend on what else has asked for random values.
+		// Generated names do not depend on other uses of random values.
 		utilrand.Seed(int64(len(t.result.steps)))
 	}
-	if steps := t.gate.settled(t.enabled); len(steps) > 0 {
+	if steps := t.gate.choices(t.enabled); len(steps) > 0 {
 		t.latest = choose(steps, t.random)
 		t.execute(t.latest)
 		return changed, true, true
@@ -546,8 +546,8 @@ func (t *trial) crash(old http.RoundTripper) {
 	t.startNext(old)
 }
 
-// startNext starts another process of the operator. Its lists are not late: it would give up before
-// everything else is quiet.
+// startNext starts another process of the operator. Its lists are not delayed, because it would
+// give up before everything else is quiet.
 func (t *trial) startNext(old http.RoundTripper) {
 	clear(t.cut)
 	clear(t.refused)

@@ -56,9 +56,9 @@ func (t *tracing) deliver(kind string, e controller.Event, call func()) {
 // traced is one controller.
 type traced struct {
 	*tracing
-	name   string
-	of     crreconcile.TypedReconciler[crreconcile.Request]
-	handed *handover // may be nil
+	name     string
+	upstream crreconcile.TypedReconciler[crreconcile.Request]
+	handed   *handover // may be nil
 
 	mu     sync.Mutex
 	kind   string // of the reconciled objects, as far as known
@@ -86,7 +86,7 @@ func (t *tracing) attach(r crmanager.Runnable, handed *handover) {
 	if elected, ok := r.(crmanager.LeaderElectionRunnable); ok && !elected.NeedLeaderElection() {
 		handed = nil
 	}
-	c := &traced{tracing: t, name: *name, of: *do, handed: handed, causes: map[crreconcile.Request]trace.Causes{},
+	c := &traced{tracing: t, name: *name, upstream: *do, handed: handed, causes: map[crreconcile.Request]trace.Causes{},
 		ready: map[crreconcile.Request]time.Time{}, running: map[crreconcile.Request]trace.Queue{}}
 	*do = c
 	inner := *newQueue
@@ -127,7 +127,7 @@ func (c *traced) Reconcile(ctx context.Context, req crreconcile.Request) (crreco
 	var result crreconcile.Result
 	err := errPanicked // unless the reconciler returns
 	defer func() { span.End(reconcile.Result{RequeueAfter: result.RequeueAfter}, err) }()
-	result, err = c.of.Reconcile(ctx, req)
+	result, err = c.upstream.Reconcile(ctx, req)
 	return result, err
 }
 
@@ -155,7 +155,7 @@ func (c *traced) note(other string, reqs ...crreconcile.Request) {
 }
 
 // learnKind determines which kind a controller reconciles: events of that kind queue the name of
-// their own object. If several kinds do, it is the one that the controller is named after. The
+// their own object. If there are several, it is the kind after which the controller is named. The
 // caller holds the lock.
 func (c *traced) learnKind(d *delivery, req crreconcile.Request) {
 	obj := d.event.Object

@@ -25,7 +25,7 @@ func (r Request) String() string {
 	return r.Cluster + ":" + r.NamespacedName.String()
 }
 
-// Result says what to do after Reconcile returned no error.
+// Result defines what happens after Reconcile returned no error.
 type Result struct {
 	// RequeueAfter, if positive, reconciles again after that time, unless something else causes it
 	// earlier.

@@ -49,7 +49,7 @@ type Read struct {
 	Key client.Key
 	// Selector is the label and field selector of a list.
 	Selector string
-	// Live says that the reconcile asked for the server's state.
+	// Live means that the reconcile read the server's state.
 	Live bool
 	// ResourceVersion is that of the object or list; empty if the read failed.
 	ResourceVersion string

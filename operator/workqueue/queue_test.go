@@ -73,7 +73,8 @@ func TestKeyInProcessing(t *testing.T) {
 	wantReady(t, q, 0)
 }
 
-// MACH-06: an item from Get can be passed to Done once, whatever happens to the key afterwards.
+// MACH-06: an item from Get can be passed to Done only once, whatever happens to the key
+// afterwards.
 func TestDoneTwice(t *testing.T) {
 	q := newPlain(Config[string, struct{}]{})
 	q.Add("a", struct{}{})

@@ -1,6 +1,6 @@
 // Package disruption replaces disruption-controller: it maintains the status of
-// PodDisruptionBudgets, which evictions read. The status says how many pods are healthy, how many
-// must be, and how many may be disrupted now.
+// PodDisruptionBudgets, which evictions read. The status reports how many pods are healthy, how
+// many must be healthy, and how many may be disrupted now.
 //
 // The controller reacts to store events of budgets, of pods that they select, and of the workloads
 // that own those pods. An eviction decrements disruptionsAllowed itself and records the pod in

@@ -17,8 +17,8 @@ type addresses struct {
 	used   map[netip.Addr]bool
 }
 
-// of returns the address of a node: the one in its status, the one that it had, or a free one.
-func (a *addresses) of(n *corev1.Node) string {
+// address returns the address of a node: the one in its status, the one that it had, or a free one.
+func (a *addresses) address(n *corev1.Node) string {
 	for _, address := range n.Status.Addresses {
 		if address.Type != corev1.NodeInternalIP {
 			continue

@@ -174,7 +174,8 @@ func (g *generator) message(t *model.Type) *message {
 	return m
 }
 
-// fieldsOf returns the fields of a struct, also of one that is declared with the name of another.
+// fieldsOf returns the fields of a struct, including a struct type that is declared as another
+// named type.
 func (g *generator) fieldsOf(t *model.Type) []*model.Field {
 	for {
 		n, ok := t.Type().Source().(*loader.Named)
@@ -320,7 +321,7 @@ func (g *generator) hasMethods(n *loader.Named) bool {
 var methodLine = regexp.MustCompile(`(?m)^func \(\w+ \*?\w+\) MarshalToSizedBuffer\(.*\n`)
 
 // declares reports whether a package declares the method MarshalToSizedBuffer of a type. The loader
-// does not parse generated.pb.go and its like.
+// does not parse files such as generated.pb.go.
 func (g *generator) declares(dir, name string) bool {
 	methods, read := g.files[dir]
 	if !read {

@@ -55,13 +55,13 @@ func Command() *cobra.Command {
 		Short: "Show a cluster, and why it is in its state, in a browser",
 		Long: `Show a cluster, and why it is in its state, in a browser.
 
-The command prints the address of a web page. The page shows what has not settled,
-the causes that operators recorded, their timeline, ownership, and every object,
-and follows changes. It acts with the rights of the kubeconfig, and changes
-nothing unless --write is given.
+The command prints the address of a web page. The page shows objects that are not
+ready, the causes that operators recorded, their timeline, ownership, and every
+object, and follows changes. It acts with the rights of the kubeconfig, and
+changes nothing unless --write is given.
 
-The address contains a token; without it, other users of this machine and other
-web pages get no answer. The page sends no requests to other hosts.
+The address contains a token: requests without it, such as those of other users of
+this machine, are rejected. The page sends no requests to other hosts.
 
 Traces come from operators built with kelson.dev/operator: from the file of
 KELSON_TRACE=file:PATH, or from the URL of --trace-bind-address. Without --trace,

@@ -1,5 +1,5 @@
-// Package data implements kelson data: checks, backups and restores of the state of a control
-// plane.
+// Package data implements kelson data: checks, backups, restores and copies of the state of a
+// control plane.
 package data
 
 import (
@@ -30,9 +30,9 @@ import (
 func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "data",
-		Short: "Check, back up and restore the state of a control plane",
+		Short: "Check, back up, restore and copy the state of a control plane",
 	}
-	c.AddCommand(checkCommand(), backupCommand(), restoreCommand())
+	c.AddCommand(checkCommand(), backupCommand(), restoreCommand(), copyCommand())
 	return c
 }
 

@@ -33,9 +33,9 @@ func EnvtestCommand() *cobra.Command {
 
 Existing test suites run unchanged with KUBEBUILDER_ASSETS=DIR. kubectl is
 this binary: a hard link to it, or a copy of it if DIR is on another file
-system. etcd is a small program; so is kube-apiserver, which runs this binary.
-The folder works after it or kelson is moved, as a whole; run the command again
-after an update of kelson. The default of DIR is a folder in the user's cache.
+system. etcd and kube-apiserver are small programs; kube-apiserver runs this
+binary. You can move the folder or kelson. Run the command again after an update
+of kelson. The default of DIR is a folder in the user's cache.
 
 kube-apiserver keeps its state in memory; etcd only answers health checks. Both
 end when the process that started them ends.`,

@@ -158,9 +158,9 @@ func (p *printer) summary(m explore.Message) Result {
 	for _, f := range p.failures {
 		r.Replays = append(r.Replays, p.replay(f.Plan))
 	}
-	if of := m.Report; of != nil {
-		r.Plans, r.Seconds, r.OneFault, r.Skipped = of.Plans, of.Took.Seconds(), of.OneFault, of.Skipped
-		r.Points, r.States, r.Unequal, r.Difference, r.Unconfirmed = of.Points, of.States, of.Unequal, of.Difference, of.Unconfirmed
+	if report := m.Report; report != nil {
+		r.Plans, r.Seconds, r.OneFault, r.Skipped = report.Plans, report.Took.Seconds(), report.OneFault, report.Skipped
+		r.Points, r.States, r.Unequal, r.Difference, r.Unconfirmed = report.Points, report.States, report.Unequal, report.Difference, report.Unconfirmed
 	}
 	return r
 }

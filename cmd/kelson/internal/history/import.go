@@ -21,11 +21,12 @@ func importCommand() *cobra.Command {
 		Short: "Write the versions in an audit log of any cluster to a history",
 		Long: `Write the versions in an audit log of any cluster to a history.
 
-Audit logs have one JSON event a line. They have the versions that clients wrote if
-the audit policy logs writes at the level RequestResponse, and those that clients
-read if it logs reads so. Pass all files of a log that was rotated, in any order.
-Objects that were not written while the log was kept are missing. Deletions have
-no revision in an audit log; they get one after the version before them.
+An audit log has one JSON event per line. It contains the versions that clients
+wrote only if the audit policy logs writes at the level RequestResponse, and the
+versions that clients read only if it logs reads at that level. Pass all files of a
+log that was rotated, in any order. Objects that were not written while the log was
+kept are missing. An audit log has no revisions of deletions; each deletion gets
+the revision after the previous version.
 
 Values of Secrets are left out, except with --secrets.`,
 		Example: `  kelson history import audit.log audit-2026-11-23T10-00-00.log --out incident.history
@@ -76,7 +77,7 @@ func readAuditLog(log *history.AuditLog, name string) error {
 	return nil
 }
 
-// writeAuditLog creates the file. It leaves none behind after an error.
+// writeAuditLog creates the file. It removes the file after an error.
 func writeAuditLog(log *history.AuditLog, name string, secrets bool) (got history.Imported, err error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -84,7 +85,7 @@ func writeAuditLog(log *history.AuditLog, name string, secrets bool) (got histor
 	}
 	defer func() {
 		if err = errors.Join(err, f.Close()); err != nil {
-			_ = os.Remove(name) // the error says what is wrong
+			_ = os.Remove(name) // the error contains the cause
 		}
 	}()
 	w, err := history.NewWriter(f)

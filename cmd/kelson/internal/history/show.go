@@ -61,7 +61,7 @@ func Command() *cobra.Command {
 		Long: `Show every version of an object and what changed in it.
 
 The versions come from a file that kelson record wrote, or from the data directory
-of kelson serve --history. The first version there is shown as created, also if
+of kelson serve --history. The first version there is shown as created, even if
 the object is older.`,
 		Example: `  kelson history --file incident.history deployment/web -n shop
   kelson history --data-dir ./state at/example-at`,

@@ -50,20 +50,20 @@ The exit code is 0 if the operator would do nothing, 2 if it would do anything,
 and 1 after an error.
 
 With --against, it runs another version of the operator on a second copy, and
-shows only what ends differently: what an upgrade of the operator changes. The
+shows only the objects whose final states differ: these are the effects of an upgrade of the operator. The
 other version is a git revision of the project, the folder of another checkout,
 or a compiled program.
 
-Nothing is sent to the cluster but requests that read. Webhooks are not called;
-the plan names those that would have been. Values of Secrets stay in memory and
-are hidden wherever they appear in the plan. Pods that the operator creates are
-simulated; steps that depend on them are marked.
+kelson sends only read requests to the cluster. It does not call webhooks; the
+plan names those that the operator's writes would have called. Values of Secrets
+stay in memory and are hidden wherever they appear in the plan. Pods that the
+operator creates are simulated; steps that depend on them are marked.
 
 The operator runs as a process of this machine with the rights of its service
 account in config/default or config/rbac, and with the arguments of its
 Deployment in config/default, except those about listening and leader election.
-Flags after -- are added. If the operator can reach systems outside of the
-cluster, it does reach them: run it where it may not.`,
+Flags after -- are added. The operator can reach systems outside of the cluster
+from here: to prevent this, run the command on a machine without access to them.`,
 		Example: `  kelson plan
   kelson plan --against v1.2.0 --output markdown
   kelson plan --backup cluster.backup -- --dry-run-dns`,
@@ -90,7 +90,7 @@ cluster, it does reach them: run it where it may not.`,
 	f.StringVar(&o.backup, "backup", "", "file of kelson data backup to read instead of a cluster")
 	f.StringVar(&o.against, "against", "", "version to compare with: a git revision, a folder or a program")
 	f.StringVar(&o.user, "user", "", "user with whose rights the operator runs (default: its service account)")
-	f.DurationVar(&o.quiet, "quiet", plan.DefaultQuiet, "how long nothing must happen until the operator counts as quiet")
+	f.DurationVar(&o.quiet, "quiet", plan.DefaultQuiet, "how long the operator must do nothing before it counts as quiet")
 	f.DurationVar(&o.timeout, "timeout", plan.DefaultTimeout, "how long the operator may take to become quiet")
 	f.BoolVar(&o.all, "all", false, "show every step and every field")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "show the operator's output")

@@ -80,7 +80,7 @@ func Command() *cobra.Command {
 
 Writes are durable unless --in-memory is given: an acknowledged write survives a
 crash at any time. The control plane has its own certificate authority. It writes
-a kubeconfig with administrator rights. On SIGTERM or Ctrl-C, it answers the
+a kubeconfig with administrator rights. On SIGTERM or Ctrl-C, it completes the
 requests in flight and exits.`,
 		Example: `  kelson serve
   kelson serve --in-memory --secure-port 0 --kubeconfig /tmp/kubeconfig

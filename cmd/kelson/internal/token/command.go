@@ -73,7 +73,8 @@ func (c *cluster) connect() (client.Client, *rest.Config, error) {
 
 func createCommand(cluster *cluster) *cobra.Command {
 	var lifetime time.Duration
-	var description, server string
+	var description string
+	var servers []string
 	var only bool
 	var format output.Format
 	c := &cobra.Command{
@@ -86,6 +87,7 @@ and publishes the address and authority of the server in the ConfigMap cluster-i
 of kube-public, which everyone can read. TOKEN is ID.SECRET, of 6 and 16 lower-case
 letters and digits; by default it is random.`,
 		Example: `  kelson token create --server https://10.0.0.1:6443
+  kelson token create --server https://10.0.0.1:6443,https://10.0.0.2:6443
   kelson token create --ttl 10m --token-only`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -93,8 +95,8 @@ letters and digits; by default it is random.`,
 			if err != nil {
 				return err
 			}
-			if server == "" {
-				server = cfg.Host
+			if len(servers) == 0 {
+				servers = []string{cfg.Host}
 			}
 			token := ""
 			if len(args) > 0 {
@@ -102,7 +104,7 @@ letters and digits; by default it is random.`,
 			} else if token, err = bootstraputil.GenerateBootstrapToken(); err != nil {
 				return err
 			}
-			join := Join{Server: server, Authority: cfg.CAData, Token: token, Description: description, Lifetime: lifetime}
+			join := Join{Server: servers[0], More: servers[1:], Authority: cfg.CAData, Token: token, Description: description, Lifetime: lifetime}
 			if err := join.Create(c.Context(), cl); err != nil {
 				return err
 			}
@@ -115,12 +117,14 @@ letters and digits; by default it is random.`,
 			}
 			command = append([]string{"kelson-node"}, command...)
 			line := strings.Join(command, " ")
-			if isLoopback(server) && !only {
-				fmt.Fprintf(c.ErrOrStderr(), "warning: other machines cannot reach %s; pass --server with an address that they can reach\n", server)
+			for _, server := range servers {
+				if isLoopback(server) && !only {
+					fmt.Fprintf(c.ErrOrStderr(), "warning: other machines cannot reach %s; pass --server with an address that they can reach\n", server)
+				}
 			}
 			switch {
 			case format != output.Text:
-				return format.Print(c.OutOrStdout(), map[string]any{"token": token, "server": server, "command": command})
+				return format.Print(c.OutOrStdout(), map[string]any{"token": token, "servers": servers, "command": command})
 			case only:
 				line = token
 			}
@@ -130,7 +134,7 @@ letters and digits; by default it is random.`,
 	}
 	c.Flags().DurationVar(&lifetime, "ttl", 24*time.Hour, "how long the token is accepted; 0 means forever")
 	c.Flags().StringVar(&description, "description", "", "what the token is for")
-	c.Flags().StringVar(&server, "server", "", "URL of the server for nodes (default: that of the kubeconfig)")
+	c.Flags().StringSliceVar(&servers, "server", nil, "URL of the server for nodes (default: that of the kubeconfig); may be repeated: nodes use a server that is ready")
 	c.Flags().BoolVar(&only, "token-only", false, "print only the token")
 	format.AddFlag(c)
 	c.MarkFlagsMutuallyExclusive("token-only", "output")

@@ -21,8 +21,8 @@ import (
 	"kelson.dev/examples/cronjob/internal/controller"
 )
 
-// newEnv returns a control plane with the operator only: the tests end Jobs themselves. Time starts
-// at midnight.
+// newEnv returns a control plane with only the operator; the tests complete Jobs themselves. Time
+// starts at midnight.
 func newEnv(t *testing.T) *testenv.Env {
 	t.Helper()
 	scheme := runtime.NewScheme()
