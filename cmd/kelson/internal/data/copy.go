@@ -14,11 +14,13 @@ import (
 	"kelson.dev/apiserver/store/disk"
 	"kelson.dev/apiserver/store/etcd"
 	"kelson.dev/cmd/kelson/internal/flags"
+	"kelson.dev/cmd/kelson/internal/output"
 )
 
 func copyCommand() *cobra.Command {
 	var cluster flags.Etcd
 	var encryption flags.Encryption
+	var format output.Format
 	c := &cobra.Command{
 		Use:   "copy [DIRECTORY] --etcd-servers URL,…",
 		Short: "Copy the state of a data directory to an etcd cluster",
@@ -49,13 +51,21 @@ directory is not changed.`,
 			if err := cluster.Check(); err != nil {
 				return err
 			}
+			progress := output.NewProgress(c.ErrOrStderr())
+			defer progress.Done()
+			progress.Step("reading %s", dataDir(args))
 			records, revision, err := readDirectory(dataDir(args), &encryption)
 			if err != nil {
 				return err
 			}
+			progress.Step("copying %d objects to etcd", len(records))
 			now, err := copyTo(c.Context(), &cluster, &encryption, records, revision)
 			if err != nil {
 				return fmt.Errorf("copy to etcd: %w", err)
+			}
+			progress.Done()
+			if format != output.Text {
+				return format.Print(c.OutOrStdout(), map[string]any{"objects": len(records), "from": revision, "revision": now})
 			}
 			fmt.Fprintf(c.OutOrStdout(), "copied %d objects at revision %d to etcd, now at revision %d\n", len(records), revision, now)
 			return nil
@@ -63,6 +73,7 @@ directory is not changed.`,
 	}
 	cluster.AddFlags(c.Flags(), "URLs of the members of the etcd cluster")
 	encryption.AddFlags(c.Flags())
+	format.AddFlag(c)
 	return c
 }
 
