@@ -150,6 +150,7 @@ type explorer struct {
 	scenario Scenario
 	base     *testenv.Env
 	variants map[string]*result // of the runs with actions only, by the plan
+	crashes  map[moment]bool    // of runs without alarms; nil unless runs may end there
 }
 
 // close ends what newExplorer has started.
@@ -171,8 +172,12 @@ func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 	e := &explorer{t: t, scenario: s, variants: map[string]*result{}}
 	// The bubbles of the runs fork the base, whose state stays after its own bubble has ended.
 	synctest.Test(t, func(t *testing.T) {
+		startClock()
 		e.base = testenv.New(t, s.Env...)
 		e.base.Settle(t)
+		if err := e.base.TrustWebhooks(t.Context()); err != nil {
+			t.Fatalf("explore: %v", err)
+		}
 		if s.Prepare != nil {
 			if err := s.Prepare(t.Context(), e.base.Client()); err != nil {
 				t.Fatalf("explore: prepare: %v", err)
@@ -189,6 +194,11 @@ func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 	e.run(nil)
 	return e, nil
 }
+
+// startClock moves the clock of a bubble away from whole seconds. The creation times of objects are
+// whole seconds, so an object is never exactly zero seconds old, as in a cluster. Kubernetes'
+// ReplicaSet controller divides by the age of a Pod.
+func startClock() { time.Sleep(437137 * time.Microsecond) }
 
 // setNamespaces sets the namespace "default" in what the inputs create without a namespace.
 func setNamespaces(env *testenv.Env, inputs []Input) {
@@ -214,8 +224,9 @@ func (e *explorer) runWith(plan Plan, p *probe, b *branch) *result {
 	}
 	var r result
 	synctest.Test(e.t, func(t *testing.T) {
+		startClock()
 		seed()
-		trial := &trial{t: t, scenario: &e.scenario, env: e.base.Fork(t), plan: plan, probe: p, branch: b}
+		trial := &trial{t: t, scenario: &e.scenario, env: e.base.Fork(t), plan: plan, probe: p, branch: b, known: e.crashes}
 		trial.run()
 		r = trial.result
 	})
@@ -225,7 +236,7 @@ func (e *explorer) runWith(plan Plan, p *probe, b *branch) *result {
 
 // orderOnly reports whether a plan has no faults but random orders.
 func (p Plan) orderOnly() bool {
-	return !slices.ContainsFunc(p, func(f Fault) bool { return f.Kind != Order })
+	return !slices.ContainsFunc(p, func(f Fault) bool { return !f.Kind.isOrder() })
 }
 
 func tail(lines []string, n int) string {

@@ -1,4 +1,16 @@
 package explore
 
+import "testing"
+
 // Unhealthy is unhealthy, for tests.
 var Unhealthy = unhealthy
+
+// ReplayPlan is replay, for tests. It returns the alarms and the steps.
+func ReplayPlan(t *testing.T, s Scenario, plan string) ([]Alarm, []string) {
+	t.Helper()
+	r, alarms, _, err := replay(t, s, plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return alarms, r.steps
+}

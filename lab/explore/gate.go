@@ -116,7 +116,7 @@ func (g *gate) settled(enabled func(*step) bool) []*step {
 	g.round++
 	var all []*step
 	for _, s := range g.waiting {
-		if s.phase == committing {
+		if s.phase == committing && !s.held {
 			all = append(all, s)
 		}
 	}
@@ -133,12 +133,56 @@ func (g *gate) settled(enabled func(*step) bool) []*step {
 	return all
 }
 
-// choose returns the step that comes next: the first, or a random one.
-func choose(steps []*step, random *rand.Rand) *step {
-	if random == nil {
-		return steps[0]
+// choose returns the step that comes next: the first, a random one, or that of the highest priority.
+func choose(steps []*step, random *rand.Rand, by *priorities) *step {
+	switch {
+	case by != nil:
+		return by.choose(steps)
+	case random != nil:
+		return steps[random.IntN(len(steps))]
 	}
-	return steps[random.IntN(len(steps))]
+	return steps[0]
+}
+
+// demotions is after how many steps, on average, what comes next gets the lowest priority.
+const demotions = 40
+
+// priorities is the order of Priorities.
+type priorities struct {
+	random *rand.Rand
+	of     map[string]int // by the lane of a step
+	lowest int
+}
+
+func newPriorities(seed uint64) *priorities {
+	return &priorities{random: rand.New(rand.NewPCG(seed, 3)), of: map[string]int{}}
+}
+
+// lane returns what a step has its priority from: the watch, or the object of the request.
+func (s *step) lane() string {
+	if s.phase == delivering {
+		return "watch " + s.call.resource
+	}
+	return s.call.resource + " " + s.call.object
+}
+
+func (p *priorities) choose(steps []*step) *step {
+	best, highest := steps[0], 0
+	for i, s := range steps {
+		priority, ok := p.of[s.lane()]
+		if !ok {
+			priority = p.random.IntN(1 << 20)
+			p.of[s.lane()] = priority
+		}
+		if i == 0 || priority > highest {
+			best, highest = s, priority
+		}
+	}
+	if p.random.IntN(demotions) == 0 {
+		p.lowest--
+		p.of[best.lane()] = p.lowest
+	}
+	return best
 }
 
 // release lets a step continue.

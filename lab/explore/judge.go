@@ -12,15 +12,18 @@ import (
 // need a comparison, by what the trial compares around the action, and by what is left at the end.
 // A run with actions and faults is compared with the run with the same actions.
 func (e *explorer) alarms(plan Plan, r, reference *result) []Alarm {
-	if len(r.alarms) > 0 {
+	if len(r.alarms) > 0 || r.pruned {
 		return r.alarms
 	}
 	of := plan.actions()
 	switch {
 	case len(of) == 0:
-		return compare(r, reference, e.scenario.Ignore)
+		return append(compare(plan, r, reference, e.scenario.Ignore), persistent(r, reference)...)
 	case len(of) == len(plan):
 		e.variants[of.String()] = r
+		if alarms := persistent(r, reference); len(alarms) > 0 {
+			return alarms
+		}
 		if slices.ContainsFunc(of, func(f Fault) bool { return f.Kind == Batch }) {
 			return nil // what an operator leaves of an object, it leaves of the copies too
 		}
@@ -43,7 +46,7 @@ func (e *explorer) alarms(plan Plan, r, reference *result) []Alarm {
 	// How often objects are created and deleted says little: while objects are being deleted, an
 	// operator whose cache is late may create their children again, and the garbage collector
 	// deletes them.
-	return slices.DeleteFunc(compare(r, variant, e.scenario.Ignore), func(a Alarm) bool { return a.Oracle == "O2" })
+	return slices.DeleteFunc(append(compare(plan, r, variant, e.scenario.Ignore), persistent(r, variant)...), func(a Alarm) bool { return a.Oracle == "O2" })
 }
 
 // ignored raises an alarm (O6) if a change of a field has no effect, although it has one if the

@@ -34,7 +34,8 @@ func Samples(paths ...string) ([]Input, error) {
 // Project returns the scenario of a project in the layout of kelson init and kubebuilder: the
 // definitions in config/crd/bases, the roles in config/rbac and the samples in config/samples.
 // Operators of Kubernetes' own kinds have no definitions. Workload controllers and simulated nodes
-// run. Webhooks are not served. [ConfigFile] may name other folders, change what users do, and add
+// run. The operator serves the webhooks that are configured in config/webhook, unless it is a Binary.
+// [ConfigFile] may name other folders, change what users do, and add
 // invariants.
 //
 // The function run is Scenario.Operator, such as PartsOf returns. It is nil for an operator that is
@@ -71,13 +72,26 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 	case len(c.Roles) > 0 || !errors.Is(err, os.ErrNotExist):
 		return Scenario{}, err
 	}
+	hooks := c.Webhooks
+	if len(hooks) == 0 {
+		hooks = []string{filepath.Join(dir, "config", "webhook")}
+	}
+	switch _, err := manifest.Webhooks(hooks...); {
+	case run == nil && len(c.Webhooks) > 0:
+		return Scenario{}, fmt.Errorf("%s: webhooks: an operator that runs as a process cannot serve webhooks", ConfigFile)
+	case run == nil:
+	case err == nil:
+		s.Env = append(s.Env, testenv.Webhooks(hooks...))
+	case len(c.Webhooks) > 0 || !errors.Is(err, os.ErrNotExist) && !errors.Is(err, manifest.ErrNone):
+		return Scenario{}, fmt.Errorf("read the project's webhooks: %w", err)
+	}
 	if s.Prepare, err = prepare(c.Prepare); err != nil {
 		return Scenario{}, fmt.Errorf("%s: prepare: %w", ConfigFile, err)
 	}
 	return s, nil
 }
 
-// PartsOf returns a Scenario.Operator that runs the parts of an operator without its webhooks. The
+// PartsOf returns a Scenario.Operator that runs the parts of an operator, as Parts does. The
 // function parts is called for each process of the operator, and never twice at a time.
 func PartsOf(parts func() []operator.Part) func(context.Context, *rest.Config) error {
 	var mu sync.Mutex
@@ -90,6 +104,6 @@ func PartsOf(parts func() []operator.Part) func(context.Context, *rest.Config) e
 		if len(of) == 0 {
 			return errors.New("main returned before it called operator.Main")
 		}
-		return operator.Run(ctx, operator.Config{REST: config, Log: newPanicLog(ctx), NoWebhooks: true}, of...)
+		return operator.Run(ctx, operator.Config{REST: config, Log: Log(ctx), Webhooks: testenv.ServiceWebhookConfig(ctx), NoWebhooks: !testenv.HasWebhooks(ctx)}, of...)
 	}
 }

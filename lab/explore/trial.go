@@ -2,6 +2,7 @@ package explore
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
@@ -49,7 +51,8 @@ type trial struct {
 	plan     Plan
 	gate     *gate
 	history  *history
-	random   *rand.Rand // orders the steps; nil for the default order
+	random   *rand.Rand  // orders the steps; nil for the default order
+	order    *priorities // orders the steps; nil for another order
 
 	process   *process
 	processes int
@@ -64,14 +67,18 @@ type trial struct {
 	denied    map[string]bool // by verb and resource
 	denials   bool            // something was denied, so the operator's next attempt may be late
 
+	paused    bool                         // nothing of the operator happens
+	unusual   bool                         // a field has a value for which the operator may return errors
 	copies    []client.Object              // that Batch has created
 	finalized []*unstructured.Unstructured // that have the foreign finalizer
+	known     map[moment]bool              // crashes of earlier runs
 	branch    *branch                      // where the run leaves the plan; may be nil
 	probe     *probe                       // collects the possible actions; nil in other runs
 
 	mu        sync.Mutex
 	forbidden []string            // O12
 	panics    []string            // O3
+	errors    map[string]*failing // of reconcilers, since the last change
 	leases    map[client.Key]bool // that the operator has written
 	own       map[string]bool     // the objects that the operator created or deleted itself
 
@@ -89,7 +96,10 @@ type result struct {
 	deletes   map[string]int
 	own       map[string]bool
 	states    map[[32]byte]bool
-	effect    bool // SetField has changed more than the field
+	effect    bool              // SetField has changed more than the field
+	failing   map[string]string // the errors that persist, by what returns them
+	crashes   []moment          // after the last fault
+	pruned    bool              // the run has ended at a crash that an earlier run had too
 	alarms    []Alarm
 	steps     []string // what happened, a line each
 	digest    [32]byte // of the steps and of every version, in order
@@ -114,10 +124,13 @@ func (t *trial) run() {
 	t.gate = newGate()
 	t.counts, t.revisions, t.done = map[Point]int{}, map[Point]uint64{}, make([]bool, len(t.plan))
 	t.frozen, t.cut, t.refused, t.own = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
-	t.denied, t.leases = map[string]bool{}, map[client.Key]bool{}
+	t.denied, t.leases, t.errors = map[string]bool{}, map[client.Key]bool{}, map[string]*failing{}
 	for _, f := range t.plan {
-		if f.Kind == Order {
+		switch f.Kind {
+		case Order:
 			t.random = rand.New(rand.NewPCG(f.Seed, 0))
+		case Priorities:
+			t.order = newPriorities(f.Seed)
 		}
 	}
 	t.wait() // the control plane has started
@@ -222,8 +235,25 @@ func (t *trial) do(i Input) bool {
 func (t *trial) commit(ctx context.Context, ops []store.Op) error {
 	p, _ := ctx.Value(processKey{}).(*process)
 	s := &step{phase: committing, process: p, label: writeLabel(ops)}
+	if claim := claimOf(ops); claim != "" && p == nil {
+		s.point = Point{Verb: provision, Resource: "persistentvolumeclaims", Object: claim}
+	}
 	_, err := t.gate.wait(ctx, s)
 	return err
+}
+
+// claimOf returns the claim for which a commit creates a volume; "" for none.
+func claimOf(ops []store.Op) string {
+	for _, op := range ops {
+		if op.Key.Resource != "persistentvolumes" || op.Data == nil || op.Expect != 0 {
+			continue
+		}
+		var volume corev1.PersistentVolume
+		if json.Unmarshal(op.Data, &volume) == nil && volume.Spec.ClaimRef != nil {
+			return qualified(volume.Spec.ClaimRef.Namespace, volume.Spec.ClaimRef.Name)
+		}
+	}
+	return ""
 }
 
 // writeLabel names what a commit writes.
@@ -255,7 +285,7 @@ func (t *trial) settle() bool {
 	if t.wire != nil {
 		return t.settleWire()
 	}
-	begin, last, steps := time.Now(), time.Now(), 0
+	begin, last, steps, confirm := time.Now(), time.Now(), 0, time.Time{}
 	quiet, horizon := orDefault(t.scenario.Quiet, defaultQuiet), orDefault(t.scenario.Horizon, defaultHorizon)
 	for {
 		changed, step, ok := t.turn()
@@ -282,10 +312,18 @@ func (t *trial) settle() bool {
 				quiet, t.denials = max(quiet, maxBackoff), false
 				continue
 			}
-			if !t.release() {
-				return true
+			if t.release() {
+				last = time.Now()
+				t.forgetErrors()
+				continue
 			}
-			last = time.Now()
+			if confirm.IsZero() && t.fails(last.Add(quiet/2)) {
+				// The next attempt may be late.
+				confirm, quiet = time.Now(), quiet+maxBackoff
+				continue
+			}
+			t.noteErrors(confirm)
+			return true
 		case time.Since(begin) > horizon:
 			t.alarm("O4", "never quiet", fmt.Sprintf("after %v objects still change: %s", horizon, strings.Join(t.history.recent, ", ")))
 			return false
@@ -329,8 +367,10 @@ func (t *trial) turn() (changed, step, ok bool) {
 		t.result.failed = err
 		return false, false, false
 	}
-	changed = t.history.changes > before
-	if !t.running() || len(t.result.alarms) > 0 && t.result.alarms[0].fatal {
+	if changed = t.history.changes > before; changed {
+		t.forgetErrors()
+	}
+	if t.result.pruned || !t.running() || len(t.result.alarms) > 0 && t.result.alarms[0].fatal {
 		return changed, false, false
 	}
 	t.turnOff()
@@ -339,7 +379,7 @@ func (t *trial) turn() (changed, step, ok bool) {
 		utilrand.Seed(int64(len(t.result.steps)))
 	}
 	if steps := t.gate.settled(t.enabled); len(steps) > 0 {
-		t.latest = choose(steps, t.random)
+		t.latest = choose(steps, t.random, t.order)
 		t.execute(t.latest)
 		return changed, true, true
 	}
@@ -352,7 +392,7 @@ func (t *trial) wait() {
 	switch {
 	case t.wire == nil:
 		synctest.Wait()
-	case t.random != nil:
+	case t.random != nil || t.order != nil:
 		for t.gate.await(together) {
 		}
 	}
@@ -390,6 +430,8 @@ func (t *trial) enabled(s *step) bool {
 	switch {
 	case s.phase == committing:
 		return true
+	case t.paused:
+		return false
 	case s.phase == delivering:
 		return s.initial || !t.frozen[resource] && !t.frozen["*"]
 	case s.phase == sending && t.cut[resource]:
@@ -403,6 +445,11 @@ func (t *trial) enabled(s *step) bool {
 func (t *trial) execute(s *step) {
 	v := pass
 	switch s.phase {
+	case committing:
+		if s.point != (Point{}) {
+			t.visit(&s.point)
+			s.held = t.find(s.point, PendingClaim) != ""
+		}
 	case sending:
 		if s.point != (Point{}) {
 			t.visit(&s.point)
@@ -426,7 +473,7 @@ func (t *trial) execute(s *step) {
 			v = t.faultAtEvent(s)
 		}
 	}
-	if s.held || s.phase != committing && s.process.dead {
+	if s.held || t.result.pruned || s.phase != committing && s.process.dead {
 		return
 	}
 	if s.phase == delivering && v == pass && !t.enabled(s) {
@@ -541,6 +588,11 @@ func (t *trial) crashTo(revision uint64) {
 // crash kills the operator's process and starts the next one.
 func (t *trial) crash(old http.RoundTripper) {
 	t.process.kill()
+	t.forgetErrors()
+	if old == nil && t.seenBefore() {
+		t.result.pruned = true
+		return
+	}
 	t.startNext(old)
 }
 
@@ -590,7 +642,7 @@ func (t *trial) end() {
 		t.alarm("O12", "refused by RBAC", strings.Join(t.forbidden, ", "))
 	}
 	for i, f := range t.plan {
-		if !t.done[i] && f.Kind != Order {
+		if !t.done[i] && !f.Kind.isOrder() {
 			t.result.unused = append(t.result.unused, f)
 		}
 	}

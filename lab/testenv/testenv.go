@@ -85,7 +85,8 @@ type options struct {
 	stages          []string // files and folders
 	version         string   // of EmulatedVersion
 
-	webhooks  bool // of Webhooks
+	webhooks  bool   // of Webhooks
+	hooks     *hooks // shared by forks; nil without Webhooks
 	hookPaths []string
 }
 
@@ -254,6 +255,11 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	if o.webhooks {
 		network = &inprocess.Network{}
 		o.plane.DialWebhooks = dialWebhook(network)
+		if o.hooks == nil {
+			if o.hooks, err = newHooks(); err != nil {
+				t.Fatalf("testenv: %v", err)
+			}
+		}
 	}
 	// Don't use the test's context: it ends before cleanups run, and operators must end before the
 	// control plane.
@@ -276,7 +282,7 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	env := &Env{plane: plane, client: c, made: o, network: network}
 	env.install(t, manifests)
 	for _, run := range o.run {
-		ctx, cancel := context.WithCancel(context.WithValue(context.Background(), envKey{}, env))
+		ctx, cancel := context.WithCancel(env.Context(context.Background()))
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
