@@ -226,7 +226,8 @@ func (e *explorer) runWith(plan Plan, p *probe, b *branch) *result {
 	synctest.Test(e.t, func(t *testing.T) {
 		startClock()
 		seed()
-		trial := &trial{t: t, scenario: &e.scenario, env: e.base.Fork(t), plan: plan, probe: p, branch: b, known: e.crashes}
+		trial := &trial{t: t, scenario: &e.scenario, plan: plan, probe: p, branch: b, known: e.crashes}
+		trial.env = e.base.Fork(t, testenv.Requests(trial.orderRequests))
 		trial.run()
 		r = trial.result
 	})

@@ -14,9 +14,11 @@ type phase int
 
 const (
 	// committing is a write of any client or controller, between its check and the log. These steps
-	// come first, so that the server is idle when another step is chosen.
+	// come first, so that the server is idle when another step is chosen. Those of ordering come
+	// next, so that the operator sees what Kubernetes' controllers have done.
 	committing phase = iota
-	sending          // a request before the server has it
+	ordering         // a write of the control plane's own controllers or of a user, before the server has it
+	sending          // a request of the operator before the server has it
 	responding       // a request that the server has executed
 	delivering       // an event of a watch
 )
@@ -41,6 +43,9 @@ type step struct {
 // suspended reports whether the step's process is suspended, and the step is neither the request
 // that happens nevertheless nor the response to it.
 func (s *step) suspended() bool {
+	if s.process == nil {
+		return false
+	}
 	only := s.process.only
 	return only != nil && s != only && (s.phase != responding || s.call != only.call)
 }
@@ -79,7 +84,7 @@ func (g *gate) wait(ctx context.Context, s *step) (verdict, error) {
 	case g.open:
 		g.mu.Unlock()
 		return pass, nil
-	case s.phase != committing && s.process.dead:
+	case s.phase > ordering && s.process.dead:
 		g.mu.Unlock()
 		return killed, nil
 	}
@@ -109,15 +114,20 @@ func (g *gate) remove(s *step) {
 }
 
 // settled returns the steps that may come next, in their default order: oldest first, then by
-// label. While there are writes, these are all. All goroutines must be blocked.
+// label. While there are writes of the server, or of others than the operator, these are all. All goroutines must be blocked.
 func (g *gate) settled(enabled func(*step) bool) []*step {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.round++
 	var all []*step
-	for _, s := range g.waiting {
-		if s.phase == committing && !s.held {
-			all = append(all, s)
+	for _, first := range []phase{committing, ordering} {
+		for _, s := range g.waiting {
+			if s.phase == first && !s.held {
+				all = append(all, s)
+			}
+		}
+		if len(all) > 0 {
+			break
 		}
 	}
 	if len(all) == 0 {
@@ -212,7 +222,7 @@ func (g *gate) kill(p *process) {
 	p.dead = true
 	var of []*step
 	for _, s := range g.waiting {
-		if s.process == p && s.phase != committing {
+		if s.process == p && s.phase > ordering {
 			of = append(of, s)
 		}
 	}

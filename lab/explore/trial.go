@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,6 +51,7 @@ type trial struct {
 	env      *testenv.Env
 	plan     Plan
 	gate     *gate
+	ordering atomic.Pointer[gate] // the gate, while the writes of others are ordered
 	history  *history
 	random   *rand.Rand  // orders the steps; nil for the default order
 	order    *priorities // orders the steps; nil for another order
@@ -136,6 +138,7 @@ func (t *trial) run() {
 	t.wait() // the control plane has started
 	state := t.env.Plane().Store()
 	state.Gate(t.commit)
+	t.ordering.Store(t.gate)
 	history, err := newHistory(state)
 	if err != nil {
 		t.result.failed = err
@@ -240,6 +243,33 @@ func (t *trial) commit(ctx context.Context, ops []store.Op) error {
 	}
 	_, err := t.gate.wait(ctx, s)
 	return err
+}
+
+// orderRequests wraps the transport of the control plane's own controllers and of users, so that their
+// writes reach the server one after the other. What the server allocates, such as names, then does
+// not depend on which goroutine comes first.
+func (t *trial) orderRequests(inner http.RoundTripper) http.RoundTripper {
+	return ordered{t, inner}
+}
+
+type ordered struct {
+	trial *trial
+	inner http.RoundTripper
+}
+
+// Steady tells the operator library that watches do not die unnoticed.
+func (o ordered) Steady() bool { return true }
+
+// RoundTrip implements http.RoundTripper.
+func (o ordered) RoundTrip(r *http.Request) (*http.Response, error) {
+	gate := o.trial.ordering.Load()
+	if gate == nil || r.Method == http.MethodGet || r.Method == http.MethodHead || r.Context().Value(processKey{}) != nil {
+		return o.inner.RoundTrip(r)
+	}
+	if _, err := gate.wait(r.Context(), &step{phase: ordering, label: r.Method + " " + r.URL.Path}); err != nil {
+		return nil, err
+	}
+	return o.inner.RoundTrip(r)
 }
 
 // claimOf returns the claim for which a commit creates a volume; "" for none.
@@ -428,7 +458,7 @@ func (t *trial) running() bool {
 func (t *trial) enabled(s *step) bool {
 	resource := s.call.resource
 	switch {
-	case s.phase == committing:
+	case s.phase <= ordering:
 		return true
 	case t.paused:
 		return false
@@ -473,13 +503,13 @@ func (t *trial) execute(s *step) {
 			v = t.faultAtEvent(s)
 		}
 	}
-	if s.held || t.result.pruned || s.phase != committing && s.process.dead {
+	if s.held || t.result.pruned || s.phase > ordering && s.process.dead {
 		return
 	}
 	if s.phase == delivering && v == pass && !t.enabled(s) {
 		return // frozen at this event: it stays
 	}
-	if s.phase != committing || s.process == nil {
+	if s.phase != ordering && (s.phase != committing || s.process == nil) {
 		t.logStep(s, v)
 	}
 	t.gate.release(s, v)
@@ -582,7 +612,7 @@ func (t *trial) faultAtEvent(s *step) verdict {
 // crashTo kills the process. The cached reads of the next one show the state at a revision.
 func (t *trial) crashTo(revision uint64) {
 	t.frozen["*"] = true
-	t.crash(t.env.ForkAt(t.t, revision, testenv.NoControllers(), testenv.Nodes(controlplane.NodeNone)).OperatorRESTConfig().Transport)
+	t.crash(t.env.ForkAt(t.t, revision, testenv.NoControllers(), testenv.Nodes(controlplane.NodeNone), testenv.Requests(nil)).OperatorRESTConfig().Transport)
 }
 
 // crash kills the operator's process and starts the next one.
@@ -630,6 +660,7 @@ func (t *trial) release() bool {
 // end stops the operator and completes the result.
 func (t *trial) end() {
 	t.env.Plane().Store().Gate(nil)
+	t.ordering.Store(nil)
 	for _, p := range t.all {
 		p.kill()
 	}

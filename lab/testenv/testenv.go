@@ -36,6 +36,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"os"
 	"slices"
 	"testing"
@@ -195,6 +196,11 @@ func Operator(parts ...operator.Part) Option {
 	return Run(func(ctx context.Context, config *rest.Config) error {
 		return operator.Run(ctx, operator.Config{REST: config, Webhooks: WebhookConfig(ctx)}, parts...)
 	})
+}
+
+// Requests wraps the transport of all requests in process; see [controlplane.Config].
+func Requests(wrap func(http.RoundTripper) http.RoundTripper) Option {
+	return func(o *options) { o.plane.Requests = wrap }
 }
 
 // Log writes the control plane's log to the test's log.

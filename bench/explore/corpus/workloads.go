@@ -3,6 +3,7 @@ package corpus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -191,34 +192,36 @@ func countsLeaders(fixed bool) func() reconciler {
 		if err := c.(cached).live.List(ctx, &pods, client.InNamespace(cm.Namespace), client.MatchingLabels{"app": cm.Name}); err != nil {
 			return err
 		}
-		leaders, followers, running := 0, []corev1.Pod{}, (*corev1.Pod)(nil)
+		leaders, failed, followers, running := 0, map[string]int{}, []corev1.Pod{}, (*corev1.Pod)(nil)
 		for _, p := range pods.Items {
-			failed := p.Status.Phase == corev1.PodFailed
+			role := p.Labels["role"]
 			switch {
+			case p.Status.Phase == corev1.PodFailed:
+				if failed[role]++; role == "leader" && !fixed {
+					leaders++
+				}
 			case p.DeletionTimestamp != nil:
-			case p.Labels["role"] == "follower" && !failed:
-				followers = append(followers, p)
-			case p.Labels["role"] != "leader":
-			case !failed:
+			case role == "leader":
 				running = &p
 				leaders++
-			case !fixed:
-				leaders++
+			default:
+				followers = append(followers, p)
 			}
 		}
 		create := func(role, leader string) error {
-			pod, err := owned(cm, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, GenerateName: cm.Name + "-" + role + "-",
+			pod, err := owned(cm, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: fmt.Sprintf("%s-%s-%s%d", cm.Name, role, leader, failed[role]+1),
 				Annotations: map[string]string{"leader": leader}}, Spec: template(cm)}, role)
 			if err != nil {
 				return err
 			}
-			return c.Create(ctx, pod)
+			return client.IgnoreAlreadyExists(c.Create(ctx, pod))
 		}
 		if running == nil {
 			return create("leader", "")
 		}
+		leader := running.Name[len(cm.Name+"-leader-"):] + "-"
 		for _, f := range followers {
-			if f.Annotations["leader"] == running.Name {
+			if f.Annotations["leader"] == leader {
 				return nil
 			}
 			if err := c.Delete(ctx, &f, client.Preconditions{UID: &f.UID}); client.IgnoreNotFound(err) != nil {
@@ -228,6 +231,6 @@ func countsLeaders(fixed bool) func() reconciler {
 		if leaders != 1 {
 			return errLeaders
 		}
-		return create("follower", running.Name)
+		return create("follower", leader)
 	}))
 }
