@@ -39,8 +39,8 @@ const (
 	// drain of its node does.
 	FailPod   Kind = "fail-pod"
 	DeletePod Kind = "delete-pod"
-	// LoseNode deletes a Node, as when its machine is gone: its Pods are evicted. When everything is
-	// quiet, the Node comes back.
+	// LoseNode deletes a Node, as when its machine is gone: its Pods are evicted. When everything
+	// is quiet, the Node comes back.
 	LoseNode Kind = "lose-node"
 	// ClockJump lets time pass while nothing of the operator happens, as when its machine was
 	// suspended: the clock jumps, and everything that was due meanwhile happens at once.

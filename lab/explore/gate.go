@@ -17,7 +17,7 @@ const (
 	// come first, so that the server is idle when another step is chosen. Those of ordering come
 	// next, so that the operator sees what Kubernetes' controllers have done.
 	committing phase = iota
-	ordering         // a write of the control plane's own controllers or of a user, before the server has it
+	ordering         // a write of Kubernetes' controllers or a user, before the server has it
 	sending          // a request of the operator before the server has it
 	responding       // a request that the server has executed
 	delivering       // an event of a watch
@@ -114,7 +114,8 @@ func (g *gate) remove(s *step) {
 }
 
 // settled returns the steps that may come next, in their default order: oldest first, then by
-// label. While there are writes of the server, or of others than the operator, these are all. All goroutines must be blocked.
+// label. While there are writes of the server, or of others than the operator, these are all. All
+// goroutines must be blocked.
 func (g *gate) settled(enabled func(*step) bool) []*step {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -143,7 +144,8 @@ func (g *gate) settled(enabled func(*step) bool) []*step {
 	return all
 }
 
-// choose returns the step that comes next: the first, a random one, or that of the highest priority.
+// choose returns the step that comes next: the first, a random one, or that of the highest
+// priority.
 func choose(steps []*step, random *rand.Rand, by *priorities) *step {
 	switch {
 	case by != nil:

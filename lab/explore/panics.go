@@ -25,8 +25,9 @@ type operatorLog struct {
 	controller, namespace, name string
 }
 
-// Log returns a log for an operator that a Scenario.Operator runs with ctx. The explorer learns from
-// it which reconciles return errors (O3). Operators on controller-runtime set it in their options:
+// Log returns a log for an operator that a Scenario.Operator runs with ctx. The explorer learns
+// from it which reconciles return errors (O3). Operators on controller-runtime set it in their
+// options:
 //
 //	ctrl.Options{Logger: logr.FromSlogHandler(explore.Log(ctx).Handler())}
 //

@@ -70,7 +70,7 @@ type trial struct {
 	denials   bool            // something was denied, so the operator's next attempt may be late
 
 	paused    bool                         // nothing of the operator happens
-	unusual   bool                         // a field has a value for which the operator may return errors
+	unusual   bool                         // the operator may return errors for a field
 	copies    []client.Object              // that Batch has created
 	finalized []*unstructured.Unstructured // that have the foreign finalizer
 	known     map[moment]bool              // crashes of earlier runs
@@ -245,9 +245,9 @@ func (t *trial) commit(ctx context.Context, ops []store.Op) error {
 	return err
 }
 
-// orderRequests wraps the transport of the control plane's own controllers and of users, so that their
-// writes reach the server one after the other. What the server allocates, such as names, then does
-// not depend on which goroutine comes first.
+// orderRequests wraps the transport of the control plane's own controllers and of users, so that
+// their writes reach the server one after the other. What the server allocates, such as names, then
+// does not depend on which goroutine comes first.
 func (t *trial) orderRequests(inner http.RoundTripper) http.RoundTripper {
 	return ordered{t, inner}
 }

@@ -141,8 +141,8 @@ func (h *hooks) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error
 	return of.(func(*tls.ClientHelloInfo) (*tls.Certificate, error))(hello)
 }
 
-// services returns a listener for all Services. It accepts when the one before it, which may be that
-// of a process that ends, is closed.
+// services returns a listener for all Services. It accepts when the one before it, which may be
+// that of a process that ends, is closed.
 func (e *Env) services() net.Listener {
 	return &successor{network: e.network, closed: make(chan struct{})}
 }
