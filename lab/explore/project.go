@@ -34,8 +34,8 @@ func Samples(paths ...string) ([]Input, error) {
 // Project returns the scenario of a project in the layout of kelson init and kubebuilder: the
 // definitions in config/crd/bases, the roles in config/rbac and the samples in config/samples.
 // Operators of Kubernetes' own kinds have no definitions. Workload controllers and simulated nodes
-// run. The operator serves the webhooks that are configured in config/webhook, unless it is a
-// Binary. [ConfigFile] may name other folders, change what users do, and add invariants.
+// run. The operator serves the webhooks of config/webhook/manifests.yaml, unless it is a Binary.
+// [ConfigFile] may name other folders, change what users do, and add invariants.
 //
 // The function run is Scenario.Operator, such as PartsOf returns. It is nil for an operator that is
 // a Binary, which the caller sets.
@@ -73,7 +73,8 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 	}
 	hooks := c.Webhooks
 	if len(hooks) == 0 {
-		hooks = []string{filepath.Join(dir, "config", "webhook")}
+		// The other files of the folder configure kustomize.
+		hooks = []string{filepath.Join(dir, "config", "webhook", "manifests.yaml")}
 	}
 	switch _, err := manifest.Webhooks(hooks...); {
 	case run == nil && len(c.Webhooks) > 0:
