@@ -26,6 +26,7 @@
 package explore
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -195,6 +196,10 @@ func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 	return e, nil
 }
 
+// errLeft says that an operator has left goroutines behind.
+var errLeft = errors.New("the operator has started goroutines that do not end with its process, such as one that waits for a certificate or uses context.Background(). " +
+	"So its processes cannot be killed here: explore its program as a process, with kelson explore --process or Scenario.Binary")
+
 // startClock moves the clock of a bubble away from whole seconds. The creation times of objects are
 // whole seconds, so an object is never exactly zero seconds old, as in a cluster. Kubernetes'
 // ReplicaSet controller divides by the age of a Pod.
@@ -218,11 +223,20 @@ func setNamespaces(env *testenv.Env, inputs []Input) {
 // run runs one plan.
 func (e *explorer) run(plan Plan) *result { return e.runWith(plan, nil, nil) }
 
-func (e *explorer) runWith(plan Plan, p *probe, b *branch) *result {
+func (e *explorer) runWith(plan Plan, p *probe, b *branch) (found *result) {
 	if e.wire != nil {
 		return e.runWire(plan, p)
 	}
 	var r result
+	defer func() {
+		if left := recover(); left != nil {
+			text, _ := left.(error)
+			if text == nil || !strings.Contains(text.Error(), "blocked goroutines remain") {
+				panic(left)
+			}
+			found = &result{failed: errLeft}
+		}
+	}()
 	synctest.Test(e.t, func(t *testing.T) {
 		startClock()
 		seed()
