@@ -176,6 +176,9 @@ func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 		startClock()
 		e.base = testenv.New(t, s.Env...)
 		e.base.Settle(t)
+		if err := setConversions(t.Context(), e.base.Client(), s.conversions); err != nil {
+			t.Fatalf("explore: %v", err)
+		}
 		if err := e.base.TrustWebhooks(t.Context()); err != nil {
 			t.Fatalf("explore: %v", err)
 		}

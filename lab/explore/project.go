@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator"
+	"kelson.dev/operator/client"
 	"kelson.dev/operator/operatortest/manifest"
 )
 
@@ -76,12 +78,17 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 		// The other files of the folder configure kustomize.
 		hooks = []string{filepath.Join(dir, "config", "webhook", "manifests.yaml")}
 	}
+	if s.conversions, err = conversions(filepath.Join(dir, "config", "crd", "patches")); err != nil {
+		return Scenario{}, err
+	}
 	switch _, err := manifest.Webhooks(hooks...); {
 	case run == nil && len(c.Webhooks) > 0:
 		return Scenario{}, fmt.Errorf("%s: webhooks: an operator that runs as a process cannot serve webhooks", ConfigFile)
 	case run == nil:
 	case err == nil:
 		s.Env = append(s.Env, testenv.Webhooks(hooks...))
+	case len(s.conversions) > 0 && len(c.Webhooks) == 0 && (errors.Is(err, manifest.ErrNone) || errors.Is(err, os.ErrNotExist)):
+		s.Env = append(s.Env, testenv.Webhooks())
 	case len(c.Webhooks) > 0 || !errors.Is(err, os.ErrNotExist) && !errors.Is(err, manifest.ErrNone):
 		return Scenario{}, fmt.Errorf("read the project's webhooks: %w", err)
 	}
@@ -89,6 +96,48 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 		return Scenario{}, fmt.Errorf("%s: prepare: %w", ConfigFile, err)
 	}
 	return s, nil
+}
+
+// conversions returns the patches of definitions in a folder that add a conversion webhook, as
+// kubebuilder writes them for kustomize.
+func conversions(folder string) (patches []client.Object, err error) {
+	if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	manifests, err := manifest.Read(folder)
+	if errors.Is(err, manifest.ErrNone) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read the patches of definitions: %w", err)
+	}
+	for _, m := range manifests {
+		if _, found, _ := unstructured.NestedMap(m.Object.Object, "spec", "conversion"); found {
+			patches = append(patches, m.Object)
+		}
+	}
+	return patches, nil
+}
+
+// setConversions applies such patches.
+func setConversions(ctx context.Context, c client.Client, patches []client.Object) error {
+	for _, patch := range patches {
+		definition, err := read(ctx, c, patch.GetObjectKind().GroupVersionKind(), client.KeyOf(patch))
+		if err != nil {
+			return fmt.Errorf("set the conversion of %s: %w", patch.GetName(), err)
+		}
+		if versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions"); len(versions) < 2 {
+			continue // nothing to convert; older projects have such a patch for each kind
+		}
+		before := definition.DeepCopy()
+		conversion, _, _ := unstructured.NestedMap(patch.(*unstructured.Unstructured).Object, "spec", "conversion")
+		if err := unstructured.SetNestedMap(definition.Object, conversion, "spec", "conversion"); err != nil {
+			return fmt.Errorf("set the conversion of %s: %w", patch.GetName(), err)
+		}
+		if err := c.Patch(ctx, definition, client.MergeFrom(before)); err != nil {
+			return fmt.Errorf("set the conversion of %s: %w", patch.GetName(), err)
+		}
+	}
+	return nil
 }
 
 // PartsOf returns a Scenario.Operator that runs the parts of an operator, as Parts does. The

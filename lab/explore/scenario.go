@@ -55,6 +55,8 @@ type Scenario struct {
 	// Keep leaves the created objects in place at the end. By default, the explorer deletes what
 	// the inputs have applied, and compares what is left.
 	Keep bool
+
+	conversions []client.Object // definitions with spec.conversion, of a project
 }
 
 // Parts returns a Scenario.Operator that runs the parts of an operator, as operator.Main does. It
