@@ -56,6 +56,7 @@ type trial struct {
 	all       []*process
 
 	counts    map[Point]int    // by a Point without N
+	fired     int              // how many faults at points have happened
 	done      []bool           // the faults of the plan that have happened
 	revisions map[Point]uint64 // the revision of the store before a point
 	frozen    map[string]bool

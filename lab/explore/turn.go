@@ -23,14 +23,16 @@ func (t *trial) settle() bool {
 		return t.settleWire()
 	}
 	begin, last, steps, confirm := time.Now(), time.Now(), 0, time.Time{}
+	fired := t.fired
 	quiet, horizon := orDefault(t.scenario.Quiet, defaultQuiet), orDefault(t.scenario.Horizon, defaultHorizon)
 	for {
 		changed, step, ok := t.turn()
 		if !ok {
 			return false
 		}
-		if changed {
-			last = time.Now()
+		if changed || t.fired > fired {
+			// After a fault, the operator tries again, which may be late.
+			last, fired = time.Now(), t.fired
 		}
 		switch {
 		case step:
@@ -248,6 +250,7 @@ func (t *trial) find(p Point, kinds ...Kind) Kind {
 	for i, f := range t.plan {
 		if f.At == p && !t.done[i] && slices.Contains(kinds, f.Kind) {
 			t.done[i] = true
+			t.fired++
 			t.log(fmt.Sprintf("FAULT %s", f))
 			return f.Kind
 		}
