@@ -21,7 +21,8 @@ const ConfigFile = "explore.yaml"
 // config is the content of ConfigFile. Its fields are those of Scenario.
 type config struct {
 	// Definitions, Roles and Webhooks are paths that replace config/crd/bases, config/rbac and
-	// config/webhook/manifests.yaml. Prepare are paths of objects that exist before the operator starts.
+	// config/webhook/manifests.yaml. Prepare are paths of objects that exist before the operator
+	// starts.
 	Definitions []string `json:"definitions"`
 	Roles       []string `json:"roles"`
 	Webhooks    []string `json:"webhooks"`
