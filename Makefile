@@ -258,9 +258,9 @@ explore-corpus: ## find bugs of real operators with kelson explore: a minute aft
 explore-campaign: ## explore the operator of bench/explore/fleet with 2,380 plans: must take less than five minutes
 	KELSON_EXPLORE_PLANS=2380 KELSON_EXPLORE_FOR=5m $(GO) test -count=1 -timeout 10m -v -run '^TestExplore$$' ./bench/explore/fleet/internal/controller
 
-EXPLORED = welcome demo foobar home pizza projectconfig simpledeployment cronjob cnat
+EXPLORED = welcome demo foobar home pizza projectconfig simpledeployment cronjob cnat ingress-manager
 
-explore-examples: build ## explore the examples' operators for a minute each: about fifteen minutes; an alarm is a failure
+explore-examples: build ## explore the ten examples' operators for a minute each, ingress-manager as a process: about fifteen minutes; an alarm is a failure
 	@failed=0; for name in $(EXPLORED); do \
 		echo "$$name:"; $(KELSON) explore examples/$$name --generate=false --for 1m >bin/explore.log 2>&1 || failed=1; \
 		grep -v '^explored' bin/explore.log; grep '^explored' bin/explore.log | tail -1; \

@@ -55,6 +55,10 @@ type Config struct {
 	// DialWebhooks, if not nil, connects to admission and conversion webhooks, for example to
 	// servers in this process. The address of a webhook in a Service is NAME.NAMESPACE.svc:PORT.
 	DialWebhooks func(ctx context.Context, network, address string) (net.Conn, error)
+	// Requests, if not nil, wraps the transport of requests in process: those of the control
+	// plane's own controllers and of the clients of RESTConfig and Transport. A program that
+	// searches for rare orders of requests decides with it which comes first.
+	Requests func(http.RoundTripper) http.RoundTripper
 	// Aggregation configures how requests reach other API servers.
 	Aggregation Aggregation
 	// Kubelets configures the connections to the kubelets of nodes that do not run in this process.

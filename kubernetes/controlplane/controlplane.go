@@ -48,7 +48,8 @@ type ControlPlane struct {
 	chain     *filters.Chain
 	identify  *authn.Authenticator
 	nodes     *ownNodes
-	plugins   *admission.Chain // nil until newAdmission
+	requests  func(http.RoundTripper) http.RoundTripper // nil, or Config.Requests
+	plugins   *admission.Chain                          // nil until newAdmission
 
 	log *slog.Logger
 
@@ -73,7 +74,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		cfg.EventLifetime = time.Hour
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	p := &ControlPlane{store: cfg.Store, log: cfg.Log, cancel: cancel, registry: resource.NewRegistry(), parts: parts{log: cfg.Log}}
+	p := &ControlPlane{store: cfg.Store, log: cfg.Log, cancel: cancel, registry: resource.NewRegistry(), parts: parts{log: cfg.Log}, requests: cfg.Requests}
 	defer func() {
 		if err != nil {
 			p.Stop()
@@ -266,12 +267,16 @@ func (p *ControlPlane) Transport() http.RoundTripper { return p.TransportAs(admi
 // TransportAs returns a transport that passes requests to the control plane in process, as the
 // given user.
 func (p *ControlPlane) TransportAs(u user.Info) http.RoundTripper {
-	return &inprocess.Transport{
+	var t http.RoundTripper = &inprocess.Transport{
 		// newAdmission and other constructors take a transport before p.chain is set, so the
 		// handler reads p.chain per request.
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.chain.ServeHTTP(w, r) }),
 		Context: func(ctx context.Context) context.Context { return filters.WithUser(ctx, u) },
 	}
+	if p.requests != nil {
+		t = p.requests(t)
+	}
+	return t
 }
 
 // RESTConfig returns the configuration of an in-process client with an administrator's rights.

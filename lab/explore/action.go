@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -38,10 +39,16 @@ const (
 	// drain of its node does.
 	FailPod   Kind = "fail-pod"
 	DeletePod Kind = "delete-pod"
+	// LoseNode deletes a Node, as when its machine is gone: its Pods are evicted. When everything
+	// is quiet, the Node comes back.
+	LoseNode Kind = "lose-node"
+	// ClockJump lets time pass while nothing of the operator happens, as when its machine was
+	// suspended: the clock jumps, and everything that was due meanwhile happens at once.
+	ClockJump Kind = "clock-jump"
 )
 
 var (
-	actions   = []Kind{Recreate, Batch, SetField, Flicker, CreateWith, DeleteChild, EditChild, Finalizer, FailPod, DeletePod}
+	actions   = []Kind{Recreate, Batch, SetField, Flicker, CreateWith, DeleteChild, EditChild, Finalizer, FailPod, DeletePod, LoseNode, ClockJump}
 	withField = []Kind{SetField, Flicker, CreateWith, EditChild}
 )
 
@@ -69,7 +76,7 @@ func (t *trial) act(n int) bool {
 			continue
 		}
 		obj := t.object(f.At)
-		if obj == nil {
+		if obj == nil && f.Kind != ClockJump && f.Kind != LoseNode {
 			continue // unused
 		}
 		t.done[i] = true
@@ -117,6 +124,10 @@ func (t *trial) perform(f Fault, obj *unstructured.Unstructured) bool {
 		})
 	case FailPod:
 		ok = t.try(func(ctx context.Context, c client.Client) error { return failPod(ctx, c, obj) })
+	case LoseNode:
+		ok = t.loseNode(f.At.Object)
+	case ClockJump:
+		ok = t.jump(f.At.Object)
 	}
 	if !ok || !t.settle() {
 		return false
@@ -241,7 +252,9 @@ func (t *trial) setAndBack(f Fault, obj *unstructured.Unstructured) bool {
 		return false
 	}
 	if f.Kind == SetField {
-		if !t.settle() {
+		t.unusual = true // an operator may return an error for the value
+		ok := t.settle()
+		if t.unusual = false; !ok {
 			return false
 		}
 		field := f.At.Resource + " " + f.At.Object + "." + f.Field
@@ -338,7 +351,7 @@ func (t *trial) createWith(input Input) Input {
 			t.result.failed = err
 			return input
 		}
-		t.done[i] = true
+		t.done[i], t.unusual = true, true
 		t.log(fmt.Sprintf("FAULT %s", f))
 		input = input.again(changed)
 	}
@@ -373,6 +386,43 @@ func failPod(ctx context.Context, c client.Client, obj *unstructured.Unstructure
 		}
 	}
 	return c.Subresource("status").Update(ctx, &pod, nil)
+}
+
+// loseNode deletes a Node, and creates it again when everything is quiet.
+func (t *trial) loseNode(name string) bool {
+	var node corev1.Node
+	ok := t.try(func(ctx context.Context, c client.Client) error {
+		if err := c.Get(ctx, client.Key{Name: name}, &node); err != nil {
+			return err
+		}
+		return c.Delete(ctx, node.DeepCopy())
+	})
+	if !ok || !t.settle() {
+		return false
+	}
+	t.log("the node comes back")
+	t.history.lost = append(t.history.lost, name)
+	return t.try(func(ctx context.Context, c client.Client) error {
+		if node.Name == "" {
+			return nil // there was none
+		}
+		again := node.DeepCopy()
+		again.ObjectMeta = metav1.ObjectMeta{Name: node.Name, Labels: node.Labels, Annotations: node.Annotations}
+		again.Spec.Taints = nil // those of a node that is not ready
+		return c.Create(ctx, again)
+	})
+}
+
+// jump lets time pass, and holds what the operator sends and receives.
+func (t *trial) jump(duration string) bool {
+	d, err := time.ParseDuration(duration)
+	if err != nil {
+		t.result.failed = err
+		return false
+	}
+	t.paused, t.denials = true, true // the operator's next attempt may be late
+	defer func() { t.paused = false }()
+	return t.pass(d)
 }
 
 // removeFinalizers removes the foreign finalizers, and waits until the operator is quiet.

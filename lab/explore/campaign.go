@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -17,6 +18,8 @@ type Options struct {
 	For time.Duration
 	// OneFault ends the exploration when every plan of one fault was tried.
 	OneFault bool
+	// UntilAlarm ends the exploration at the first alarm.
+	UntilAlarm bool
 	// Plans bounds how many plans are run, without those that shorten a plan or follow an alarm; 0
 	// means any number.
 	Plans int
@@ -33,6 +36,9 @@ type Report struct {
 	// Plans is how many plans were run, and OneFault how many plans of one fault there are. Skipped
 	// is how many of them were not run, because a run with the same state at the same moment was.
 	Plans, OneFault, Skipped int
+	// Pruned is how many runs of several faults ended at a crash, because an earlier run without an
+	// alarm had a crash in the same state.
+	Pruned int
 	// States is how many different states of the control plane occurred.
 	States int
 	// Points is how many writes and events the run without faults has.
@@ -42,6 +48,8 @@ type Report struct {
 	// not be reproducible.
 	Unequal    int
 	Difference string
+	// Failing are the reconciles that return errors for ever without any fault.
+	Failing []string
 	// Unconfirmed is how many alarms of a Binary were dropped, because fewer than two of three
 	// further runs of the plan have raised one.
 	Unconfirmed int
@@ -53,11 +61,17 @@ type Report struct {
 func (r Report) Summary() string {
 	text := fmt.Sprintf("explored %d plans in %v (%.0f a minute): %d points, %d plans of one fault, %d of them equal to others; %d states, %d alarms",
 		r.Plans, r.Took.Round(time.Millisecond), float64(r.Plans)/r.Took.Minutes(), r.Points, r.OneFault, r.Skipped, r.States, len(r.Alarms))
+	if r.Pruned > 0 {
+		text += fmt.Sprintf(", %d runs ended early at a state that was explored", r.Pruned)
+	}
 	if r.Unconfirmed > 0 {
 		text += fmt.Sprintf(", %d others not confirmed by further runs", r.Unconfirmed)
 	}
 	if r.Unequal > 0 {
 		text += fmt.Sprintf("\nthe operator is not deterministic, so a replay may differ: %d of %d further runs without faults took other steps; %s", r.Unequal, referenceRuns-1, r.Difference)
+	}
+	for _, line := range r.Failing {
+		text += "\nwithout any fault, a reconcile fails again and again: " + line
 	}
 	return text
 }
@@ -93,6 +107,9 @@ func (e *explorer) explore(o Options, begin time.Time) (Report, error) {
 	for _, v := range reference.points {
 		c.points[v.Point] = true
 	}
+	for _, id := range slices.Sorted(maps.Keys(reference.failing)) {
+		c.report.Failing = append(c.report.Failing, id+": "+reference.failing[id])
+	}
 	c.report.Unequal, c.report.Difference = reference.unequal, reference.where
 	c.explore()
 	c.report.Took = time.Since(begin)
@@ -114,16 +131,21 @@ type campaign struct {
 	random     *rand.Rand
 	mu         sync.Mutex // guards everything if several runs happen at the same time
 	started    int        // plans
+	later      []Plan     // tried in turns with random ones
 	report     Report
 }
 
 func (c *campaign) explore() {
 	plans, skipped := singles(c.reference, len(c.scenario.Inputs))
 	for range orders {
-		plans = append(plans, c.order())
+		plans = append(plans, Plan{{Kind: Order, Seed: c.seed()}})
+	}
+	for range orders {
+		plans = append(plans, Plan{{Kind: Priorities, Seed: c.seed()}})
 	}
 	plans = append(plans, c.actionsOf()...)
 	c.report.OneFault, c.report.Skipped = len(plans)+skipped, skipped
+	c.crashes = map[moment]bool{}
 	if c.wire != nil {
 		promisingFirst(plans)
 	}
@@ -137,6 +159,10 @@ func (c *campaign) explore() {
 			plan = plans[next]
 		case c.options.OneFault || len(plans) == 0:
 			return nil, false
+		case len(c.later) > 0 && c.started%2 == 0:
+			plan, c.later = c.later[0], c.later[1:]
+			c.started++
+			return plan, true
 		default:
 			plan = c.mutate(plans, fruitful)
 		}
@@ -167,12 +193,12 @@ func (c *campaign) explore() {
 
 // over reports whether the time or the plans are used up.
 func (c *campaign) over() bool {
-	return time.Now().After(c.end) || c.options.Plans > 0 && c.started >= c.options.Plans ||
+	return time.Now().After(c.end) || c.options.UntilAlarm && len(c.report.Alarms) > 0 || c.options.Plans > 0 && c.started >= c.options.Plans ||
 		c.wire != nil && c.wire.scope.ctx.Err() != nil
 }
 
-// further returns plans of one more fault, at the writes of a run that no run before has had: those
-// that the operator makes only after a fault.
+// further returns plans of one more fault, at the writes and events of a run that no run before has
+// had: those that happen only after a fault. The kinds that find less come later.
 func (c *campaign) further(plan Plan, r *result) []Plan {
 	var plans []Plan
 	for _, v := range r.points {
@@ -180,11 +206,17 @@ func (c *campaign) further(plan Plan, r *result) []Plan {
 			continue
 		}
 		c.points[v.Point] = true
-		if v.isEvent() || len(plan) >= maxFaults || plan.orderOnly() {
+		if len(plan) >= maxFaults || plan.orderOnly() {
 			continue
 		}
-		for _, kind := range []Kind{KillAfter, Lose} {
-			plans = append(plans, append(slices.Clone(plan), Fault{Kind: kind, At: v.Point}))
+		for _, kind := range v.kinds() {
+			more := append(slices.Clone(plan), Fault{Kind: kind, At: v.Point})
+			switch {
+			case kind == KillAfter || kind == Lose:
+				plans = append(plans, more)
+			case v.allows(kind, len(c.scenario.Inputs)):
+				c.later = append(c.later, more)
+			}
 		}
 	}
 	return plans
@@ -217,7 +249,11 @@ func (c *campaign) mutate(plans, fruitful []Plan) Plan {
 }
 
 // order makes a plan of a random order.
-func (c *campaign) order() Plan { return Plan{{Kind: Order, Seed: c.random.Uint64N(1 << 20)}} }
+func (c *campaign) order() Plan {
+	return Plan{{Kind: []Kind{Order, Priorities}[c.random.IntN(2)], Seed: c.seed()}}
+}
+
+func (c *campaign) seed() uint64 { return c.random.Uint64N(1 << 20) }
 
 // take judges the run of a plan, and reports whether it led to a state that no earlier plan had.
 func (c *campaign) take(plan Plan, r *result) bool {
@@ -229,8 +265,17 @@ func (c *campaign) take(plan Plan, r *result) bool {
 		}
 	}
 	c.report.States = len(c.states)
-	if alarms := c.alarms(plan, r, c.reference); len(alarms) > 0 && r.failed == nil {
+	alarms := c.alarms(plan, r, c.reference)
+	switch {
+	case r.failed != nil:
+	case r.pruned:
+		c.report.Pruned++
+	case len(alarms) > 0:
 		c.found(alarms[0], plan, r)
+	default:
+		for _, at := range r.crashes {
+			c.crashes[at] = true
+		}
 	}
 	if c.options.Progress != nil {
 		c.report.Took = time.Since(c.begin)
@@ -294,29 +339,16 @@ func singles(reference *result, inputs int) (plans []Plan, skipped int) {
 	}
 	killed := map[moment]bool{}
 	for _, v := range reference.points {
-		kinds := onWrites
-		if v.isEvent() {
-			kinds = onEvents
-		}
-		for _, kind := range kinds {
+		for _, kind := range v.kinds() {
+			if !v.allows(kind, inputs) {
+				continue
+			}
 			var at moment
 			switch kind {
 			case KillBefore:
 				at = moment{v.before, v.inputs}
 			case KillAfter:
 				at = moment{v.after, v.inputs}
-			case KillOld:
-				if !v.removed {
-					continue // there is no such state
-				}
-			case HoldInput:
-				if v.inputs >= inputs {
-					continue // there is no next input
-				}
-			case Conflict:
-				if v.Verb != "update" {
-					continue // has no precondition that another write could break
-				}
 			}
 			if at != (moment{}) {
 				if killed[at] {
@@ -329,4 +361,17 @@ func singles(reference *result, inputs int) (plans []Plan, skipped int) {
 		}
 	}
 	return plans, skipped
+}
+
+// allows reports whether a kind of fault makes sense at a point.
+func (v visit) allows(kind Kind, inputs int) bool {
+	switch kind {
+	case KillOld:
+		return v.removed // otherwise there is no such state
+	case HoldInput:
+		return v.inputs < inputs // otherwise there is no next input
+	case Conflict:
+		return v.Verb == "update" // others have no precondition that another write could break
+	}
+	return true
 }

@@ -20,10 +20,12 @@ const ConfigFile = "explore.yaml"
 
 // config is the content of ConfigFile. Its fields are those of Scenario.
 type config struct {
-	// Definitions and Roles are paths that replace config/crd/bases and config/rbac. Prepare are
-	// paths of objects that exist before the operator starts.
+	// Definitions, Roles and Webhooks are paths that replace config/crd/bases, config/rbac and
+	// config/webhook/manifests.yaml. Prepare are paths of objects that exist before the operator
+	// starts.
 	Definitions []string `json:"definitions"`
 	Roles       []string `json:"roles"`
+	Webhooks    []string `json:"webhooks"`
 	Prepare     []string `json:"prepare"`
 	// Inputs replaces the creation of the samples.
 	Inputs     []configInput     `json:"inputs"`
@@ -42,6 +44,9 @@ type configInput struct {
 	Delete string          `json:"delete"`
 	Flip   string          `json:"flip"`
 	Wait   metav1.Duration `json:"wait"`
+	// History is a file or folder of a history, and Resources are those whose changes are repeated.
+	History   string   `json:"history"`
+	Resources []string `json:"resources"`
 }
 
 type configInvariant struct {
@@ -63,7 +68,7 @@ func (s *Scenario) configure(dir string) (*config, error) {
 	if err := yaml.UnmarshalStrict(data, &c); err != nil {
 		return nil, fmt.Errorf("%s: %w", ConfigFile, err)
 	}
-	for _, paths := range [][]string{c.Definitions, c.Roles, c.Prepare} {
+	for _, paths := range [][]string{c.Definitions, c.Roles, c.Webhooks, c.Prepare} {
 		for i, path := range paths {
 			paths[i] = filepath.Join(dir, path)
 		}
@@ -118,12 +123,17 @@ func (c configInput) inputs(dir string) ([]Input, error) {
 			path, act, set = field.path, field.action, set+1
 		}
 	}
+	waits, recorded := c.Wait.Duration > 0, c.History != ""
 	switch {
-	case set == 1 && c.Wait.Duration == 0:
-	case set == 0 && c.Wait.Duration > 0:
+	case recorded != (len(c.Resources) > 0):
+		return nil, errors.New("history needs resources, such as [shops.example.com], and only history has them")
+	case set == 1 && !waits && !recorded:
+	case set == 0 && waits && !recorded:
 		return []Input{Wait(c.Wait.Duration)}, nil
+	case set == 0 && !waits && recorded:
+		return Recorded(filepath.Join(dir, c.History), c.Resources...)
 	default:
-		return nil, errors.New("set one of create, apply, delete, flip and wait")
+		return nil, errors.New("set one of create, apply, delete, flip, wait and history")
 	}
 	manifests, err := manifest.Read(filepath.Join(dir, path))
 	if err != nil {

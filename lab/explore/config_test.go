@@ -83,7 +83,7 @@ keep: true
 func TestRefusedConfig(t *testing.T) {
 	for config, want := range map[string]string{
 		"invariant: []":                         `explore.yaml: error unmarshaling JSON: while decoding JSON: json: unknown field "invariant"`,
-		"inputs: [{wait: 1h, create: x.yaml}]":  "explore.yaml: inputs[0]: set one of create, apply, delete, flip and wait",
+		"inputs: [{wait: 1h, create: x.yaml}]":  "explore.yaml: inputs[0]: set one of create, apply, delete, flip, wait and history",
 		"inputs: [{}]":                          "explore.yaml: inputs[0]: set one of",
 		"inputs: [{wait: 1h}, {apply: x.yaml}]": "x.yaml: no such file",
 		"quiet: long":                           `invalid duration "long"`,

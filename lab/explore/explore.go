@@ -27,6 +27,7 @@
 package explore
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -151,6 +152,7 @@ type explorer struct {
 	scenario Scenario
 	base     *testenv.Env
 	variants map[string]*result // of the runs with actions only, by the plan
+	crashes  map[moment]bool    // of runs without alarms; nil unless runs may end there
 }
 
 // close ends what newExplorer has started.
@@ -172,8 +174,15 @@ func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 	e := &explorer{t: t, scenario: s, variants: map[string]*result{}}
 	// The bubbles of the runs fork the base, whose state stays after its own bubble has ended.
 	synctest.Test(t, func(t *testing.T) {
+		startClock()
 		e.base = testenv.New(t, s.Env...)
 		e.base.Settle(t)
+		if err := setConversions(t.Context(), e.base.Client(), s.conversions); err != nil {
+			t.Fatalf("explore: %v", err)
+		}
+		if err := e.base.TrustWebhooks(t.Context()); err != nil {
+			t.Fatalf("explore: %v", err)
+		}
 		if s.Prepare != nil {
 			if err := s.Prepare(t.Context(), e.base.Client()); err != nil {
 				t.Fatalf("explore: prepare: %v", err)
@@ -190,6 +199,15 @@ func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 	e.run(nil)
 	return e, nil
 }
+
+// errLeft says that an operator has left goroutines behind.
+var errLeft = errors.New("the operator has started goroutines that do not end with its process, such as one that waits for a certificate or uses context.Background(). " +
+	"So its processes cannot be killed here: explore its program as a process, with kelson explore --process or Scenario.Binary")
+
+// startClock moves the clock of a bubble away from whole seconds. The creation times of objects are
+// whole seconds, so an object is never exactly zero seconds old, as in a cluster. Kubernetes'
+// ReplicaSet controller divides by the age of a Pod.
+func startClock() { time.Sleep(437137 * time.Microsecond) }
 
 // setNamespaces sets the namespace "default" in what the inputs create without a namespace.
 func setNamespaces(env *testenv.Env, inputs []Input) {
@@ -209,14 +227,25 @@ func setNamespaces(env *testenv.Env, inputs []Input) {
 // run runs one plan.
 func (e *explorer) run(plan Plan) *result { return e.runWith(plan, nil, nil) }
 
-func (e *explorer) runWith(plan Plan, p *probe, b *branch) *result {
+func (e *explorer) runWith(plan Plan, p *probe, b *branch) (found *result) {
 	if e.wire != nil {
 		return e.runWire(plan, p)
 	}
 	var r result
+	defer func() {
+		if left := recover(); left != nil {
+			text, _ := left.(error)
+			if text == nil || !strings.Contains(text.Error(), "blocked goroutines remain") {
+				panic(left)
+			}
+			found = &result{failed: errLeft}
+		}
+	}()
 	synctest.Test(e.t, func(t *testing.T) {
+		startClock()
 		seed()
-		trial := &trial{t: t, scenario: &e.scenario, env: e.base.Fork(t), plan: plan, probe: p, branch: b}
+		trial := &trial{t: t, scenario: &e.scenario, plan: plan, probe: p, branch: b, known: e.crashes}
+		trial.env = e.base.Fork(t, testenv.Requests(trial.orderRequests))
 		trial.run()
 		r = trial.result
 	})
@@ -226,7 +255,7 @@ func (e *explorer) runWith(plan Plan, p *probe, b *branch) *result {
 
 // orderOnly reports whether a plan has no faults but random orders.
 func (p Plan) orderOnly() bool {
-	return !slices.ContainsFunc(p, func(f Fault) bool { return f.Kind != Order })
+	return !slices.ContainsFunc(p, func(f Fault) bool { return !f.Kind.isOrder() })
 }
 
 func tail(lines []string, n int) string {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Kind is the kind of a fault. Each is something that a real API server, network or process can do.
@@ -51,21 +52,33 @@ const (
 	// Deny answers a write, and all later ones of its verb and resource, with 403 as an admission
 	// webhook does, until everything else is quiet.
 	Deny Kind = "deny"
-	// Order runs the pending requests and events in a random order, by a seed.
-	Order Kind = "order"
+	// PendingClaim delays the creation of the volume for a claim until everything else is quiet.
+	PendingClaim Kind = "pending-claim"
+	// Order runs the pending requests and events in a random order, by a seed. Priorities gives
+	// each watch, and the requests for each object, a random priority, and sometimes gives the one
+	// that comes next the lowest: so some are late for long, which random orders rarely reach.
+	Order      Kind = "order"
+	Priorities Kind = "priorities"
 )
 
 // onWrites and onEvents are the kinds of faults at writes and at events of watches.
 var (
 	onWrites = []Kind{KillBefore, KillAfter, KillStale, KillOld, Lose, Conflict, TooMany, Internal, Hold, HoldInput, SlowResponse, TwoLeaders, Deny}
 	onEvents = []Kind{Freeze, FreezeAll, Cut}
+	onClaims = []Kind{PendingClaim}
 )
+
+// provision is the verb of the points at which the control plane creates a volume for a claim.
+const provision = "provision"
+
+// isOrder reports whether a kind concerns all steps of a run, by a seed.
+func (k Kind) isOrder() bool { return k == Order || k == Priorities }
 
 // Point is a moment in a run: the n-th write or event of its kind.
 type Point struct {
 	// Verb is create, update, patch, apply, delete or deletecollection for requests, added,
-	// modified or deleted for events, and after for the moment at which the operator is quiet after
-	// the N-th input.
+	// modified or deleted for events, provision for the volume of a claim, and after for the moment
+	// at which the operator is quiet after the N-th input.
 	Verb string
 	// Resource is the group resource, with a subresource after a slash.
 	Resource string
@@ -84,19 +97,32 @@ func (p Point) isEvent() bool {
 	return p.Verb == "added" || p.Verb == "modified" || p.Verb == "deleted"
 }
 
+// kinds returns the kinds of faults at a point.
+func (p Point) kinds() []Kind {
+	switch {
+	case p.isEvent():
+		return onEvents
+	case p.Verb == provision:
+		return onClaims
+	case p.Verb == after:
+		return actions
+	}
+	return onWrites
+}
+
 // Fault is one deviation from the run without faults.
 type Fault struct {
 	Kind Kind
-	At   Point  // not for Order
-	Seed uint64 // for Order
+	At   Point  // not for Order and Priorities
+	Seed uint64 // for these
 	// Field is a path of names and indexes such as spec.ports.0.name, and Value its value as JSON:
 	// of SetField, Flicker, CreateWith and EditChild. The value null removes the field.
 	Field, Value string
 }
 
 func (f Fault) String() string {
-	if f.Kind == Order {
-		return fmt.Sprintf("%s %d", Order, f.Seed)
+	if f.Kind.isOrder() {
+		return fmt.Sprintf("%s %d", f.Kind, f.Seed)
 	}
 	text := fmt.Sprintf("%s %s", f.Kind, f.At)
 	if f.Field != "" {
@@ -133,30 +159,24 @@ func ParsePlan(text string) (Plan, error) {
 	}
 	for part := range strings.SplitSeq(text, ";") {
 		part = strings.TrimSpace(part)
-		if seed, ok := strings.CutPrefix(part, string(Order)+" "); ok {
+		if kind, seed, _ := strings.Cut(part, " "); Kind(kind).isOrder() {
 			n, err := strconv.ParseUint(seed, 10, 64)
 			if err != nil {
 				return nil, fmt.Errorf("fault %q: the seed is not a number", part)
 			}
-			plan = append(plan, Fault{Kind: Order, Seed: n})
+			plan = append(plan, Fault{Kind: Kind(kind), Seed: n})
 			continue
 		}
 		m := faultForm.FindStringSubmatch(part)
 		if m == nil {
-			return nil, fmt.Errorf("fault %q: want KIND VERB RESOURCE OBJECT #N [FIELD=VALUE], or order SEED", part)
+			return nil, fmt.Errorf("fault %q: want KIND VERB RESOURCE OBJECT #N [FIELD=VALUE], order SEED or priorities SEED", part)
 		}
 		n, err := strconv.Atoi(m[5])
 		if err != nil {
 			return nil, fmt.Errorf("fault %q: %w", part, err)
 		}
 		f := Fault{Kind: Kind(m[1]), At: Point{Verb: m[2], Resource: m[3], Object: m[4], N: n}, Field: m[6], Value: m[7]}
-		kinds := onWrites
-		switch {
-		case f.At.isEvent():
-			kinds = onEvents
-		case f.isAction():
-			kinds = actions
-		}
+		kinds := f.At.kinds()
 		switch {
 		case f.Field != "" && !json.Valid([]byte(f.Value)):
 			return nil, fmt.Errorf("fault %q: the value %s is not JSON", part, f.Value)
@@ -165,6 +185,9 @@ func ParsePlan(text string) (Plan, error) {
 		}
 		if !slices.Contains(kinds, f.Kind) {
 			return nil, fmt.Errorf("fault %q: kind %q is not one of %v", part, f.Kind, kinds)
+		}
+		if d, err := time.ParseDuration(f.At.Object); f.Kind == ClockJump && (err != nil || d <= 0) {
+			return nil, fmt.Errorf("fault %q: %q is not a positive duration", part, f.At.Object)
 		}
 		plan = append(plan, f)
 	}

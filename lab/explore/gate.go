@@ -14,9 +14,11 @@ type phase int
 
 const (
 	// committing is a write of any client or controller, between its check and the log. These steps
-	// come first, so that the server is idle when another step is chosen.
+	// come first, so that the server is idle when another step is chosen. Those of ordering come
+	// next, so that the operator sees what Kubernetes' controllers have done.
 	committing phase = iota
-	sending          // a request before the server has it
+	ordering         // a write of Kubernetes' controllers or a user, before the server has it
+	sending          // a request of the operator before the server has it
 	responding       // a request that the server has executed
 	delivering       // an event of a watch
 )
@@ -41,6 +43,9 @@ type step struct {
 // suspended reports whether the step's process is suspended. It returns false for the one request
 // that is still executed, and for its response.
 func (s *step) suspended() bool {
+	if s.process == nil {
+		return false
+	}
 	only := s.process.only
 	return only != nil && s != only && (s.phase != responding || s.call != only.call)
 }
@@ -79,7 +84,7 @@ func (g *gate) wait(ctx context.Context, s *step) (verdict, error) {
 	case g.open:
 		g.mu.Unlock()
 		return pass, nil
-	case s.phase != committing && s.process.dead:
+	case s.phase > ordering && s.process.dead:
 		g.mu.Unlock()
 		return killed, nil
 	}
@@ -108,16 +113,22 @@ func (g *gate) remove(s *step) {
 	g.waiting = slices.DeleteFunc(g.waiting, func(o *step) bool { return o == s })
 }
 
-// choices returns the steps that may be next, in their default order: oldest first, then by label.
-// While there are writes, these are all. All goroutines must be blocked.
+// choices returns the steps that may come next, in their default order: oldest first, then by
+// label. While there are writes of the server, or of others than the operator, these are all. All
+// goroutines must be blocked.
 func (g *gate) choices(enabled func(*step) bool) []*step {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.round++
 	var all []*step
-	for _, s := range g.waiting {
-		if s.phase == committing {
-			all = append(all, s)
+	for _, first := range []phase{committing, ordering} {
+		for _, s := range g.waiting {
+			if s.phase == first && !s.held {
+				all = append(all, s)
+			}
+		}
+		if len(all) > 0 {
+			break
 		}
 	}
 	if len(all) == 0 {
@@ -133,12 +144,57 @@ func (g *gate) choices(enabled func(*step) bool) []*step {
 	return all
 }
 
-// choose returns the step that comes next: the first, or a random one.
-func choose(steps []*step, random *rand.Rand) *step {
-	if random == nil {
-		return steps[0]
+// choose returns the step that comes next: the first, a random one, or that of the highest
+// priority.
+func choose(steps []*step, random *rand.Rand, by *priorities) *step {
+	switch {
+	case by != nil:
+		return by.choose(steps)
+	case random != nil:
+		return steps[random.IntN(len(steps))]
 	}
-	return steps[random.IntN(len(steps))]
+	return steps[0]
+}
+
+// demotions is after how many steps, on average, what comes next gets the lowest priority.
+const demotions = 40
+
+// priorities is the order of Priorities.
+type priorities struct {
+	random *rand.Rand
+	of     map[string]int // by the lane of a step
+	lowest int
+}
+
+func newPriorities(seed uint64) *priorities {
+	return &priorities{random: rand.New(rand.NewPCG(seed, 3)), of: map[string]int{}}
+}
+
+// lane returns what a step has its priority from: the watch, or the object of the request.
+func (s *step) lane() string {
+	if s.phase == delivering {
+		return "watch " + s.call.resource
+	}
+	return s.call.resource + " " + s.call.object
+}
+
+func (p *priorities) choose(steps []*step) *step {
+	best, highest := steps[0], 0
+	for i, s := range steps {
+		priority, ok := p.of[s.lane()]
+		if !ok {
+			priority = p.random.IntN(1 << 20)
+			p.of[s.lane()] = priority
+		}
+		if i == 0 || priority > highest {
+			best, highest = s, priority
+		}
+	}
+	if p.random.IntN(demotions) == 0 {
+		p.lowest--
+		p.of[best.lane()] = p.lowest
+	}
+	return best
 }
 
 // release lets a step continue.
@@ -168,7 +224,7 @@ func (g *gate) kill(p *process) {
 	p.dead = true
 	var steps []*step
 	for _, s := range g.waiting {
-		if s.process == p && s.phase != committing {
+		if s.process == p && s.phase > ordering {
 			steps = append(steps, s)
 		}
 	}

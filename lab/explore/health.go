@@ -11,6 +11,12 @@ import (
 func (t *trial) healthy(earlier State) bool {
 	var lines []string
 	now := t.history.state()
+	for owner, before := range earlier.pods() {
+		if after := now.pods()[owner]; after < before {
+			lines = append(lines, fmt.Sprintf("pods of %s: %d are healthy, and %d were", owner, after, before))
+		}
+	}
+	slices.Sort(lines)
 	for _, id := range slices.Sorted(maps.Keys(earlier.objects)) {
 		for i, before := range earlier.objects[id] {
 			if i >= len(now.objects[id]) || unhealthy(id, before) != "" {
@@ -27,9 +33,46 @@ func (t *trial) healthy(earlier State) bool {
 	return len(lines) == 0
 }
 
+// workloads are the kinds that replace their Pods themselves, and say so in their status.
+var workloads = []string{"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job"}
+
+// pods returns how many healthy Pods each owner that the operator manages has. Pods that may end do
+// not count: what their end means is for the operator to say. A Pod that another one replaces may
+// have another name.
+func (s State) pods() map[string]int {
+	healthy := map[string]int{}
+	for id, all := range s.objects {
+		if resource, _, _ := strings.Cut(id, " "); resource != "pods" {
+			continue
+		}
+		for _, pod := range all {
+			spec, _ := pod["spec"].(map[string]any)
+			status, _ := pod["status"].(map[string]any)
+			meta, _ := pod["metadata"].(map[string]any)
+			owners, _ := meta["ownerReferences"].([]any)
+			if len(owners) == 0 || spec["restartPolicy"] != "Always" || meta["deletionTimestamp"] != nil || status["phase"] != "Running" || !hasCondition(status, "Ready") {
+				continue
+			}
+			owner, _ := owners[0].(map[string]any)
+			if kind, _ := owner["kind"].(string); !slices.Contains(workloads, kind) {
+				healthy[fmt.Sprintf("%s %v", kind, owner["name"])]++
+			}
+		}
+	}
+	return healthy
+}
+
+func hasCondition(status map[string]any, of string) bool {
+	conditions, _ := status["conditions"].([]any)
+	return slices.ContainsFunc(conditions, func(c any) bool {
+		condition, _ := c.(map[string]any)
+		return condition["type"] == of && condition["status"] == "True"
+	})
+}
+
 // unhealthy returns why an object is not healthy: too few of its replicas are ready, its claim is
-// not bound, or its condition Ready or Available is not True. Pods are not judged, because they may
-// have completed; the objects that manage them are.
+// not bound, or its condition Ready or Available is not True. Pods are judged by what manages them;
+// see State.pods.
 func unhealthy(id string, object map[string]any) string {
 	spec, _ := object["spec"].(map[string]any)
 	status, _ := object["status"].(map[string]any)

@@ -29,6 +29,7 @@ type history struct {
 	creates map[string]int // by resource and object
 	deletes map[string]int
 	removal uint64   // the revision at which the last object was removed; 0 if none was
+	lost    []string // names of Nodes that LoseNode has deleted; they are not part of the state
 	recent  []string // the last versions, for messages
 
 	// changes counts the versions but those of background resources.
@@ -168,6 +169,9 @@ func (n *names) id(key store.Key) string {
 func (h *history) state() State {
 	s := State{objects: map[string][]map[string]any{}}
 	for _, key := range slices.SortedFunc(maps.Keys(h.now), compareKeys) {
+		if slices.Contains(h.lost, key.Name) && strings.Contains(key.Resource, "nodes") {
+			continue
+		}
 		id := h.names.id(key)
 		content := map[string]any{"deleted": true}
 		if obj := h.now[key]; obj != nil {

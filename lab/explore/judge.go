@@ -13,17 +13,20 @@ import (
 // objects that remain at the end. A run with actions and faults is compared with the run with the
 // same actions.
 func (e *explorer) alarms(plan Plan, r, reference *result) []Alarm {
-	if len(r.alarms) > 0 {
+	if len(r.alarms) > 0 || r.pruned {
 		return r.alarms
 	}
 	taken := plan.actions()
 	switch {
 	case len(taken) == 0:
-		return compare(r, reference, e.scenario.Ignore)
+		return append(compare(plan, r, reference, e.scenario.Ignore), persistent(r, reference)...)
 	case len(taken) == len(plan):
 		e.variants[taken.String()] = r
+		if alarms := persistent(r, reference); len(alarms) > 0 {
+			return alarms
+		}
 		if slices.ContainsFunc(taken, func(f Fault) bool { return f.Kind == Batch }) {
-			return nil // the operator leaves the same of the copies
+			return nil // what an operator leaves of an object, it leaves of the copies too
 		}
 		lines := slices.DeleteFunc(without(e.scenario.Ignore, r.left.Diff(reference.left)), func(line string) bool {
 			return !strings.Contains(line, existsNow) && !strings.Contains(line, thereAre)
@@ -41,10 +44,10 @@ func (e *explorer) alarms(plan Plan, r, reference *result) []Alarm {
 	if variant.failed != nil || len(variant.alarms) > 0 {
 		return nil // the actions alone raise the alarm
 	}
-	// The number of creations and deletions is not compared: while objects are being deleted, an
-	// operator whose cache is behind may recreate their children, and the garbage collector deletes
-	// them.
-	return slices.DeleteFunc(compare(r, variant, e.scenario.Ignore), func(a Alarm) bool { return a.Oracle == "O2" })
+	// How often objects are created and deleted says little: while objects are being deleted, an
+	// operator whose cache is late may create their children again, and the garbage collector
+	// deletes them.
+	return slices.DeleteFunc(append(compare(plan, r, variant, e.scenario.Ignore), persistent(r, variant)...), func(a Alarm) bool { return a.Oracle == "O2" })
 }
 
 // ignored raises an alarm (O6) if a change of a field has no effect, although it has one if the

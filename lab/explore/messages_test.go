@@ -97,6 +97,13 @@ func TestRefusedScenarios(t *testing.T) {
 		"ends": {with(func(s *explore.Scenario) {
 			s.Operator = func(context.Context, *rest.Config) error { return errors.New("no such flag") }
 		}), "the operator ended (O3): no such flag"},
+		"leaves goroutines": {with(func(s *explore.Scenario) {
+			run := s.Operator
+			s.Operator = func(ctx context.Context, config *rest.Config) error {
+				go func() { <-make(chan bool) }()
+				return run(ctx, config)
+			}
+		}), "goroutines that do not end with its process"},
 		"panics at the start": {with(func(s *explore.Scenario) {
 			s.Operator = func(context.Context, *rest.Config) error { panic("no configuration") }
 		}), "the operator panics (O3): panic: no configuration at "},

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/lab/explore"
 	"kelson.dev/operator"
@@ -127,18 +126,19 @@ func TestPointsAfterFaults(t *testing.T) {
 			return operator.Result{}, nil
 		}
 		// The bug: a process that is killed here leaves the note behind.
-		note := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name + "-failed"}}
-		if err := c.Create(ctx, note); err != nil && !apierrors.IsAlreadyExists(err) {
-			return operator.Result{}, err
+		for _, note := range []map[string]string{{"failed": "yes"}, nil} {
+			before := cm.DeepCopy()
+			cm.Annotations = note
+			err = errors.Join(err, c.Patch(ctx, cm, client.MergeFrom(before)))
 		}
-		return operator.Result{}, errors.Join(err, c.Delete(ctx, note))
+		return operator.Result{}, err
 	})
 	report, err := explore.Explore(t, s, explore.Options{For: 5 * time.Minute, Plans: 400})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Log(report.Summary())
-	const want = "kill-after create secrets default/web-failed #1"
+	const want = "kill-after patch configmaps default/web #1"
 	for _, alarm := range report.Alarms {
 		if strings.HasSuffix(alarm.Plan.String(), "; "+want) && len(alarm.Plan) == 2 {
 			return

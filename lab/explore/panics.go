@@ -15,30 +15,43 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// panicsKey is the context key of a function that receives the panics from which an operator
-// recovers.
-type panicsKey struct{}
+// operatorKey is the context key of the *process of an operator.
+type operatorKey struct{}
 
-// panicLog is the log of an operator's parts. It drops every record but those of panics in
-// reconcilers, from which controllers recover.
-type panicLog struct{ panicked func(*reconcile.PanicError) }
+// operatorLog is the log of an operator. It drops every record but those of errors and panics of
+// reconciles, from which controllers recover.
+type operatorLog struct {
+	process                     *process
+	controller, namespace, name string
+}
 
-func newPanicLog(ctx context.Context) *slog.Logger {
-	panicked, ok := ctx.Value(panicsKey{}).(func(*reconcile.PanicError))
+// Log returns a log for an operator that a Scenario.Operator runs with ctx. The explorer learns
+// from it which reconciles return errors (O3). Operators on controller-runtime set it in their
+// options:
+//
+//	ctrl.Options{Logger: logr.FromSlogHandler(explore.Log(ctx).Handler())}
+//
+// Without it, such errors are not noticed. Parts uses it.
+func Log(ctx context.Context) *slog.Logger {
+	p, ok := ctx.Value(operatorKey{}).(*process)
 	if !ok {
 		return slog.New(slog.DiscardHandler)
 	}
-	return slog.New(panicLog{panicked})
+	return slog.New(operatorLog{process: p})
 }
 
-func (panicLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelError }
+// Enabled implements slog.Handler. The library logs conflicts as details.
+func (operatorLog) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle implements slog.Handler.
-func (l panicLog) Handle(_ context.Context, record slog.Record) error {
+func (l operatorLog) Handle(_ context.Context, record slog.Record) error {
 	record.Attrs(func(a slog.Attr) bool {
 		err, _ := a.Value.Any().(error)
 		if p := (*reconcile.PanicError)(nil); errors.As(err, &p) {
-			l.panicked(p)
+			l.process.trial.panicked(p)
+			return false
+		} else if err != nil && l.controller != "" && l.name != "" && !reconcile.IsTerminal(err) {
+			l.process.trial.failed(l.process, l.controller+" "+qualified(l.namespace, l.name), err.Error())
 			return false
 		}
 		return true
@@ -46,8 +59,23 @@ func (l panicLog) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-func (l panicLog) WithAttrs([]slog.Attr) slog.Handler { return l }
-func (l panicLog) WithGroup(string) slog.Handler      { return l }
+// WithAttrs implements slog.Handler. Both libraries say in this way what a reconcile is about.
+func (l operatorLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	for _, a := range attrs {
+		switch a.Key {
+		case "controller":
+			l.controller = a.Value.String()
+		case "namespace":
+			l.namespace = a.Value.String()
+		case "name":
+			l.name = a.Value.String()
+		}
+	}
+	return l
+}
+
+// WithGroup implements slog.Handler.
+func (l operatorLog) WithGroup(string) slog.Handler { return l }
 
 // recovered reports panics to trials from which Kubernetes' libraries recover: controller-runtime
 // recovers from panics of reconcilers. Their contexts do not say which process has panicked, so the
@@ -89,7 +117,7 @@ func (p *process) guard(ctx context.Context, operator func(context.Context) erro
 			err = Panicked(v)
 		}
 	}()
-	return operator(context.WithValue(ctx, panicsKey{}, func(e *reconcile.PanicError) { p.trial.panicked(e) }))
+	return operator(context.WithValue(ctx, operatorKey{}, p))
 }
 
 // Panicked returns the error of an operator that has panicked with a value. It must be called while

@@ -54,6 +54,9 @@ func (p *probe) add(f Fault) {
 // collect adds the actions that are possible after the n-th input.
 func (p *probe) collect(t *trial, n int) {
 	children := 0
+	if t.wire == nil {
+		p.cluster(t, n)
+	}
 	for key, obj := range sortedKeys(t.history.now) {
 		if obj == nil || obj.GetDeletionTimestamp() != nil {
 			continue
@@ -70,6 +73,26 @@ func (p *probe) collect(t *trial, n int) {
 		if t.own[id] && t.history.creates[id] > 0 && !t.isInput(obj) && children < maxChildren {
 			children++
 			p.child(t, at, obj)
+		}
+	}
+}
+
+// jumps are how far the clock jumps: past the timeouts of requests and leases, and past a day.
+var jumps = []string{"1h", "26h"}
+
+// cluster adds the actions on the machines of the operator and of its Pods. They take long, so runs
+// in real time do not have them.
+func (p *probe) cluster(t *trial, n int) {
+	for _, d := range jumps {
+		p.add(Fault{Kind: ClockJump, At: Point{Verb: after, Resource: "time", Object: d, N: n}})
+	}
+	for key, obj := range sortedKeys(t.history.now) {
+		if key.Resource != "pods" || obj == nil {
+			continue
+		}
+		if node, _, _ := unstructured.NestedString(obj.Object, "spec", "nodeName"); node != "" {
+			p.add(Fault{Kind: LoseNode, At: Point{Verb: after, Resource: "nodes", Object: node, N: n}})
+			return // it stands for all
 		}
 	}
 }

@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator"
+	"kelson.dev/operator/client"
 	"kelson.dev/operator/operatortest/manifest"
 )
 
@@ -34,8 +36,8 @@ func Samples(paths ...string) ([]Input, error) {
 // Project returns the scenario of a project in the layout of kelson init and kubebuilder: the
 // definitions in config/crd/bases, the roles in config/rbac and the samples in config/samples.
 // Operators of Kubernetes' own kinds have no definitions. Workload controllers and simulated nodes
-// run. Webhooks are not served. [ConfigFile] may name other folders, change the actions of users,
-// and add invariants.
+// run. The operator serves the webhooks of config/webhook/manifests.yaml, unless it is a Binary.
+// [ConfigFile] may name other folders, change what users do, and add invariants.
 //
 // The function run is Scenario.Operator, such as PartsOf returns. It is nil for an operator that is
 // a Binary, which the caller sets.
@@ -71,13 +73,74 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 	case len(c.Roles) > 0 || !errors.Is(err, os.ErrNotExist):
 		return Scenario{}, err
 	}
+	hooks := c.Webhooks
+	if len(hooks) == 0 {
+		// The other files of the folder configure kustomize.
+		hooks = []string{filepath.Join(dir, "config", "webhook", "manifests.yaml")}
+	}
+	if s.conversions, err = conversions(filepath.Join(dir, "config", "crd", "patches")); err != nil {
+		return Scenario{}, err
+	}
+	switch _, err := manifest.Webhooks(hooks...); {
+	case run == nil && len(c.Webhooks) > 0:
+		return Scenario{}, fmt.Errorf("%s: webhooks: an operator that runs as a process cannot serve webhooks", ConfigFile)
+	case run == nil:
+	case err == nil:
+		s.Env = append(s.Env, testenv.Webhooks(hooks...))
+	case len(s.conversions) > 0 && len(c.Webhooks) == 0 && (errors.Is(err, manifest.ErrNone) || errors.Is(err, os.ErrNotExist)):
+		s.Env = append(s.Env, testenv.Webhooks())
+	case len(c.Webhooks) > 0 || !errors.Is(err, os.ErrNotExist) && !errors.Is(err, manifest.ErrNone):
+		return Scenario{}, fmt.Errorf("read the project's webhooks: %w", err)
+	}
 	if s.Prepare, err = prepare(c.Prepare); err != nil {
 		return Scenario{}, fmt.Errorf("%s: prepare: %w", ConfigFile, err)
 	}
 	return s, nil
 }
 
-// PartsOf returns a Scenario.Operator that runs the parts of an operator without its webhooks. The
+// conversions returns the patches of definitions in a folder that add a conversion webhook, as
+// kubebuilder writes them for kustomize.
+func conversions(folder string) (patches []client.Object, err error) {
+	if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	manifests, err := manifest.Read(folder)
+	if errors.Is(err, manifest.ErrNone) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read the patches of definitions: %w", err)
+	}
+	for _, m := range manifests {
+		if _, found, _ := unstructured.NestedMap(m.Object.Object, "spec", "conversion"); found {
+			patches = append(patches, m.Object)
+		}
+	}
+	return patches, nil
+}
+
+// setConversions applies such patches.
+func setConversions(ctx context.Context, c client.Client, patches []client.Object) error {
+	for _, patch := range patches {
+		definition, err := read(ctx, c, patch.GetObjectKind().GroupVersionKind(), client.KeyOf(patch))
+		if err != nil {
+			return fmt.Errorf("set the conversion of %s: %w", patch.GetName(), err)
+		}
+		if versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions"); len(versions) < 2 {
+			continue // nothing to convert; older projects have such a patch for each kind
+		}
+		before := definition.DeepCopy()
+		conversion, _, _ := unstructured.NestedMap(patch.(*unstructured.Unstructured).Object, "spec", "conversion")
+		if err := unstructured.SetNestedMap(definition.Object, conversion, "spec", "conversion"); err != nil {
+			return fmt.Errorf("set the conversion of %s: %w", patch.GetName(), err)
+		}
+		if err := c.Patch(ctx, definition, client.MergeFrom(before)); err != nil {
+			return fmt.Errorf("set the conversion of %s: %w", patch.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// PartsOf returns a Scenario.Operator that runs the parts of an operator, as Parts does. The
 // function parts is called for each process of the operator, and never twice at a time.
 func PartsOf(parts func() []operator.Part) func(context.Context, *rest.Config) error {
 	var mu sync.Mutex
@@ -90,6 +153,6 @@ func PartsOf(parts func() []operator.Part) func(context.Context, *rest.Config) e
 		if len(created) == 0 {
 			return errors.New("main returned before it called operator.Main")
 		}
-		return operator.Run(ctx, operator.Config{REST: config, Log: newPanicLog(ctx), NoWebhooks: true}, created...)
+		return operator.Run(ctx, operator.Config{REST: config, Log: Log(ctx), Webhooks: testenv.ServiceWebhookConfig(ctx), NoWebhooks: !testenv.HasWebhooks(ctx)}, created...)
 	}
 }

@@ -62,6 +62,7 @@ func TestEqualPlansGiveEqualRuns(t *testing.T) {
 			"kill-after create secrets default/web-key #1",
 			"lose-response create secrets default/web-cert #1; freeze added secrets default/web-key #1",
 			"order 7",
+			"priorities 7",
 		}},
 		"pods": {deploys(), []string{"", "no faults"}},
 	} {

@@ -24,7 +24,8 @@ type Scenario struct {
 	Prepare func(context.Context, client.Client) error
 	// Operator runs one process of the operator until its context ends. It is called again after
 	// each crash, so it must create a new manager, with new caches and reconcilers. State in
-	// package variables survives a crash, which it would not in a cluster. See Parts.
+	// package variables survives a crash, which it would not in a cluster. See Parts. With
+	// testenv.Webhooks in Env, the function may call testenv.ServeWebhooks with ctx.
 	Operator func(ctx context.Context, config *rest.Config) error
 	// Binary is an operator that is a separate program, instead of Operator. Its runs take real
 	// time, so Quiet and Horizon are real time, too: 0 means 250 milliseconds and 30 seconds.
@@ -54,12 +55,15 @@ type Scenario struct {
 	// Keep leaves the created objects in place at the end. By default, the explorer deletes the
 	// objects that the inputs have applied, and compares the remaining ones.
 	Keep bool
+
+	conversions []client.Object // definitions with spec.conversion, of a project
 }
 
-// Parts returns a Scenario.Operator that runs the parts of an operator, as operator.Main does.
+// Parts returns a Scenario.Operator that runs the parts of an operator, as operator.Main does. It
+// serves their webhooks if Scenario.Env has testenv.Webhooks with their configurations.
 func Parts(parts ...operator.Part) func(context.Context, *rest.Config) error {
 	return func(ctx context.Context, config *rest.Config) error {
-		return operator.Run(ctx, operator.Config{REST: config, Log: newPanicLog(ctx)}, parts...)
+		return operator.Run(ctx, operator.Config{REST: config, Log: Log(ctx), Webhooks: testenv.ServiceWebhookConfig(ctx), NoWebhooks: !testenv.HasWebhooks(ctx)}, parts...)
 	}
 }
 

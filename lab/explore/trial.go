@@ -2,25 +2,23 @@ package explore
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
 	"kelson.dev/apiserver/store"
-	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/reconcile"
 )
 
 const (
@@ -49,14 +47,17 @@ type trial struct {
 	env      *testenv.Env
 	plan     Plan
 	gate     *gate
+	ordering atomic.Pointer[gate] // the gate, while the writes of others are ordered
 	history  *history
-	random   *rand.Rand // orders the steps; nil for the default order
+	random   *rand.Rand  // orders the steps; nil for the default order
+	order    *priorities // orders the steps; nil for another order
 
 	process   *process
 	processes int
 	all       []*process
 
 	counts    map[Point]int    // by a Point without N
+	fired     int              // how many faults at points have happened
 	done      []bool           // the faults of the plan that have happened
 	revisions map[Point]uint64 // the revision of the store before a point
 	frozen    map[string]bool
@@ -65,14 +66,18 @@ type trial struct {
 	denied    map[string]bool // by verb and resource
 	denials   bool            // something was denied, so the operator's next attempt may be late
 
+	paused    bool                         // nothing of the operator happens
+	unusual   bool                         // the operator may return errors for a field
 	copies    []client.Object              // that Batch has created
 	finalized []*unstructured.Unstructured // that have the foreign finalizer
-	branch    *branch                      // where the run deviates from the plan; may be nil
+	known     map[moment]bool              // crashes of earlier runs
+	branch    *branch                      // where the run leaves the plan; may be nil
 	probe     *probe                       // collects the possible actions; nil in other runs
 
 	mu        sync.Mutex
 	forbidden []string            // O12
 	panics    []string            // O3
+	errors    map[string]*failing // of reconcilers, since the last change
 	leases    map[client.Key]bool // that the operator has written
 	own       map[string]bool     // the objects that the operator created or deleted itself
 
@@ -90,7 +95,10 @@ type result struct {
 	deletes   map[string]int
 	own       map[string]bool
 	states    map[[32]byte]bool
-	effect    bool // SetField has changed more than the field
+	effect    bool              // SetField has changed more than the field
+	failing   map[string]string // the errors that persist, by what returns them
+	crashes   []moment          // after the last fault
+	pruned    bool              // the run has ended at a crash that an earlier run had too
 	alarms    []Alarm
 	steps     []string  // what happened, a line each
 	times     []float64 // of the steps, in seconds since the first
@@ -116,15 +124,19 @@ func (t *trial) run() {
 	t.gate = newGate()
 	t.counts, t.revisions, t.done = map[Point]int{}, map[Point]uint64{}, make([]bool, len(t.plan))
 	t.frozen, t.cut, t.refused, t.own = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
-	t.denied, t.leases = map[string]bool{}, map[client.Key]bool{}
+	t.denied, t.leases, t.errors = map[string]bool{}, map[client.Key]bool{}, map[string]*failing{}
 	for _, f := range t.plan {
-		if f.Kind == Order {
+		switch f.Kind {
+		case Order:
 			t.random = rand.New(rand.NewPCG(f.Seed, 0))
+		case Priorities:
+			t.order = newPriorities(f.Seed)
 		}
 	}
 	t.wait() // the control plane has started
 	state := t.env.Plane().Store()
 	state.Gate(t.commit)
+	t.ordering.Store(t.gate)
 	history, err := newHistory(state)
 	if err != nil {
 		t.result.failed = err
@@ -224,8 +236,52 @@ func (t *trial) do(i Input) bool {
 func (t *trial) commit(ctx context.Context, ops []store.Op) error {
 	p, _ := ctx.Value(processKey{}).(*process)
 	s := &step{phase: committing, process: p, label: writeLabel(ops)}
+	if claim := claimOf(ops); claim != "" && p == nil {
+		s.point = Point{Verb: provision, Resource: "persistentvolumeclaims", Object: claim}
+	}
 	_, err := t.gate.wait(ctx, s)
 	return err
+}
+
+// orderRequests wraps the transport of the control plane's own controllers and of users, so that
+// their writes reach the server one after the other. What the server allocates, such as names, then
+// does not depend on which goroutine comes first.
+func (t *trial) orderRequests(inner http.RoundTripper) http.RoundTripper {
+	return ordered{t, inner}
+}
+
+type ordered struct {
+	trial *trial
+	inner http.RoundTripper
+}
+
+// Steady tells the operator library that watches do not die unnoticed.
+func (o ordered) Steady() bool { return true }
+
+// RoundTrip implements http.RoundTripper.
+func (o ordered) RoundTrip(r *http.Request) (*http.Response, error) {
+	gate := o.trial.ordering.Load()
+	if gate == nil || r.Method == http.MethodGet || r.Method == http.MethodHead || r.Context().Value(processKey{}) != nil {
+		return o.inner.RoundTrip(r)
+	}
+	if _, err := gate.wait(r.Context(), &step{phase: ordering, label: r.Method + " " + r.URL.Path}); err != nil {
+		return nil, err
+	}
+	return o.inner.RoundTrip(r)
+}
+
+// claimOf returns the claim for which a commit creates a volume; "" for none.
+func claimOf(ops []store.Op) string {
+	for _, op := range ops {
+		if op.Key.Resource != "persistentvolumes" || op.Data == nil || op.Expect != 0 {
+			continue
+		}
+		var volume corev1.PersistentVolume
+		if json.Unmarshal(op.Data, &volume) == nil && volume.Spec.ClaimRef != nil {
+			return qualified(volume.Spec.ClaimRef.Namespace, volume.Spec.ClaimRef.Name)
+		}
+	}
+	return ""
 }
 
 // writeLabel names what a commit writes.
@@ -251,336 +307,10 @@ func writeLabel(ops []store.Op) string {
 	return b.String()
 }
 
-// settle lets the operator and the control plane work until nothing has changed for the quiet
-// period, and all steps that faults delay have happened. It reports whether the trial can continue.
-func (t *trial) settle() bool {
-	if t.wire != nil {
-		return t.settleWire()
-	}
-	begin, last, steps := time.Now(), time.Now(), 0
-	quiet, horizon := orDefault(t.scenario.Quiet, defaultQuiet), orDefault(t.scenario.Horizon, defaultHorizon)
-	for {
-		changed, step, ok := t.turn()
-		if !ok {
-			return false
-		}
-		if changed {
-			last = time.Now()
-		}
-		switch {
-		case step:
-			if steps++; steps%maxDelay == 0 && t.release() {
-				last = time.Now()
-			}
-			if steps%stepsPerSecond == 0 {
-				time.Sleep(time.Second) // a hot loop does not stop the clock
-			}
-			if steps > maxSteps {
-				t.alarm("O4", "hot loop", fmt.Sprintf("%d requests and events in %v, and the operator is not quiet", steps, time.Since(begin)))
-				return false
-			}
-		case time.Since(last) >= quiet:
-			if t.denials && len(t.denied) == 0 {
-				quiet, t.denials = max(quiet, maxBackoff), false
-				continue
-			}
-			if !t.release() {
-				return true
-			}
-			last = time.Now()
-		case time.Since(begin) > horizon:
-			t.alarm("O4", "never quiet", fmt.Sprintf("after %v objects still change: %s", horizon, strings.Join(t.history.recent, ", ")))
-			return false
-		default:
-			t.gate.await(quiet - time.Since(last))
-		}
-	}
-}
-
-// pass lets time pass.
-func (t *trial) pass(d time.Duration) bool {
-	for end := time.Now().Add(d); ; {
-		_, step, ok := t.turn()
-		if !ok {
-			return false
-		}
-		if left := time.Until(end); !step && left <= 0 {
-			return true
-		} else if !step {
-			t.gate.await(left)
-		}
-	}
-}
-
-func orDefault(d, standard time.Duration) time.Duration {
-	if d == 0 {
-		return standard
-	}
-	return d
-}
-
-// turn waits until everything is blocked, reads what was written, and lets one step pass.
-func (t *trial) turn() (changed, step, ok bool) {
-	t.wait()
-	if t.wire != nil && t.t.Context().Err() != nil {
-		t.result.failed = t.t.Context().Err()
-		return false, false, false
-	}
-	before := t.history.changes
-	if err := t.history.read(); err != nil {
-		t.result.failed = err
-		return false, false, false
-	}
-	changed = t.history.changes > before
-	if !t.running() || len(t.result.alarms) > 0 && t.result.alarms[0].fatal {
-		return changed, false, false
-	}
-	t.turnOff()
-	if t.wire == nil {
-		// Generated names do not depend on other uses of random values.
-		utilrand.Seed(int64(len(t.result.steps)))
-	}
-	if steps := t.gate.choices(t.enabled); len(steps) > 0 {
-		t.latest = choose(steps, t.random)
-		t.execute(t.latest)
-		return changed, true, true
-	}
-	return changed, false, true
-}
-
-// wait waits until everything is blocked. A Binary may do something at any time, so the trial does
-// not wait for it, unless it needs a choice.
-func (t *trial) wait() {
-	switch {
-	case t.wire == nil:
-		synctest.Wait()
-	case t.random != nil:
-		for t.gate.await(together) {
-		}
-	}
-}
-
-// running reports whether the operator runs. It raises an alarm if the operator has ended without
-// being stopped.
-func (t *trial) running() bool {
-	select {
-	case <-t.process.ended:
-		if t.process.err == nil {
-			t.process.err = errors.New("it returned without an error")
-		}
-		if p := (*reconcile.PanicError)(nil); errors.As(t.process.err, &p) {
-			t.alarm("O3", "the operator panics", panicDetail(p))
-		} else if p := (*programPanic)(nil); errors.As(t.process.err, &p) {
-			t.alarm("O3", "the operator panics", p.detail)
-		} else {
-			t.alarm("O3", "the operator ended", t.process.err.Error())
-		}
-		return false
-	default:
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.panics) > 0 {
-		t.alarm("O3", "a reconciler panics", t.panics[0])
-		return false
-	}
-	return true
-}
-
-// enabled reports whether faults allow a step to happen now.
-func (t *trial) enabled(s *step) bool {
-	resource := s.call.resource
-	switch {
-	case s.phase == committing:
-		return true
-	case s.phase == delivering:
-		return s.initial || !t.frozen[resource] && !t.frozen["*"]
-	case s.phase == sending && t.cut[resource]:
-		// The first new watch is refused, and the list after it waits.
-		return s.call.watch && !t.refused[resource]
-	}
-	return true
-}
-
-// execute lets a step pass, or applies the fault that the plan has for it.
-func (t *trial) execute(s *step) {
-	v := pass
-	switch s.phase {
-	case sending:
-		if s.point != (Point{}) {
-			t.visit(&s.point)
-			v = t.faultBefore(s)
-		}
-		if s.call.watch && t.cut[s.call.resource] {
-			t.refused[s.call.resource], v = true, cut
-		}
-	case responding:
-		if s.process.only != nil {
-			s.process.kill() // the process sees that it has lost its lease
-			return
-		}
-		if s.point != (Point{}) {
-			t.visited(s.point)
-			v = t.faultAfter(s)
-		}
-	case delivering:
-		if s.point != (Point{}) {
-			t.visit(&s.point)
-			v = t.faultAtEvent(s)
-		}
-	}
-	if s.held || s.phase != committing && s.process.dead {
-		return
-	}
-	if s.phase == delivering && v == pass && !t.enabled(s) {
-		return // frozen at this event: it stays
-	}
-	if s.phase != committing || s.process == nil {
-		t.logStep(s, v)
-	}
-	t.gate.release(s, v)
-}
-
-// visit numbers a point that is reached for the first time, and notes the state before it.
-func (t *trial) visit(p *Point) {
-	if p.N > 0 {
-		return // a fault has delayed it
-	}
-	t.counts[*p]++
-	p.N = t.counts[*p]
-	t.result.points = append(t.result.points, visit{Point: *p, before: t.history.sum, after: t.history.sum, inputs: t.inputs, removed: t.history.removal > 0})
-	t.revisions[*p] = t.env.Plane().Store().Snapshot().Revision()
-}
-
-// visited notes the state after a write.
-func (t *trial) visited(p Point) {
-	for i := range slices.Backward(t.result.points) {
-		if t.result.points[i].Point == p {
-			t.result.points[i].after = t.history.sum
-			return
-		}
-	}
-}
-
-// find returns the fault of one of some kinds that the plan has at a point.
-func (t *trial) find(p Point, kinds ...Kind) Kind {
-	for i, f := range t.plan {
-		if f.At == p && !t.done[i] && slices.Contains(kinds, f.Kind) {
-			t.done[i] = true
-			t.log(fmt.Sprintf("FAULT %s", f))
-			return f.Kind
-		}
-	}
-	return ""
-}
-
-func (t *trial) faultBefore(s *step) verdict {
-	if t.denied[s.call.verb+" "+s.call.resource] {
-		return denied
-	}
-	switch t.find(s.point, KillBefore, Conflict, TooMany, Internal, Hold, HoldInput, TwoLeaders, Deny) {
-	case KillBefore:
-		t.crash(nil)
-	case Conflict:
-		return conflict
-	case TooMany:
-		t.denials = t.denials || t.wire != nil
-		return tooMany
-	case Internal:
-		return internal
-	case Hold:
-		s.held = true
-	case HoldInput:
-		s.held, s.until = true, t.inputs+1
-	case TwoLeaders:
-		s.held = true
-		t.gate.suspend(t.process, s)
-		t.startNext(nil)
-	case Deny:
-		t.denied[s.call.verb+" "+s.call.resource], t.denials = true, true
-		return denied
-	}
-	return pass
-}
-
-func (t *trial) faultAfter(s *step) verdict {
-	switch t.find(s.point, KillAfter, KillStale, KillOld, Lose, SlowResponse) {
-	case SlowResponse:
-		s.held = true
-	case KillAfter:
-		t.crash(nil)
-	case KillStale:
-		t.crashTo(t.revisions[s.point])
-	case KillOld:
-		if t.history.removal == 0 {
-			break // nothing was removed: a plan that was written by hand
-		}
-		t.crashTo(t.history.removal - 1)
-	case Lose:
-		return lost
-	}
-	return pass
-}
-
-func (t *trial) faultAtEvent(s *step) verdict {
-	switch t.find(s.point, Freeze, FreezeAll, Cut) {
-	case Freeze:
-		t.frozen[s.call.resource] = true
-	case FreezeAll:
-		t.frozen["*"] = true
-	case Cut:
-		t.cut[s.call.resource] = true
-		return cut
-	}
-	return pass
-}
-
-// crashTo kills the process. The cached reads of the next one show the state at a revision.
-func (t *trial) crashTo(revision uint64) {
-	t.frozen["*"] = true
-	t.crash(t.env.ForkAt(t.t, revision, testenv.NoControllers(), testenv.Nodes(controlplane.NodeNone)).OperatorRESTConfig().Transport)
-}
-
-// crash kills the operator's process and starts the next one.
-func (t *trial) crash(old http.RoundTripper) {
-	t.process.kill()
-	t.startNext(old)
-}
-
-// startNext starts another process of the operator. Its lists are not delayed, because it would
-// give up before everything else is quiet.
-func (t *trial) startNext(old http.RoundTripper) {
-	clear(t.cut)
-	clear(t.refused)
-	t.releaseLeases()
-	t.startProcess(old)
-}
-
-// release ends what faults delay, one kind after the other, and reports whether there was any.
-func (t *trial) release() bool {
-	switch {
-	case len(t.frozen) > 0:
-		clear(t.frozen)
-		t.process.old = nil
-		t.log("the frozen events are delivered")
-	case len(t.cut) > 0:
-		clear(t.cut)
-		clear(t.refused)
-		t.log("the lists are served")
-	case len(t.denied) > 0:
-		clear(t.denied)
-		t.log("writes are not denied any more")
-	case t.gate.unhold(t.inputs, t.last):
-		t.log("the held requests continue")
-	default:
-		return false
-	}
-	return true
-}
-
 // end stops the operator and completes the result.
 func (t *trial) end() {
 	t.env.Plane().Store().Gate(nil)
+	t.ordering.Store(nil)
 	for _, p := range t.all {
 		p.kill()
 	}
@@ -593,7 +323,7 @@ func (t *trial) end() {
 		t.alarm("O12", "refused by RBAC", strings.Join(t.forbidden, ", "))
 	}
 	for i, f := range t.plan {
-		if !t.done[i] && f.Kind != Order {
+		if !t.done[i] && !f.Kind.isOrder() {
 			t.result.unused = append(t.result.unused, f)
 		}
 	}

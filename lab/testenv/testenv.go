@@ -36,6 +36,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"os"
 	"slices"
 	"testing"
@@ -85,7 +86,8 @@ type options struct {
 	stages          []string // files and folders
 	version         string   // of EmulatedVersion
 
-	webhooks  bool // of Webhooks
+	webhooks  bool   // of Webhooks
+	hooks     *hooks // shared by forks; nil without Webhooks
 	hookPaths []string
 }
 
@@ -196,6 +198,11 @@ func Operator(parts ...operator.Part) Option {
 	})
 }
 
+// Requests wraps the transport of all requests in process; see [controlplane.Config].
+func Requests(wrap func(http.RoundTripper) http.RoundTripper) Option {
+	return func(o *options) { o.plane.Requests = wrap }
+}
+
 // Log writes the control plane's log to the test's log.
 func Log(t testing.TB) Option {
 	return func(o *options) {
@@ -254,6 +261,11 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	if o.webhooks {
 		network = &inprocess.Network{}
 		o.plane.DialWebhooks = dialWebhook(network)
+		if o.hooks == nil {
+			if o.hooks, err = newHooks(); err != nil {
+				t.Fatalf("testenv: %v", err)
+			}
+		}
 	}
 	// Don't use the test's context: it ends before cleanups run, and operators must end before the
 	// control plane.
@@ -276,7 +288,7 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	env := &Env{plane: plane, client: c, made: o, network: network}
 	env.install(t, manifests)
 	for _, run := range o.run {
-		ctx, cancel := context.WithCancel(context.WithValue(context.Background(), envKey{}, env))
+		ctx, cancel := context.WithCancel(env.Context(context.Background()))
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)

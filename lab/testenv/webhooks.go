@@ -88,25 +88,13 @@ func ServeWebhooks(ctx context.Context, handler http.Handler) error {
 	if network == nil {
 		return errors.New("serve webhooks in a test: the context is not that of a function of testenv.Run, or the Env lacks the option testenv.Webhooks")
 	}
-	authority, err := pki.NewAuthority("testenv-webhooks")
-	if err != nil {
-		return err
-	}
-	listener, err := network.Listen(inprocess.Services)
-	if err != nil {
-		return fmt.Errorf("serve webhooks in a test: %w", err)
-	}
-	certificates := sync.Map{} // by the name of the server
 	server := &http.Server{
 		Handler: handler, ErrorLog: log.New(io.Discard, "", 0),
-		TLSConfig: &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			certificate, _ := certificates.LoadOrStore(hello.ServerName, authority.Serving(hello.ServerName))
-			return certificate.(func(*tls.ClientHelloInfo) (*tls.Certificate, error))(hello)
-		}},
+		TLSConfig: &tls.Config{GetCertificate: env.made.hooks.certificate},
 	}
 	served := make(chan error, 1)
-	go func() { served <- server.ServeTLS(listener, "", "") }()
-	err = env.trust(ctx, authority.PEM)
+	go func() { served <- server.ServeTLS(env.services(), "", "") }()
+	err := env.TrustWebhooks(ctx)
 	if err == nil {
 		select {
 		case <-ctx.Done():
@@ -124,6 +112,122 @@ func ServeWebhooks(ctx context.Context, handler http.Handler) error {
 		return nil
 	}
 	return err
+}
+
+// ServiceWebhookConfig returns how an operator on Kelson's library serves webhooks whose
+// configurations name a Service, whatever its name is, as [ServeWebhooks] does for other operators.
+// Unlike with [WebhookConfig], the operator changes no configurations: call Env.TrustWebhooks once.
+// It is the zero WebhookConfig if the Env was made without [Webhooks].
+func ServiceWebhookConfig(ctx context.Context) manager.WebhookConfig {
+	env, network := networkOf(ctx)
+	if network == nil {
+		return manager.WebhookConfig{}
+	}
+	return manager.WebhookConfig{Listener: env.services(), TLS: func(c *tls.Config) { c.GetCertificate = env.made.hooks.certificate }}
+}
+
+// hooks is the authority of the webhooks of an Env and its forks.
+type hooks struct {
+	authority *pki.Authority
+	byName    sync.Map // certificates, by the name of the server
+}
+
+func newHooks() (*hooks, error) {
+	authority, err := pki.NewAuthority("testenv-webhooks")
+	return &hooks{authority: authority}, err
+}
+
+func (h *hooks) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	of, _ := h.byName.LoadOrStore(hello.ServerName, h.authority.Serving(hello.ServerName))
+	return of.(func(*tls.ClientHelloInfo) (*tls.Certificate, error))(hello)
+}
+
+// services returns a listener for all Services. It accepts when the one before it, which may be
+// that of a process that ends, is closed.
+func (e *Env) services() net.Listener {
+	return &successor{network: e.network, closed: make(chan struct{})}
+}
+
+type successor struct {
+	network *inprocess.Network
+	closed  chan struct{}
+
+	mu    sync.Mutex
+	inner net.Listener // nil until the address is free
+}
+
+// Accept implements net.Listener.
+func (s *successor) Accept() (net.Conn, error) {
+	for {
+		inner, err := s.listen()
+		if err == nil {
+			return inner.Accept()
+		}
+		select {
+		case <-s.closed:
+			return nil, net.ErrClosed
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func (s *successor) listen() (net.Listener, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.closed:
+		return nil, net.ErrClosed
+	default:
+	}
+	if s.inner == nil {
+		inner, err := s.network.Listen(inprocess.Services)
+		if err != nil {
+			return nil, err
+		}
+		s.inner = inner
+	}
+	return s.inner, nil
+}
+
+// Close implements net.Listener.
+func (s *successor) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.closed:
+		return nil
+	default:
+	}
+	close(s.closed)
+	if s.inner != nil {
+		return s.inner.Close()
+	}
+	return nil
+}
+
+// Addr implements net.Listener.
+func (s *successor) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9443} }
+
+// Context returns a context with which functions such as those of [Run] can be called outside of
+// New: [WebhookConfig], [ServiceWebhookConfig] and [ServeWebhooks] need it.
+func (e *Env) Context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, envKey{}, e)
+}
+
+// HasWebhooks reports whether the Env of a context was made with [Webhooks].
+func HasWebhooks(ctx context.Context) bool {
+	_, network := networkOf(ctx)
+	return network != nil
+}
+
+// TrustWebhooks writes the CA bundle of the webhooks of [ServeWebhooks] and [ServiceWebhookConfig]
+// into the webhook configurations and CustomResourceDefinitions that name a Service. Forks have the
+// same CA.
+func (e *Env) TrustWebhooks(ctx context.Context) error {
+	if e.made.hooks == nil {
+		return nil
+	}
+	return e.trust(ctx, e.made.hooks.authority.PEM)
 }
 
 // hookKinds are the kinds that register webhooks, with the path of the lists or the object that
@@ -171,8 +275,9 @@ func setBundle(obj map[string]any, pem []byte) (changed bool) {
 		if !ok || config["service"] == nil {
 			continue
 		}
-		config["caBundle"] = base64.StdEncoding.EncodeToString(pem)
-		changed = true
+		bundle := base64.StdEncoding.EncodeToString(pem)
+		changed = changed || config["caBundle"] != bundle
+		config["caBundle"] = bundle
 	}
 	return changed
 }

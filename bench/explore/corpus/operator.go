@@ -3,18 +3,23 @@ package corpus
 import (
 	"context"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"kelson.dev/lab/explore"
 )
 
 // finalizer is that of the operators that have one.
@@ -23,19 +28,41 @@ const finalizer = "example.com/corpus"
 // reconciler reconciles one ConfigMap.
 type reconciler func(context.Context, client.Client, *corev1.ConfigMap) error
 
-// run returns a Scenario.Operator. The function start makes the reconciler of each process.
-func run(start func() reconciler) func(context.Context, *rest.Config) error {
+// cached is the client of a process. It reads from the manager's cache.
+type cached struct {
+	client.Client
+	live  client.Reader
+	cache cache.Cache
+}
+
+// writeBack puts an object into the cache, as if an event had brought it.
+func (c cached) writeBack(ctx context.Context, obj client.Object) error {
+	informer, err := c.cache.GetInformer(ctx, obj)
+	if err != nil {
+		return err
+	}
+	return informer.(toolscache.SharedIndexInformer).GetStore().Update(obj)
+}
+
+// run returns a Scenario.Operator. The function start makes the reconciler of each process; owns
+// are the kinds of its children.
+func run(start func() reconciler, owns ...client.Object) func(context.Context, *rest.Config) error {
 	return func(ctx context.Context, rest *rest.Config) error {
 		mgr, err := ctrl.NewManager(rest, ctrl.Options{
 			Scheme:     clientgoscheme.Scheme,
+			Logger:     logr.FromSlogHandler(explore.Log(ctx).Handler()),
 			Metrics:    metricsserver.Options{BindAddress: "0"},
 			Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 		})
 		if err != nil {
 			return err
 		}
-		c, each := mgr.GetClient(), start()
-		err = ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).Owns(&corev1.Secret{}).Complete(reconcile.Func(
+		c, each := cached{mgr.GetClient(), mgr.GetAPIReader(), mgr.GetCache()}, start()
+		build := ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{})
+		for _, kind := range owns {
+			build.Owns(kind)
+		}
+		err = build.Complete(reconcile.Func(
 			func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 				var cm corev1.ConfigMap
 				if err := c.Get(ctx, req.NamespacedName, &cm); err != nil || cm.Name == "kube-root-ca.crt" {

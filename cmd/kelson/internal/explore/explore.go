@@ -72,7 +72,8 @@ invariants in CEL.
 The project needs no code for this. Its main package must call operator.Main, or
 create a manager of controller-runtime: the command replaces the functions of that
 library that read the configuration, create the manager and wait for signals. The
-operator has the rights of config/rbac. Its webhooks are not called.
+operator has the rights of config/rbac. Its webhooks are called if config/webhook
+configures them.
 
 If the operator cannot be linked with the control plane in this way, or with
 --process, the command runs the project's program as it is, as a process. With

@@ -60,6 +60,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"kelson.dev/lab/explore"
+	"kelson.dev/lab/testenv"
 {{if .Replay}}	"kelson.dev/lab/replay"
 {{end}})
 
@@ -94,7 +95,8 @@ func kelsonExploreManager(config *rest.Config, o manager.Options) (manager.Manag
 	o.Controller.SkipNameValidation = &skip
 	o.Metrics.BindAddress, o.HealthProbeBindAddress, o.PprofBindAddress = "0", "0", ""
 	o.LeaderElection = false
-	o.WebhookServer = kelsonExploreWebhooks{}
+	o.WebhookServer = &kelsonExploreWebhooks{kelsonExplore.ctx, http.NewServeMux()}
+	o.Logger = logr.FromSlogHandler(explore.Log(kelsonExplore.ctx).Handler())
 	m, err := manager.New(config, o)
 	if err != nil {
 		return nil, err
@@ -117,16 +119,29 @@ func (m *kelsonExploreManaged) Start(ctx context.Context) error {
 	return m.Manager.Start(ctx)
 }
 
-// kelsonExploreWebhooks serves no webhooks.
-type kelsonExploreWebhooks struct{}
+// kelsonExploreWebhooks serves webhooks without a port, or none if none are configured.
+type kelsonExploreWebhooks struct {
+	process context.Context
+	mux     *http.ServeMux
+}
 
-func (kelsonExploreWebhooks) NeedLeaderElection() bool        { return false }
-func (kelsonExploreWebhooks) Register(string, http.Handler)   {}
-func (kelsonExploreWebhooks) Start(ctx context.Context) error { <-ctx.Done(); return nil }
-func (kelsonExploreWebhooks) WebhookMux() *http.ServeMux      { return http.NewServeMux() }
-func (kelsonExploreWebhooks) StartedChecker() healthz.Checker { return healthz.Ping }
+func (*kelsonExploreWebhooks) NeedLeaderElection() bool                 { return false }
+func (w *kelsonExploreWebhooks) Register(path string, h http.Handler)   { w.mux.Handle(path, h) }
+func (w *kelsonExploreWebhooks) WebhookMux() *http.ServeMux             { return w.mux }
+func (*kelsonExploreWebhooks) StartedChecker() healthz.Checker          { return healthz.Ping }
 
-var _ webhook.Server = kelsonExploreWebhooks{}
+func (w *kelsonExploreWebhooks) Start(ctx context.Context) error {
+	if !testenv.HasWebhooks(w.process) {
+		<-ctx.Done()
+		return nil
+	}
+	process, cancel := context.WithCancel(w.process)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	return testenv.ServeWebhooks(process, w.mux)
+}
+
+var _ webhook.Server = &kelsonExploreWebhooks{}
 
 type kelsonExploreExited int
 

@@ -1,0 +1,84 @@
+package explore
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// failing is the errors that the reconcile of one object has returned since the last change.
+type failing struct {
+	times int
+	last  time.Time
+	text  string
+}
+
+// failed notes that a reconcile has returned an error. The id says of which object, by which
+// controller.
+func (t *trial) failed(p *process, id, text string) {
+	if t.gate.isDead(p) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.errors[id]
+	if f == nil {
+		f = &failing{}
+		t.errors[id] = f
+	}
+	f.times, f.last, f.text = f.times+1, time.Now(), text
+}
+
+// forgetErrors is called when something has changed: the next attempt may succeed.
+func (t *trial) forgetErrors() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.errors)
+}
+
+// fails reports whether a reconcile has failed several times, and again since a moment.
+func (t *trial) fails(since time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range t.errors {
+		if f.times > 1 && f.last.After(since) {
+			return true
+		}
+	}
+	return false
+}
+
+// noteErrors notes the errors that persist: those of reconciles that have failed again since the
+// operator was quiet otherwise. A zero moment means that there are none.
+func (t *trial) noteErrors(since time.Time) {
+	if since.IsZero() || t.unusual {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(t.errors)) {
+		if f := t.errors[id]; f.times > 1 && f.last.After(since) {
+			if t.result.failing == nil {
+				t.result.failing = map[string]string{}
+			}
+			t.result.failing[id] = f.text
+			t.log(fmt.Sprintf("the reconcile of %s fails again and again: %s", id, f.text))
+		}
+	}
+}
+
+// persistent returns an alarm (O3) for errors that persist, and did not in another run.
+func persistent(r, reference *result) []Alarm {
+	var lines []string
+	for _, id := range slices.Sorted(maps.Keys(r.failing)) {
+		if _, also := reference.failing[id]; !also {
+			lines = append(lines, id+": "+r.failing[id])
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return []Alarm{{Oracle: "O3", What: "a reconcile fails again and again", Detail: strings.Join(lines, "\n")}}
+}

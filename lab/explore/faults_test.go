@@ -1,0 +1,227 @@
+package explore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/lab/explore"
+	"kelson.dev/lab/testenv"
+	"kelson.dev/operator"
+	"kelson.dev/operator/client"
+)
+
+// replayed returns the oracles and details of the alarms of a plan, and its steps.
+func replayed(t *testing.T, s explore.Scenario, plan string) (alarms, steps string) {
+	t.Helper()
+	found, all := explore.ReplayPlan(t, s, plan)
+	var texts []string
+	for _, a := range found {
+		texts = append(texts, a.Oracle+" "+a.Detail)
+	}
+	return strings.Join(texts, "\n"), strings.Join(all, "\n")
+}
+
+func ignoreExisting(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// LAB-03 (O3): an error that a reconciler returns for ever after a fault is an alarm, although the
+// objects are right; an error that ends is not.
+func TestErrorThatPersists(t *testing.T) {
+	const plan = "kill-after create secrets default/web-key #1"
+	for name, test := range map[string]struct {
+		ignore bool
+		want   string
+	}{
+		"faulty":  {false, `O3 configmap default/web: secrets "web-key" already exists`},
+		"correct": {true, ""},
+	} {
+		s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+			err := c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name + "-key",
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}})
+			if test.ignore {
+				err = ignoreExisting(err)
+			}
+			return operator.Result{}, err
+		})
+		if got, steps := replayed(t, s, plan); got != test.want {
+			t.Errorf("%s: %q, want %q\n%s", name, got, test.want, steps)
+		}
+	}
+}
+
+// LAB-03 (O3): an error that persists without any fault does not prevent the exploration, and the
+// summary names it.
+func TestErrorWithoutFaults(t *testing.T) {
+	s := eachConfigMap(func(context.Context, client.Client, *corev1.ConfigMap) (operator.Result, error) {
+		return operator.Result{}, errors.New("no route to host")
+	})
+	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true, Plans: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "without any fault, a reconcile fails again and again: configmap default/web: no route to host"
+	if len(report.Alarms) > 0 || !strings.Contains(report.Summary(), want) {
+		t.Errorf("%v, %s; want no alarm and %q", report.Alarms, report.Summary(), want)
+	}
+}
+
+// LAB-03 (F14): what was due while the clock jumped must happen afterwards.
+func TestClockJump(t *testing.T) {
+	scenario := func(retries bool) explore.Scenario {
+		return eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+			if left := time.Until(cm.CreationTimestamp.Add(20 * time.Minute)); left > 0 {
+				return operator.Result{RequeueAfter: left}, nil
+			}
+			short, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			err := createSecret(short, c, cm, "-late", "a")
+			if !retries && errors.Is(err, context.DeadlineExceeded) {
+				err = nil // the bug
+			}
+			return operator.Result{}, err
+		})
+	}
+	const plan = "clock-jump after time 1h #1"
+	const want = "O4 secrets default/web-late: exists, and did not before the restart"
+	if got, steps := replayed(t, scenario(false), plan); got != want {
+		t.Errorf("%q, want %q\n%s", got, want, steps)
+	}
+	if got, steps := replayed(t, scenario(true), plan); got != "" {
+		t.Errorf("false alarm: %s\n%s", got, steps)
+	}
+	if _, err := explore.ParsePlan("clock-jump after time soon #1"); err == nil || !strings.Contains(err.Error(), `"soon" is not a positive duration`) {
+		t.Errorf("%v", err)
+	}
+}
+
+// runsPods runs two Pods for each ConfigMap. It replaces those that are gone and, if correct, those
+// that have failed.
+func runsPods(correct bool) explore.Scenario {
+	s := eachConfigMap(nil)
+	s.Operator = explore.Parts(operator.Name("each"), operator.For(func(d operator.Deps) *each {
+		return &each{d, func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+			for _, name := range []string{"-a", "-b"} {
+				pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}}, ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name + name,
+					OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}}
+				err := c.Create(ctx, pod)
+				if apierrors.IsAlreadyExists(err) {
+					if err = c.Get(ctx, client.KeyOf(pod), pod); err == nil && correct && pod.Status.Phase == corev1.PodFailed {
+						err = c.Delete(ctx, pod)
+					}
+				}
+				if client.IgnoreNotFound(err) != nil {
+					return operator.Result{}, err
+				}
+			}
+			return operator.Result{}, nil
+		}}
+	}, operator.Owns[corev1.Pod]()))
+	s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}
+	return s
+}
+
+// LAB-03 (F15, O7): the Pods that an operator manages must be healthy again after one has failed.
+func TestHealthyPods(t *testing.T) {
+	const plan = "fail-pod after pods default/web-b #1"
+	if got, steps := replayed(t, runsPods(false), plan); got != "O7 pods of ConfigMap web: 1 are healthy, and 2 were" {
+		t.Errorf("%q\n%s", got, steps)
+	}
+	if got, steps := replayed(t, runsPods(true), plan); got != "" {
+		t.Errorf("false alarm: %s\n%s", got, steps)
+	}
+}
+
+// LAB-03 (F15): the Pods of a Node that is gone are evicted. An operator that replaces them raises
+// no alarm; one that does not watch them does.
+func TestLostNode(t *testing.T) {
+	s := runsPods(true)
+	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true, Plans: 1})
+	if err != nil || report.Plans != 1 {
+		t.Fatalf("%v, %v", report, err)
+	}
+	var node string
+	env := testenv.New(t, s.Env...)
+	env.Eventually(t, time.Minute, func() bool {
+		var nodes corev1.NodeList
+		if err := env.Client().List(t.Context(), &nodes); err != nil || len(nodes.Items) == 0 {
+			return false
+		}
+		node = nodes.Items[0].Name
+		return true
+	})
+	plan := "lose-node after nodes " + node + " #1"
+	got, steps := replayed(t, s, plan)
+	for _, want := range []string{"the node comes back", "event: deleted pods default/web-a", "request: create pods default/web-a"} {
+		_, after, found := strings.Cut(steps, "FAULT "+plan)
+		if got != "" || !found || !strings.Contains(after, want) {
+			t.Errorf("alarms %q, steps without %q\n%s", got, want, steps)
+		}
+	}
+	blind := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}}, ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}}
+		return operator.Result{}, ignoreExisting(c.Create(ctx, pod))
+	})
+	blind.Env = s.Env
+	if got, steps := replayed(t, blind, plan); !strings.HasPrefix(got, "O4 pods default/web: exists, and did not before the restart") {
+		t.Errorf("%q\n%s", got, steps)
+	}
+}
+
+// LAB-03 (F15): a claim that stays pending for long is found to be taken for a failure.
+func TestPendingClaim(t *testing.T) {
+	for name, patient := range map[string]bool{"faulty": false, "correct": true} {
+		s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+			owner := []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name, OwnerReferences: owner}}
+			claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+			claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name, OwnerReferences: owner}}
+			pod.Spec.Containers = []corev1.Container{{Name: "main", Image: "nginx"}}
+			pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: cm.Name}}}}
+			for _, obj := range []client.Object{claim, pod} {
+				if err := c.Create(ctx, obj); err != nil && !apierrors.IsAlreadyExists(err) {
+					return operator.Result{}, err
+				}
+			}
+			if err := c.Get(ctx, client.KeyOf(claim), claim); err != nil || claim.Status.Phase == corev1.ClaimBound {
+				return operator.Result{}, err
+			}
+			if !patient && time.Since(claim.CreationTimestamp.Time) > time.Minute {
+				return operator.Result{}, createSecret(ctx, c, cm, "-failed", "a")
+			}
+			return operator.Result{RequeueAfter: 30 * time.Second}, nil
+		})
+		s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}
+		got, steps := replayed(t, s, "pending-claim provision persistentvolumeclaims default/web #1")
+		if want := "O1 secrets default/web-failed: exists"; patient && got != "" || !patient && !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q\n%s", name, got, want, steps)
+		}
+	}
+}
+
+// LAB-03: runs that end in a state that was explored are not continued, and no alarm is missed or
+// wrong because of that.
+func TestPruned(t *testing.T) {
+	report, err := explore.Explore(t, twoSecretsScenario(true), explore.Options{For: time.Hour, Plans: 300})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(report.Summary())
+	if report.Pruned == 0 || len(report.Alarms) > 0 {
+		t.Errorf("%d runs ended early, alarms %v; want some, and no alarm", report.Pruned, report.Alarms)
+	}
+}

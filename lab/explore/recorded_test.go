@@ -1,0 +1,103 @@
+package explore_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kelson.dev/lab/explore"
+	"kelson.dev/lab/history"
+)
+
+// recordShops writes a history: a Shop is created, changed, reported on by its operator, and
+// deleted; another is created and changed with it.
+func recordShops(t *testing.T) string {
+	t.Helper()
+	var file bytes.Buffer
+	w, err := history.NewWriter(&file)
+	if err == nil {
+		err = w.Resource(history.Resource{Group: "example.com", Version: "v1", Resource: "shops", Kind: "Shop", Singular: "shop", Namespaced: true})
+	}
+	at := time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)
+	revision := uint64(0)
+	put := func(name string, after time.Duration, metadata, rest string) {
+		revision++
+		at = at.Add(after)
+		key := history.Key{Resource: "shops.example.com", Namespace: "default", Name: name}
+		if err == nil && rest == "" {
+			err = w.Delete(key, revision, at)
+		} else if err == nil {
+			err = w.Put(key, revision, at, fmt.Appendf(nil, `{"apiVersion":"example.com/v1","kind":"Shop","metadata":{"name":%q,"namespace":"default","uid":"u-%s"%s},%s}`, name, name, metadata, rest))
+		}
+	}
+	put("a", 0, "", `"spec":{"size":1}`)
+	put("a", time.Minute, `,"finalizers":["x/y"]`, `"spec":{"size":1}`)
+	put("b", time.Minute, "", `"spec":{"size":1}`)
+	put("a", time.Minute, `,"finalizers":["x/y"]`, `"spec":{"size":2}`)
+	put("b", time.Millisecond, "", `"spec":{"size":2}`)
+	put("a", time.Minute, `,"finalizers":["x/y"]`, `"spec":{"size":2},"status":{"ready":true}`)
+	put("a", time.Minute, `,"finalizers":["x/y"],"deletionTimestamp":"2026-11-23T10:05:00Z"`, `"spec":{"size":2}`)
+	put("a", time.Second, "", "")
+	if err == nil {
+		err = w.Flush()
+	}
+	name := filepath.Join(t.TempDir(), "incident.history")
+	if err == nil {
+		err = os.WriteFile(name, file.Bytes(), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// LAB-03: the writes of users in a history are inputs; those of the operator are not.
+func TestRecorded(t *testing.T) {
+	file := recordShops(t)
+	inputs, err := explore.Recorded(file, "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, i := range inputs {
+		names = append(names, i.String())
+	}
+	want := []string{"create Shop default/a", "create Shop default/b", "change Shop default/a, Shop default/b", "delete Shop default/a"}
+	if !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
+	}
+	if _, err := explore.Recorded(file, "ship"); err == nil || !strings.Contains(err.Error(), `0 resources are called "ship"; it has shops.example.com`) {
+		t.Errorf("%v", err)
+	}
+}
+
+// LAB-03: an exploration repeats a history that explore.yaml names.
+func TestExploresRecorded(t *testing.T) {
+	dir := project(t, "inputs: [{history: incident.history, resources: [shops]}]\n")
+	content, err := os.ReadFile(recordShops(t))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "incident.history"), content, 0o644)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "config/crd/bases/shops.yaml"), []byte(strings.Replace(shopDefinition, "{type: object}", "{type: object, x-kubernetes-preserve-unknown-fields: true}", 1)), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := explore.Project(dir, eachConfigMap(nil).Operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alarms, steps := explore.ReplayPlan(t, s, "no faults")
+	if got := strings.Join(steps, "\n"); len(alarms) > 0 || !strings.Contains(got, "input: change Shop default/a, Shop default/b") {
+		t.Errorf("%v\n%s", alarms, got)
+	}
+	if _, err := explore.Project(project(t, "inputs: [{history: incident.history}]\n"), nil); err == nil || !strings.Contains(err.Error(), "history needs resources") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,368 @@
+package explore
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/lab/testenv"
+	"kelson.dev/operator/reconcile"
+)
+
+// settle lets the operator and the control plane work until nothing has changed for the quiet
+// period, and everything that faults delay has happened. It reports whether the trial can continue.
+func (t *trial) settle() bool {
+	if t.wire != nil {
+		return t.settleWire()
+	}
+	begin, last, steps, confirm := time.Now(), time.Now(), 0, time.Time{}
+	fired := t.fired
+	quiet, horizon := orDefault(t.scenario.Quiet, defaultQuiet), orDefault(t.scenario.Horizon, defaultHorizon)
+	for {
+		changed, step, ok := t.turn()
+		if !ok {
+			return false
+		}
+		if changed || t.fired > fired {
+			// After a fault, the operator tries again, which may be late.
+			last, fired = time.Now(), t.fired
+		}
+		switch {
+		case step:
+			if steps++; steps%maxDelay == 0 && t.release() {
+				last = time.Now()
+			}
+			if steps%stepsPerSecond == 0 {
+				time.Sleep(time.Second) // a hot loop does not stop the clock
+			}
+			if steps > maxSteps {
+				t.alarm("O4", "hot loop", fmt.Sprintf("%d requests and events in %v, and the operator is not quiet", steps, time.Since(begin)))
+				return false
+			}
+		case time.Since(last) >= quiet:
+			if t.denials && len(t.denied) == 0 {
+				quiet, t.denials = max(quiet, maxBackoff), false
+				continue
+			}
+			if t.release() {
+				last = time.Now()
+				t.forgetErrors()
+				continue
+			}
+			if confirm.IsZero() && t.fails(last.Add(quiet/2)) {
+				// The next attempt may be late.
+				confirm, quiet = time.Now(), quiet+maxBackoff
+				continue
+			}
+			t.noteErrors(confirm)
+			return true
+		case time.Since(begin) > horizon:
+			t.alarm("O4", "never quiet", fmt.Sprintf("after %v objects still change: %s", horizon, strings.Join(t.history.recent, ", ")))
+			return false
+		default:
+			t.gate.await(quiet - time.Since(last))
+		}
+	}
+}
+
+// pass lets time pass.
+func (t *trial) pass(d time.Duration) bool {
+	for end := time.Now().Add(d); ; {
+		_, step, ok := t.turn()
+		if !ok {
+			return false
+		}
+		if left := time.Until(end); !step && left <= 0 {
+			return true
+		} else if !step {
+			t.gate.await(left)
+		}
+	}
+}
+
+func orDefault(d, standard time.Duration) time.Duration {
+	if d == 0 {
+		return standard
+	}
+	return d
+}
+
+// turn waits until everything is blocked, reads what was written, and lets one step pass.
+func (t *trial) turn() (changed, step, ok bool) {
+	t.wait()
+	if t.wire != nil && t.t.Context().Err() != nil {
+		t.result.failed = t.t.Context().Err()
+		return false, false, false
+	}
+	before := t.history.changes
+	if err := t.history.read(); err != nil {
+		t.result.failed = err
+		return false, false, false
+	}
+	if changed = t.history.changes > before; changed {
+		t.forgetErrors()
+	}
+	if t.result.pruned || !t.running() || len(t.result.alarms) > 0 && t.result.alarms[0].fatal {
+		return changed, false, false
+	}
+	t.turnOff()
+	if t.wire == nil {
+		// Generated names do not depend on what else has asked for random values.
+		utilrand.Seed(int64(len(t.result.steps)))
+	}
+	if steps := t.gate.choices(t.enabled); len(steps) > 0 {
+		t.latest = choose(steps, t.random, t.order)
+		t.execute(t.latest)
+		return changed, true, true
+	}
+	return changed, false, true
+}
+
+// wait waits until everything is blocked. A Binary may do something at any time, so the trial does
+// not wait for it, unless it needs a choice.
+func (t *trial) wait() {
+	switch {
+	case t.wire == nil:
+		synctest.Wait()
+	case t.random != nil || t.order != nil:
+		for t.gate.await(together) {
+		}
+	}
+}
+
+// running reports whether the operator runs, and raises an alarm if it has ended by itself.
+func (t *trial) running() bool {
+	select {
+	case <-t.process.ended:
+		if t.process.err == nil {
+			t.process.err = errors.New("it returned without an error")
+		}
+		if p := (*reconcile.PanicError)(nil); errors.As(t.process.err, &p) {
+			t.alarm("O3", "the operator panics", panicDetail(p))
+		} else if p := (*programPanic)(nil); errors.As(t.process.err, &p) {
+			t.alarm("O3", "the operator panics", p.detail)
+		} else {
+			t.alarm("O3", "the operator ended", t.process.err.Error())
+		}
+		return false
+	default:
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.panics) > 0 {
+		t.alarm("O3", "a reconciler panics", t.panics[0])
+		return false
+	}
+	return true
+}
+
+// enabled reports whether faults allow a step to happen now.
+func (t *trial) enabled(s *step) bool {
+	resource := s.call.resource
+	switch {
+	case s.phase <= ordering:
+		return true
+	case t.paused:
+		return false
+	case s.phase == delivering:
+		return s.initial || !t.frozen[resource] && !t.frozen["*"]
+	case s.phase == sending && t.cut[resource]:
+		// The first new watch is refused, and the list after it waits.
+		return s.call.watch && !t.refused[resource]
+	}
+	return true
+}
+
+// execute lets a step pass, or applies the fault that the plan has for it.
+func (t *trial) execute(s *step) {
+	v := pass
+	switch s.phase {
+	case committing:
+		if s.point != (Point{}) {
+			t.visit(&s.point)
+			s.held = t.find(s.point, PendingClaim) != ""
+		}
+	case sending:
+		if s.point != (Point{}) {
+			t.visit(&s.point)
+			v = t.faultBefore(s)
+		}
+		if s.call.watch && t.cut[s.call.resource] {
+			t.refused[s.call.resource], v = true, cut
+		}
+	case responding:
+		if s.process.only != nil {
+			s.process.kill() // the process sees that it has lost its lease
+			return
+		}
+		if s.point != (Point{}) {
+			t.visited(s.point)
+			v = t.faultAfter(s)
+		}
+	case delivering:
+		if s.point != (Point{}) {
+			t.visit(&s.point)
+			v = t.faultAtEvent(s)
+		}
+	}
+	if s.held || t.result.pruned || s.phase > ordering && s.process.dead {
+		return
+	}
+	if s.phase == delivering && v == pass && !t.enabled(s) {
+		return // frozen at this event: it stays
+	}
+	if s.phase != ordering && (s.phase != committing || s.process == nil) {
+		t.logStep(s, v)
+	}
+	t.gate.release(s, v)
+}
+
+// visit numbers a point that is reached for the first time, and notes the state before it.
+func (t *trial) visit(p *Point) {
+	if p.N > 0 {
+		return // a fault has delayed it
+	}
+	t.counts[*p]++
+	p.N = t.counts[*p]
+	t.result.points = append(t.result.points, visit{Point: *p, before: t.history.sum, after: t.history.sum, inputs: t.inputs, removed: t.history.removal > 0})
+	t.revisions[*p] = t.env.Plane().Store().Snapshot().Revision()
+}
+
+// visited notes the state after a write.
+func (t *trial) visited(p Point) {
+	for i := range slices.Backward(t.result.points) {
+		if t.result.points[i].Point == p {
+			t.result.points[i].after = t.history.sum
+			return
+		}
+	}
+}
+
+// find returns the fault of one of some kinds that the plan has at a point.
+func (t *trial) find(p Point, kinds ...Kind) Kind {
+	for i, f := range t.plan {
+		if f.At == p && !t.done[i] && slices.Contains(kinds, f.Kind) {
+			t.done[i] = true
+			t.fired++
+			t.log(fmt.Sprintf("FAULT %s", f))
+			return f.Kind
+		}
+	}
+	return ""
+}
+
+func (t *trial) faultBefore(s *step) verdict {
+	if t.denied[s.call.verb+" "+s.call.resource] {
+		return denied
+	}
+	switch t.find(s.point, KillBefore, Conflict, TooMany, Internal, Hold, HoldInput, TwoLeaders, Deny) {
+	case KillBefore:
+		t.crash(nil)
+	case Conflict:
+		return conflict
+	case TooMany:
+		t.denials = t.denials || t.wire != nil
+		return tooMany
+	case Internal:
+		return internal
+	case Hold:
+		s.held = true
+	case HoldInput:
+		s.held, s.until = true, t.inputs+1
+	case TwoLeaders:
+		s.held = true
+		t.gate.suspend(t.process, s)
+		t.startNext(nil)
+	case Deny:
+		t.denied[s.call.verb+" "+s.call.resource], t.denials = true, true
+		return denied
+	}
+	return pass
+}
+
+func (t *trial) faultAfter(s *step) verdict {
+	switch t.find(s.point, KillAfter, KillStale, KillOld, Lose, SlowResponse) {
+	case SlowResponse:
+		s.held = true
+	case KillAfter:
+		t.crash(nil)
+	case KillStale:
+		t.crashTo(t.revisions[s.point])
+	case KillOld:
+		if t.history.removal == 0 {
+			break // nothing was removed: a plan that was written by hand
+		}
+		t.crashTo(t.history.removal - 1)
+	case Lose:
+		return lost
+	}
+	return pass
+}
+
+func (t *trial) faultAtEvent(s *step) verdict {
+	switch t.find(s.point, Freeze, FreezeAll, Cut) {
+	case Freeze:
+		t.frozen[s.call.resource] = true
+	case FreezeAll:
+		t.frozen["*"] = true
+	case Cut:
+		t.cut[s.call.resource] = true
+		return cut
+	}
+	return pass
+}
+
+// crashTo kills the process. The cached reads of the next one show the state at a revision.
+func (t *trial) crashTo(revision uint64) {
+	t.frozen["*"] = true
+	t.crash(t.env.ForkAt(t.t, revision, testenv.NoControllers(), testenv.Nodes(controlplane.NodeNone), testenv.Requests(nil)).OperatorRESTConfig().Transport)
+}
+
+// crash kills the operator's process and starts the next one.
+func (t *trial) crash(old http.RoundTripper) {
+	t.process.kill()
+	t.forgetErrors()
+	if old == nil && t.seenBefore() {
+		t.result.pruned = true
+		return
+	}
+	t.startNext(old)
+}
+
+// startNext starts another process of the operator. Its lists are not late: it would give up before
+// everything else is quiet.
+func (t *trial) startNext(old http.RoundTripper) {
+	clear(t.cut)
+	clear(t.refused)
+	t.releaseLeases()
+	t.startProcess(old)
+}
+
+// release ends what faults delay, one kind after the other, and reports whether there was any.
+func (t *trial) release() bool {
+	switch {
+	case len(t.frozen) > 0:
+		clear(t.frozen)
+		t.process.old = nil
+		t.log("the frozen events are delivered")
+	case len(t.cut) > 0:
+		clear(t.cut)
+		clear(t.refused)
+		t.log("the lists are served")
+	case len(t.denied) > 0:
+		clear(t.denied)
+		t.log("writes are not denied any more")
+	case t.gate.unhold(t.inputs, t.last):
+		t.log("the held requests continue")
+	default:
+		return false
+	}
+	return true
+}
