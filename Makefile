@@ -8,6 +8,8 @@ MODULES := . apiserver operator operator/adapter examples bench test/conformance
 # Modules outside of the workspace that make check vets; vet also fails if a go.sum is out of date.
 APART   := cmd/kelson-node cmd/kelson-dns examples/sql-apiserver test/adapter/multicluster release
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # Like upstream's build, the linker sets the version of the linked-in kubectl. The commit stays empty for kubectl and for
 # the server, so that their versions match.
 STAMP   := k8s.io/component-base/version
@@ -159,6 +161,16 @@ check: build ## checks of every change: generated files, format, vet, staticchec
 	$(GO) run $(STATICCHECK) $(TESTED) ./bench/...
 	for m in $(APART); do (cd $$m && GOWORK=off $(GO) vet ./... && GOWORK=off $(GO) run $(STATICCHECK) ./...) || exit 1; done
 	$(GO) test -short . $(TESTED)
+
+lint: build ## golangci-lint on all modules and on new projects: half an hour the first time; .golangci.yml has the linters
+	$(GO) run $(GOLANGCI) run $(TESTED) ./bench/...
+	for m in $(APART); do (cd $$m && GOWORK=off $(GO) run $(GOLANGCI) run ./...) || exit 1; done
+	KELSON=$(abspath $(KELSON)) test/scaffold/each.sh $(GO) run $(GOLANGCI) run
+
+vulncheck: build ## govulncheck on all modules and on new projects; needs https://vuln.go.dev
+	$(GO) run $(GOVULNCHECK) $(TESTED) ./bench/...
+	for m in $(APART); do (cd $$m && GOWORK=off $(GO) run $(GOVULNCHECK) ./...) || exit 1; done
+	KELSON=$(abspath $(KELSON)) test/scaffold/each.sh $(GO) run $(GOVULNCHECK) ./...
 
 generate: build ## regenerate all generated files
 	$(GO) generate ./...

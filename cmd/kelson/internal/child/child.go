@@ -8,14 +8,11 @@ import (
 )
 
 // Group is a started process with the processes that it starts. Ctrl-C does not reach them.
-type Group struct {
-	cmd *exec.Cmd
-	job job
-}
+type Group struct{ group }
 
 // Start starts cmd as a group. When the context of cmd ends, it terminates the group.
 func Start(cmd *exec.Cmd) (*Group, error) {
-	g := &Group{cmd: cmd}
+	g := &Group{group{cmd: cmd}}
 	started := make(chan struct{})
 	defer close(started)
 	if cmd.Cancel != nil {

@@ -9,18 +9,18 @@ import (
 	"syscall"
 )
 
-type job struct{}
+type group struct{ cmd *exec.Cmd }
 
-func (g *Group) start() error {
+func (g *group) start() error {
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return g.cmd.Start()
 }
 
-func (g *Group) terminate() error { return syscall.Kill(-g.cmd.Process.Pid, syscall.SIGTERM) }
+func (g *group) terminate() error { return syscall.Kill(-g.cmd.Process.Pid, syscall.SIGTERM) }
 
-func (g *Group) kill() error { return syscall.Kill(-g.cmd.Process.Pid, syscall.SIGKILL) }
+func (g *group) kill() error { return syscall.Kill(-g.cmd.Process.Pid, syscall.SIGKILL) }
 
-func (g *Group) release() {}
+func (g *group) release() {}
 
 func terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }
 

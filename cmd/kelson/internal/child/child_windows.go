@@ -11,21 +11,23 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// job is a job object, which contains the processes of a group.
-type job struct {
-	sync.Mutex
-	handle windows.Handle // 0 after release
+// group is a job object, which contains the processes.
+type group struct {
+	cmd *exec.Cmd
+
+	mu  sync.Mutex
+	job windows.Handle // 0 after release
 }
 
 // start starts the process and moves it to a job object. Processes that it starts before that, in
 // its first microseconds, are not part of the group.
-func (g *Group) start() error {
+func (g *group) start() error {
 	attributes(g.cmd).CreationFlags |= windows.CREATE_NEW_PROCESS_GROUP
 	handle, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
 		return os.NewSyscallError("CreateJobObject", err)
 	}
-	g.job.handle = handle
+	g.job = handle
 	if err := g.cmd.Start(); err != nil {
 		g.release()
 		return err
@@ -36,7 +38,8 @@ func (g *Group) start() error {
 	})
 	if err := errors.Join(err, os.NewSyscallError("AssignProcessToJobObject", failed)); err != nil {
 		_ = g.cmd.Process.Kill()
-		_ = g.Wait()
+		_ = g.cmd.Wait()
+		g.release()
 		return err
 	}
 	return nil
@@ -44,27 +47,29 @@ func (g *Group) start() error {
 
 // terminate sends CTRL_BREAK, because processes in a group of their own ignore CTRL_C. Without a
 // console there are no such events: then it kills the group.
-func (g *Group) terminate() error {
+func (g *group) terminate() error {
 	if err := windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(g.cmd.Process.Pid)); err != nil {
 		return g.kill()
 	}
 	return nil
 }
 
-func (g *Group) kill() error {
-	g.job.Lock()
-	defer g.job.Unlock()
-	if g.job.handle == 0 {
+func (g *group) kill() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.job == 0 {
 		return os.ErrProcessDone
 	}
-	return os.NewSyscallError("TerminateJobObject", windows.TerminateJobObject(g.job.handle, 1))
+	return os.NewSyscallError("TerminateJobObject", windows.TerminateJobObject(g.job, 1))
 }
 
-func (g *Group) release() {
-	g.job.Lock()
-	defer g.job.Unlock()
-	_ = windows.CloseHandle(g.job.handle)
-	g.job.handle = 0
+func (g *group) release() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.job != 0 {
+		_ = windows.CloseHandle(g.job)
+		g.job = 0
+	}
 }
 
 func terminate(p *os.Process) error { return p.Kill() }
