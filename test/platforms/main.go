@@ -1,6 +1,6 @@
 // Platforms reports what does not compile on other systems, in packages and their tests. It checks
-// types from source: go vet also checks them, but compiles Kubernetes first, which takes ten minutes
-// per system.
+// types from source. That takes seconds: go vet also checks types, but compiles Kubernetes for each
+// system first.
 //
 //	go run ./test/platforms darwin/arm64,windows/amd64 ./cmd/... ./apiserver/...
 package main

@@ -19,6 +19,6 @@ var ErrLocked = errors.New("locked by another process")
 // Exclusive locks a file. It does not wait: [ErrLocked] means that the file has another lock.
 func Exclusive(f *os.File) error { return lock(f, true) }
 
-// Shared locks a file against exclusive locks. It does not wait: [ErrLocked] means that the file has
-// an exclusive lock.
+// Shared locks a file against exclusive locks. It does not wait: [ErrLocked] means that the file
+// has an exclusive lock.
 func Shared(f *os.File) error { return lock(f, false) }
