@@ -88,7 +88,7 @@ var forbidden = []struct {
 	{from: "kelson.dev/...", to: "github.com/cockroachdb/pebble/...", but: []string{"kelson.dev/bench/..."}, why: "benchmarks compare with it; nothing uses it"},
 }
 
-// noNames are package names that do not say what the package offers.
+// noNames are package names that do not describe the content of the package.
 var noNames = map[string]bool{"pkg": true, "util": true, "utils": true, "common": true, "helpers": true, "types": true, "base": true, "misc": true}
 
 const maxLines = 1000

@@ -65,14 +65,14 @@ type ruleMaker func(*Server) (*admissionRule, error)
 
 // admissionRule is an Admission or a Mutation of any type.
 type admissionRule struct {
-	of         servedType
+	served     servedType
 	mutates    bool
 	operations []admission.Operation
 	run        func(ctx context.Context, tx *Tx, a admission.Attributes) error
 }
 
 func newRule[T runtime.Object](s *Server, rule func(context.Context, *Tx, *Write[T]) error, mutates bool, operations []admission.Operation) (*admissionRule, error) {
-	of, err := s.typeOf(reflect.TypeFor[T]())
+	served, err := s.typeOf(reflect.TypeFor[T]())
 	if err != nil {
 		return nil, err
 	}
@@ -85,22 +85,22 @@ func newRule[T runtime.Object](s *Server, rule func(context.Context, *Tx, *Write
 			User: a.GetUserInfo(), DryRun: a.IsDryRun(),
 		}
 		var err error
-		if w.Object, err = inVersion[T](of, a.GetObject(), mutates); err != nil {
+		if w.Object, err = inVersion[T](served, a.GetObject(), mutates); err != nil {
 			return err
 		}
-		if w.Old, err = inVersion[T](of, a.GetOldObject(), false); err != nil {
+		if w.Old, err = inVersion[T](served, a.GetOldObject(), false); err != nil {
 			return err
 		}
 		if err := rule(ctx, tx, w); err != nil || !mutates || a.GetObject() == nil {
 			return err
 		}
-		return writeBack(s, of, w.Object, a.GetObject())
+		return writeBack(s, served, w.Object, a.GetObject())
 	}
-	return &admissionRule{of, mutates, operations, run}, nil
+	return &admissionRule{served, mutates, operations, run}, nil
 }
 
 // inVersion returns a hub in the version of T. share allows to return the hub itself.
-func inVersion[T runtime.Object](of servedType, hub runtime.Object, share bool) (T, error) {
+func inVersion[T runtime.Object](served servedType, hub runtime.Object, share bool) (T, error) {
 	var none T
 	if hub == nil || reflect.ValueOf(hub).IsNil() {
 		return none, nil
@@ -111,23 +111,23 @@ func inVersion[T runtime.Object](of servedType, hub runtime.Object, share bool) 
 		}
 		return typed.DeepCopyObject().(T), nil
 	}
-	versioned, err := of.res.Codec.ToVersion(hub, of.name)
+	versioned, err := served.res.Codec.ToVersion(hub, served.name)
 	if err != nil {
 		return none, err
 	}
 	typed, ok := versioned.(T)
 	if !ok {
-		return none, apierrors.NewInternalError(errors.New("admission got another kind of object than its rule is for"))
+		return none, apierrors.NewInternalError(errors.New("the type of the object is not that of the admission rule"))
 	}
 	return typed, nil
 }
 
 // writeBack copies a changed object to the hub that it was converted from.
-func writeBack(s *Server, of servedType, changed, hub runtime.Object) error {
+func writeBack(s *Server, served servedType, changed, hub runtime.Object) error {
 	if changed == hub {
 		return nil
 	}
-	next, err := s.scheme.UnsafeConvertToVersion(changed, of.kind.gvk(of.kind.hub().name).GroupVersion())
+	next, err := s.scheme.UnsafeConvertToVersion(changed, served.kind.gvk(served.kind.hub().name).GroupVersion())
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (r *admissionRule) applies(a admission.Attributes) bool {
 		return false
 	}
 	name := a.GetResource().GroupResource()
-	return name == r.of.res.GroupResource() && a.GetSubresource() == ""
+	return name == r.served.res.GroupResource() && a.GetSubresource() == ""
 }
 
 // admissionRules runs the rules of a server as an admission plugin.
@@ -195,7 +195,7 @@ func (c *admissionRules) Admit(ctx context.Context, a admission.Attributes, _ ad
 			return rejected(a, err)
 		}
 		if len(tx.writes) > 0 {
-			return apierrors.NewInternalError(errors.New("a mutation writes in its transaction; only an admission rule can"))
+			return apierrors.NewInternalError(errors.New("a mutation wrote to its transaction; only validating admission rules can"))
 		}
 	}
 	return nil
@@ -217,7 +217,7 @@ func (c *admissionRules) Validate(ctx context.Context, a admission.Attributes, _
 		if err != nil {
 			return nil, err
 		}
-		tx.own = rules[0].of.res.Key(a.GetNamespace(), a.GetName())
+		tx.own = rules[0].served.res.Key(a.GetNamespace(), a.GetName())
 		for _, r := range rules {
 			if err := r.run(ctx, tx, a); err != nil {
 				return nil, rejected(a, err)
@@ -231,7 +231,7 @@ func (c *admissionRules) Validate(ctx context.Context, a admission.Attributes, _
 	}
 	if c.server.mirrors[a.GetResource().GroupResource()] != nil {
 		if len(tx.writes) > 0 {
-			return apierrors.NewInternalError(errors.New("the rule of a kind with a source writes in its transaction"))
+			return apierrors.NewInternalError(errors.New("an admission rule of a kind with a source wrote to its transaction"))
 		}
 		return nil
 	}

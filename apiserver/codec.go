@@ -38,7 +38,7 @@ type codec struct {
 	patch    sync.Map // version → strategicpatch.LookupPatchMeta
 	managers sync.Map // managerKey → resource.FieldManager
 	fields   fastfields.Cache
-	// noFastPaths leaves field ownership to Kubernetes' library; see package fastpath.
+	// noFastPaths makes Kubernetes' library compute field ownership; see package fastpath.
 	noFastPaths bool
 }
 
@@ -232,7 +232,7 @@ func (c *codec) Store(hub runtime.Object) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", c.kind.name, err)
 	}
-	c.scheme.Default(versioned) // Load would, and responses copy what is stored
+	c.scheme.Default(versioned) // Load would convert them, but responses copy the stored bytes
 	data, err := json.Marshal(versioned)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", c.kind.name, err)

@@ -268,7 +268,8 @@ func (k *kind) gvk(version string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: k.group, Version: version, Kind: k.name}
 }
 
-// complete derives what the parts left open, and returns all errors of the description.
+// complete derives the settings that the parts did not set, and returns all errors of the
+// description.
 func (k *kind) complete() error {
 	if len(k.errs) > 0 {
 		return errors.Join(k.errs...)
@@ -346,7 +347,7 @@ func (k *kind) resource(s *Server) *resource.Resource {
 		StorageVersion: k.storage, StoragePath: k.group + "/" + k.plural,
 		Fields: k.rules.fields, Table: k.table(), Owner: "apiserver",
 	}
-	r.Behavior.NoProtobuf = !k.protobuf()
+	r.Behavior.NoProtobuf, r.Behavior.QualifiedKind = !k.protobuf(), true
 	for _, v := range k.versions {
 		if !v.unserved {
 			r.Versions = append(r.Versions, resource.Version{Name: v.name, Deprecated: v.deprecated})

@@ -31,7 +31,7 @@ func guide(t *testing.T, clause string) string {
 	return ""
 }
 
-// AGG-02, AGG-05: the guide's program, in a module of its own that requires only the engine, serves
+// AGG-02, AGG-05: the guide's program, in its own module that requires only the engine, serves
 // a kind that kubectl can use.
 func TestGuide(t *testing.T) {
 	if testing.Short() {

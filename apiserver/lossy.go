@@ -72,7 +72,7 @@ func treeOf(obj runtime.Object) (tree any, err error) {
 func missing(path string, before, after any, report func(path string)) {
 	switch before := before.(type) {
 	case map[string]any:
-		after, _ := after.(map[string]any) // another type is as good as none
+		after, _ := after.(map[string]any) // a value of another type counts as missing
 		for name, value := range before {
 			at := name
 			if path != "" {

@@ -11,11 +11,15 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
+	"kelson.dev/apiserver/delegated"
 	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
@@ -30,10 +34,12 @@ import (
 // a kubeconfig.
 //
 // Main adjusts garbage collection to the server's load and returns unused memory to the operating
-// system when the server is idle, unless the environment variable KELSON_KEEP_MEMORY is "true".
+// system when the server is idle, unless the environment variable KELSON_KEEP_MEMORY is "true". Of
+// the log of Kubernetes' libraries, it writes warnings and errors.
 func Main(parts ...Part) {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, cancel) // the default action of a second signal ends the process
+	klog.SetSlogLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	err := serve(ctx, os.Args[1:], os.Stderr, os.Getenv(keepMemory) != "true", parts...)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
@@ -52,6 +58,7 @@ type flags struct {
 	port                  int
 	certDir, cert, key    string
 	names                 []string
+	authoritySecret       string
 	audit                 auditFlags
 	storage               storageFlags
 	tokenTTL              time.Duration
@@ -69,6 +76,7 @@ func (f *flags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.cert, "tls-cert-file", "", "serving certificate (PEM)")
 	set.StringVar(&f.key, "tls-private-key-file", "", "key of --tls-cert-file (PEM)")
 	set.StringSliceVar(&f.names, "serving-name", nil, "additional host name or IP address of the server's own serving certificate, such as NAME.NAMESPACE.svc")
+	set.StringVar(&f.authoritySecret, "authority-secret", "", "NAMESPACE/NAME of a Secret of the cluster for the server's own authority, instead of --cert-dir; the server fills the Secret if it is empty, and writes the authority to its APIServices")
 	set.DurationVar(&f.tokenTTL, "authentication-token-webhook-cache-ttl", 10*time.Second, "how long answers of the cluster about tokens are cached")
 	set.DurationVar(&f.allowedTTL, "authorization-webhook-cache-authorized-ttl", 10*time.Second, "how long the cluster's permissions are cached")
 	set.DurationVar(&f.deniedTTL, "authorization-webhook-cache-unauthorized-ttl", 10*time.Second, "how long the cluster's refusals are cached")
@@ -76,6 +84,10 @@ func (f *flags) add(set *pflag.FlagSet) {
 	f.audit.add(set)
 	f.storage.add(set)
 }
+
+// linger is how long connections stay open after the last response. Clients with idle HTTP/2
+// connections would delay the end by a second.
+const linger = 100 * time.Millisecond
 
 // keepMemory is an environment variable; see [Main].
 const keepMemory = "KELSON_KEEP_MEMORY"
@@ -86,7 +98,7 @@ func Serve(ctx context.Context, args []string, stderr io.Writer, parts ...Part) 
 	return serve(ctx, args, stderr, false, parts...)
 }
 
-// serve is Serve; ownsProcess says whether it may manage the memory of the process.
+// serve implements Serve. If ownsProcess is true, it may manage the memory of the process.
 func serve(ctx context.Context, args []string, stderr io.Writer, ownsProcess bool, parts ...Part) error {
 	var f flags
 	set := pflag.NewFlagSet("apiserver", pflag.ContinueOnError)
@@ -113,9 +125,16 @@ func serve(ctx context.Context, args []string, stderr io.Writer, ownsProcess boo
 		return err
 	}
 	defer listener.Close()
-	certificate, err := f.certificate()
+	authority, err := f.authority(ctx)
 	if err != nil {
 		return err
+	}
+	certificate, err := f.certificate(authority)
+	if err != nil {
+		return err
+	}
+	if f.authoritySecret != "" {
+		parts = append(parts, f.publish(authority, log))
 	}
 	auth, end, err := f.auth(log)
 	if err != nil {
@@ -136,13 +155,13 @@ func serve(ctx context.Context, args []string, stderr io.Writer, ownsProcess boo
 		defer stop()
 	}
 	srv, err := serving.New(serving.Config{
-		Listener: listener, Handler: handler, Certificate: certificate, ClientCAs: s.ClientCAs, Stopping: s.Stopping, Drain: s.Drain, Grace: f.grace, Log: log,
+		Listener: listener, Handler: handler, Certificate: certificate, ClientCAs: s.ClientCAs, Stopping: s.Stopping, Drain: s.Drain, Grace: f.grace, Linger: linger, Log: log,
 	})
 	if err != nil {
 		return err
 	}
 	if f.standalone {
-		if err := f.kubeconfigOf(srv.URL()); err != nil {
+		if err := f.kubeconfigOf(authority, srv.URL()); err != nil {
 			return err
 		}
 		log.Info("serving", "url", srv.URL(), "kubeconfig", f.kubeconfigFile())
@@ -161,6 +180,10 @@ func (f *flags) check(set *pflag.FlagSet) error {
 		return errors.New("--write-kubeconfig needs --standalone")
 	case (f.cert == "") != (f.key == ""):
 		return errors.New("--tls-cert-file and --tls-private-key-file belong together")
+	case f.authoritySecret != "" && (f.standalone || f.cert != "" || set.Changed("cert-dir")):
+		return errors.New("--authority-secret excludes --standalone, --tls-cert-file and --cert-dir")
+	case f.authoritySecret != "" && (f.secretName().Namespace == "" || f.secretName().Name == ""):
+		return fmt.Errorf("--authority-secret %q: must be NAMESPACE/NAME", f.authoritySecret)
 	case f.cert != "" && len(f.names) > 0:
 		return errors.New("--serving-name is for the server's own certificate and excludes --tls-cert-file")
 	case !f.standalone && f.kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "":
@@ -172,17 +195,44 @@ func (f *flags) check(set *pflag.FlagSet) error {
 	return f.storage.check()
 }
 
-func (f *flags) authority() (*pki.Authority, error) { return pki.OpenAuthority(f.certDir, "apiserver") }
+// authority returns the server's own authority, or nil with --tls-cert-file and without
+// --standalone.
+func (f *flags) authority(ctx context.Context) (*pki.Authority, error) {
+	switch {
+	case f.authoritySecret != "":
+		cluster, err := f.cluster()
+		if err != nil {
+			return nil, err
+		}
+		return delegated.Authority(ctx, cluster, f.secretName())
+	case f.cert != "" && !f.standalone:
+		return nil, nil
+	}
+	return pki.OpenAuthority(f.certDir, "apiserver")
+}
+
+// secretName returns the parts of --authority-secret.
+func (f *flags) secretName() types.NamespacedName {
+	namespace, name, _ := strings.Cut(f.authoritySecret, "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// publish returns the component that writes the authority to the APIServices of the server.
+func (f *flags) publish(authority *pki.Authority, log *slog.Logger) Part {
+	return Run(func(ctx context.Context, s *Server) error {
+		cluster, err := f.cluster()
+		if err != nil {
+			return err
+		}
+		return delegated.Publish(ctx, cluster, s.groupVersions(), f.secretName().Namespace, authority.PEM, log)
+	})
+}
 
 // certificate returns the serving certificate: that of the files, or one of the server's own
 // authority.
-func (f *flags) certificate() (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+func (f *flags) certificate(authority *pki.Authority) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	if f.cert != "" {
 		return pki.Files(f.cert, f.key)
-	}
-	authority, err := f.authority()
-	if err != nil {
-		return nil, err
 	}
 	return authority.Serving(append([]string{"localhost"}, f.names...)...), nil
 }

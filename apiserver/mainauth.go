@@ -19,6 +19,7 @@ import (
 	"kelson.dev/apiserver/authn"
 	"kelson.dev/apiserver/authz"
 	"kelson.dev/apiserver/delegated"
+	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/etcd"
 )
@@ -51,7 +52,7 @@ func (f *flags) auth(log *slog.Logger) (option AuthOption, end func(), err error
 // certificateAuth authenticates by certificates of the server's own authority, and allows
 // everything to the administrators of its kubeconfig.
 func (f *flags) certificateAuth(ctx context.Context) (Auth, error) {
-	authority, err := f.authority()
+	authority, err := f.authority(ctx)
 	if err != nil {
 		return Auth{}, err
 	}
@@ -103,11 +104,7 @@ func (f *flags) kubeconfigFile() string {
 }
 
 // kubeconfigOf writes the kubeconfig of an administrator of a standalone server.
-func (f *flags) kubeconfigOf(url string) error {
-	authority, err := f.authority()
-	if err != nil {
-		return err
-	}
+func (f *flags) kubeconfigOf(authority *pki.Authority, url string) error {
 	pair, err := authority.Client("apiserver-admin", "system:masters")
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ type Replicas struct {
 
 // Scale adds the subresource scale, for kubectl scale and autoscalers. path is the path of the
 // desired number in all versions, such as "spec.replicas"; managedFields have it.
-func Scale[H runtime.Object](path string, of func(obj H) Replicas) KindOption {
+func Scale[H runtime.Object](path string, replicas func(obj H) Replicas) KindOption {
 	return kindFunc(func(k *kind) {
 		if _, ok := k.hub().proto.(H); !ok {
 			k.fail("scale of %s is for %T, and the hub is %T", k.name, *new(H), k.hub().proto)
@@ -42,8 +42,8 @@ func Scale[H runtime.Object](path string, of func(obj H) Replicas) KindOption {
 			return resource.Subresource{Name: "scale", GVK: scaleKind, Update: &resource.UpdateView{
 				Strategy: newStrategy(k, s.scheme),
 				NewView:  func() runtime.Object { return &autoscalingv1.Scale{} },
-				Get:      func(hub runtime.Object) (runtime.Object, error) { return showScale(hub, of(hub.(H))) },
-				Set:      func(hub, view runtime.Object) error { return setScale(view, of(hub.(H))) },
+				Get:      func(hub runtime.Object) (runtime.Object, error) { return showScale(hub, replicas(hub.(H))) },
+				Set:      func(hub, view runtime.Object) error { return setScale(view, replicas(hub.(H))) },
 				Replicas: func(string) fieldpath.Path { return fieldPath(path) },
 				Table:    func() upstream.TableConvertor { return newTabler(scaleColumns()) },
 			}}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -58,14 +59,26 @@ type servedType struct {
 	name string // version
 }
 
+// groupVersions returns the served versions of the server's groups.
+func (s *Server) groupVersions() (all []schema.GroupVersion) {
+	for _, res := range s.registry.Current().All() {
+		for _, v := range res.Versions {
+			if gv := (schema.GroupVersion{Group: res.Group, Version: v.Name}); !slices.Contains(all, gv) {
+				all = append(all, gv)
+			}
+		}
+	}
+	return all
+}
+
 // AuthOption returns how requests over the network are authenticated and authorized.
 type AuthOption func(ctx context.Context) (Auth, error)
 
-// NoFastPaths leaves all work to the libraries of Kubernetes; see package fastpath. [Main] sets it
-// from the environment.
+// NoFastPaths turns all fast paths off, so that Kubernetes' libraries do all work; see package
+// fastpath. [Main] sets it from the environment.
 func NoFastPaths() Part { return partFunc(func(p *plan) { p.noFast = true }) }
 
-// Auth decides who clients are and what they may do.
+// Auth authenticates clients and authorizes their requests.
 type Auth struct {
 	// Authenticator identifies the users of requests. nil makes them anonymous.
 	Authenticator authenticator.Request
@@ -80,7 +93,7 @@ type Auth struct {
 	// Cluster has objects of a cluster that apply to the kinds of this server: FlowSchemas,
 	// PriorityLevelConfigurations, admission webhooks and policies with their bindings, and the
 	// namespaces and Services that these name; see package delegated. nil means Kubernetes' default
-	// flow control, and neither webhooks nor policies.
+	// flow control, no webhooks and no policies.
 	Cluster *store.Store
 	// Client is the configuration of a client of that cluster, for parameters of policies; nil
 	// means that only the kinds of this server can be parameters.
@@ -239,7 +252,7 @@ func (s *Server) build(p *plan, auth Auth) error {
 	if err != nil {
 		return err
 	}
-	groups := discovery.New(s.registry)
+	groups := discovery.New(discovery.Config{Registry: s.registry})
 	docs := openapi.New(openapi.Config{Registry: s.registry, Custom: documents{p.kinds}, Title: p.title, Version: p.version})
 	checks := []filters.Check{{Name: "store", Func: func(context.Context) error { return s.store.Failed() }}}
 	for _, c := range p.checks {
@@ -253,8 +266,8 @@ func (s *Server) build(p *plan, auth Auth) error {
 		Version: version.Info{GitVersion: p.version}, Metrics: registry, FlowControl: flows,
 		Checks: filters.Checks{Health: checks, Live: checks, Ready: checks},
 		Serves: func(info *request.RequestInfo) bool {
-			of := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
-			return s.registry.Current().Serves(of, info.Subresource)
+			gvr := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
+			return s.registry.Current().Serves(gvr, info.Subresource)
 		},
 		LongRunning: s.connects,
 	})
@@ -312,7 +325,7 @@ func (s *Server) Registry() *resource.Registry { return s.registry }
 // Scheme returns a scheme with all types of the server, for clients. It must not be changed.
 func (s *Server) Scheme() *runtime.Scheme { return s.scheme }
 
-// admin is the user of in-process requests that name no other user.
+// admin is the default user of in-process requests.
 var admin = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 
 // RESTConfig returns the configuration of an in-process client with all rights.
@@ -330,7 +343,7 @@ func (s *Server) RESTConfigAs(u user.Info) *restclient.Config {
 	}
 }
 
-// Stopping makes /readyz fail from now on. Requests are served as before until Drain.
+// Stopping makes /readyz fail. Requests are still served until Drain.
 func (s *Server) Stopping() { s.chain.Stopping() }
 
 // Drain refuses new requests, ends watches, and returns when the short requests in flight are

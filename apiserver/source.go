@@ -28,7 +28,7 @@ import (
 // Source is another system whose data a kind shows: metrics, a table of a database, another API. T
 // is the pointer type of the kind's hub. List returns all objects; they need a name, and a
 // namespace if the kind is namespaced. It is never called concurrently with itself, and has a
-// minute. The server computes from two results what changed, so that get, list, watch, selectors,
+// minute. The server compares two results to find the changes, so that get, list, watch, selectors,
 // pages and tables work as for stored objects. The server keeps the newest result in memory.
 //
 // A source may also implement [Notifier], [Creator], [Updater] and [Deleter]. The kind has the
@@ -128,7 +128,7 @@ func unlessDryRun(dryRun bool, do func() error) error {
 	return do()
 }
 
-// mirror keeps the newest state of a source in a store of its own, over which the verbs serve it.
+// mirror keeps the newest state of a source in its own store, over which the verbs serve it.
 type mirror struct {
 	kind   *kind
 	res    *resource.Resource
@@ -177,8 +177,8 @@ func (m *mirror) expire() {
 	m.changed++
 }
 
-// fresh reports whether the mirror has what a request that arrived at a time may see. The caller
-// holds mu.
+// fresh reports whether the mirror is recent enough for a request that arrived at the given time.
+// The caller holds mu.
 func (m *mirror) fresh(asked time.Time) bool {
 	if !m.read.Before(asked) {
 		return true

@@ -27,8 +27,8 @@ func (c *Call[H]) Get(tx *Tx) (H, error) { return Get[H](tx, c.Namespace, c.Name
 
 type subMaker func(s *Server, k *kind) resource.Subresource
 
-// Action adds a subresource that is a verb of its own: POST with a body of the type B runs do,
-// whose result is the response. Clients need the permission to create <plural>/<name>. B must be a
+// Action adds a subresource that is a custom verb: POST with a body of the type B runs do, whose
+// result is the response. Clients need the permission to create <plural>/<name>. B must be a
 // pointer to a struct with TypeMeta; the name of the type is the kind of the body, in the group of
 // the kind and the version of its hub. The same holds for R, the response. R can also be an
 // interface such as runtime.Object: OpenAPI documents then say only that the response is an object,
@@ -92,9 +92,9 @@ func Action[H, B, R runtime.Object](name string, do func(ctx context.Context, ca
 	})
 }
 
-// Connect adds a subresource whose requests a handler of its own serves, with any response and any
-// protocol. They last as long as the client wants. obj is the newest state of the object. methods
-// are the HTTP methods; none means GET.
+// Connect adds a subresource with a separate handler for its requests, which can send any response
+// and any protocol. They last as long as the client wants. obj is the newest state of the object.
+// methods are the HTTP methods; none means GET.
 func Connect[H runtime.Object](name string, serve func(ctx context.Context, call *Call[H], obj H) (http.Handler, error), methods ...string) KindOption {
 	return kindFunc(func(k *kind) {
 		if _, ok := k.hub().proto.(H); !ok {

@@ -93,24 +93,24 @@ func byKey(a, b store.Key) int {
 
 // typeOf returns the kind and version of a Go type.
 func (s *Server) typeOf(t reflect.Type) (servedType, error) {
-	of, ok := s.byType[t]
+	served, ok := s.byType[t]
 	if !ok {
-		return of, fmt.Errorf("%s is not the type of a kind that this server serves", t)
+		return served, fmt.Errorf("%s is not the type of a kind that this server serves", t)
 	}
-	return of, nil
+	return served, nil
 }
 
 // Get returns an object in the version of the type T. namespace is "" for cluster-scoped kinds. The
 // error is a NotFound of apierrors if there is none.
 func Get[T runtime.Object](tx *Tx, namespace, name string) (T, error) {
 	var none T
-	of, err := tx.server.typeOf(reflect.TypeFor[T]())
+	served, err := tx.server.typeOf(reflect.TypeFor[T]())
 	if err != nil {
 		return none, err
 	}
-	key := of.res.Key(namespace, name)
+	key := served.res.Key(namespace, name)
 	state := tx.state
-	if m := tx.server.mirrors[of.res.GroupResource()]; m != nil {
+	if m := tx.server.mirrors[served.res.GroupResource()]; m != nil {
 		if err := m.refresh(tx.ctx); err != nil {
 			return none, err
 		}
@@ -124,9 +124,9 @@ func Get[T runtime.Object](tx *Tx, namespace, name string) (T, error) {
 		}
 	}
 	if obj == nil {
-		return none, apierrors.NewNotFound(of.res.GroupResource(), name)
+		return none, apierrors.NewNotFound(served.res.GroupResource(), name)
 	}
-	return decodeAs[T](of, obj)
+	return decodeAs[T](served, obj)
 }
 
 // List returns the objects of a kind, in the version of the type T and sorted by namespace and
@@ -134,28 +134,28 @@ func Get[T runtime.Object](tx *Tx, namespace, name string) (T, error) {
 // every object of the kind. If several servers share the storage, it depends on no new or changed
 // object of the kind, and on the listed objects.
 func List[T runtime.Object](tx *Tx, namespace string, selector labels.Selector) ([]T, error) {
-	of, err := tx.server.typeOf(reflect.TypeFor[T]())
+	served, err := tx.server.typeOf(reflect.TypeFor[T]())
 	if err != nil {
 		return nil, err
 	}
 	state := tx.state
-	if m := tx.server.mirrors[of.res.GroupResource()]; m != nil {
+	if m := tx.server.mirrors[served.res.GroupResource()]; m != nil {
 		if err := m.refresh(tx.ctx); err != nil {
 			return nil, err
 		}
 		state = m.store.Snapshot()
 	} else {
-		tx.lists[of.res.Prefix()] = true
+		tx.lists[served.res.Prefix()] = true
 	}
 	var all []T
-	for obj := range state.Scan(of.res.Prefix(), namespace, store.Key{}) {
+	for obj := range state.Scan(served.res.Prefix(), namespace, store.Key{}) {
 		if selector != nil && !selector.Matches(labels.Set(obj.Head.Labels)) {
 			continue
 		}
 		if state == tx.state && tx.server.store.Follows() {
 			tx.read[obj.Key] = obj.Revision
 		}
-		typed, err := decodeAs[T](of, obj)
+		typed, err := decodeAs[T](served, obj)
 		if err != nil {
 			return nil, err
 		}
@@ -165,16 +165,16 @@ func List[T runtime.Object](tx *Tx, namespace string, selector labels.Selector) 
 }
 
 // decodeAs decodes a stored object in the version of a type.
-func decodeAs[T runtime.Object](of servedType, obj *store.Object) (T, error) {
+func decodeAs[T runtime.Object](served servedType, obj *store.Object) (T, error) {
 	var none T
-	hub, err := of.res.Codec.Load(obj.Data)
+	hub, err := served.res.Codec.Load(obj.Data)
 	if err != nil {
 		return none, err
 	}
 	if typed, ok := hub.(T); ok {
 		return typed, nil
 	}
-	versioned, err := of.res.Codec.ToVersion(hub, of.name)
+	versioned, err := served.res.Codec.ToVersion(hub, served.name)
 	if err != nil {
 		return none, err
 	}
@@ -183,20 +183,20 @@ func decodeAs[T runtime.Object](of servedType, obj *store.Object) (T, error) {
 
 // target returns the kind, the hub and the metadata of an object to write.
 func (tx *Tx) target(obj runtime.Object) (*resource.Resource, runtime.Object, metav1.Object, error) {
-	of, err := tx.server.typeOf(reflect.TypeOf(obj))
+	served, err := tx.server.typeOf(reflect.TypeOf(obj))
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if tx.server.mirrors[of.res.GroupResource()] != nil {
-		return nil, nil, nil, fmt.Errorf("%s has a source and cannot be written in a transaction", of.res.GroupResource())
+	if tx.server.mirrors[served.res.GroupResource()] != nil {
+		return nil, nil, nil, fmt.Errorf("%s has a source and cannot be written in a transaction", served.res.GroupResource())
 	}
 	hub := obj.DeepCopyObject()
-	hub.GetObjectKind().SetGroupVersionKind(of.res.GVK(of.name))
-	if hub, err = of.res.Codec.FromVersion(hub); err != nil {
+	hub.GetObjectKind().SetGroupVersionKind(served.res.GVK(served.name))
+	if hub, err = served.res.Codec.FromVersion(hub); err != nil {
 		return nil, nil, nil, err
 	}
 	object, err := meta.Accessor(hub)
-	return of.res, hub, object, err
+	return served.res, hub, object, err
 }
 
 // rulesContext returns the context that a kind's rules get.

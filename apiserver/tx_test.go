@@ -76,7 +76,7 @@ var over = map[string]apiserver.OpenStore{
 
 // AGG-02: a topping that is deleted between the rule and the commit rejects the pizza, for creates,
 // updates and patches.
-func TestDeletedInBetween(t *testing.T) {
+func TestDeletedBetweenRuleAndCommit(t *testing.T) {
 	for name, open := range over {
 		t.Run(name, func(t *testing.T) {
 			var between func()

@@ -53,7 +53,7 @@ func TestCompareRuns(t *testing.T) {
 		"steps":["input: create web","request: create pods default/p1","FAULT kill-after create pods default/p3 #1","ALARM the end differs"],
 		"curve":[{"step":0,"text":"input: create web","failures":0,"runs":8},{"step":1,"failures":3,"runs":8},{"step":2,"text":"FAULT kill-after","failures":8,"runs":8},{"step":3,"failures":8,"runs":8}],
 		"passing":{"plan":"","steps":["input: create web","request: create pods default/p1","request: create pods default/p3"],"objects":{"pods default/p3":[{"spec":{"size":1}}]}},
-		"failing":{"plan":"kill","steps":["input: create web","request: create pods default/p1","FAULT kill-after create pods default/p3 #1","ALARM the end differs"],"objects":{}}}`)
+		"failing":{"plan":"kill","steps":["input: create web","request: create pods default/p1","FAULT kill-after create pods default/p3 #1","ALARM the end differs"],"times":[0,0.25,3661,3662],"objects":{}}}`)
 	b := open(t, start(t, console.Config{Cluster: fakeCluster(t, &changes), Name: "test", Traces: twoRuns(t), Failure: failure}))
 	b.goTo("/compare")
 	b.until(`[...document.querySelectorAll('.problem.warn')].pop()?.innerText.includes('after 20 ms, controller web of Web default/shop: the results differ')`)
@@ -63,6 +63,7 @@ func TestCompareRuns(t *testing.T) {
 	b.shows("step 3 of the failing run: FAULT kill-after create pods default/p3 #1")
 	b.shows("failed in 3 of 3 runs")
 	b.until(`document.querySelector('.ends tbody')?.innerText.replace(/\s+/g, ' ').includes('pods default/p3 exists absent')`)
+	b.until(`[...document.querySelectorAll('.steps2 tbody tr')].some((r) => r.innerText.replace(/\s+/g, ' ').includes('3 61m FAULT kill-after'))`)
 	b.shot("compare")
 	b.goTo("/compare?all=true")
 	b.until(`document.querySelectorAll('.steps2 tbody tr').length === 4`)

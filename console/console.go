@@ -1,5 +1,6 @@
-// Package console serves a web page that shows a cluster and why it is in its state: what has not
-// settled, the chains of causes that operators recorded, their timeline, and every object.
+// Package console serves a web page that shows a cluster and why it is in its state: the objects
+// that are not ready, the chains of causes that operators recorded, their timeline, and every
+// object.
 //
 //	browser ── cookie ──▶ guard ──▶ views (a folder each) ──▶ internal/cluster ──▶ API server
 //	                                      └──────────────────▶ traces, histories
@@ -13,8 +14,8 @@
 //
 // # Rights
 //
-// The console acts with the rights of one rest.Config, for everybody who has its address with the
-// token; see guard. It changes nothing unless Config.Write is set.
+// The console acts with the rights of one rest.Config, for every client that has its address with
+// the token; see guard. It changes nothing unless Config.Write is set.
 //
 // # Concurrency
 //
@@ -61,14 +62,16 @@ type Config struct {
 	Cluster *rest.Config
 	// Name is shown as the name of the cluster; by default it is the address of its API server.
 	Name string
-	// Namespaces are those that Now, Map and the search show where the user may not list in all
-	// namespaces. If there are none, they show the first 20 of those that the user may list.
+	// Namespaces are the namespaces that Now, Map and the search show if the user may not list
+	// objects in all namespaces. If it is empty, they show the first 20 namespaces that the user
+	// may list.
 	Namespaces []string
 	// Write permits changes.
 	Write bool
 	// Traces are the traces of operators.
 	Traces []TraceSource
-	// History is a file that kelson record writes; empty: none.
+	// History is a file that kelson record writes, or the data directory of a server that keeps a
+	// history; empty: none.
 	History string
 	// Failure is a file with a failure of kelson explore, in JSON; empty: none.
 	Failure string
@@ -113,7 +116,7 @@ func New(config Config) (*Console, error) {
 	if config.Name == "" {
 		config.Name = connected.Host()
 	}
-	c := &Console{config: config, cluster: connected, inventory: inventory.New(connected), traces: traces.New(config.Traces), history: &history.Server{File: config.History}}
+	c := &Console{config: config, cluster: connected, inventory: inventory.New(connected), traces: traces.New(config.Traces), history: &history.Server{Source: config.History}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.guard = newGuard(hosts(address, config.Hosts), config.Secure, c.routes())
 	return c, nil
@@ -145,7 +148,7 @@ func (c *Console) routes() http.Handler {
 	return mux
 }
 
-// session says what the page is about.
+// session describes what the page shows.
 func (c *Console) session(*http.Request) (any, error) {
 	version, err := c.cluster.Version()
 	s := map[string]any{"cluster": c.config.Name, "server": c.cluster.Host(), "version": version, "write": c.config.Write, "failure": c.config.Failure != ""}

@@ -24,8 +24,8 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // guard lets only the user's own browser use the console.
 //
 // The address that the console prints contains a token. A page load with the token gets a cookie,
-// and the address without the token. All other requests need the cookie, so that neither other
-// users of the machine nor pages of other sites can make them:
+// and the address without the token. All other requests need the cookie, so that other users of the
+// machine and pages of other sites cannot make them:
 //
 //   - The Host must be one of the console's own, so that a site can't use a name that
 //     resolves to this machine (DNS rebinding).

@@ -37,7 +37,7 @@ var hostile = []string{
 	`data: {"event": "x"}` + "\n\nevent: state\ndata: {}\n\n",
 }
 
-// hostileCluster is an API server, or one that somebody else writes to, whose every text is
+// hostileCluster is an API server that an attacker controls or writes to: all its texts are
 // hostile.
 func hostileCluster(t *testing.T) *rest.Config {
 	object := func(i int) map[string]any {

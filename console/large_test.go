@@ -56,6 +56,7 @@ func TestTenThousandObjects(t *testing.T) {
 	b.press("/")
 	b.press("item-04321")
 	b.until(`document.querySelector('[role=option]')?.innerText.includes('item-04321')`)
+	b.everyView("large", "configmaps/default/item-04321")
 }
 
 // LAB-07: the console has the rights of its user and no others; the page says what was refused.

@@ -58,6 +58,7 @@ func TestDevelopmentLoop(t *testing.T) {
 		}
 	}()
 	b := openURL(t, url)
+	b.everyView("cnat", "ats.cnat.programming-kubernetes.info/default/example-at")
 	b.goTo("/objects/ats.cnat.programming-kubernetes.info")
 	b.shows("example-at")
 	b.goTo("/reconcile")
@@ -131,6 +132,7 @@ func TestOnAServer(t *testing.T) {
 	b.shows("example.com/never")
 	b.goTo("/object/pods/default/lonely?tab=logs")
 	b.shows("The log has ended.") // the pod has no node
+	b.everyView("kube-apiserver", "deployments.apps/default/web")
 	b.goTo("/map")
 	b.shows("lonely")
 	b.press("/")

@@ -140,14 +140,15 @@ func TestTimelineOfAFailure(t *testing.T) {
 	chromium(t)
 	changes := 0
 	failure := writeFailure(t, `{"what":"the end differs","plan":"kill","passing":{"steps":["input: create web","request: create pods default/p1"]},"failing":{"steps":["input: create web","event: added webs default/shop",
-		"request: create pods default/p1","FAULT kill-after create pods default/p1 #1","the operator restarts","request: list pods","response: create pods default/p2 (409)","ALARM the end differs: pods"]}}`)
+		"request: create pods default/p1","FAULT kill-after create pods default/p1 #1","the operator restarts","request: list pods","response: create pods default/p2 (409)","ALARM the end differs: pods"],"times":[0,0.5,0.5,0.5,62,62,62,90]}}`)
 	b := open(t, start(t, console.Config{Cluster: fakeCluster(t, &changes), Name: "test", Failure: failure}))
 	b.goTo("/timeline?run=failing")
 	b.shows("8 marks in 4 lanes")
 	b.shows("8 steps as text")
 	eval[any](b, `document.querySelector('canvas').focus()`)
 	b.press("n")
-	b.until(`document.querySelector('.selected')?.innerText.includes('event: added webs default/shop')`)
+	b.until(`document.querySelector('.selected')?.innerText.includes('step 2, after 0.50 s')`)
+	b.shows("event: added webs default/shop")
 	b.shot("timeline-failure")
 	b.goTo("/timeline?run=passing")
 	b.shows("2 marks in 1 lanes")

@@ -32,8 +32,8 @@ func testTrace(t *testing.T, began time.Time) string {
 	return name
 }
 
-// LAB-07: what has not settled, from the cluster and from traces; the chain from an object through
-// two operators to a person; reconciles with their effects. All of it live.
+// LAB-07: objects that are not ready, from the cluster and from traces; the chain from an object
+// through two operators to a person; reconciles with their effects. All of it live.
 func TestNowAndWhy(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t)

@@ -49,7 +49,7 @@ func (doorman) ValidateCreate(_ context.Context, cm *corev1.ConfigMap) (webhook.
 	return nil, errors.New("no " + cm.Name)
 }
 
-// RUN-05: a validator has only the methods that it needs, at a path of its own.
+// RUN-05: a validator has only the methods that it needs, at its own path.
 func TestPartialValidator(t *testing.T) {
 	s := apitest.New(apitest.ConfigMaps, apitest.Events)
 	ctx, cancel := context.WithCancel(t.Context())

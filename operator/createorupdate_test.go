@@ -62,7 +62,7 @@ func TestCreateOrUpdate(t *testing.T) {
 		t.Errorf("%s %v %v", got, err, cm.Labels)
 	}
 
-	// Outside of a reconcile, the object gets neither an owner nor a namespace.
+	// Outside of a reconcile, the object does not get an owner or a namespace.
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}
 	if got, err := operator.CreateOrUpdate(t.Context(), c, node, func() error { node.Spec.Unschedulable = true; return nil }); err != nil || got != operator.Created || node.OwnerReferences != nil || node.Namespace != "" {
 		t.Errorf("%s %v %+v", got, err, node)

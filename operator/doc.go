@@ -62,7 +62,7 @@
 //
 // # Testing
 //
-// [Run] takes the same parts as Main and a rest.Config. It opens no ports by default, leaves
-// nothing running after it returns, and works inside a testing/synctest bubble if the transport of
-// the rest.Config does.
+// [Run] takes the same parts as Main and a rest.Config. It opens no ports by default, stops all its
+// goroutines before it returns, and works inside a testing/synctest bubble if the transport of the
+// rest.Config does.
 package operator

@@ -21,18 +21,18 @@ import (
 //
 // The flags are those of a kubebuilder project's main, including --zap-*, further ones that -h
 // lists, those that the part Flags adds, and those in flag.CommandLine. Do not call flag.Parse. The
-// environment variable ENABLE_WEBHOOKS=false disables webhooks. Configure changes what the flags
-// say; Setup runs a function before anything starts.
+// environment variable ENABLE_WEBHOOKS=false disables webhooks. Configure changes the resulting
+// configuration; Setup runs a function before anything starts.
 //
 // The address of the API server comes from --kubeconfig, else from the environment variable
 // KUBECONFIG, else from the cluster in which the program runs, else from ~/.kube/config.
 //
 // The operator's logger, Config.Log, becomes that of the packages log/slog, log and klog.
-func Main(of ...Part) {
+func Main(all ...Part) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // after the first signal, the default action applies again
 	p := program{args: os.Args, getenv: os.Getenv, flags: flag.CommandLine, alone: true}
-	code := p.run(ctx, of)
+	code := p.run(ctx, all)
 	stop()
 	os.Exit(code)
 }
@@ -46,12 +46,12 @@ type program struct {
 }
 
 // run is Main with an exit code as its result.
-func (pr program) run(ctx context.Context, of []Part) int {
+func (pr program) run(ctx context.Context, all []Part) int {
 	if pr.alone {
 		ownsProcess.Store(pr.getenv(keepMemory) != "true")
 	}
 	stderr := pr.flags.Output()
-	p, err := newParts(of)
+	p, err := newParts(all)
 	if err != nil {
 		fmt.Fprintln(stderr, err)
 		return 1

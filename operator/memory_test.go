@@ -12,7 +12,7 @@ import (
 	"kelson.dev/operator/internal/apitest"
 )
 
-// RUN-10: the process is Main's own, unless KELSON_KEEP_MEMORY says that its memory is to be kept.
+// RUN-10: Main may release the memory of the process, unless KELSON_KEEP_MEMORY is set.
 func TestOwnsProcess(t *testing.T) {
 	t.Cleanup(func() { ownsProcess.Store(false) })
 	for value, want := range map[string]bool{"": true, "false": true, "true": false} {

@@ -41,7 +41,7 @@ type Deps struct {
 	// Client reads from the cache and writes to the API server.
 	Client Client
 	// Live reads from the API server, for reads that must not come from the cache. Its writes are
-	// like those of Client: in the trace, and seen by the reads of Client.
+	// handled like those of Client: they are recorded in the trace, and reads of Client see them.
 	Live Client
 	// Events records Events about objects, in the cluster of the object. Events.In(ctx) records all
 	// Events in the cluster of the reconcile.
@@ -152,9 +152,9 @@ func Name(name string) Part {
 	})
 }
 
-// Configure changes the configuration of the operator before it starts: what the flags of Main say,
-// or the Config passed to Run. Functions are called in the order of the parts, after the command
-// line was parsed. An error ends the operator.
+// Configure changes the configuration of the operator before it starts: the configuration from the
+// flags of Main, or the Config passed to Run. Functions are called in the order of the parts, after
+// the command line was parsed. An error ends the operator.
 //
 //	operator.Configure(func(cfg *operator.Config) error {
 //		cfg.REST.Impersonate.UserName = "system:serviceaccount:apps:brewer"
@@ -178,11 +178,11 @@ func Configure(change func(cfg *Config) error) Part {
 func Parts(list func(cfg *Config) ([]Part, error)) Part {
 	return partFunc(func(p *parts) error {
 		p.before = append(p.before, func(cfg *Config) error {
-			of, err := list(cfg)
+			listed, err := list(cfg)
 			if err != nil {
 				return err
 			}
-			return p.install(of)
+			return p.install(listed)
 		})
 		return nil
 	})

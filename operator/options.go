@@ -124,7 +124,7 @@ func MatchEveryOwner() Option { return func(s *settings) { s.everyOwner = true }
 // Priority sets the priority of the requests that an event causes: higher ones are reconciled
 // first. The default is 0, and -100 for objects that existed at the start and for those of Resync.
 // A request waits at most one second longer per 100 that its priority is lower.
-func Priority(of func(Event) int) Option { return func(s *settings) { s.priority = of } }
+func Priority(priority func(Event) int) Option { return func(s *settings) { s.priority = priority } }
 
 // Concurrency sets how many objects are reconciled at the same time; the default is 1. An object is
 // never reconciled twice at the same time. With more than one worker, the next object starts while

@@ -61,8 +61,8 @@ type Config struct {
 
 // Run runs an operator until ctx ends, and returns when all of it has stopped. It returns nil after
 // a clean shutdown.
-func Run(ctx context.Context, cfg Config, of ...Part) error {
-	p, err := newParts(of)
+func Run(ctx context.Context, cfg Config, all ...Part) error {
+	p, err := newParts(all)
 	if err != nil {
 		return err
 	}
@@ -76,14 +76,14 @@ func Run(ctx context.Context, cfg Config, of ...Part) error {
 }
 
 // newParts installs the parts of an operator.
-func newParts(of []Part) (*parts, error) {
+func newParts(all []Part) (*parts, error) {
 	p := &parts{name: defaultName(), scheme: runtime.NewScheme()}
 	metav1.AddToGroupVersion(p.scheme, schema.GroupVersion{Version: "v1"})
-	return p, p.install(of)
+	return p, p.install(all)
 }
 
-func (p *parts) install(of []Part) error {
-	for _, part := range of {
+func (p *parts) install(all []Part) error {
+	for _, part := range all {
 		if err := part.install(p); err != nil {
 			return err
 		}

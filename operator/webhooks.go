@@ -17,7 +17,7 @@ import (
 //
 //	Default(ctx context.Context, obj *T) error
 //
-// and to validate with those of these methods that W has, and nothing if it has none:
+// and to validate with these methods, all of which are optional:
 //
 //	ValidateCreate(ctx context.Context, obj *T) (webhook.Warnings, error)
 //	ValidateUpdate(ctx context.Context, old, obj *T) (webhook.Warnings, error)
@@ -72,14 +72,14 @@ type WebhookOption func(*webhookSettings)
 
 type webhookSettings struct{ defaulting, validation string }
 
-// DefaultingPath sets the path at which defaults are set; by default it is that of
-// controller-runtime, webhook.MutatePath. The webhook configuration must have the same path.
+// DefaultingPath sets the path at which defaults are set; the default is controller-runtime's,
+// webhook.MutatePath. The webhook configuration must have the same path.
 func DefaultingPath(path string) WebhookOption {
 	return func(s *webhookSettings) { s.defaulting = path }
 }
 
-// ValidationPath sets the path at which objects are validated; by default it is that of
-// controller-runtime, webhook.ValidatePath. The webhook configuration must have the same path.
+// ValidationPath sets the path at which objects are validated; the default is controller-runtime's,
+// webhook.ValidatePath. The webhook configuration must have the same path.
 func ValidationPath(path string) WebhookOption {
 	return func(s *webhookSettings) { s.validation = path }
 }

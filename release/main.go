@@ -34,7 +34,7 @@ import (
 	"kelson.dev/toolchain/image"
 )
 
-// config says what to build.
+// config describes the files to build.
 type config struct {
 	source  string // a git repository
 	out     string // folder, which is removed first

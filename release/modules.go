@@ -87,7 +87,8 @@ func publishedMod(data []byte, version string) ([]byte, error) {
 // within reports whether a module is one of this repository.
 func within(path string) bool { return path == root || strings.HasPrefix(path, root+"/") }
 
-// writeModule writes one module of the release. Its zip file has what a repository's would have.
+// writeModule writes one module of the release. Its zip file has the same content as one from a
+// repository.
 func (r *release) writeModule(dir string, v module.Version, mod, license []byte) error {
 	escaped, err := module.EscapePath(v.Path)
 	if err != nil {
@@ -120,7 +121,7 @@ func (r *release) writeModule(dir string, v module.Version, mod, license []byte)
 }
 
 // moduleFiles lists the files of a module, without those of modules below it. A module without a
-// license has that of the repository, as the go command would add it.
+// license gets the license of the repository, as the go command would do.
 func moduleFiles(dir string, mod, license []byte) (files []modzip.File, err error) {
 	licensed := false
 	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {

@@ -53,7 +53,7 @@ func write(t *testing.T, name, content string) {
 }
 
 // The version is the commit's tag, or a pseudo-version after the newest tag; files that are not
-// committed are left out.
+// committed are omitted.
 func TestExport(t *testing.T) {
 	dir, git := repository(t, map[string]string{"a/b.txt": "one"})
 	exported := func(version string) (*source, error) {

@@ -170,7 +170,8 @@ func TestFinalizeMakesRoleStale(t *testing.T) {
 	}
 }
 
-// GEN-01: the generator cannot see the resource of an unstructured object, so it asks for a marker.
+// GEN-01: the generator cannot determine the resource of an unstructured object, so it requests a
+// marker.
 func TestFinalizeOfUnstructured(t *testing.T) {
 	const finalize = "func (*reconciler) Finalize(ctx context.Context, obj *unstructured.Unstructured) (operator.Result, error) { return operator.Result{}, nil }\n"
 	for verbs, want := range map[string]string{"get;list;watch": "verbs=patch", "get;list;watch;patch": ""} {

@@ -30,7 +30,7 @@ type Generator struct {
 }
 
 // forServers are the generators that also run for the packages of custom API servers.
-var forServers = []string{"validation", "lifecycle"}
+var forServers = []string{"validation", "lifecycle", "schema"}
 
 // ForServers reports whether the generator also runs for the packages of custom API servers.
 func (g Generator) ForServers() bool { return slices.Contains(forServers, g.Name) }
@@ -48,6 +48,7 @@ func Generators() []Generator {
 		{"protobuf", "zz_generated.protobuf.go, zz_generated.protobuf.lock and generated.proto", "Marshal and Unmarshal methods for protobuf, with Kubernetes' wire format.", false, (*run).protobufs},
 		{"validation", "zz_generated.validation.go", "Validation functions, from +k8s: markers.", false, (*run).validations},
 		{"lifecycle", "zz_generated.prerelease-lifecycle.go", "Methods with the releases that introduce, deprecate and remove a kind.", false, (*run).lifecycles},
+		{"schema", "zz_generated.schema.go", "Descriptions of types and fields, and how lists merge, for custom API servers.", false, (*run).schemas},
 		{"applyconfiguration", "OUTPUT/applyconfiguration", "Apply configurations: types with optional fields, With and Extract functions.", false, (*run).applyConfigurations},
 		{"client", "OUTPUT/clientset", "Typed clients for the kinds marked +genclient, and fakes.", false, (*run).clients},
 		{"lister", "OUTPUT/listers", "Listers for the kinds marked +genclient.", false, (*run).listers},

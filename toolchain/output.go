@@ -61,7 +61,8 @@ func (o *output) remove(name string) (bool, error) {
 	return true, nil
 }
 
-// write writes and removes the recorded files. With check it only reports what it would do.
+// write writes and removes the recorded files. If check is true, it only reports the files that it
+// would write.
 func (o *output) write(check bool) (Result, error) {
 	var res Result
 	var errs []error

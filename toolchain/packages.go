@@ -17,6 +17,7 @@ import (
 	"kelson.dev/toolchain/gen/lister"
 	"kelson.dev/toolchain/gen/openapi"
 	"kelson.dev/toolchain/gen/protobuf"
+	"kelson.dev/toolchain/gen/schema"
 	"kelson.dev/toolchain/gen/register"
 	"kelson.dev/toolchain/gen/validation"
 	"kelson.dev/toolchain/loader"
@@ -87,6 +88,16 @@ func (r *run) lifecycles() {
 	for _, p := range r.packages() {
 		src, err := lifecycle.Generate(p, r.header)
 		r.file(p, lifecycle.FileName, src, err)
+	}
+}
+
+func (r *run) schemas() {
+	for _, p := range r.packages() {
+		src, err := schema.Generate(r.api, p, r.header)
+		r.file(p, schema.FileName, src, err)
+		if p.Served() {
+			r.warnings = append(r.warnings, schema.Ignored(r.api, p)...)
+		}
 	}
 }
 

@@ -21,10 +21,11 @@ import (
 )
 
 // sameMeaning reports whether two versions of a generated file mean the same: Go files with the
-// same functions in any order, and YAML files with the same objects. Of objects, it ignores what
-// versions of controller-gen and later steps of projects change: controller-gen's annotation, the
-// order of webhooks, how rules are merged, line breaks in descriptions, and missing descriptions.
-// aliases are the targets of the type aliases of a Go file's package, as PATH.NAME or NAME.
+// same functions in any order, and YAML files with the same objects. In objects, it ignores
+// differences between versions of controller-gen and changes by later steps of projects:
+// controller-gen's annotation, the order of webhooks, how rules are merged, line breaks in
+// descriptions, and missing descriptions. aliases are the targets of the type aliases of a Go
+// file's package, as PATH.NAME or NAME.
 func sameMeaning(name string, have, want []byte, aliases map[string]string) bool {
 	switch path.Ext(name) {
 	case ".go":
@@ -110,17 +111,17 @@ func grants(rules []any) []any {
 	found := map[string]bool{}
 	for _, r := range rules {
 		rule, _ := r.(map[string]any)
-		of := func(key string) []any {
+		values := func(key string) []any {
 			if list, ok := rule[key].([]any); ok && len(list) > 0 {
 				return list
 			}
 			return []any{""}
 		}
-		for _, group := range of("apiGroups") {
-			for _, resource := range of("resources") {
-				for _, name := range of("resourceNames") {
-					for _, url := range of("nonResourceURLs") {
-						for _, verb := range of("verbs") {
+		for _, group := range values("apiGroups") {
+			for _, resource := range values("resources") {
+				for _, name := range values("resourceNames") {
+					for _, url := range values("nonResourceURLs") {
+						for _, verb := range values("verbs") {
 							found[fmt.Sprint(group, " ", resource, " ", name, " ", url, " ", verb)] = true
 						}
 					}

@@ -11,8 +11,8 @@ import (
 
 // removeStale removes the CustomResourceDefinitions of kinds that the project no longer has. It
 // keeps files that were written by hand or copied from another project: it removes a file only if
-// its group is one of the project's, the project has no type of its kind, and its content is
-// exactly what the generator writes.
+// its group belongs to the project, the project has no type of its kind, and its content equals the
+// generator's output.
 func (r *run) removeStale(crds *crd.Generator, dir string) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	r.fail(err)

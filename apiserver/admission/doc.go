@@ -3,8 +3,8 @@
 //	chain, err := admission.New(admission.Config{Disable: []string{"AlwaysDeny"}}, admission.Generic(), admission.Deps{Store: st})
 //	defer chain.Stop()
 //
-// A [Table] says which plugins exist, in which order they run, and which of them run by default.
-// Each plugin is a package of its own that does not import this one.
+// A [Table] lists the plugins in the order in which they run, and marks those that run by default.
+// Each plugin is a separate package that does not import this one.
 //
 // Mutating plugins run first, then the object's own validation, then the validating plugins. When a
 // mutating plugin asks for it (through the attributes' ReinvocationContext), all mutating plugins

@@ -38,6 +38,8 @@ type Config struct {
 	ForwardRedirects bool
 	// Dial connects to backends; nil means net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Priorities are those of local APIServices; nil means discovery.CustomPriorities.
+	Priorities discovery.PriorityFunc
 	// Metrics registers kube-aggregator's metrics; nil disables them.
 	Metrics prometheus.Registerer
 	// Log receives errors that no condition shows; nil discards them.
@@ -71,6 +73,9 @@ func New(cfg Config) *Aggregator {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Priorities == nil {
+		cfg.Priorities = discovery.CustomPriorities
+	}
 	a := &Aggregator{cfg: cfg, renewed: make(chan struct{}), backends: map[string]*backend{}, priorities: map[schema.GroupVersion]discovery.Priorities{}}
 	a.lifetime, a.end = context.WithCancel(context.Background())
 	if cfg.Metrics != nil {
@@ -79,7 +84,7 @@ func New(cfg Config) *Aggregator {
 	return a
 }
 
-// Discovery returns how the group versions of backends are listed, for [discovery.NewMerged].
+// Discovery returns how the group versions of backends are listed, for discovery.Config.
 func (a *Aggregator) Discovery() *discovery.Others { return a.listed.Load() }
 
 // Changes returns a channel that is closed when Discovery may return something else.

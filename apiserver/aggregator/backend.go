@@ -60,8 +60,8 @@ type backend struct {
 	described openapi.Other
 }
 
-// newBackend starts a backend. It continues with what is known from old, the backend of an earlier
-// generation, if the Service is the same; nil means that there is none.
+// newBackend starts a backend. If old, the backend of an earlier generation, has the same Service,
+// the new backend keeps its state. old may be nil.
 func (a *Aggregator) newBackend(ctx context.Context, service *apiService, old *backend) *backend {
 	ctx, cancel := context.WithCancel(ctx)
 	b := &backend{

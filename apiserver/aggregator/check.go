@@ -37,7 +37,7 @@ const (
 type finding struct {
 	condition condition
 	resources []apidiscoveryv2.APIResourceDiscovery // nil: the backend did not list any
-	// retry asks for a check soon; otherwise an event leads to one.
+	// retry requests another check soon. If it is false, the next check follows an event.
 	retry bool
 }
 
@@ -88,7 +88,7 @@ func hasEndpoint(portName string, all []*discoveryv1.EndpointSlice) bool {
 	})
 }
 
-// discover asks the backend for the resources of the group version.
+// discover gets the resources of the group version from the backend.
 func (b *backend) discover(ctx context.Context) ([]apidiscoveryv2.APIResourceDiscovery, error) {
 	if b.broken != nil {
 		return nil, b.broken

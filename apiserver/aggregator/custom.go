@@ -187,5 +187,5 @@ func (k *keeper) keep(ctx context.Context, gv schema.GroupVersion) error {
 	case !wanted:
 		return k.delete(ctx, obj)
 	}
-	return k.restore(ctx, obj, localSpec(gv))
+	return k.restore(ctx, obj, k.localSpec(gv))
 }

@@ -8,9 +8,9 @@
 //	                        └─ describe, every 60 s ──▶ OpenAPI v2 and v3
 //
 // Each APIService with a Service has a backend with its own goroutine, connections and documents,
-// so a backend that is dead, slow or wrong affects no other. No request for a merged document waits
-// for a backend: the documents show what the last check found. They contain only what a backend
-// says about its own group version.
+// so a backend that is down, slow or faulty does not affect others. No request for a merged
+// document waits for a backend: the documents show what the last check found. They contain only the
+// backend's documents about its own group version.
 //
 // The proxied request names the user in the headers X-Remote-User, -Uid, -Group and -Extra-…; the
 // backend trusts them because of the client certificate in [Config.ProxyClient]. Watches and

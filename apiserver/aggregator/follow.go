@@ -6,7 +6,6 @@ import (
 	"errors"
 	"sync"
 
-	"kelson.dev/apiserver/discovery"
 	"kelson.dev/apiserver/store"
 )
 
@@ -105,7 +104,7 @@ func (f *follower) apply(obj *store.Object) {
 	old := f.backends[name]
 	if service.Spec.Service == nil {
 		f.remove(name)
-		if own := service.Spec.priorities(); own != discovery.PrioritiesOf(gv) {
+		if own := service.Spec.priorities(); own != f.cfg.Priorities(gv) {
 			f.priorities[gv] = own
 		}
 		if now := service.availability(); now.Status != isTrue || now.Reason != localCondition().Reason {
@@ -123,7 +122,7 @@ func (f *follower) apply(obj *store.Object) {
 // isLocal reports whether an APIService is certainly local, with the default priorities and the
 // right condition. It does not decode the object: nearly all are like that.
 func (f *follower) isLocal(obj *store.Object) bool {
-	f.spec = appendLocalSpec(f.spec[:0], versionOf(obj.Key.Name))
+	f.spec = f.appendLocalSpec(f.spec[:0], versionOf(obj.Key.Name))
 	return bytes.Contains(obj.Data, f.spec) && bytes.Contains(obj.Data, []byte(`"status":{"conditions":[{"type":"Available","status":"True",`)) &&
 		bytes.HasSuffix(obj.Data, []byte(localConditionEnd))
 }

@@ -92,8 +92,8 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	utilflowcontrol.RequestDelegated(req.Context())
 	defer func() {
-		// The proxy panics if it cannot pass on all of a response. If the client is gone, that is
-		// no failure.
+		// The proxy panics if it cannot pass on all of a response. If the client has disconnected,
+		// that is no failure.
 		if p := recover(); p != nil && (p != http.ErrAbortHandler || !errors.Is(req.Context().Err(), context.Canceled)) {
 			panic(p)
 		}
@@ -201,8 +201,8 @@ func (b *backend) fail(w http.ResponseWriter, out *http.Request, err error) {
 	http.Error(w, "error trying to reach service: "+err.Error(), http.StatusServiceUnavailable)
 }
 
-// byProtocol sends requests over the backend's connections, and those that may switch protocols
-// over upgrades. While the backend does not answer, the request occupies no seats.
+// byProtocol sends requests that may switch protocols over upgrades, and all others over the
+// backend's connections. While the backend does not answer, the request occupies no seats.
 type byProtocol struct{ *backend }
 
 func (p byProtocol) RoundTrip(req *http.Request) (*http.Response, error) {

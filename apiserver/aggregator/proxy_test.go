@@ -85,7 +85,7 @@ type proxied struct {
 	*testing.T
 	authority *pki.Authority // of the backend
 	host      string         // of its certificate
-	clients   *tls.Config    // what the backend asks clients for; nil: nothing
+	clients   *tls.Config    // the client authentication that the backend requires; nil: none
 	spec      string         // of the APIService
 	backend   http.Handler
 	noService bool
@@ -185,8 +185,8 @@ const insecure = `"insecureSkipTLSVerify":true,`
 
 var someone = &user.DefaultInfo{Name: "username", UID: "6b60d791", Groups: []string{"one", "two"}}
 
-// AGG-01: the cases of kube-aggregator's TestProxyHandler: which requests reach the backend, with
-// which headers, and what others get.
+// AGG-01: the cases of kube-aggregator's TestProxyHandler: the requests that reach the backend,
+// their headers, and the responses to other requests.
 func TestProxy(t *testing.T) {
 	const host = "test-service.test-ns.svc"
 	for _, test := range []struct {

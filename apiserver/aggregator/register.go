@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"kelson.dev/apiserver/discovery"
 	"kelson.dev/apiserver/store"
 )
 
@@ -31,7 +30,7 @@ const (
 // Register brings the stored local APIServices in line with local, the group versions that this
 // server always serves. It creates missing ones, restores changed ones, and deletes those of other
 // group versions. Call it when the server starts; Run keeps the APIServices of custom kinds. New
-// ones are written as one unit, in the form in which a client's POST would leave them.
+// ones are written as one unit, in the form that the POST of a client would produce.
 func (a *Aggregator) Register(ctx context.Context, local []schema.GroupVersion) error {
 	for {
 		changed, err := a.createLocal(ctx, local)
@@ -53,7 +52,7 @@ func (a *Aggregator) createLocal(ctx context.Context, local []schema.GroupVersio
 	var want []byte
 	for _, gv := range local {
 		key := store.Key{Resource: Resource, Name: nameOf(gv)}
-		want = appendLocalSpec(want[:0], gv)
+		want = a.appendLocalSpec(want[:0], gv)
 		switch obj := sn.Get(key); {
 		case obj == nil:
 			ops = append(ops, store.Op{Key: key, Data: localObject(gv, want, string(uuid.NewUUID()), now)})
@@ -77,7 +76,7 @@ func (a *Aggregator) restoreLocal(ctx context.Context, local, changed []schema.G
 		if obj == nil || obj.Head.Labels[managedLabel] != onStart {
 			continue
 		}
-		if err := a.restore(ctx, obj, localSpec(gv)); err != nil {
+		if err := a.restore(ctx, obj, a.localSpec(gv)); err != nil {
 			a.cfg.Log.Warn("restore APIService", "apiservice", obj.Key.Name, "err", err)
 		}
 	}
@@ -92,15 +91,15 @@ func (a *Aggregator) restoreLocal(ctx context.Context, local, changed []schema.G
 }
 
 // localSpec returns the spec of a local APIService.
-func localSpec(gv schema.GroupVersion) *spec {
-	p := discovery.PrioritiesOf(gv)
+func (a *Aggregator) localSpec(gv schema.GroupVersion) *spec {
+	p := a.cfg.Priorities(gv)
 	return &spec{Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: p.Group, VersionPriority: p.Version}
 }
 
 // appendLocalSpec appends the member spec of a local APIService as it is stored. Groups and
 // versions are DNS names, which need no quoting.
-func appendLocalSpec(to []byte, gv schema.GroupVersion) []byte {
-	p := discovery.PrioritiesOf(gv)
+func (a *Aggregator) appendLocalSpec(to []byte, gv schema.GroupVersion) []byte {
+	p := a.cfg.Priorities(gv)
 	to = append(to, `"spec":{`...)
 	if gv.Group != "" {
 		to = append(append(append(to, `"group":"`...), gv.Group...), `",`...)
@@ -114,8 +113,7 @@ func appendLocalSpec(to []byte, gv schema.GroupVersion) []byte {
 // localConditionEnd is the end of a stored local APIService.
 const localConditionEnd = `"reason":"Local","message":"Local APIServices are always available"}]}}`
 
-// localObject returns a local APIService as a POST of the server itself would leave it in the
-// store.
+// localObject returns a local APIService in the form in which a POST would store it.
 func localObject(gv schema.GroupVersion, spec []byte, uid, now string) []byte {
 	group := ""
 	if gv.Group != "" {
@@ -164,7 +162,7 @@ func (a *Aggregator) create(ctx context.Context, gv schema.GroupVersion, label s
 	body, err := json.Marshal(map[string]any{
 		"kind": "APIService", "apiVersion": "apiregistration.k8s.io/v1",
 		"metadata": map[string]any{"name": nameOf(gv), "labels": map[string]string{managedLabel: label}},
-		"spec":     localSpec(gv),
+		"spec":     a.localSpec(gv),
 	})
 	if err != nil {
 		return err

@@ -51,7 +51,7 @@ func scopeOf(r metav1.APIResource) apidiscoveryv2.ResourceScope {
 	return apidiscoveryv2.ScopeCluster
 }
 
-// kindOf returns the kind of a resource. It is never nil: some clients would panic.
+// kindOf returns the kind of a resource. It is never nil, because some clients would panic.
 func kindOf(gv schema.GroupVersion, r metav1.APIResource) *metav1.GroupVersionKind {
 	kind := &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
 	if kind.Kind != "" && kind.Group == "" && kind.Version == "" {

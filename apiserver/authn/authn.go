@@ -66,13 +66,12 @@ type Config struct {
 	ConfigFile string
 	// OwnIssuers are the issuers of service account tokens. The configuration must not name them.
 	OwnIssuers []string
-	// Webhook asks another server about tokens. nil disables it.
+	// Webhook configures another server that reviews tokens. nil disables it.
 	Webhook *Webhook
 	// Anonymous reports whether requests without a credential are accepted as system:anonymous. nil
 	// means yes, unless ConfigFile restricts it.
 	Anonymous *bool
-	// Audiences are the names of this server. They are the audiences of tokens that have none of
-	// their own.
+	// Audiences are the names of this server. Tokens without audiences have these audiences.
 	Audiences authenticator.Audiences
 	// Log receives errors of files that changed and cannot be used. nil discards them.
 	Log *slog.Logger

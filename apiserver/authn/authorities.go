@@ -30,7 +30,7 @@ type bundle struct {
 	certs []*stdx509.Certificate // those from a file
 }
 
-// newAuthorities returns nil if neither pool nor file is set.
+// newAuthorities returns nil if both pool and file are empty.
 func newAuthorities(pool *stdx509.CertPool, file string, log *slog.Logger) (*authorities, error) {
 	if pool == nil && file == "" {
 		return nil, nil

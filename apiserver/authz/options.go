@@ -16,7 +16,7 @@ type Options struct {
 	Modes []string
 	// PolicyFile is the policy file of mode ABAC.
 	PolicyFile string
-	// Webhook is the server that mode Webhook asks.
+	// Webhook is the server to which mode Webhook sends requests.
 	Webhook Webhook
 	// File is an AuthorizationConfiguration file. It excludes Modes and Webhook and is reloaded
 	// when it changes.

@@ -15,7 +15,7 @@ import (
 	"kelson.dev/apiserver/internal/turn"
 )
 
-// newWebhook returns the authorizer that asks a server with SubjectAccessReviews.
+// newWebhook returns the authorizer that sends SubjectAccessReviews to a server.
 func newWebhook(name string, c *apiserver.WebhookConfiguration) (Authorizer, error) {
 	file := c.ConnectionInfo.KubeConfigFile
 	if file == nil {

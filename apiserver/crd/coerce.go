@@ -18,10 +18,10 @@ type coercion struct {
 	repair bool // drop malformed metadata instead of returning an error: for objects from the store
 }
 
-// coerce does for a custom object what decoding into a Go type does for a built-in one: it
-// normalizes metadata, and drops fields that are not in the schema of the object's version and
-// nulls that the schema forbids. It returns the paths of the dropped fields. It keeps apiVersion,
-// kind and metadata whatever the schema says. It does not prune objects of another kind: validation
+// coerce corresponds to decoding a built-in object into its Go type: it normalizes the metadata of
+// a custom object, and drops fields that are not in the schema of the object's version and nulls
+// that the schema forbids. It returns the paths of the dropped fields. It keeps apiVersion, kind
+// and metadata whatever the schema says. It does not prune objects of another kind: validation
 // refuses them.
 func (c *compiled) coerce(u *unstructured.Unstructured, opts coercion) ([]string, error) {
 	for _, field := range []string{"kind", "apiVersion"} {

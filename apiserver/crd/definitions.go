@@ -36,7 +36,8 @@ type Config struct {
 	// Dial, if not nil, connects to conversion webhooks. The address of a webhook in a Service is
 	// NAME.NAMESPACE.svc:PORT, and Services is not used.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// NoFastPaths leaves all work to the libraries of Kubernetes; see package fastpath.
+	// NoFastPaths turns all fast paths off, so that Kubernetes' libraries do all work; see package
+	// fastpath.
 	NoFastPaths bool
 }
 

@@ -85,8 +85,8 @@ func (r *runner) terminating(ctx context.Context, name, reason, message string) 
 	})
 }
 
-// removeInstances deletes every instance and returns when none is left. Finalizers of instances can
-// delay it without bound.
+// removeInstances deletes every instance and returns when all have been removed. Finalizers of
+// instances can delay it without bound.
 func (r *runner) removeInstances(ctx context.Context, res *resource.Resource) error {
 	for {
 		snapshot := r.store.Snapshot()

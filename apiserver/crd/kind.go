@@ -39,7 +39,7 @@ type compiled struct {
 	// convertor returns the library's converter, which only webhooks need.
 	convertor func() (runtime.ObjectConvertor, error)
 	webhook   bool
-	// noFastPaths leaves all work to the libraries; see Config.NoFastPaths.
+	// noFastPaths is Config.NoFastPaths.
 	noFastPaths bool
 	models      *models
 	// fields caches the field sets in the managedFields of the kind's objects.
@@ -141,6 +141,7 @@ var customVerbs = []string{
 // customBehavior is what kube-apiserver does otherwise for custom kinds than for built-in ones.
 var customBehavior = resource.Behavior{
 	DispatchByVerb: true, NoProtobuf: true, TypedItems: true, MetadataBookmarks: true, GenericObjects: true, ResourceVersionRequired: true,
+	QualifiedKind: true,
 }
 
 // resourceIn returns the Resource whose hubs are in a version.

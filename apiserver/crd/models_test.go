@@ -15,7 +15,7 @@ import (
 )
 
 // The models of this package produce the same merge schema as the documents that Kubernetes builds.
-func TestModelsAsKubernetes(t *testing.T) {
+func TestModelsMatchKubernetes(t *testing.T) {
 	for name, text := range map[string]string{
 		"everything": `{"type":"object","properties":{"spec":{"type":"object","properties":{
 			"list":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["a","b"],"items":{"type":"object","required":["a"],

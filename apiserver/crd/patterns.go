@@ -142,7 +142,7 @@ func (p *patterns) check(object any) error {
 	return err
 }
 
-// tooLong is the error of a value that may have at most so many bytes.
+// tooLong is the error of a value with more than the given number of bytes.
 type tooLong int64
 
 func (tooLong) Error() string { return "too long" }

@@ -69,7 +69,7 @@ func planeOver(t testing.TB, s *store.Store, change ...func(*crd.Config)) *plane
 	if err := p.definitions.Load(); err != nil {
 		t.Fatal(err)
 	}
-	disco := discovery.New(p.registry)
+	disco := discovery.New(discovery.Config{Registry: p.registry})
 	schemas := openapi.New(openapi.Config{Registry: p.registry, Custom: p.definitions, Packed: packedDocuments(t)})
 	info := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	p.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

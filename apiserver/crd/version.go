@@ -99,7 +99,7 @@ func (v *version) newStructural(c *compiled) (*structuralschema.Structural, erro
 	}
 	s, err := structuralschema.NewStructural(props)
 	if c.preserves() {
-		return s, nil // s may be nil: the version neither prunes nor defaults
+		return s, nil // s may be nil: the version has no pruning and no defaults
 	}
 	if err != nil {
 		return nil, fmt.Errorf("schema of version %s: %w: %w", v.spec.Name, ErrSchema, err)
@@ -155,7 +155,7 @@ func (v *version) newRules(c *compiled) (*rules, error) {
 	return r, nil
 }
 
-// plainSchema reports whether a schema has neither CEL rules nor embedded objects.
+// plainSchema reports whether a schema is without CEL rules and embedded objects.
 func plainSchema(s *structuralschema.Structural) bool {
 	plain := s != nil
 	visit(s, func(s *structuralschema.Structural) {

@@ -18,7 +18,7 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// generator adds metadata and parts that the library may refuse to those of crdtest.
+// generator extends crdtest's generator with metadata and values that the library may reject.
 type generator struct{ crdtest.Generator }
 
 func newGenerator(seed, stream uint64) generator {

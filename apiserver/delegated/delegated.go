@@ -1,5 +1,5 @@
-// Package delegated lets a Kubernetes cluster decide who the clients of another API server are and
-// what they may do, as aggregated API servers need it.
+// Package delegated delegates the authentication and authorization of an aggregated API server's
+// clients to a Kubernetes cluster.
 //
 // Users come from the headers of the cluster's front proxy, from client certificates of the
 // cluster's authority, or from bearer tokens that the cluster reviews (TokenReview). The cluster
@@ -14,8 +14,8 @@
 //	auth, err := delegated.New(ctx, delegated.Config{Cluster: config})
 //
 // The server's account needs the ClusterRole system:auth-delegator, and the Role
-// extension-apiserver-authentication-reader in kube-system. What it may not list and watch of the
-// configuration is not applied, and logged.
+// extension-apiserver-authentication-reader in kube-system. If the server may not list and watch a
+// part of the configuration, it logs that and does not apply that part.
 package delegated
 
 import (
@@ -41,7 +41,6 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/authorization/path"
 	"k8s.io/apiserver/pkg/authorization/union"
-	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -78,7 +77,7 @@ type Delegation struct {
 	Client *rest.Config
 
 	client kubernetes.Interface
-	cas    []*dynamiccertificates.ConfigMapCAController
+	cas    []*authorities
 
 	mu     sync.Mutex
 	joined []byte
@@ -123,42 +122,20 @@ func New(ctx context.Context, cfg Config) (*Delegation, error) {
 		}
 	}
 	context.AfterFunc(ctx, func() { d.Objects.Close() })
+	followed := make(chan error, 1)
+	go func() { followed <- d.follow(ctx, cfg) }() // all requests at the same time
 	if err := d.authenticate(ctx, cfg); err != nil {
 		return nil, err
 	}
 	if err := d.authorize(cfg); err != nil {
 		return nil, err
 	}
-	return d, d.follow(ctx, cfg)
+	return d, <-followed
 }
 
 // backoff is for reviews that the cluster does not answer.
 func backoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
-}
-
-// listener receives when a followed authority changes.
-type listener chan struct{}
-
-// Enqueue implements dynamiccertificates.Listener.
-func (l listener) Enqueue() {
-	select {
-	case l <- struct{}{}:
-	default:
-	}
-}
-
-// wait returns when an authority was read for the first time. Before that, no certificate of it
-// would be accepted, and its clients would be anonymous.
-func (l listener) wait(ctx context.Context, key string) error {
-	select {
-	case <-l:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(timeout):
-		return fmt.Errorf("read %s of %s/%s: no valid authority within %s", key, namespace, name, timeout)
-	}
 }
 
 func (d *Delegation) authenticate(ctx context.Context, cfg Config) error {
@@ -167,16 +144,12 @@ func (d *Delegation) authenticate(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("read the cluster's authorities; the server's account needs the Role extension-apiserver-authentication-reader in kube-system: %w", err)
 	}
 	var mechanisms []authenticator.Request
-	follow := func(key string) (*dynamiccertificates.ConfigMapCAController, error) {
-		ca, err := dynamiccertificates.NewDynamicCAFromConfigMapController(key, namespace, name, key, d.client)
-		if err != nil {
-			return nil, fmt.Errorf("follow the cluster's authorities: %w", err)
+	follow := func(key string) (*authorities, error) {
+		ca, err := followAuthorities(ctx, d.client, key, []byte(published.Data[key]))
+		if err == nil {
+			d.cas = append(d.cas, ca)
 		}
-		read := make(listener, 1)
-		ca.AddListener(read)
-		go ca.Run(ctx, 1)
-		d.cas = append(d.cas, ca)
-		return ca, read.wait(ctx, key)
+		return ca, err
 	}
 	withUsers := published.Data["client-ca-file"] != ""
 	if published.Data["requestheader-client-ca-file"] != "" {
@@ -240,7 +213,7 @@ func (d *Delegation) authorize(cfg Config) error {
 func (d *Delegation) ClientCAs() *x509.CertPool {
 	var all []byte
 	for _, ca := range d.cas {
-		all = append(append(all, ca.CurrentCABundleContent()...), '\n')
+		all = append(append(all, ca.content()...), '\n')
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

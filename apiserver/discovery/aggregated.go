@@ -70,11 +70,10 @@ func aggregatedVersion(g group, v groupVersion) apidiscoveryv2.APIVersionDiscove
 	return out
 }
 
-// ownKind returns the kind of a resource, with group and version only outside of Kubernetes' own
-// groups, as kube-apiserver does.
+// ownKind returns the kind of a resource, with group and version if its Behavior says so.
 func ownKind(res *resource.Resource, gv schema.GroupVersion) *metav1.GroupVersionKind {
-	if builtinGroup(gv.Group) >= 0 {
-		return &metav1.GroupVersionKind{Kind: res.Kind}
+	if res.Behavior.QualifiedKind {
+		return &metav1.GroupVersionKind{Group: gv.Group, Version: gv.Version, Kind: res.Kind}
 	}
-	return &metav1.GroupVersionKind{Group: gv.Group, Version: gv.Version, Kind: res.Kind}
+	return &metav1.GroupVersionKind{Kind: res.Kind}
 }

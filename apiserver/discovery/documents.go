@@ -37,12 +37,12 @@ type encoded struct {
 	etag string // aggregated documents only
 }
 
-func newDocuments(set *resource.Set, others *Others) *documents {
+func newDocuments(set *resource.Set, others *Others, priorities PriorityFunc) *documents {
 	d := &documents{set: set, others: others, encoded: map[documentKey]*encoded{}}
 	if others == nil {
 		others = &Others{}
 	}
-	d.groups = groupsOf(set, *others)
+	d.groups = groupsOf(set, *others, priorities)
 	return d
 }
 

@@ -12,7 +12,7 @@ import (
 // A kind that is added to the registry appears at the next request.
 func Example() {
 	registry := resource.NewRegistry()
-	handler := discovery.New(registry)
+	handler := discovery.New(discovery.Config{Registry: registry})
 	registry.Put(&resource.Resource{
 		Group: "cnat.example.com", Plural: "ats", Singular: "at", Kind: "At", Namespaced: true,
 		Versions: []resource.Version{{Name: "v1"}}, StorageVersion: "v1", Verbs: []string{"get", "list"},

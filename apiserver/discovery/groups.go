@@ -27,7 +27,7 @@ type groupVersion struct {
 
 // groupsOf returns the groups of a set and of other servers by priority, then name. The versions of
 // each group are sorted by priority, then in Kubernetes' order (v2 before v1 before v1beta1).
-func groupsOf(set *resource.Set, others Others) []group {
+func groupsOf(set *resource.Set, others Others, priorities PriorityFunc) []group {
 	byName := map[string]map[string]*groupVersion{}
 	version := func(gv schema.GroupVersion) *groupVersion {
 		if byName[gv.Group] == nil {
@@ -35,7 +35,7 @@ func groupsOf(set *resource.Set, others Others) []group {
 		}
 		v := byName[gv.Group][gv.Version]
 		if v == nil {
-			v = &groupVersion{name: gv.Version, priorities: PrioritiesOf(gv)}
+			v = &groupVersion{name: gv.Version, priorities: priorities(gv)}
 			byName[gv.Group][gv.Version] = v
 		}
 		return v

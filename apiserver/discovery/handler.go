@@ -24,14 +24,25 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
+// Config is what a [Handler] needs.
+type Config struct {
+	// Registry has the kinds. Each request gets its current set.
+	Registry *resource.Registry
+	// Others returns the group versions of other servers to list in addition; nil means none. It is
+	// called for each request. A change must give a new pointer.
+	Others func() *Others
+	// Priorities order the groups and versions that Others does not order; nil means
+	// CustomPriorities.
+	Priorities PriorityFunc
+}
+
 // Handler serves discovery. Make it with New.
 type Handler struct {
-	registry *resource.Registry
-	others   func() *Others
-	scheme   *runtime.Scheme
-	codecs   serializer.CodecFactory
-	custom   serializer.CodecFactory // of documents of custom kinds
-	current  atomic.Pointer[documents]
+	cfg     Config
+	scheme  *runtime.Scheme
+	codecs  serializer.CodecFactory
+	custom  serializer.CodecFactory // of documents of custom kinds
+	current atomic.Pointer[documents]
 }
 
 // shared returns the scheme and codecs of the documents. They are immutable, so all control planes
@@ -52,16 +63,16 @@ var sharedCustom = sync.OnceValue(func() serializer.CodecFactory {
 	return serializer.NewCodecFactory(scheme)
 })
 
-// New returns a handler that serves the registry's set at the time of each request.
-func New(registry *resource.Registry) *Handler {
-	return NewMerged(registry, func() *Others { return nil })
-}
-
-// NewMerged returns a handler that, in addition, lists the group versions of other servers. It
-// calls others at each request; nil means none. A change must give a new pointer.
-func NewMerged(registry *resource.Registry, others func() *Others) *Handler {
+// New returns a handler.
+func New(cfg Config) *Handler {
+	if cfg.Others == nil {
+		cfg.Others = func() *Others { return nil }
+	}
+	if cfg.Priorities == nil {
+		cfg.Priorities = CustomPriorities
+	}
 	scheme, codecs := shared()
-	return &Handler{registry: registry, others: others, scheme: scheme, codecs: codecs, custom: sharedCustom()}
+	return &Handler{cfg: cfg, scheme: scheme, codecs: codecs, custom: sharedCustom()}
 }
 
 // ServeHTTP serves GET on /api, /api/<version>, /apis, /apis/<group> and /apis/<group>/<version>.
@@ -128,7 +139,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // where kube-apiserver has a router, and with plain text elsewhere.
 func (h *Handler) missing(w http.ResponseWriter, req *http.Request) {
 	group, _, below := strings.Cut(strings.TrimPrefix(req.URL.Path, "/apis/"), "/")
-	inRouter := below && slices.ContainsFunc(h.registry.Current().All(), func(res *resource.Resource) bool { return res.Group == group && routed(res) })
+	inRouter := below && slices.ContainsFunc(h.cfg.Registry.Current().All(), func(res *resource.Resource) bool { return res.Group == group && routed(res) })
 	if inRouter || strings.HasPrefix(req.URL.Path, "/api/") {
 		h.fail(h.codecs, w, req, wire.RouteError(http.StatusNotFound, "404: Page Not Found"))
 		return
@@ -142,7 +153,7 @@ func (h *Handler) builtin(path string) bool {
 	if rest, core := strings.CutPrefix(path, "/api/"); core {
 		group, version, ok = "", rest, true
 	}
-	return ok && slices.ContainsFunc(h.registry.Current().All(), func(res *resource.Resource) bool {
+	return ok && slices.ContainsFunc(h.cfg.Registry.Current().All(), func(res *resource.Resource) bool {
 		_, serves := res.Serves(version)
 		return res.Group == group && serves && routed(res)
 	})
@@ -189,11 +200,11 @@ func (h *Handler) send(w http.ResponseWriter, req *http.Request, key documentKey
 // documents returns the documents of the registry's current set and of other servers.
 func (h *Handler) documents() *documents {
 	for {
-		set, others, have := h.registry.Current(), h.others(), h.current.Load()
+		set, others, have := h.cfg.Registry.Current(), h.cfg.Others(), h.current.Load()
 		if have != nil && have.set.Generation >= set.Generation && have.others == others {
 			return have
 		}
-		if next := newDocuments(set, others); h.current.CompareAndSwap(have, next) {
+		if next := newDocuments(set, others, h.cfg.Priorities); h.current.CompareAndSwap(have, next) {
 			return next
 		}
 	}

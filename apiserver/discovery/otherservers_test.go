@@ -17,7 +17,7 @@ import (
 
 // AGG-01: groups are ordered by priority, then name, and versions by priority, then Kubernetes'
 // order.
-func TestOthersAreOrdered(t *testing.T) {
+func TestOrderOfOtherGroups(t *testing.T) {
 	kind := func(group string, versions ...string) *resource.Resource {
 		r := &resource.Resource{Group: group, Plural: "things", Singular: "thing", Kind: "Thing", Verbs: []string{"get"}}
 		for _, v := range versions {
@@ -30,7 +30,9 @@ func TestOthersAreOrdered(t *testing.T) {
 		return discovery.Priorities{Group: group, Version: version}
 	}
 	var others *discovery.Others
-	handler := discovery.NewMerged(registry, func() *discovery.Others { return others })
+	handler := discovery.New(discovery.Config{
+		Registry: registry, Others: func() *discovery.Others { return others }, Priorities: priorityOf,
+	})
 	get := func(path, accept string, into any) int {
 		t.Helper()
 		req := httptest.NewRequest(http.MethodGet, path, nil)
@@ -89,17 +91,15 @@ func TestOthersAreOrdered(t *testing.T) {
 	}
 }
 
-func TestPrioritiesOf(t *testing.T) {
-	for gv, want := range map[schema.GroupVersion]discovery.Priorities{
-		{Version: "v1"}:                                        {Group: 18000, Version: 1},
-		{Group: "apps", Version: "v1"}:                         {Group: 17800, Version: 15},
-		{Group: "autoscaling", Version: "v2"}:                  {Group: 17500, Version: 30},
-		{Group: "certificates.k8s.io", Version: "v1beta1"}:     {Group: 17300, Version: 9},
-		{Group: "flowcontrol.apiserver.k8s.io", Version: "v1"}: {Group: 16100, Version: 21},
-		{Group: "example.com", Version: "v1alpha1"}:            {Group: 1000, Version: 100},
-	} {
-		if got := discovery.PrioritiesOf(gv); got != want {
-			t.Errorf("%s: %v, want %v", gv, got, want)
-		}
+// priorityOf gives two groups other priorities than those of custom kinds.
+func priorityOf(gv schema.GroupVersion) discovery.Priorities {
+	switch {
+	case gv.Group == "apps":
+		return discovery.Priorities{Group: 17800, Version: 15}
+	case gv == schema.GroupVersion{Group: "autoscaling", Version: "v2"}:
+		return discovery.Priorities{Group: 17500, Version: 30}
+	case gv.Group == "autoscaling":
+		return discovery.Priorities{Group: 17500, Version: 15}
 	}
+	return discovery.CustomPriorities(gv)
 }

@@ -1,9 +1,9 @@
 // Package fastpath has the switch that support uses to turn the fast paths off.
 //
 // A fast path computes what a Kubernetes library would compute, at a fraction of the cost. It
-// answers only when it is certain of the library's answer; otherwise the caller asks the library,
-// whose errors clients see. docs/design/fastpaths.md lists all fast paths, what each gains, and its
-// differential test.
+// returns a result only if the result is certainly that of the library. Otherwise the caller uses
+// the library, so all errors come from the library. docs/design/fastpaths.md lists all fast paths,
+// what each gains, and its differential test.
 //
 // The packages below this folder are fast paths, named by what they decide: validity, managedfields
 // for field ownership, and trees for JSON. Packages shape and fieldset are what they share.

@@ -14,7 +14,7 @@ type Bodies struct {
 	// of it.
 	Total int64
 	// PerUser is for all requests of a user; the default is a quarter of Total. A request that
-	// needs more is served while the user has no other.
+	// needs more is served only while the user has no other request.
 	PerUser int64
 }
 

@@ -119,11 +119,11 @@ func (c *call) Value(key any) any {
 
 // webhookTime returns how long the request waited for webhooks.
 func (c *call) webhookTime() time.Duration {
-	of := c.latencies.Load()
-	if of == nil {
+	latencies := c.latencies.Load()
+	if latencies == nil {
 		return 0
 	}
-	return of.MutatingWebhookTracker.GetLatency() + of.ValidatingWebhookTracker.GetLatency()
+	return latencies.MutatingWebhookTracker.GetLatency() + latencies.ValidatingWebhookTracker.GetLatency()
 }
 
 // AddWarning adds a Warning header to the response.

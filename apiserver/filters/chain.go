@@ -40,7 +40,7 @@ type Config struct {
 	// either is nil, the chain records nothing.
 	AuditPolicy audit.PolicyRuleEvaluator
 	AuditSink   audit.Sink
-	// Authorizer decides what users may do; nil: everything.
+	// Authorizer authorizes requests; nil allows everything.
 	Authorizer authorizer.UnconditionalAuthorizer
 
 	// Version is shown at /version.
@@ -54,16 +54,17 @@ type Config struct {
 	// for concurrent use. nil: no request metric has the labels of a resource.
 	Serves func(*request.RequestInfo) bool
 
-	// LongRunning reports whether a request other than those that Kubernetes has (watches, exec, …)
-	// takes as long as its client wants, such as a stream of a custom subresource. nil: no other.
+	// LongRunning reports whether a request has no time limit although it is not one of Kubernetes'
+	// long-running requests (watches, exec, …), such as a stream of a custom subresource. nil means
+	// that there are no such requests.
 	LongRunning func(*request.RequestInfo) bool
 
 	// FlowControl decides when short requests and watches may execute; nil: MaxInFlight and
 	// MaxMutatingInFlight do.
 	FlowControl *flowcontrol.Controller
-	// MaxInFlight and MaxMutatingInFlight are how many short requests that read, and that write,
-	// are served at once without FlowControl; others get 429, except those of system:masters. 0
-	// means 400 and 200, as in kube-apiserver; negative: no limit.
+	// MaxInFlight and MaxMutatingInFlight are the maximum numbers of concurrent short requests that
+	// read, and that write, without FlowControl. Further requests get 429, except those of
+	// system:masters. 0 means 400 and 200, as in kube-apiserver; negative: no limit.
 	MaxInFlight, MaxMutatingInFlight int
 	// MaxLongRunningPerUser is how many long-running requests, such as watches, a user may have at
 	// once. The service accounts of a namespace count as one user. Others get 429, except those of
@@ -71,8 +72,8 @@ type Config struct {
 	MaxLongRunningPerUser int
 	// Timeout is how long a short request may take; 0 means a minute.
 	Timeout time.Duration
-	// Stall bounds how long the transfer of a short request's body, or of its response, may make no
-	// progress; see received and recorder for the rates. 0 means ten seconds.
+	// Stall is how long the transfer of a short request's body or response may make no progress;
+	// received and recorder define the required rates. 0 means ten seconds.
 	Stall time.Duration
 	// MaxBody is how many bytes of a body are buffered before the request takes a seat; handlers
 	// read the rest from the client. 0 means 3 MiB, as in kube-apiserver.

@@ -98,7 +98,7 @@ func (f *flight) endShort() {
 	f.land()
 }
 
-// land closes landed when no request is left. The caller holds mu.
+// land closes landed when no request is in flight. The caller holds mu.
 func (f *flight) land() {
 	if f.landed != nil && f.short == 0 && len(f.long) == 0 {
 		close(f.landed)
@@ -106,8 +106,8 @@ func (f *flight) land() {
 	}
 }
 
-// Stopping makes /readyz fail from now on, so that load balancers send clients to other servers.
-// Requests are served as before until Shutdown.
+// Stopping makes /readyz fail, so that load balancers send clients to other servers. Requests are
+// served as before until Shutdown.
 func (c *Chain) Stopping() { c.stopping.Store(true) }
 
 // Shutdown rejects new requests with 503 and a Retry-After header, ends watches and other

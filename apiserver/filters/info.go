@@ -25,8 +25,8 @@ func (c *Chain) informed(next http.Handler) http.Handler {
 			wire.Error(w, req, apierrors.NewBadRequest(err.Error()))
 			return
 		}
-		// Caches must not store responses that other users may not see or that soon are out of
-		// date. Handlers may override this.
+		// Caches must not store responses, because other users may not read them, and because they
+		// become outdated quickly. Handlers may override this.
 		w.Header().Set("Cache-Control", "no-cache, private")
 		call := callOf(req)
 		call.info, call.longRunning = info, longRunning(info) || c.cfg.LongRunning != nil && c.cfg.LongRunning(info)
@@ -148,7 +148,7 @@ func segments(path string) []string {
 // longRunning reports whether a request takes as long as its client wants.
 func longRunning(info *request.RequestInfo) bool {
 	if !info.IsResourceRequest {
-		// Some profiles run as long as their query says.
+		// The query of some profiles contains their duration.
 		return strings.HasPrefix(info.Path, "/debug/pprof/")
 	}
 	return resource.LongRunning(info.Verb, info.Subresource)

@@ -21,8 +21,8 @@ const (
 
 // defaultMaxLongRunning is how many long-running requests a user may have. kube-apiserver has no
 // such limit. It exceeds the needs of the largest controllers (a watch for each of a few thousand
-// kinds). A user who reads none of so many watches holds less than half a GiB: see
-// TestUnreadWatches.
+// kinds). If a user has that many watches and reads none of them, the server needs less than half a
+// GiB for them: see TestUnreadWatches.
 const defaultMaxLongRunning = 10_000
 
 // seats counts and bounds the short requests that read, or those that write.
@@ -140,8 +140,8 @@ func (c *Chain) limited(next http.Handler) http.Handler {
 	})
 }
 
-// inFlight rejects short requests beyond MaxInFlight and MaxMutatingInFlight, except those of
-// administrators, who may need them to stop the others.
+// inFlight rejects short requests beyond MaxInFlight and MaxMutatingInFlight. It accepts those of
+// administrators, who may need them to stop other clients.
 func (c *Chain) inFlight(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		kind := c.kindOf(callOf(req).info)

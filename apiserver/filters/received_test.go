@@ -198,7 +198,7 @@ func TestSlowBodies(t *testing.T) {
 }
 
 // API-03: handlers read the rest of a body that is too large, and get errors of its transfer.
-func TestLargeAndBrokenBodies(t *testing.T) {
+func TestLargeAndMalformedBodies(t *testing.T) {
 	var mutating string
 	c := filters.New(filters.Config{MaxBody: 1000, Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		whole, ok := req.Body.(interface{ Rest() ([]byte, bool) })

@@ -8,16 +8,16 @@ import (
 	fq "k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing"
 )
 
-// Busy levels borrow seats from idle ones. Kubernetes divides the seats again every ten seconds,
-// permanently. This package starts to do so when a level is busy (requests wait, or more than half
-// of its seats are taken) and stops when no level was busy for a whole period. The demand between
-// these times is zero, so it can be accounted for without counting.
+// Busy levels borrow seats from idle ones. Kubernetes always divides the seats again every ten
+// seconds. This package starts to do so when a level is busy (requests wait, or more than half of
+// its seats are taken) and stops when no level was busy for a whole period. It treats the demand
+// while it is stopped as zero, so it need not count anything then.
 
 const (
 	// adjustEvery is Kubernetes' borrowing adjustment period.
 	adjustEvery = 10 * time.Second
-	// smoothing is the factor by which the smoothed demand decays in a period: to half in five
-	// minutes.
+	// smoothing is the factor by which the smoothed demand decays in a period. The demand halves in
+	// five minutes.
 	smoothing = 0.977
 )
 
@@ -100,7 +100,7 @@ func (c *Controller) adjust() {
 	c.adjusting.Store(false)
 }
 
-// divide sets the limit of each level: its share, corrected by the demand of all levels. It reports
+// divide sets the limit of each level, from its share and the demand of all levels. It reports
 // whether a level is busy. The caller holds mu.
 func (c *Controller) divide(now *config, observed bool) (busy bool) {
 	c.adjusted = time.Now()
@@ -137,11 +137,12 @@ func (c *Controller) divide(now *config, observed bool) (busy bool) {
 	return busy
 }
 
-// wish is the demand of a level: target seats, within bounds.
+// wish is the number of seats that a level should get: a target and its bounds.
 type wish struct{ low, high, target float64 }
 
-// allocate divides sum seats. Each wish gets its target times a common factor, within its bounds.
-// If the bounds exclude the sum, all get their lower or all their upper bound.
+// allocate divides sum seats. Each wish gets its target times a common factor, limited by its
+// bounds. If no factor results in the sum, all wishes get their lower bounds, or all get their
+// upper bounds.
 func allocate(sum float64, wishes []wish) []float64 {
 	const least = 0.001 // a target of zero would not grow
 	at := func(factor float64) (all []float64, total float64) {

@@ -16,8 +16,8 @@ import (
 // jumps are changes of the machine's clock.
 var jumps = []time.Duration{0, -time.Hour, time.Hour, -10 * 365 * 24 * time.Hour, 10 * 365 * 24 * time.Hour}
 
-// API-14: a request waits for a quarter of its time, also if the clock is set after its arrival.
-// Times in a bubble of synctest have no monotonic reading, so this test waits for real.
+// API-14: a request waits for at most a quarter of its time, even if the clock is set after its
+// arrival. Times in a synctest bubble have no monotonic reading, so this test uses real time.
 func TestWaitsWhenTheClockIsSet(t *testing.T) {
 	st := furnished(t)
 	defer st.Close()
@@ -63,7 +63,8 @@ func TestBorrowingWhenTheClockIsSet(t *testing.T) {
 		st := furnished(t)
 		c := flowcontrol.New(flowcontrol.Config{Store: st, Seats: 600})
 		var tickets []*flowcontrol.Ticket
-		// The first request reads the configuration; with all of them the level is busy.
+		// The first request makes the controller read the configuration. All of them together make
+		// the level busy.
 		for i := range 20 {
 			if i == 1 {
 				c.SetClock(jump)

@@ -41,9 +41,9 @@ func (c *config) classify(info *request.RequestInfo, u user.Info) *schema {
 	return c.schemas[last]
 }
 
-// read returns the configuration of the newest state. It takes over existing levels by name.
-// Deleted levels remain while they have requests, which still need a share of the seats. The caller
-// holds mu.
+// read returns the configuration of the newest state. It keeps existing levels, by name. Deleted
+// levels remain until their last request has ended, because the requests still need a share of the
+// seats. The caller holds mu.
 func (c *Controller) read(changed uint64) *config {
 	sn, before := c.store.Snapshot(), c.current.Load()
 	next := &config{changed: changed, levels: map[string]*level{}, draining: map[string]bool{}}
@@ -78,14 +78,14 @@ func (c *Controller) read(changed uint64) *config {
 	}
 	c.forget(next)
 	for name, l := range next.levels {
-		of := sharesOf(l.spec)
-		nominal := int(math.Ceil(float64(c.seats) * float64(of.nominal) / shares))
-		lendable := int(math.Round(float64(nominal) * float64(of.lendable) / 100))
-		l.bounds = bounds{nominal: nominal, min: nominal - lendable, max: nominal + of.borrowable(nominal, c.seats)}
+		levelShares := sharesOf(l.spec)
+		nominal := int(math.Ceil(float64(c.seats) * float64(levelShares.nominal) / shares))
+		lendable := int(math.Round(float64(nominal) * float64(levelShares.lendable) / 100))
+		l.bounds = bounds{nominal: nominal, min: nominal - lendable, max: nominal + levelShares.borrowable(nominal, c.seats)}
 		next.nominals += nominal
 		if q := l.queuing(); q != nil {
-			// Kubernetes' rule: the width of a request is at most 15 % of its level's seats, and
-			// leaves a seat for each queue of a hand.
+			// Kubernetes' rule: a request takes at most 15 % of its level's seats, and leaves at
+			// least one seat for each queue of a hand.
 			c.maxSeats.SetMaxSeats(name, uint64(max(1, min(math.Ceil(float64(nominal)*0.15), float64(int32(nominal)/q.HandSize)))))
 		} else {
 			c.maxSeats.ForgetPriorityLevel(name)
@@ -108,7 +108,7 @@ func (c *Controller) forget(next *config) {
 	}
 }
 
-// level returns the existing level of a name, or a new one.
+// level returns the existing level with a name, or a new one.
 func (c *Controller) level(before *config, name string) *level {
 	switch {
 	case name == exemptName:
@@ -144,7 +144,7 @@ func (c *Controller) schemas(sn *store.Snapshot, next *config, uids map[string]s
 			fs: fs, level: next.levels[level], uid: []string{string(fs.UID)}, levelUID: []string{uids[level]}, counts: c.countsOf(fs.Name, level),
 		})
 	}
-	// Requests that match no FlowSchema use catch-all, at any position in the order.
+	// Requests that match no FlowSchema use catch-all, whatever its position in the order is.
 	for _, s := range schemas {
 		if s.fs.Name == flowcontrolv1.FlowSchemaNameCatchAll {
 			return append(schemas, s)
@@ -153,7 +153,7 @@ func (c *Controller) schemas(sn *store.Snapshot, next *config, uids map[string]s
 	return schemas
 }
 
-// usable reports whether this package supports a level. Validation accepts no other.
+// usable reports whether this package supports a level. Validation rejects all other levels.
 func usable(pl *flowcontrolv1.PriorityLevelConfiguration) bool {
 	exempt := pl.Spec.Type == flowcontrolv1.PriorityLevelEnablementExempt
 	switch {
@@ -174,8 +174,8 @@ func usable(pl *flowcontrolv1.PriorityLevelConfiguration) bool {
 	return err == nil && response.Queuing.HandSize > 0
 }
 
-// shares are a level's share of all seats, and the percentages of it that the level lends and
-// borrows.
+// shares are a level's share of all seats, and the percentages of this share that the level lends
+// and borrows.
 type shares struct {
 	nominal, lendable int32
 	borrowing         *int32 // nil: no limit

@@ -21,8 +21,8 @@ import (
 
 // Config configures a Controller.
 type Config struct {
-	// Store has the FlowSchemas and PriorityLevelConfigurations, and the objects by whose number
-	// the work of a list is estimated.
+	// Store contains the FlowSchemas and PriorityLevelConfigurations. The number of its objects
+	// determines the estimated work of lists.
 	Store *store.Store
 	// Seats are divided between the priority levels: Kubernetes' server concurrency limit. It must
 	// be positive.
@@ -58,7 +58,7 @@ type Controller struct {
 
 type countsKey struct{ schema, level string }
 
-// New returns a controller. It reads nothing and starts nothing.
+// New returns a controller. It does not read the store or start goroutines.
 func New(cfg Config) *Controller {
 	c := &Controller{
 		store: cfg.Store, seats: cfg.Seats, rest: cfg.REST, counted: map[countsKey]*counts{},
@@ -83,9 +83,9 @@ func (e *RejectedError) Error() string {
 
 // Begin returns nil when a request may execute, or a [RejectedError] if it must be rejected. It
 // blocks while the request waits in a queue, at most a quarter of the time until the deadline of
-// its context. The context must have the request's RequestInfo and user under Kubernetes' keys. The
-// ticket has the values of the response headers in both cases; after nil the caller must release
-// it.
+// its context. The context must have the request's RequestInfo and user under Kubernetes' keys. In
+// both cases, the ticket has the values of the response headers. If Begin returns nil, the caller
+// must release the ticket.
 func (c *Controller) Begin(t *Ticket, req *http.Request, info *request.RequestInfo, u user.Info) error {
 	c.Classify(t, info, u)
 	t.level, t.info, t.user = t.schema.level, info, u.GetName()
@@ -107,7 +107,7 @@ func (c *Controller) Begin(t *Ticket, req *http.Request, info *request.RequestIn
 	return nil
 }
 
-// Classify sets the values of the response headers of the ticket, for a request that needs no seat.
+// Classify sets only the ticket's values of the response headers, for a request that needs no seat.
 func (c *Controller) Classify(t *Ticket, info *request.RequestInfo, u user.Info) {
 	if t.schema = c.exemptSchema(u); t.schema == nil {
 		t.schema = c.configuration().classify(info, u)
@@ -169,9 +169,10 @@ type exempted struct {
 	schema  *schema
 }
 
-// exemptSchema returns the FlowSchema of system:masters for their requests, and nil for others. It
-// comes first in the order of precedence, and clients cannot change it. Its requests therefore need
-// no configuration: a control plane that only administrators use never reads it.
+// exemptSchema returns the FlowSchema of system:masters for their requests, and nil for others.
+// This FlowSchema comes first in the order of precedence, and clients cannot change it, so its
+// requests can be classified without the configuration. A control plane that only administrators
+// use never reads the configuration.
 func (c *Controller) exemptSchema(u user.Info) *schema {
 	if !slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup) {
 		return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,7 +50,7 @@ func put(t testing.TB, st *store.Store, resource string, obj metav1.Object, dele
 	}
 }
 
-// furnished returns a store with the objects that exist from the start.
+// furnished returns a store with the objects that a control plane creates at its start.
 func furnished(t testing.TB) *store.Store {
 	t.Helper()
 	st, err := store.Open(store.Config{})
@@ -163,10 +165,37 @@ apiserver_flowcontrol_dispatched_requests_total{flow_schema="system-nodes",prior
 		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "apiserver_flowcontrol_dispatched_requests_total"); err != nil {
 			t.Error(err)
 		}
+		// The flood's requests took a second each.
+		for level, took := range map[string]struct {
+			count uint64
+			sum   float64
+		}{"global-default": {uint64(served.Load()) + 1, float64(served.Load())}, "exempt": {1, 0}} {
+			if h := histogramOf(t, registry, "request_execution_seconds", level); h.GetSampleCount() != took.count || h.GetSampleSum() != took.sum {
+				t.Errorf("execution times of %s: %v, want %v", level, h, took)
+			}
+		}
 		if err := testutil.GatherAndCompare(registry, strings.NewReader(""), "apiserver_flowcontrol_no_such_metric"); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// histogramOf returns the first histogram of a level.
+func histogramOf(t *testing.T, registry *prometheus.Registry, metric, level string) *dto.Histogram {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "apiserver_flowcontrol_"+metric && slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetValue() == level }) {
+				return m.GetHistogram()
+			}
+		}
+	}
+	t.Fatalf("no %s of %s", metric, level)
+	return nil
 }
 
 // seatsOf returns the current limit of a level.
@@ -189,8 +218,8 @@ func seatsOf(t *testing.T, c *flowcontrol.Controller, metric, level string) floa
 	return 0
 }
 
-// API-14: a busy level borrows from idle ones after ten seconds. Without requests, no timer runs: a
-// year passes at once.
+// API-14: a busy level borrows from idle ones after ten seconds. Without requests, no timer runs,
+// so a year of virtual time passes immediately.
 func TestBorrowing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := furnished(t)

@@ -15,7 +15,7 @@
 //
 //   - The controller reads the configuration from the store when it has changed. It applies to the
 //     first request after the write, without informers.
-//   - Nothing ticks while no level is busy, so that months of virtual time cost nothing: see
+//   - No timer runs while no level is busy, so that months of virtual time cost nothing: see
 //     [Controller.Run] and borrow.go.
 //   - Metrics belong to one control plane instead of to the process.
 //

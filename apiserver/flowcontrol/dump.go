@@ -32,7 +32,7 @@ func (c *Controller) Pages() map[string]http.Handler {
 	}
 }
 
-// each calls show for each level, in the order of names.
+// each calls show for each level, ordered by name.
 func (c *Controller) each(show func(name string, draining bool, d debug.QueueSetDump)) {
 	now := c.configuration()
 	for _, name := range slices.Sorted(maps.Keys(now.levels)) {

@@ -20,9 +20,9 @@ import (
 //	limit ─┬─ direct: seats of requests that found enough free seats and no request before them
 //	       └─ the rest: the queue set's limit, while requests are queued or execute after they were queued
 //
-// While the queue set has requests, all others go through it too, and seats that direct requests
-// release become the queue set's. The queue set, which costs microseconds and allocations,
-// therefore exists only for busy levels, and decides alone while requests compete.
+// While the queue set has requests, all other requests go through it too, and seats that direct
+// requests release become part of its limit. So the queue set alone decides while requests compete.
+// It costs microseconds and allocations, so only busy levels have one.
 type level struct {
 	name  string
 	owner *Controller
@@ -75,7 +75,7 @@ const (
 	timeOut          = "time-out"
 )
 
-// start returns when the request may execute, or returns the reason of its rejection. ctx limits
+// start blocks until the request may execute, or returns the reason of its rejection. ctx limits
 // the wait.
 func (l *level) start(ctx context.Context, t *Ticket) (rejected string) {
 	rejected, queues, busy := l.enter(t)
@@ -88,8 +88,8 @@ func (l *level) start(ctx context.Context, t *Ticket) (rejected string) {
 	return rejected
 }
 
-// enter lets a request execute directly, rejects it, or returns the queues through which it must
-// go, with the reason of a rejection if they are full.
+// enter lets a request execute directly, rejects it, or returns the queue set in which it must
+// wait, with the reason that applies if its queues are full.
 func (l *level) enter(t *Ticket) (rejected string, queues fq.QueueSet, busy bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,8 +119,8 @@ func (l *level) enter(t *Ticket) (rejected string, queues fq.QueueSet, busy bool
 	return rejected, l.queues, busy
 }
 
-// wait takes the request through the queues. If they are full, it rejects the request for the
-// reason full.
+// wait waits in the queues until the request may execute. If they are full, it rejects the request
+// with the reason full.
 func (l *level) wait(ctx context.Context, t *Ticket, queues fq.QueueSet, full string) (rejected string) {
 	t.arrived = arrival(ctx)
 	ctx, cancel := waitContext(ctx, t.arrived)
@@ -154,7 +154,7 @@ func (l *level) wait(ctx context.Context, t *Ticket, queues fq.QueueSet, full st
 	if !executes {
 		return timeOut
 	}
-	t.released, t.finished = released, finished
+	t.released, t.finished, t.started = released, finished, time.Now()
 	return ""
 }
 
@@ -182,6 +182,11 @@ func (l *level) leave() {
 func (l *level) finish(t *Ticket) {
 	t.schema.executing.Add(-1)
 	t.schema.executingSeats.Add(-int64(t.work.MaxSeats()))
+	if executed := time.Since(t.started); t.info.Verb == "watch" {
+		t.schema.watched.observe(executed)
+	} else {
+		t.schema.executed.observe(executed)
+	}
 	if t.released != nil {
 		close(t.released)
 		// closed when the queue set has released the seats, after the additional latency
@@ -257,8 +262,8 @@ func (l *level) observe() {
 	}
 }
 
-// snapshot describes the level for dumps: the queue set's dump, and direct requests as requests
-// without a queue.
+// snapshot describes the level for dumps. It adds direct requests, as requests without a queue, to
+// the queue set's dump.
 func (l *level) snapshot() (d debug.QueueSetDump) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -273,7 +278,8 @@ func (l *level) snapshot() (d debug.QueueSetDump) {
 	return d
 }
 
-// queueDemand is the gauge to which the queue set reports its demand, while it is locked.
+// queueDemand is the gauge to which the queue set reports its demand. The queue set holds its lock
+// meanwhile.
 type queueDemand struct{ *level }
 
 func (d queueDemand) Set(x float64) {
@@ -285,7 +291,7 @@ func (d queueDemand) Inc()              { d.Add(1) }
 func (d queueDemand) Dec()              { d.Add(-1) }
 func (d queueDemand) SetToCurrentTime() {}
 
-// unseen is a gauge that is never read: [Controller.Collect] reads the state itself.
+// unseen is a gauge that is never read, because [Controller.Collect] reads the state.
 type unseen struct{}
 
 func (unseen) Set(float64)            {}

@@ -52,8 +52,8 @@ func matchesSubject(s *flowcontrolv1.Subject, u user.Info) bool {
 	return false
 }
 
-// serviceAccountNamespace returns the namespace of the service account that a user name stands for,
-// or "".
+// serviceAccountNamespace returns the namespace of a service account's user name, or "" for other
+// users.
 func serviceAccountNamespace(name string) string {
 	rest, ok := strings.CutPrefix(name, serviceaccount.ServiceAccountUsernamePrefix)
 	if !ok {
@@ -90,7 +90,7 @@ func matchesPath(rule *flowcontrolv1.NonResourcePolicyRule, info *request.Reques
 	})
 }
 
-// contains reports whether a list has a value. Validation allows the wildcard only as the one
+// contains reports whether a list has a value. Validation allows the wildcard only as the single
 // element of a list.
 func contains(list []string, value, wildcard string) bool {
 	return len(list) == 1 && list[0] == wildcard || slices.Contains(list, value)

@@ -19,6 +19,7 @@ var (
 	queuedDesc         = describe("current_inqueue_requests", "Number of requests currently pending in queues of the API Priority and Fairness subsystem", flowLabels...)
 	queuedSeatsDesc    = describe("current_inqueue_seats", "Number of seats currently pending in queues of the API Priority and Fairness subsystem", flowLabels...)
 	waitDesc           = describe("request_wait_duration_seconds", "Length of time a request spent waiting in its queue", "priority_level", "flow_schema", "execute")
+	executionDesc      = describe("request_execution_seconds", "Duration of initial stage (for a WATCH) or any (for a non-WATCH) stage of request execution in the API Priority and Fairness subsystem", "priority_level", "flow_schema", "type")
 	nominalDesc        = describe("nominal_limit_seats", "Nominal number of execution seats configured for each priority level", levelLabels...)
 	lowerDesc          = describe("lower_limit_seats", "Configured lower bound on number of execution seats available to each priority level", levelLabels...)
 	upperDesc          = describe("upper_limit_seats", "Configured upper bound on number of execution seats available to each priority level", levelLabels...)
@@ -33,8 +34,8 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("apiserver_flowcontrol_"+name, help, labels, nil)
 }
 
-// Describe implements [prometheus.Collector]. It describes no metric, because they depend on the
-// configuration.
+// Describe implements [prometheus.Collector]. It does not describe the metrics, because they depend
+// on the configuration.
 func (c *Controller) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].
@@ -79,18 +80,18 @@ func (c *counts) collect(to chan<- prometheus.Metric, labels []string) {
 	gauge(executingSeatsDesc, c.executingSeats.Load())
 	gauge(queuedDesc, c.queued.Load())
 	gauge(queuedSeatsDesc, c.queuedSeats.Load())
+	histogram := func(desc *prometheus.Desc, of *durations, zeros uint64, label string) {
+		if count, sum, buckets := of.read(zeros); count > 0 {
+			to <- prometheus.MustNewConstHistogram(desc, count, sum, buckets, append(labels[:2:2], label)...)
+		}
+	}
+	histogram(executionDesc, &c.executed, 0, "regular")
+	histogram(executionDesc, &c.watched, 0, "watch")
 	if labels[0] == exemptName {
 		return
 	}
-	// Requests that did not go through a queue have a wait of zero.
+	// Count requests that did not go through a queue with a wait of zero.
 	queued, _, _ := c.waitedAndExecuted.read(0)
-	for execute, waits := range map[string]*waits{"true": &c.waitedAndExecuted, "false": &c.waitedAndRejected} {
-		zeros := uint64(0)
-		if execute == "true" {
-			zeros = dispatched - min(queued, dispatched)
-		}
-		if count, sum, buckets := waits.read(zeros); count > 0 {
-			to <- prometheus.MustNewConstHistogram(waitDesc, count, sum, buckets, append(labels[:2:2], execute)...)
-		}
-	}
+	histogram(waitDesc, &c.waitedAndExecuted, dispatched-min(queued, dispatched), "true")
+	histogram(waitDesc, &c.waitedAndRejected, 0, "false")
 }

@@ -7,7 +7,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// sampled is how many objects of a resource are looked at to estimate their size.
+// sampled is the number of objects of a resource from which the average size is estimated.
 const sampled = 16
 
 // objects tells the work estimator how many objects a resource has, and how large they are.
@@ -15,7 +15,7 @@ func (c *Controller) objects(resource string) (storage.Stats, error) {
 	sn := c.store.Snapshot()
 	n := sn.Count(resource, "")
 	if n == 0 {
-		// not served here: estimate the least work
+		// The resource is not served here: estimate the minimum of work.
 		return storage.Stats{}, fcrequest.ObjectCountNotFoundErr
 	}
 	looked, bytes := 0, 0

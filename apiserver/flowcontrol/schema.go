@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// schema is a FlowSchema that is in force, with its priority level.
+// schema is a FlowSchema whose priority level exists, with that level.
 type schema struct {
 	fs            *flowcontrolv1.FlowSchema
 	level         *level
@@ -33,20 +33,22 @@ func (s *schema) flow(info *request.RequestInfo, u user.Info) string {
 	return ""
 }
 
-// hash is the entropy by which a flow is dealt its queues.
+// hash returns the hash value from which the shuffle sharding selects a flow's queues.
 func (s *schema) hash(flow string) uint64 {
 	sum := sha256.Sum256([]byte(s.fs.Name + "\x00" + flow))
 	return binary.LittleEndian.Uint64(sum[:8])
 }
 
-// counts is what metrics show of a FlowSchema at its priority level. They outlive a change of the
-// configuration.
+// counts holds the metrics of a FlowSchema at its priority level. They remain when the
+// configuration changes.
 type counts struct {
 	dispatched                           atomic.Uint64
 	full, limited, timedOut              atomic.Uint64 // rejected
 	executing, executingSeats            atomic.Int64
 	queued, queuedSeats                  atomic.Int64
-	waitedAndExecuted, waitedAndRejected waits
+	waitedAndExecuted, waitedAndRejected durations
+	// Watches execute until they have sent their initial events.
+	executed, watched durations
 }
 
 func (c *counts) rejected(reason string) {
@@ -68,31 +70,32 @@ func (c *counts) waited(d time.Duration, executes bool) {
 	}
 }
 
-// waitBuckets are the upper bounds, in seconds, of Kubernetes' histogram of waiting times.
-var waitBuckets = [...]float64{0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30}
+// durationBuckets are the upper bounds, in seconds, of Kubernetes' histograms of waiting and
+// execution times.
+var durationBuckets = [...]float64{0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30}
 
-// waits is a histogram of the times that requests waited in queues.
-type waits struct {
+// durations is a histogram of the times that requests waited in queues or executed.
+type durations struct {
 	sum     atomic.Int64 // nanoseconds
-	buckets [len(waitBuckets) + 1]atomic.Uint64
+	buckets [len(durationBuckets) + 1]atomic.Uint64
 }
 
-func (w *waits) observe(d time.Duration) {
+func (w *durations) observe(d time.Duration) {
 	w.sum.Add(int64(d))
 	i := 0
-	for i < len(waitBuckets) && d.Seconds() > waitBuckets[i] {
+	for i < len(durationBuckets) && d.Seconds() > durationBuckets[i] {
 		i++
 	}
 	w.buckets[i].Add(1)
 }
 
-// read returns count, sum in seconds, and cumulative buckets, with so many observations of zero
-// added.
-func (w *waits) read(zeros uint64) (count uint64, sum float64, cumulative map[float64]uint64) {
-	count, cumulative = zeros, make(map[float64]uint64, len(waitBuckets))
-	for i, bound := range waitBuckets {
+// read returns the count, the sum in seconds and the cumulative buckets. It adds the given number
+// of observations of zero.
+func (w *durations) read(zeros uint64) (count uint64, sum float64, cumulative map[float64]uint64) {
+	count, cumulative = zeros, make(map[float64]uint64, len(durationBuckets))
+	for i, bound := range durationBuckets {
 		count += w.buckets[i].Load()
 		cumulative[bound] = count
 	}
-	return count + w.buckets[len(waitBuckets)].Load(), time.Duration(w.sum.Load()).Seconds(), cumulative
+	return count + w.buckets[len(durationBuckets)].Load(), time.Duration(w.sum.Load()).Seconds(), cumulative
 }

@@ -18,10 +18,10 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// Run writes into the status of each FlowSchema whether its priority level exists, as Kubernetes
-// does, until ctx ends. It starts when one of these objects changes or the configuration is first
-// needed, because reading the configuration costs more than the rest of a start. After Run has
-// returned, limits are not adjusted.
+// Run writes to the status of each FlowSchema whether its priority level exists, as Kubernetes
+// does, until ctx ends. It waits until one of these objects changes or a request needs the
+// configuration, because reading the configuration takes longer than the rest of a start. After Run
+// has returned, limits are not adjusted.
 func (c *Controller) Run(ctx context.Context) error {
 	defer c.stop()
 	cursors, err := c.follow(c.store.Snapshot())
@@ -48,7 +48,7 @@ func (c *Controller) Run(ctx context.Context) error {
 			return err
 		}
 		if pending {
-			// another server of the same store may have written first
+			// another server with the same store may have written it first
 			again = time.After(adjustEvery)
 		}
 	}

@@ -20,10 +20,10 @@ type Ticket struct {
 	user    string
 	flow    string
 	arrived time.Time // of a request that went through the queues
-	started time.Time // of one that did not: also when it arrived
+	started time.Time // when it began to execute; if it did not wait, also when it arrived
 
-	// released ends the execution of a request that went through the queues, and finished is closed
-	// when the queues have processed that. Both are nil for other requests.
+	// released is closed to end the execution of a request that went through the queues. finished
+	// is closed when the queues have processed the end. Both are nil for other requests.
 	released, finished chan struct{}
 	done               atomic.Bool
 	prev, next         *Ticket // neighbors in the ring of requests that execute directly
@@ -42,7 +42,7 @@ func (t *Ticket) Release() {
 // sent its initial events.
 func (t *Ticket) Signal() { t.Release() }
 
-// Wait implements Kubernetes' InitializationSignal. Nothing waits for a ticket.
+// Wait implements Kubernetes' InitializationSignal. It is not called.
 func (t *Ticket) Wait() {}
 
 // Headers returns the values of the response headers with the UIDs of the FlowSchema and the

@@ -60,7 +60,7 @@ func classified(c upstream.Interface, info *request.RequestInfo, u user.Info) (s
 }
 
 // API-14: requests are classified as in Kubernetes.
-func TestClassifiesAsKubernetes(t *testing.T) {
+func TestClassificationMatchesKubernetes(t *testing.T) {
 	const seed = 1
 	random := rand.New(rand.NewPCG(seed, 0))
 	pick := func(of ...string) string { return of[random.IntN(len(of))] }

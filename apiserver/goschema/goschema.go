@@ -5,8 +5,9 @@
 //
 // The schema is structural, as in a CustomResourceDefinition. It follows the JSON encoding of the
 // types. Fields without omitempty or omitzero that are not pointers are required. The struct tags
-// patchStrategy and patchMergeKey of Kubernetes' types make a list a map or a set; all other lists
-// are atomic. Descriptions come from the method SwaggerDoc, where types have it. Types that encode
+// patchStrategy and patchMergeKey of Kubernetes' types make a list a map or a set, and so does the
+// method OpenAPIMerge of a struct; all other lists are atomic. Descriptions come from the method
+// SwaggerDoc, where types have it; kelson generate writes both methods. Types that encode
 // themselves and do not implement the methods OpenAPISchemaType and OpenAPISchemaFormat, and types
 // that contain themselves, can have any content.
 package goschema
@@ -156,18 +157,42 @@ func (w *walk) ofStruct(t reflect.Type) Schema {
 	defer delete(w.inside, t)
 	s := Schema{Type: "object", Properties: map[string]Schema{}}
 	var doc map[string]string
-	if d, ok := reflect.New(t).Interface().(interface{ SwaggerDoc() map[string]string }); ok {
-		doc = d.SwaggerDoc()
+	var merge map[string][]string
+	if m, ok := reflect.New(t).Interface().(interface{ OpenAPIMerge() map[string][]string }); ok {
+		merge = m.OpenAPIMerge()
+	}
+	if doc = docOf(t); doc != nil {
 		s.Description = doc[""]
 	}
 	for i := range t.NumField() {
-		w.addField(&s, t.Field(i), doc)
+		w.addField(&s, t.Field(i), doc, merge)
 	}
 	slices.Sort(s.Required)
 	return s
 }
 
-func (w *walk) addField(s *Schema, f reflect.StructField, doc map[string]string) {
+// docOf returns the descriptions of a struct and its fields. It returns nil if the struct has the
+// method of an embedded field, which describes only that field.
+func docOf(t reflect.Type) map[string]string {
+	d, ok := reflect.New(t).Interface().(interface{ SwaggerDoc() map[string]string })
+	if !ok {
+		return nil
+	}
+	doc := d.SwaggerDoc()
+	for i := range t.NumField() {
+		f := t.Field(i)
+		inner := f.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		if f.Anonymous && inner.Kind() == reflect.Struct && reflect.DeepEqual(docOf(inner), doc) {
+			return nil
+		}
+	}
+	return doc
+}
+
+func (w *walk) addField(s *Schema, f reflect.StructField, doc map[string]string, merge map[string][]string) {
 	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 	inline := strings.Contains(","+options+",", ",inline,")
 	switch {
@@ -187,6 +212,7 @@ func (w *walk) addField(s *Schema, f reflect.StructField, doc map[string]string)
 		field.Description = text
 	}
 	listType(&field, f.Tag)
+	mergeType(&field, merge[name])
 	s.Properties[name] = field
 	optional := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero") || f.Type.Kind() == reflect.Pointer
 	if !optional {
@@ -216,6 +242,20 @@ func listType(s *Schema, tag reflect.StructTag) {
 		s.XListMapKeys = []string{key}
 	}
 	s.XListType = &kind
+}
+
+// mergeType sets how a field merges: by a strategy, and for lists that are maps by keys.
+func mergeType(s *Schema, merge []string) {
+	switch {
+	case len(merge) == 0:
+	case s.Type == "array":
+		s.XListType, s.XListMapKeys = &merge[0], merge[1:]
+		if merge[0] != "map" {
+			s.XListMapKeys = nil
+		}
+	case s.Type == "object":
+		s.XMapType = &merge[0]
+	}
 }
 
 // At returns the schema of the field at a path of names separated by dots, and a function that

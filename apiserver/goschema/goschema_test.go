@@ -32,11 +32,31 @@ type sample struct {
 	Names             []string           `json:"names,omitempty" patchStrategy:"merge"`
 	Self              *sample            `json:"self,omitempty"`
 	Any               any                `json:"any,omitempty"`
+	Inner             inner              `json:"inner,omitzero"`
 	Hidden            string             `json:"-"`
 }
 
 func (sample) SwaggerDoc() map[string]string {
 	return map[string]string{"": "A sample.", "count": "How many."}
+}
+
+type described struct {
+	Text string `json:"text,omitempty"`
+}
+
+func (described) SwaggerDoc() map[string]string {
+	return map[string]string{"": "An embedded struct.", "text": "A text."}
+}
+
+type inner struct {
+	described `json:",inline"`
+	Parts     []base   `json:"parts,omitempty"`
+	Words     []string `json:"words,omitempty"`
+	Pair      *base    `json:"pair,omitempty"`
+}
+
+func (inner) OpenAPIMerge() map[string][]string {
+	return map[string][]string{"parts": {"map", "shared"}, "words": {"set"}, "pair": {"atomic"}}
 }
 
 func TestOf(t *testing.T) {
@@ -63,6 +83,12 @@ func TestOf(t *testing.T) {
 		`"names":{"type":"array","items":{"type":"string"},"x-kubernetes-list-type":"set"}`,
 		`"self":{"type":"object","x-kubernetes-preserve-unknown-fields":true}`,
 		`"required":["count","shared"]`,
+		// without the description of the struct that it embeds
+		`"inner":{"type":"object","properties":{`,
+		`"text":{"description":"A text.","type":"string"}`,
+		`"x-kubernetes-list-map-keys":["shared"],"x-kubernetes-list-type":"map"`,
+		`"words":{"type":"array","items":{"type":"string"},"x-kubernetes-list-type":"set"}`,
+		`"x-kubernetes-map-type":"atomic"`,
 	} {
 		if !strings.Contains(string(data), want) {
 			t.Errorf("missing %s in\n%s", want, data)

@@ -25,7 +25,7 @@ type Network struct {
 }
 
 // Services is the address of a listener for all Services: every NAME.NAMESPACE.svc:PORT without a
-// listener of its own.
+// separate listener.
 const Services = "*.svc"
 
 // Listen returns a listener at a host:port, or at [Services]. Without an address, it chooses a port
@@ -44,7 +44,7 @@ func (n *Network) Listen(at string) (net.Listener, error) {
 	if n.listeners == nil {
 		n.listeners = map[string]*networkListener{}
 	}
-	l := &networkListener{of: n, address: networkAddress(at), arrived: make(chan net.Conn), done: make(chan struct{})}
+	l := &networkListener{network: n, address: networkAddress(at), arrived: make(chan net.Conn), done: make(chan struct{})}
 	n.listeners[at] = l
 	return l, nil
 }
@@ -88,7 +88,7 @@ func (n *Network) DialContext(ctx context.Context, _, address string) (net.Conn,
 
 // networkListener is a listener of a Network.
 type networkListener struct {
-	of      *Network
+	network *Network
 	address networkAddress
 	arrived chan net.Conn
 	done    chan struct{}
@@ -108,9 +108,9 @@ func (l *networkListener) Accept() (net.Conn, error) {
 func (l *networkListener) Close() error {
 	l.once.Do(func() {
 		close(l.done)
-		l.of.mu.Lock()
-		defer l.of.mu.Unlock()
-		delete(l.of.listeners, string(l.address))
+		l.network.mu.Lock()
+		defer l.network.mu.Unlock()
+		delete(l.network.listeners, string(l.address))
 	})
 	return nil
 }

@@ -16,7 +16,7 @@ type pipe struct {
 	moved  sync.Cond // something was written, read or ended
 	buf    []byte
 	off    int
-	end    error // set once the writer is done; what Read returns after the last byte
+	end    error // set when the writer has finished; Read returns it after the last byte
 	closed bool  // the reader is gone
 	cancel context.CancelFunc
 }

@@ -39,8 +39,8 @@ type Config struct {
 	Registry *resource.Registry
 	// Custom may be nil.
 	Custom Custom
-	// Others returns the documents of other servers. It is called at each request, and a change
-	// must give a new pointer. nil, or a nil result, means none.
+	// Others returns the documents of other servers. It is called for each request, and must return
+	// a new pointer after a change. nil, or a nil result, means that there are no such documents.
 	Others func() *Others
 	// Packed is a zip archive of ready-made documents; see kelson.dev/kubernetes/openapispec for
 	// its layout. Its documents are shown for the group versions that the registry serves. Empty

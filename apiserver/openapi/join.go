@@ -127,7 +127,7 @@ func referring(paths [][]byte, fragments []*fragment) [][]byte {
 }
 
 // fragments returns those of all custom kinds and then of other servers, sorted by path. Kinds that
-// cannot be described are left out.
+// cannot be described are omitted.
 func (d *documents) fragments(base *base) ([]*fragment, error) {
 	var out []*fragment
 	for _, path := range slices.Sorted(maps.Keys(d.custom)) {

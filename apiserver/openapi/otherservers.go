@@ -20,7 +20,7 @@ import (
 )
 
 // Others are the documents of group versions that other servers serve. It is immutable. A group
-// version without documents hides those that this server would show.
+// version without documents hides this server's documents for it.
 type Others map[schema.GroupVersion]Other
 
 // Other has the documents of one group version. The zero value has none.
@@ -119,7 +119,7 @@ func (p *Part) dropUnused() {
 	maps.DeleteFunc(p.parameters, func(name string, _ json.RawMessage) bool { return !parameters[name] })
 }
 
-// document returns the part as a document of its own. Parsers demand a title.
+// document returns the part as a separate document. It has a title because parsers require one.
 func (p *Part) document() []byte {
 	out := []byte(`{"swagger":"2.0","info":{"title":"-","version":"-"},"paths":{`)
 	out = append(append(out, members(p.paths)...), `},"definitions":{`...)
@@ -128,14 +128,14 @@ func (p *Part) document() []byte {
 }
 
 // members returns the members of a JSON object, sorted by name.
-func members(of map[string]json.RawMessage) []byte {
+func members(object map[string]json.RawMessage) []byte {
 	var out []byte
-	for _, name := range slices.Sorted(maps.Keys(of)) {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if len(out) > 0 {
 			out = append(out, ',')
 		}
 		quoted, _ := json.Marshal(name) // strings can always be encoded
-		out = append(append(append(out, quoted...), ':'), of[name]...)
+		out = append(append(append(out, quoted...), ':'), object[name]...)
 	}
 	return out
 }

@@ -65,7 +65,7 @@ func OpenAuthority(dir, name string) (*Authority, error) {
 	case keyErr != nil:
 		return nil, fmt.Errorf("read certificate authority: %w", keyErr)
 	default:
-		return readAuthority(certPEM, keyPEM, certFile)
+		return ParseAuthority(certPEM, keyPEM, certFile)
 	}
 
 	a, keyPEM, err := newAuthority(name)
@@ -94,26 +94,47 @@ func ReadAuthority(certFile, keyFile string) (*Authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read certificate authority: %w", err)
 	}
-	return readAuthority(certPEM, keyPEM, certFile)
+	return ParseAuthority(certPEM, keyPEM, certFile)
 }
 
-func readAuthority(certPEM, keyPEM []byte, certFile string) (*Authority, error) {
+// ParseAuthority returns the authority of a certificate and its key. source names their origin in
+// errors.
+func ParseAuthority(certPEM, keyPEM []byte, source string) (*Authority, error) {
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return nil, fmt.Errorf("read certificate authority %s: %w", certFile, err)
+		return nil, fmt.Errorf("read certificate authority %s: %w", source, err)
 	}
 	signer, ok := pair.PrivateKey.(crypto.Signer)
 	if !ok || pair.Leaf.Version > 1 && !pair.Leaf.IsCA { // certificates of version 1 have no IsCA
-		return nil, fmt.Errorf("read certificate authority: %s is not an authority", certFile)
+		return nil, fmt.Errorf("read certificate authority: %s is not an authority", source)
 	}
 	if time.Now().After(pair.Leaf.NotAfter) {
-		return nil, fmt.Errorf("read certificate authority: %s expired on %s", certFile, pair.Leaf.NotAfter.Format(time.DateOnly))
+		return nil, fmt.Errorf("read certificate authority: %s expired on %s", source, pair.Leaf.NotAfter.Format(time.DateOnly))
 	}
 	return &Authority{Certificate: pair.Leaf, PEM: certPEM, key: signer}, nil
 }
 
+// Expired reports whether a PEM certificate can be read and has expired at a time.
+func Expired(certPEM []byte, now time.Time) bool {
+	block, _ := pem.Decode(certPEM)
+	if block == nil {
+		return false
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	return err == nil && now.After(cert.NotAfter)
+}
+
 // Key returns the private key of the authority.
 func (a *Authority) Key() crypto.Signer { return a.key }
+
+// KeyPEM returns the private key of the authority as PEM.
+func (a *Authority) KeyPEM() ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(a.key)
+	if err != nil {
+		return nil, fmt.Errorf("encode key of certificate authority: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
 
 func newAuthority(name string) (*Authority, []byte, error) {
 	template := &x509.Certificate{

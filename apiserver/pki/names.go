@@ -13,8 +13,8 @@ type Named struct {
 	pair  tls.Certificate
 }
 
-// LoadNamed reads a certificate and its key from files. It is for the given names, or, without any,
-// for those in the certificate: the DNS names, or the common name if there are none.
+// LoadNamed reads a certificate and its key from files. It is for the given names. If there are
+// none, it is for the DNS names in the certificate or, if it has none, for the common name.
 func LoadNamed(certFile, keyFile string, names ...string) (Named, error) {
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {

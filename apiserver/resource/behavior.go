@@ -21,6 +21,8 @@ type Behavior struct {
 	// IsNamespace makes each object of this cluster-scoped kind a namespace: the path names it as
 	// the namespace of the request, and admission sees its creation as a request in that namespace.
 	IsNamespace bool
+	// QualifiedKind lists the kind with group and version in aggregated discovery.
+	QualifiedKind bool
 	// NotCached marks kinds that kube-apiserver reads from etcd and not from its watch cache. LIST
 	// then applies a limit at resourceVersion 0, and GET reports a malformed resourceVersion with
 	// another message.

@@ -57,7 +57,7 @@ type Resource struct {
 	// means AllVerbs.
 	Verbs []string
 
-	// Behavior holds what else differs between kinds.
+	// Behavior holds further differences between kinds.
 	Behavior Behavior
 
 	// Versions are the served versions, preferred first.
@@ -154,8 +154,8 @@ type Codec interface {
 	Decode(body []byte, mediaType, version string) (hub runtime.Object, strict []error, err error)
 	// Load decodes stored bytes and applies defaults.
 	Load(stored []byte) (hub runtime.Object, err error)
-	// Store encodes a hub. It may change the hub while it runs; afterwards the hub differs at most
-	// in what Load would not return.
+	// Store encodes a hub. It may change the hub while it runs. When it returns, the hub may have
+	// changed only in values that Load would not return.
 	Store(hub runtime.Object) ([]byte, error)
 	// ToVersion converts a hub to a versioned object with apiVersion and kind. The result shares no
 	// memory with the hub.

@@ -22,7 +22,7 @@ func AllVerbs() []string {
 	return []string{Create, Delete, DeleteCollection, Get, List, Patch, Update, Watch}
 }
 
-// VerbOf returns the verb that a method stands for on one object, or "" if there is none.
+// VerbOf returns the verb of an HTTP method on one object, or "" if there is none.
 func VerbOf(method string) string {
 	switch method {
 	case http.MethodPost:

@@ -56,8 +56,8 @@ func (s *scope) delete() error {
 	return s.respond(code, f, done.obj)
 }
 
-// unsafeDelete reports whether the client asks to delete an object even if it cannot be decoded.
-// Here all objects can.
+// unsafeDelete reports whether the client requests the deletion of an object even if it cannot be
+// decoded. Here all objects can.
 func unsafeDelete(opts *metav1.DeleteOptions) bool {
 	unsafe := opts.IgnoreStoreReadErrorWithClusterBreakingPotential
 	return unsafe != nil && *unsafe
@@ -108,7 +108,7 @@ type deletion struct {
 	object  metav1.Object
 	old     runtime.Object // the state before
 	marked  *store.Object  // the stored state with a grace period of 0; nil: not stored
-	unit    *resource.Unit // what admission commits with the deletion; may be nil
+	unit    *resource.Unit // operations that admission commits with the deletion; may be nil
 }
 
 func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObjectFunc) (*removed, error) {
@@ -263,7 +263,8 @@ func (d *deletion) erase(ctx context.Context) (*removed, error) {
 	return d.response(obj, true), nil
 }
 
-// response returns the response for an object that is gone or will be without another request.
+// response returns the response for an object that has been deleted or will be deleted without
+// another request.
 func (d *deletion) response(obj *store.Object, gone bool) *removed {
 	if d.res.ReturnsDeleted {
 		return &removed{obj: obj, gone: gone}

@@ -39,6 +39,6 @@ func (s *scope) deleteCollection() error {
 			return err
 		}
 	}
-	s.settle(s.ctx)
+	s.awaitDelivery(s.ctx)
 	return s.respondPage(f, page)
 }

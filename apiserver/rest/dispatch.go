@@ -81,7 +81,7 @@ func find(set *resource.Set, info *request.RequestInfo) (res *resource.Resource,
 	return res, version, ok
 }
 
-// resolvePath completes the scope of a kind whose paths kube-apiserver's router knows.
+// resolvePath completes the scope of a kind with paths in kube-apiserver's router.
 func (s *scope) resolvePath() error {
 	if s.info.Subresource != "" {
 		var ok bool
@@ -119,7 +119,7 @@ func (s *scope) resolveVerb(version *resource.Version) error {
 	return nil
 }
 
-// serve runs the operation that the request asks for.
+// serve runs the operation of the request.
 func (s *scope) serve() error {
 	verb, err := s.verb()
 	switch {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-func TestFew(t *testing.T) {
+func TestErrorsAreLimited(t *testing.T) {
 	of := func(n int, value string) (errs field.ErrorList) {
 		for i := range n {
 			errs = append(errs, field.Invalid(field.NewPath("spec").Index(i), value, "wrong"))

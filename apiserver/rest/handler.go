@@ -37,7 +37,8 @@ type Config struct {
 	// WatchTimeout is the minimum duration of a watch without timeoutSeconds; the maximum is twice
 	// that. 0 means half an hour.
 	WatchTimeout time.Duration
-	// NoFastPaths leaves all work to the libraries of Kubernetes; see package fastpath.
+	// NoFastPaths turns all fast paths off, so that Kubernetes' libraries do all work; see package
+	// fastpath.
 	NoFastPaths bool
 }
 
@@ -117,8 +118,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// impossible is the text with which Kubernetes' libraries panic over an IntOrString that is neither
-// a number nor a string, which protobuf can express.
+// impossible is the text with which Kubernetes' libraries panic if an IntOrString has an invalid
+// type, which only protobuf can encode.
 const impossible = "impossible IntOrString.Type"
 
 // serveOrRefuse calls serve and turns that panic into BadRequest.

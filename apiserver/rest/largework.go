@@ -41,7 +41,7 @@ type job struct {
 	info            *request.RequestInfo
 	done            chan struct{}
 	err             error // of the work; read it after done
-	panicked        any   // what the work panicked with; read it after done
+	panicked        any   // the value with which the work panicked; valid after done
 
 	mu     sync.Mutex // held while the work stores something
 	left   bool       // the request has responded without the work
@@ -149,7 +149,7 @@ func (h *Handler) write(ctx context.Context, ops ...store.Op) ([]*store.Object, 
 
 func (h *Handler) commit(ctx context.Context, ops []store.Op) ([]*store.Object, error) {
 	j, ok := ctx.Value(jobKey{}).(*job)
-	if ok { // the job may be that of an outer request in process
+	if ok { // the job may belong to an outer in-process request
 		info, _ := request.RequestInfoFrom(ctx)
 		ok = info == j.info
 	}
@@ -158,7 +158,7 @@ func (h *Handler) commit(ctx context.Context, ops []store.Op) ([]*store.Object, 
 	}
 	resume := turn.Pause(ctx)
 	objs, err := h.commitOf(j, ctx, ops)
-	if err != nil { // the write may be computed again; otherwise little is left to do
+	if err != nil { // only a write that may be computed again has much work left
 		resume()
 	}
 	return objs, err

@@ -171,8 +171,8 @@ func (s *scope) snapshot(opts *metainternalversion.ListOptions, revision int64, 
 	return snap, err
 }
 
-// expiredContinue returns the 410 for a page whose snapshot is gone. Its token continues after the
-// same key in the state at the time of the next request.
+// expiredContinue returns the 410 for a page whose snapshot has expired. Its token continues after
+// the same key in the state at the time of the next request.
 func expiredContinue(after, prefix string) error {
 	err := apierrors.NewResourceExpired("The provided continue parameter is too old " +
 		"to display a consistent list result. You can start a new list without " +

@@ -66,7 +66,7 @@ func (s *scope) patch() error {
 	return s.respondWritten(f, done)
 }
 
-// patchesView reports whether the patch applies to a view with a type of its own.
+// patchesView reports whether the patch applies to a view with its own type.
 func (s *scope) patchesView() bool { return s.sub != nil && s.sub.Update.Get != nil }
 
 // patchWith carries the patch out.

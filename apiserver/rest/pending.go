@@ -57,7 +57,7 @@ func (p *pending) append(parts ...[]byte) bool {
 	return true
 }
 
-// grow switches to a large buffer. It returns false if none is free or size does not fit.
+// grow switches to a large buffer. It returns false if no buffer is free or size does not fit.
 func (p *pending) grow(size int) bool {
 	if cap(*p.buf) == largeBuffer || len(*p.buf)+size > largeBuffer {
 		return false
@@ -106,8 +106,8 @@ type writing struct {
 }
 
 // newWriting returns the writing of a watch that must have sent its initial events by last; zero
-// means no limit. seated says that the watch has seats of flow control, which it gives back when
-// its client is slow or the initial events were sent.
+// means no limit. seated means that the watch has seats of flow control, which it releases when its
+// client is slow or the initial events have been sent.
 func newWriting(w http.ResponseWriter, req *http.Request, seated bool, last time.Time) *writing {
 	wr := &writing{w: w, req: req, last: last}
 	// Only transports of this process cannot end a stream; the error is ignored.

@@ -111,8 +111,8 @@ func (s *scope) createView(body []byte, media string, opts *metav1.CreateOptions
 	return s.sub.Create(s.ctx, s.request(dryRun), obj)
 }
 
-// viewAllow returns the forms of a subresource's own kind. Below a kind without protobuf its
-// subresources have none either, although their own types do.
+// viewAllow returns the forms of a subresource's own kind. Subresources of a kind without protobuf
+// are not served as protobuf either, even if their types support it.
 func (s *scope) viewAllow() wire.Allow {
 	return wire.Allow{Protobuf: !s.res.Behavior.NoProtobuf, Transform: true}
 }

@@ -142,8 +142,8 @@ func (t *tableForm) frame(typ watch.EventType, obj *store.Object) ([]byte, error
 	return wire.Event(resource.MediaJSON, typ, t.format.As, bare)
 }
 
-// respondView sends an object that is not stored as such: a view (scale), a review, the result of a
-// subresource.
+// respondView sends an object that is not stored in this form: a view (scale), a review, the result
+// of a subresource.
 func (s *scope) respondView(code int, f wire.Format, obj runtime.Object) error {
 	if status, ok := obj.(*metav1.Status); ok {
 		if status.Code != 0 {

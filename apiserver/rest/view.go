@@ -16,7 +16,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// A view with a type of its own (scale) is computed from the object and written back into it.
+// A view with its own type (scale) is computed from the object and written back into it.
 // Admission sees the view; the strategy and the field manager see the object.
 
 func (s *scope) getView() error {

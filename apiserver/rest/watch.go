@@ -134,7 +134,7 @@ func (w *watcher) initialized() {
 	w.writing.initialized()
 }
 
-// begin sets the cursor, and the state to send first if the client asks for it.
+// begin sets the cursor, and the state to send first if the client requests it.
 func (w *watcher) begin(opts *metainternalversion.ListOptions, revision uint64) (err error) {
 	switch {
 	case opts.SendInitialEvents != nil && *opts.SendInitialEvents:

@@ -82,8 +82,8 @@ func TestPlacesOfUsers(t *testing.T) {
 	})
 }
 
-// One user's large writes leave a processor to others: those beyond turn.Processors wait until one
-// ends or waits for something else.
+// The large writes of one user do not use all processors: when turn.Processors of them are running,
+// further ones wait until one ends or waits for something else.
 func TestTurnsOfUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &workers{}

@@ -19,8 +19,8 @@ import (
 const unwritten = "1"
 
 // write is one transaction of a verb: the change of one object, what the kind's hooks allocate for
-// it, and the operations that hooks and admission plugins commit with it. Either all of it takes
-// effect or none.
+// it, and the operations that hooks and admission plugins commit with it. All of it takes effect,
+// or none of it.
 //
 //	w := h.begin(ctx, res, key, hub, old, current, dryRun)
 //	defer w.rollback()            // nothing after a commit
@@ -42,7 +42,7 @@ type write struct {
 	// admitted is the context of validating admission, whose plugins may join unit.
 	admitted  context.Context
 	unit      *resource.Unit
-	release   func() // ends what unit holds; nil: nothing
+	release   func() // releases the resources of unit; nil if there are none
 	allocated bool   // the hook has run since the last rollback
 	extra     []store.Op
 	undo      func() // of the hook; may be nil

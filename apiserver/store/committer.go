@@ -214,7 +214,7 @@ func (c *committer) awaitSpace() {
 	c.store.log.Info("space is free again; accepting writes")
 }
 
-// recover asks a full backend whether there is space again. It is for batches that write nothing.
+// recover checks whether a full backend has space again. It is for batches that write nothing.
 func (c *committer) recover() {
 	r, ok := c.backend.(Recoverer)
 	if c.full.Load() == nil || c.failure != nil || !ok {

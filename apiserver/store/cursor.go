@@ -27,7 +27,7 @@ type Cursor struct {
 // Next returns the events since the last call, possibly none, without blocking, and the revision up
 // to which it has now returned all events (for bookmarks). It returns ErrCompacted if the log no
 // longer has the next event; events are never skipped silently. It returns ErrClosed after
-// Store.Close, when no events are left. The slice is valid until the next call.
+// Store.Close, after the last event. The slice is valid until the next call.
 //
 // If many events are pending, they may come in several calls; Ready is closed meanwhile. The events
 // of one Commit are never divided.

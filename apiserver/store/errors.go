@@ -18,7 +18,7 @@ var (
 	ErrFuture = errors.New("revision in the future")
 	// ErrClosed means that the store is closed.
 	ErrClosed = errors.New("store closed")
-	// ErrFailed means that the backend failed; the store accepts no more writes.
+	// ErrFailed means that the backend failed; the store rejects all further writes.
 	ErrFailed = errors.New("store failed")
 	// ErrNotWritten means that no part of a Commit was or will be written; the store accepts
 	// further writes.

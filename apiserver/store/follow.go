@@ -13,9 +13,9 @@ import (
 // ErrClosed after Close.
 //
 // Follow is the loop of every reader that handles events as they come. These readers use a [Cursor]
-// directly: a watch of the API, which must end when events are gone; derived.Fold and lab/explore,
-// which read events only when they are asked; and flowcontrol, which waits for more than the store.
-// Await is for readers that need the newest state alone.
+// directly: watches of the API, which must end when events are no longer retained; derived.Fold and
+// lab/explore, which read events only on demand; and flowcontrol, which also waits for other things
+// than the store. Await is for readers that need the newest state alone.
 func (s *Store) Follow(ctx context.Context, resource string, begin func(*Snapshot), each func(events []*Event)) error {
 	for {
 		sn := s.Snapshot()

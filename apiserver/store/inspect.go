@@ -1,11 +1,11 @@
 package store
 
-// Inspect makes the store call look for everything that it publishes from now on, with the new
-// state and the events that led to it. Readers can already see both; writers do not have their
-// result yet. Calls do not overlap, and the store publishes nothing more until look returns.
-// Inspect returns the state before the first call. A store over a [Shared] also reports states
-// without events: when other clients wrote to other parts of the log, and when it lost history,
-// which Compacted shows. A nil look stops the calls.
+// Inspect makes the store call look for everything that it publishes afterwards, with the new state
+// and the events that led to it. Readers can already see both; writers do not have their result
+// yet. Calls do not overlap, and the store publishes nothing more until look returns. Inspect
+// returns the state before the first call. A store over a [Shared] also reports states without
+// events: when other clients wrote to other parts of the log, and when it lost history, which
+// Compacted shows. A nil look stops the calls.
 //
 // It is for tests of the guarantees to watchers; see [kelson.dev/apiserver/store/storetest.Guard].
 func (s *Store) Inspect(look func(now *Snapshot, events []*Event)) *Snapshot {

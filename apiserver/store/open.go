@@ -175,8 +175,8 @@ func (s *Store) commit(ctx context.Context, ops []Op) ([]*Object, error) {
 }
 
 // Fresh returns a state that includes every write that was acknowledged, by any store, before the
-// call. Without a [Shared] that is the newest Snapshot. With one, Fresh asks the log, which may
-// fail or block until ctx ends.
+// call. Without a [Shared] that is the newest Snapshot. With one, Fresh sends a request to the log,
+// which may fail or block until ctx ends.
 func (s *Store) Fresh(ctx context.Context) (*Snapshot, error) { return s.driver.fresh(ctx) }
 
 // Failed returns the error because of which the store refuses writes, permanently or until there is

@@ -55,7 +55,7 @@ func (e *Event) state() *Object {
 	return e.Object
 }
 
-// replace replaces old with now. Either may be nil; if neither is, they have the same path.
+// replace replaces old with now. One of them may be nil; otherwise, they have the same path.
 func (v *view) replace(old, now *Object) {
 	switch {
 	case now == nil:

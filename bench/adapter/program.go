@@ -17,7 +17,7 @@ import (
 	"kelson.dev/test/child"
 )
 
-// figures are what one run of a program cost until it had nothing more to do.
+// figures are the measurements of one run of a program until it was idle.
 type figures struct {
 	memory, peak float64 // MiB resident, at the end and at most
 	cpu          float64 // seconds

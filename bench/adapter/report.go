@@ -10,7 +10,7 @@ import (
 // rows are the figures in the table.
 var rows = []struct {
 	name   string
-	of     func(figures) float64
+	value  func(figures) float64
 	format string
 }{
 	{"resident memory, MiB", func(f figures) float64 { return f.memory }, "%.0f"},
@@ -31,7 +31,7 @@ func report(w workload, results map[string][]figures) string {
 		for _, row := range rows {
 			fmt.Fprintf(b, "| %s: %s |", phase, row.name)
 			for _, side := range sides {
-				fmt.Fprintf(b, " "+row.format+" |", median(results[side+" "+phase], row.of))
+				fmt.Fprintf(b, " "+row.format+" |", median(results[side+" "+phase], row.value))
 			}
 			b.WriteString("\n")
 		}
@@ -40,10 +40,10 @@ func report(w workload, results map[string][]figures) string {
 	return b.String()
 }
 
-func median(all []figures, of func(figures) float64) float64 {
+func median(all []figures, value func(figures) float64) float64 {
 	values := make([]float64, 0, len(all))
 	for _, f := range all {
-		values = append(values, of(f))
+		values = append(values, value(f))
 	}
 	slices.Sort(values)
 	return values[len(values)/2]

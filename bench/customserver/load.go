@@ -37,7 +37,7 @@ type load struct {
 	server  int // process
 	crowd   [clients]*http.Client
 	figures map[string]float64
-	// crowded has the many objects and watched those that watchers see.
+	// crowded is the kind with many objects, watched the kind that clients watch.
 	crowded, watched string
 }
 

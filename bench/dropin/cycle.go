@@ -26,7 +26,7 @@ func startEnvtest(assets string) (*envtest.Environment, time.Duration, error) {
 }
 
 // ownTime starts and stops the two servers that envtest runs a second time, on other ports, with a
-// health check every millisecond. As envtest does, it asks both programs for their flags first.
+// health check every millisecond. As envtest does, it first runs both programs with --help.
 func ownTime(ctx context.Context) (start, stop time.Duration, err error) {
 	servers, err := childProcesses()
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *server) kill() {
 	}
 }
 
-// launch asks a program for its flags, starts it, and waits until url answers.
+// launch runs a program with --help, starts it, and waits until url responds.
 func launch(ctx context.Context, args []string, url string) (*server, error) {
 	if err := exec.CommandContext(ctx, args[0], "--help").Run(); err != nil {
 		return nil, fmt.Errorf("%s --help: %w", args[0], err)

@@ -15,7 +15,7 @@ const (
 // row is a row of the table.
 type row struct {
 	what   string
-	of     func(figures) float64 // milliseconds or mebibytes
+	value  func(figures) float64 // milliseconds or mebibytes
 	target float64               // the maximum for kelson; 0: none
 }
 
@@ -52,11 +52,11 @@ func report(sides []side, all []figures) string {
 			mark := ""
 			if i == 0 && r.target > 0 {
 				mark = " ✗"
-				if r.of(f) <= r.target {
+				if r.value(f) <= r.target {
 					mark = " ✓"
 				}
 			}
-			fmt.Fprintf(&b, " %.0f%s |", r.of(f), mark)
+			fmt.Fprintf(&b, " %.0f%s |", r.value(f), mark)
 		}
 		b.WriteString("\n")
 	}

@@ -60,7 +60,8 @@ func patchBody(buf []byte, w *widget) []byte {
 	return fmt.Appendf(buf[:0], `{"spec":{"count":%d}}`, w.count)
 }
 
-// widget is a stored widget. Only one client at a time uses it, and knows its newest state.
+// widget is a stored widget. Only one client at a time uses it, so that client has its newest
+// state.
 type widget struct {
 	name     string
 	path     string

@@ -80,7 +80,7 @@ func (l *life) verb(ctx context.Context, id string, n int, op func(ctx context.C
 	return l.verbFor(ctx, id, n, l.length, op)
 }
 
-// verbFor also takes the duration; 0 means until no work is left.
+// verbFor also takes the duration; 0 means until all work is done.
 func (l *life) verbFor(ctx context.Context, id string, n int, d time.Duration, op func(ctx context.Context, c *client, who int) error) error {
 	clients := l.clients(l.options, n)
 	defer closeAll(clients)
@@ -130,7 +130,7 @@ func (l *life) writes(ctx context.Context) error {
 			}
 			at := make([]int, n)
 			err := l.verb(ctx, id, n, func(ctx context.Context, c *client, who int) error {
-				// Each client has its own widgets, and therefore knows their newest state.
+				// Each client has its own widgets, and therefore their newest state.
 				mine := len(l.widgets) / n
 				w := l.widgets[who*mine+at[who]%mine]
 				at[who]++

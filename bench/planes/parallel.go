@@ -28,8 +28,8 @@ var (
 // would need 30 GiB.
 const envtests = 4
 
-// inParallel runs tests in parallel. Each has a control plane of its own, installs a definition,
-// creates ten objects and sees them in a watch.
+// inParallel runs tests in parallel. Each has its own control plane, installs a definition, creates
+// ten objects and receives them in a watch.
 func (o *options) inParallel(ctx context.Context) ([]row, error) {
 	ours, err := together(ctx, o.tests, func(ctx context.Context, _ int) error {
 		plane, err := start(ctx, nil)

@@ -19,8 +19,8 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// settled is how long planes rest before memory is read.
-const settled = 5 * time.Second
+// restTime is how long planes rest before memory is read.
+const restTime = 5 * time.Second
 
 // atRest measures the memory of control planes without requests: empty ones, and forks of one with
 // a custom kind and a hundred objects. What all share is in use before: the first figure is read
@@ -127,7 +127,7 @@ type usage struct {
 
 // used returns what this process uses after a collection.
 func used() (usage, error) {
-	time.Sleep(settled)
+	time.Sleep(restTime)
 	debug.FreeOSMemory()
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -23,7 +23,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	nodeutil "k8s.io/component-helpers/node/util"
+	utilnet "k8s.io/utils/net"
 
+	"kelson.dev/cmd/kelson-node/internal/balancer"
 	"kelson.dev/cmd/kelson-node/internal/cluster"
 	"kelson.dev/cmd/kelson-node/internal/machine"
 	"kelson.dev/cmd/kelson-node/internal/network"
@@ -37,12 +39,14 @@ const defaultDir = "/var/lib/kelson-node"
 // options are the flags of join.
 type options struct {
 	cluster cluster.Cluster
+	servers []string // URLs; cluster has the one to use
+	local   string   // address of the balancer
 	wants   machine.Wants
 
 	name, dir      string
 	nodeIP         string
 	labels, taints []string
-	podCIDR        string
+	podCIDRs       []string
 	dns            []string
 	domain         string
 	port, healthz  int32
@@ -56,7 +60,7 @@ type options struct {
 func joinCommand() *cobra.Command {
 	o := &options{}
 	c := &cobra.Command{
-		Use:   "join URL --token TOKEN --ca-hash sha256:HEX",
+		Use:   "join URL… --token TOKEN --ca-hash sha256:HEX",
 		Short: "Join a cluster and run the node until a signal arrives",
 		Long: `Join a cluster and run the node until a signal arrives.
 
@@ -64,14 +68,22 @@ kelson token create prints the command to run. The machine verifies the server b
 the digest of its certificate authority, and requests the certificates of the kubelet
 with the token. After that it needs no token; the kubelet renews its certificates.
 
+With several URLs, of servers of one cluster, the node uses one that is ready, and
+another when that fails: the command then listens at --balancer-address, and forwards
+connections. The certificates of the servers must be valid for that address, as those
+of kelson serve are for 127.0.0.1. A node that has joined may change its servers.
+
 The command uses the container runtime that runs on the machine, such as containerd
 or CRI-O. If none runs, it starts containerd with its own configuration. It runs
 Kubernetes' kubelet and kube-proxy, and configures the network of pods if no other
 program has. Pods keep running when the command ends.`,
-		Example: `  kelson-node join https://10.0.0.1:6443 --token abcdef.0123456789abcdef --ca-hash sha256:… `,
-		Args:    cobra.ExactArgs(1),
+		Example: `  kelson-node join https://10.0.0.1:6443 --token abcdef.0123456789abcdef --ca-hash sha256:…
+  kelson-node join https://10.0.0.1:6443 https://10.0.0.2:6443 --token abcdef.0123456789abcdef --ca-hash sha256:…`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			o.cluster.Server = strings.TrimSuffix(args[0], "/")
+			for _, url := range args {
+				o.servers = append(o.servers, strings.TrimSuffix(url, "/"))
+			}
 			if err := o.validate(); err != nil {
 				return err
 			}
@@ -82,12 +94,13 @@ program has. Pods keep running when the command ends.`,
 	f.StringVar(&o.cluster.Token, "token", "", "bootstrap token, needed the first time")
 	f.StringSliceVar(&o.cluster.Hashes, "ca-hash", nil, "digest of the public key of the server's certificate authority, sha256:HEX; may be repeated")
 	f.StringVar(&o.cluster.Authority, "ca-file", "", "certificate authorities of the server, instead of --ca-hash")
+	f.StringVar(&o.local, "balancer-address", "127.0.0.1:6444", "with several URLs: address of this machine at which the node reaches the servers")
 	f.StringVar(&o.name, "name", "", "name of the node (default: the host name)")
 	f.StringVar(&o.dir, "data-dir", defaultDir, "directory of certificates, configuration, logs, and containerd's state")
-	f.StringVar(&o.nodeIP, "node-ip", "", "address of the node (default: that of the default route)")
+	f.StringVar(&o.nodeIP, "node-ip", "", "address of the node, or an IPv4 and an IPv6 address separated by a comma (default: that of the default route)")
 	f.StringSliceVar(&o.labels, "label", nil, "label KEY=VALUE of the node; may be repeated")
 	f.StringSliceVar(&o.taints, "taint", nil, "taint KEY=VALUE:EFFECT of the node; may be repeated")
-	f.StringVar(&o.podCIDR, "pod-cidr", "", "range of the addresses of pods (default: the one that the cluster gives the node)")
+	f.StringSliceVar(&o.podCIDRs, "pod-cidr", nil, "range of the addresses of pods, or two of different IP families separated by a comma (default: those that the cluster gives the node)")
 	f.StringSliceVar(&o.dns, "cluster-dns", nil, "addresses of the cluster's DNS server")
 	f.StringVar(&o.domain, "cluster-domain", "cluster.local", "domain of the cluster")
 	f.Int32Var(&o.port, "port", 10250, "port of the kubelet")
@@ -96,9 +109,9 @@ program has. Pods keep running when the command ends.`,
 	f.StringVar(&o.pause, "pause-image", "registry.k8s.io/pause:3.10.1", "image of the sandboxes of pods, for a containerd that this command starts")
 	f.StringArrayVar(&o.images, "images", nil, "directory with archives of images (*.tar) that are imported into containerd before the kubelet starts; may be repeated")
 	f.StringVar(&o.cni, "cni-config-dir", "/etc/cni/net.d", "directory of CNI configurations")
-	f.StringVar(&o.wants.ProxyMode, "proxy-mode", "", "nftables, iptables, or none to run no kube-proxy (default: what works)")
+	f.StringVar(&o.wants.ProxyMode, "proxy-mode", "", "nftables, iptables, or none to run no kube-proxy (default: nftables or iptables, whichever works)")
 	f.StringVar(&o.kubeletConfig, "kubelet-config-dir", "", "directory of KubeletConfiguration files (*.conf) that override this command's")
-	f.BoolVar(&o.skipChecks, "skip-checks", false, "start although the machine lacks something")
+	f.BoolVar(&o.skipChecks, "skip-checks", false, "start even if the machine does not meet all requirements")
 	return c
 }
 
@@ -118,13 +131,8 @@ func (o *options) validate() error {
 	if errs := validation.IsDNS1123Subdomain(o.name); len(errs) > 0 {
 		return fmt.Errorf("--name %q: %s", o.name, strings.Join(errs, "; "))
 	}
-	if o.nodeIP != "" && net.ParseIP(o.nodeIP) == nil {
-		return fmt.Errorf("--node-ip %q: not an IP address", o.nodeIP)
-	}
-	if o.podCIDR != "" {
-		if _, _, err := net.ParseCIDR(o.podCIDR); err != nil {
-			return fmt.Errorf("--pod-cidr: %w", err)
-		}
+	if err := o.validateAddresses(); err != nil {
+		return err
 	}
 	for _, a := range o.dns {
 		if net.ParseIP(a) == nil {
@@ -141,7 +149,42 @@ func (o *options) validate() error {
 	} else {
 		o.dir = dir
 	}
-	return o.cluster.Validate()
+	for _, url := range o.servers {
+		o.cluster.Server = url
+		if err := o.cluster.Validate(); err != nil {
+			return err
+		}
+	}
+	if _, port, err := net.SplitHostPort(o.local); err != nil || port == "0" {
+		return fmt.Errorf("--balancer-address %q: want an address and a port, which must not change", o.local)
+	}
+	return nil
+}
+
+// validateAddresses checks the addresses of the node and the ranges of its pods: one of each IP
+// family.
+func (o *options) validateAddresses() error {
+	if o.nodeIP != "" {
+		var addresses []net.IP
+		for a := range strings.SplitSeq(o.nodeIP, ",") {
+			ip := net.ParseIP(a)
+			if ip == nil {
+				return fmt.Errorf("--node-ip %q: %q is not an IP address", o.nodeIP, a)
+			}
+			addresses = append(addresses, ip)
+		}
+		if dual, _ := utilnet.IsDualStackIPs(addresses); len(addresses) > 2 || len(addresses) == 2 && !dual {
+			return fmt.Errorf("--node-ip %q: want one address, or two of different IP families", o.nodeIP)
+		}
+	}
+	ranges, err := utilnet.ParseCIDRs(o.podCIDRs)
+	if err != nil {
+		return fmt.Errorf("--pod-cidr: %w", err)
+	}
+	if dual, _ := utilnet.IsDualStackCIDRs(ranges); len(ranges) > 2 || len(ranges) == 2 && !dual {
+		return fmt.Errorf("--pod-cidr %s: want one range, or two of different IP families", strings.Join(o.podCIDRs, ","))
+	}
+	return nil
 }
 
 // join runs the node until ctx ends.
@@ -158,17 +201,25 @@ func join(ctx context.Context, o *options, log *slog.Logger) error {
 		return err
 	}
 	defer unlock()
-	files := cluster.FilesIn(o.dir)
-	if err := o.cluster.Prepare(ctx, files); err != nil {
-		return err
-	}
-	n := &node{options: o, machine: m, files: files, log: log}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var parts sync.WaitGroup
 	// What runs longest ends last: containerd outlives the kubelet.
 	defer parts.Wait()
 	defer cancel(nil)
+	if len(o.servers) > 1 {
+		b, err := balancer.Listen(o.local, o.servers, log)
+		if err != nil {
+			return err
+		}
+		o.cluster.Server = b.URL()
+		parts.Go(func() { b.Run(ctx) })
+	}
+	files := cluster.FilesIn(o.dir)
+	if err := o.cluster.Prepare(ctx, files); err != nil {
+		return err
+	}
+	n := &node{options: o, machine: m, files: files, log: log}
 	start := func(p run.Process) {
 		parts.Go(func() {
 			if err := p.Run(ctx, log); err != nil {
@@ -198,12 +249,12 @@ func join(ctx context.Context, o *options, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	log.Info("joined", "server", o.cluster.Server, "node", o.name)
+	log.Info("joined", "servers", o.servers, "node", o.name)
 	if err := n.setLabels(ctx, client); err != nil {
 		return err
 	}
 	parts.Go(func() {
-		cfg := network.Config{Node: o.name, Range: o.podCIDR, Dir: o.cni, Data: n.path("addresses"), Log: log}
+		cfg := network.Config{Node: o.name, Ranges: o.podCIDRs, Dir: o.cni, Data: n.path("addresses"), Log: log}
 		if err := network.Run(ctx, cfg, client); err != nil {
 			cancel(err)
 		}
@@ -385,7 +436,7 @@ func (n *node) setLabels(ctx context.Context, client kubernetes.Interface) error
 // proxy writes the configuration of kube-proxy.
 func (n *node) proxy(ctx context.Context, client kubernetes.Interface) (run.Process, error) {
 	config := n.path("kube-proxy.yaml")
-	if err := settings.Write(config, settings.Proxy(n.machine.ProxyMode, n.files.Kubeconfig, n.name, n.podCIDR)); err != nil {
+	if err := settings.Write(config, settings.Proxy(n.machine.ProxyMode, n.files.Kubeconfig, n.name, strings.Join(n.podCIDRs, ","))); err != nil {
 		return run.Process{}, err
 	}
 	return self("kube-proxy", []string{"kube-proxy", "--config=" + config}, n.logFile("kube-proxy"))

@@ -9,8 +9,8 @@
 //	reset     remove the node from the machine
 //
 // The packages below internal: machine finds out what the machine has and lacks, cluster verifies
-// the server and keeps the credentials, settings writes the configuration files, and run supervises
-// the processes.
+// the server and keeps the credentials, balancer connects to one of several servers, settings
+// writes the configuration files, and run supervises the processes.
 //
 // The module is separate because of its dependencies; no other module of this repository uses it.
 package main

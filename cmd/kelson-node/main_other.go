@@ -8,6 +8,6 @@ import (
 )
 
 func main() {
-	fmt.Fprintln(os.Stderr, "kelson-node: nodes run on Linux only")
+	fmt.Fprintln(os.Stderr, "kelson-node: not supported on this operating system: nodes run on Linux only")
 	os.Exit(1)
 }

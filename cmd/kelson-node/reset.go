@@ -16,16 +16,22 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/mount-utils"
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/cmd/kelson-node/internal/cluster"
 	"kelson.dev/cmd/kelson-node/internal/machine"
 	"kelson.dev/cmd/kelson-node/internal/network"
 )
 
 func resetCommand() *cobra.Command {
 	o := &options{}
+	var kubeconfig string
 	c := &cobra.Command{
 		Use:   "reset",
 		Short: "Remove the pods, network and data of the node from this machine",
@@ -33,7 +39,11 @@ func resetCommand() *cobra.Command {
 
 join must not run. The command stops all pods of the container runtime, removes what
 join, kubelet and kube-proxy changed on the machine, and deletes the data directory
-with the credentials. The Node object stays; delete it with kubectl delete node.`,
+with the credentials. With --kubeconfig, of a user who may do so, it also deletes the
+Node object; a node itself may not. Run kubectl drain before, so that the pods move
+to other nodes in order.`,
+		Example: `  kubectl drain NODE --ignore-daemonsets --delete-emptydir-data
+  kelson-node reset --kubeconfig admin.kubeconfig`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			dir, err := filepath.Abs(o.dir)
@@ -43,17 +53,19 @@ with the credentials. The Node object stays; delete it with kubectl delete node.
 			if o.dir = dir; dir == "/" {
 				return errors.New("--data-dir: must not be the root directory")
 			}
-			return reset(c.Context(), o, slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil)))
+			return reset(c.Context(), o, kubeconfig, slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil)))
 		},
 	}
 	c.Flags().StringVar(&o.dir, "data-dir", defaultDir, "the directory that join used")
+	c.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of an administrator, to delete the Node object (default: it stays)")
 	c.Flags().StringVar(&o.wants.Runtime, "runtime-endpoint", "", "unix:///SOCKET of the container runtime (default: as for join)")
 	c.Flags().StringVar(&o.cni, "cni-config-dir", "/etc/cni/net.d", "directory of CNI configurations")
 	return c
 }
 
-// reset removes the node. It continues after errors, and joins them.
-func reset(ctx context.Context, o *options, log *slog.Logger) error {
+// reset removes the node. It continues after errors, and joins them. If the Node object can't be
+// deleted, it changes nothing.
+func reset(ctx context.Context, o *options, kubeconfig string, log *slog.Logger) error {
 	if _, err := os.Stat(filepath.Join(o.dir, "kubelet.yaml")); err != nil {
 		return fmt.Errorf("%s is not the data directory of a node: %w", o.dir, err)
 	}
@@ -62,6 +74,11 @@ func reset(ctx context.Context, o *options, log *slog.Logger) error {
 		return err
 	}
 	defer unlock()
+	if kubeconfig != "" {
+		if err := deleteNode(ctx, kubeconfig, cluster.FilesIn(o.dir), log); err != nil {
+			return err
+		}
+	}
 	return errors.Join(
 		removePods(ctx, o, log),
 		removeCgroups(o.dir),
@@ -70,6 +87,27 @@ func reset(ctx context.Context, o *options, log *slog.Logger) error {
 		unmountBelow(o.dir),
 		os.RemoveAll(o.dir),
 	)
+}
+
+// deleteNode deletes the Node object of the node whose credentials files has. It may be gone.
+func deleteNode(ctx context.Context, kubeconfig string, files cluster.Files, log *slog.Logger) error {
+	name, err := files.Node()
+	if err != nil {
+		return fmt.Errorf("read the name of the node: %w", err)
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return fmt.Errorf("--kubeconfig: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return fmt.Errorf("--kubeconfig: %w", err)
+	}
+	if err := client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete node %s: %w", name, err)
+	}
+	log.Info("deleted the Node object", "node", name)
+	return nil
 }
 
 // removeCgroups removes the cgroups below the root in the configuration of the kubelet.

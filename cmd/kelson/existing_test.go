@@ -13,9 +13,9 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// existingProject is a project in kubebuilder's layout. Its operator uses nothing but what its
-// Deployment gives to it: arguments, environment, a file of a ConfigMap, the certificate of its
-// webhook, and the token of its service account, which may only create ConfigMaps.
+// existingProject is a project in kubebuilder's layout. Its operator depends on its Deployment: on
+// arguments, environment variables, a file of a ConfigMap, the certificate of its webhook, and the
+// token of its service account, which may only create ConfigMaps.
 const existingProject = `
 -- PROJECT --
 version: "3"

@@ -53,10 +53,12 @@ func TestImage(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"shop/operator"}, "say where the image goes: --push, --load or --archive FILE"},
+		{[]string{"shop/operator"}, "no destination: pass --push, --load or --archive FILE"},
 		{[]string{"Shop", "--push"}, "invalid name of an image"},
 		{[]string{"shop/operator", "--push", "--platform", "windows/amd64"}, `platform "windows/amd64": images are built for linux only`},
 		{[]string{"shop/operator", "--load", "--containerd", filepath.Join(dir, "no.sock")}, "import"},
+		{[]string{"shop/operator", "--load", "--file", "config"}, `--file: invalid file "config": want SOURCE:PATH`},
+		{[]string{"shop/operator", "--load", "--file", "missing:/missing"}, "examples/cnat/missing to /missing"},
 		{[]string{"127.0.0.1:1/shop/operator", "--push"}, "push 127.0.0.1:1/shop/operator"},
 	} {
 		if got := image(bad.args...); got.code != 1 || !strings.Contains(got.stderr, bad.want) {
@@ -65,5 +67,12 @@ func TestImage(t *testing.T) {
 	}
 	if got := command(t, nil, kelson, "deploy", project, "--push"); got.code != 1 || !strings.Contains(got.stderr, "--push needs --image") {
 		t.Errorf("deploy --push: %+v", got)
+	}
+	if got := command(t, nil, kelson, "deploy", project, "--file", "config:/config"); got.code != 1 || !strings.Contains(got.stderr, "--file and --platform need --push or --load") {
+		t.Errorf("deploy --file: %+v", got)
+	}
+	got = image("shop/operator", "--archive", filepath.Join(dir, "files.tar"), "--file", "config/samples:/samples")
+	if got.code != 0 || got.stdout == digests[0] {
+		t.Errorf("with files: %+v", got)
 	}
 }

@@ -20,6 +20,11 @@ func TestTokensOfNodes(t *testing.T) {
 	const token = "abcdef.0123456789abcdef"
 	created := kelson("token", "create", token, "--server", "https://10.0.0.1:6443", "--description", "for a test")
 	wantContains(t, "token create", created.stdout+created.stderr, "kelson-node join https://10.0.0.1:6443 --token "+token+" --ca-hash sha256:")
+	const several = "https://10.0.0.1:6443,https://10.0.0.2:6443"
+	wantContains(t, "token create for several servers", kelson("token", "create", "--server", several).stdout, "kelson-node join https://10.0.0.1:6443 https://10.0.0.2:6443 --token ")
+	if wrong := kelson("token", "create", "--server", several+",10.0.0.3"); wrong.code != 1 || !strings.Contains(wrong.stderr, `--server "10.0.0.3": must be an https URL`) {
+		t.Errorf("a wrong third server: %+v", wrong)
+	}
 	listed := kelson("token", "list").stdout
 	wantContains(t, "token list", listed, "abcdef  in 23h   system:bootstrappers:kelson:nodes  for a test")
 	if strings.Contains(listed, "0123456789abcdef") {

@@ -38,6 +38,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kelson.dev/cmd/kelson/internal/blame"
+	"kelson.dev/cmd/kelson/internal/completion"
 	"kelson.dev/cmd/kelson/internal/console"
 	"kelson.dev/cmd/kelson/internal/data"
 	"kelson.dev/cmd/kelson/internal/deploy"
@@ -117,6 +118,7 @@ func rootCommand() *cobra.Command {
 		history.RecordCommand(), history.Command(), history.DiffCommand(), replay.Command(), rights.Command(), explore.Command(), plan.Command(),
 		token.Command(), kubectl.Command(), plugin.Command(), versionCommand(), manCommand(),
 		dropin.EnvtestCommand(), dropin.APIServerCommand(), dropin.EtcdCommand())
+	completion.Register(root)
 	root.InitDefaultCompletionCmd()
 	return root
 }

@@ -17,7 +17,7 @@ func manCommand() *cobra.Command {
 		Use:   "man DIR",
 		Short: "Write the manual pages of all commands",
 		Long: `Write the manual pages of all commands to a folder, such as
-~/.local/share/man/man1, which should not have other pages.`,
+~/.local/share/man/man1. Use a folder without other pages.`,
 		Example: "  kelson man ~/.local/share/man/man1",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -230,7 +230,7 @@ func TestPlanesTrustOnlyTheirOwnAdministrator(t *testing.T) {
 	w.do("DELETE", one.Path, "", 403)
 }
 
-func TestPlanesAreOffUnlessAskedFor(t *testing.T) {
+func TestPlanesAreOffByDefault(t *testing.T) {
 	s := startServer(t, "--in-memory", "--node=none")
 	newThrowaway(t, s).do("POST", "/planes", "", 404)
 	for _, flag := range []string{"--planes=-1", "--planes-idle=-1s"} {

@@ -190,7 +190,7 @@ func TestWrongCommandLines(t *testing.T) {
 			wantContains(t, "stderr", got.stderr, test.want...)
 		})
 	}
-	// A busy port leaves nothing behind.
+	// A failed start because of a busy port leaves no files.
 	fresh := filepath.Join(dir, "fresh")
 	command(t, nil, built(t, binary), "serve", "--data-dir", fresh, "--secure-port", port)
 	if _, err := os.Stat(fresh); !os.IsNotExist(err) {

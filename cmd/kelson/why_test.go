@@ -16,7 +16,7 @@ import (
 	"kelson.dev/test/child"
 )
 
-// auditPolicy records who watches what, and the bodies of writes.
+// auditPolicy records watches, and the bodies of writes.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]

@@ -118,7 +118,7 @@ func compareRuns(records []*trace.LineRecord, a, b string, all bool) (*State, er
 		}
 	}
 	state.A, state.B = a, b
-	for _, row := range align(of(records, a), of(records, b), byID[a].Began, byID[b].Began) {
+	for _, row := range align(recordsOf(records, a), recordsOf(records, b), byID[a].Began, byID[b].Began) {
 		state.add(row, all)
 	}
 	if len(state.Rows) > maxRows {
@@ -146,7 +146,7 @@ func (s *State) add(row Row, all bool) {
 	s.Rows = append(s.Rows, row)
 }
 
-func of(records []*trace.LineRecord, run string) []*trace.LineRecord {
+func recordsOf(records []*trace.LineRecord, run string) []*trace.LineRecord {
 	var all []*trace.LineRecord
 	for _, r := range records {
 		if r.Run == run {

@@ -65,6 +65,7 @@ function Failure({ all }) {
   const f = state?.failure;
   if (!f) return html`<${Problem} error=${error} />`;
   const both = f.first >= 0 || f.rows.some((/** @type {any} */ r) => r.equal);
+  const timed = f.rows.some((/** @type {any} */ r) => r.afterB !== undefined || r.afterA !== undefined);
   return html`<section class="failure"><h2>Failure</h2><p>${f.oracle ? html`<${Badge} text=${f.oracle} as="bad" /> ` : null}<strong>${f.what}</strong></p>
     ${f.detail ? html`<p class="pre">${f.detail}</p>` : null}
     ${f.plan ? html`<p><span class="quiet">Plan</span> <code>${f.plan}</code>${f.runs ? html` <span class="quiet">failed in ${f.seen} of ${f.runs} runs</span>` : null}</p>` : null}
@@ -73,12 +74,15 @@ function Failure({ all }) {
       ${f.different.map((/** @type {any} */ d) => html`<tr><td class="wrap">${d.object}</td><td class="wrap mono">${d.path}</td><td class="wrap mono">${d.a || html`<span class="quiet">absent</span>`}</td><td class="wrap mono">${d.b || html`<span class="quiet">absent</span>`}</td></tr>`)}</tbody></table>` : null}
     ${f.rows.length ? html`<h2>${both ? 'The runs side by side' : 'The failing run'}</h2>
       ${f.first >= 0 ? html`<div class="problem warn"><strong>First difference</strong> ${f.rows[f.first].textB ? html`step ${f.rows[f.first].b} of the failing run: ${f.rows[f.first].textB}` : html`the failing run lacks step ${f.rows[f.first].a}: ${f.rows[f.first].textA}`}</div>` : null}
-      <table class="plain steps2"><thead><tr>${both ? html`<th class="number">Step</th><th>Without faults</th>` : null}<th class="number">Step</th><th>${both ? 'Failing run' : 'What happened'}</th></tr></thead><tbody>
-      ${f.rows.map((/** @type {any} */ r) => r.equal && r.times > 1 ? html`<tr><td colspan="4" class="quiet">${r.times.toLocaleString()} equal steps</td></tr>`
-        : html`<tr class=${r.equal ? 'quiet' : both ? 'differs' : ''}>${both ? html`<td class="number quiet">${r.a}</td><td class="wrap"><${StepText} text=${r.textA} /></td>` : null}
-          <td class="number quiet">${r.b}</td><td class="wrap"><${StepText} text=${r.textB} /></td></tr>`)}</tbody></table>
+      <table class="plain steps2"><thead><tr>${both ? html`<th class="number">Step</th>${timed ? html`<th class="number">After</th>` : null}<th>Without faults</th>` : null}<th class="number">Step</th>${timed ? html`<th class="number">After</th>` : null}<th>${both ? 'Failing run' : 'What happened'}</th></tr></thead><tbody>
+      ${f.rows.map((/** @type {any} */ r) => r.equal && r.times > 1 ? html`<tr><td colspan=${timed ? 6 : 4} class="quiet">${r.times.toLocaleString()} equal steps</td></tr>`
+        : html`<tr class=${r.equal ? 'quiet' : both ? 'differs' : ''}>${both ? html`<td class="number quiet">${r.a}</td>${timed ? html`<${After} seconds=${r.afterA} />` : null}<td class="wrap"><${StepText} text=${r.textA} /></td>` : null}
+          <td class="number quiet">${r.b}</td>${timed ? html`<${After} seconds=${r.afterB} />` : null}<td class="wrap"><${StepText} text=${r.textB} /></td></tr>`)}</tbody></table>
       ${f.more ? html`<p class="quiet">${f.more.toLocaleString()} later rows are not shown.</p>` : null}` : null}</section>`;
 }
+
+/** @param {{seconds?: number}} props */
+const After = ({ seconds }) => html`<td class="number quiet mono">${seconds === undefined ? '' : span(Math.round(seconds * 1e6))}</td>`;
 
 /** @param {{text?: string}} props */
 const StepText = ({ text }) => (!text ? '' : /^(FAULT|ALARM)/.test(text) ? html`<strong class="bad">${text}</strong>` : text);

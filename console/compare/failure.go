@@ -37,8 +37,19 @@ type Failure struct {
 type FailureRun struct {
 	Plan  string   `json:"plan,omitempty"`
 	Steps []string `json:"steps"`
+	// Times are when the steps happened, in seconds since the first; files of older versions of
+	// kelson have none.
+	Times []float64 `json:"times,omitempty"`
 	// Objects are those that the run had changed at its end, by "RESOURCE NAMESPACE/NAME".
 	Objects map[string][]map[string]any `json:"objects,omitempty"`
+}
+
+// after returns the time of a step; nil if it is not known.
+func (r *FailureRun) after(step int) *float64 {
+	if step >= len(r.Times) {
+		return nil
+	}
+	return &r.Times[step]
 }
 
 // Point is a point of the curve. Step is the index of the last step that is that of the failure.
@@ -89,8 +100,11 @@ type StepRow struct {
 	B     int    `json:"b,omitempty"`
 	TextA string `json:"textA,omitempty"`
 	TextB string `json:"textB,omitempty"`
-	Equal bool   `json:"equal,omitempty"`
-	Times int    `json:"times,omitempty"` // of equal steps in a row
+	// AfterA and AfterB are the times of the steps, in seconds; nil if the file has none.
+	AfterA *float64 `json:"afterA,omitempty"`
+	AfterB *float64 `json:"afterB,omitempty"`
+	Equal  bool     `json:"equal,omitempty"`
+	Times  int      `json:"times,omitempty"` // of equal steps in a row
 }
 
 // Field is a field of an object in which the ends of the runs differ. Path is empty if only one run
@@ -135,17 +149,17 @@ func (s *Server) failure(r *http.Request) (any, error) {
 func (s *FailureState) compare(passing, failing *FailureRun, all bool) {
 	if passing == nil {
 		for i, step := range failing.Steps {
-			s.Rows = append(s.Rows, StepRow{B: i + 1, TextB: step})
+			s.Rows = append(s.Rows, StepRow{B: i + 1, TextB: step, AfterB: failing.after(i)})
 		}
 		return
 	}
 	for _, m := range match(passing.Steps, failing.Steps) {
 		row := StepRow{A: m.a + 1, B: m.b + 1, Equal: m.equal, Times: 1}
 		if m.a >= 0 {
-			row.TextA = passing.Steps[m.a]
+			row.TextA, row.AfterA = passing.Steps[m.a], passing.after(m.a)
 		}
 		if m.b >= 0 {
-			row.TextB = failing.Steps[m.b]
+			row.TextB, row.AfterB = failing.Steps[m.b], failing.after(m.b)
 		}
 		if !m.equal && s.First < 0 {
 			s.First = len(s.Rows)
@@ -201,7 +215,7 @@ func object(name string, list []map[string]any, i int) ([]byte, error) {
 	}
 	o := list[i]
 	if strings.HasPrefix(name, "secrets ") {
-		// so that history.Diff hides the values, whatever explore leaves out
+		// so that history.Diff hides the values, whatever explore omits
 		o = maps.Clone(o)
 		o["apiVersion"], o["kind"] = "v1", "Secret"
 	}

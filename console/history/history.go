@@ -1,13 +1,14 @@
 // Package history serves the view History: the versions of objects in a file that kelson record
-// wrote, or is still writing.
+// wrote, or in the data directory of kelson serve --history. Either may still be written.
 package history
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"net/http"
-	"os"
+	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"kelson.dev/console/internal/web"
@@ -16,56 +17,31 @@ import (
 
 // Server serves the requests of the view.
 type Server struct {
-	// File is the history; empty: there is none.
-	File string
+	// Source is the file or directory of the history; empty: there is none.
+	Source string
 
-	mu   sync.Mutex
-	open *history.History
-	size int64
-	time time.Time // of the last change of the file when it was opened
+	source source
 }
 
 // Routes registers the handlers.
 func (s *Server) Routes(mux *http.ServeMux) {
-	mux.Handle("GET /api/history", web.Func(s.resources))
+	mux.HandleFunc("GET /api/history", s.resources)
 	mux.Handle("GET /api/history/objects", web.Func(s.objects))
 	mux.Handle("GET /api/history/versions", web.Func(s.versions))
 	mux.Handle("GET /api/history/version", web.Func(s.version))
+	mux.Handle("GET /api/history/blame", web.Func(s.blame))
 	mux.Handle("GET /api/history/changes", web.Func(s.changes))
 }
 
-// Close closes the file.
-func (s *Server) Close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open != nil {
-		_ = s.open.Close() // it was only read
-		s.open = nil
-	}
-}
+// Close closes the files.
+func (s *Server) Close() { s.source.close() }
 
-// read calls f with the history as it is now. It opens the file again if it has grown.
+// read calls f with the history as it is now, or was a moment ago.
 func (s *Server) read(f func(*history.History) (any, error)) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.File == "" {
+	if s.Source == "" {
 		return nil, web.Errorf(http.StatusNotFound, "no history is connected")
 	}
-	info, err := os.Stat(s.File)
-	if err != nil {
-		return nil, err
-	}
-	if s.open == nil || info.Size() != s.size || !info.ModTime().Equal(s.time) {
-		h, err := history.Open(s.File)
-		if err != nil {
-			return nil, err
-		}
-		if s.open != nil {
-			_ = s.open.Close() // it was only read
-		}
-		s.open, s.size, s.time = h, info.Size(), info.ModTime()
-	}
-	return f(s.open)
+	return s.source.read(s.Source, f)
 }
 
 type resource struct {
@@ -74,22 +50,33 @@ type resource struct {
 	Objects int    `json:"objects"`
 }
 
-// resources returns what the history has.
-func (s *Server) resources(*http.Request) (any, error) {
-	if s.File == "" {
-		return map[string]any{"connected": false}, nil
+// interval is how often a stream looks for new versions.
+const interval = time.Second
+
+// resources streams what the history has.
+func (s *Server) resources(w http.ResponseWriter, r *http.Request) {
+	later := func() <-chan struct{} {
+		c := make(chan struct{})
+		time.AfterFunc(interval, func() { close(c) })
+		return c
 	}
-	return s.read(func(h *history.History) (any, error) {
-		all := []resource{}
-		for _, r := range h.Resources() {
-			if n := len(h.Keys(r.Name())); n > 0 {
-				all = append(all, resource{r, r.Name(), n})
-			}
+	web.States(r.Context(), w, later, 0, func(context.Context) (any, error) {
+		if s.Source == "" {
+			return map[string]any{"connected": false}, nil
 		}
-		oldest, newest := h.Span()
-		return map[string]any{
-			"connected": true, "file": s.File, "resources": all, "versions": h.Len(), "newest": h.Newest(), "from": oldest, "to": newest,
-		}, nil
+		return s.read(func(h *history.History) (any, error) {
+			all := []resource{}
+			for _, r := range h.Resources() {
+				if n := len(h.Keys(r.Name())); n > 0 {
+					all = append(all, resource{r, r.Name(), n})
+				}
+			}
+			oldest, newest := h.Span()
+			return map[string]any{
+				"connected": true, "source": s.Source, "resources": all, "versions": h.Len(),
+				"newest": strconv.FormatUint(h.Newest(), 10), "from": oldest, "to": newest,
+			}, nil
+		})
 	})
 }
 
@@ -140,7 +127,7 @@ type Version struct {
 	Deleted  bool             `json:"deleted,omitempty"`
 	Created  bool             `json:"created,omitempty"`
 	Changes  []history.Change `json:"changes,omitempty"`
-	More     int              `json:"more,omitempty"` // changes that are left out
+	More     int              `json:"more,omitempty"` // changes that are omitted
 }
 
 const (
@@ -187,9 +174,9 @@ func (s *Server) versions(r *http.Request) (any, error) {
 
 // version returns an object at a revision, without the values of Secrets.
 func (s *Server) version(r *http.Request) (any, error) {
-	revision, err := strconv.ParseUint(r.URL.Query().Get("revision"), 10, 64)
+	revision, err := revision(r, "revision")
 	if err != nil {
-		return nil, web.Errorf(http.StatusBadRequest, "revision: must be a number")
+		return nil, err
 	}
 	return s.read(func(h *history.History) (any, error) {
 		_, data, ok, err := h.At(revision).Get(key(r))
@@ -206,6 +193,55 @@ func (s *Server) version(r *http.Request) (any, error) {
 	})
 }
 
+// Field is a field of an object, with the version that gave it its value.
+type Field struct {
+	Path     string    `json:"path"`
+	Value    string    `json:"value"`
+	Revision uint64    `json:"revision,string"` // 0 if it is unknown
+	Time     time.Time `json:"time"`
+	// First says that the field may have had the value before the history began.
+	First bool `json:"first,omitempty"`
+	// Managers are the names of the managers of the field, the last writer first.
+	Managers []string `json:"managers,omitempty"`
+}
+
+// blame returns which version gave each field of an object its value.
+func (s *Server) blame(r *http.Request) (any, error) {
+	revision, err := revision(r, "revision")
+	if err != nil {
+		return nil, err
+	}
+	return s.read(func(h *history.History) (any, error) {
+		found, ok, err := h.At(revision).Blame(key(r), history.DiffOptions{})
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			return nil, web.Errorf(http.StatusNotFound, "the object did not exist at revision %d", revision)
+		}
+		all := []Field{}
+		for _, f := range found {
+			one := Field{Path: f.Path, Value: f.Value, Revision: f.Version.Revision, Time: f.Version.Time, First: f.First}
+			for _, o := range f.Owners {
+				one.Managers = append(one.Managers, o.Manager)
+			}
+			all = append(all, one)
+		}
+		// the last changes first
+		slices.SortStableFunc(all, func(a, b Field) int { return cmp.Compare(b.Revision, a.Revision) })
+		return map[string]any{"fields": all}, nil
+	})
+}
+
+// revision returns a parameter that is a revision.
+func revision(r *http.Request, name string) (uint64, error) {
+	n, err := strconv.ParseUint(r.URL.Query().Get(name), 10, 64)
+	if err != nil {
+		return 0, web.Errorf(http.StatusBadRequest, "%s: must be a revision", name)
+	}
+	return n, nil
+}
+
 // Changed is an object that differs between two moments.
 type Changed struct {
 	Resource  string `json:"resource"`
@@ -217,16 +253,15 @@ type Changed struct {
 
 // changes compares the states at two revisions.
 func (s *Server) changes(r *http.Request) (any, error) {
-	q := r.URL.Query()
-	from, err := strconv.ParseUint(q.Get("from"), 10, 64)
+	from, err := revision(r, "from")
 	if err != nil {
-		return nil, web.Errorf(http.StatusBadRequest, "from: must be a revision")
+		return nil, err
 	}
 	return s.read(func(h *history.History) (any, error) {
 		to := h.Newest()
-		if text := q.Get("to"); text != "" {
-			if to, err = strconv.ParseUint(text, 10, 64); err != nil {
-				return nil, web.Errorf(http.StatusBadRequest, "to: must be a revision")
+		if r.URL.Query().Get("to") != "" {
+			if to, err = revision(r, "to"); err != nil {
+				return nil, err
 			}
 		}
 		all := []Changed{}

@@ -2,14 +2,18 @@
 // The versions of objects: scrub through them, and compare any two.
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { diff } from '../objects/diff.js';
-import { request } from '../page/lib/api.js';
+import { address, request, useStates } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
 import { objectHref, setQuery } from '../page/lib/route.js';
 import { Badge, Header, Loading, Problem, clock } from '../page/lib/ui.js';
 import { text } from '../page/lib/yaml.js';
 
-/** Requests once, and again when the parameters change. @param {string|null} path @param {Record<string, string|undefined>} params @returns {[any, any]} */
-function useRequest(path, params) {
+/**
+ * Requests once, and again when the parameters or the version change. A new version keeps the
+ * previous result until the next is there.
+ * @param {string|null} path @param {Record<string, string|undefined>} params @param {string} [version] @returns {[any, any]}
+ */
+function useRequest(path, params, version) {
   const key = path + JSON.stringify(params);
   const [state, setState] = useState(/** @type {{key: string, value: any, error: any}} */ ({ key: '', value: null, error: null }));
   useEffect(() => {
@@ -20,23 +24,23 @@ function useRequest(path, params) {
       (error) => control.signal.aborted || setState({ key, value: null, error }),
     );
     return () => control.abort();
-  }, [key]);
+  }, [key, version]);
   return state.key === key ? [state.value, state.error] : [null, null];
 }
 
-const Unconnected = () => html`<p class="empty">No history is connected. Record one with <code>kelson record --out FILE</code>, and start the console with <code>--history FILE</code>.</p>`;
+const Unconnected = () => html`<p class="empty">No history is connected. Record one with <code>kelson record --out FILE</code> and start the console with <code>--history FILE</code>, or keep one with <code>kelson serve --history 24h</code>.</p>`;
 
 /** @param {{query: URLSearchParams, namespace: string}} props */
 export function History({ query, namespace }) {
-  const [state, error] = useRequest('history', {});
+  const [state, error] = useStates(address('history'));
   const resource = query.get('resource') ?? state?.resources?.[0]?.name ?? '';
-  const [list, listError] = useRequest(state?.connected && resource ? 'history/objects' : null, { resource, namespace });
+  const [list, listError] = useRequest(state?.connected && resource ? 'history/objects' : null, { resource, namespace }, state?.newest);
   if (!state) return html`<${Header} title="History" /><${Problem} error=${error} />${error ? null : html`<${Loading} />`}`;
   if (!state.connected) return html`<${Header} title="History" /><${Unconnected} />`;
   return html`<${Header} title="History" note=${`${state.versions.toLocaleString()} versions, ${new Date(state.from).toLocaleString()} to ${new Date(state.to).toLocaleString()}`} actions=${html`
       <label>Kind <select value=${resource} onChange=${(/** @type {any} */ e) => setQuery({ resource: e.target.value })}>${state.resources.map((/** @type {any} */ r) => html`<option value=${r.name}>${r.kind} (${r.objects})</option>`)}</select></label>`} />
-    <${Problem} error=${listError} />
-    <${Moments} query=${query} newest=${String(state.newest)} />
+    <${Problem} error=${error ?? listError} />
+    <${Moments} query=${query} newest=${state.newest} />
     ${!list ? (listError ? null : html`<${Loading} />`) : html`<table class="plain"><thead><tr><th>Object</th><th>Versions</th><th>Last change</th><th></th></tr></thead><tbody>
       ${list.objects.map((/** @type {any} */ o) => html`<tr key=${o.namespace + '/' + o.name}><td><a href=${objectHref(resource, o.namespace, o.name, 'history')}>${o.namespace ? html`<span class="ns">${o.namespace}/</span>` : null}${o.name}</a></td>
         <td class="number">${o.versions}</td><td>${new Date(o.time).toLocaleString()}</td><td>${o.deleted ? html`<${Badge} text="deleted" as="bad" />` : null}</td></tr>`)}</tbody></table>
@@ -46,7 +50,7 @@ export function History({ query, namespace }) {
 /** Compares the cluster at two revisions. @param {{query: URLSearchParams, newest: string}} props */
 function Moments({ query, newest }) {
   const from = query.get('from') ?? '', to = query.get('to') ?? '';
-  const [got, error] = useRequest(from ? 'history/changes' : null, { from, to });
+  const [got, error] = useRequest(from ? 'history/changes' : null, { from, to }, newest);
   return html`<form class="bar" onSubmit=${(/** @type {any} */ e) => {
       e.preventDefault();
       setQuery({ from: e.target.elements.from.value, to: e.target.elements.to.value });
@@ -61,22 +65,16 @@ function Moments({ query, newest }) {
 /** The tab of an object. @param {{resource: string, namespace: string, name: string, query: URLSearchParams}} props */
 export function HistoryObject({ resource, namespace, name, query }) {
   const object = { resource, namespace, name };
-  const [connected, connectedError] = useRequest('history', {});
-  const [state, error] = useRequest(connected?.connected ? 'history/versions' : null, object);
+  const [connected, connectedError] = useStates(address('history'));
+  const [state, error] = useRequest(connected?.connected ? 'history/versions' : null, object, connected?.newest);
   const versions = /** @type {any[]} */ (state?.versions ?? []);
   const at = query.get('at') ?? versions.at(-1)?.revision ?? '';
   const base = query.get('base') ?? '';
   const index = versions.findIndex((v) => v.revision === at);
   const [shown, shownError] = useRequest(index >= 0 && !versions[index].deleted ? 'history/version' : null, { ...object, revision: at });
   const [compared] = useRequest(base ? 'history/version' : null, { ...object, revision: base });
+  const [blame, blameError] = useRequest(index >= 0 && !versions[index].deleted ? 'history/blame' : null, { ...object, revision: at });
   const body = useMemo(() => (shown ? text(strip(shown.object)) : ''), [shown]);
-  const blame = useMemo(() => {
-    // the last change of each field, the newest first
-    /** @type {Map<string, any>} */
-    const last = new globalThis.Map();
-    for (const v of versions.slice(0, index + 1)) for (const c of v.changes ?? []) last.set(c.Path, { ...c, version: v });
-    return [...last.values()].reverse();
-  }, [state, index]);
   if (connected && !connected.connected) return html`<${Unconnected} />`;
   if (!state) return error || connectedError ? html`<${Problem} error=${error ?? connectedError} />` : html`<${Loading} />`;
   if (!versions.length) return html`<p class="empty">The history has no version of this object.</p>`;
@@ -85,10 +83,10 @@ export function HistoryObject({ resource, namespace, name, query }) {
     <div class="bar"><button aria-label="Previous version" disabled=${index <= 0} onClick=${() => go(index - 1)}>←</button>
       <input type="range" min="0" max=${versions.length - 1} value=${index} aria-label="Version" aria-valuetext=${'revision ' + at} onInput=${(/** @type {any} */ e) => go(Number(e.target.value))} />
       <button aria-label="Next version" disabled=${index >= versions.length - 1} onClick=${() => go(index + 1)}>→</button>
-      <span>version ${index + 1} of ${versions.length}</span> <span class="quiet">revision ${at}, ${new Date(versions[index]?.time).toLocaleDateString()} ${versions[index] ? clock(versions[index].time) : ''}</span>
+      <span>version ${index + 1} of ${versions.length}</span> <span class="quiet">revision ${at}, ${versions[index] ? moment(versions[index].time) : ''}</span>
       <span class="spring"></span><label>Compare with <select value=${base} onChange=${(/** @type {any} */ e) => setQuery({ base: e.target.value }, { replace: true })}><option value="">–</option>
         ${versions.filter((v) => !v.deleted).map((v) => html`<option value=${v.revision}>${v.revision}</option>`)}</select></label></div>
-    <${Problem} error=${shownError} />
+    <${Problem} error=${error ?? shownError ?? blameError} />
     <div class="split">
       <ol class="versions" reversed>${versions.slice().reverse().map((v) => html`<li key=${v.revision} class=${v.revision === at ? 'active' : ''}>
         <button class="plainbutton" aria-current=${v.revision === at ? 'true' : undefined} onClick=${() => setQuery({ at: v.revision }, { replace: true })}><b>${v.revision}</b> <span class="quiet">${clock(v.time)}</span>
@@ -99,10 +97,14 @@ export function HistoryObject({ resource, namespace, name, query }) {
         : compared && shown ? html`<pre role="region" class="diff" tabIndex=${0} aria-label="Differences">${diff(text(strip(compared.object, true)), text(strip(shown.object, true))).map((c) => html`<span class=${'line ' + c.kind}>${c.mark} ${c.text}${'\n'}</span>`)}</pre>`
         : html`<pre role="region" class="yaml" tabIndex=${0} aria-label="YAML of the version">${body}</pre>`}
     </div>
-    ${blame.length ? html`<section><h2>When each field changed last</h2><table class="plain"><thead><tr><th>Field</th><th>Value</th><th>Revision</th><th>Time</th></tr></thead><tbody>${blame.map((c) => html`<tr><td class="mono wrap">${c.Path}</td>
-      <td class="mono wrap">${c.To || '(absent)'}</td><td class="mono">${c.version.revision}</td><td class="mono quiet">${clock(c.version.time)}</td></tr>`)}</tbody></table></section>` : null}
+    ${blame?.fields.length ? html`<section><h2>Who set each field, and when</h2><table class="plain"><thead><tr><th>Field</th><th>Value</th><th>Set by</th><th>Revision</th><th>Time</th></tr></thead><tbody>${blame.fields.map((/** @type {any} */ f) => html`<tr key=${f.path}><td class="mono wrap">${f.path}</td>
+      <td class="mono wrap">${f.value}</td><td class="wrap">${f.managers?.join(', ') ?? html`<span class="quiet">no manager</span>`}</td>
+      <td class="mono">${f.revision === '0' ? '' : f.first ? html`<span title="the first recorded version; the value may be older">≤ ${f.revision}</span>` : f.revision}</td><td class="mono quiet">${f.revision === '0' ? '' : moment(f.time)}</td></tr>`)}</tbody></table></section>` : null}
   </div>`;
 }
+
+/** Returns a date and time of day. @param {string} time */
+const moment = (time) => new Date(time).toLocaleDateString() + ' ' + clock(time);
 
 /** Returns an object without managedFields, and without what every version has another value of. @param {any} object @param {boolean} [compared] */
 function strip(object, compared) {

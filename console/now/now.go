@@ -1,4 +1,4 @@
-// Package now serves the view Now: what has not settled, and what it waits for.
+// Package now serves the view Now: the objects that are not ready, and what they wait for.
 package now
 
 import (
@@ -90,7 +90,7 @@ type Item struct {
 	Problems []Problem `json:"problems"`
 }
 
-// Problem says what is wrong with an object, or what it waits for.
+// Problem describes what is wrong with an object, or what it waits for.
 type Problem struct {
 	Tone string    `json:"tone"` // bad, or wait
 	What string    `json:"what"` // a few words

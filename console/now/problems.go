@@ -8,7 +8,7 @@ import (
 	"kelson.dev/console/internal/inventory"
 )
 
-// ofObject returns what the object itself says about its state.
+// ofObject returns the problems that the object's own status reports.
 func ofObject(o *inventory.Object, now time.Time) []Problem {
 	var all []Problem
 	if o.Deleted != nil && now.Sub(*o.Deleted) > deletionTime && len(o.Finalizers) > 0 {
@@ -46,7 +46,7 @@ var negative = []string{
 	"Failed", "Failure", "Degraded", "Stalled", "Pressure", "Unavailable", "Dangling", "Error", "Violat", "DeletionContentFailure", "DiscoveryFailure", "ParsingFailure",
 }
 
-// conditionTone returns wait or bad for a condition that says that an object has not settled.
+// conditionTone returns wait or bad for a condition that means that an object is not ready.
 func conditionTone(o *inventory.Object, c inventory.Condition, now time.Time) string {
 	for _, part := range negative {
 		if strings.Contains(c.Type, part) {

@@ -159,8 +159,8 @@ func (d *document) find(kind cluster.Kind) *schema {
 	return nil
 }
 
-// resolve follows references. The description of what refers to a schema is more specific than that
-// of the schema.
+// resolve follows references. The description next to a reference to a schema is more specific than
+// that of the schema.
 func (d *document) resolve(s *schema) *schema {
 	result := *s
 	for range 8 { // references of a valid document don't form cycles

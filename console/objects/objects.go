@@ -1,5 +1,5 @@
-// Package objects serves what the console shows of any kind of object: the list with the columns of
-// the server, the object itself, its Events and logs, and changes if the console may write.
+// Package objects serves the console's views of objects of any kind: the list with the columns of
+// the server, the object, its Events and logs, and changes if the console may write.
 package objects
 
 import (
@@ -211,7 +211,7 @@ func (s *Server) object(w http.ResponseWriter, r *http.Request) {
 		},
 	})
 	if apierrors.IsForbidden(err) && stream == nil {
-		// The user may have the right to get it. The page asks again when the stream ends.
+		// The user may have the right to get it. The page repeats the request when the stream ends.
 		var object json.RawMessage
 		if s.Cluster.Get(r.Context(), cluster.Request{Path: kind.Path(q.Get("namespace"), name)}, &object) == nil {
 			_ = send("object", object)

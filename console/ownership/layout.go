@@ -40,7 +40,7 @@ type Graph struct {
 	Folded bool `json:"folded,omitempty"`
 }
 
-// maxNodes is how many objects are shown as nodes of their own.
+// maxNodes is the number of objects up to which each object is a separate node.
 const maxNodes = 300
 
 // tree is an object with what it owns.

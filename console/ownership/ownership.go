@@ -1,4 +1,4 @@
-// Package ownership serves the view Map: who owns, selects and refers to what, and which
+// Package ownership serves the view Map: how objects own, select and refer to each other, and which
 // controllers read and write which kinds.
 package ownership
 

@@ -43,8 +43,8 @@ type document struct {
 	size int64 // of the file
 }
 
-// New returns a server of the plan in a file, which may change, and of those that run makes. The
-// file may be empty and run nil: there is none. ctx ends the runs.
+// New returns a server of the plan in a file, which may change, and of the plans that run makes.
+// The name of the file may be empty, and run may be nil. ctx ends the runs.
 func New(ctx context.Context, file string, run Runner) *Server {
 	return &Server{file: file, run: run, ctx: ctx, changed: web.NewSignal()}
 }

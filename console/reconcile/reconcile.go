@@ -109,7 +109,7 @@ func summarize(records []*trace.LineRecord) []*Controller {
 }
 
 // id returns the run and the number that a request names. The run "-" stands for an empty one,
-// which would be no part of a path.
+// because a path cannot have an empty element.
 func id(r *http.Request) (run string, number uint64, err error) {
 	q := r.URL.Query()
 	if number, err = strconv.ParseUint(q.Get("id"), 10, 64); err != nil {

@@ -25,7 +25,7 @@ type Step struct {
 	Stale *Stale          `json:"stale,omitempty"` // of a read
 }
 
-// Stale says that a newer state existed than the one that was read.
+// Stale means that a newer state existed than the one that was read.
 type Stale struct {
 	// Object and Version are the newer state. Version is empty if only a conflict shows that there
 	// was one.
@@ -83,10 +83,10 @@ func after(r *trace.LineRecord, durations ...string) time.Time {
 	return t
 }
 
-// markStale marks the reads that returned a state when a newer one existed: one that any operator
-// of the traces had written, or whose event had caused a reconcile, before the read began. A
-// conflict of a later write marks the last read of its object too.
-func markStale(records []*trace.LineRecord, of *trace.LineRecord, all []Step) {
+// markStale marks the reads that returned a state although a newer one existed: a state that an
+// operator of the traces had written, or whose event had caused a reconcile, before the read began.
+// A conflict of a later write marks the last read of its object too.
+func markStale(records []*trace.LineRecord, record *trace.LineRecord, all []Step) {
 	var reads []*Step
 	for i := range all {
 		if s := &all[i]; s.Read != nil && s.Read.Error == "" && s.Read.ResourceVersion != "" && s.At != nil {
@@ -101,13 +101,13 @@ func markStale(records []*trace.LineRecord, of *trace.LineRecord, all []Step) {
 			w := &r.Writes[i]
 			if w.Changed && w.Error == "" && w.ResourceVersion != "" {
 				newer := Stale{Object: causes.Written(w), Version: w.ResourceVersion, Run: r.Run, ID: r.ID, Controller: r.Controller}
-				mark(reads, of, newer, written(r, w))
+				mark(reads, record, newer, written(r, w))
 			}
 		}
 		for i := range r.Causes {
-			if c := &r.Causes[i]; c.Kind != "" && c.ResourceVersion != "" && c.Event != trace.Delete && r != of {
+			if c := &r.Causes[i]; c.Kind != "" && c.ResourceVersion != "" && c.Event != trace.Delete && r != record {
 				newer := Stale{Object: causes.Caused(c), Version: c.ResourceVersion, Run: r.Run, ID: r.ID, Controller: r.Controller, Seen: true}
-				mark(reads, of, newer, r.Time)
+				mark(reads, record, newer, r.Time)
 			}
 		}
 	}
@@ -137,7 +137,7 @@ func written(r *trace.LineRecord, w *trace.LineWrite) time.Time {
 // mark marks the reads that are older than a state which existed at a time. The newest such state
 // wins. A list may be of an older version than the operator's own writes that it contains, so these
 // do not count for it.
-func mark(reads []*Step, of *trace.LineRecord, newer Stale, existed time.Time) {
+func mark(reads []*Step, record *trace.LineRecord, newer Stale, existed time.Time) {
 	for _, s := range reads {
 		read := s.Read
 		switch {
@@ -145,9 +145,9 @@ func mark(reads []*Step, of *trace.LineRecord, newer Stale, existed time.Time) {
 			continue
 		case read.Verb == "get" && object(read) != newer.Object:
 			continue
-		case read.Verb == "list" && (read.Namespace != "" && read.Namespace != newer.Object.Namespace || newer.Run == of.Run):
+		case read.Verb == "list" && (read.Namespace != "" && read.Namespace != newer.Object.Namespace || newer.Run == record.Run):
 			continue
-		case !existed.Before(after(of, read.At)) || !isNewer(newer.Version, read.ResourceVersion):
+		case !existed.Before(after(record, read.At)) || !isNewer(newer.Version, read.ResourceVersion):
 			continue
 		}
 		if s.Stale == nil || isNewer(newer.Version, s.Stale.Version) || newer.Version == s.Stale.Version && s.Stale.Seen {

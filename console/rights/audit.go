@@ -22,7 +22,7 @@ type log struct {
 	user   string
 	offset int64 // of the first line that was not read
 
-	// requests are those of the user, each with the names of its objects; "" for none.
+	// requests are the requests of the user, each with the names of its objects; "" means no name.
 	requests map[rights.Request]map[string]bool
 	groups   map[string]bool // of the user
 	events   int

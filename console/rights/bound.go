@@ -24,8 +24,8 @@ type bound struct {
 	Rules   []rbacv1.PolicyRule
 }
 
-// boundRoles returns the roles that are bound to a user by its name, or as a service account, and
-// to its groups: those that follow from the name, and those that its requests had.
+// boundRoles returns the roles that are bound to a user name, to its service account, and to its
+// groups. The groups are those that follow from the name, and those in the user's requests.
 func boundRoles(ctx context.Context, c *cluster.Cluster, user string, groups map[string]bool) ([]bound, error) {
 	var (
 		clusterRoles    rbacv1.ClusterRoleList

@@ -68,8 +68,8 @@ func (s *Server) search(r *http.Request) (any, error) {
 	return map[string]any{"objects": found[:len(found)-more], "more": more, "synced": snapshot.Synced}, nil
 }
 
-// namespaces lists the names of namespaces. A user who may list none can still name one in the
-// address.
+// namespaces lists the names of namespaces. A user who may not list namespaces can still specify
+// one in the address.
 func (s *Server) namespaces(r *http.Request) (any, error) {
 	names, err := s.Cluster.Namespaces(r.Context())
 	if err != nil {

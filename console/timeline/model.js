@@ -13,6 +13,7 @@ export class Model {
   /** @type {Map<string, {lane: number, start: number, text: string}>} marks that are no reconciles */ notes = new Map();
   /** @type {{start: number, type: 'restart'|'fault'|'alarm'|'input', text: string}[]} marks of all lanes, by time */ lines = [];
   steps = false; // a run of a failure is shown; a step takes a millisecond
+  /** @type {number[]} */ times = []; // of the steps, in seconds since the first
   begin = 0;
   count = 0;
   origin = 0;
@@ -53,6 +54,7 @@ export class Model {
     for (const lane of touched) this.marks[lane].sort((a, b) => a.start - b.start);
     this.count += m.lane.length + (m.lines?.length ?? 0);
     this.steps = !!m.steps;
+    if (m.times) this.times = m.times;
     this.complete = m.complete;
     this.traced = m.traced;
     this.skipped = m.skipped ?? 0;

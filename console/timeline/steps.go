@@ -28,7 +28,9 @@ func (s *Server) steps(run string) (Marks, error) {
 	if shown == nil {
 		return Marks{}, web.Errorf(http.StatusNotFound, "the failure has no run %q", run)
 	}
-	return ofSteps(shown.Steps), nil
+	m := ofSteps(shown.Steps)
+	m.Times = shown.Times
+	return m, nil
 }
 
 // ofSteps returns the marks of the steps of a run. Step i is at i times stepTime.

@@ -52,6 +52,8 @@ type Marks struct {
 	Lines []Line `json:"lines,omitempty"`
 	// Steps says that a run of a failure is shown, and that Start is in milliseconds a step.
 	Steps bool `json:"steps,omitempty"`
+	// Times are when the steps happened, in seconds since the first; empty if that is not known.
+	Times []float64 `json:"times,omitempty"`
 	// Complete is true in the last event of those that were recorded when the stream began.
 	Complete bool   `json:"complete"`
 	Traced   bool   `json:"traced"`
@@ -86,7 +88,7 @@ type Lane struct {
 
 const (
 	pace = 250 * time.Millisecond
-	// maxRecords bounds the records of a stream; older ones are left out.
+	// maxRecords bounds the records of a stream; older ones are omitted.
 	maxRecords = 100_000
 	// batch is the number of records of an event; the first is shown while the others are sent.
 	batch = 10_000
@@ -200,15 +202,28 @@ func (t *lanes) marks(records []*trace.LineRecord) Marks {
 		m.add(t.lane(&m, causes.Reconciled(r), r.Controller), r.Time.Sub(t.origin), max(took, time.Microsecond), kind, id)
 		for i := range r.Writes {
 			w := &r.Writes[i]
-			switch {
-			case w.Error != "":
-				m.add(t.lane(&m, causes.Written(w), ""), r.Time.Add(took).Sub(t.origin), 0, Refused, id)
-			case w.Changed:
-				m.add(t.lane(&m, causes.Written(w), ""), r.Time.Add(took).Sub(t.origin), 0, Write, id)
+			if w.Error == "" && !w.Changed {
+				continue
 			}
+			kind := Write
+			if w.Error != "" {
+				kind = Refused
+			}
+			m.add(t.lane(&m, causes.Written(w), ""), r.Time.Add(answered(w, took)).Sub(t.origin), 0, kind, id)
 		}
 	}
 	return m
+}
+
+// answered returns when a write had been answered, since the start of its reconcile, which took a
+// time; traces without details do not say.
+func answered(w *trace.LineWrite, took time.Duration) time.Duration {
+	at, err := time.ParseDuration(w.At)
+	if err != nil {
+		return took
+	}
+	d, _ := time.ParseDuration(w.Duration)
+	return at + d
 }
 
 func (t *lanes) empty() Marks {

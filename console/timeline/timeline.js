@@ -66,7 +66,11 @@ const lineNames = { restart: 'restart', fault: 'fault', alarm: 'alarm', input: '
 const maxNotes = 200;
 
 /** @param {Model} model @param {number} start */
-const when = (model, start) => (model.steps ? 'step ' + Math.round(start / 1000) : clock(model.origin + start / 1000));
+function when(model, start) {
+  if (!model.steps) return clock(model.origin + start / 1000);
+  const step = Math.round(start / 1000), seconds = model.times[step - 1];
+  return 'step ' + step + (seconds === undefined ? '' : ', after ' + span(Math.round(seconds * 1e6)));
+}
 
 /** The Events, faults and restarts as text. @param {{model: Model, version: number}} props */
 function Notes({ model, version }) {

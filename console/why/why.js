@@ -53,7 +53,7 @@ export function WhyObject({ kind, namespace, name, object, query }) {
   return html`<div class="why"><${Problem} error=${error} />
     ${state.loops?.map((/** @type {any} */ l) => html`<div class="problem"><strong>Hot loop</strong> ${clock(l.time)}: ${l.loop.reconciles} reconciles of ${l.loop.controllers.join(' and ')} repeatedly write
       ${l.loop.objects.join(' and ')}${l.loop.fields?.length ? html`<ul>${l.loop.fields.map((/** @type {string} */ f) => html`<li><code>${f}</code></li>`)}</ul>` : null}</div>`)}
-    ${state.unsettled?.map((/** @type {any} */ r) => html`<div class=${'problem' + (r.error ? '' : ' warn')}><strong>${r.error ? 'Last reconcile failed' : 'Will be reconciled again'}</strong>
+    ${state.unsettled?.map((/** @type {any} */ r) => html`<div class=${'problem' + (r.error ? '' : ' warn')}><strong>${r.error ? 'Last reconcile failed' : 'Will be reconciled again'}</strong>${' '}
       <${ReconcileLink} r=${r} /> at ${clock(r.time)}: ${r.error || 'after ' + r.requeueAfter}</div>`)}
     ${!known ? html`<${Untraced} traced=${state.traced} errors=${state.errors} />` : null}
     ${state.earlierWrites ? html`<p><button onClick=${() => setQuery({ last: String(Math.min(200, Number(last) * 4)) }, { replace: true })}>Show earlier writes</button> <span class="quiet">${state.earlierWrites} more</span></p>` : null}
@@ -74,6 +74,22 @@ function Cause({ time, what, r, bad }) {
     <span class="quiet"> reconciling</span> <${ObjectLink} ...${r} /> <span class="quiet">${span(micros(r.duration))}</span>${bad ? html` <span class="bad">${bad}</span>` : null}</span></div>`;
 }
 
+/**
+ * Returns the first of a row of reconciles that failed with the same error, each a retry of the one
+ * before, and how many there are before r.
+ * @param {any} r
+ */
+function retries(r) {
+  let first = r, folded = 0;
+  for (;;) {
+    const because = first.because ?? [];
+    const before = because.length === 1 && because[0].cause.event === 'retry' ? because[0].by : null;
+    if (!before || before.error !== r.error || before.repeated || before.cut) return { first, folded };
+    first = before;
+    folded++;
+  }
+}
+
 /** The causes of a reconcile, and theirs. @param {{r: any}} props */
 export function Causes({ r }) {
   if (r.repeated) return html`<ol class="causes"><li class="quiet">causes are shown above</li></ol>`;
@@ -85,9 +101,10 @@ export function Causes({ r }) {
     const event = /** @type {any} */ (events)[c.event];
     const what = c.event === 'retry' ? 'the previous reconcile failed' : c.event === 'after' ? 'the previous reconcile asked for it'
       : c.event === 'other' ? html`an event outside of the cluster ${c.name}` : b.write ? html`${object} was <b>${deed(b.write)}</b>` : html`${object} ${event ?? c.event}`;
+    const { first, folded } = c.event === 'retry' && b.by ? retries(b.by) : { first: b.by, folded: 0 };
     const more = c.fields ? html` <code class="quiet">${c.fields}</code>` : null;
     return html`<li>${b.by
-      ? html`<${Cause} time=${b.by.time} what=${html`<span class="quiet">because</span> ${what}${more}${c.kind ? html` <span class="quiet">by</span>` : ':'}`} r=${b.by} bad=${b.by.error} /><${Causes} r=${b.by} />`
+      ? html`<${Cause} time=${b.by.time} what=${html`<span class="quiet">because</span> ${what}${more}${c.kind ? html` <span class="quiet">by</span>` : ':'}`} r=${b.by} bad=${b.by.error} />${folded ? html`<div class="quiet folded">${folded === 1 ? 'as did the one before it' : `as did the ${folded.toLocaleString()} before it`}, since ${clock(first.time)}</div>` : null}<${Causes} r=${first} />`
       : html`<div class="cause"><span class="first" aria-hidden="true"></span><span><span class="quiet">because</span> ${what}${more}${c.manager ? html` <span class="quiet">by</span> <b>${c.manager}</b>` : null}</span></div>`}</li>`;
   })}${r.moreCauses ? html`<li class="quiet">and ${r.moreCauses} more causes</li>` : null}</ol>`;
 }

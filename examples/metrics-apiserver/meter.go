@@ -106,7 +106,7 @@ type process struct {
 	memory int64
 }
 
-// processes reads all processes by their id. Processes that end meanwhile are left out.
+// processes reads all processes by their id. Processes that end meanwhile are omitted.
 func (m *meter) processes() map[string]process {
 	all := map[string]process{}
 	files, _ := filepath.Glob(filepath.Join(m.proc, "[0-9]*", "stat")) // the pattern is valid
@@ -132,7 +132,7 @@ func (m *meter) processes() map[string]process {
 				p.uid = strings.Fields(value)[0]
 			case "VmRSS":
 				var kilobytes int64
-				_, _ = fmt.Sscan(value, &kilobytes) // 0 if the kernel shows none
+				_, _ = fmt.Sscan(value, &kilobytes) // 0 if the kernel does not report it
 				p.memory = kilobytes << 10
 			}
 		}

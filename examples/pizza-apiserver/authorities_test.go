@@ -2,14 +2,23 @@ package main
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
+	"kelson.dev/apiserver"
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/examples/pizza-apiserver/restaurant"
 )
 
 // AGG-02: the server verifies client certificates once and caches the result, and still follows the
@@ -109,4 +118,75 @@ func as(t *testing.T, by *pki.Authority, name string, groups ...string) *http.Cl
 	}}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
+}
+
+// AGG-02: servers share an authority in a Secret, which the first one fills, and write it to the
+// APIServices that name a service of the Secret's namespace.
+func TestAuthorityInASecret(t *testing.T) {
+	if testing.Short() {
+		t.Skip("more than a second")
+	}
+	c := newCluster(t)
+	secrets := c.kube.CoreV1().Secrets("default")
+	if _, err := secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "authority"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	client, err := dynamic.NewForConfig(c.env.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	services := client.Resource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"})
+	const group = "restaurant.programming-kubernetes.info"
+	register := func(version, namespace string) {
+		t.Helper()
+		if _, err := services.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": version + "." + group},
+			"spec": map[string]any{"group": group, "version": version, "groupPriorityMinimum": 1000, "versionPriority": 15,
+				"service": map[string]any{"namespace": namespace, "name": "pizza"}},
+		}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	register("v1alpha1", "elsewhere")
+	args := []string{"--kubeconfig=" + c.env.Kubeconfig(t), "--authority-secret=default/authority"}
+	urls := []string{serve(t, args...), serve(t, args...)}
+	register("v1beta1", "default") // after the servers have started
+	secret, err := secrets.Get(t.Context(), "authority", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(secret.Data["ca.crt"]) {
+		t.Fatalf("the secret has no authority: %q", secret.Data)
+	}
+	for _, url := range urls {
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
+		resp, err := (&http.Client{Transport: transport}).Get(url + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		transport.CloseIdleConnections()
+	}
+	bundle := func(version string) string {
+		t.Helper()
+		obj, err := services.Get(t.Context(), version+"."+group, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _, _ := unstructured.NestedString(obj.Object, "spec", "caBundle")
+		return text
+	}
+	want := base64.StdEncoding.EncodeToString(secret.Data["ca.crt"])
+	eventually(t, "caBundle of v1beta1", func() (bool, string) { return bundle("v1beta1") == want, bundle("v1beta1") })
+	if got := bundle("v1alpha1"); got != "" {
+		t.Errorf("caBundle of the APIService whose service is in another namespace: %s", got)
+	}
+
+	for _, wrong := range []string{"authority", "default/", "default/missing"} {
+		err := apiserver.Serve(t.Context(), append(args[:1:1], "--secure-port=0", "--bind-address=127.0.0.1", "--authority-secret="+wrong), io.Discard, restaurant.API())
+		if err == nil || !strings.Contains(err.Error(), wrong) {
+			t.Errorf("--authority-secret=%s: %v", wrong, err)
+		}
+	}
 }

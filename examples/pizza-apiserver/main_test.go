@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +38,11 @@ func serve(t *testing.T, args ...string) string {
 	ctx, cancel := context.WithCancel(t.Context())
 	log, to := io.Pipe()
 	ended := make(chan error, 1)
-	args = append([]string{"--secure-port=0", "--bind-address=127.0.0.1", "--cert-dir=" + filepath.Join(t.TempDir(), "certs")}, args...)
+	defaults := []string{"--secure-port=0", "--bind-address=127.0.0.1"}
+	if !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--authority-secret=") }) {
+		defaults = append(defaults, "--cert-dir="+filepath.Join(t.TempDir(), "certs"))
+	}
+	args = append(defaults, args...)
 	go func() {
 		err := apiserver.Serve(ctx, args, to, restaurant.API())
 		to.CloseWithError(fmt.Errorf("ended: %w", err))

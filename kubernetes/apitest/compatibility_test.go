@@ -121,7 +121,7 @@ func TestEmptyListsOfClaims(t *testing.T) {
 	}
 }
 
-// API-10: a Scale is neither a list nor a Deployment, and strategic merge patches use its own type.
+// API-10: a Scale is not a list and not a Deployment, and strategic merge patches use its own type.
 func TestScaleKind(t *testing.T) {
 	p := apitest.New(t)
 	p.Define(t, scaledDefinition)

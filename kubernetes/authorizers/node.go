@@ -29,7 +29,7 @@ const (
 // related are the resources that relate nodes to the objects that they may read.
 var related = []string{pods, volumes, volumeAttachments, podCertificates}
 
-// NodeAuthorizer allows nodes what the pods that are bound to them need, and no more.
+// NodeAuthorizer allows nodes only the requests that the pods bound to them need.
 type NodeAuthorizer struct {
 	*derived.Fold
 	identifier nodeidentifier.NodeIdentifier

@@ -107,17 +107,17 @@ func (cfg *Config) create(ctx context.Context) (changed []*object, err error) {
 // maxUnit is how many objects are written per commit. etcd's default limit is 128.
 const maxUnit = 120
 
-// predecessors maps objects to those that they were split from in an earlier version of the policy:
-// a binding that became two, and roles that became aggregated.
+// predecessors maps objects to the objects from which they were split in an earlier version of the
+// policy: a binding that became two, and roles that became aggregated.
 var predecessors = sync.OnceValue(func() map[store.Key]store.Key {
-	of := map[store.Key]store.Key{}
+	earlier := map[store.Key]store.Key{}
 	for from, to := range bootstrappolicy.ClusterRoleBindingsToSplit() {
-		of[store.Key{Resource: clusterRoleBindings, Name: to.Name}] = store.Key{Resource: clusterRoleBindings, Name: from}
+		earlier[store.Key{Resource: clusterRoleBindings, Name: to.Name}] = store.Key{Resource: clusterRoleBindings, Name: from}
 	}
 	for from, to := range bootstrappolicy.ClusterRolesToAggregate() {
-		of[store.Key{Resource: clusterRoles, Name: to}] = store.Key{Resource: clusterRoles, Name: from}
+		earlier[store.Key{Resource: clusterRoles, Name: to}] = store.Key{Resource: clusterRoles, Name: from}
 	}
-	return of
+	return earlier
 })
 
 // predecessor returns the stored object from which a missing one must copy the users' changes, or

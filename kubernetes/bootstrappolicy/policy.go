@@ -31,8 +31,8 @@ const (
 // object is an object of the policy.
 type object struct {
 	key store.Key
-	// made is the object as the store would keep it after a client's POST. aggregated, if not nil,
-	// has in addition the rules that the cluster role aggregation controller adds.
+	// made is the object in the form in which a client's POST would store it. aggregated, if not
+	// nil, also contains the rules that the cluster role aggregation controller adds.
 	made, aggregated template
 }
 

@@ -90,7 +90,7 @@ func TestParseAPIsRefuses(t *testing.T) { // API-15
 	}
 }
 
-// The objects of a version that is served on request are those of the stable one.
+// A beta version that is enabled on request serves the same objects as the stable version.
 func TestVersionsOnRequest(t *testing.T) { // API-11
 	apis, err := ParseAPIs(map[string]string{"api/beta": "true", "resource.k8s.io/v1alpha3": "true"})
 	if err != nil {
@@ -101,12 +101,12 @@ func TestVersionsOnRequest(t *testing.T) { // API-11
 	const v1, beta, alpha = "/apis/resource.k8s.io/v1/devicetaintrules", "/apis/resource.k8s.io/v1beta2/devicetaintrules", "/apis/resource.k8s.io/v1alpha3/devicetaintrules"
 	s.do(201, "POST", alpha, rule)
 	want(t, "driver", str(s.do(200, "GET", v1+"/r", ""), "spec", "deviceSelector", "driver"), "a.example.com")
-	// In v1, DELETE answers with a Status; in the others with the object, as in kube-apiserver.
+	// As in kube-apiserver, DELETE returns a Status in v1, and the object in the other versions.
 	want(t, "kind", str(s.do(200, "DELETE", v1+"/r", ""), "kind"), "Status")
 	s.do(201, "POST", v1, rule)
 	want(t, "kind", str(s.do(200, "DELETE", beta+"/r", ""), "kind"), "DeviceTaintRule")
 
-	// v1beta1 has another shape, which is converted.
+	// v1beta1 has different fields; the server converts them.
 	s.do(201, "POST", "/apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims", `{metadata: {name: c}, spec: {devices: {requests: [{name: r, deviceClassName: d}]}}}`)
 	claim := s.do(200, "GET", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c", "")
 	if requests := str(claim, "spec", "devices", "requests"); !strings.Contains(requests, `"exactly":{"allocationMode":"ExactCount","count":1,"deviceClassName":"d"}`) {

@@ -7,8 +7,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// The tables of kinds set every behavior in which kube-apiserver treats individual kinds
-// differently, and no other.
+// Exactly the kinds that kube-apiserver treats specially have a special behavior in the tables of
+// kinds.
 func TestBehavior(t *testing.T) {
 	all, err := Resources(Config{})
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The process shares some state of the kinds. It is created in one bubble and used in the next and
-// outside of bubbles, so none of it may belong to a bubble.
+// The process shares some state of the kinds. One synctest bubble creates it, and later bubbles and
+// code outside of bubbles use it. So it must not contain channels or timers of a bubble.
 func TestInBubbles(t *testing.T) {
 	story := func(t *testing.T) {
 		s := serve(t, Config{})

@@ -18,16 +18,17 @@ import (
 	"kelson.dev/kubernetes/tokens"
 )
 
-// Config configures the kinds of one control plane. The zero value serves every kind, without logs
-// of containers and with the default ranges for Services, and allows every user everything.
+// Config configures the kinds of one control plane. The zero value serves every kind, allows every
+// request, has the default ranges for Services, and reads logs from kubelets.
 type Config struct {
-	// Objects returns access to other objects, which some rules need, for example the addresses
-	// that existing Services have. It is called when a write needs it, never earlier. nil: there
-	// are no other objects.
+	// Objects returns access to other objects, which some rules need. For example, the rules of
+	// Services need the addresses of existing Services. Objects is called only when a write needs
+	// it. nil: there are no other objects.
 	Objects func() resource.Objects
 	// Logs opens the log of a container. opts.Container is set and names one of the pod's
 	// containers. It is called for the nodes that Node returns, or for all if Node is nil. The
-	// caller closes the reader, which also ends with ctx. nil: all logs are read from kubelets.
+	// caller must close the reader; canceling ctx also ends it. nil: all logs are read from
+	// kubelets.
 	Logs func(ctx context.Context, pod *corev1.Pod, opts *corev1.PodLogOptions) (io.ReadCloser, error)
 
 	// Node returns a node that runs in this process, for the subresources that connect to
@@ -52,7 +53,8 @@ type Config struct {
 	// Tokens issues the tokens of service accounts; nil: serviceaccounts/token is not served.
 	Tokens *tokens.Issuer
 
-	// Store has the addresses and ports that Services have. It is required for writes of Services.
+	// Store holds the Services and their addresses and ports. It is required for writes of
+	// Services.
 	Store *store.Store
 	// ServiceRange is the CIDR of cluster IPs, or two CIDRs of different families, separated by a
 	// comma. Empty means DefaultServiceRange.
@@ -63,7 +65,7 @@ type Config struct {
 	// APIs selects the versions and resources that are served; nil: all stable versions.
 	APIs *APIs
 	// Version is the release of Kubernetes whose kinds and versions are served; the zero value
-	// means the linked one. The caller has claimed it.
+	// means the linked release. The caller must have claimed it; see package emulation.
 	Version emulation.Version
 
 	// Components are those that run in this process, for ComponentStatuses.
@@ -94,7 +96,8 @@ func (k *kinds) resource(group, plural string) *resource.Resource {
 }
 
 // Resources returns the Resources of the built-in kinds that one control plane serves. All control
-// planes of a process share those that do not depend on cfg. An error means that cfg is invalid.
+// planes of a process share the Resources that do not depend on cfg. An error means that cfg is
+// invalid.
 func Resources(cfg Config) ([]*resource.Resource, error) {
 	all, err := allKinds(cfg)
 	if err != nil {
@@ -128,9 +131,9 @@ func allKinds(cfg Config) ([]*resource.Resource, error) {
 	return all, nil
 }
 
-// sharedResources returns the kinds that do not depend on a Config. Resources never change, so all
-// control planes of a process share them, and what their codecs compile on first use. Control
-// planes without fast paths share a set of their own.
+// sharedResources returns the kinds that do not depend on a Config. Resources are immutable, so all
+// control planes of a process share them, including the data that their codecs compute on first
+// use. Control planes without fast paths share a separate set.
 func sharedResources(noFastPaths bool) ([]*resource.Resource, error) {
 	if noFastPaths {
 		return sharedWithoutFastPaths()

@@ -15,7 +15,7 @@ import (
 )
 
 // claims returns shared with strategies for ResourceClaims and their templates that allow admin
-// access only in namespaces with the label for it, and that require permission to write single
+// access only in namespaces with the label for it, and that require permission to write certain
 // parts of a claim's status. It does not modify shared, which all control planes use.
 func (k *kinds) claims(shared []*resource.Resource) []*resource.Resource {
 	out := slices.Clone(shared)
@@ -44,7 +44,7 @@ func (k *kinds) claims(shared []*resource.Resource) []*resource.Resource {
 	return out
 }
 
-// claimNamespaces reads namespaces for the strategies of claims, which call no other method.
+// claimNamespaces reads namespaces for the strategies of claims. They call only its method Get.
 type claimNamespaces struct {
 	client.NamespaceInterface
 	kinds *kinds

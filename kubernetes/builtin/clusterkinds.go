@@ -56,8 +56,8 @@ var notUnsafe = resource.Behavior{Delete: resource.DeleteBehavior{NotUnsafe: tru
 
 // clusterKinds returns the kinds that describe the cluster rather than its workloads.
 func clusterKinds() []entry {
-	// The strategies here check no permission to read the parameters of policies; see
-	// kinds.policies.
+	// These strategies do not check the permission to read the parameters of policies;
+	// kinds.policies replaces them.
 	policyStrategy := validatingadmissionpolicy.NewStrategy(nil, nil)
 	return []entry{
 		{hub: &admissionregistration.MutatingAdmissionPolicy{}, plural: "mutatingadmissionpolicies", versions: []string{"v1", "v1beta1", "v1alpha1"}, categories: extensions,
@@ -78,7 +78,7 @@ func clusterKinds() []entry {
 			subs: []resource.Subresource{{Name: "approval", NoTable: true, Update: &resource.UpdateView{Strategy: csr.ApprovalStrategy}}}},
 		{hub: &certificates.ClusterTrustBundle{}, plural: "clustertrustbundles", versions: betaToo, hashVersion: "v1beta1", strategy: clustertrustbundle.Strategy,
 			fields: selectable(trustFields)},
-		// The strategy here checks no permission to sign; see kinds.signed.
+		// This strategy does not check the permission to sign; kinds.signed replaces it.
 		{hub: &certificates.PodCertificateRequest{}, plural: "podcertificaterequests", versions: betaToo, hashVersion: "v1beta1", strategy: podCertificates,
 			status: podcertificaterequest.NewStatusStrategy(podCertificates, nil, nil), fields: selectable(podCertificateFields)},
 

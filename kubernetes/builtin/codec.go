@@ -45,12 +45,13 @@ var (
 func (c *Codec) New() runtime.Object {
 	obj, err := c.scheme.New(c.hub)
 	if err != nil {
-		panic(err) // the entry was checked when the codec was made
+		panic(err) // newCodec checked the entry
 	}
 	return obj
 }
 
-// Load decodes JSON of the storage version. It does not read apiVersion and kind, which are known.
+// Load decodes JSON of the storage version. It ignores apiVersion and kind, because the codec has
+// only one storage version.
 func (c *Codec) Load(stored []byte) (runtime.Object, error) {
 	versioned, err := c.scheme.New(c.storage)
 	if err != nil {
@@ -91,8 +92,8 @@ func (c *Codec) Store(hub runtime.Object) ([]byte, error) {
 	return nullEmptyLists(data), nil
 }
 
-// Metadata removes the annotation with the template generation of a DaemonSet: it is a field of the
-// hub.
+// Metadata removes the annotation with the template generation of a DaemonSet, because the hub has
+// a field for it.
 func (c *Codec) Metadata(stored *metav1.ObjectMeta) {
 	if c.kind != (schema.GroupKind{Group: "apps", Kind: "DaemonSet"}) {
 		return
@@ -130,9 +131,9 @@ var readsAlike = func() map[schema.GroupKind]bool {
 	return all
 }()
 
-// Written implements [resource.Fresh]. It returns false for objects whose JSON has escapes, which
-// may not decode to the same string. It takes 3 µs for a small Deployment; decoding and converting
-// the stored bytes takes 33 µs.
+// Written implements [resource.Fresh]. It returns false for objects whose JSON has escapes, because
+// these may decode to different strings. It takes 3 µs for a small Deployment; decoding and
+// converting the stored bytes takes 33 µs.
 func (c *Codec) Written(hub runtime.Object, stored []byte, version string) (versioned runtime.Object, ok bool) {
 	if c.noFastPaths || !readsAlike[c.kind] || c.complete != nil || c.storage != c.kind.WithVersion(version) || bytes.Contains(stored, []byte(`\u`)) {
 		return nil, false
@@ -168,12 +169,13 @@ func (c *Codec) PatchMeta(version string) (strategicpatch.LookupPatchMeta, bool)
 	return meta, true
 }
 
-// FieldManager returns the manager of a version and subresource, which it creates on first use.
+// FieldManager returns the manager of a version and subresource. It creates the manager on first
+// use.
 func (c *Codec) FieldManager(version, subresource string) (resource.FieldManager, error) {
 	return c.managers.get(version, subresource)
 }
 
-// TypeConverter implements [resource.Modelled], for all built-in kinds.
+// TypeConverter implements [resource.Modelled]. The converter supports all built-in kinds.
 func (c *Codec) TypeConverter() (managedfields.TypeConverter, error) { return sharedSchemas(), nil }
 
 // Interfaces returns the scheme in its four roles.

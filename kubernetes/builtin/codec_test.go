@@ -20,7 +20,8 @@ import (
 )
 
 // For every served version of every kind, with every field set: all encodings decode to the same
-// hub, which loses nothing when it is stored, loaded and converted to any version. // API-08 API-10
+// hub, and the hub does not change when it is stored, loaded and converted to any version. //
+// API-08 API-10
 func TestRoundTrip(t *testing.T) {
 	list, err := Resources(Config{})
 	if err != nil {
@@ -97,8 +98,8 @@ func canonical(t testing.TB, r *resource.Resource, hub runtime.Object) string {
 	if err := json.Unmarshal(stored, &v); err != nil {
 		t.Fatal(err)
 	}
-	// autoscaling/v1 keeps fields that it lacks in annotations, which turn a missing quantity into
-	// zero.
+	// autoscaling/v1 stores the fields that it lacks in annotations. In them, a missing quantity
+	// becomes zero.
 	return strings.ReplaceAll(mustJSON(t, v), `,"averageValue":"0"`, "")
 }
 
@@ -111,7 +112,7 @@ func decode(t testing.TB, r *resource.Resource, version, media string, body []by
 	return hub
 }
 
-// Fields that a version lacks are kept for versions that have them.
+// A write in a version that lacks a field keeps the field's value for the versions that have it.
 func TestVersionsOfAutoscaler(t *testing.T) { // API-10
 	r := resources(t, Config{})("autoscaling", "horizontalpodautoscalers")
 	hub := decode(t, r, "v2", resource.MediaYAML, []byte(`
@@ -323,7 +324,7 @@ status:
 	}
 }
 
-// Hubs and served versions share no memory: a change of one never changes the other.
+// Hubs and served versions share no memory: modifying one does not modify the other.
 func TestToVersionSharesNothing(t *testing.T) {
 	r := resources(t, Config{})("", "configmaps")
 	hub := decode(t, r, "v1", resource.MediaJSON, []byte(`{"metadata":{"labels":{"a":"b"}},"data":{"k":"v"}}`)).(*core.ConfigMap)

@@ -29,7 +29,7 @@ type Components map[string]func() error
 // componentStatuses returns the kind ComponentStatus, with Kubernetes' own registry. Kubernetes has
 // deprecated it.
 func (k *kinds) componentStatuses() *computed {
-	// Rarely used, and 30 KB for its printers.
+	// Created on first use: it is rarely used, and its printers need 30 KB.
 	storage := sync.OnceValue(func() *componentstatus.REST { return componentstatus.NewStorage(k.cfg.Components.servers) })
 	return &computed{read: func(ctx context.Context, _, name string) ([]runtime.Object, error) {
 		if name != "" {

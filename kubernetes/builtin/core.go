@@ -92,8 +92,8 @@ func plainCore() []entry {
 	}
 }
 
-// namespaceBehavior lists how Namespaces differ from other kinds: kube-apiserver has its own DELETE
-// for them.
+// namespaceBehavior describes how Namespaces differ from other kinds, because kube-apiserver has a
+// separate DELETE handler for them.
 var namespaceBehavior = resource.Behavior{
 	IsNamespace: true,
 	Delete:      resource.DeleteBehavior{Preconditions: "Precondition", OnceHeld: true, NoGracePeriod: true, NotUnsafe: true},

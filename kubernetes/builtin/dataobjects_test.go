@@ -46,7 +46,7 @@ func asTheLibrary(t *testing.T, ctx context.Context, hub runtime.Object) bool {
 	return true
 }
 
-// updatedAsTheLibrary does the same for an update, which modifies the object.
+// updatedAsTheLibrary is asTheLibrary for an update, which modifies the object.
 func updatedAsTheLibrary(t *testing.T, ctx context.Context, hub, old runtime.Object) bool {
 	t.Helper()
 	strategy := dataStrategy{configmap.Strategy}
@@ -69,7 +69,7 @@ func updatedAsTheLibrary(t *testing.T, ctx context.Context, hub, old runtime.Obj
 	return true
 }
 
-// TestFastUpdatesOfConfigMaps compares updates by the fast path with the library's. // API-04
+// TestFastUpdatesOfConfigMaps compares updates by the fast path with the library's. (API-04)
 func TestFastUpdatesOfConfigMaps(t *testing.T) {
 	here := request.WithRequestInfo(t.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: "update", APIVersion: "v1", Namespace: "default"})
 	ctx := request.WithNamespace(here, "default")
@@ -129,8 +129,8 @@ func soundMeta() metav1.ObjectMeta {
 	}
 }
 
-// The fast path decides only about ConfigMaps and Secrets without any special case; the library
-// validates all others. // API-04
+// The fast path accepts only ConfigMaps and Secrets without any special case; the library validates
+// all others. (API-04)
 func TestFastCreatesOfConfigMaps(t *testing.T) {
 	here := request.WithRequestInfo(t.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: "create", APIVersion: "v1", Namespace: "default"})
 	ctx := request.WithNamespace(here, "default")
@@ -202,7 +202,7 @@ func TestFastCreatesOfConfigMaps(t *testing.T) {
 		t.Error("the library is not used without a namespace")
 	}
 
-	// Random strings in every place.
+	// Random strings in all fields.
 	random := rand.New(rand.NewPCG(1, 2))
 	word := func() string {
 		if random.IntN(3) > 0 {

@@ -11,9 +11,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// Decode reads a request body. The kind and version of the request are the defaults of a body
-// without apiVersion and kind. A body of another kind or version is refused with Kubernetes'
-// message.
+// Decode decodes a request body. A body without apiVersion and kind has the kind and version of the
+// request. For a body of another kind or version, Decode returns Kubernetes' error.
 func (c *Codec) Decode(body []byte, mediaType, version string) (runtime.Object, []error, error) {
 	decoder, ok := c.decoders[mediaType]
 	if !ok {
@@ -34,7 +33,7 @@ func (c *Codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 
 // DecodePatched reads the JSON that a patch produced. Unlike a request body, it must have
 // apiVersion and kind, and may be of another version of the group. It returns the decoder's error
-// unchanged: the caller adds which patch caused it.
+// unchanged, so that the caller can add the patch to the message.
 func (c *Codec) DecodePatched(patched []byte, _ string) (runtime.Object, []error, error) {
 	hub, _, strict, err := decodeStrict(c.decoders[resource.MediaJSON], patched, nil, c.New())
 	return hub, strict, err

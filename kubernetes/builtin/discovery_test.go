@@ -13,8 +13,8 @@ import (
 )
 
 // Names, short names, categories, verbs and subresources equal those of kube-apiserver's discovery.
-// // API-11
-func TestAsDiscovery(t *testing.T) {
+// (API-11)
+func TestResourcesMatchDiscovery(t *testing.T) {
 	list, err := allKinds(Config{Tokens: &tokens.Issuer{}})
 	if err != nil {
 		t.Fatal(err)

@@ -12,9 +12,9 @@ import (
 	"kelson.dev/kubernetes/emulation"
 )
 
-// emulated returns the resources of all that an emulated release has, with the versions that it
-// has. Kubernetes decides by the lifecycles of its types. An error means that apis enable a newer
-// one explicitly.
+// emulated returns the resources of all that exist in an emulated release, with the versions that
+// exist in it. Kubernetes' own code decides this from the lifecycles of the types. An error means
+// that apis explicitly enable a resource that is newer than the release.
 func emulated(all []*resource.Resource, apis *APIs, v emulation.Version) ([]*resource.Resource, error) {
 	if v.Emulated == "" {
 		return all, nil
@@ -43,7 +43,7 @@ func emulated(all []*resource.Resource, apis *APIs, v emulation.Version) ([]*res
 			groups[r.Group][version.Name][r.Plural] = storageOf{r}
 		}
 	}
-	// a typed nil would be a configuration
+	// Convert apis only if it is not nil: an interface with a nil *APIs is not nil.
 	var config serverstorage.APIResourceConfigSource
 	if apis != nil {
 		config = apis
@@ -78,7 +78,7 @@ func emulated(all []*resource.Resource, apis *APIs, v emulation.Version) ([]*res
 	return out, nil
 }
 
-// storageOf is a resource as far as Kubernetes' decision which kinds to serve needs it.
+// storageOf adapts a resource to the interface by which Kubernetes decides which kinds to serve.
 type storageOf struct{ *resource.Resource }
 
 // New returns an object of the resource's internal type.

@@ -18,7 +18,7 @@ import (
 )
 
 // Differences between the discovery documents of a release and of its emulation, with the reasons.
-// They are Kubernetes' own: kube-apiserver has them with --emulated-version, too.
+// Kubernetes causes them: kube-apiserver with --emulated-version has the same differences.
 const (
 	subresource = "subresources have no lifecycle, so emulation does not hide new ones"
 	hash        = "emulation stores the versions that --min-compatibility-version has, and the release stored older ones"
@@ -54,7 +54,7 @@ func TestEmulatedDiscovery(t *testing.T) {
 				t.Fatal(err)
 			}
 			registry := resource.NewRegistry(kinds...)
-			h := discovery.New(registry)
+			h := discovery.New(discovery.Config{Registry: registry, Priorities: builtin.Priorities})
 			theirs := stableResources(t, moduleOf(t, release))
 			ours := map[string]string{}
 			for gv := range groupVersions(theirs, registry) {
@@ -184,7 +184,7 @@ func list(t *testing.T, data []byte, out map[string]string) {
 	}
 }
 
-// groupVersions returns those of documents and of a registry.
+// groupVersions returns the group versions of documents and of a registry.
 func groupVersions(documents map[string]string, registry *resource.Registry) map[string]bool {
 	out := map[string]bool{}
 	for name := range documents {

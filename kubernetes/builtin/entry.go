@@ -19,7 +19,7 @@ type entry struct {
 	hub    runtime.Object // an empty object of the internal type
 	plural string
 	// versions are the versions that can be served, preferred first. The first is the storage
-	// version. The function selected chooses those that a control plane serves.
+	// version. The function selected selects the versions that a control plane serves.
 	versions   []string
 	short      []string
 	categories []string
@@ -28,18 +28,18 @@ type entry struct {
 	strategy resource.Strategy
 	// status is the strategy of the status subresource; nil: the kind has none.
 	status upstream.RESTUpdateStrategy
-	// noStatusTable says that the status subresource cannot be rendered as a table.
+	// noStatusTable means that the status subresource cannot be rendered as a table.
 	noStatusTable bool
 	subs          []resource.Subresource
 	// fields returns the selectable fields except name and namespace.
 	fields func(runtime.Object) fields.Set
 	hooks  *resource.Hooks
-	// complete sets defaults again before an object is stored. Some strategies empty fields that
-	// have defaults, and JSON omits empty values. nil: not needed.
+	// complete sets defaults again before an object is stored. It is needed for strategies that
+	// clear fields that have defaults, because JSON omits empty values. nil: not needed.
 	complete func(versioned runtime.Object)
-	// returned makes DELETE answer with the object.
+	// returned makes DELETE return the object instead of a Status.
 	returned bool
-	// returnedIn are the versions in which DELETE does so, if not in all.
+	// returnedIn are the versions in which DELETE returns the object, if not all do.
 	returnedIn []string
 	behavior   resource.Behavior
 	// storedAs, storagePath and hashVersion: see the fields of resource.Resource.
@@ -61,8 +61,8 @@ var betaToo = []string{"v1", "v1beta1"}
 var all = []string{"all"}
 
 // selectable adapts a registry's function from its own type to runtime.Object.
-func selectable[T runtime.Object](of func(T) fields.Set) func(runtime.Object) fields.Set {
-	return func(hub runtime.Object) fields.Set { return of(hub.(T)) }
+func selectable[T runtime.Object](fieldsOf func(T) fields.Set) func(runtime.Object) fields.Set {
+	return func(hub runtime.Object) fields.Set { return fieldsOf(hub.(T)) }
 }
 
 // build returns the Resource of an entry.
@@ -123,7 +123,7 @@ func (e *entry) build(scheme *runtime.Scheme, noFastPaths bool) (*resource.Resou
 	}
 	r.Subresources = append(r.Subresources, e.subs...)
 	if e.storedAs != "" {
-		// The stored bytes are of another group, so no version is answered with them unchanged.
+		// The stored bytes have another group, so no version can be served from them unchanged.
 		r.StorageVersion = ""
 	}
 	codec := newCodec(scheme, hub, storage, strictDecoders()[hub.GroupVersion()], r)

@@ -83,7 +83,7 @@ func resetFilters(strategy any) map[fieldpath.APIVersion]fieldpath.Filter {
 }
 
 // resetNames returns the top-level fields that a strategy resets in a version. ok is false if it
-// resets others, or metadata.
+// also resets nested fields or metadata.
 func resetNames(strategy any, version schema.GroupVersion) (names []string, ok bool) {
 	s, resets := strategy.(upstream.ResetFieldsStrategy)
 	if _, filters := strategy.(upstream.ResetFieldsFilterStrategy); filters || !resets {

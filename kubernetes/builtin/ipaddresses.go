@@ -38,8 +38,8 @@ func NewIPAddress(address netip.Addr, namespace, service string) *networkingv1.I
 	}
 }
 
-// addressOps returns the operations that create the IPAddresses of the addresses that svc has and
-// old does not have, and delete the others. Either may be nil.
+// addressOps returns operations that create IPAddresses for the addresses that only svc has, and
+// delete the IPAddresses of the addresses that only old has. svc or old may be nil.
 func addressOps(sn *store.Snapshot, svc, old *core.Service) ([]store.Op, error) {
 	var ops []store.Op
 	has, had := addressesOf(svc), addressesOf(old)

@@ -42,7 +42,7 @@ func TestScale(t *testing.T) { // API-01
 	want(t, "replicas", str(s.do(200, "PATCH", "/api/v1/namespaces/default/replicationcontrollers/r/scale", `{"spec":{"replicas":3}}`), "spec", "replicas"), "3")
 }
 
-// managedFields record the owner of each field from the first write on, and separately for status.
+// managedFields record the owner of each field since the first write. Status has separate entries.
 func TestManagedFields(t *testing.T) { // API-04
 	s := serve(t, Config{})
 	const path = "/api/v1/namespaces/default/configmaps"
@@ -58,7 +58,8 @@ func TestManagedFields(t *testing.T) { // API-04
 	merged := s.do(200, "APPLY", path+"/c", `{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {c: d}}`)
 	want(t, "data", str(merged, "data"), `{"a":"b","c":"d"}`)
 
-	// Lists in a workload merge by key. An apply to the main resource ignores status.
+	// Server-side apply merges lists in a workload by key. An apply to the main resource ignores
+	// status.
 	d := s.do(201, "APPLY", "/apis/apps/v1/namespaces/default/deployments/d", `
 apiVersion: apps/v1
 kind: Deployment
@@ -77,7 +78,7 @@ status: {replicas: 3}
 	}
 }
 
-// Several versions are views of one object.
+// All versions of a kind show the same stored object.
 func TestAutoscalerVersions(t *testing.T) { // API-10
 	s := serve(t, Config{})
 	s.do(201, "POST", "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers",
@@ -120,7 +121,7 @@ func TestReviews(t *testing.T) {
 	want(t, "authenticated", str(token, "status", "authenticated"), "")
 }
 
-// Responses carry kube-apiserver's warnings. // API-08
+// Responses carry kube-apiserver's warnings. (API-08)
 func TestWarnings(t *testing.T) {
 	s := serve(t, Config{})
 	warned := func(method, target, text string) {
@@ -139,7 +140,8 @@ func TestWarnings(t *testing.T) {
 	warned("DELETE", "/api/v1/namespaces/default/configmaps/missing", "")
 }
 
-// A strategy empties the status of a claim; its defaults are stored nevertheless. // API-04
+// A claim is stored with the defaults of its status, although its strategy clears the status. //
+// API-04
 func TestStoredDefaults(t *testing.T) {
 	s := serve(t, Config{})
 	const claim = `{metadata: {name: c}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`
@@ -150,7 +152,7 @@ func TestStoredDefaults(t *testing.T) {
 	want(t, "phase", str(s.do(200, "GET", claims+"/c", ""), "status", "phase"), "Pending")
 }
 
-// Empty fields are stored with their defaults. // API-04
+// Empty fields are stored with their defaults. (API-04)
 func TestAllocatableOfNodes(t *testing.T) {
 	s := serve(t, Config{})
 	const node = `{metadata: {name: one}, status: {capacity: {cpu: "4"}, allocatable: {}}}`
@@ -162,7 +164,7 @@ func TestAllocatableOfNodes(t *testing.T) {
 	want(t, "allocatable", str(s.do(200, "GET", "/api/v1/nodes/one", ""), "status", "allocatable"), `{"cpu":"3"}`)
 }
 
-// Reviews record managedFields like other objects. // API-05
+// Reviews record managedFields like other objects. (API-05)
 func TestManagedReviews(t *testing.T) {
 	s := serve(t, Config{})
 	review := s.do(201, "POST", "/apis/authentication.k8s.io/v1/tokenreviews?fieldManager=me", `{spec: {token: t}}`)
@@ -176,7 +178,8 @@ func TestManagedReviews(t *testing.T) {
 	}
 }
 
-// The metadata of a DaemonSet has no annotation for a value that is a field. // API-08
+// The template generation of a DaemonSet is a field of the hub and not also an annotation. //
+// API-08
 func TestDaemonSetMetadata(t *testing.T) {
 	s := serve(t, Config{})
 	const sets = "/apis/apps/v1/namespaces/default/daemonsets"
@@ -191,7 +194,7 @@ func TestDaemonSetMetadata(t *testing.T) {
 	}
 }
 
-// A scale has its own columns, and its object in the row. // API-08
+// The table of a scale has its own columns, and rows contain the Scale object. (API-08)
 func TestScaleTable(t *testing.T) {
 	s := serve(t, Config{})
 	const sets, table = "/apis/apps/v1/namespaces/default/replicasets", "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -208,7 +211,7 @@ func TestScaleTable(t *testing.T) {
 	}
 }
 
-// The status of some kinds has no table, as in Kubernetes. // API-08
+// As in Kubernetes, the status subresource of some kinds cannot be rendered as a table. (API-08)
 func TestStatusWithoutTable(t *testing.T) {
 	s := serve(t, Config{})
 	const path, table = "/apis/resource.k8s.io/v1/devicetaintrules", "application/json;as=Table;v=v1;g=meta.k8s.io"

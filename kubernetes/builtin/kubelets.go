@@ -22,7 +22,7 @@ type Kubelets struct {
 	// AddressTypes are types of node addresses, preferred types first. nil means
 	// DefaultKubeletAddressTypes.
 	AddressTypes []corev1.NodeAddressType
-	// Port is the port of nodes whose status has none; 0 means 10250.
+	// Port is the port of nodes whose status does not report one; 0 means 10250.
 	Port uint16
 	// Certificate returns the client certificate that identifies this server to kubelets. nil: it
 	// presents none.
@@ -48,8 +48,8 @@ func (c Kubelets) withDefaults() Kubelets {
 	return c
 }
 
-// transport returns a transport to a kubelet. It opens a connection for each request, so that none
-// outlives the control plane, and speaks HTTP/1.1, which exec and port-forward need.
+// transport returns a transport to a kubelet. It opens a connection for each request, so that no
+// connection outlives the control plane. It uses HTTP/1.1, which exec and port-forward need.
 func (c Kubelets) transport(verify bool) *http.Transport {
 	settings := &tls.Config{GetClientCertificate: c.Certificate, RootCAs: c.Authorities, InsecureSkipVerify: !verify || c.Authorities == nil}
 	return &http.Transport{DisableKeepAlives: true, TLSClientConfig: settings, TLSHandshakeTimeout: kubeletHandshake}
@@ -62,7 +62,7 @@ const kubeletHandshake = 10 * time.Second
 // It calls the port in the node's status at the first address of a preferred type.
 func (k kubelets) remoteKubelet(ctx context.Context, name types.NodeName) (*client.ConnectionInfo, error) {
 	if k.cfg.Objects == nil {
-		return nil, errors.New("connect to kubelet: there are no objects")
+		return nil, errors.New("connect to kubelet: Config.Objects is nil")
 	}
 	hub, err := k.cfg.Objects().Get(ctx, k.resource("", "nodes"), "", string(name))
 	if err != nil {

@@ -31,7 +31,7 @@ func newHandlerOf(t testing.TB, apis *builtin.APIs) (*discovery.Handler, *resour
 		t.Fatal(err)
 	}
 	registry := resource.NewRegistry(kinds...)
-	return discovery.New(registry), registry
+	return discovery.New(discovery.Config{Registry: registry, Priorities: builtin.Priorities}), registry
 }
 
 func get(t testing.TB, h http.Handler, path string, header ...string) *httptest.ResponseRecorder {
@@ -76,7 +76,7 @@ const (
 )
 
 // API-09: discovery describes the served kinds exactly as kube-apiserver does, and in its order.
-func TestAsKubernetes(t *testing.T) {
+func TestDiscoveryMatchesKubernetes(t *testing.T) {
 	all, err := builtin.ParseAPIs(map[string]string{"api/all": "true"})
 	if err != nil {
 		t.Fatal(err)
@@ -167,12 +167,15 @@ func TestAggregated(t *testing.T) {
 		t.Errorf("v2beta1, which was removed: %d", beta.Code)
 	}
 
-	// ETags are valid as long as the document.
+	// An ETag is valid until the document changes.
 	etag := w.Header().Get("ETag")
 	if code := get(t, h, "/apis", "Accept", aggregatedV2, "If-None-Match", etag).Code; code != http.StatusNotModified || etag == "" {
 		t.Errorf("If-None-Match %s: %d", etag, code)
 	}
-	registry.Put(&resource.Resource{Group: "example.com", Plural: "ats", Kind: "At", Versions: []resource.Version{{Name: "v1alpha1"}, {Name: "v1"}}})
+	registry.Put(&resource.Resource{
+		Group: "example.com", Plural: "ats", Kind: "At", Versions: []resource.Version{{Name: "v1alpha1"}, {Name: "v1"}},
+		Behavior: resource.Behavior{QualifiedKind: true},
+	})
 	w = get(t, h, "/apis", "Accept", aggregatedV2, "If-None-Match", etag)
 	if w.Code != http.StatusOK {
 		t.Errorf("after a change: %d", w.Code)

@@ -62,7 +62,7 @@ func TestLogOverWebSocket(t *testing.T) {
 		t.Error("an unknown subprotocol is accepted")
 	}
 
-	// A client that leaves ends a log that is followed.
+	// Closing the connection ends a log that the client follows.
 	reader, writer := io.Pipe()
 	source = reader
 	conn, err := dial()

@@ -27,7 +27,7 @@ import (
 
 // TestManagerMatchesLibrary writes random objects of all built-in kinds as several field managers,
 // with the fast path and with the library. Both must produce the same objects and the same
-// managedFields. // SSA-01
+// managedFields. (SSA-01)
 func TestManagerMatchesLibrary(t *testing.T) {
 	resources, err := builtin.Resources(builtin.Config{})
 	if err != nil {
@@ -46,7 +46,7 @@ func TestManagerMatchesLibrary(t *testing.T) {
 					n *= 4
 				}
 				c := &comparison{codec: r.Codec.(*builtin.Codec), kind: kind}
-				synctest.Test(t, func(t *testing.T) { // for its clock
+				synctest.Test(t, func(t *testing.T) { // for the fake clock
 					c.T = t
 					c.begin()
 					for seed := range n {
@@ -117,7 +117,7 @@ type comparison struct {
 
 	// Writes in all (applied, createdAll), and those that the fast path answered.
 	applied, appliedNew, appliedMore, createdAll, created, updates, updatedFast, encoded int
-	// asked says that the manager called the library in the current write.
+	// asked is true if the manager called the library in the current write.
 	asked bool
 }
 
@@ -303,7 +303,7 @@ func (c *comparison) reapply(seed uint64, random *randomTree, hub runtime.Object
 	for range 5 {
 		stored, err := c.codec.Store(hub)
 		if err != nil {
-			return // the store would not hold such an object
+			return // the store never contains such an object
 		}
 		if hub, err = c.codec.Load(stored); err != nil {
 			c.Fatal(err)
@@ -394,7 +394,7 @@ func (c *comparison) text(hub runtime.Object) string {
 
 // TestApplyChecksTheWholeObject applies the same configuration again after an update added an
 // element without a key to another list. The library answers with an error, although the
-// configuration does not have that list. // SSA-01
+// configuration does not have that list. (SSA-01)
 func TestApplyChecksTheWholeObject(t *testing.T) {
 	kind := schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}
 	c := &comparison{T: t, codec: codecOf(t, kind), kind: kind}

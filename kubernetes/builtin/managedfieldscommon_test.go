@@ -32,7 +32,7 @@ const usualPod = `{"serviceAccountName":"web","securityContext":{"runAsNonRoot":
 
 // TestCommonObjectsTakeFastPath applies objects as operators write them: a new object, the same
 // again, another value, and the same by another manager. The StructManager must not need the
-// library for any of them. // SSA-01
+// library for any of them. (SSA-01)
 func TestCommonObjectsTakeFastPath(t *testing.T) {
 	for name, test := range map[string]struct {
 		kind               schema.GroupVersionKind
@@ -90,7 +90,7 @@ func TestCommonObjectsTakeFastPath(t *testing.T) {
 					t.Error("the library answered the apply of ", next)
 				}
 			}
-			// Another manager takes over the same fields, and then sets one that the object lacks.
+			// Another manager applies the same fields, and then a field that the object lacks.
 			if made, ok = c.apply(0, made, config(test.was, test.then), "other", true); !ok {
 				t.Error("the library answered the apply of a second manager")
 			}
@@ -128,7 +128,7 @@ func codecOf(t testing.TB, kind schema.GroupVersionKind) *builtin.Codec {
 }
 
 // TestManagerIsSafeForConcurrentUse applies different objects through one manager from several
-// goroutines. // SSA-01
+// goroutines. (SSA-01)
 func TestManagerIsSafeForConcurrentUse(t *testing.T) {
 	kind := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
 	codec := codecOf(t, kind)

@@ -19,7 +19,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// binding serves the kind that preceded pods/binding: POST to bindings binds the pod of that name.
+// binding serves the resource bindings, which is older than pods/binding: POST binds the pod with
+// the name of the Binding.
 func (k *kinds) binding() *review {
 	return &review{namespaced: true, create: func(ctx context.Context, req *resource.Request, hub runtime.Object) (runtime.Object, error) {
 		b := hub.(*core.Binding)
@@ -71,7 +72,7 @@ func checkPrecondition(what, want, is string) error {
 	return nil
 }
 
-// assign copies the binding to the pod.
+// assign copies the node name, annotations and labels of the binding to the pod.
 func assign(p *core.Pod, b *core.Binding) error {
 	switch {
 	case p.DeletionTimestamp != nil:

@@ -15,8 +15,9 @@ import (
 // podCertificates is the strategy of PodCertificateRequests.
 var podCertificates = podcertificaterequest.NewStrategy()
 
-// signed returns shared with a status strategy for PodCertificateRequests that requires permission
-// to sign for the signer of the request. It does not modify shared, which all control planes use.
+// signed returns shared with a status strategy for PodCertificateRequests that requires the
+// permission to sign for the signer named in the request. It does not modify shared, which all
+// control planes use.
 func (k *kinds) signed(shared []*resource.Resource) []*resource.Resource {
 	out := slices.Clone(shared)
 	for i, r := range out {

@@ -53,12 +53,12 @@ func (k *kinds) podConnections() []resource.Subresource {
 	}
 }
 
-func (k *kinds) stream(name, kind string, of func(*core.Pod) connector) resource.Subresource {
+func (k *kinds) stream(name, kind string, connectorOf func(*core.Pod) connector) resource.Subresource {
 	return resource.Subresource{
 		Name: name, GVK: schema.GroupVersionKind{Version: "v1", Kind: kind}, Verbs: []string{"create", "get"},
 		ConnectVerbs: []string{http.MethodGet, http.MethodPost},
 		ConnectOptions: func(query url.Values) (runtime.Object, error) {
-			return connectOptions(of(nil).New(), query)
+			return connectOptions(connectorOf(nil).New(), query)
 		},
 		Connect: func(ctx context.Context, req *resource.Request, obj runtime.Object) (http.Handler, error) {
 			p, ok := obj.(*core.Pod)
@@ -66,7 +66,7 @@ func (k *kinds) stream(name, kind string, of func(*core.Pod) connector) resource
 				return nil, fmt.Errorf("%s: not a pod: %T", name, obj)
 			}
 			respond := &responder{fail: req.Fail}
-			handler, err := of(p).Connect(ctx, req.Name, req.Options, respond)
+			handler, err := connectorOf(p).Connect(ctx, req.Name, req.Options, respond)
 			if err != nil {
 				return nil, err
 			}
@@ -138,7 +138,8 @@ func through(dial func(ctx context.Context, port string) (net.Conn, error)) *htt
 	}}
 }
 
-// may returns the authorizer of upgrades that begin with GET: they need the permission to create.
+// may returns an authorizer for connections that clients open with GET. They need the permission to
+// create, like those opened with POST.
 func (k *kinds) may() authorizer.UnconditionalAuthorizer {
 	if k.cfg.Authorizer == nil {
 		return everything{}

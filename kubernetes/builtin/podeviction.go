@@ -22,8 +22,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// evictPod serves pods/eviction. It deletes the pod unless the pod's disruption budget does not
-// allow that now. Several budgets that select the pod are an error.
+// evictPod serves pods/eviction. It deletes the pod if the pod's disruption budget allows it. It
+// returns an error if several budgets select the pod.
 func (k *kinds) evictPod(ctx context.Context, req *resource.Request, body runtime.Object) (runtime.Object, error) {
 	eviction := &policy.Eviction{}
 	if err := Scheme().Convert(body, eviction, nil); err != nil {
@@ -54,7 +54,8 @@ func (k *kinds) evictPod(ctx context.Context, req *resource.Request, body runtim
 			return &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusCreated}, nil
 		case !apierrors.IsConflict(err) || resourceVersionOf(opts) != "":
 			return nil, err
-		// An unhealthy pod has changed and may count for the budget now.
+		// The unhealthy pod was written concurrently. It may be healthy now and count for the
+		// budget.
 		case !safe:
 			return nil, tooManyRequests(10, "The pod changed while it was being evicted.")
 		case retry == 20:
@@ -89,8 +90,8 @@ func resourceVersionOf(opts *metav1.DeleteOptions) string {
 	return *opts.Preconditions.ResourceVersion
 }
 
-// evict marks the pod as disrupted and deletes it. If pinned, both have the revision of p as a
-// precondition.
+// evict marks the pod as disrupted and deletes it. If pinned is true, both writes have the revision
+// of p as a precondition.
 func (k *kinds) evict(ctx context.Context, objects resource.Objects, p *core.Pod, opts *metav1.DeleteOptions, pinned, dryRun bool) error {
 	pods := k.resource("", "pods")
 	opts = opts.DeepCopy()
@@ -129,8 +130,9 @@ func (k *kinds) evict(ctx context.Context, objects resource.Objects, p *core.Pod
 	return err
 }
 
-// spend takes one disruption from the budget of a pod if the eviction needs one. If pinned, the
-// decision holds only for the revision of p. If safe, the caller may retry after a conflict.
+// spend takes one disruption from the budget of a pod if the eviction needs one. If pinned is true,
+// the decision is valid only for the revision of p. If safe is true, the caller may retry after a
+// conflict.
 func (k *kinds) spend(ctx context.Context, objects resource.Objects, p *core.Pod, dryRun bool) (safe, pinned bool, err error) {
 	ended := p.Status.Phase == core.PodSucceeded || p.Status.Phase == core.PodFailed || p.DeletionTimestamp != nil
 	if ended || p.Status.Phase == core.PodPending {
@@ -180,10 +182,11 @@ func (k *kinds) budgets(ctx context.Context, objects resource.Objects, p *core.P
 	return out, nil
 }
 
-// take records one disruption in a budget's status, or returns why the budget allows none.
+// take records one disruption in a budget's status. It returns an error if the budget does not
+// allow one.
 func take(b *policy.PodDisruptionBudget, podName string) error {
-	// most is the maximum number of disrupted pods whose deletion the budget's controller has not
-	// observed.
+	// most is the maximum number of disrupted pods in a budget's status. The budget's controller
+	// removes pods from it when it observes their deletion.
 	const most = 2000
 	switch {
 	case b.Status.ObservedGeneration < b.Generation:

@@ -25,7 +25,8 @@ import (
 )
 
 // podLog serves pods/log. It validates the options as Kubernetes does. It opens the log before it
-// starts the response, so that an error becomes a Status. Then it sends each chunk when it is read.
+// starts the response, so that it can return an error as a Status. Then it sends each chunk as soon
+// as it has read it.
 func (k *kinds) podLog(ctx context.Context, req *resource.Request, obj runtime.Object) (http.Handler, error) {
 	p, ok := obj.(*core.Pod)
 	if !ok {
@@ -85,7 +86,7 @@ func (k *kinds) remoteLog(ctx context.Context, p *core.Pod, opts *core.PodLogOpt
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { stream(w, req, log) }), nil
 }
 
-// stream copies a log to the client, chunk by chunk, until either ends.
+// stream copies a log to the client in chunks, until the log ends or the client disconnects.
 func stream(w http.ResponseWriter, req *http.Request, log io.ReadCloser) {
 	if wsstream.IsWebSocketRequest(req) {
 		streamMessages(w, req, log)
@@ -110,15 +111,15 @@ func stream(w http.ResponseWriter, req *http.Request, log io.ReadCloser) {
 			}
 		}
 		if err != nil {
-			// The status code is sent already, so an error can only end the response.
+			// The status code has been sent, so an error can only end the response.
 			return
 		}
 	}
 }
 
 // logContainer validates the container of the options, or selects the default one. It returns ""
-// for a pod without a node. Kubernetes' function that locates a log on a kubelet has the rules and
-// messages; the last segment of the location is the container.
+// for a pod without a node. It calls Kubernetes' function that locates a log on a kubelet, to get
+// the same rules and messages. The last segment of the location is the container.
 func logContainer(ctx context.Context, p *core.Pod, opts *core.PodLogOptions) (string, error) {
 	location, _, err := pod.LogLocation(ctx, onePod{p}, nowhere{}, p.Name, opts)
 	if err != nil || location == nil {
@@ -127,14 +128,14 @@ func logContainer(ctx context.Context, p *core.Pod, opts *core.PodLogOptions) (s
 	return path.Base(location.Path), nil
 }
 
-// onePod is a getter of one pod.
+// onePod implements the getter that Kubernetes' function needs, for one pod.
 type onePod struct{ pod *core.Pod }
 
 func (o onePod) Get(context.Context, string, *metav1.GetOptions) (runtime.Object, error) {
 	return o.pod, nil
 }
 
-// nowhere returns an empty address of a kubelet, which is not used.
+// nowhere returns an empty address of a kubelet; the caller does not use the address.
 type nowhere struct{}
 
 func (nowhere) GetConnectionInfo(context.Context, types.NodeName) (*client.ConnectionInfo, error) {

@@ -48,7 +48,7 @@ func TestBinding(t *testing.T) { // API-01
 		`Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n1"`)
 	s.refused(404, "NotFound", "POST", podPath+"/q/binding", `{metadata: {name: q}, target: {name: n2}}`)
 
-	// The same through the kind that preceded pods/binding.
+	// The same through the older resource bindings.
 	s.do(201, "POST", podPath, strings.Replace(podManifest, "name: p", "name: old", 1))
 	s.do(201, "POST", "/api/v1/namespaces/default/bindings", `{metadata: {name: old}, target: {name: n2}}`)
 	want(t, "node", str(s.do(200, "GET", podPath+"/old", ""), "spec", "nodeName"), "n2")

@@ -64,7 +64,7 @@ func (b boundPolicies) GetMutatingAdmissionPolicy(ctx context.Context, name stri
 
 func readPolicy[T any](ctx context.Context, k *kinds, plural, name string) (policy T, err error) {
 	if k.cfg.Objects == nil {
-		return policy, fmt.Errorf("read %s: no access to other objects", plural)
+		return policy, fmt.Errorf("read %s: Config.Objects is nil", plural)
 	}
 	hub, err := k.cfg.Objects().Get(ctx, k.resource(admissionregistration.GroupName, plural), "", name)
 	if err != nil {

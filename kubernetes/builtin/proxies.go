@@ -201,8 +201,8 @@ func (k *kinds) endpointSlices(ctx context.Context, req *resource.Request, svc *
 	return slices, nil
 }
 
-// endpointPod returns the pod of an endpoint; nil unless the pod exists and has the endpoint's
-// address. Otherwise an EndpointSlice could direct the proxy to any address.
+// endpointPod returns the pod of an endpoint, or nil if the pod does not exist or does not have the
+// endpoint's address. Without this check, an EndpointSlice could direct the proxy to any address.
 func (k *kinds) endpointPod(ctx context.Context, req *resource.Request, ep *discoveryv1.Endpoint) *core.Pod {
 	if ep.TargetRef == nil || ep.TargetRef.Namespace != req.Namespace || len(ep.Addresses) == 0 {
 		return nil
@@ -232,7 +232,7 @@ func (k *kinds) nodeProxy() resource.Subresource {
 				return nil, nil, err
 			}
 			if port != "" && port != info.Port {
-				// The node's address is an address of this machine.
+				// Nodes in this process have an address of this machine.
 				return nil, nil, apierrors.NewBadRequest("address not allowed")
 			}
 			return &url.URL{Scheme: info.Scheme, Host: net.JoinHostPort(info.Hostname, info.Port)}, info.Transport, nil

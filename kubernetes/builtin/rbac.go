@@ -20,18 +20,19 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// Rules lists the rules of roles, and those that apply to a user.
+// Rules lists the rules of a role and the rules that apply to a user.
 type Rules = validation.AuthorizationRuleResolver
 
 // guard prevents users from granting permissions that they do not have, through roles and bindings.
-// Kubernetes checks this in the storage of these kinds, before their strategies. Here a hook does.
+// Kubernetes checks this in the storage of these kinds, before their strategies. Here, hooks check
+// it.
 type guard struct {
 	rules Rules
 	may   authorizer.UnconditionalAuthorizer
 }
 
-// guarded returns shared with the guard for the kinds of RBAC. It does not modify shared, which all
-// control planes use.
+// guarded returns shared with the guard's hooks on the kinds of RBAC. It does not modify shared,
+// which all control planes use.
 func (k *kinds) guarded(shared []*resource.Resource) []*resource.Resource {
 	if k.cfg.Rules == nil {
 		return shared
@@ -60,7 +61,7 @@ func (k *kinds) authorizer() authorizer.UnconditionalAuthorizer {
 	return k.cfg.Authorizer
 }
 
-// cosmetic reports whether an update changes only fields that the garbage collector changes.
+// cosmetic reports whether an update changes only the fields that the garbage collector writes.
 func cosmetic(hub, old runtime.Object) bool {
 	return old != nil && registry.IsOnlyMutatingGCFields(hub, old, helper.Semantic)
 }
@@ -99,8 +100,8 @@ func (g *guard) clusterRole(ctx context.Context, hub, old runtime.Object) error 
 	if !aggregates(role) && !aggregates(before) {
 		return nil
 	}
-	// Aggregation can add any rules to a role, and restores rules that are removed. Setting or
-	// removing it therefore needs all permissions.
+	// Aggregation can add arbitrary rules to a role, and restores removed rules. So only users with
+	// all permissions may set or remove the aggregation rule.
 	everything := []rbac.PolicyRule{
 		{Verbs: []string{rbac.VerbAll}, APIGroups: []string{rbac.APIGroupAll}, Resources: []string{rbac.ResourceAll}},
 		{Verbs: []string{rbac.VerbAll}, NonResourceURLs: []string{rbac.NonResourceAll}},

@@ -10,8 +10,8 @@ import (
 
 // maxPermissions limits how many combinations of group, resource, verb and name are compared with
 // the permissions of a user. Kubernetes' library expands the rules to these combinations and
-// compares each with every rule of the user. Lists with a thousand elements each fit into a hundred
-// kilobytes and would exhaust the memory.
+// compares each with every rule of the user. A role of a hundred kilobytes can have four lists with
+// a thousand elements each, whose combinations would exhaust the memory.
 const maxPermissions = 50_000
 
 // permissions counts combinations, up to maxPermissions+1.
@@ -23,7 +23,8 @@ func (p *permissions) add(groups, resources, verbs, names, urls int) {
 		for _, n := range factors {
 			product = min(product*n, maxPermissions+1)
 		}
-		// A rule that grants nothing is compared, too.
+		// A rule that grants nothing counts as one combination, because the library also compares
+		// it.
 		p.count = min(p.count+max(product, 1), maxPermissions+1)
 	}
 }

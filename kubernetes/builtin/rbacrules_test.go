@@ -7,7 +7,7 @@ import (
 )
 
 // Rules with too many combinations are refused before they are expanded.
-func TestFewPermissions(t *testing.T) {
+func TestPermissionsAreLimited(t *testing.T) {
 	some := func(n int) []string { return make([]string, n) }
 	for name, test := range map[string]struct {
 		rules []rbac.PolicyRule

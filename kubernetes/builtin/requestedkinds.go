@@ -29,8 +29,8 @@ var deviceVersions = []string{"v1", "v1beta2", "v1beta1"}
 
 // deviceKinds returns the kinds of resource.k8s.io.
 func deviceKinds() []entry {
-	// The strategies of claims here neither check permissions nor read namespaces; see
-	// kinds.claims.
+	// These strategies of claims do not check permissions and do not read namespaces; kinds.claims
+	// replaces them.
 	claims := resourceclaim.NewStrategy(nil, nil)
 	return []entry{
 		{hub: &resource.DeviceClass{}, plural: "deviceclasses", versions: deviceVersions, returned: true, strategy: deviceclass.Strategy},
@@ -51,7 +51,7 @@ func deviceKinds() []entry {
 func sliceFields(hub runtime.Object) fields.Set {
 	_, set, err := resourceslice.GetAttrs(hub)
 	if err != nil {
-		return nil // another type; the codec makes none
+		return nil // another type, which the codec does not create
 	}
 	return set
 }

@@ -28,14 +28,15 @@ type review struct {
 	create     func(ctx context.Context, req *resource.Request, hub runtime.Object) (runtime.Object, error)
 }
 
-// answers returns the review of one of Kubernetes' registries, which store nothing.
+// answers returns a review that calls one of Kubernetes' registries. These registries store
+// nothing.
 func answers(namespaced bool, registry upstream.Creater) *review {
 	return &review{namespaced, func(ctx context.Context, req *resource.Request, hub runtime.Object) (runtime.Object, error) {
 		return registry.Create(request.WithNamespace(ctx, req.Namespace), hub, nil, &metav1.CreateOptions{})
 	}}
 }
 
-// reviews returns the kinds that ask about tokens and permissions.
+// reviews returns the kinds with which clients ask about tokens and permissions.
 func (k *kinds) reviews() []entry {
 	authz := k.authorizer()
 	rules, ok := authz.(authorizer.RuleResolver)
@@ -58,7 +59,7 @@ func (k *kinds) reviews() []entry {
 	}
 }
 
-// noRules answers rules reviews if the authorizer cannot list rules.
+// noRules answers rules reviews with an error, for authorizers that cannot list rules.
 type noRules struct{}
 
 func (noRules) RulesFor(context.Context, user.Info, string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {

@@ -26,7 +26,7 @@ type scaled struct {
 
 // scale returns the scale subresource of a kind. A write to it updates spec.replicas with the
 // kind's own strategy.
-func scale(strategy resource.Strategy, of func(hub runtime.Object) (scaled, error)) resource.Subresource {
+func scale(strategy resource.Strategy, scaledOf func(hub runtime.Object) (scaled, error)) resource.Subresource {
 	return resource.Subresource{
 		Name: "scale",
 		GVK:  autoscalingv1.SchemeGroupVersion.WithKind("Scale"),
@@ -34,18 +34,18 @@ func scale(strategy resource.Strategy, of func(hub runtime.Object) (scaled, erro
 			Strategy: strategy,
 			Internal: true,
 			NewView:  func() runtime.Object { return &autoscalingv1.Scale{} },
-			Get:      func(hub runtime.Object) (runtime.Object, error) { return getScale(hub, of) },
-			Set:      func(hub, view runtime.Object) error { return setScale(hub, view, of) },
+			Get:      func(hub runtime.Object) (runtime.Object, error) { return getScale(hub, scaledOf) },
+			Set:      func(hub, view runtime.Object) error { return setScale(hub, view, scaledOf) },
 		},
 	}
 }
 
-func getScale(hub runtime.Object, of func(runtime.Object) (scaled, error)) (runtime.Object, error) {
+func getScale(hub runtime.Object, scaledOf func(runtime.Object) (scaled, error)) (runtime.Object, error) {
 	obj, err := meta.Accessor(hub)
 	if err != nil {
 		return nil, err
 	}
-	s, err := of(hub)
+	s, err := scaledOf(hub)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
@@ -60,7 +60,7 @@ func getScale(hub runtime.Object, of func(runtime.Object) (scaled, error)) (runt
 	}, nil
 }
 
-func setScale(hub, view runtime.Object, of func(runtime.Object) (scaled, error)) error {
+func setScale(hub, view runtime.Object, scaledOf func(runtime.Object) (scaled, error)) error {
 	v, ok := view.(*autoscalingv1.Scale)
 	if !ok {
 		return apierrors.NewBadRequest(fmt.Sprintf("expected input object type to be Scale, but %T", view))
@@ -69,7 +69,7 @@ func setScale(hub, view runtime.Object, of func(runtime.Object) (scaled, error))
 	if errs := autoscalingvalidation.ValidateScale(internal); len(errs) > 0 {
 		return apierrors.NewInvalid(autoscaling.Kind("Scale"), v.Name, errs)
 	}
-	s, err := of(hub)
+	s, err := scaledOf(hub)
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}

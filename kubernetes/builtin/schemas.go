@@ -19,7 +19,7 @@ import (
 // It is safe for concurrent use.
 //
 // Kubernetes builds its converter from the OpenAPI definitions of all types, which costs 10 ms and
-// 10 MB per process. This one reads a text that a test generates from those definitions.
+// 10 MB per process. This converter parses a text that a test generates from those definitions.
 type schemas struct {
 	mu     sync.Mutex
 	lines  map[string]string // name of a type → its line in the text; nil until first use
@@ -138,7 +138,7 @@ func (s *schemas) collect(name string, reached map[string]smd.TypeDef) error {
 	return references(def.Atom, func(name string) error { return s.collect(name, reached) })
 }
 
-// references calls each with every type to which an atom refers.
+// references calls the function each with every type to which an atom refers.
 func references(a smd.Atom, each func(name string) error) error {
 	ref := func(r smd.TypeRef) error {
 		if r.NamedType != nil {

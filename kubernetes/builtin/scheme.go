@@ -13,7 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	// The init functions of these packages register the types, defaults and conversions of each
-	// group. The printers import most of them anyway.
+	// group. The table printers import most of these packages anyway.
 	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install"
 	_ "k8s.io/kubernetes/pkg/apis/apiserverinternal/install"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"

@@ -98,7 +98,8 @@ func (s *server) do(code int, method, target, body string) *unstructured.Unstruc
 	return out
 }
 
-// refused sends a request, checks the status code and reason of its error, and returns the message.
+// refused sends a request that must fail, checks the status code and reason of the error, and
+// returns its message.
 func (s *server) refused(code int, reason metav1.StatusReason, method, target, body string) string {
 	s.t.Helper()
 	status := s.do(code, method, target, body)
@@ -108,7 +109,7 @@ func (s *server) refused(code int, reason metav1.StatusReason, method, target, b
 	return str(status, "message")
 }
 
-// str returns the string at a path, or the JSON of another value.
+// str returns the string at a path. It returns values of other types as JSON.
 func str(u *unstructured.Unstructured, path ...string) string {
 	v, ok, _ := unstructured.NestedFieldNoCopy(u.Object, path...)
 	if s, isString := v.(string); isString || !ok {

@@ -89,8 +89,8 @@ func tokenConflict(kind schema.GroupVersionKind, name string, why error) error {
 	return apierrors.NewConflict(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, name, why)
 }
 
-// boundTo returns the object to which a token is bound. It must exist and have the given uid, and a
-// pod must run as the account.
+// boundTo returns the object to which a token is to be bound. The object must exist and have the
+// given UID. A pod must also run as the service account.
 func (k *kinds) boundTo(ctx context.Context, req *resource.Request, ref *authentication.BoundObjectReference) (bound tokens.Bound, err error) {
 	if ref == nil {
 		return bound, nil
@@ -130,8 +130,8 @@ func (k *kinds) boundTo(ctx context.Context, req *resource.Request, ref *authent
 	return bound, nil
 }
 
-// nodeOf returns the node of a pod. If the Node object does not exist, it has only a name. It is
-// nil for a pod without a node.
+// nodeOf returns the node of a pod, or nil for a pod without a node. If the Node object does not
+// exist, the result has only a name.
 func (k *kinds) nodeOf(ctx context.Context, objects resource.Objects, p *core.Pod) (*core.Node, error) {
 	if p.Spec.NodeName == "" {
 		return nil, nil

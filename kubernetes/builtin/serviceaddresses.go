@@ -21,9 +21,9 @@ import (
 )
 
 // The addresses of Services are allocated from the ServiceCIDRs that are ready. An address is free
-// if there is no IPAddress with its name, so the stored objects are the only record. The write of a
-// Service creates its IPAddresses in the same unit; of two writes that choose the same address one
-// fails and is tried again.
+// if no IPAddress has its name, so the stored objects are the only record of allocations. The write
+// of a Service creates its IPAddresses in the same unit. If two writes choose the same address, one
+// fails and is retried.
 
 // DefaultServiceCIDR is the name of the ServiceCIDR that has the configured ranges.
 const DefaultServiceCIDR = "kubernetes"
@@ -33,13 +33,13 @@ const (
 	ipAddresses  = "ipaddresses.networking.k8s.io"
 )
 
-// addressRange is a CIDR from which addresses are allocated. Like Kubernetes, it keeps its first
-// addresses for clients that ask for one, and allocates them by itself only if all others are
-// taken.
+// addressRange is a CIDR from which addresses are allocated. Like Kubernetes, it reserves its first
+// addresses for clients that request a specific one, and assigns them to other clients only if all
+// other addresses are taken.
 type addressRange struct {
 	prefix      netip.Prefix
 	first, last netip.Addr
-	reserved    uint64 // how many addresses from first on are kept
+	reserved    uint64 // how many addresses, beginning with first, are reserved
 	size        uint64
 }
 
@@ -56,21 +56,21 @@ func parseRange(text string) (addressRange, error) {
 	if bits > 64 {
 		return addressRange{}, fmt.Errorf("shortest allowed prefix length for service CIDR is 64, got %d", prefix.Bits())
 	}
-	// The network's own address is not allocated, nor the broadcast address of IPv4.
+	// The network address and the broadcast address of IPv4 are not allocated.
 	r := addressRange{prefix: prefix, first: prefix.Addr().Next()}
-	most := uint64(1)<<bits - 1 // of 64 bits too: the shift gives 0 then
+	most := uint64(1)<<bits - 1 // correct for 64 bits too, because the shift then results in 0
 	if prefix.Addr().Is4() && most > 0 {
 		most--
 	}
 	r.last, r.size = plus(prefix.Addr(), most), most
-	// The numbers are those of Kubernetes: one of 16 addresses, at least 16 and at most 256.
+	// As in Kubernetes, one sixteenth of the addresses is reserved, at least 16 and at most 256.
 	if total := most + 1; bits > 4 {
 		r.reserved = min(max(total/16, 16), 256)
 	}
 	return r, nil
 }
 
-// plus returns the address that is n after another one, of whose last 64 bits it changes no others.
+// plus returns the address n after another address. It changes only the last 64 bits.
 func plus(a netip.Addr, n uint64) netip.Addr {
 	if a.Is4() {
 		b := a.As4()
@@ -82,7 +82,7 @@ func plus(a netip.Addr, n uint64) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-// holds reports whether the range can allocate an address.
+// holds reports whether an address belongs to the addresses that the range can allocate.
 func (r addressRange) holds(a netip.Addr) bool {
 	return !a.Less(r.first) && !r.last.Less(a)
 }
@@ -110,7 +110,7 @@ func (r addressRange) free(random *rand.Rand, taken func(netip.Addr) bool) (neti
 	return pick(0, r.reserved)
 }
 
-// parseRanges returns the configured ranges: one, or two of different families separated by a
+// parseRanges parses the configured ranges: one CIDR, or two of different families, separated by a
 // comma.
 func parseRanges(text string) ([]addressRange, error) {
 	var all []addressRange
@@ -137,11 +137,11 @@ func family(a netip.Addr) core.IPFamily {
 	return core.IPv6Protocol
 }
 
-// allocation is what one write of a Service allocates. The methods of its allocators are called by
-// Kubernetes' service registry.
+// allocation records what one write of a Service allocates. Kubernetes' service registry calls the
+// methods of its allocators.
 type allocation struct {
 	sn      *store.Snapshot
-	service string // its name
+	service string // name of the Service
 	ranges  []addressRange
 	given   map[netip.Addr]bool
 	random  *rand.Rand
@@ -201,7 +201,7 @@ func (f addressAllocator) Allocate(ip net.IP) error {
 	now := f.services.now
 	i := slices.IndexFunc(now.ranges, func(r addressRange) bool { return r.prefix.Contains(address) })
 	switch {
-	case i < 0 && f.dry: // in Kubernetes, one of the ranges answers for all
+	case i < 0 && f.dry: // as in Kubernetes, where one range reports the error
 		if i = slices.IndexFunc(now.ranges, func(r addressRange) bool { return family(r.prefix.Addr()) == f.family }); i >= 0 {
 			return &ipallocator.ErrNotInRange{IP: ip, ValidRange: now.ranges[i].prefix.String()}
 		}
@@ -235,8 +235,8 @@ func (f addressAllocator) AllocateNext() (net.IP, error) {
 	return nil, ipallocator.ErrFull
 }
 
-// Release implements ipallocator.Interface. It releases what this allocation has given; what an
-// update or a delete releases is deleted with its unit.
+// Release implements ipallocator.Interface. It releases addresses that this allocation assigned.
+// The unit of an update or a delete deletes the IPAddresses that the write releases.
 func (f addressAllocator) Release(ip net.IP) error {
 	if address, ok := netip.AddrFromSlice(ip); ok && !f.dry {
 		delete(f.services.now.given, address.Unmap())
@@ -250,8 +250,8 @@ func (f addressAllocator) Has(ip net.IP) bool {
 	return ok && f.services.now.taken(address.Unmap())
 }
 
-// CIDR implements ipallocator.Interface. Like that of Kubernetes' allocator over several
-// ServiceCIDRs, it is empty.
+// CIDR implements ipallocator.Interface. It returns an empty CIDR, as Kubernetes' allocator over
+// several ServiceCIDRs does.
 func (f addressAllocator) CIDR() net.IPNet { return net.IPNet{} }
 
 // IPFamily implements ipallocator.Interface.
@@ -272,8 +272,8 @@ func (f addressAllocator) Destroy() {}
 // EnableMetrics implements ipallocator.Interface.
 func (f addressAllocator) EnableMetrics() {}
 
-// newRandom returns the source of a control plane's addresses. It is the same in every run of a
-// test in virtual time.
+// newRandom returns the random source for a control plane's addresses. In tests in virtual time, it
+// is the same in every run.
 func newRandom() *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 }

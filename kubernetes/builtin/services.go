@@ -29,22 +29,22 @@ import (
 
 // services allocates cluster IPs and node ports of Services as part of their writes, and releases
 // those that a Service no longer has. IPAddresses record the cluster IPs; see addressRange. The
-// Services themselves record the ports, which are read at the first write. Kubernetes' service
-// registry has the rules: services calls its BeginCreate and BeginUpdate with allocators. If other
-// servers share the state, see allocateShared. services is safe for concurrent use.
+// Services record their ports, which services reads at the first write. The rules are those of
+// Kubernetes' service registry: services calls its BeginCreate and BeginUpdate with allocators. If
+// other servers share the state, see allocateShared. services is safe for concurrent use.
 type services struct {
 	kinds *kinds
 	// ranges are the configured ranges. The first is the default family.
 	ranges []addressRange
 	ports  portallocator.Interface
-	// begin returns the registry of Services, which has no storage, for its BeginCreate and
-	// BeginUpdate. It is created on first use.
+	// begin returns the registry of Services, of which only BeginCreate and BeginUpdate are used,
+	// because it has no storage. It is created on first use.
 	begin func() (*genericregistry.Store, error)
 
 	mu     sync.Mutex
 	random *rand.Rand
-	now    *allocation // what the registry's call in progress allocates
-	loaded bool        // ports has the ports of the stored Services
+	now    *allocation // allocations of the registry's call in progress
+	loaded bool        // whether ports contains the ports of the stored Services
 }
 
 func newServices(k *kinds) (*services, error) {
@@ -84,8 +84,8 @@ func (s *services) registry() (*genericregistry.Store, error) {
 	}
 	allocators := map[core.IPFamily]ipallocator.Interface{}
 	for _, r := range s.ranges {
-		of := family(r.prefix.Addr())
-		allocators[of] = addressAllocator{services: s, family: of}
+		ipFamily := family(r.prefix.Addr())
+		allocators[ipFamily] = addressAllocator{services: s, family: ipFamily}
 	}
 	rest, _, _, err := servicestorage.NewREST(options, family(s.ranges[0].prefix.Addr()), allocators, s.ports, nil, nil, nil)
 	if err != nil {
@@ -123,9 +123,9 @@ func dryRunOption(dryRun bool) []string {
 	return nil
 }
 
-// allocate begins a write. It returns the operations that record what it allocates and releases,
-// and the function that undoes it. A commit needs no other call: committing the allocation does
-// only what releasePorts does.
+// allocate allocates for a write of svc, which replaces old. It returns operations for the write's
+// unit, which record the allocations and releases, and a function that undoes the allocations if
+// the write fails. After a successful write, the caller calls only releasePorts.
 func (s *services) allocate(ctx context.Context, hub, old runtime.Object, dryRun bool,
 	begin func(*genericregistry.Store) (genericregistry.FinishFunc, error)) ([]store.Op, func(), error) {
 	if err := fewFamilies(hub); err != nil {
@@ -176,7 +176,8 @@ func (s *services) allocate(ctx context.Context, hub, old runtime.Object, dryRun
 }
 
 // fewFamilies refuses Services with far more addresses or families than the two that are valid.
-// Kubernetes compares each with all others before it refuses them, while other Services wait.
+// Kubernetes compares each of them with all others before it refuses them, and other writes of
+// Services wait for that.
 func fewFamilies(hub runtime.Object) error {
 	const most = 100
 	service, ok := hub.(*core.Service)

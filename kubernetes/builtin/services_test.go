@@ -20,13 +20,14 @@ func TestServiceAddresses(t *testing.T) {
 	want(t, "headless", str(s.do(201, "POST", servicePath, `{metadata: {name: h}, spec: {clusterIP: None, selector: {a: b}, ports: [{port: 80}]}}`), "spec", "clusterIPs"), `["None"]`)
 	want(t, "external name", str(s.do(201, "POST", servicePath, `{metadata: {name: e}, spec: {type: ExternalName, externalName: example.com}}`), "spec", "clusterIP"), "")
 
-	// A manifest without the address can be sent again: the Service keeps its address. A changed
-	// address is refused.
+	// A client can send a manifest without the address again: the Service keeps its address. The
+	// server refuses a changed address.
 	again := s.do(200, "PUT", servicePath+"/a", `{metadata: {name: a}, spec: {ports: [{port: 81}]}}`)
 	want(t, "address after update", str(again, "spec", "clusterIP"), ip)
 	s.refused(422, "Invalid", "PATCH", servicePath+"/a", `{"spec":{"clusterIP":"10.0.0.9"}}`)
 
-	// The range has six addresses. Refused writes, dry runs and deleted Services use none of them.
+	// The range has six addresses. Refused writes, dry runs and deleted Services do not use up
+	// addresses.
 	for i := range 5 {
 		s.do(201, "POST", servicePath+"?dryRun=All", fmt.Sprintf(`{metadata: {name: dry%d}, spec: {ports: [{port: 80}]}}`, i))
 		s.do(201, "POST", servicePath, fmt.Sprintf(`{metadata: {name: n%d}, spec: {ports: [{port: 80}]}}`, i))

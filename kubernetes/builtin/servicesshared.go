@@ -17,8 +17,8 @@ import (
 // Control planes that share a state allocate ports from the same range. Each write reads the ports
 // from the Services again. A write that allocates also updates one record of the range, in the same
 // unit as the Service, on condition that no other write has updated it since. Of two concurrent
-// allocations one therefore fails and retries. Releasing needs no record: the Service then holds
-// fewer ports.
+// allocations one therefore fails and retries. Releasing ports does not need the record, because
+// the next write reads the ports from the Services.
 
 // rangesKey is the key of the record. As in Kubernetes, RangeAllocations are not served.
 var rangesKey = store.Key{Resource: "rangeallocations", Name: "services"}
@@ -58,7 +58,8 @@ func (s *services) allocateShared(ctx context.Context, svc, old *core.Service, d
 	return ops, nil
 }
 
-// mark updates the allocator of ports to what the Services of a snapshot hold. The caller holds mu.
+// mark updates the port allocator to the ports of the Services in a snapshot. The caller must hold
+// mu.
 func (s *services) mark(sn *store.Snapshot) error {
 	held := map[int]bool{}
 	for svc, err := range derived.List[corev1.Service](sn, "services", "") {
@@ -83,7 +84,8 @@ func (s *services) mark(sn *store.Snapshot) error {
 	return nil
 }
 
-// record returns the write of the record, on condition that it is as in the snapshot.
+// record returns the write of the record, on condition that the record has not changed since the
+// snapshot.
 func (s *services) record(sn *store.Snapshot) (store.Op, error) {
 	allocation := corev1.RangeAllocation{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "RangeAllocation"},

@@ -12,7 +12,7 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// pair returns two servers over one log, each of which reads as late as it may.
+// pair returns two servers over one log. Each server reads the log only when it must.
 func pair(t *testing.T, cfg Config) (a, b *server) {
 	t.Helper()
 	log := storetest.NewLog()
@@ -27,8 +27,8 @@ func pair(t *testing.T, cfg Config) (a, b *server) {
 	return open(), open()
 }
 
-// Two servers allocate each address and port of the ranges once, and again after either has
-// released it. API-13
+// Two servers allocate each address and port of the ranges at most once, and again after one of
+// them has released it. API-13
 func TestServicesOfSeveralServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(t, Config{ServiceRange: "10.0.0.0/29", NodePorts: "30000-30005"})
@@ -56,7 +56,8 @@ func TestServicesOfSeveralServers(t *testing.T) {
 				`Service "x" is invalid: spec.clusterIPs: Invalid value: ["`+taken+`"]: failed to allocate IP `+taken+`: provided IP is already allocated`)
 		}
 
-		// An address that one server released is available to the other. A dry run allocates none.
+		// An address that one server released is available to the other. A dry run does not
+		// allocate an address.
 		a.do(200, "DELETE", servicePath+"/n1", "")
 		full := `{metadata: {name: full}, spec: {type: NodePort, ports: [{port: 80}]}}`
 		b.do(201, "POST", servicePath+"?dryRun=All", full)
@@ -85,7 +86,7 @@ func TestWritesOfSeveralServers(t *testing.T) {
 		a, b := pair(t, Config{})
 		made := a.do(201, "POST", path, `{metadata: {name: x}, data: {by: a}}`)
 		made.Object["data"] = map[string]any{"by": "b"}
-		// only a has read this revision
+		// only server a has read this revision
 		updated := b.do(200, "PUT", path+"/x", mustJSON(t, made.Object))
 		a.refused(409, "Conflict", "PUT", path+"/x", mustJSON(t, made.Object))
 		want(t, "read at the other", str(a.do(200, "GET", path+"/x", ""), "metadata", "resourceVersion"), str(updated, "metadata", "resourceVersion"))

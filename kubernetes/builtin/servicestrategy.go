@@ -12,9 +12,9 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// serviceStrategy is Kubernetes' own strategy with two steps that it expects before it: clusterIP
-// and clusterIPs are made to agree, and an update without allocated values (a manifest applied
-// again) keeps them.
+// serviceStrategy is Kubernetes' own strategy, preceded by two steps that Kubernetes does
+// elsewhere: it makes clusterIP and clusterIPs agree, and keeps allocated values in an update that
+// omits them, such as a manifest that is applied again.
 type serviceStrategy struct {
 	resource.Strategy
 	upstream.ResetFieldsStrategy
@@ -49,7 +49,7 @@ func (s serviceStrategy) Canonicalize(obj runtime.Object) {
 	}
 }
 
-// keepAllocated fills in addresses and ports that the update left out.
+// keepAllocated copies the addresses and ports that an update omits from the old Service.
 func keepAllocated(svc, was *core.Service) {
 	if svc.Spec.Type != core.ServiceTypeExternalName && was.Spec.Type != core.ServiceTypeExternalName {
 		if svc.Spec.ClusterIP == "" {

@@ -10,7 +10,8 @@ import (
 	printerstorage "k8s.io/kubernetes/pkg/printers/storage"
 )
 
-// unprinted are the kinds without columns of their own. Their tables show name and age.
+// unprinted are the kinds for which Kubernetes has no table printer. Their tables show name and
+// age.
 var unprinted = map[schema.GroupResource]bool{
 	{Resource: "limitranges"}:                                      true,
 	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}: true,
@@ -19,15 +20,15 @@ var unprinted = map[schema.GroupResource]bool{
 }
 
 // table returns the printer of a kind. The columns do not depend on the version.
-func table(of schema.GroupResource) func(string) upstream.TableConvertor {
-	if unprinted[of] {
-		plain := upstream.NewDefaultTableConvertor(of)
+func table(gr schema.GroupResource) func(string) upstream.TableConvertor {
+	if unprinted[gr] {
+		plain := upstream.NewDefaultTableConvertor(gr)
 		return func(string) upstream.TableConvertor { return plain }
 	}
 	return func(string) upstream.TableConvertor { return printer() }
 }
 
-// printer is created for the first table of the process.
+// printer returns Kubernetes' table printers. It creates them on first use.
 var printer = sync.OnceValue(func() upstream.TableConvertor {
 	return printerstorage.TableConvertor{TableGenerator: printers.NewTableGenerator().With(printersinternal.AddHandlers, apiServiceColumns)}
 })

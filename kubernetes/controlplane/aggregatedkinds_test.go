@@ -130,7 +130,7 @@ func (c *cluster) left(flunders, configMaps string) {
 }
 
 // AGG-01, CTRL-01: owners and dependents may be in different servers.
-func TestGarbageOfAggregatedKinds(t *testing.T) {
+func TestGarbageCollectionOfAggregatedKinds(t *testing.T) {
 	flunders, configMaps := fmt.Sprintf(flunderPath, "default")+"/", fmt.Sprintf(configMapPath, "default")+"/"
 	for _, test := range []struct {
 		name string
@@ -177,7 +177,7 @@ func TestGarbageOfAggregatedKinds(t *testing.T) {
 			a, b := c.configMap("a"), c.flunder("b")
 			c.flunder("c", a)
 			c.configMap("d", b)
-			// As in Kubernetes, the collector knows another server's objects from watches.
+			// As in Kubernetes, the collector watches another server's objects.
 			time.Sleep(time.Second)
 			c.remove(configMaps+"a", "Orphan")
 			c.remove(flunders+"b", "Orphan")

@@ -16,6 +16,7 @@ import (
 	"kelson.dev/apiserver/crd"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/services"
+	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/controllers/aggregated"
 	"kelson.dev/kubernetes/usage"
 )
@@ -45,13 +46,13 @@ func (p *ControlPlane) newAggregator(cfg Config, resolver *services.Resolver, me
 		Store: p.store, Services: resolver, Client: p.Transport(),
 		ProxyClient: cfg.Aggregation.ProxyClient, ForwardRedirects: cfg.Aggregation.ForwardRedirects, Dial: cfg.Aggregation.Dial,
 		UserHeaders: slices.Concat(proxies.Usernames, proxies.UIDs, proxies.Groups), UserPrefixes: proxies.ExtraPrefixes,
-		Metrics: metrics, Log: cfg.Log,
+		Priorities: builtin.Priorities, Metrics: metrics, Log: cfg.Log,
 	})
 }
 
 // localVersions returns the group versions that have local APIServices from the start. Like
-// kube-apiserver, it leaves out that of APIServices themselves, and also that of metrics, whose
-// APIService belongs to users: one that names a Service takes the place of the built-in metrics.
+// kube-apiserver, it omits the group of APIServices. It also omits the group of metrics: users may
+// create that APIService to replace the built-in metrics by those of a Service.
 func localVersions(set *resource.Set) []schema.GroupVersion {
 	var out []schema.GroupVersion
 	for _, res := range set.All() {

@@ -105,7 +105,7 @@ func TestAggregation(t *testing.T) {
 	})
 }
 
-// wantGroups checks whether all documents contain the group, and nothing else from its server.
+// wantGroups checks that all documents contain the group, and nothing else from its server.
 func wantGroups(c *cluster, there bool) {
 	c.Helper()
 	want := func(what string, has bool) {

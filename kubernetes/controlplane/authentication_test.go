@@ -23,6 +23,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gopkg.in/go-jose/go-jose.v2"
@@ -74,8 +75,8 @@ func onPort(t testing.TB, cfg controlplane.Config) *site {
 	return &site{plane, server.URL(), ca}
 }
 
-// who asks the server, over its own connection, which user it authenticates: the name and groups,
-// or else the error.
+// who sends a SelfSubjectReview over its own connection. It returns the name and groups of the
+// authenticated user, or the error.
 func (s *site) who(t *testing.T, pair *pki.KeyPair, header ...string) string {
 	t.Helper()
 	config := &tls.Config{RootCAs: s.ca.Pool()}
@@ -457,8 +458,8 @@ func TestAuthenticatingProxy(t *testing.T) {
 	}
 }
 
-// AUTHN-01, AUTHN-07: a ConfigMap tells extension API servers which authorities this server trusts,
-// next to what other servers wrote.
+// AUTHN-01, AUTHN-07: a ConfigMap lists the authorities that this server trusts, for extension API
+// servers, and those that other servers wrote.
 func TestTrustIsPublished(t *testing.T) {
 	own, more, proxies := newAuthority(t, "own"), newAuthority(t, "more"), newAuthority(t, "proxies")
 	dir := t.TempDir()
@@ -508,6 +509,33 @@ func TestTrustIsPublished(t *testing.T) {
 	if data := published(cfg); data["requestheader-allowed-names"] != `["a","b"]` {
 		t.Errorf("%v", data)
 	}
+}
+
+// AUTHN-01, AUTHN-07: authorities that are added to a file are published within a minute.
+func TestChangedTrustIsPublished(t *testing.T) {
+	first, second := newAuthority(t, "first"), newAuthority(t, "second")
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	write(t, file, first.PEM)
+	synctest.Test(t, func(t *testing.T) {
+		plane := start(t, controlplane.Config{NoControllers: true, Authentication: controlplane.Authentication{Config: authn.Config{ClientCAFile: file}}})
+		published := func() string {
+			t.Helper()
+			read, err := client(plane, "root", user.SystemPrivilegedGroup).CoreV1().ConfigMaps("kube-system").Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return read.Data["client-ca-file"]
+		}
+		if got := published(); got != string(first.PEM) {
+			t.Fatalf("published %s", got)
+		}
+		write(t, file, append(slices.Clone(first.PEM), second.PEM...))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := published(); got != string(first.PEM)+string(second.PEM) {
+			t.Errorf("published %s", got)
+		}
+	})
 }
 
 // AUTHN-08

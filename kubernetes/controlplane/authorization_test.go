@@ -129,7 +129,8 @@ func TestEscalation(t *testing.T) {
 	ctx, admin, ann := t.Context(), client(plane, "root", user.SystemPrivilegedGroup).RbacV1(), client(plane, "ann").RbacV1()
 	must[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Create(ctx, clusterRole("writer",
 		rule("*", rbacv1.GroupName, "*"), rule("get", "", "pods")), createOpts))
-	// ann may write roles, but neither escalate nor bind. The star above is narrowed below.
+	// ann may write roles, but does not have the verbs escalate and bind. The star above is
+	// narrowed below.
 	writer := must[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Get(ctx, "writer", getOpts))
 	writer.Rules[0].Verbs = []string{"get", "list", "create", "update", "patch", "delete"}
 	must[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Update(ctx, writer, updateOpts))
@@ -173,7 +174,7 @@ func TestEscalation(t *testing.T) {
 	_, err = ann.Roles("default").Update(ctx, theirs, updateOpts)
 	wantForbidden(t, err, grant)
 	theirs.Labels, theirs.Finalizers = nil, []string{"example.com/x"}
-	// but may change what the garbage collector needs
+	// but may change the fields that the garbage collector writes
 	must[*rbacv1.Role](t)(ann.Roles("default").Update(ctx, theirs, updateOpts))
 
 	_, err = ann.RoleBindings("default").Create(ctx, binding("b", "Role", "theirs", "ann"), createOpts)
@@ -237,7 +238,7 @@ func TestAccessReviews(t *testing.T) {
 		t.Error(err)
 	}
 
-	// every authenticated user may ask about themselves
+	// every authenticated user may create reviews about the user itself
 	ann := client(plane, "ann").AuthorizationV1()
 	self := func(a *authorizationv1.ResourceAttributes) *authorizationv1.SelfSubjectAccessReview {
 		return &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a}}

@@ -22,7 +22,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// pipes is a listener whose connections never leave the process.
+// pipes is a listener for connections within the process.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}

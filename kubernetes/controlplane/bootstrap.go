@@ -21,7 +21,7 @@ import (
 
 // bootstrap creates, through the API, the objects that every new cluster has and that state lacks:
 // namespaces, priority classes, the ServiceCIDR of the configured ranges and the Service
-// "kubernetes". It leaves out kinds that are not served. API-12
+// "kubernetes". It omits kinds that are not served. API-12
 func bootstrap(ctx context.Context, state *store.Snapshot, served *resource.Set, transport http.RoundTripper, serviceRange string, log *slog.Logger) error {
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
 		if state.Get(store.Key{Resource: "namespaces", Name: name}) != nil || !served.Serves(corev1.SchemeGroupVersion.WithResource("namespaces"), "") {

@@ -81,7 +81,7 @@ type Config struct {
 	EventLifetime time.Duration
 	// RequestTimeout is the deadline of short requests; 0 means a minute.
 	RequestTimeout time.Duration
-	// WatchTimeout is the shortest duration of watches whose clients give none; the longest is
+	// WatchTimeout is the minimum duration of watches whose clients set no timeout; the maximum is
 	// twice that. 0 means half an hour.
 	WatchTimeout time.Duration
 	// Node selects what runs pods; "" means NodeNone.
@@ -100,8 +100,8 @@ type Config struct {
 	// NodeDir is where NodeProcess keeps the directories and logs of containers. Only NodeProcess
 	// needs it.
 	NodeDir string
-	// NodeHidden lists files and directories that pods of NodeProcess can't see, wherever they are;
-	// for example, the data directory.
+	// NodeHidden lists files and directories that pods of NodeProcess cannot access, for example
+	// the data directory.
 	NodeHidden []string
 	// NodeUnconfined runs the pods of NodeProcess as the user of this process, with access to all
 	// its files.
@@ -112,7 +112,7 @@ type Config struct {
 	// NodeImages has directories with the files of images, by the names of the images, for the root
 	// directories of containers of NodeProcess.
 	NodeImages map[string]string
-	// NoControllers leaves out the controllers that in Kubernetes belong to
+	// NoControllers omits the controllers that in Kubernetes belong to
 	// kube-controller-manager. Then dependents of deleted owners stay, namespaces stay Terminating
 	// and have no default service account, finished Jobs stay, and cluster roles are not
 	// aggregated.
@@ -132,7 +132,8 @@ type Config struct {
 	// Workloads, and if Node is not NodeNone. It starts when a node and a pod without a node exist.
 	Scheduler *scheduler.Settings
 	// LoadBalancers is the pool of addresses for Services of type LoadBalancer: at most one prefix
-	// for each IP family. None leaves them to another program. Ignored with NoControllers.
+	// for each IP family. An empty list means that another program runs them. Ignored with
+	// NoControllers.
 	LoadBalancers []netip.Prefix
 	// ExternalCloud makes the control plane's own node wait for a cloud-controller-manager: it has
 	// the taint node.cloudprovider.kubernetes.io/uninitialized until that manager removes it.
@@ -149,8 +150,8 @@ type Config struct {
 	// same results, only slower. It is the first step in the triage of a bug; see
 	// docs/design/fastpaths.md.
 	NoFastPaths bool
-	// Log receives the log records of all components; nil discards them. Records name objects and
-	// never contain what the objects hold; see package redact.
+	// Log receives the log records of all components; nil discards them. Records contain the names
+	// of objects but never their contents; see package redact.
 	Log *slog.Logger
 }
 

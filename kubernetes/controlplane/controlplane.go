@@ -160,6 +160,9 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if err := p.publishTrust(ctx, cfg.RootCA); err != nil {
 		cfg.Log.Error("publish the trusted authorities", "configmap", trustName, "err", err)
 	}
+	if files := cfg.Authentication; files.ClientCAFile != "" || files.RequestHeader != nil {
+		p.goRun(ctx, "trusted authorities", func(ctx context.Context) error { return p.keepTrust(ctx, cfg.RootCA) })
+	}
 	policy := bootstrappolicy.Config{Store: p.store, REST: p.RESTConfig, Aggregated: !cfg.NoControllers, Log: cfg.Log}
 	if err := bootstrappolicy.Ensure(ctx, policy); err != nil {
 		return nil, err
@@ -228,7 +231,7 @@ func (p *ControlPlane) Stop() {
 	})
 }
 
-// Stopping makes /readyz fail from now on. Requests are served as before until Drain.
+// Stopping makes /readyz fail. Requests are still served until Drain.
 func (p *ControlPlane) Stopping() { p.chain.Stopping() }
 
 // Drain refuses new requests, ends watches, and returns when the short requests in flight are
@@ -253,7 +256,7 @@ func (p *ControlPlane) Store() *store.Store { return p.store }
 // Registry returns the registry of served kinds.
 func (p *ControlPlane) Registry() *resource.Registry { return p.registry }
 
-// admin is the user of in-process requests that name no other user.
+// admin is the default user of in-process requests.
 var admin = &user.DefaultInfo{Name: "kelson-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 
 // Transport returns a transport that passes requests to the control plane in process, as an

@@ -58,8 +58,8 @@ func (p *ControlPlane) startEndpoints(ctx context.Context, cfg Endpoints) {
 	})
 }
 
-// withoutRetry is a transport whose clients do not repeat refused requests: client-go would repeat
-// those that a server refuses at its end ten times, a second apart.
+// withoutRetry is a transport that makes clients not repeat refused requests. client-go would
+// repeat a request that a server refuses during its shutdown ten times, once a second.
 type withoutRetry struct{ http.RoundTripper }
 
 func (t withoutRetry) RoundTrip(r *http.Request) (*http.Response, error) {

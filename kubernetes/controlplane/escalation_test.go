@@ -129,7 +129,7 @@ func text(v any) []byte {
 	return data
 }
 
-// rights returns what the caller may do in a namespace.
+// rights returns the permissions of the caller in a namespace.
 func rights(t *testing.T, c kubernetes.Interface, namespace string) (rules []rbacv1.PolicyRule) {
 	t.Helper()
 	review, err := c.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{

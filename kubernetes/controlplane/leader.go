@@ -19,9 +19,9 @@ import (
 // controllers.
 const leaseName = "kelson-controllers"
 
-// whileLeading runs the components that only one control plane may run. With a store of its own, a
-// control plane runs them immediately; with a shared store, it runs them whenever it holds the
-// Lease. The function run starts the components, which end with its context.
+// whileLeading runs the components that only one control plane may run. A control plane with its
+// own store runs them immediately. With a shared store, it runs them while it holds the Lease. The
+// function run starts the components, which end with its context.
 func (p *ControlPlane) whileLeading(ctx context.Context, run func(ctx context.Context, parts *parts) error) error {
 	if !p.store.Follows() {
 		return run(ctx, &p.parts)

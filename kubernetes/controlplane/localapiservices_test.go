@@ -81,8 +81,8 @@ func comparable(t *testing.T, object string) string {
 	return string(out)
 }
 
-// AGG-01: a start creates local APIServices again, restores changed ones, leaves alone those
-// without the label, and writes nothing if nothing changed.
+// AGG-01: a start recreates deleted local APIServices, restores changed ones, ignores those without
+// the label, and writes nothing if nothing has changed.
 func TestLocalAPIServicesAfterRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state, err := store.Open(store.Config{})

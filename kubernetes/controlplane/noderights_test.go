@@ -34,7 +34,7 @@ func TestRightsOfNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What all authenticated users may do has its own tests.
+	// Other tests check the permissions of all authenticated users.
 	open := map[string]bool{"selfsubjectreviews": true, "selfsubjectaccessreviews": true, "selfsubjectrulesreviews": true}
 	refused, granted := 0, 0
 	for _, list := range lists {

@@ -164,8 +164,8 @@ func (n *ownNodes) agentOf(name string) *node.Agent {
 	return nil
 }
 
-// startScheduler starts the scheduler, which waits for a node and a pod. Control planes that run no
-// pods have none, so that pods that tests create there do not change.
+// startScheduler starts the scheduler, which waits for a node and a pod. Control planes that do not
+// run pods have no node, so that pods that tests create there do not change.
 func (p *ControlPlane) startScheduler(ctx context.Context, parts *parts, cfg Config) error {
 	if !p.schedules(cfg) {
 		return nil

@@ -92,8 +92,8 @@ func (c *conversation) read(id uint32, ends bool) {
 	}
 }
 
-// API-07: an event comes before the response to the write that caused it, so that on one connection
-// no watch sees what a client created in a namespace before another watch sees the namespace.
+// API-07: an event is sent before the response to the write that caused it. So, on one connection,
+// a watch never delivers an object before another watch delivers its namespace.
 func TestEventsPrecedeResponses(t *testing.T) {
 	rounds := 10_000
 	if testing.Short() {
@@ -140,8 +140,8 @@ func TestEventsPrecedeResponses(t *testing.T) {
 	}
 }
 
-// API-07: the events of an immediate deletion over HTTP/2 are as far apart as those of two commits,
-// and always in order. Clients in this process do not wait.
+// API-07: the events of an immediate deletion over HTTP/2 have the same distance as those of two
+// commits, and always the same order. Clients in this process do not wait.
 func TestImmediateDeletion(t *testing.T) {
 	rounds := 10_000
 	if testing.Short() {
@@ -187,7 +187,7 @@ func TestImmediateDeletion(t *testing.T) {
 	}
 }
 
-// API-07: an immediate deletion in process takes no time of its own.
+// API-07: an immediate deletion in process takes no additional time.
 func TestImmediateDeletionInProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := controlplane.Start(t.Context(), controlplane.Config{NoControllers: true})

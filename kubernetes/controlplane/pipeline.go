@@ -25,6 +25,7 @@ import (
 	"kelson.dev/apiserver/resource"
 	verbs "kelson.dev/apiserver/rest"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/openapispec"
 	"kelson.dev/kubernetes/tokens"
 )
@@ -35,13 +36,13 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 	if err != nil {
 		return nil, err
 	}
-	found := discovery.NewMerged(registry, others.Discovery)
+	found := discovery.New(discovery.Config{Registry: registry, Others: others.Discovery, Priorities: builtin.Priorities})
 	groups := others.Handler(caughtUp(catchUp(st, definitions), found))
 	documents := caughtUp(catchUp(st, definitions), openapi.New(openapi.Config{
 		Registry: registry, Custom: definitions, Others: others.OpenAPI, Packed: openapispec.Archive,
 	}))
-	// A store that failed accepts no more writes until the process restarts, so liveness reports
-	// it, too. A store without space accepts writes again by itself.
+	// A store that failed rejects writes until the process restarts, so liveness also reports it. A
+	// store without space accepts writes again as soon as there is space.
 	checks := []filters.Check{{Name: "store", Func: func(context.Context) error { return st.Failed() }}}
 	live := []filters.Check{{Name: "store", Func: func(context.Context) error {
 		if err := st.Failed(); !errors.Is(err, store.ErrFull) {
@@ -88,8 +89,8 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 // and subresource.
 func serves(registry *resource.Registry) func(*request.RequestInfo) bool {
 	return func(info *request.RequestInfo) bool {
-		of := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
-		return registry.Current().Serves(of, info.Subresource)
+		gvr := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
+		return registry.Current().Serves(gvr, info.Subresource)
 	}
 }
 

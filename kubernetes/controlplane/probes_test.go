@@ -22,7 +22,7 @@ func definition(plural, kind, scope string) string {
 		plural, kind, scope)
 }
 
-// ask sends one request as a user, with exactly the given path.
+// ask sends one request as a user and does not clean the path.
 func ask(t testing.TB, plane *controlplane.ControlPlane, who user.Info, method, path, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://plane"+path, bytes.NewReader([]byte(body)))

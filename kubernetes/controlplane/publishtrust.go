@@ -19,6 +19,32 @@ import (
 // server trusts.
 const trustName = "extension-apiserver-authentication"
 
+// trustCheck is how often the files of authorities are checked, as in kube-apiserver.
+const trustCheck = time.Minute
+
+// keepTrust publishes the authorities again when their files have changed, until ctx ends.
+func (p *ControlPlane) keepTrust(ctx context.Context, own []byte) error {
+	var published map[string]string // unknown, because the first attempt may have failed
+	check := time.NewTicker(trustCheck)
+	defer check.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-check.C:
+		}
+		now := p.identify.Published(own)
+		if maps.Equal(now, published) {
+			continue
+		}
+		if err := p.publishTrust(ctx, own); err != nil {
+			p.log.Error("publish the trusted authorities: trying again in a minute", "configmap", trustName, "err", err)
+			continue
+		}
+		published = now
+	}
+}
+
 // publishTrust merges the authorities that this control plane trusts into the ConfigMap, next to
 // those that other servers wrote. It writes nothing if there are none.
 func (p *ControlPlane) publishTrust(ctx context.Context, own []byte) error {

@@ -119,7 +119,7 @@ func TestOtherClientsAreServed(t *testing.T) {
 	}
 }
 
-// API-03: a client at its limit of watches gets no more; other users and administrators do.
+// API-03: a client at its limit of watches cannot open more; other users and administrators can.
 func TestManyWatchesOfOneClient(t *testing.T) {
 	const most = 50
 	s := onPort(t, controlplane.Config{NoControllers: true, Limits: controlplane.Limits{LongRunningPerUser: most}})

@@ -110,8 +110,8 @@ func held() (now uint64) {
 	return now
 }
 
-// API-03: watches that clients don't read hold little memory of their own: neither copies of
-// objects nor large buffers, however large the objects are.
+// API-03: watches that clients do not read need little memory: no copies of objects and no large
+// buffers, whatever the size of the objects is.
 func TestUnreadWatches(t *testing.T) {
 	const (
 		watches = 200

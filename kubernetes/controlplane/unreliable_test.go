@@ -81,7 +81,7 @@ func says(code int, body string) http.HandlerFunc {
 	}
 }
 
-// lies are responses that must neither identify a user nor allow a request.
+// lies are responses that must not identify a user or allow a request.
 func lies(review string) map[string]http.HandlerFunc {
 	yes := fmt.Sprintf(`{"apiVersion":%q,"kind":"Pod","status":{"authenticated":true,"allowed":true,"user":{"username":"root","groups":["system:masters"]}}}`, "v1")
 	return map[string]http.HandlerFunc{

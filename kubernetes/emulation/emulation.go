@@ -32,8 +32,8 @@ const Linked = "1.37.1"
 // default. kelson test --kubernetes sets it.
 const Variable = "KELSON_EMULATED_VERSION"
 
-// Version is what a control plane emulates. The zero value emulates nothing: it is the linked
-// release.
+// Version is what a control plane emulates. The zero value means the linked release, without
+// emulation.
 type Version struct {
 	// Emulated is the release whose APIs, features and defaults are served, as "1.34"; "" means the
 	// linked one.

@@ -228,7 +228,7 @@ func (b *base) info() baseInfo {
 }
 
 // origins rejects requests that a browser sends for a page of another origin. Browsers add client
-// certificates automatically, and POST /planes needs neither a body nor a header that would trigger
+// certificates automatically, and POST /planes does not need a body or a header that would trigger
 // a preflight request.
 var origins = http.NewCrossOriginProtection()
 

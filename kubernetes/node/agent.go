@@ -43,10 +43,10 @@ type AgentConfig struct {
 	// Drivers are the CSI drivers that the node's CSINode lists; without any, it has no
 	// CSINode.
 	Drivers []string
-	// Writes says what the Agent writes about its Node; the zero value means everything.
+	// Writes selects what the Agent writes about its Node; the zero value means everything.
 	Writes NodeWrites
 	// Pods passes the pods that the Agent runs to changed until ctx ends, one call at a time: old
-	// is nil for a new pod, and pod is nil for one that is gone. In this way, agents of one process
+	// is nil for a new pod, and pod is nil for a deleted one. In this way, agents of one process
 	// can share a watch, or leave some pods of the node to others. nil: the Agent watches and runs
 	// all pods of the node.
 	Pods func(ctx context.Context, changed func(old, pod *corev1.Pod))
@@ -60,7 +60,7 @@ type AgentConfig struct {
 	Log *slog.Logger
 }
 
-// NodeWrites says what an Agent writes about its Node. Each value includes the next one.
+// NodeWrites selects what an Agent writes about its Node. Each value includes the next one.
 type NodeWrites int
 
 const (
@@ -187,8 +187,8 @@ func (a *Agent) changed(ctx context.Context, old, pod *corev1.Pod) {
 	}
 }
 
-// Abandon ends the work on a pod that another client runs from now on. When it returns, the agent
-// writes nothing about the pod any more; it has forgotten its containers and their logs.
+// Abandon ends the work on a pod because another client takes it over. After it has returned, the
+// agent no longer writes to the pod, and has no state of its containers and their logs.
 func (a *Agent) Abandon(uid types.UID) {
 	if w := a.worker(uid); w != nil {
 		w.abandon()

@@ -36,9 +36,8 @@ type issuer interface {
 }
 
 // accountFiles returns the files of the volume at AccountPath, with absolute paths: a token, the
-// certificate of the API server, and the namespace. It leaves out the certificate if there is none,
-// as on a control plane without a port. It returns nil if the container mounts nothing at
-// AccountPath.
+// certificate of the API server, and the namespace. It omits the certificate if there is none, as
+// on a control plane without a port. It returns nil if the container mounts nothing at AccountPath.
 func accountFiles(ctx context.Context, from issuer, pod *corev1.Pod, container *corev1.Container) ([]File, error) {
 	var files []File
 	for _, mount := range container.VolumeMounts {

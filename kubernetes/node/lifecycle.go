@@ -168,8 +168,8 @@ func (l *lifecycle) next(pod *corev1.Pod, now time.Time) plan {
 	return p
 }
 
-// startAt returns when a container that does not run may start. ok is false if it may never start
-// again.
+// startAt returns the time at which a container that is not running may start. ok is false if it
+// may never start again.
 func (l *lifecycle) startAt(pod *corev1.Pod, r *record) (time.Time, bool) {
 	switch {
 	case !r.config.at.IsZero():

@@ -248,7 +248,7 @@ func TestReadinessGate(t *testing.T) {
 	}
 }
 
-// An agent that restarts recognizes an ended container that must be restarted; it is not one that
+// An agent that restarts distinguishes an ended container that must be restarted from one that
 // never ran.
 func TestAdopted(t *testing.T) {
 	pod := testPod("Always", nil, []string{"a"})

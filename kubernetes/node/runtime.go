@@ -48,7 +48,7 @@ type Sandbox interface {
 	// 128, reason StartError); its text is shown to users.
 	Start(ctx context.Context, spec ContainerSpec) (Container, error)
 	// Adopt returns a container that an earlier agent started; status is its last reported status.
-	// If the container no longer exists, Adopt returns an ended one whose Exit says so (see Gone).
+	// If the container no longer exists, Adopt returns an ended one with the Exit Gone.
 	Adopt(ctx context.Context, spec ContainerSpec, status corev1.ContainerStatus) Container
 	// Remove kills all running containers and frees all resources, including logs. It returns when
 	// that is done.

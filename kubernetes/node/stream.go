@@ -31,8 +31,8 @@ type Executor interface {
 
 // Attacher is a Container that clients can attach to.
 type Attacher interface {
-	// Attach copies the container's output from now on, and passes Stdin to the container if its
-	// spec has stdin. It returns when the container or ctx ends.
+	// Attach copies the container's further output, and passes Stdin to the container if its spec
+	// has stdin. It returns when the container or ctx ends.
 	Attach(ctx context.Context, s Streams) error
 }
 

@@ -119,8 +119,8 @@ func (w *worker) sleep(ctx context.Context, until time.Time) bool {
 	return ctx.Err() == nil
 }
 
-// step does what can be done now. at is when to call it again even if nothing happens; zero means
-// never.
+// step does all work that is due. at is the time at which it must be called again even if nothing
+// happens; zero means never.
 func (w *worker) step(ctx context.Context) (at time.Time, finished bool) {
 	w.observe()
 	if !w.lifecycle.deleted && w.sandbox == nil && w.creation.due(time.Now()) {
@@ -349,7 +349,7 @@ func (w *worker) release(ctx context.Context) bool {
 }
 
 // written handles the result of a write. It calls done on success. It returns false if the write
-// must be retried; if the pod is gone or replaced, a retry is pointless.
+// must be retried; if the pod was deleted or replaced, a retry is pointless.
 func (w *worker) written(err error, done func()) bool {
 	switch {
 	case err == nil:

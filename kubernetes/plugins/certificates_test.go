@@ -106,7 +106,7 @@ func TestNodesRequestPodCertificates(t *testing.T) {
 				t.Errorf("%s, want %s", message, why)
 			}
 		}
-		// the plugin may not have seen the pod yet
+		// the plugin may not have received the pod yet
 		kubelet.Want(t, 500, "POST", path, request("a", "example.com/s", "web", far, "n1"))
 		kubelet.Want(t, 201, "POST", path, request("a", "example.com/s", "web", web, "n1"))
 		p.as("system:node:n1", "system:nodes").Want(t, 403, "POST", path, request("b", "example.com/t", "web", web, "n1"))

@@ -74,8 +74,8 @@ func (n namespaces) Get(_ context.Context, name string, _ metav1.GetOptions) (*c
 	return derived.Get[corev1.Namespace](n.store.Snapshot(), "namespaces", "", name)
 }
 
-// List returns an empty list. LimitRanger calls it only when its lister had nothing, and would
-// cache the answer for 30 seconds.
+// List returns an empty list. LimitRanger calls it only when its lister returned nothing, and would
+// cache the result for 30 seconds.
 func (limitRanges) List(context.Context, metav1.ListOptions) (*corev1.LimitRangeList, error) {
 	return &corev1.LimitRangeList{}, nil
 }

@@ -63,7 +63,7 @@ func (x indexer[T]) GetByKey(key string) (any, bool, error) {
 	return obj, err == nil, err
 }
 
-// in returns the objects of a namespace. Like informers, it leaves out those that can't be decoded.
+// in returns the objects of a namespace. Like informers, it omits objects that can't be decoded.
 func (x indexer[T]) in(namespace string) []any {
 	var all []any
 	for obj, err := range derived.List[T](x.store.Snapshot(), x.resource, namespace) {

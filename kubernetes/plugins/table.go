@@ -48,7 +48,7 @@ func Table() admission.Table {
 		linked("NodeDeclaredFeatureValidator", true),
 		linked("PodResizeValidator", true),
 		// Plugins that clients configure through the API follow those that are compiled in.
-		// ResourceQuota follows them, because it counts what the object finally asks for.
+		// ResourceQuota follows them, because it counts what the final object requests.
 		*generic.Find("MutatingAdmissionPolicy"),
 		*generic.Find("MutatingAdmissionWebhook"),
 		*generic.Find("ValidatingAdmissionPolicy"),

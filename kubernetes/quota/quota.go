@@ -42,7 +42,7 @@ func Ignored(res schema.GroupResource) bool {
 	return ok
 }
 
-// single has the evaluators of single objects, which read nothing else.
+// single contains the evaluators of single objects, which read nothing else.
 var single = sync.OnceValues(func() (upstream.Registry, error) { return registry(nil) })
 
 // EvaluatorFor returns the evaluator of a resource's objects.

@@ -16,7 +16,8 @@ import (
 // maxElements is how many elements of a list are logged.
 const maxElements = 10
 
-// identity returns what may be logged of a value: numbers and booleans unchanged, and text.
+// identity returns the part of a value that may be logged: numbers and booleans unchanged, and
+// text.
 func identity(v any) any {
 	switch v := v.(type) {
 	case nil:
@@ -49,8 +50,8 @@ func identity(v any) any {
 	return fmt.Sprintf("(%T)", v)
 }
 
-// failure returns what may be logged of an error. Errors joined by errors.Join, one per line,
-// become a list.
+// failure returns the part of an error that may be logged. Errors joined by errors.Join, one per
+// line, become a list.
 func failure(err error) string {
 	whole := safely(err.Error)
 	joined, ok := err.(interface{ Unwrap() []error })

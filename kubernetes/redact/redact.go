@@ -1,5 +1,5 @@
-// Package redact keeps the contents of objects out of logs: records name objects, and never contain
-// what the objects hold.
+// Package redact keeps the contents of objects out of logs: records contain the names of objects
+// but never their contents.
 //
 // Many log records come from other projects' code: Kubernetes' controllers and client-go log
 // objects, request bodies and differences of specs as attributes, and their errors quote values.

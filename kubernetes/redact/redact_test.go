@@ -144,7 +144,7 @@ func TestNamesAreLogged(t *testing.T) {
 	}
 }
 
-func TestNewOfItself(t *testing.T) {
+func TestHandlerIsWrappedOnce(t *testing.T) {
 	h := redact.New(slog.DiscardHandler)
 	if redact.New(h) != h {
 		t.Error("wrapped twice")

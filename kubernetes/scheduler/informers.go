@@ -79,8 +79,9 @@ func (f *factory) record(registration cache.ResourceEventHandlerRegistration, er
 	return registration, err
 }
 
-// withoutUnserved gives the factory informers that stay empty for the resources that the API server
-// does not serve: the others would never sync, and the scheduler would never start.
+// withoutUnserved adds informers to the factory that stay empty, for the resources that the API
+// server does not serve. Ordinary informers of these resources would never sync, and the scheduler
+// would never start.
 func (f *factory) withoutUnserved(cfg Config) {
 	devices := resourcev1.SchemeGroupVersion
 	for name, kind := range map[schema.GroupVersionResource]struct{ object, list runtime.Object }{

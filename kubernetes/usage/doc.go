@@ -5,8 +5,8 @@
 // process and all of its descendants. The usage of a simulated container is what an annotation of
 // its pod declares; see [ParseProfile]. The usage of a node is the sum of its pods'.
 //
-// Everything is computed when a client asks. Nothing runs meanwhile, and without requests the
-// package needs no memory but that of two [resource.Resource] values.
+// Everything is computed when a client asks. Nothing runs between requests, and without requests
+// the package needs only the memory of two [resource.Resource] values.
 //
 //	resources := usage.Resources(usage.Config{Store: st, Node: ours})
 //	registry.Put(resources...)

@@ -23,7 +23,8 @@ func kind[T any](plural, name string, namespaced bool, read func(ctx context.Con
 		Group: v1beta1.GroupName, Plural: plural, Kind: name, ListKind: name + "List", Namespaced: namespaced,
 		Verbs: []string{resource.Get, resource.List}, Versions: []resource.Version{{Name: version}}, StorageVersion: version,
 		Codec: codec{name, reflect.TypeFor[T]()}, Computed: read, Owner: Owner, Yields: true,
-		Table: func(string) upstream.TableConvertor { return table{} },
+		Behavior: resource.Behavior{QualifiedKind: true},
+		Table:    func(string) upstream.TableConvertor { return table{} },
 	}
 }
 
@@ -32,12 +33,12 @@ const version = "v1beta1"
 // codec implements [resource.Codec] for a kind that is never written.
 type codec struct {
 	kind string
-	of   reflect.Type
+	typ  reflect.Type
 }
 
 var errReadOnly = apierrors.NewBadRequest("metrics cannot be written")
 
-func (c codec) New() runtime.Object { return reflect.New(c.of).Interface().(runtime.Object) }
+func (c codec) New() runtime.Object { return reflect.New(c.typ).Interface().(runtime.Object) }
 
 func (c codec) Load(stored []byte) (runtime.Object, error) {
 	obj := c.New()

@@ -34,7 +34,7 @@ type measurement struct {
 }
 
 // sample measures the containers of the process runtime in pods, by ID. A container that has no
-// process any more is left out. Before a container's second reading, its processor usage is the
+// process any more is omitted. Before a container's second reading, its processor usage is the
 // average since it started.
 func (p *processes) sample(now time.Time, pods []*used) map[string]measurement {
 	roots := map[int]container{}

@@ -25,8 +25,8 @@ const Owner = "usage"
 type Config struct {
 	// Store holds the pods and nodes.
 	Store *store.Store
-	// Node reports whether the control plane itself runs the pods of a node. The others are left
-	// out: something else must measure them.
+	// Node reports whether the control plane itself runs the pods of a node. Other pods are
+	// omitted: something else must measure them.
 	Node func(name string) bool
 	// Log receives invalid profiles; nil discards them.
 	Log *slog.Logger
@@ -44,7 +44,7 @@ func Resources(cfg Config) []*resource.Resource {
 	}
 }
 
-// window is the interval that declared usages stand for: that of metrics-server.
+// window is the interval of declared usages, the same as that of metrics-server.
 const window = 15 * time.Second
 
 // meter computes usages from the stored pods.
@@ -143,7 +143,7 @@ func (m *meter) measure(sn *store.Snapshot, namespace, name string) []*used {
 	processes := m.processes.sample(now, all)
 	return slices.DeleteFunc(all, func(u *used) bool {
 		if err := u.fill(processes, cmp.Or(replicas[u.pod.controller], 1)); err != nil {
-			m.cfg.Log.Warn("no usage of a pod", "namespace", u.pod.Metadata.Namespace, "pod", u.pod.Metadata.Name, "err", err)
+			m.cfg.Log.Warn("compute usage of pod; omitting it", "namespace", u.pod.Metadata.Namespace, "pod", u.pod.Metadata.Name, "err", err)
 			return true
 		}
 		return len(u.containers) == 0

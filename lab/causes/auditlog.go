@@ -20,12 +20,11 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// Log is what an audit log says about all clients of a cluster: what they watched, and what they
-// wrote. From it, [Log.Explain] concludes what probably caused a write of an operator that records
-// no trace. A Log may be used by several goroutines; nothing changes it after ReadAuditLog, but
-// Attach.
+// Log contains the watches and writes of all clients of a cluster, from an audit log. From it,
+// [Log.Explain] concludes what probably caused a write of an operator that records no trace. A Log
+// may be used by several goroutines. After ReadAuditLog, only Attach changes it.
 type Log struct {
-	writes  []*LoggedWrite // by their begin: watchers may see a write before its response is logged
+	writes  []*LoggedWrite // by their begin, because events may precede the response
 	watches []*loggedWatch
 	objects map[resourceName]*loggedObject
 	kinds   map[string]string // by group resource, where bodies are logged
@@ -104,7 +103,7 @@ func (w *LoggedWrite) Object() Object {
 	return Object{Kind: kind, Namespace: w.Namespace, Name: w.Name}
 }
 
-// loggedObject is what a log says about an object at any time.
+// loggedObject is the information in a log about an object, from all times.
 type loggedObject struct {
 	uid    types.UID
 	owners []metav1.OwnerReference
@@ -121,8 +120,8 @@ type loggedWatch struct {
 // ReadAuditLog reads an audit log in JSON, as written with --audit-log-format=json by Kelson or
 // kube-apiserver. An incomplete last line is ignored, because the log may still be written.
 //
-// The level Metadata is enough for who did what; with RequestResponse, owners, labels and contents
-// are evidence too, and objects with generated names have names.
+// The level Metadata is enough to find the client of each write. With RequestResponse, owners,
+// labels and contents are evidence too, and the names of objects with generated names are known.
 func ReadAuditLog(r io.Reader) (*Log, error) {
 	l := &Log{objects: map[resourceName]*loggedObject{}, kinds: map[string]string{}}
 	watches := map[types.UID]*loggedWatch{}
@@ -272,9 +271,9 @@ func (w *loggedWatch) select_(uri string) {
 }
 
 // receives reports whether a watch received an event of a write, or began with the state after it.
-func (w *loggedWatch) receives(of *LoggedWrite) bool {
-	return w.resource == of.Resource && (w.namespace == "" || w.namespace == of.Namespace) && (w.name == "" || w.name == of.Name) &&
-		(w.end.IsZero() || !w.end.Before(of.Begin)) && (w.selector == nil || of.labels == nil || w.selector.Matches(of.labels))
+func (w *loggedWatch) receives(logged *LoggedWrite) bool {
+	return w.resource == logged.Resource && (w.namespace == "" || w.namespace == logged.Namespace) && (w.name == "" || w.name == logged.Name) &&
+		(w.end.IsZero() || !w.end.Before(logged.Begin)) && (w.selector == nil || logged.labels == nil || w.selector.Matches(logged.labels))
 }
 
 func isDryRun(uri string) bool { return strings.Contains(uri, "dryRun=All") }

@@ -1,6 +1,6 @@
 // Package causes explains why objects are in their state, from the traces that operators record
-// (operator/trace): which reconciles wrote an object, what caused them, and what caused that,
-// across controllers and operators; and in the other direction, what a reconcile led to.
+// (operator/trace). It finds the reconciles that wrote an object, and follows their causes across
+// controllers and operators. In the other direction, it finds the effects of a reconcile.
 //
 //	write of a Pod ◀─ reconcile of an At ◀─ patch of the At ◀─ reconcile ◀─ kubectl created the At
 //

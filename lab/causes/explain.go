@@ -16,7 +16,7 @@ type Explanation struct {
 	Earlier int    `json:"earlierWrites,omitempty"`
 	// Reconciles are the last reconciles of an object that no operator wrote.
 	Reconciles []*Reconcile `json:"reconciles,omitempty"`
-	// Caused are the reconciles that an object caused which operators neither wrote nor reconciled.
+	// Caused are the reconciles that the object caused, if operators did not write or reconcile it.
 	Caused []*Reconcile `json:"caused,omitempty"`
 	// Logged are the last writes of the object in an audit log, with what probably caused them; see
 	// [Log].
@@ -54,8 +54,8 @@ type Reconcile struct {
 // Because is a cause of a reconcile, with the reconcile that caused it if it is known.
 type Because struct {
 	Cause trace.LineCause `json:"cause"`
-	// By is nil if no reconcile of the trace made the change: a person or another program did,
-	// whose name may be in Cause.Manager.
+	// By is nil if no reconcile of the trace made the change. A person or another program made it;
+	// Cause.Manager may have the name.
 	By *Reconcile `json:"by,omitempty"`
 	// Write is the write of By that made the change; nil if it is unknown.
 	Write *trace.LineWrite `json:"write,omitempty"`

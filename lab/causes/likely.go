@@ -17,8 +17,8 @@ type LoggedStep struct {
 	// Exact is the same write in the trace of the operator that made it. Its causes are recorded,
 	// not concluded, so the other fields are empty.
 	Exact *Step `json:"exact,omitempty"`
-	// Probably is the write that most probably caused this one; nil if First says why there is
-	// none, or if nothing is known.
+	// Probably is the write that most probably caused this one. It is nil if First contains the
+	// reason, or if the cause is unknown.
 	Probably *Probably `json:"probably,omitempty"`
 	// First describes the first cause: a request of a person, a schedule, a node.
 	First string `json:"first,omitempty"`
@@ -85,15 +85,15 @@ func (l *Log) Explain(o Object, last int) (steps []*LoggedStep, earlier int) {
 		l.trace.mu.RLock()
 		defer l.trace.mu.RUnlock()
 	}
-	var of []*LoggedWrite
+	var writes []*LoggedWrite
 	for _, w := range l.writes {
 		if w.Object() == o {
-			of = append(of, w)
+			writes = append(writes, w)
 		}
 	}
-	earlier = max(0, len(of)-last)
+	earlier = max(0, len(writes)-last)
 	shown := map[*LoggedWrite]bool{}
-	for _, w := range of[earlier:] {
+	for _, w := range writes[earlier:] {
 		steps = append(steps, l.step(w, shown, 1))
 	}
 	return steps, earlier
@@ -161,8 +161,8 @@ func (l *Log) ownersOf(o resourceName) []metav1.OwnerReference {
 }
 
 // watchesOf returns the watches of the process that made a write: those of the same user, program
-// and address, or else those of the same program and address, because a process may act as several
-// users.
+// and address or, if there are none, those of the same program and address, because a process may
+// act as several users.
 func (l *Log) watchesOf(w *LoggedWrite) []*loggedWatch {
 	var same, process []*loggedWatch
 	for _, watch := range l.watches {
@@ -282,9 +282,9 @@ func isDelete(verb string) bool { return verb == "delete" || verb == "deletecoll
 func earlierBy(v, w *LoggedWrite) time.Duration { return w.Begin.Sub(v.Begin) }
 
 // owns reports whether an object is an owner of another.
-func (l *Log) owns(owner, of resourceName) bool {
-	for _, ref := range l.ownersOf(of) {
-		if l.is(ref, owner, of.namespace) {
+func (l *Log) owns(owner, owned resourceName) bool {
+	for _, ref := range l.ownersOf(owned) {
+		if l.is(ref, owner, owned.namespace) {
 			return true
 		}
 	}
@@ -293,15 +293,15 @@ func (l *Log) owns(owner, of resourceName) bool {
 
 // ownsIndirectly reports whether an object is an owner of another, or of one of its owners, at most
 // so many steps away.
-func (l *Log) ownsIndirectly(owner, of resourceName, steps int) bool {
-	if l.owns(owner, of) {
+func (l *Log) ownsIndirectly(owner, owned resourceName, steps int) bool {
+	if l.owns(owner, owned) {
 		return true
 	}
 	if steps == 0 {
 		return false
 	}
 	for o := range l.objects {
-		if o != of && (o.namespace == "" || o.namespace == of.namespace) && l.owns(o, of) && l.ownsIndirectly(owner, o, steps-1) {
+		if o != owned && (o.namespace == "" || o.namespace == owned.namespace) && l.owns(o, owned) && l.ownsIndirectly(owner, o, steps-1) {
 			return true
 		}
 	}
@@ -317,9 +317,9 @@ func (l *Log) is(ref metav1.OwnerReference, o resourceName, namespace string) bo
 }
 
 func (l *Log) siblings(a, b resourceName) bool {
-	for _, of := range l.ownersOf(a) {
+	for _, owner := range l.ownersOf(a) {
 		for _, other := range l.ownersOf(b) {
-			if of.UID == other.UID {
+			if owner.UID == other.UID {
 				return true
 			}
 		}

@@ -118,7 +118,7 @@ func TestProbableCause(t *testing.T) {
 }
 
 // LAB-09: a program that has not received a write did not react to it.
-func TestNotReceived(t *testing.T) {
+func TestReactionNeedsReceivedWrite(t *testing.T) {
 	lines := shop()
 	lines[0].plural = "others" // it does not watch Shops
 	if s := lastStep(t, readLog(t, lines), "configmaps", "tea-config"); s.Probably != nil {

@@ -19,8 +19,8 @@ import (
 // Actions are faults of users, of other controllers and of nodes. They happen when the operator is
 // quiet after an input.
 const (
-	// Recreate deletes an object of the inputs, and creates it again as soon as it is gone. Batch
-	// creates two copies of it at once.
+	// Recreate deletes an object of the inputs, and creates it again as soon as it no longer
+	// exists. Batch creates two copies of it at once.
 	Recreate Kind = "recreate"
 	Batch    Kind = "batch"
 	// SetField sets a field of an object of the inputs, waits until the operator is quiet, and sets
@@ -175,7 +175,7 @@ func (t *trial) restarts() bool {
 	return t.settle() && t.same("O4", "the operator does not repair this until it restarts", before, "before the restart")
 }
 
-// recreate deletes an object, and creates it again when it is gone.
+// recreate deletes an object, and creates it again when it no longer exists.
 func (t *trial) recreate(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
 	again := t.manifest(obj)
 	if err := c.Delete(ctx, obj); err != nil {
@@ -368,7 +368,7 @@ func failPod(ctx context.Context, c client.Client, obj *unstructured.Unstructure
 	}
 	pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, "Evicted", "The node was low on resource: memory."
 	for i := range pod.Status.Conditions {
-		if of := pod.Status.Conditions[i].Type; of == corev1.PodReady || of == corev1.ContainersReady {
+		if typ := pod.Status.Conditions[i].Type; typ == corev1.PodReady || typ == corev1.ContainersReady {
 			pod.Status.Conditions[i].Status = corev1.ConditionFalse
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Binary is an operator as a program of its own, in any language and unchanged. Each process of a
-// run is a process of the operating system: a kill is a SIGKILL. Its requests pass a transport on a
+// Binary is an operator as a separate program, in any language and unchanged. Each process of a run
+// is a process of the operating system: a kill is a SIGKILL. Its requests pass a transport on a
 // loopback port, which injects the faults.
 //
 // Runs of a Binary take real time. The explorer does not decide the order of the operator's
@@ -21,8 +21,8 @@ import (
 // The program must take the address of the control plane from the kubeconfig in the environment
 // variable KUBECONFIG or from an argument, and must not need other services.
 //
-// Runs happen at the same time, if each process can have a network of its own: on Linux, as root.
-// Ports that the program opens do not collide then, and it reaches nothing but its control plane.
+// Runs happen at the same time if each process can have its own network: on Linux, as root. Then
+// ports that the program opens do not collide, and the program can only reach its control plane.
 // Otherwise one run happens at a time, on the host's network.
 type Binary struct {
 	// Path is the file of the program.
@@ -52,8 +52,8 @@ const (
 	// missingWatch is how long a watch that has ended may be missing: client-go lists again after
 	// a second or two.
 	missingWatch = 5 * time.Second
-	// retry is how long an operator may wait until it tries again after a 429, whose response says
-	// a second, and when writes are not denied any more.
+	// retry is how long an operator may wait before it retries after a 429, whose Retry-After is a
+	// second, and after writes are no longer denied.
 	retry = 1500 * time.Millisecond
 	// together is how long requests and events must be absent before a random one is chosen.
 	together = 3 * time.Millisecond
@@ -111,8 +111,8 @@ func (w *wire) command(ctx context.Context, kubeconfig string) *exec.Cmd {
 
 // settleWire is settle for a Binary. The operator is quiet if all of these hold:
 //
-//   - It has sent a request, and the watches that it has after a start without faults are open, but
-//     for those that a fault delays.
+//   - It has sent a request, and all watches that it opens after a start without faults are open,
+//     except those that a fault delays.
 //   - The server processes no request, and no thread of the operator's process runs.
 //   - No object has changed during the quiet period, and the operator has sent no request and
 //     received no event. If it continues to send requests, nothing must change for eight times as
@@ -171,7 +171,7 @@ func (t *trial) settleWire() bool {
 	}
 }
 
-// idle reports whether the process waits for something, but for time.
+// idle reports whether the process waits for something other than time.
 func (p *process) idle(cut map[string]bool, quietFor time.Duration) bool {
 	if p.inflight.Load() > 0 || running(p.pid) {
 		return false
@@ -210,8 +210,8 @@ func (w *wire) run(ctx context.Context, p *process, handler http.Handler) error 
 	return <-ended
 }
 
-// runOnThread is run. If processes have networks of their own, it does not give its thread back:
-// the thread ends with the goroutine.
+// runOnThread is run. If processes have their own networks, it does not unlock its thread: the
+// thread ends with the goroutine.
 func (w *wire) runOnThread(ctx context.Context, p *process, handler http.Handler) error {
 	if w.isolated {
 		if err := ownNetwork(); err != nil {

@@ -30,8 +30,8 @@ type call struct {
 
 func (c call) label() string { return strings.TrimSpace(c.verb + " " + c.resource + " " + c.object) }
 
-// background are resources that are written for people or for coordination. Their writes are
-// neither points of faults nor changes of the state.
+// background are resources that are written for people or for coordination. Their writes are not
+// points of faults, and do not count as changes of the state.
 var background = sets.New("events", "events.events.k8s.io", "leases.coordination.k8s.io")
 
 // point reports whether faults can happen at the call.
@@ -45,7 +45,7 @@ func isReview(resource string) bool {
 
 var requestInfo = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
-// describe reads what a request asks for. It may replace the request's body by an equal one.
+// describe parses a request. It may replace the request's body by an equal one.
 func describe(r *http.Request) (call, error) {
 	info, err := requestInfo.NewRequestInfo(r)
 	if err != nil {

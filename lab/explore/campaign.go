@@ -49,7 +49,7 @@ type Report struct {
 	Alarms      []Alarm
 }
 
-// Summary says what was explored.
+// Summary describes the explored runs.
 func (r Report) Summary() string {
 	text := fmt.Sprintf("explored %d plans in %v (%.0f a minute): %d points, %d plans of one fault, %d of them equal to others; %d states, %d alarms",
 		r.Plans, r.Took.Round(time.Millisecond), float64(r.Plans)/r.Took.Minutes(), r.Points, r.OneFault, r.Skipped, r.States, len(r.Alarms))
@@ -244,7 +244,7 @@ func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
 	if c.signatures[alarm.signature()] {
 		return
 	}
-	alarm.of(plan, r, c.reference, 1, 1)
+	alarm.complete(plan, r, c.reference, 1, 1)
 	if c.wire != nil {
 		again, alarms, seen := c.repeated(plan, c.reference)
 		if len(alarms) == 0 {
@@ -252,7 +252,7 @@ func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
 			return
 		}
 		alarm = alarms[0]
-		alarm.of(plan, again, c.reference, seen, c.repetitions())
+		alarm.complete(plan, again, c.reference, seen, c.repetitions())
 	}
 	for i := 0; i < len(plan) && len(plan) > 1; {
 		fewer := append(append(Plan(nil), plan[:i]...), plan[i+1:]...)
@@ -262,7 +262,7 @@ func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
 			continue
 		}
 		plan, alarm = fewer, alarms[0]
-		alarm.of(fewer, again, c.reference, seen, c.repetitions())
+		alarm.complete(fewer, again, c.reference, seen, c.repetitions())
 	}
 	if c.signatures[alarm.signature()] {
 		return
@@ -285,8 +285,8 @@ func (a Alarm) signature() string {
 }
 
 // singles returns the plans of one fault at the points of the run without faults. It skips kills at
-// moments at which the state of the control plane is the same as at an earlier one: the memory of
-// the process is lost, so what follows is the same.
+// moments at which the control plane has the same state as at an earlier one: because a kill loses
+// the memory of the process, the rest of the run would be the same.
 func singles(reference *result, inputs int) (plans []Plan, skipped int) {
 	type moment struct {
 		state  [32]byte

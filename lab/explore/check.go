@@ -15,7 +15,7 @@ import (
 type Alarm struct {
 	// Oracle is its number in docs/guides/testing.md, such as O1; What is its name.
 	Oracle, What string
-	// Detail says what happened, with the objects and fields.
+	// Detail describes what happened, with the objects and fields.
 	Detail string
 	// Plan is the shortest plan known to cause it.
 	Plan Plan
@@ -63,13 +63,13 @@ type View struct{ trial *trial }
 // List returns the objects of a kind that were created or changed in the run, in the order of
 // their names. Don't change them.
 func (v View) List(kind string) []*unstructured.Unstructured {
-	var of []*unstructured.Unstructured
+	var objects []*unstructured.Unstructured
 	for _, obj := range sorted(v.trial.history) {
 		if obj != nil && obj.GetKind() == kind {
-			of = append(of, obj)
+			objects = append(objects, obj)
 		}
 	}
-	return of
+	return objects
 }
 
 func sorted(h *history) iter.Seq2[string, *unstructured.Unstructured] {
@@ -82,9 +82,9 @@ func sorted(h *history) iter.Seq2[string, *unstructured.Unstructured] {
 	}
 }
 
-// compare applies the oracles that compare a run with the one without faults: its end state (O1, or
-// O5 if only the order of steps is another), how often it has created and deleted objects (O2), and
-// what is left at the end (O9).
+// compare applies the oracles that compare a run with the run without faults: its final state (O1,
+// or O5 if only the order of steps differs), how often it created and deleted objects (O2), and the
+// objects that remain after the inputs are deleted (O9).
 func compare(r, reference *result, ignore []string) []Alarm {
 	var alarms []Alarm
 	add := func(oracle, what string, lines []string) {

@@ -50,7 +50,7 @@ type configInvariant struct {
 	Rule string `json:"rule"`
 }
 
-// configure applies the project's ConfigFile, if there is one, but for what concerns the control
+// configure applies the project's ConfigFile, if there is one, except the settings for the control
 // plane, and returns it.
 func (s *Scenario) configure(dir string) (*config, error) {
 	var c config
@@ -73,11 +73,11 @@ func (s *Scenario) configure(dir string) (*config, error) {
 		s.Invariants = append(s.Invariants, Invariant{Name: i.Name, Kind: i.Kind, Rule: i.Rule})
 	}
 	for n, i := range c.Inputs {
-		of, err := i.inputs(dir)
+		inputs, err := i.inputs(dir)
 		if err != nil {
 			return nil, fmt.Errorf("%s: inputs[%d]: %w", ConfigFile, n, err)
 		}
-		s.Inputs = append(s.Inputs, of...)
+		s.Inputs = append(s.Inputs, inputs...)
 	}
 	return &c, nil
 }
@@ -104,7 +104,7 @@ func prepare(paths []string) (func(context.Context, client.Client) error, error)
 // inputs returns the actions of an entry.
 func (c configInput) inputs(dir string) ([]Input, error) {
 	type action func(*unstructured.Unstructured) Input
-	of := func(f func(client.Object) Input) action {
+	withObject := func(f func(client.Object) Input) action {
 		return func(obj *unstructured.Unstructured) Input { return f(obj) }
 	}
 	var path string
@@ -113,7 +113,7 @@ func (c configInput) inputs(dir string) ([]Input, error) {
 	for _, field := range []struct {
 		path   string
 		action action
-	}{{c.Create, of(Create)}, {c.Apply, of(Apply)}, {c.Delete, of(Delete)}, {c.Flip, flipTo}} {
+	}{{c.Create, withObject(Create)}, {c.Apply, withObject(Apply)}, {c.Delete, withObject(Delete)}, {c.Flip, flipTo}} {
 		if field.path != "" {
 			path, act, set = field.path, field.action, set+1
 		}

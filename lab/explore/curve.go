@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// CurvePoint says how often a run fails if it is that of an alarm up to a step, and has another
-// order and no more faults after it.
+// CurvePoint contains how often runs fail that equal the run of an alarm up to a step, and continue
+// in other orders and without further faults.
 type CurvePoint struct {
 	// Step is the index in Alarm.Steps of the last step that is that of the alarm, and Text is it.
 	Step int    `json:"step"`
@@ -18,7 +18,7 @@ type CurvePoint struct {
 	Runs     int `json:"runs"`
 }
 
-// branch is where a run leaves the one that its plan determines.
+// branch is the step after which a run no longer follows its plan.
 type branch struct {
 	after int    // as many steps are those of the plan
 	seed  uint64 // of the order of the others

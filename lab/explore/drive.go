@@ -18,19 +18,19 @@ const (
 	ReportVariable = "KELSON_EXPLORE_REPORT"
 )
 
-// Message is what Drive tells the program that started it: one line of JSON each.
+// Message is a line of JSON that Drive writes for the program that started it.
 type Message struct {
-	// Kind is progress, alarm, error or done. After error or done comes no other.
+	// Kind is progress, alarm, error or done. It is the last message if it is error or done.
 	Kind string
 	Text string `json:",omitempty"`
-	// Plan and Finding are those of an alarm: the shortest plan that causes it, and what is wrong.
-	// Alarms is how many were found so far.
+	// Plan and Finding describe an alarm: the shortest plan that causes it, and the failure. Alarms
+	// is how many were found so far.
 	Plan    string `json:",omitempty"`
 	Finding string `json:",omitempty"`
 	Alarms  int    `json:",omitempty"`
 	// Failure is that of an alarm.
 	Failure *Failure `json:",omitempty"`
-	// Report is what was explored, of progress and done; its Alarms are nil.
+	// Report is the report of the messages progress and done; its Alarms are nil.
 	Report *Report `json:",omitempty"`
 }
 

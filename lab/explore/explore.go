@@ -11,16 +11,17 @@
 //
 // Run first runs the operator without faults and records its writes and the events that it
 // receives. Then it runs the operator again and again, each time on a fork of the same control
-// plane, in virtual time, and with one fault at one of these points: the process is killed before
-// or after a write, a response is lost, a watch is late or is cut, and so on (see [Kind]). After
-// that come pairs of faults and random orders, until the time is over. A run is a sequence of
-// choices: every request, response and event waits until the explorer lets it pass, when everything
-// else is blocked. Equal plans give equal runs.
+// plane, in virtual time, and with one fault at one of these points: it kills the process before or
+// after a write, loses a response, delays or ends a watch, and so on (see [Kind]). After that come
+// pairs of faults and random orders, until the time is over. A run is a sequence of choices: every
+// request, response and event waits until the explorer lets it pass, when everything else is
+// blocked. Equal plans give equal runs.
 //
-// The oracles compare a run with the one without faults: the objects at the end, how often the
-// operator created and deleted each object, and what is left after a user deleted the inputs. They
-// also report an operator that ends, panics, is never quiet, claims to have observed a generation
-// that does not exist, is refused by RBAC, or violates an invariant of the scenario.
+// The oracles compare a run with the run without faults: the objects at the end, how often the
+// operator created and deleted each object, and the objects that remain after a user deleted the
+// inputs. They also report an operator that ends, panics, never becomes quiet, reports an
+// observedGeneration that does not exist, is refused by RBAC, or violates an invariant of the
+// scenario.
 //
 // An alarm comes with the shortest plan that causes it. [Replay] runs that plan again.
 package explore
@@ -41,8 +42,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// PlanVariable is the environment variable that makes Run replay one plan, and ForVariable the one
-// that says for how long Run explores, as a Go duration.
+// PlanVariable is the environment variable that makes Run replay one plan. ForVariable is the
+// environment variable with the duration of Run, as a Go duration.
 const (
 	PlanVariable = "KELSON_EXPLORE_PLAN"
 	ForVariable  = "KELSON_EXPLORE_FOR"
@@ -138,7 +139,7 @@ func (e *explorer) replay(plan Plan) (*result, []Alarm, *baseline, error) {
 		return nil, nil, nil, fmt.Errorf("the run does not reach the point of: %s; the operator's requests or the inputs have changed since the plan was found, so explore again", r.unused)
 	}
 	for i := range alarms {
-		alarms[i].of(plan, r, reference.result, seen, e.repetitions())
+		alarms[i].complete(plan, r, reference.result, seen, e.repetitions())
 	}
 	return r, alarms, reference, nil
 }
@@ -253,14 +254,14 @@ func (a Alarm) describe(test string) string {
 	return b.String()
 }
 
-// finding is what an alarm says without its plan.
+// finding is the content of an alarm without its plan.
 func (a Alarm) finding() string {
 	return fmt.Sprintf("%s (%s)\n%s", a.What, a.Oracle, indent(a.Detail))
 }
 
 func indent(text string) string { return "  " + strings.ReplaceAll(text, "\n", "\n  ") }
 
-// around leaves out the steps before the first fault, but for a few.
+// around omits all but a few of the steps before the first fault.
 func around(steps []string) []string {
 	for i, step := range steps {
 		if strings.HasPrefix(step, "FAULT") {

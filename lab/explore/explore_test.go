@@ -2,6 +2,7 @@ package explore_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,11 @@ func TestFindsTheMissingSecret(t *testing.T) {
 			before, last := alarm.Curve[0], alarm.Curve[len(alarm.Curve)-1]
 			if before.Failures != 0 || last.Failures != last.Runs || strings.HasPrefix(before.Text, "FAULT") {
 				t.Errorf("curve %+v, want no failures before the fault and only failures at the end", alarm.Curve)
+			}
+			for _, run := range []*explore.FailureRun{explore.FailureOf(alarm).Passing, explore.FailureOf(alarm).Failing} {
+				if len(run.Times) != len(run.Steps) || !slices.IsSorted(run.Times) || run.Times[0] != 0 || run.Times[len(run.Times)-1] == 0 {
+					t.Errorf("times of the steps: %v", run.Times)
+				}
 			}
 		})
 	}

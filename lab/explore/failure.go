@@ -28,15 +28,19 @@ type FailureRun struct {
 	// "request: ", "response: " or "event: " for what the operator sent or received, "server: " for
 	// a write of the control plane's own controllers, "FAULT " or "ALARM ".
 	Steps []string `json:"steps"`
-	// Objects are those that the run had changed when the operator was quiet after the last input,
-	// without what differs between equal runs, by "RESOURCE NAMESPACE/NAME"; lists, because several
-	// objects may have the same generated name. They are missing if the run ended before.
+	// Times are when the steps happened, in seconds since the first: virtual, unless the operator
+	// ran as a process.
+	Times []float64 `json:"times,omitempty"`
+	// Objects are the objects that the run had changed when the operator was quiet after the last
+	// input, without values that differ between equal runs, by "RESOURCE NAMESPACE/NAME". The
+	// values are lists, because several objects may have the same generated name. They are missing
+	// if the run ended before.
 	Objects map[string][]map[string]any `json:"objects,omitempty"`
 }
 
 // run returns the run of a plan.
 func (r *result) run(plan Plan) *FailureRun {
-	return &FailureRun{Plan: plan.String(), Steps: r.steps, Objects: r.end.objects}
+	return &FailureRun{Plan: plan.String(), Steps: r.steps, Times: r.times, Objects: r.end.objects}
 }
 
 func (a Alarm) failure() *Failure {
@@ -44,8 +48,9 @@ func (a Alarm) failure() *Failure {
 		Steps: a.Steps, Curve: a.Curve, Passing: a.passing, Failing: a.failing}
 }
 
-// of completes an alarm of a run: with its plan, and in how many runs of it the alarm was raised.
-func (a *Alarm) of(plan Plan, r, reference *result, seen, runs int) {
+// complete adds to an alarm its run, the plan of the run, and in how many runs of the plan the
+// alarm was raised.
+func (a *Alarm) complete(plan Plan, r, reference *result, seen, runs int) {
 	a.Plan, a.Steps, a.Seen, a.Runs = plan, r.steps, seen, runs
 	a.passing, a.failing = reference.run(nil), r.run(plan)
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Kind is what goes wrong. Each is something that a real API server, network or process can do.
+// Kind is the kind of a fault. Each is something that a real API server, network or process can do.
 type Kind string
 
 const (
@@ -38,15 +38,15 @@ const (
 	// FreezeAll delays those of all resources.
 	Freeze    Kind = "freeze"
 	FreezeAll Kind = "freeze-all"
-	// Cut ends the watch before an event. The operator has to list again, and its list is served
-	// when everything else is quiet, so it never sees the states in between.
+	// Cut ends the watch before an event. The operator has to list again, and the list is delayed
+	// until everything else is quiet, so the operator never gets the states in between.
 	Cut Kind = "cut"
 	// SlowResponse has the server execute a write and delays the response until everything else is
 	// quiet: longer than the operator's own timeouts.
 	SlowResponse Kind = "slow-response"
 	// TwoLeaders delays a write until everything else is quiet, and starts another process of the
-	// operator meanwhile: the first has lost its lease and does not know it. Then the write reaches
-	// the server, and the first process ends.
+	// operator meanwhile, as if the first one had lost its lease without noticing. Then the write
+	// reaches the server, and the first process ends.
 	TwoLeaders Kind = "two-leaders"
 	// Deny answers a write, and all later ones of its verb and resource, with 403 as an admission
 	// webhook does, until everything else is quiet.

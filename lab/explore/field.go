@@ -12,8 +12,8 @@ import (
 // variation is a field and a value for it, as JSON.
 type variation struct{ field, value string }
 
-// variations returns other values for the fields of an object, from its schema: what is not set is
-// set, optional fields are removed, and numbers, strings and lists take values at their limits.
+// variations returns other values for the fields of an object, from its schema: it sets unset
+// fields, removes optional fields, and gives numbers, strings and lists values at their limits.
 // Whether a value is valid is for the server to decide. The fields of metadata and status are left
 // out.
 func variations(schema, object map[string]any) []variation {
@@ -91,8 +91,8 @@ func vary(all *[]variation, schema map[string]any, path string, value any, requi
 	}
 }
 
-// numbersOf returns unusual numbers. They are small, because a number may say how many objects an
-// operator creates.
+// numbersOf returns unusual numbers. They are small, because a number may determine how many
+// objects an operator creates.
 func numbersOf(schema map[string]any, value any) []any {
 	values := []any{int64(0), int64(1), int64(-1)}
 	if n, ok := value.(int64); ok {

@@ -35,11 +35,11 @@ type step struct {
 	order   int // among the steps of its label and round
 	verdict chan verdict
 	held    bool // until unhold
-	until   int  // it stays held until so many inputs were made
+	until   int  // it stays held until this number of inputs were made
 }
 
-// suspended reports whether the step's process is suspended, and the step is neither the request
-// that happens nevertheless nor the response to it.
+// suspended reports whether the step's process is suspended. It returns false for the one request
+// that is still executed, and for its response.
 func (s *step) suspended() bool {
 	only := s.process.only
 	return only != nil && s != only && (s.phase != responding || s.call != only.call)
@@ -108,9 +108,9 @@ func (g *gate) remove(s *step) {
 	g.waiting = slices.DeleteFunc(g.waiting, func(o *step) bool { return o == s })
 }
 
-// settled returns the steps that may come next, in their default order: oldest first, then by
-// label. While there are writes, these are all. All goroutines must be blocked.
-func (g *gate) settled(enabled func(*step) bool) []*step {
+// choices returns the steps that may be next, in their default order: oldest first, then by label.
+// While there are writes, these are all. All goroutines must be blocked.
+func (g *gate) choices(enabled func(*step) bool) []*step {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.round++
@@ -166,17 +166,17 @@ func (g *gate) end() {
 func (g *gate) kill(p *process) {
 	g.mu.Lock()
 	p.dead = true
-	var of []*step
+	var steps []*step
 	for _, s := range g.waiting {
 		if s.process == p && s.phase != committing {
-			of = append(of, s)
+			steps = append(steps, s)
 		}
 	}
-	for _, s := range of {
+	for _, s := range steps {
 		g.remove(s)
 	}
 	g.mu.Unlock()
-	for _, s := range of {
+	for _, s := range steps {
 		s.verdict <- killed
 	}
 }
@@ -188,8 +188,8 @@ func (g *gate) suspend(p *process, only *step) {
 	p.only = only
 }
 
-// unhold lets the held steps continue that may after so many inputs, or all if it is the last call.
-// It reports whether there was one.
+// unhold releases the held steps that may continue after the given number of inputs, or all steps
+// if last is true. It reports whether there was one.
 func (g *gate) unhold(inputs int, last bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -28,8 +28,8 @@ func (t *trial) healthy(earlier State) bool {
 }
 
 // unhealthy returns why an object is not healthy: too few of its replicas are ready, its claim is
-// not bound, or its condition Ready or Available is not True. Pods, which may have come to their
-// end, are judged by what manages them.
+// not bound, or its condition Ready or Available is not True. Pods are not judged, because they may
+// have completed; the objects that manage them are.
 func unhealthy(id string, object map[string]any) string {
 	spec, _ := object["spec"].(map[string]any)
 	status, _ := object["status"].(map[string]any)
@@ -58,8 +58,8 @@ func unhealthy(id string, object map[string]any) string {
 	conditions, _ := status["conditions"].([]any)
 	for _, c := range conditions {
 		condition, _ := c.(map[string]any)
-		if of := condition["type"]; (of == "Ready" || of == "Available") && condition["status"] != "True" {
-			return fmt.Sprintf("its condition %v is %v", of, condition["status"])
+		if typ := condition["type"]; (typ == "Ready" || typ == "Available") && condition["status"] != "True" {
+			return fmt.Sprintf("its condition %v is %v", typ, condition["status"])
 		}
 	}
 	return ""

@@ -126,7 +126,7 @@ func (h *history) take(e *store.Event) error {
 	return nil
 }
 
-// keep adds every byte of a version to the record, but for UIDs: Kubernetes' controllers create
+// keep adds every byte of a version, except UIDs, to the record: Kubernetes' controllers create
 // Pods in parallel, so equal Pods may have each other's UIDs. Each UID becomes its number in the
 // order in which they appear.
 func (h *history) keep(e *store.Event) {

@@ -7,22 +7,23 @@ import (
 
 // alarms returns what is wrong with a run, the most telling first.
 //
-// What an operator does after an action is for the operator to decide: it may create a child again
-// that a user has deleted, or not. So a run with only actions is judged by the oracles that do not
-// need a comparison, by what the trial compares around the action, and by what is left at the end.
-// A run with actions and faults is compared with the run with the same actions.
+// The correct behavior after an action depends on the operator: it may recreate a child that a user
+// has deleted, or not. So only these oracles judge a run with only actions: those that do not need
+// a comparison, those that compare the states before and after the action, and the one for the
+// objects that remain at the end. A run with actions and faults is compared with the run with the
+// same actions.
 func (e *explorer) alarms(plan Plan, r, reference *result) []Alarm {
 	if len(r.alarms) > 0 {
 		return r.alarms
 	}
-	of := plan.actions()
+	taken := plan.actions()
 	switch {
-	case len(of) == 0:
+	case len(taken) == 0:
 		return compare(r, reference, e.scenario.Ignore)
-	case len(of) == len(plan):
-		e.variants[of.String()] = r
-		if slices.ContainsFunc(of, func(f Fault) bool { return f.Kind == Batch }) {
-			return nil // what an operator leaves of an object, it leaves of the copies too
+	case len(taken) == len(plan):
+		e.variants[taken.String()] = r
+		if slices.ContainsFunc(taken, func(f Fault) bool { return f.Kind == Batch }) {
+			return nil // the operator leaves the same of the copies
 		}
 		lines := slices.DeleteFunc(without(e.scenario.Ignore, r.left.Diff(reference.left)), func(line string) bool {
 			return !strings.Contains(line, existsNow) && !strings.Contains(line, thereAre)
@@ -30,19 +31,19 @@ func (e *explorer) alarms(plan Plan, r, reference *result) []Alarm {
 		if len(lines) > 0 {
 			return []Alarm{{Oracle: "O9", What: "left behind", Detail: strings.Join(lines, "\n")}}
 		}
-		return e.ignored(of, r, reference)
+		return e.ignored(taken, r, reference)
 	}
-	variant, ok := e.variants[of.String()]
+	variant, ok := e.variants[taken.String()]
 	if !ok {
-		variant = e.run(of)
-		e.variants[of.String()] = variant
+		variant = e.run(taken)
+		e.variants[taken.String()] = variant
 	}
 	if variant.failed != nil || len(variant.alarms) > 0 {
 		return nil // the actions alone raise the alarm
 	}
-	// How often objects are created and deleted says little: while objects are being deleted, an
-	// operator whose cache is late may create their children again, and the garbage collector
-	// deletes them.
+	// The number of creations and deletions is not compared: while objects are being deleted, an
+	// operator whose cache is behind may recreate their children, and the garbage collector deletes
+	// them.
 	return slices.DeleteFunc(compare(r, variant, e.scenario.Ignore), func(a Alarm) bool { return a.Oracle == "O2" })
 }
 

@@ -16,8 +16,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// LAB-03: an operator that does not undo what a change has made is found by O8; one that does is
-// not.
+// LAB-03: O8 finds an operator that does not undo the effects of a change, and accepts one that
+// does.
 func TestFlip(t *testing.T) {
 	for name, undoes := range map[string]bool{"faulty": false, "correct": true} {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func (r *eachService) Reconcile(ctx context.Context, s *corev1.Service) (operato
 	return firstWins(ctx, r.Client, "Service", s.Name)
 }
 
-// LAB-03: an end state that depends on the order of events alone is an alarm of its own.
+// LAB-03: an end state that depends only on the order of events is a separate alarm.
 func TestOrder(t *testing.T) {
 	cms := func(d operator.Deps) *each {
 		return &each{d, func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {

@@ -49,8 +49,8 @@ func (l panicLog) Handle(_ context.Context, record slog.Record) error {
 func (l panicLog) WithAttrs([]slog.Attr) slog.Handler { return l }
 func (l panicLog) WithGroup(string) slog.Handler      { return l }
 
-// recovered tells trials about panics from which Kubernetes' libraries recover: controller-runtime
-// recovers from those of reconcilers. Their contexts do not say which process has panicked, so the
+// recovered reports panics to trials from which Kubernetes' libraries recover: controller-runtime
+// recovers from panics of reconcilers. Their contexts do not say which process has panicked, so the
 // panic belongs to the trial that runs. If several run, it is not known.
 var recovered struct {
 	once   sync.Once

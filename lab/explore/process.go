@@ -79,7 +79,7 @@ func (t *trial) startProcess(old http.RoundTripper) {
 	}()
 }
 
-// kill ends the process: nothing that it sends from now on reaches the server.
+// kill ends the process: no later request of it reaches the server.
 func (p *process) kill() {
 	p.trial.gate.kill(p)
 	p.cancel()
@@ -94,7 +94,7 @@ type transport struct {
 	inner   http.RoundTripper
 }
 
-// Steady tells the operator library that watches do not die unnoticed.
+// Steady reports to the operator library that the end of a watch is always noticed.
 func (t *transport) Steady() bool { return true }
 
 // RoundTrip implements http.RoundTripper.

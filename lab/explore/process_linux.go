@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canIsolate reports whether processes can have networks of their own.
+// canIsolate reports whether processes can have their own networks.
 func canIsolate() bool {
 	result := make(chan error)
 	go func() { result <- ownNetwork() }()

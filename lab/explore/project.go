@@ -34,8 +34,8 @@ func Samples(paths ...string) ([]Input, error) {
 // Project returns the scenario of a project in the layout of kelson init and kubebuilder: the
 // definitions in config/crd/bases, the roles in config/rbac and the samples in config/samples.
 // Operators of Kubernetes' own kinds have no definitions. Workload controllers and simulated nodes
-// run. Webhooks are not served. [ConfigFile] may name other folders, change what users do, and add
-// invariants.
+// run. Webhooks are not served. [ConfigFile] may name other folders, change the actions of users,
+// and add invariants.
 //
 // The function run is Scenario.Operator, such as PartsOf returns. It is nil for an operator that is
 // a Binary, which the caller sets.
@@ -82,14 +82,14 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 func PartsOf(parts func() []operator.Part) func(context.Context, *rest.Config) error {
 	var mu sync.Mutex
 	return func(ctx context.Context, config *rest.Config) error {
-		of := func() []operator.Part {
+		created := func() []operator.Part {
 			mu.Lock()
 			defer mu.Unlock() // also if the operator panics
 			return parts()
 		}()
-		if len(of) == 0 {
+		if len(created) == 0 {
 			return errors.New("main returned before it called operator.Main")
 		}
-		return operator.Run(ctx, operator.Config{REST: config, Log: newPanicLog(ctx), NoWebhooks: true}, of...)
+		return operator.Run(ctx, operator.Config{REST: config, Log: newPanicLog(ctx), NoWebhooks: true}, created...)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// referenceRuns is how often the scenario runs without faults. Differences between these runs say
-// nothing about faults.
+// referenceRuns is how often the scenario runs without faults. Differences between these runs are
+// not caused by faults.
 const referenceRuns = 4
 
 // baseline is what the runs without faults have shown.

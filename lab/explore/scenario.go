@@ -19,14 +19,14 @@ import (
 type Scenario struct {
 	// Env configures the control plane: definitions, RBAC of the operator, nodes, workloads.
 	Env []testenv.Option
-	// Prepare creates what exists before the operator starts; nil for nothing. It runs once: every
-	// run begins with a fork of the result.
+	// Prepare creates the objects that exist before the operator starts. It may be nil. It runs
+	// once: every run begins with a fork of the result.
 	Prepare func(context.Context, client.Client) error
 	// Operator runs one process of the operator until its context ends. It is called again after
 	// each crash, so it must create a new manager, with new caches and reconcilers. State in
 	// package variables survives a crash, which it would not in a cluster. See Parts.
 	Operator func(ctx context.Context, config *rest.Config) error
-	// Binary is an operator that is a program of its own, instead of Operator. Its runs take real
+	// Binary is an operator that is a separate program, instead of Operator. Its runs take real
 	// time, so Quiet and Horizon are real time, too: 0 means 250 milliseconds and 30 seconds.
 	Binary *Binary
 	// Inputs are what users do, one after the other. Before each, the explorer waits until the
@@ -45,14 +45,14 @@ type Scenario struct {
 	// do. Then client-go lists, and the list of a process that starts may be older than the newest
 	// state.
 	NoWatchList bool
-	// Reversible says that users can undo each change of a field of an input: an operator must then
-	// end in the same state as before (O8), and must not ignore a change of a field that has an
-	// effect when the object is created with it (O6). It does not hold for operators that do
-	// something once, such as to run a command. It concerns the values that the explorer takes from
-	// schemas; Flip is always checked.
+	// Reversible means that users can undo each change of a field of an input. After the undo, the
+	// operator must end in the same state as before the change (O8). It must also not ignore a
+	// change of a field that has an effect when an object is created with it (O6). It does not hold
+	// for operators that do something once, such as to run a command. It concerns the values that
+	// the explorer takes from schemas; Flip is always checked.
 	Reversible bool
-	// Keep leaves the created objects in place at the end. By default, the explorer deletes what
-	// the inputs have applied, and compares what is left.
+	// Keep leaves the created objects in place at the end. By default, the explorer deletes the
+	// objects that the inputs have applied, and compares the remaining ones.
 	Keep bool
 }
 

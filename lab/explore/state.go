@@ -18,14 +18,14 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// State is the objects that a run has changed, without what differs between equal runs: resource
-// versions, UIDs, times, generated parts of names, and who owns which field.
+// State contains the objects that a run has changed, without values that differ between equal runs:
+// resource versions, UIDs, times, generated parts of names, and managedFields.
 type State struct {
 	// objects are lists, because objects with generated names share a name.
 	objects map[string][]map[string]any
 }
 
-// names replaces identifiers that are random by what they stand for.
+// names replaces random identifiers by descriptions of the objects that they identify.
 type names struct {
 	uids      map[types.UID]string
 	generated map[string]string // NAME → PREFIX*
@@ -98,8 +98,8 @@ var uidForm = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4
 
 // text replaces UIDs, times and generated names.
 func (n *names) text(s string) string {
-	if of, ok := n.uids[types.UID(s)]; ok {
-		return "uid of " + of
+	if name, ok := n.uids[types.UID(s)]; ok {
+		return "uid of " + name
 	}
 	if generated, ok := n.generated[s]; ok {
 		return generated
@@ -113,8 +113,8 @@ func (n *names) text(s string) string {
 		return "kube-api-access-*"
 	}
 	s = uidForm.ReplaceAllStringFunc(s, func(id string) string {
-		if of, ok := n.uids[types.UID(id)]; ok {
-			return "uid of " + of
+		if name, ok := n.uids[types.UID(id)]; ok {
+			return "uid of " + name
 		}
 		return id
 	})

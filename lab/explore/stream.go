@@ -18,7 +18,7 @@ type stream struct {
 	call    call
 	body    io.ReadCloser
 	lines   *bufio.Reader
-	initial bool   // the events are those of a list, until a bookmark says that it is complete
+	initial bool   // the events are those of a list, until the bookmark at its end
 	ready   []byte // the rest of the event that was let through
 	err     error
 	closed  sync.Once

@@ -42,6 +42,7 @@ const (
 // trial is one run of a scenario under a plan: inside a synctest bubble or, for a Binary, in real
 // time.
 type trial struct {
+	began    time.Time // the first step
 	t        testing.TB
 	wire     *wire // nil for operators in this program
 	scenario *Scenario
@@ -66,7 +67,7 @@ type trial struct {
 
 	copies    []client.Object              // that Batch has created
 	finalized []*unstructured.Unstructured // that have the foreign finalizer
-	branch    *branch                      // where the run leaves the plan; may be nil
+	branch    *branch                      // where the run deviates from the plan; may be nil
 	probe     *probe                       // collects the possible actions; nil in other runs
 
 	mu        sync.Mutex
@@ -91,11 +92,12 @@ type result struct {
 	states    map[[32]byte]bool
 	effect    bool // SetField has changed more than the field
 	alarms    []Alarm
-	steps     []string // what happened, a line each
-	digest    [32]byte // of the steps and of every version, in order
-	unused    Plan     // the faults whose points were not reached
-	orderOnly bool     // the plan has no faults but random orders
-	failed    error    // the scenario itself does not work
+	steps     []string  // what happened, a line each
+	times     []float64 // of the steps, in seconds since the first
+	digest    [32]byte  // of the steps and of every version, in order
+	unused    Plan      // the faults whose points were not reached
+	orderOnly bool      // the plan has no faults but random orders
+	failed    error     // the scenario itself does not work
 }
 
 // visit is a point that was reached, and the states of the run before and after it.
@@ -190,8 +192,8 @@ func (t *trial) input(i Input) bool {
 	return true
 }
 
-// do makes an input. The writes of the control plane, and nothing else, happen meanwhile, unless
-// the input waits for something.
+// do makes an input. Meanwhile, only writes of the control plane happen, unless the input waits for
+// something.
 func (t *trial) do(i Input) bool {
 	done := make(chan error, 1)
 	go func() {
@@ -250,7 +252,7 @@ func writeLabel(ops []store.Op) string {
 }
 
 // settle lets the operator and the control plane work until nothing has changed for the quiet
-// period, and everything that faults delay has happened. It reports whether the trial can continue.
+// period, and all steps that faults delay have happened. It reports whether the trial can continue.
 func (t *trial) settle() bool {
 	if t.wire != nil {
 		return t.settleWire()
@@ -335,10 +337,10 @@ func (t *trial) turn() (changed, step, ok bool) {
 	}
 	t.turnOff()
 	if t.wire == nil {
-		// Generated names do not depend on what else has asked for random values.
+		// Generated names do not depend on other uses of random values.
 		utilrand.Seed(int64(len(t.result.steps)))
 	}
-	if steps := t.gate.settled(t.enabled); len(steps) > 0 {
+	if steps := t.gate.choices(t.enabled); len(steps) > 0 {
 		t.latest = choose(steps, t.random)
 		t.execute(t.latest)
 		return changed, true, true
@@ -358,7 +360,8 @@ func (t *trial) wait() {
 	}
 }
 
-// running reports whether the operator runs, and raises an alarm if it has ended by itself.
+// running reports whether the operator runs. It raises an alarm if the operator has ended without
+// being stopped.
 func (t *trial) running() bool {
 	select {
 	case <-t.process.ended:
@@ -544,8 +547,8 @@ func (t *trial) crash(old http.RoundTripper) {
 	t.startNext(old)
 }
 
-// startNext starts another process of the operator. Its lists are not late: it would give up before
-// everything else is quiet.
+// startNext starts another process of the operator. Its lists are not delayed, because it would
+// give up before everything else is quiet.
 func (t *trial) startNext(old http.RoundTripper) {
 	clear(t.cut)
 	clear(t.refused)
@@ -620,7 +623,11 @@ func infoVerb(verb string) string {
 }
 
 func (t *trial) log(line string) {
+	if len(t.result.steps) == 0 {
+		t.began = time.Now()
+	}
 	t.result.steps = append(t.result.steps, line)
+	t.result.times = append(t.result.times, time.Since(t.began).Seconds())
 }
 
 var verdictNames = map[verdict]string{pass: "", killed: " (killed)", lost: " (response lost)", conflict: " (409)", tooMany: " (429)", internal: " (500)", denied: " (403)", cut: " (watch cut)"}

@@ -95,7 +95,7 @@ func newWireExplorer(ctx context.Context, s Scenario) (e *explorer, err error) {
 	return e, nil
 }
 
-// rest waits until the base does not change any more.
+// rest waits until the base no longer changes.
 func (e *explorer) rest(ctx context.Context) {
 	for end := time.Now().Add(wireHorizon); time.Now().Before(end); {
 		s := e.base.Plane().Store()
@@ -154,12 +154,12 @@ func (e *explorer) repeated(plan Plan, reference *result) (r *result, alarms []A
 		if again.failed != nil {
 			return again, nil, 0
 		}
-		of := e.alarms(plan, again, reference)
-		if len(of) > 0 {
+		raised := e.alarms(plan, again, reference)
+		if len(raised) > 0 {
 			seen++
 		}
-		if r == nil || len(of) > 0 && len(alarms) == 0 || len(alarms) == 0 && len(again.unused) < len(r.unused) {
-			r, alarms = again, of
+		if r == nil || len(raised) > 0 && len(alarms) == 0 || len(alarms) == 0 && len(again.unused) < len(r.unused) {
+			r, alarms = again, raised
 		}
 	}
 	if e.wire != nil && seen < wireConfirmed {
@@ -182,7 +182,7 @@ func (e *explorer) inParallel(work func()) {
 	all.Wait()
 }
 
-// merge makes a baseline allow what another run without faults has done.
+// merge adds the behavior of another run without faults to a baseline.
 func (b *baseline) merge(r *result) {
 	for _, counts := range []struct{ all, more map[string]int }{{b.creates, r.creates}, {b.deletes, r.deletes}} {
 		for id, n := range counts.more {
@@ -216,7 +216,7 @@ func (t *trial) started() {
 }
 
 // releaseLeases deletes the Leases of a Binary that has ended, so that the next process does not
-// have to wait until they expire: that is real time.
+// have to wait, in real time, until they expire.
 func (t *trial) releaseLeases() {
 	if t.wire == nil {
 		return

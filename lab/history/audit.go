@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Imported says what an import found.
+// Imported describes the result of an import.
 type Imported struct {
 	// Versions and Deletions were written to the history.
 	Versions, Deletions int
@@ -112,14 +112,14 @@ func (l *AuditLog) add(e *auditEvent) error {
 		l.imported.Without++
 		return nil
 	}
-	var of auditObject
-	if err := json.Unmarshal(e.ResponseObject, &of); err != nil {
+	var object auditObject
+	if err := json.Unmarshal(e.ResponseObject, &object); err != nil {
 		return err
 	}
 	key := Key{Resource: Resource{Group: ref.APIGroup, Resource: ref.Resource}.Name(), Namespace: ref.Namespace, Name: ref.Name}
 	switch {
 	case e.Verb == "deletecollection":
-		for _, item := range of.Items {
+		for _, item := range object.Items {
 			var one auditObject
 			if err := json.Unmarshal(item, &one); err != nil {
 				return err
@@ -127,23 +127,23 @@ func (l *AuditLog) add(e *auditEvent) error {
 			l.versions = append(l.versions, auditVersion{key: Key{key.Resource, one.Metadata.Namespace, one.Metadata.Name}, time: e.StageTimestamp})
 		}
 		return nil
-	case e.Verb == "delete" && ref.Subresource == "" && (of.Kind == "Status" || of.gone()):
+	case e.Verb == "delete" && ref.Subresource == "" && (object.Kind == "Status" || object.gone()):
 		l.versions = append(l.versions, auditVersion{key: key, time: e.StageTimestamp})
 		return nil
-	case of.Kind == "Status", of.Kind == "Scale", strings.HasSuffix(of.Kind, "Review"), of.Metadata.ResourceVersion == "":
+	case object.Kind == "Status", object.Kind == "Scale", strings.HasSuffix(object.Kind, "Review"), object.Metadata.ResourceVersion == "":
 		return nil // not the object: answers of bindings, evictions, reviews and scales
 	}
-	revision, err := strconv.ParseUint(of.Metadata.ResourceVersion, 10, 64)
+	revision, err := strconv.ParseUint(object.Metadata.ResourceVersion, 10, 64)
 	if err != nil {
 		return fmt.Errorf("resourceVersion of %v: %w", key, err)
 	}
-	key.Namespace, key.Name = of.Metadata.Namespace, of.Metadata.Name
+	key.Namespace, key.Name = object.Metadata.Namespace, object.Metadata.Name
 	if l.resources == nil {
 		l.resources = map[string]Resource{}
 	}
-	l.resources[key.Resource] = Resource{Group: ref.APIGroup, Version: ref.APIVersion, Resource: ref.Resource, Kind: of.Kind, Singular: strings.ToLower(of.Kind), Namespaced: key.Namespace != ""}
+	l.resources[key.Resource] = Resource{Group: ref.APIGroup, Version: ref.APIVersion, Resource: ref.Resource, Kind: object.Kind, Singular: strings.ToLower(object.Kind), Namespaced: key.Namespace != ""}
 	v := auditVersion{key: key, revision: revision, time: e.StageTimestamp, data: bytes.Clone(e.ResponseObject)}
-	if e.Verb != "get" && of.gone() {
+	if e.Verb != "get" && object.gone() {
 		v.data = nil // the last finalizer was removed
 	}
 	l.versions = append(l.versions, v)

@@ -19,7 +19,7 @@ type Field struct {
 	// Version is the version in which the field got its value. Its Revision is 0 if that is
 	// unknown, because the history was recorded without the values of Secrets.
 	Version Version
-	// First says that Version is the first recorded one of the object, so that the value may be
+	// First means that Version is the first recorded one of the object, so that the value may be
 	// older than the recording.
 	First bool
 	// Owners are the field managers that own the field in Version, or in the requested version if

@@ -18,7 +18,7 @@ type Change struct {
 	From, To string
 }
 
-// DiffOptions say what Diff includes.
+// DiffOptions select what Diff includes.
 type DiffOptions struct {
 	// Secrets includes values of Secrets. Without it, From and To of a changed value are
 	// "(hidden)".
@@ -164,8 +164,7 @@ func byName(items []any) map[string]any {
 
 // Part is a field of a map, or an item of a list.
 type Part struct {
-	// Name is what follows the path of the map or list in that of the part: .replicas, [web] or
-	// [0].
+	// Name is the last element of the part's path, such as .replicas, [web] or [0].
 	Name  string
 	Value any
 }

@@ -10,7 +10,7 @@ import (
 
 const definitions = "customresourcedefinitions.apiextensions.k8s.io"
 
-// names knows what resources of a control plane are called.
+// names describes the resources of a control plane.
 type names struct {
 	describe func(resource string) (Resource, bool) // may be nil
 	custom   map[string]Resource                    // from CustomResourceDefinitions
@@ -38,8 +38,8 @@ func (n *names) learn(key Key, data []byte) {
 	n.custom[r.Name()] = r
 }
 
-// of returns the Resource of an object.
-func (n *names) of(rec store.Record) Resource {
+// resource returns the Resource of an object.
+func (n *names) resource(rec store.Record) Resource {
 	plural, group, _ := strings.Cut(rec.Key.Resource, ".")
 	var obj struct{ APIVersion, Kind string }
 	_ = json.Unmarshal(rec.Data, &obj) // without both, the names below are all there is

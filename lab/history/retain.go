@@ -50,7 +50,7 @@ type Limits struct {
 // RetainerConfig configures a Retainer.
 type RetainerConfig struct {
 	Limits Limits
-	// Describe returns what a History says about a resource (deployments.apps), such as its short
+	// Describe returns a History's description of a resource (deployments.apps), such as its short
 	// names. If it is nil or returns false, the Retainer derives it from the first object.
 	Describe func(resource string) (Resource, bool)
 	// Log receives what a start repairs or misses, and why recording ended; nil means
@@ -67,9 +67,9 @@ type RetainerConfig struct {
 //	s, err := store.Open(store.Config{Backend: retainer.Backend(backend)})
 //
 // Writes do not wait for the history. Its goroutine writes them to the file within 50 ms, and makes
-// them durable once a second. After a crash, it reads what is missing from the log of the Backend,
-// which keeps it until then; the time of these versions is that of the last write before the crash.
-// So no acknowledged version is lost.
+// them durable once a second. After a crash, it reads missing versions from the log of the Backend,
+// which keeps them until then. These versions have the time of the last write before the crash. So
+// no acknowledged version is lost.
 //
 // If the history can't be written, for example because the disk is full, the Retainer logs an error
 // and ends; the control plane continues. The log of the Backend then grows until the next start,
@@ -221,7 +221,8 @@ func (r *Retainer) open() error {
 	return nil
 }
 
-// catchUp adds what the history lacks: from the log of the Backend, or else from its state.
+// catchUp adds versions that the history lacks: from the log of the Backend or, if the log does not
+// have them, from its state.
 func (r *Retainer) catchUp(revision uint64, state []store.Record) error {
 	now := time.Now()
 	for _, rec := range state {
@@ -292,7 +293,7 @@ func (r *Retainer) put(w *Writer, rec store.Record, at time.Time) error {
 		return w.Delete(key, rec.Revision, at)
 	}
 	if w.resources[key.Resource] == nil {
-		if err := w.Resource(r.names.of(rec)); err != nil {
+		if err := w.Resource(r.names.resource(rec)); err != nil {
 			return err
 		}
 	}

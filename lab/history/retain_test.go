@@ -66,7 +66,7 @@ func openHistory(t testing.TB, dir string) *history.History {
 
 // Every state of a store with random writes, restarts, checkpoints and crashes of the history's own
 // files is that of a model.
-func TestRetainedStatesAreThoseOfTheStore(t *testing.T) {
+func TestRetainedStatesMatchStore(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

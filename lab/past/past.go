@@ -21,7 +21,7 @@ import (
 // State is the objects of a moment, in the form in which a store keeps them.
 type State struct {
 	Records []store.Record
-	// Notes say what the state lacks, and why.
+	// Notes describe what is missing in the state, and why.
 	Notes []string
 }
 

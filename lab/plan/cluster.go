@@ -34,9 +34,9 @@ const (
 	readers = 8
 )
 
-// Cluster reads all objects of a cluster. It needs the verbs get and list. Each kind is read at a
-// moment of its own, so the state of a cluster that changes meanwhile is not that of one moment;
-// owners that were created between two kinds are read again.
+// Cluster reads all objects of a cluster. It needs the verbs get and list. Kinds are read one after
+// the other, so if the cluster changes meanwhile, the result mixes states of different moments.
+// Owners that were created between the reads of two kinds are read again.
 //
 // Kinds that the user may not list, that other API servers serve, or that this version of
 // Kubernetes does not have are missing in the state; its notes name them. Events and Leases are

@@ -230,8 +230,8 @@ func (n *names) value(v any) any {
 }
 
 func (n *names) text(s string) string {
-	if of, ok := n.uids[types.UID(s)]; ok {
-		return of
+	if name, ok := n.uids[types.UID(s)]; ok {
+		return name
 	}
 	if generated, ok := n.generated[s]; ok {
 		return generated

@@ -89,8 +89,8 @@ func (h *hooks) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := json.Unmarshal(body, &review); err != nil {
 		return nil, fmt.Errorf("decode admission review: %w", err)
 	}
-	if of := requestOf(r.Context()); of != nil {
-		of.calls(h.name(r))
+	if sent := requestOf(r.Context()); sent != nil {
+		sent.calls(h.name(r))
 	}
 	answer, err := json.Marshal(map[string]any{
 		"apiVersion": review.APIVersion, "kind": review.Kind, "response": map[string]any{"uid": review.Request.UID, "allowed": true},

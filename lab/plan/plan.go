@@ -9,11 +9,12 @@
 // A State is a snapshot of all objects, in memory. Each run starts a control plane on a copy of it,
 // with Kubernetes' own controllers and simulated kubelets, runs the operator there until it is
 // quiet, and orders its writes into steps with their causes. Two runs on copies of the same State
-// show what an upgrade of the operator changes: see Plan.Compare.
+// show the effects of an upgrade of the operator: see Plan.Compare.
 //
-// Nothing reaches the cluster: admission webhooks are not called, and are treated as if they had
-// allowed the request without a change; the plan names those that would have been called. Values of
-// Secrets are only in memory, and appear in no result, wherever the operator copies them to.
+// Nothing reaches the cluster. Admission webhooks are not called; requests continue as if the
+// webhooks had allowed them without changes. The plan lists the webhooks that would have been
+// called. Values of Secrets are only in memory, and appear in no result, wherever the operator
+// copies them to.
 //
 // Results that follow from the status of pods are marked, since no container ran.
 package plan
@@ -37,8 +38,8 @@ type Plan struct {
 	Steps []Step `json:"steps"`
 	// Refused are requests that the server rejected.
 	Refused []Refusal `json:"refused,omitempty"`
-	// Unquiet says that the operator was still working when the time was over, so that the plan may
-	// be incomplete.
+	// Unquiet means that the operator was still working when the time limit was reached, so that
+	// the plan may be incomplete.
 	Unquiet string `json:"unquiet,omitempty"`
 	// Notes are limits of this plan, such as kinds that could not be read.
 	Notes []string `json:"notes,omitempty"`
@@ -114,8 +115,8 @@ type Write struct {
 	Subresource string           `json:"subresource,omitempty"`
 	Object      Ref              `json:"object"`
 	Changes     []history.Change `json:"changes,omitempty"`
-	// Webhooks are those that would have been called. They could have changed or rejected the
-	// write.
+	// Webhooks are the webhooks that would have been called. They could have changed or rejected
+	// the write.
 	Webhooks []string `json:"webhooks,omitempty"`
 	// Led are the changes of this object's dependents by Kubernetes' controllers.
 	Led []Led `json:"led,omitempty"`

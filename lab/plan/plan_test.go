@@ -274,8 +274,8 @@ func TestPlanRights(t *testing.T) {
 	}
 }
 
-// A state needs only the verbs get and list, and says what it could not read. Dependents of owners
-// that it could not read stay.
+// Reading a state needs only the verbs get and list. Its notes list the kinds that could not be
+// read. Dependents of owners that it could not read stay.
 func TestReadOnly(t *testing.T) {
 	env := cluster(t)
 	owner := &corev1.Secret{}

@@ -293,8 +293,9 @@ func describe(info *apirequest.RequestInfo, hr *http.Request) *request {
 	}
 }
 
-// idle returns since when nothing has changed, and since when the operator has requested nothing
-// either. Both are zero until its first request, and the latter is while it waits for an answer.
+// idle returns the time since which nothing has changed, and the time since which the operator has
+// also sent no request. Both are zero until its first request, and the latter is while it waits for
+// an answer.
 func (r *recorder) idle() (unchanged, idle time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

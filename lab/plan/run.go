@@ -61,7 +61,7 @@ type Target struct {
 	Reconciled func(trace.LineRecord)
 }
 
-// ErrEnded is wrapped by the error of Run if the operator ends by itself.
+// The error of Run wraps ErrEnded if the operator ends without being stopped.
 var ErrEnded = errors.New("the operator ended")
 
 // Run runs an operator on a copy of a state until it is quiet.
@@ -122,14 +122,14 @@ type run struct {
 	records []trace.LineRecord
 }
 
-// settleQuiet and settleLimit say how long the control plane may work on a state by itself before
-// the operator starts.
+// settleQuiet and settleLimit limit how long the control plane's own controllers may work on a
+// state before the operator starts.
 const (
 	settleQuiet = 200 * time.Millisecond
 	settleLimit = 5 * time.Second
 )
 
-// settle waits until the controllers have nothing left to do, and returns the state then.
+// settle waits until the controllers are idle, and then returns the state.
 func (r *run) settle(ctx context.Context) (*store.Snapshot, error) {
 	limit := time.After(settleLimit)
 	for {
@@ -215,9 +215,9 @@ func (r *run) operate(ctx context.Context) error {
 	}
 }
 
-// quiet reports whether nothing happens any more. An operator whose requests change nothing for a
-// long time polls, or repeats what fails. Kubernetes' controllers and the simulated kubelets get
-// more time for what the operator has created; what does not start then never does.
+// quiet reports whether nothing happens. An operator whose requests change nothing for a long time
+// polls, or repeats what fails. Kubernetes' controllers and the simulated kubelets get more time
+// for objects that the operator has created. Objects that do not start in that time never start.
 func (r *run) quiet() bool {
 	const polls, starts = 3, 10
 	unchanged, idle := r.recorder.idle()

@@ -25,8 +25,9 @@ type State struct {
 	notes   []string
 }
 
-// omitted are resources that a copy of a cluster does not have. Its leases would make operators
-// wait for leaders and nodes count as dead; its own control plane writes or measures the others.
+// omitted are resources that a copy of a cluster does not have. With its Leases, operators would
+// wait for leaders, and nodes would be considered dead. The control plane of the copy writes or
+// measures the others.
 var omitted = []string{
 	"events", "events.events.k8s.io", "leases.coordination.k8s.io", "leasecandidates.coordination.k8s.io", "apiservices.apiregistration.k8s.io",
 	"componentstatuses", "nodes.metrics.k8s.io", "pods.metrics.k8s.io", "storageversions.internal.apiserver.k8s.io", "storageversionmigrations.storagemigration.k8s.io",

@@ -33,7 +33,7 @@ type item struct {
 	Step
 	revision uint64 // of its first write
 	record   *trace.LineRecord
-	of       subject // that the step is about; for steps without a record
+	about    subject // that the step is about; for steps without a record
 	versions []version
 	writes   []*Write
 }
@@ -176,7 +176,8 @@ func (m *maker) ref(obj *store.Object) Ref {
 	return r
 }
 
-// write describes a version. changed is false if nothing but bookkeeping changed.
+// write describes a version. changed is false if only metadata that every write changes has
+// changed.
 func (m *maker) write(v version) (w *Write, changed bool, err error) {
 	e := v.event
 	w = &Write{Verb: Update, Object: m.ref(e.Object), Subresource: v.by.subresource}
@@ -204,7 +205,8 @@ func (m *maker) write(v version) (w *Write, changed bool, err error) {
 	return w, len(w.Changes) > 0, nil
 }
 
-// flat divides values that are new or gone into their fields, and leaves out bookkeeping.
+// flat divides new and removed values into their fields, and omits metadata that every write
+// changes.
 func flat(changes []history.Change) (all []history.Change) {
 	for _, c := range changes {
 		if c.From != "" && c.To != "" {
@@ -233,7 +235,7 @@ func flat(changes []history.Change) (all []history.Change) {
 	return slices.DeleteFunc(all, func(c history.Change) bool { return bookkeeping[c.Path] })
 }
 
-// leaves calls each with the fields of a value that have no fields themselves.
+// leaves calls each with the leaf fields of a value.
 func leaves(path string, v any, each func(path, leaf string)) {
 	parts := history.Parts(v)
 	if len(parts) == 0 {
@@ -250,8 +252,8 @@ func leaves(path string, v any, each func(path, leaf string)) {
 }
 
 // item returns the step of a version: that of its reconcile. Without a record, it is the last step
-// if that has no record either and is about the same object, unless Kubernetes' controllers changed
-// that object or a dependent since: then, this is probably another reconcile.
+// if that also has no record and is about the same object. If Kubernetes' controllers have changed
+// that object or a dependent since then, this is probably another reconcile.
 func (m *maker) item(v version, about subject) *item {
 	if r := m.recordOf(v, about); r != nil {
 		if it := m.byRecord[r]; it != nil {
@@ -262,19 +264,19 @@ func (m *maker) item(v version, about subject) *item {
 		m.byRecord[r], m.items = it, append(m.items, it)
 		return it
 	}
-	of := about
+	object := about
 	for _, owner := range v.event.Object.Head.Owners {
 		if owner.Controller {
-			of = m.ownerOf(owner, v.event.Object.Key.Namespace)
+			object = m.ownerOf(owner, v.event.Object.Key.Namespace)
 		}
 	}
-	if n := len(m.items); n > 0 && m.items[n-1].record == nil && m.items[n-1].of == of {
+	if n := len(m.items); n > 0 && m.items[n-1].record == nil && m.items[n-1].about == object {
 		last := m.items[n-1]
-		if m.foreign[of] < last.versions[len(last.versions)-1].event.Object.Revision {
+		if m.foreign[object] < last.versions[len(last.versions)-1].event.Object.Revision {
 			return last
 		}
 	}
-	it := &item{revision: v.event.Object.Revision, of: of}
+	it := &item{revision: v.event.Object.Revision, about: object}
 	m.items = append(m.items, it)
 	return it
 }
@@ -288,7 +290,7 @@ func (m *maker) ownerOf(owner store.Owner, namespace string) subject {
 	return subject{owner.Kind, namespace, owner.Name}
 }
 
-// recordOf returns the reconcile that made a version; nil if none is known.
+// recordOf returns the reconcile that made a version, or nil if it is not known.
 func (m *maker) recordOf(v version, about subject) *trace.LineRecord {
 	if r := m.writers[state{about, fmt.Sprint(v.event.Object.Revision)}]; r != nil {
 		return r
@@ -325,7 +327,7 @@ func (m *maker) reconciled(r *trace.LineRecord) *Ref {
 func (m *maker) failures() {
 	type work struct {
 		controller string
-		of         subject
+		about      subject
 	}
 	last, times := map[work]*trace.LineRecord{}, map[string]int{}
 	about := func(r *trace.LineRecord) work { return work{r.Controller, subject{r.Kind, r.Namespace, r.Name}} }

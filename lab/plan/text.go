@@ -20,7 +20,7 @@ type Painter interface {
 	Bad(string) string
 }
 
-// TextOptions say what Text shows.
+// TextOptions select what Text shows.
 type TextOptions struct {
 	// All shows every step and every field. Without it, steps that do the same to other objects are
 	// shown once and counted, and long lists of fields are cut.
@@ -133,7 +133,7 @@ func (s Step) shape() string {
 // unnamed matches the names of list items in a path.
 var unnamed = regexp.MustCompile(`\[[^]]*\]`)
 
-// subject says what a step is about.
+// subject returns the object or reconcile of a step.
 func (s Step) subject() string {
 	switch {
 	case s.Of != nil:
@@ -252,7 +252,7 @@ func (t *texter) write(w Write) {
 	}
 }
 
-// remarks are what a write led to, and who was not asked.
+// remarks are the further effects of a write, and the webhooks that were not called.
 func (w Write) remarks() (lines []string) {
 	if len(w.Led) > 0 {
 		byKind := map[string][]string{}
@@ -298,7 +298,7 @@ func (t *texter) fields(verb string, changes []history.Change, indent string) {
 	}
 }
 
-// telling leaves out what every new object of a kind has: its identity, its owner and its empty
+// telling omits fields that every new object of a kind has: its identity, its owner and its empty
 // status.
 func telling(changes []history.Change) []history.Change {
 	return slices.DeleteFunc(slices.Clone(changes), func(c history.Change) bool {

@@ -40,23 +40,23 @@ func (m *maker) cause(r *trace.LineRecord, c *trace.LineCause) Cause {
 	case trace.Other:
 		return Cause{Text: m.secrets.text(strings.TrimSuffix("an external event occurred: "+c.Name, ": "))}
 	}
-	of := subject{c.Kind, c.Namespace, c.Name}
-	out := Cause{Text: of.String() + " " + cmp.Or(events[c.Event], c.Event)}
+	object := subject{c.Kind, c.Namespace, c.Name}
+	out := Cause{Text: object.String() + " " + cmp.Or(events[c.Event], c.Event)}
 	if c.Fields != "" {
 		out.Text += " (" + c.Fields + ")"
 	}
-	if it := m.byState[state{of, c.ResourceVersion}]; it != nil {
+	if it := m.byState[state{object, c.ResourceVersion}]; it != nil {
 		out.Step = it.Number
-	} else if c.Event != trace.Sync && m.isControllers(of, c.ResourceVersion) {
+	} else if c.Event != trace.Sync && m.isControllers(object, c.ResourceVersion) {
 		out.Text += " by Kubernetes"
 	}
 	return out
 }
 
 // isControllers reports whether Kubernetes' controllers wrote a version in the run.
-func (m *maker) isControllers(of subject, revision string) bool {
+func (m *maker) isControllers(object subject, revision string) bool {
 	return slices.ContainsFunc(m.recorder.versions, func(v version) bool {
-		return v.by == nil && fmt.Sprint(v.event.Object.Revision) == revision && m.subject(v.event.Object) == of
+		return v.by == nil && fmt.Sprint(v.event.Object.Revision) == revision && m.subject(v.event.Object) == object
 	})
 }
 
@@ -90,21 +90,21 @@ func (m *maker) probableCause(it *item) Cause {
 			continue
 		}
 		about := m.subject(obj)
-		if about != it.of && !m.dependsOn(obj, it.of) {
+		if about != it.about && !m.dependsOn(obj, it.about) {
 			continue
 		}
 		return m.changeOf(v)
 	}
-	if _, changed := m.latest[it.of]; changed && !m.existed(it.of) {
+	if _, changed := m.latest[it.about]; changed && !m.existed(it.about) {
 		return m.lastChange(first)
 	}
-	return Cause{Probably: true, Text: it.of.String() + " existed when the operator started"}
+	return Cause{Probably: true, Text: it.about.String() + " existed when the operator started"}
 }
 
 // existed reports whether an object existed when the operator started.
-func (m *maker) existed(of subject) bool {
+func (m *maker) existed(object subject) bool {
 	for _, res := range m.plane.Registry().Current().All() {
-		if res.Kind == of.kind && m.before.Get(res.Key(of.namespace, of.name)) != nil {
+		if res.Kind == object.kind && m.before.Get(res.Key(object.namespace, object.name)) != nil {
 			return true
 		}
 	}
@@ -144,7 +144,7 @@ func (m *maker) dependsOn(obj *store.Object, on subject) bool {
 // doubtful returns how a step depends on simulated pods; "" if it does not.
 func (m *maker) doubtful(it *item, revision uint64) string {
 	if it.record == nil {
-		return m.doubts.before(it.of, revision)
+		return m.doubts.before(it.about, revision)
 	}
 	for _, c := range it.record.Causes {
 		if c.Event == trace.Retry || c.Event == trace.After {

@@ -47,7 +47,7 @@ func (r *replay) compare(at time.Time) error {
 	return nil
 }
 
-// difference returns nil if two objects are equal but for what differs in each run.
+// difference returns nil if two objects are equal except for values that differ in each run.
 func difference(recorded, replayed []byte) (*Divergence, error) {
 	a, err := normal(recorded)
 	if err != nil {

@@ -37,7 +37,7 @@ type Order struct {
 	Speed float64
 }
 
-// Message is what Drive tells the program that started it, in JSON.
+// Message is a message of Drive, in JSON, to the program that started it.
 type Message struct {
 	Error  string
 	Result *Result

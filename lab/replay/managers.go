@@ -77,7 +77,7 @@ func others(manager string) bool {
 	return manager == ""
 }
 
-// Managers returns the field managers in a history that may be those of an operator: all but those
+// Managers returns the field managers in a history that may belong to an operator: all except those
 // of Kubernetes and of common tools.
 func Managers(h *history.History) ([]string, error) {
 	found := map[string]bool{}
@@ -91,11 +91,11 @@ func Managers(h *history.History) ([]string, error) {
 				if err != nil {
 					return nil, err
 				}
-				of, err := headOf(data)
+				decoded, err := headOf(data)
 				if err != nil {
 					return nil, fmt.Errorf("%v at revision %d: %w", key, v.Revision, err)
 				}
-				for _, e := range of.Metadata.ManagedFields {
+				for _, e := range decoded.Metadata.ManagedFields {
 					if !others(e.Manager) {
 						found[program(e.Manager)] = true
 					}

@@ -1,14 +1,15 @@
-// Package replay runs an operator against a history, in virtual time, and shows where it does
-// something else than what happened.
+// Package replay runs an operator against a history, in virtual time, and shows where the results
+// diverge from the history.
 //
-// A replay begins with the state of a moment. What others than the operator wrote happens again at
-// the same times, on a control plane without controllers: their writes are part of the history,
-// too. The operator's own writes are not repeated; the operator that runs makes its own. Whenever
-// nothing happened in the history for a while, the objects that either of them wrote are compared.
+// A replay begins with the state of a moment. It repeats the writes of all other clients at the
+// recorded times, on a control plane without controllers, because the writes of controllers are
+// part of the history too. The operator's own writes are not repeated; the operator that runs makes
+// its own. After each quiet period of the history, it compares the objects that the recorded
+// operator or this one wrote.
 //
-// The field managers of a version say who wrote it. They do not say who deleted an object: the
-// deletion of an object that the operator created counts as the operator's, unless its owner was
-// deleted before.
+// The field managers of a version show which client wrote it. They do not show which client deleted
+// an object: the deletion of an object that the operator created counts as the operator's, unless
+// its owner was deleted before.
 package replay
 
 import (
@@ -232,7 +233,7 @@ type operatorKey struct{}
 // transport marks the operator's requests.
 type transport struct{ inner http.RoundTripper }
 
-// Steady tells the operator library that watches do not die unnoticed.
+// Steady reports to the operator library that the end of a watch is always noticed.
 func (t *transport) Steady() bool { return true }
 
 // RoundTrip implements http.RoundTripper.
@@ -306,14 +307,14 @@ func (r *replay) sleep(until time.Time) {
 }
 
 // version returns the content of an object at a revision; nil if it did not exist.
-func (r *replay) version(key history.Key, revision uint64) (data []byte, of head, err error) {
+func (r *replay) version(key history.Key, revision uint64) (data []byte, decoded head, err error) {
 	if revision > 0 {
 		if _, data, _, err = r.cfg.History.At(revision).Get(key); err != nil {
-			return nil, of, err
+			return nil, decoded, err
 		}
 	}
-	of, err = headOf(data)
-	return data, of, err
+	decoded, err = headOf(data)
+	return data, decoded, err
 }
 
 // input makes a write again unless it was the operator's.
@@ -370,23 +371,23 @@ func (r *replay) own(e event, was, is head, before []byte) (bool, error) {
 	if created, err := r.created(e.Key, e.before, mine); err != nil || !created {
 		return false, err
 	}
-	var of struct {
+	var object struct {
 		Metadata struct {
 			OwnerReferences []struct {
 				UID string `json:"uid"`
 			} `json:"ownerReferences"`
 		} `json:"metadata"`
 	}
-	if err := json.Unmarshal(before, &of); err != nil {
+	if err := json.Unmarshal(before, &object); err != nil {
 		return false, err
 	}
-	for _, owner := range of.Metadata.OwnerReferences {
+	for _, owner := range object.Metadata.OwnerReferences {
 		exists, err := r.existed(owner.UID, e.Revision)
 		if err != nil || exists {
 			return err == nil, err
 		}
 	}
-	return len(of.Metadata.OwnerReferences) == 0, nil
+	return len(object.Metadata.OwnerReferences) == 0, nil
 }
 
 // created reports whether the operator created an object that existed at a revision: whether its
@@ -402,8 +403,8 @@ func (r *replay) created(key history.Key, revision uint64, mine func(manager str
 			first = v.Revision
 		}
 	}
-	_, of, err := r.version(key, first)
-	return err == nil && !slices.ContainsFunc(of.Metadata.ManagedFields, func(f entry) bool { return f.Subresource == "" && !mine(f.Manager) }), err
+	_, decoded, err := r.version(key, first)
+	return err == nil && !slices.ContainsFunc(decoded.Metadata.ManagedFields, func(f entry) bool { return f.Subresource == "" && !mine(f.Manager) }), err
 }
 
 // existed reports whether an object with a UID was recorded at a revision.
@@ -414,9 +415,9 @@ func (r *replay) existed(uid string, revision uint64) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if of, err := headOf(data); err != nil {
+		if decoded, err := headOf(data); err != nil {
 			return false, err
-		} else if ok && of.Metadata.UID == uid {
+		} else if ok && decoded.Metadata.UID == uid {
 			return true, nil
 		}
 	}
@@ -445,8 +446,8 @@ func (r *replay) replaceUIDs(data []byte, pair func(recorded, replayed string) (
 		if obj == nil {
 			continue
 		}
-		if of, err := headOf(obj.Data); err == nil && of.Metadata.UID != "" {
-			from, to := pair(uid, of.Metadata.UID)
+		if decoded, err := headOf(obj.Data); err == nil && decoded.Metadata.UID != "" {
+			from, to := pair(uid, decoded.Metadata.UID)
 			pairs = append(pairs, from, to)
 		}
 	}

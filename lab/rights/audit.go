@@ -23,7 +23,7 @@ type Filter struct {
 	UserAgent string
 }
 
-// Audit is what an audit log says about the requests of an operator.
+// Audit contains the requests of an operator, from an audit log.
 type Audit struct {
 	// Requests are sorted and different.
 	Requests []Request
@@ -37,7 +37,7 @@ type Audit struct {
 
 // FromAudit reads an audit log in JSON, as written with --audit-log-format=json. An incomplete last
 // line is ignored, because the log may still be written. Requests that every authenticated user may
-// make, for discovery and about the user itself, need no rule and are left out. Refused requests
+// make, for discovery and about the user itself, need no rule and are omitted. Refused requests
 // count.
 func FromAudit(log io.Reader, filter Filter) (Audit, error) {
 	a := Audit{Users: map[string]int{}}
@@ -88,7 +88,8 @@ func (a *Audit) add(e *auditv1.Event, filter Filter, found, refused map[Request]
 	}
 }
 
-// request returns what an event needs a rule for, and false if every authenticated user may do it.
+// request returns the request of an event that needs a rule, and false if every authenticated user
+// may make it.
 func request(e *auditv1.Event) (Request, bool) {
 	ref := e.ObjectRef
 	if ref == nil || ref.Resource == "" {

@@ -61,9 +61,9 @@ func Near(declared []rbac.Declaration, r Request) (token.Position, bool) {
 		score := 1
 		if r.URL == "" && slices.Contains(d.Rule.APIGroups, r.Group) {
 			score = 2
-			if slices.ContainsFunc(d.Rule.Resources, func(of string) bool {
-				of, _, _ = strings.Cut(of, "/")
-				return of == resource
+			if slices.ContainsFunc(d.Rule.Resources, func(granted string) bool {
+				granted, _, _ = strings.Cut(granted, "/")
+				return granted == resource
 			}) {
 				score = 3
 			}

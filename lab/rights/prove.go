@@ -7,8 +7,8 @@ import (
 	"kelson.dev/toolchain/gen/rbac"
 )
 
-// General returns requests without their namespaces, which are those of tests and samples, except
-// namespaces for which a marker declares a Role.
+// General returns requests without their namespaces, because these are the namespaces of tests and
+// samples. It keeps namespaces for which a marker declares a Role.
 func General(requests []Request, declared []rbac.Declaration) []Request {
 	var all []Request
 	for _, r := range requests {
@@ -31,8 +31,8 @@ func Union(lists ...[]Request) []Request {
 type Proof struct {
 	// Refused are the requests that were refused under the roles; empty: the roles suffice.
 	Refused []Request
-	// Shown are the permissions without which a request was refused, and NotShown those without
-	// which none was.
+	// Shown are the permissions without which a request was refused. NotShown are the other
+	// permissions.
 	Shown, NotShown []Request
 }
 

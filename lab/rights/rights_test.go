@@ -53,7 +53,7 @@ func TestRequestsOfAnAuditLog(t *testing.T) {
 }
 
 // The least roles allow every request, and without any verb of any rule they do not.
-func TestRolesAreTheLeast(t *testing.T) {
+func TestRolesAreMinimal(t *testing.T) {
 	a := audit(t, event("op", "list", "", "pods", "", "")+event("op", "get", "", "pods", "", "a")+
 		event("op", "update", "coordination.k8s.io", "leases", "", "system")+event("op", "create", "coordination.k8s.io", "leases", "", "system")+
 		event("op", "patch", "apps", "deployments", "status", "a")+event("op", "patch", "apps", "deployments", "status", "b")+

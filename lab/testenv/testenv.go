@@ -97,7 +97,7 @@ func CRDs(paths ...string) Option {
 // RBAC installs the RBAC manifests in folders or files, such as a project's config/rbac, and
 // creates their namespaces. The manifests must contain exactly one ServiceAccount. Run and Operator
 // then have its rights instead of an administrator's, so that a missing rule in a role fails the
-// test. RBAC may be given once.
+// test. RBAC may be used once.
 func RBAC(paths ...string) Option {
 	return func(o *options) { o.rbac = paths }
 }
@@ -168,8 +168,8 @@ func LoadBalancers(cidr string) Option {
 	return func(o *options) { o.loadBalancers = cidr }
 }
 
-// NoControllers leaves out the controllers that in Kubernetes belong to kube-controller-manager:
-// see [controlplane.Config].
+// NoControllers omits the controllers that belong to kube-controller-manager in Kubernetes: see
+// [controlplane.Config].
 func NoControllers() Option {
 	return func(o *options) { o.plane.NoControllers = true }
 }

@@ -56,7 +56,8 @@ func networkOf(ctx context.Context) (*Env, *inprocess.Network) {
 //		return operator.Run(ctx, operator.Config{REST: config, Webhooks: testenv.WebhookConfig(ctx)}, parts...)
 //	})
 //
-// It is the zero WebhookConfig if the Env was made without [Webhooks]. ctx is that of the function.
+// It is the zero WebhookConfig if the Env was created without [Webhooks]. ctx is the function's
+// context.
 func WebhookConfig(ctx context.Context) manager.WebhookConfig {
 	_, network := networkOf(ctx)
 	if network == nil {
@@ -99,8 +100,8 @@ func ServeWebhooks(ctx context.Context, handler http.Handler) error {
 	server := &http.Server{
 		Handler: handler, ErrorLog: log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			of, _ := certificates.LoadOrStore(hello.ServerName, authority.Serving(hello.ServerName))
-			return of.(func(*tls.ClientHelloInfo) (*tls.Certificate, error))(hello)
+			certificate, _ := certificates.LoadOrStore(hello.ServerName, authority.Serving(hello.ServerName))
+			return certificate.(func(*tls.ClientHelloInfo) (*tls.Certificate, error))(hello)
 		}},
 	}
 	served := make(chan error, 1)

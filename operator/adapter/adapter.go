@@ -3,7 +3,7 @@
 //
 // # A whole program
 //
-// [NewManager] takes the place of ctrl.NewManager, and nothing else changes:
+// [NewManager] replaces ctrl.NewManager, and nothing else changes:
 //
 //	mgr, err := adapter.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{…})
 //
@@ -53,11 +53,11 @@ import (
 
 // Reconciler adapts a reconciler of controller-runtime. Its context has the logger for
 // controller-runtime's log.FromContext.
-func Reconciler(r crreconcile.Reconciler) reconcile.Reconciler { return &reconciler{of: r} }
+func Reconciler(r crreconcile.Reconciler) reconcile.Reconciler { return &reconciler{upstream: r} }
 
 type reconciler struct {
-	of   crreconcile.Reconciler
-	logs func(*crreconcile.Request) logr.Logger // may be nil
+	upstream crreconcile.Reconciler
+	logs     func(*crreconcile.Request) logr.Logger // may be nil
 
 	mu sync.Mutex
 	// by cluster: backoff of objects that returned Requeue
@@ -70,7 +70,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if r.logs != nil {
 		logger = r.logs(&request)
 	}
-	result, err := r.of.Reconcile(logr.NewContext(ctx, logger), request)
+	result, err := r.upstream.Reconcile(logr.NewContext(ctx, logger), request)
 	switch {
 	case errors.Is(err, crreconcile.TerminalError(nil)):
 		return reconcile.Result{}, reconcile.Terminal(err)
@@ -107,16 +107,16 @@ func (r *reconciler) Disengage(cluster string) {
 }
 
 type limiter struct {
-	of interface {
+	upstream interface {
 		When(crreconcile.Request) time.Duration
 		Forget(crreconcile.Request)
 		NumRequeues(crreconcile.Request) int
 	}
 }
 
-func (l limiter) When(r reconcile.Request) time.Duration { return l.of.When(theirs(r)) }
-func (l limiter) Forget(r reconcile.Request)             { l.of.Forget(theirs(r)) }
-func (l limiter) NumRequeues(r reconcile.Request) int    { return l.of.NumRequeues(theirs(r)) }
+func (l limiter) When(r reconcile.Request) time.Duration { return l.upstream.When(theirs(r)) }
+func (l limiter) Forget(r reconcile.Request)             { l.upstream.Forget(theirs(r)) }
+func (l limiter) NumRequeues(r reconcile.Request) int    { return l.upstream.NumRequeues(theirs(r)) }
 
 // theirs returns a request for a controller-runtime limiter. It adds the cluster to the namespace,
 // to distinguish objects of the same name in different clusters.

@@ -95,8 +95,8 @@ func (b *Builder) WatchesRawSource(s crsource.Source) *Builder {
 }
 
 // WithLogConstructor sets the function that creates the logger in the reconciler's context.
-func (b *Builder) WithLogConstructor(of func(*crreconcile.Request) logr.Logger) *Builder {
-	b.logs = of
+func (b *Builder) WithLogConstructor(newLogger func(*crreconcile.Request) logr.Logger) *Builder {
+	b.logs = newLogger
 	return b
 }
 
@@ -132,7 +132,7 @@ func (b *Builder) Build(r crreconcile.Reconciler) (*controller.Controller, error
 		b.name = strings.ToLower(kind.Kind)
 	}
 	cfg := controller.Config{
-		Name: b.name, Kind: kind.Kind, Reconciler: &reconciler{of: r, logs: b.logs}, Concurrency: b.options.MaxConcurrentReconciles,
+		Name: b.name, Kind: kind.Kind, Reconciler: &reconciler{upstream: r, logs: b.logs}, Concurrency: b.options.MaxConcurrentReconciles,
 		SyncTimeout: b.options.CacheSyncTimeout, ReconcileTimeout: b.options.ReconciliationTimeout,
 	}
 	if n := b.options.NeedLeaderElection; n != nil {
@@ -150,9 +150,9 @@ func (b *Builder) Build(r crreconcile.Reconciler) (*controller.Controller, error
 			return nil, err
 		}
 	}
-	return c, b.m.OnCluster(func(of *manager.Cluster) error {
+	return c, b.m.OnCluster(func(in *manager.Cluster) error {
 		if b.own.object != nil {
-			own, err := b.source(of, b.own)
+			own, err := b.source(in, b.own)
 			if err == nil {
 				_, err = c.Watch(own)
 			}
@@ -161,7 +161,7 @@ func (b *Builder) Build(r crreconcile.Reconciler) (*controller.Controller, error
 			}
 		}
 		for _, w := range b.watches {
-			source, err := b.watched(of, w, kind)
+			source, err := b.watched(in, w, kind)
 			if err == nil {
 				_, err = c.Watch(source)
 			}
@@ -194,7 +194,7 @@ func (b *Builder) kind() (schema.GroupVersionKind, error) {
 }
 
 // source returns the source of a watch in a cluster, with the default handler.
-func (b *Builder) source(of *manager.Cluster, w watch) (*controller.Kind, error) {
+func (b *Builder) source(in *manager.Cluster, w watch) (*controller.Kind, error) {
 	object := w.object
 	if w.meta {
 		kind, err := client.KindOf(object, b.m.Client().Scheme())
@@ -205,28 +205,28 @@ func (b *Builder) source(of *manager.Cluster, w watch) (*controller.Kind, error)
 		metadata.SetGroupVersionKind(kind)
 		object = metadata
 	}
-	return &controller.Kind{Informers: of.Informers(), Cluster: of.Name(), Object: object, Predicates: b.predicates(w.wanted)}, nil
+	return &controller.Kind{Informers: in.Informers(), Cluster: in.Name(), Object: object, Predicates: b.predicates(w.wanted)}, nil
 }
 
 // watched returns the source of an additional watch in a cluster.
-func (b *Builder) watched(of *manager.Cluster, w watch, owner schema.GroupVersionKind) (controller.Source, error) {
-	kind, err := b.source(of, w)
+func (b *Builder) watched(in *manager.Cluster, w watch, owner schema.GroupVersionKind) (controller.Source, error) {
+	kind, err := b.source(in, w)
 	switch {
 	case err != nil:
 		return nil, err
 	case w.handler != nil:
 		return &handled{Kind: kind, handler: w.handler}, nil
 	case w.every:
-		owners := crhandler.EnqueueRequestForOwner(cluster.WholeScheme(of.Client().Scheme()), of.Client().Mapper(), b.own.object)
+		owners := crhandler.EnqueueRequestForOwner(cluster.WholeScheme(in.Client().Scheme()), in.Client().Mapper(), b.own.object)
 		return &handled{Kind: kind, handler: owners}, nil
 	}
-	kind.Handler = controller.EnqueueOwner(owner, of.Client().Mapper())
+	kind.Handler = controller.EnqueueOwner(owner, in.Client().Mapper())
 	return kind, nil
 }
 
-func (b *Builder) predicates(of []crpredicate.Predicate) []controller.Predicate {
+func (b *Builder) predicates(upstream []crpredicate.Predicate) []controller.Predicate {
 	var all []controller.Predicate
-	for _, p := range append(append([]crpredicate.Predicate{}, b.all...), of...) {
+	for _, p := range append(append([]crpredicate.Predicate{}, b.all...), upstream...) {
 		all = append(all, Predicate(p))
 	}
 	return all

@@ -181,7 +181,7 @@ func (w *twins) token(t *testing.T) calls {
 		seconds := int64(900)
 		c.into[n] = &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"a"}, ExpirationSeconds: &seconds}}
 	}
-	// without what is never the same
+	// without values that always differ
 	done := func(into runtime.Object, err error) error {
 		request := into.(*authenticationv1.TokenRequest)
 		if err == nil && request.Status.Token == "" {

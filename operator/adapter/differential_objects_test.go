@@ -64,7 +64,7 @@ func copied[T any](from, to T) T {
 var boatNames = []string{"a", "b", "c"}
 
 // shape is a Go type for objects of a kind. Ingress and PodTemplate have no controllers, which
-// would change them at times of their own. With their Go types, requests and responses are
+// would change them at unpredictable times. With their Go types, requests and responses are
 // protobuf.
 type shape struct {
 	kind string

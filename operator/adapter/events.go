@@ -60,24 +60,24 @@ func (h *handled) Start(ctx context.Context, q *controller.Queue) (<-chan struct
 
 // rawSource is a source of controller-runtime.
 type rawSource struct {
-	of  crsource.Source
-	log *slog.Logger
+	upstream crsource.Source
+	log      *slog.Logger
 }
 
 func (s rawSource) Start(ctx context.Context, q *controller.Queue) (<-chan struct{}, error) {
 	to := &queue{q: q, enqueue: func(r reconcile.Request) { q.Add(r, controller.Why("source")) }}
-	if err := s.of.Start(ctx, to); err != nil {
+	if err := s.upstream.Start(ctx, to); err != nil {
 		return nil, err
 	}
 	synced := make(chan struct{})
-	syncing, ok := s.of.(crsource.SyncingSource)
+	syncing, ok := s.upstream.(crsource.SyncingSource)
 	if !ok {
 		close(synced)
 		return synced, nil
 	}
 	go func() {
 		if err := syncing.WaitForSync(ctx); err != nil {
-			s.log.Error("source is not synced", "source", fmt.Sprint(s.of), "err", err)
+			s.log.Error("source is not synced", "source", fmt.Sprint(s.upstream), "err", err)
 			return // the controller reports that it waited too long
 		}
 		close(synced)

@@ -17,7 +17,7 @@ import (
 )
 
 // RUN-10: the first reconcile of a new leader waits until the caches have caught up with the
-// server; an error is retried by the next reconcile, and later ones do not ask again.
+// server; after an error the next reconcile retries, and later reconciles send no requests.
 func TestHandover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps)

@@ -39,10 +39,9 @@ var _ crmanager.Manager = (*Manager)(nil)
 // NewManager is controller-runtime's ctrl.NewManager with the library's cache and client. Options
 // have the same meaning, except:
 //
-//   - Cache.NewInformer has no effect, and a warning says so.
-//   - With a NewCache or NewClient function of the caller's, the manager uses what it returns;
-//     reads
-//     see own writes only if both are the library's.
+//   - Cache.NewInformer has no effect; a warning is logged.
+//   - The manager uses the caller's functions NewCache and NewClient. Reads see own writes only if
+//     both return the library's implementations.
 //   - Cache.EnableWatchBookmarks and Client.Cache.EnableReadYourWritesConsistency have no effect:
 //     watches always accept bookmarks, and reads always see own writes.
 //
@@ -115,14 +114,14 @@ func ClusterOption(o *crcluster.Options) {
 	}
 }
 
-// constructors returns functions for options of controller-runtime. The first one sets of.
-func (t *tracing) constructors(of **cluster.Cache, ownHTTPClient bool) (crcache.NewCacheFunc, crclient.NewClientFunc) {
+// constructors returns functions for options of controller-runtime. The first one sets created.
+func (t *tracing) constructors(created **cluster.Cache, ownHTTPClient bool) (crcache.NewCacheFunc, crclient.NewClientFunc) {
 	newCache := func(config *rest.Config, o crcache.Options) (crcache.Cache, error) {
 		c, err := cluster.NewCache(config, o, cluster.Config{OwnHTTPClient: ownHTTPClient, Deliver: t.deliver})
 		if err != nil {
 			return nil, err
 		}
-		*of = c
+		*created = c
 		return c, nil
 	}
 	newClient := func(config *rest.Config, o crclient.Options) (crclient.Client, error) {
@@ -131,7 +130,7 @@ func (t *tracing) constructors(of **cluster.Cache, ownHTTPClient bool) (crcache.
 	return newCache, newClient
 }
 
-// newTracing opens the trace that the environment asks for.
+// newTracing opens the trace that the environment configures.
 func newTracing(log *slog.Logger) (*tracing, error) {
 	t := &tracing{log: log}
 	cfg := trace.Config{Loops: func(l trace.Loop) {

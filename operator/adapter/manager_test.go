@@ -136,6 +136,15 @@ func TestManager(t *testing.T) {
 			if rec.Kind != "ConfigMap" || rec.Controller != "configmap" || len(rec.Causes) == 0 {
 				t.Errorf("record %+v", rec)
 			}
+			// podOf gets the ConfigMap and, twice, the Pod, and lists Pods
+			verbs := ""
+			for _, read := range rec.Reads {
+				verbs += read.Verb + read.Kind + " "
+			}
+			if verbs != "getConfigMap getPod getPod listPod " || rec.Reads[0].Name != rec.Name || rec.Reads[0].ResourceVersion == "" ||
+				rec.Reads[3].Selector != "from=here" || rec.Reads[3].Count == nil || *rec.Reads[3].Count == 0 {
+				t.Errorf("record of %s has reads %+v", rec.Name, rec.Reads)
+			}
 			if rec.Name == "b" && rec.Causes[0].Event == trace.Delete {
 				restored = &rec
 			}

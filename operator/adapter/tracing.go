@@ -56,13 +56,17 @@ func (t *tracing) deliver(kind string, e controller.Event, call func()) {
 // traced is one controller.
 type traced struct {
 	*tracing
-	name   string
-	of     crreconcile.TypedReconciler[crreconcile.Request]
-	handed *handover // may be nil
+	name     string
+	upstream crreconcile.TypedReconciler[crreconcile.Request]
+	handed   *handover // may be nil
 
 	mu     sync.Mutex
 	kind   string // of the reconciled objects, as far as known
 	causes map[crreconcile.Request]trace.Causes
+	// ready has the requests in the queue, with when they are or were ready; running has those that
+	// the queue has returned, until they are done. Both are empty if the trace has no details.
+	ready   map[crreconcile.Request]time.Time
+	running map[crreconcile.Request]trace.Queue
 }
 
 // attach traces a controller for reconcile.Request. controller.New returns a type of an internal
@@ -82,11 +86,12 @@ func (t *tracing) attach(r crmanager.Runnable, handed *handover) {
 	if elected, ok := r.(crmanager.LeaderElectionRunnable); ok && !elected.NeedLeaderElection() {
 		handed = nil
 	}
-	c := &traced{tracing: t, name: *name, of: *do, handed: handed, causes: map[crreconcile.Request]trace.Causes{}}
+	c := &traced{tracing: t, name: *name, upstream: *do, handed: handed, causes: map[crreconcile.Request]trace.Causes{},
+		ready: map[crreconcile.Request]time.Time{}, running: map[crreconcile.Request]trace.Queue{}}
 	*do = c
 	inner := *newQueue
 	*newQueue = func(name string, limiter workqueue.TypedRateLimiter[crreconcile.Request]) workqueue.TypedRateLimitingInterface[crreconcile.Request] {
-		q := inner(name, limiter)
+		q := inner(name, &tracedLimiter{limiter, c})
 		if priorities, ok := q.(priorityqueue.PriorityQueue[crreconcile.Request]); ok {
 			return &tracedPriorityQueue{tracedQueue{q, c}, priorities}
 		}
@@ -115,10 +120,14 @@ func (c *traced) Reconcile(ctx context.Context, req crreconcile.Request) (crreco
 	ctx, span := c.tracer.Start(ctx, trace.Record{
 		Controller: c.name, Kind: kind, Request: reconcile.Request{NamespacedName: req.NamespacedName}, Causes: causes,
 	})
+	if q, ok := c.queueOf(req); ok {
+		span.Queued(q)
+	}
+	ctx = withLogs(ctx, span)
 	var result crreconcile.Result
 	err := errPanicked // unless the reconciler returns
 	defer func() { span.End(reconcile.Result{RequeueAfter: result.RequeueAfter}, err) }()
-	result, err = c.of.Reconcile(ctx, req)
+	result, err = c.upstream.Reconcile(ctx, req)
 	return result, err
 }
 
@@ -146,7 +155,7 @@ func (c *traced) note(other string, reqs ...crreconcile.Request) {
 }
 
 // learnKind determines which kind a controller reconciles: events of that kind queue the name of
-// their own object. If several kinds do, it is the one that the controller is named after. The
+// their own object. If there are several, it is the kind after which the controller is named. The
 // caller holds the lock.
 func (c *traced) learnKind(d *delivery, req crreconcile.Request) {
 	obj := d.event.Object
@@ -156,47 +165,4 @@ func (c *traced) learnKind(d *delivery, req crreconcile.Request) {
 	if c.kind == "" || strings.EqualFold(d.kind, c.name) {
 		c.kind = d.kind
 	}
-}
-
-// tracedQueue notes the causes of requests.
-type tracedQueue struct {
-	workqueue.TypedRateLimitingInterface[crreconcile.Request]
-	c *traced
-}
-
-func (q *tracedQueue) Add(req crreconcile.Request) {
-	q.c.note(trace.Other, req)
-	q.TypedRateLimitingInterface.Add(req)
-}
-
-func (q *tracedQueue) AddAfter(req crreconcile.Request, d time.Duration) {
-	q.c.note(trace.After, req)
-	q.TypedRateLimitingInterface.AddAfter(req, d)
-}
-
-func (q *tracedQueue) AddRateLimited(req crreconcile.Request) {
-	q.c.note(trace.Retry, req)
-	q.TypedRateLimitingInterface.AddRateLimited(req)
-}
-
-// tracedPriorityQueue is tracedQueue for controller-runtime's own queue.
-type tracedPriorityQueue struct {
-	tracedQueue
-	priorities priorityqueue.PriorityQueue[crreconcile.Request] // the same queue
-}
-
-func (q *tracedPriorityQueue) GetWithPriority() (req crreconcile.Request, priority int, shutdown bool) {
-	return q.priorities.GetWithPriority()
-}
-
-func (q *tracedPriorityQueue) AddWithOpts(o priorityqueue.AddOpts, reqs ...crreconcile.Request) {
-	switch {
-	case o.RateLimited:
-		q.c.note(trace.Retry, reqs...)
-	case o.After > 0:
-		q.c.note(trace.After, reqs...)
-	default:
-		q.c.note(trace.Other, reqs...)
-	}
-	q.priorities.AddWithOpts(o, reqs...)
 }

@@ -142,7 +142,7 @@ func (a *awaiting) Read([]byte) (int, error) {
 }
 
 // MACH-01: a page is requested when the previous one begins to arrive; the number of buffered pages
-// is bounded, and nothing is left after the list has ended.
+// is bounded, and no goroutine or connection remains after the list has ended.
 func TestListAheadOfTheBody(t *testing.T) {
 	read := func(c Client, o ListOptions, seen func(page int)) error {
 		for page := 0; ; page++ {

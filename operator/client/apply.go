@@ -29,7 +29,7 @@ type ApplyDocument struct {
 	// Encoded is the object with everything that its type encodes. Equal encodings result in equal
 	// applies.
 	Encoded    []byte
-	of         Object // nil if not known
+	object     Object // nil if not known
 	keepStatus bool
 }
 
@@ -43,7 +43,7 @@ func NewApplyDocument(obj Object, scheme *runtime.Scheme) (ApplyDocument, error)
 	if err != nil {
 		return ApplyDocument{}, fmt.Errorf("encode: %w", err)
 	}
-	return ApplyDocument{Encoded: data, of: obj}, nil
+	return ApplyDocument{Encoded: data, object: obj}, nil
 }
 
 // Type returns the apply patch type.
@@ -118,7 +118,7 @@ func isOwnDocument(p Patch) bool {
 func saysAll(p Patch, obj Object) bool {
 	doc, isDocument := p.(ApplyDocument)
 	_, isApply := p.(applyPatch)
-	return isApply || isDocument && doc.of == obj
+	return isApply || isDocument && doc.object == obj
 }
 
 // applyPatch creates the document when Data is called.

@@ -31,7 +31,7 @@
 //     [FillList]: objects and lists of types that are not known at compile time;
 //   - [Ahead], [Known], ListOptions.Shared, GetOptions.Shared: reads that share memory or overlap
 //     requests; the results must not be modified;
-//   - WriteOptions.Given and WriteOptions.New, [Transformed]: what the caller promises a cache;
+//   - WriteOptions.Given and WriteOptions.New, [Transformed]: guarantees of the caller to a cache;
 //   - [ApplyDocument], [StatusPatch], [DiffFrom]: patches that the library itself sends;
 //   - [NewKeepingMapper], [IsFresh], [MapperIn], [Document], [Steady]: discovery and transports.
 package client

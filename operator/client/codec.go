@@ -84,8 +84,8 @@ type document struct {
 
 type jsonCodec struct{ share *sharing }
 
-// encode writes obj as an object of the given kind, whatever its own kind fields say. It does not
-// change obj.
+// encode writes obj as an object of the given kind and ignores its own apiVersion and kind. It does
+// not change obj.
 func (jsonCodec) encode(obj runtime.Object, kind schema.GroupVersionKind) ([]byte, error) {
 	data, err := json.Marshal(withKind(obj, kind))
 	if err != nil {
@@ -167,8 +167,7 @@ func decodeStruct(data []byte, t reflect.Type, share jsondecode.Sharing) (any, e
 	return fresh, err
 }
 
-// replace copies fresh to into, and sets its kind and that of its items: servers leave the latter
-// out.
+// replace copies fresh to into, and sets its kind and the kind of its items, which servers omit.
 func replace(into, fresh runtime.Object, kind schema.GroupVersionKind) {
 	fresh.GetObjectKind().SetGroupVersionKind(kind)
 	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(fresh).Elem())

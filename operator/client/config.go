@@ -24,7 +24,7 @@ const DefaultFieldOwner = "kelson"
 // Config configures a client.
 type Config struct {
 	// REST has the address and credentials of the server; required. Its Transport may be any
-	// http.RoundTripper; the client then starts nothing in the background. QPS and Burst are
+	// http.RoundTripper; the client then does not start background goroutines. QPS and Burst are
 	// ignored: the server limits requests, not the client.
 	REST *rest.Config
 	// Scheme has the Go types. The types of Kubernetes (k8s.io/api/…) need not be registered.
@@ -54,20 +54,20 @@ type Config struct {
 }
 
 // Plain turns off, one by one, optimizations that send other requests than the caller asked for.
-// They leave traces in managedFields, audit logs and metrics: see docs/guides/leaving.md. The zero
+// They are visible in managedFields, audit logs and metrics: see docs/guides/leaving.md. The zero
 // value has all of them on.
 type Plain struct {
 	// Applies makes Apply send a server-side apply also for objects that are known to be missing
 	// (WriteOptions.New). Otherwise it creates them, and the create owns its fields as the manager
 	// NAME:apply. With Applies, an Apply of an object that was created this way transfers the
-	// fields to the manager NAME, so that nothing of NAME:apply is left.
+	// fields to the manager NAME, so that NAME:apply owns no fields.
 	Applies bool
 	// Statuses makes the client send each StatusPatch as a merge patch. Otherwise it sends an
 	// update if that has the same effect.
 	Statuses bool
 	// IsCustom, if not nil, reports whether a kind is served from a CustomResourceDefinition. By
-	// default the client asks the server once per kind, before the first update of a status, by a
-	// dry run of a strategic merge patch; a server answers that with 415 for custom resources.
+	// default the client finds out once per kind, before the first update of a status, with a dry
+	// run of a strategic merge patch. Servers reject it with 415 for custom resources.
 	IsCustom func(kind schema.GroupVersionKind) bool
 }
 

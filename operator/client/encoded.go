@@ -16,8 +16,8 @@ import (
 
 // Encoded is an object as the server sent it. Only namespace, name, uid and resourceVersion of its
 // metadata are set. It can be read, listed and watched, but not written. It is meant for caches
-// that keep many objects and decode few. Decode returns the whole object. Each Encoded has Data of
-// its own, which the caller may keep and must not change while others read it.
+// that keep many objects and decode few. Decode returns the whole object. Each Encoded has its own
+// Data, which the caller may keep and must not change while other goroutines read it.
 type Encoded struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta

@@ -22,7 +22,7 @@ var (
 )
 
 // IgnoreNotFound returns nil for a NotFound status, and every other error unchanged. Use it for
-// operations on objects that may be gone.
+// operations on objects that may have been deleted.
 func IgnoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -37,7 +37,7 @@ func TestLeavingStory(t *testing.T) {
 		return &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + suffix}, Data: data}
 	}
-	// left applies without b by client-go, and returns what is left.
+	// left applies an object without b with client-go, and returns the resulting object.
 	left := func(suffix string) (fields, managers []string) {
 		data, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name + suffix, "namespace": "default"},
 			"data": map[string]any{"a": "2"}})

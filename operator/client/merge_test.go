@@ -148,7 +148,7 @@ func TestSelectorsAddUp(t *testing.T) {
 
 // RUN-04: a selector that selects nothing is encoded as one that selects nothing, not as an empty
 // one, which selects everything.
-func TestNothingSelectsNothing(t *testing.T) {
+func TestEmptySelectionStaysEmpty(t *testing.T) {
 	server := apitest.New(apitest.ConfigMaps)
 	var queries []url.Values
 	cfg := server.REST()

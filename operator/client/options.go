@@ -101,13 +101,13 @@ type WriteOptions struct {
 	// Force applies to Apply (nil means true) and to patches of the apply type.
 	Force           *bool
 	FieldValidation string
-	// Given declares that the caller neither reads nor changes the object after the write, so that
-	// a cache may store it without a copy. A client without a cache ignores it. If the write fails,
+	// Given declares that the caller does not read or change the object after the write, so that a
+	// cache may store it without a copy. A client without a cache ignores it. If the write fails,
 	// the object stays the caller's.
 	Given bool
-	// New says that, as far as the caller knows, the object does not exist. A forced Apply then
-	// creates it, which costs the server less, and applies only if the object exists. The resulting
-	// object and the fields that later applies remove are the same.
+	// New declares that the object probably does not exist. A forced Apply then creates it, which
+	// costs the server less, and applies only if the object exists. The resulting object and the
+	// fields that later applies remove are the same.
 	New bool
 }
 
@@ -121,7 +121,7 @@ type DeleteOptions struct {
 	// Answer, if not nil, is filled with the object in the response: the last state of a deleted
 	// object, or the state of one that waits for finalizers or its grace period.
 	Answer Object
-	// Status, if not nil, is filled with the status in the response (the object is gone).
+	// Status, if not nil, is filled with the status in the response (the object has been deleted).
 	Status *metav1.Status
 }
 

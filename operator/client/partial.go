@@ -59,8 +59,9 @@ func notePartial(obj metav1.Object, what jsondecode.Loss) {
 	}
 }
 
-// noteLacking records that a type, or the item type of a list, lacks fields of decoded messages. It
-// is not known in which place, nor of which objects: equal parts of messages are decoded only once.
+// noteLacking records that a type, or the item type of a list, lacks fields of decoded messages.
+// The decoder cannot tell in which place and of which objects, because it decodes equal parts of
+// messages only once.
 func noteLacking(into runtime.Object) {
 	if list, ok := into.(ObjectList); ok {
 		if item, err := newItemOf(list); err == nil {

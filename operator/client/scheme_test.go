@@ -15,8 +15,8 @@ import (
 )
 
 // MACH-07: the scheme is apimachinery's, with its conversion, defaulting, codecs and deep copies.
-// The client uses it for types and kinds, and leaves objects as the server has them: it neither
-// defaults nor converts by itself.
+// The client uses it only for types and kinds. It does not set defaults and does not convert
+// objects.
 func TestSchemeOfApimachinery(t *testing.T) {
 	scheme := runtime.NewScheme()
 	must(t, corev1.AddToScheme(scheme))

@@ -26,7 +26,7 @@ import (
 //
 //   - The kind is a custom resource: from an update of its status, a server takes only the status
 //     (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#status-subresource).
-//     Compiled-in types may behave differently. The client tells the two apart with a dry run of a
+//     Compiled-in types may behave differently. The client distinguishes them with a dry run of a
 //     strategic merge patch, which custom resources don't support.
 //   - The Go type has all fields of the status that was read. The decoder compares its input with
 //     the type (see partial.go).

@@ -25,8 +25,8 @@ const (
 	// balancers (60 s): a request is lost if the other end closes the connection while it is being
 	// sent.
 	idleTimeout = 45 * time.Second
-	// deadAfter is about how long the other end of a connection may leave probes or data
-	// unacknowledged.
+	// deadAfter is approximately how long the peer of a connection may fail to acknowledge probes
+	// or data.
 	deadAfter = 45 * time.Second
 )
 

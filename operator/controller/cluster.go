@@ -33,8 +33,8 @@ type Visit struct {
 // clusterOf returns the cluster of a source; empty for the manager's own, and for sources without a
 // method OfCluster.
 func clusterOf(s Source) string {
-	if of, ok := s.(interface{ OfCluster() string }); ok {
-		return of.OfCluster()
+	if source, ok := s.(interface{ OfCluster() string }); ok {
+		return source.OfCluster()
 	}
 	return ""
 }
@@ -127,9 +127,9 @@ func (c *Controller) Disengage(cluster string) {
 		return // the manager's own cluster is never disengaged
 	}
 	c.sources.disengage(cluster)
-	of := func(req reconcile.Request) bool { return req.Cluster == cluster }
+	inCluster := func(req reconcile.Request) bool { return req.Cluster == cluster }
 	c.dropping.Lock()
-	dropped := c.parked.dropAll(of) + c.queue.Drop(of)
+	dropped := c.parked.dropAll(inCluster) + c.queue.Drop(inCluster)
 	c.dropping.Unlock()
 	if r, ok := c.cfg.Reconciler.(interface{ Disengage(cluster string) }); ok {
 		r.Disengage(cluster)

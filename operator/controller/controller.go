@@ -34,8 +34,8 @@ type Config struct {
 	// ReconcileTimeout, if positive, bounds each Reconcile, by its context.
 	ReconcileTimeout time.Duration
 	// GracePeriod is how long a Reconcile may continue after the end of Run's context, before its
-	// own context ends. Zero means no grace. There is also none if the cause of the end is
-	// leader.ErrLost, because another replica may be working.
+	// own context ends. Zero means no grace. There is also no grace period if the controller ends
+	// because of leader.ErrLost, because another replica may be working.
 	GracePeriod time.Duration
 	// SyncTimeout bounds the wait for the sources to sync; 2 minutes if zero.
 	SyncTimeout time.Duration
@@ -150,8 +150,8 @@ func (c *Controller) Watch(s Source) (stop func(), err error) { return c.sources
 // Run starts the sources and, when those of the manager's own cluster are synced, the workers. When
 // ctx ends, workers finish their current object within the grace period and take no further ones.
 // Run can be called only once. It returns an error if a source fails or is not synced in time, and
-// leader.ErrStillWorking if a Reconcile was canceled at the end of the grace period: its last
-// request may still be on its way to the server, so another replica must not take over yet.
+// leader.ErrStillWorking if a Reconcile was canceled at the end of the grace period: the server may
+// still receive its last request, so another replica must not take over yet.
 func (c *Controller) Run(ctx context.Context) error {
 	defer c.queue.ShutDown()
 	sources, cancel := context.WithCancel(ctx)

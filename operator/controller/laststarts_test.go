@@ -99,9 +99,9 @@ func TestEchoes(t *testing.T) {
 	}
 }
 
-// RUN-03: an event that comes late to the queue causes no reconcile if one has started since it
-// could be read, regardless of the writer; but it does if it can be read from another copy, which
-// may be behind.
+// RUN-03: an event that reaches the queue late causes no reconcile if one has started since readers
+// could see the change, regardless of the writer. It does cause one if the reconciler may read from
+// another informer, which may be behind.
 func TestLateEvents(t *testing.T) {
 	const late = 10 * time.Millisecond
 	for name, tt := range map[string]struct {
@@ -155,8 +155,8 @@ func TestLateEvents(t *testing.T) {
 	}
 }
 
-// RUN-02, RUN-03: a reconcile that reads from the informer itself sees what this process wrote, or
-// the event of the write has it run again.
+// RUN-02, RUN-03: a reconcile that reads directly from the informer sees the writes of this
+// process, or the event of the write causes another reconcile.
 func TestEchoesOfInformerReads(t *testing.T) {
 	const lag = 10 * time.Millisecond
 	written := func(obj client.Object) []string { return []string{obj.GetLabels()["written"]} }

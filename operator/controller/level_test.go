@@ -16,8 +16,8 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-03: reconciles are level-triggered. After any number of changes during a reconcile, one
-// reconcile follows, which sees the last change, also if that is a deletion.
+// RUN-03: reconciles are level-triggered. After any number of changes during a reconcile, one more
+// reconcile runs. It sees the last change, even if that is a deletion.
 func TestLevelDriven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

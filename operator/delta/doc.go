@@ -9,8 +9,8 @@
 //	      Added  Updated Deleted
 //	      Updated        Added
 //
-// A slow consumer thus handles an object once and sees all its changes; in particular, it never
-// misses that an object was deleted and created again. client-go has the same as DeltaFIFO. A
+// A slow consumer therefore handles an object once and receives all its changes. In particular, it
+// never misses that an object was deleted and recreated. client-go has the same as DeltaFIFO. A
 // [FIFO] holds only the newest object of each key.
 //
 // Nothing is lost or delivered twice: changes after a key was popped are returned when it is popped

@@ -231,7 +231,7 @@ func (q *Queue[K, T]) Len() int {
 // Pop waits for a key, passes its deltas to process, and returns the error of process, or that of
 // ctx if ctx ends first. The deltas count as processed in any case. Only one Pop runs at a time, so
 // that the consumer's state follows the order of the queue. initial is true until all keys of the
-// first Replace are processed. process may add to the queue, but must not call Pop.
+// first Replace are processed. process may add to the queue but must not call Pop.
 func (q *Queue[K, T]) Pop(ctx context.Context, process func(key K, deltas Deltas[T], initial bool) error) error {
 	select {
 	case q.turn <- struct{}{}:

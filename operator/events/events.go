@@ -6,7 +6,7 @@
 // A [Recorder] passes events on behalf of a component to a [Broadcaster], which passes them to its
 // sinks: the API server, unless configured otherwise, a log ([ToLog]), or a [Sink] of the caller.
 // Each sink has a bounded buffer and, while the Broadcaster runs, a goroutine, so that a slow sink
-// delays neither recorders nor other sinks. If a buffer is full, the event is dropped for that sink
+// does not delay recorders or other sinks. If a buffer is full, the event is dropped for that sink
 // and counted.
 //
 //	Recorder ─┐                 ┌─ buffer ─▶ ToServer: limits ─▶ create, patch

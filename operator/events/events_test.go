@@ -189,7 +189,7 @@ func TestNilRecorder(t *testing.T) {
 
 // In virtual time, two programs can give Events about one object the same name. Both are written,
 // and repeats count on the right one.
-func TestNameIsTaken(t *testing.T) {
+func TestNameInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, events.Config{})
 		c, err := client.New(client.Config{REST: f.REST()})

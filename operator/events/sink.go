@@ -57,8 +57,8 @@ type running struct {
 	writing context.Context // for sinks
 }
 
-// Add adds a sink. It receives the events that are recorded from now on, while the Broadcaster
-// runs. remove ends that; events that wait for the sink are dropped. remove may be called more than
+// Add adds a sink. It receives the events that are recorded after this call, while the Broadcaster
+// runs. remove removes the sink and drops events that wait for it. remove may be called more than
 // once, and does not wait for a Write in progress.
 func (b *Broadcaster) Add(s Sink) (remove func()) {
 	c := &channel{sink: s, events: make(chan *corev1.Event, b.cfg.Buffer), removed: make(chan struct{})}

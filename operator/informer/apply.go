@@ -12,8 +12,7 @@ import (
 )
 
 // applied records a completed apply: a hash of the document with its options, and the identity of
-// the resulting object. As long as the object has not changed since, the same apply would change
-// nothing.
+// the resulting object. While the object does not change, the same apply would have no effect.
 type applied struct {
 	document uint64 // its hash
 	uid      types.UID

@@ -12,7 +12,7 @@ import (
 	"kelson.dev/operator/client/clienttest"
 )
 
-// An apply that would change nothing is not sent, but returns the object.
+// An apply that would have no effect is not sent; it returns the object.
 func TestApplyTwice(t *testing.T) { // RUN-04
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

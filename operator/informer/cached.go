@@ -44,7 +44,7 @@ func (c cached) Get(ctx context.Context, key client.Key, into client.Object, opt
 	}
 	i, err := c.reader(ctx, into)
 	if err == nil {
-		err = c.settle(ctx, i.id.kind.GroupKind(), key.Namespace, key.Name)
+		err = c.resolve(ctx, i.id.kind.GroupKind(), key.Namespace, key.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("get %T %s: %w", into, key, err)
@@ -87,7 +87,7 @@ func (c cached) List(ctx context.Context, into client.ObjectList, opts ...client
 	}
 	i, err := c.reader(ctx, item)
 	if err == nil {
-		err = c.settle(ctx, i.id.kind.GroupKind(), o.Namespace, "")
+		err = c.resolve(ctx, i.id.kind.GroupKind(), o.Namespace, "")
 	}
 	if err != nil {
 		return fmt.Errorf("list %T: %w", into, err)

@@ -21,8 +21,9 @@ const (
 	// catchUpFirst is the page size of the first request, often the only one; catchUpPage that of
 	// the following ones.
 	catchUpFirst, catchUpPage = 500, 5000
-	// renewAfter is how long CatchUp waits before it reopens a watch, whose connection may be dead.
-	// Each further wait is longer by renewFactor, so that slow connections make progress too.
+	// renewAfter is how long CatchUp waits before it reopens a watch, because the connection may be
+	// broken. Each further wait is longer by renewFactor, so that slow connections make progress
+	// too.
 	renewAfter, renewFactor = time.Second, 3
 )
 
@@ -105,7 +106,7 @@ type listed struct {
 }
 
 // catchUp lists the metadata of a part's objects and waits until the copy contains them. Waiting
-// for the list's version would not be enough: it counts changes of all kinds, and the watch of a
+// for the list's version would take too long: changes of all kinds increase it, and the watch of a
 // kind without changes may report it only a minute later.
 func (p *part) catchUp(ctx context.Context) error {
 	for {
@@ -220,8 +221,9 @@ func (p *part) missing(g gap) map[client.Key]types.UID {
 	return missing
 }
 
-// has reports whether the copy has what the server had. missing has the objects that must disappear
-// from the copy; has removes those that did. The caller holds the lock.
+// has reports whether the copy has reached the listed state of the server. missing contains the
+// objects that must disappear from the copy; has removes those that have disappeared. The caller
+// holds the lock.
 func (p *part) has(g gap, missing map[client.Key]types.UID) bool {
 	i := p.informer
 	for key, uid := range missing {

@@ -18,8 +18,8 @@ import (
 // doubts are the objects for which the outcome of a write is unknown: the request was sent, and the
 // response was lost or is an error of the server (5xx). The overlay can't have the state that such
 // a write may have produced. So before the next read of the object through the client, the object
-// is read from the server, and its state noted. If that fails, so does the read: a state that may
-// be older than an own write is never returned.
+// is read from the server, and its state noted. If that request fails, the read fails too, so it
+// never returns a state that may be older than an own write.
 //
 // What the server has not executed by then stays unknown: a request that the network delivers later
 // looks like the write of another client.
@@ -28,7 +28,7 @@ type doubts struct {
 
 	mu      sync.Mutex
 	tickets uint64
-	of      map[schema.GroupKind]*doubted
+	kinds   map[schema.GroupKind]*doubted
 }
 
 // doubted are the objects of one kind.
@@ -76,13 +76,13 @@ func (s *informers) doubt(err error, obj client.Object) {
 	d := &s.doubts
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.of == nil {
-		d.of = map[schema.GroupKind]*doubted{}
+	if d.kinds == nil {
+		d.kinds = map[schema.GroupKind]*doubted{}
 	}
-	all := d.of[kind.GroupKind()]
+	all := d.kinds[kind.GroupKind()]
 	if all == nil {
 		all = &doubted{objects: map[client.Key]doubt{}}
-		d.of[kind.GroupKind()] = all
+		d.kinds[kind.GroupKind()] = all
 	}
 	d.tickets++
 	if obj.GetName() == "" || len(all.objects) >= maxDoubts {
@@ -102,11 +102,11 @@ func (d *doubts) inDoubt(kind schema.GroupKind, namespace, name string) (objects
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	of := d.of[kind]
-	if of == nil {
+	ofKind := d.kinds[kind]
+	if ofKind == nil {
 		return nil, 0
 	}
-	for key, about := range of.objects {
+	for key, about := range ofKind.objects {
 		if name == "" && (namespace == "" || namespace == key.Namespace) || key == (client.Key{Namespace: namespace, Name: name}) {
 			if objects == nil {
 				objects = map[client.Key]doubt{}
@@ -114,33 +114,34 @@ func (d *doubts) inDoubt(kind schema.GroupKind, namespace, name string) (objects
 			objects[key] = about
 		}
 	}
-	return objects, of.all
+	return objects, ofKind.all
 }
 
-// settled drops a doubt unless a later write has renewed it. The key is nil for that about all.
-func (d *doubts) settled(kind schema.GroupKind, key *client.Key, ticket uint64) {
+// resolved drops a doubt unless a later write has renewed it. The key is nil for that about all.
+func (d *doubts) resolved(kind schema.GroupKind, key *client.Key, ticket uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	of := d.of[kind]
+	ofKind := d.kinds[kind]
 	switch {
-	case of == nil:
+	case ofKind == nil:
 		return
-	case key == nil && of.all == ticket:
-		of.all = 0
-	case key != nil && of.objects[*key].ticket == ticket:
-		delete(of.objects, *key)
+	case key == nil && ofKind.all == ticket:
+		ofKind.all = 0
+	case key != nil && ofKind.objects[*key].ticket == ticket:
+		delete(ofKind.objects, *key)
 	}
-	if of.all == 0 && len(of.objects) == 0 {
-		delete(d.of, kind)
+	if ofKind.all == 0 && len(ofKind.objects) == 0 {
+		delete(d.kinds, kind)
 	}
-	d.any.Store(len(d.of) > 0)
+	d.any.Store(len(d.kinds) > 0)
 }
 
-// settle finds out what became of the writes in doubt that a read concerns: see inDoubt.
-func (c cached) settle(ctx context.Context, kind schema.GroupKind, namespace, name string) error {
+// resolve finds out whether the server executed those writes in doubt that affect a read: see
+// inDoubt.
+func (c cached) resolve(ctx context.Context, kind schema.GroupKind, namespace, name string) error {
 	objects, all := c.set.doubts.inDoubt(kind, namespace, name)
 	for key, about := range objects {
-		if err := c.settleOne(ctx, kind, key, about); err != nil {
+		if err := c.resolveOne(ctx, kind, key, about); err != nil {
 			return fmt.Errorf("find out the outcome of an earlier write of %s: %w", key, err)
 		}
 	}
@@ -150,11 +151,11 @@ func (c cached) settle(ctx context.Context, kind schema.GroupKind, namespace, na
 	if err := c.set.catchUpKind(ctx, kind); err != nil {
 		return fmt.Errorf("find out the outcome of an earlier write: %w", err)
 	}
-	c.set.doubts.settled(kind, nil, all)
+	c.set.doubts.resolved(kind, nil, all)
 	return nil
 }
 
-func (c cached) settleOne(ctx context.Context, kind schema.GroupKind, key client.Key, about doubt) error {
+func (c cached) resolveOne(ctx context.Context, kind schema.GroupKind, key client.Key, about doubt) error {
 	state := newLike(about.like)
 	state.SetNamespace(key.Namespace)
 	state.SetName(key.Name)
@@ -174,16 +175,16 @@ func (c cached) settleOne(ctx context.Context, kind schema.GroupKind, key client
 	default:
 		return err
 	}
-	c.set.doubts.settled(kind, &key, about.ticket)
+	c.set.doubts.resolved(kind, &key, about.ticket)
 	return nil
 }
 
 // catchUpKind is CatchUp for one kind.
 func (s *informers) catchUpKind(ctx context.Context, kind schema.GroupKind) error {
 	s.mu.Lock()
-	of := s.copies(kind)
+	copies := s.copies(kind)
 	s.mu.Unlock()
-	for _, i := range of {
+	for _, i := range copies {
 		if err := i.catchUp(ctx); err != nil {
 			return err
 		}

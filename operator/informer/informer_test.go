@@ -506,7 +506,7 @@ func TestScopes(t *testing.T) {
 }
 
 // MACH-05
-func TestFormsAreApart(t *testing.T) {
+func TestFormsAreSeparate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.create(labelled(pod("a"), "1"))

@@ -47,8 +47,8 @@ func (h metadataView) ByIndex(name, value string) ([]client.Object, error) {
 	return h.all(objs), err
 }
 
-func (h metadataView) AddIndex(name string, of func(client.Object) []string) error {
-	return h.informer.AddIndex(name, func(obj client.Object) []string { return of(h.typed(obj)) })
+func (h metadataView) AddIndex(name string, values func(client.Object) []string) error {
+	return h.informer.AddIndex(name, func(obj client.Object) []string { return values(h.typed(obj)) })
 }
 
 func (h metadataView) AddHandler(handler Handler) (Registration, error) {

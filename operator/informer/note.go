@@ -25,18 +25,18 @@ func (s *informers) kindInformers(obj client.Object) (schema.GroupVersionKind, [
 }
 
 // copies returns the informers of a kind, in all versions and forms. The caller holds the lock.
-func (s *informers) copies(kind schema.GroupKind) (of []*informer) {
+func (s *informers) copies(kind schema.GroupKind) (copies []*informer) {
 	for name, i := range s.members {
 		if name.kind.GroupKind() == kind {
-			of = append(of, i)
+			copies = append(copies, i)
 		}
 	}
-	return of
+	return copies
 }
 
 func (s *informers) Has(obj client.Object) bool {
-	_, of := s.kindInformers(obj)
-	for _, i := range of {
+	_, copies := s.kindInformers(obj)
+	for _, i := range copies {
 		if known := i.newestOf(client.KeyOf(obj)); known != nil && known.GetUID() == obj.GetUID() {
 			return true
 		}
@@ -45,28 +45,28 @@ func (s *informers) Has(obj client.Object) bool {
 }
 
 func (s *informers) holds(obj client.Object) bool {
-	_, of := s.kindInformers(obj)
-	return len(of) > 0
+	_, copies := s.kindInformers(obj)
+	return len(copies) > 0
 }
 
 // recordWrite adds an entry for obj to the overlay of every informer of its kind.
 func (s *informers) recordWrite(obj client.Object, about func(*informer) entry) {
-	_, of := s.kindInformers(obj)
+	_, copies := s.kindInformers(obj)
 	key := client.KeyOf(obj)
-	for _, i := range of {
+	for _, i := range copies {
 		e := about(i)
 		i.mu.Lock()
-		if len(of) == 1 {
+		if len(copies) == 1 {
 			e.known = time.Now()
 		}
 		i.addEntry(key, e)
 		i.mu.Unlock()
 	}
-	if len(of) < 2 {
+	if len(copies) < 2 {
 		return
 	}
 	known := time.Now()
-	for _, i := range of {
+	for _, i := range copies {
 		i.mu.Lock()
 		if e, ok := i.written[key]; ok && e.known.IsZero() {
 			e.known = known
@@ -83,8 +83,8 @@ func (s *informers) noteState(obj client.Object, given bool) {
 		s.noteEnd(obj) // the write removed the last finalizer
 		return
 	}
-	kind, of := s.kindInformers(obj)
-	if len(of) == 0 {
+	kind, copies := s.kindInformers(obj)
+	if len(copies) == 0 {
 		return
 	}
 	e := entry{what: behind, version: parseVersion(obj.GetResourceVersion()), uid: obj.GetUID()}
@@ -129,14 +129,14 @@ func (s *informers) noteDeleted(obj client.Object) {
 	s.noteEnd(obj)
 }
 
-// noteEnd records that obj was deleted. It uses the version of obj only as one at which obj
-// existed, because servers differ in whether it is that of the deletion.
+// noteEnd records that obj was deleted. The version of obj is used only as a version at which obj
+// existed, because only some servers return the version of the deletion.
 func (s *informers) noteEnd(obj client.Object) {
 	e := entry{what: gone, uid: obj.GetUID(), version: parseVersion(obj.GetResourceVersion())}
 	s.recordWrite(obj, func(*informer) entry { return e })
 }
 
-// life is what was known of an object before a delete.
+// life is the known state of an object before a delete.
 type life struct {
 	uid     types.UID
 	version uint64
@@ -145,9 +145,9 @@ type life struct {
 // known returns, per informer, the known object of obj's name, or obj itself. A successful delete
 // by that name ends its life in any case.
 func (s *informers) known(obj client.Object) map[*informer]life {
-	_, of := s.kindInformers(obj)
+	_, copies := s.kindInformers(obj)
 	all := map[*informer]life{}
-	for _, i := range of {
+	for _, i := range copies {
 		l := life{obj.GetUID(), parseVersion(obj.GetResourceVersion())}
 		i.mu.Lock()
 		if e, isNews := i.news(client.KeyOf(obj)); isNews && e.uid != "" {

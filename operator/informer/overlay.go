@@ -84,9 +84,9 @@ func (e entry) supersedes(old entry) bool {
 	return e.version > old.version
 }
 
-// writtenAs returns when the state that the copy is about to receive became readable as the result
-// of an own write; zero if it is not one, or if an older state may have been read since. The caller
-// holds the lock.
+// writtenAs returns the time since which readers could see the state that the copy is about to
+// receive, if it is the result of an own write. It returns zero for other states, and if an older
+// state may have been read since. The caller holds the lock.
 func (i *informer) writtenAs(obj client.Object) time.Time {
 	e, ok := i.written[client.KeyOf(obj)]
 	if !ok || i.unshown.Load() || e.what != present && e.what != behind || e.uid != obj.GetUID() || e.version != parseVersion(obj.GetResourceVersion()) {

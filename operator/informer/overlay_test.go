@@ -254,7 +254,7 @@ func TestDeletesWithoutVersion(t *testing.T) {
 					t.Fatal(err)
 				}
 				if !seen {
-					w.create(cm()) // by somebody else
+					w.create(cm()) // by another client
 				}
 				w.must(w.client.Delete(w.ctx, cm()))
 				for range 8 {
@@ -284,7 +284,7 @@ func TestDeleteOfMissingObject(t *testing.T) {
 			t.Fatal("missing")
 		}
 		w.lag(time.Minute)
-		w.must(w.direct.Delete(w.ctx, pod("a"))) // by somebody else
+		w.must(w.direct.Delete(w.ctx, pod("a"))) // by another client
 		if w.get("a") == nil {
 			t.Fatal("the informer has the write already")
 		}
@@ -572,7 +572,7 @@ func TestGivenAndShared(t *testing.T) { // RUN-04
 	})
 }
 
-// Encoded copies share nothing with objects that were given away.
+// Encoded copies share no memory with objects that were given away.
 func TestNothingShared(t *testing.T) { // MACH-05
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *informer.Config) { c.Form = informer.Compact })
@@ -586,8 +586,8 @@ func TestNothingShared(t *testing.T) { // MACH-05
 	})
 }
 
-// MACH-05: a transform gets a copy, also of an object that its writer has given away, which may
-// share parts with others.
+// MACH-05: a transform gets a copy, even of an object that its writer has given away, because that
+// object may share parts with others.
 func TestTransformOfGivenObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(cfg *informer.Config) {

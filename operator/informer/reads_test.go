@@ -135,9 +135,9 @@ func (d *delayed) take() []string {
 	return d.seen
 }
 
-// RUN-02: an informer can neither wait nor ask the server. It shows a write with another object
-// type once the watch has delivered it; only metadata can be taken from any object. The client
-// waits, and asks the server after a second.
+// RUN-02: an informer cannot wait or send requests to the server. It shows a write with another
+// object type once the watch has delivered it; only metadata can be taken from any object. The
+// client waits, and asks the server after a second.
 func TestInformersOfOtherTypesFollowTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)

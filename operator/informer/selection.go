@@ -17,8 +17,8 @@ import (
 // errBehind is returned if a result must contain an own write that the copy does not have yet.
 var errBehind = errors.New("informer is behind")
 
-// A query is the selection of a list. A field name is either that of an index, or the JSON path of
-// a field.
+// A query is the selection of a list. A field name is the name of an index or the JSON path of a
+// field.
 type query struct {
 	namespace    string
 	labels       labels.Selector

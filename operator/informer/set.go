@@ -83,12 +83,12 @@ func (s *informers) informerFor(obj client.Object, pin bool) (*informer, error) 
 
 // unshownOf returns the flag that the informers of a kind share. The caller holds the lock.
 func (s *informers) unshownOf(kind schema.GroupKind) *atomic.Bool {
-	of := s.unshown[kind]
-	if of == nil {
-		of = &atomic.Bool{}
-		s.unshown[kind] = of
+	unshown := s.unshown[kind]
+	if unshown == nil {
+		unshown = &atomic.Bool{}
+		s.unshown[kind] = unshown
 	}
-	return of
+	return unshown
 }
 
 // start runs the informer if Run was called. The caller holds the lock.

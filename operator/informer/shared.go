@@ -265,16 +265,16 @@ func (i *informer) endNow() {
 	close(i.ended)
 }
 
-func (i *informer) AddIndex(name string, of func(obj client.Object) []string) error {
+func (i *informer) AddIndex(name string, values func(obj client.Object) []string) error {
 	i = i.current(true)
 	i.indexed.Store(true)
-	index := of
+	index := values
 	if i.form == Compact {
 		index = func(obj client.Object) []string {
 			if obj = i.compact.indexed(i, obj); obj == nil {
 				return nil
 			}
-			return of(obj)
+			return values(obj)
 		}
 	}
 	if err := i.objs.AddIndex(name, index); err != nil {

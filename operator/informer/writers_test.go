@@ -32,7 +32,7 @@ func TestWritersReadTheirOwnWrites(t *testing.T) {
 				w.write(random, fmt.Sprintf("p%d", n))
 			})
 		}
-		writers.Go(func() { // somebody else, whose writes may be seen late but never undone
+		writers.Go(func() { // another client; its writes may become visible late
 			for n := range 100 {
 				time.Sleep(7 * time.Millisecond)
 				p := pod(fmt.Sprintf("other%d", n%3))

@@ -8,10 +8,10 @@
 //	    ▲                                                                    │
 //	    └──────────────── releases the Lease after it has stopped ───────────┘
 //
-// The record in the Lease is that of client-go, so operators of both kinds can take part in the
-// same election. A follower does not poll: it watches the Lease and acquires it within milliseconds
-// of its release. Times of different machines are never compared: a Lease expires when a follower
-// has observed it unchanged for its duration, by the follower's own clock.
+// The record in the Lease has client-go's format, so operators with either library can take part in
+// the same election. A follower does not poll: it watches the Lease and acquires it within
+// milliseconds of its release. Times of different machines are never compared: a Lease expires when
+// a follower has observed it unchanged for its duration, by the follower's own clock.
 //
 // # Shards
 //

@@ -200,7 +200,8 @@ func (e *Election) try(ctx context.Context) (wait time.Duration, err error) {
 	e.recall()
 	err = e.cfg.Client.Get(ctx, e.cfg.Lease, lease)
 	if apierrors.IsNotFound(err) {
-		// Its holder may not know yet that the Lease was deleted, and leads until it does.
+		// Its holder may not have noticed yet that the Lease was deleted, and leads until it
+		// notices.
 		if e.seen != nil {
 			if left := e.left(e.seen); left > 0 {
 				return left, nil
@@ -235,7 +236,8 @@ func (e *Election) try(ctx context.Context) (wait time.Duration, err error) {
 	return 0, err
 }
 
-// left returns for how long a Lease with the last seen record keeps this replica from leading.
+// left returns the remaining time in which a Lease with the last seen record prevents this replica
+// from leading.
 func (e *Election) left(lease *coordinationv1.Lease) time.Duration {
 	if holder := holderOf(lease); holder == "" || holder == e.cfg.Identity {
 		return 0
@@ -252,8 +254,8 @@ func (e *Election) onWatch(lease *coordinationv1.Lease) bool {
 	return holderOf(lease) != e.cfg.Identity
 }
 
-// recall takes over the last state from the watch, with the time of its arrival, so that a Lease
-// can expire that was seen while the server was unreachable.
+// recall uses the last state from the watch, with the time of its arrival, so that a Lease that was
+// seen earlier can expire while the server is unreachable.
 func (e *Election) recall() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

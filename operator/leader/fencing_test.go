@@ -152,7 +152,7 @@ func TestNotReleasedWhileWorking(t *testing.T) {
 }
 
 // MACH-08: the duration in the Lease has whole seconds, which other candidates use.
-func TestWholeSeconds(t *testing.T) {
+func TestLeaseDurationHasWholeSeconds(t *testing.T) {
 	c := newClient(t, apitest.New(leases))
 	_, err := leader.New(leader.Config{Client: c, Lease: key, Duration: 15900 * time.Millisecond, RenewDeadline: 15500 * time.Millisecond, RetryPeriod: time.Second})
 	if err == nil {

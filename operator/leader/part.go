@@ -340,8 +340,8 @@ func (s *Shards) clear() bool {
 // announcedView returns the last announced view, whether or not the watch has delivered it.
 func (s *Shards) announcedView() view { return parseView(s.own) }
 
-// announce renews a Lease, which is nil at first, with a view. It returns the new state as far as
-// it is known, which may be non-nil even with an error: after a conflict, it is the current state.
+// announce renews a Lease, which is nil at first, with a view. It returns the new state if it is
+// known. The state may be non-nil even with an error: after a conflict, it is the current state.
 func (s *Shards) announce(ctx context.Context, own *coordinationv1.Lease, v view) (*coordinationv1.Lease, error) {
 	now, seconds := metav1.NowMicro(), int32(s.cfg.Duration/time.Second)
 	if own == nil {

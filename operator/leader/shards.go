@@ -44,10 +44,10 @@ const (
 // live replica's view assigns the object to that other replica. To change its view, a replica first
 // stops working on objects that the new view assigns to others; then it announces the new view, and
 // uses it only after its watch has delivered the announcement. So of two announcements, the later
-// one was made with the earlier one in sight, and no object is assigned to both replicas. Others
-// may act on an announcement before this replica's watch delivers it, also if its response was
-// lost: from the request on, this replica does not work on objects that the announcement gives
-// away, even if its view has changed since.
+// one was made with the earlier one in sight, and no object is assigned to both replicas. Other
+// replicas may act on an announcement before this replica's watch delivers it, even if the response
+// was lost. So, as soon as it has sent the request, this replica does not work on objects that the
+// announcement gives away, even if its view has changed since.
 type Shards struct {
 	cfg ShardsConfig
 
@@ -83,7 +83,7 @@ type view []string
 type state struct {
 	announced view            // our own view, as delivered by the watch
 	next      view            // the view about to be announced; nil if none
-	sent      []view          // views that other replicas may see, and the watch has not delivered
+	sent      []view          // announced views that the watch has not delivered yet
 	peers     map[string]view // of the other live replicas
 }
 
@@ -226,8 +226,8 @@ func (s *Shards) catchUpLoop(ctx context.Context) {
 	}
 }
 
-// Gained calls f whenever this replica may have gained objects, until stop is called. f must
-// neither block nor call methods of Shards.
+// Gained calls f whenever this replica may have gained objects, until stop is called. f must not
+// block or call methods of Shards.
 func (s *Shards) Gained(f func()) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,10 +18,9 @@ const (
 	memberPatience = time.Second
 )
 
-// catchUp is called before this replica takes over work that another replica may have done a moment
-// ago. When it returns, the informers have everything that was written before. It does not wait
-// long for additional clusters, because an unreachable cluster must not delay the others; requests
-// for them wait instead.
+// catchUp is called before this replica takes over work from another replica. When it returns, the
+// informers have everything that was written before. It does not wait long for additional clusters,
+// because an unreachable cluster must not delay the others; requests for them wait instead.
 func (m *Manager) catchUp(ctx context.Context) error {
 	m.mu.Lock()
 	var members sync.WaitGroup

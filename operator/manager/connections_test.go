@@ -20,8 +20,8 @@ import (
 	"kelson.dev/operator/manager"
 )
 
-// RUN-03: with real connections, a disengaged cluster leaves nothing behind, whether its server
-// responds or not.
+// RUN-03: with real connections, no connections and goroutines of a disengaged cluster remain,
+// whether its server responds or not.
 func TestConnectionsAreReleased(t *testing.T) {
 	f := newFleet(t, manager.Config{}, nil)
 	stop := f.start(t)

@@ -20,7 +20,7 @@ var (
 	ErrDisengaged = errors.New("the cluster was disengaged")
 )
 
-// A Provider discovers clusters: it engages new ones and disengages those that are gone.
+// A Provider discovers clusters: it engages new ones and disengages those that no longer exist.
 type Provider interface {
 	// Run engages and disengages clusters until ctx ends. The clusters then stay engaged until the
 	// manager ends. If Run returns an error, the manager stops.
@@ -70,11 +70,11 @@ func (m *Manager) Engage(name string, cfg *rest.Config) (*Cluster, error) {
 }
 
 // Disengage removes a cluster from the controllers; it can be called at any time and does not
-// change the cluster's objects. It waits neither for its server nor for reconciles. When it
-// returns, no further work starts in the cluster, waiting requests for it are dropped, and its name
-// can be engaged again for a different cluster. Reconciles in progress have their controller's
-// grace period; then their context ends with ErrDisengaged. They keep their clients and informers
-// until they return.
+// change the cluster's objects. It does not wait for its server or for reconciles. When it returns,
+// no further work starts in the cluster, waiting requests for it are dropped, and its name can be
+// engaged again for a different cluster. Reconciles in progress have their controller's grace
+// period; then their context ends with ErrDisengaged. They keep their clients and informers until
+// they return.
 //
 // OnCluster functions must not call it.
 func (m *Manager) Disengage(name string) error {
@@ -129,8 +129,8 @@ func (m *Manager) forget(c *Cluster) {
 }
 
 // OnCluster calls f for the manager's own cluster, for all engaged clusters, and for each cluster
-// that is engaged later, for example to add sources to a controller. f must neither wait for the
-// server nor call OnCluster or Disengage.
+// that is engaged later, for example to add sources to a controller. f must not wait for the
+// server, and must not call OnCluster or Disengage.
 func (m *Manager) OnCluster(f func(*Cluster) error) error {
 	m.mu.Lock()
 	all := []*Cluster{m.own}

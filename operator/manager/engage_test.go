@@ -77,8 +77,8 @@ func (f *fleet) visits() []string {
 	return seen
 }
 
-// newFleet returns a fleet. Its controller calls the function set for an object, or else records
-// what it reads of the object.
+// newFleet returns a fleet. Its controller calls the function set for an object. If there is none,
+// it records the state that it reads.
 func newFleet(t *testing.T, cfg manager.Config, special func(ctx context.Context, req reconcile.Request) (bool, reconcile.Result, error)) *fleet {
 	t.Helper()
 	f := &fleet{own: apitest.New(apitest.ConfigMaps, apitest.Events)}
@@ -337,9 +337,9 @@ func (away) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// RUN-01, RUN-03: a cluster whose server does not respond delays neither other clusters nor its own
+// RUN-01, RUN-03: a cluster whose server does not respond does not delay other clusters or its own
 // end.
-func TestDisengageAway(t *testing.T) {
+func TestDisengageUnresponsiveCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, manager.Config{}, nil)
 		must(t, f.LiveClient().Create(t.Context(), configMap("a")))

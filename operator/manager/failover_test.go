@@ -196,7 +196,7 @@ func TestShardHandoverReadsEarlierWrites(t *testing.T) {
 		for n := range all {
 			must(t, a.LiveClient().Create(t.Context(), configMap(fmt.Sprint("cm", n))))
 		}
-		for range all / 4 { // some objects are done, and a leaves
+		for range all / 4 { // some objects are done, and a stops
 			<-done
 		}
 		must(t, stopA())
@@ -214,8 +214,8 @@ func TestShardHandoverReadsEarlierWrites(t *testing.T) {
 	})
 }
 
-// RUN-09, RUN-03: the same in an additional cluster. A cluster that does not respond delays neither
-// the new leader nor the other clusters, and is not worked on until it responds.
+// RUN-09, RUN-03: the same in an additional cluster. A cluster that does not respond does not delay
+// the new leader or the other clusters. Its objects are not reconciled until it responds.
 func TestFailoverOfClusters(t *testing.T) {
 	for name, cut := range map[string]bool{"away": true, "late": false} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { failoverOfClusters(t, cut) }) })

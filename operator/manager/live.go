@@ -8,8 +8,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// liveReads is a client whose Get and List read from the server. Its writes are those of the client
-// that it wraps: they are recorded in the trace, and reads from the informers see them.
+// liveReads is a client whose Get and List read from the server. It writes with the client that it
+// wraps, so writes are recorded in the trace, and reads from the informers see them.
 type liveReads struct{ client.Client }
 
 func (l liveReads) Get(ctx context.Context, key client.Key, into client.Object, opts ...client.GetOption) error {

@@ -84,7 +84,7 @@ type Manager struct {
 	ran         bool
 }
 
-// New returns a manager. It neither contacts the server nor listens before Run.
+// New returns a manager. It does not contact the server or listen before Run.
 func New(cfg Config) (*Manager, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()

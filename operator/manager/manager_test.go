@@ -42,7 +42,7 @@ func configMap(name string) *corev1.ConfigMap {
 }
 
 // RUN-01
-func TestLastReconcileFindsEverythingRunning(t *testing.T) {
+func TestPartsRunUntilLastReconcileEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := newManager(t, manager.Config{})
 		var mu sync.Mutex
@@ -100,7 +100,7 @@ func TestLastReconcileFindsEverythingRunning(t *testing.T) {
 }
 
 // RUN-01
-func TestFailureEndsAll(t *testing.T) {
+func TestFailureStopsAllParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := newManager(t, manager.Config{})
 		stopped := false

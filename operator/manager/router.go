@@ -17,7 +17,7 @@ import (
 type router struct {
 	client.Client // for the manager's own cluster
 	m             *Manager
-	of            func(*Cluster) client.Client
+	clientOf      func(*Cluster) client.Client
 }
 
 func (r router) in(ctx context.Context) (client.Client, error) {
@@ -28,7 +28,7 @@ func (r router) in(ctx context.Context) (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.of(c), nil
+	return r.clientOf(c), nil
 }
 
 func (r router) do(ctx context.Context, f func(client.Client) error) error {

@@ -9,8 +9,8 @@ import (
 	"kelson.dev/operator/leader"
 )
 
-// stopMargin is how much longer than the grace period, which is that of the reconciles, shutdown
-// may take.
+// stopMargin is how much longer shutdown may take than the grace period, which applies to
+// reconciles.
 const stopMargin = 5 * time.Second
 
 // Run runs everything until ctx ends or a part fails, and stops it. It can be called only once. It
@@ -59,7 +59,7 @@ func (m *Manager) Run(ctx context.Context) error {
 
 	// The election includes the leader's work: it releases the Lease only after the work has ended.
 	electionErr := m.elect(ctx, func(leading context.Context) error {
-		// The previous leader may have written what the informers don't have yet.
+		// The informers may not have the last writes of the previous leader yet.
 		var err error
 		if m.cfg.Election != nil {
 			err = m.catchUp(leading)

@@ -12,10 +12,10 @@
 //
 // It has the functions and methods of kelson.dev/lab/testenv with the same parameters, except:
 //
-//   - Settle, because nothing tells from outside when a process is idle: use Eventually
+//   - Settle, because it is not observable from outside when a process is idle: use Eventually
 //   - Log and Plane, because the control plane is another process
 //   - some options that planes of a shared process cannot have: docs/guides/testing.md lists them
-//   - the type of Nodes' argument, because that of testenv is in the control plane's module
+//   - the type of Nodes' argument, because testenv's type is in the control plane's module
 //
 // testenv runs control planes in the test's own process and in virtual time; prefer it if your
 // module can require all of kelson.dev. This package needs only the operator library and the

@@ -154,7 +154,8 @@ type webhooksKey struct{}
 //		return operator.Run(ctx, operator.Config{REST: config, Webhooks: operatortest.WebhookConfig(ctx)}, parts...)
 //	})
 //
-// It is the zero WebhookConfig if the Env was made without [Webhooks]. ctx is that of the function.
+// It is the zero WebhookConfig if the Env was created without [Webhooks]. ctx is the function's
+// context.
 func WebhookConfig(ctx context.Context) manager.WebhookConfig {
 	if ctx.Value(webhooksKey{}) == nil {
 		return manager.WebhookConfig{}

@@ -251,7 +251,7 @@ func (m conditionMap) set(c metav1.Condition, moved bool) (changed bool) {
 	return was.Status != c.Status || was.Reason != c.Reason || was.Message != c.Message || was.ObservedGeneration != c.ObservedGeneration
 }
 
-// takesConditions reports whether the library may add a condition of its own to an object. An
+// takesConditions reports whether the library may add its own condition to an object. An
 // unstructured object takes one if it has others: its schema may have no conditions.
 func takesConditions(obj client.Object) bool {
 	if Conditions(obj) != nil {

@@ -29,9 +29,9 @@ import (
 // too; where both changed a field, that of obj wins. The rest of obj stays as the reconcile read
 // it.
 //
-// SaveStatus sends no request if the status has not changed. An error says that the server may not
-// have the status: a NotFound status (see apierrors) if the object was deleted, or replaced by a
-// new one of its name; Reconcile must then undo what it created.
+// SaveStatus sends no request if the status has not changed. After an error, the server may not
+// have the status. The error is a NotFound status (see apierrors) if the object was deleted, or
+// replaced by a new one of its name; Reconcile must then undo what it created.
 func SaveStatus(ctx context.Context, obj client.Object) error {
 	saver := currentIn(ctx).status
 	if saver == nil {

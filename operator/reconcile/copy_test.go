@@ -13,8 +13,8 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-04: the object that is handed over is the reconciler's own, down to its last part: its
-// changes are not visible elsewhere, neither in the cache nor by the object in its context.
+// RUN-04: the reconciler gets a deep copy of the object: its changes are not visible in the cache
+// or in the object in its context.
 func TestPrivateCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

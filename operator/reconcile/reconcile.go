@@ -25,7 +25,7 @@ func (r Request) String() string {
 	return r.Cluster + ":" + r.NamespacedName.String()
 }
 
-// Result says what to do after Reconcile returned no error.
+// Result defines what happens after Reconcile returned no error.
 type Result struct {
 	// RequeueAfter, if positive, reconciles again after that time, unless something else causes it
 	// earlier.
@@ -39,7 +39,7 @@ type Reconciler interface {
 	Reconcile(ctx context.Context, req Request) (Result, error)
 }
 
-// Yielding is a Reconciler that ends with a write of its own, like those returned by For. It calls
+// Yielding is a Reconciler that ends with its own write, like those returned by For. It calls
 // yield when only that write remains; a controller with several workers then starts another object.
 // It calls yield at most once, before ReconcileYielding returns and in the same goroutine.
 type Yielding interface {

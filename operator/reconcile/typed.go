@@ -27,8 +27,8 @@ type Typed[T any] interface {
 
 // Finalizer is implemented by Typed reconcilers that must clean up before an object is deleted. The
 // framework adds a finalizer before the first Reconcile of an object. After the object is deleted,
-// it calls Finalize instead of Reconcile, until Finalize returns neither an error nor a
-// RequeueAfter; then it removes the finalizer. It writes the status as for Reconcile.
+// it calls Finalize instead of Reconcile, until Finalize returns without an error and without a
+// RequeueAfter. Then it removes the finalizer. It writes the status as for Reconcile.
 type Finalizer[T any] interface {
 	Finalize(ctx context.Context, obj *T) (Result, error)
 }

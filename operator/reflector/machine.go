@@ -248,7 +248,8 @@ func (m *Machine[T]) event(c Change[T]) ([]Delta[T], Next) {
 
 func (m *Machine[T]) closed(early bool) Next {
 	if m.state == streaming {
-		// A proxy or old server may ignore sendInitialEvents and never end them.
+		// A proxy or old server may ignore sendInitialEvents and never send the bookmark at their
+		// end.
 		m.listOnce = true
 		return m.wait(nil)
 	}

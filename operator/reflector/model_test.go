@@ -275,8 +275,7 @@ func (w *world) deliver(honest bool) {
 	}
 }
 
-// settle checks that the copy soon equals the collection, once the world is honest and nothing
-// changes.
+// settle checks that the copy soon equals the collection after faults and changes have ended.
 func (w *world) settle() {
 	w.said = append(w.said, "settle")
 	w.streams = true

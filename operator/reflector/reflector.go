@@ -68,7 +68,7 @@ type Config[T metav1.Object] struct {
 	// Opened, if not nil, is called for each watch that the server has accepted.
 	Opened func()
 	// Renew, if not nil, ends a wait, or reopens the watch after the last event, for each value
-	// received. Use it if the watch is known to be behind, because its connection may be dead.
+	// received. Use it if the watch is known to be behind, because its connection may be broken.
 	Renew <-chan struct{}
 }
 

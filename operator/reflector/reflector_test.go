@@ -207,7 +207,7 @@ func TestBackoff(t *testing.T) { // MACH-02
 }
 
 // MACH-02
-func TestServerSaysWhen(t *testing.T) {
+func TestRetryAfterOfTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		var failed time.Duration

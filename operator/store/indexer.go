@@ -32,15 +32,15 @@ type Indexer[K comparable, T any] struct {
 }
 
 type index[K comparable, T any] struct {
-	of   Index[T]
-	keys map[string]map[K]struct{}
+	values Index[T]
+	keys   map[string]map[K]struct{}
 }
 
 // NewIndexer returns an empty Indexer.
 func NewIndexer[K comparable, T any](cfg Config[K, T]) *Indexer[K, T] {
 	x := &Indexer[K, T]{key: cfg.Key, items: map[K]T{}, indexes: map[string]*index[K, T]{}}
-	for name, of := range cfg.Indexes {
-		x.indexes[name] = &index[K, T]{of: of, keys: map[string]map[K]struct{}{}}
+	for name, values := range cfg.Indexes {
+		x.indexes[name] = &index[K, T]{values: values, keys: map[string]map[K]struct{}{}}
 	}
 	return x
 }
@@ -117,13 +117,13 @@ func (x *Indexer[K, T]) Len() int {
 }
 
 // AddIndex adds an index of existing and future objects. The error wraps ErrIndexExists.
-func (x *Indexer[K, T]) AddIndex(name string, of Index[T]) error {
+func (x *Indexer[K, T]) AddIndex(name string, values Index[T]) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if _, ok := x.indexes[name]; ok {
 		return fmt.Errorf("add index %q: %w", name, ErrIndexExists)
 	}
-	i := &index[K, T]{of: of}
+	i := &index[K, T]{values: values}
 	i.fill(x.items)
 	x.indexes[name] = i
 	return nil
@@ -145,7 +145,7 @@ func (x *Indexer[K, T]) IndexOf(name string, obj T) ([]string, error) {
 	if i == nil {
 		return nil, fmt.Errorf("index %q: %w", name, ErrNoIndex)
 	}
-	return i.of(obj), nil
+	return i.values(obj), nil
 }
 
 // ByIndex returns the objects that an index has under a value, in no particular order. The error
@@ -184,7 +184,7 @@ func (i *index[K, T]) fill(items map[K]T) {
 }
 
 func (i *index[K, T]) add(key K, obj T) {
-	for _, value := range i.of(obj) {
+	for _, value := range i.values(obj) {
 		if i.keys[value] == nil {
 			i.keys[value] = map[K]struct{}{}
 		}
@@ -193,7 +193,7 @@ func (i *index[K, T]) add(key K, obj T) {
 }
 
 func (i *index[K, T]) remove(key K, obj T) {
-	for _, value := range i.of(obj) {
+	for _, value := range i.values(obj) {
 		delete(i.keys[value], key)
 		if len(i.keys[value]) == 0 {
 			delete(i.keys, value)

@@ -49,7 +49,7 @@ type Read struct {
 	Key client.Key
 	// Selector is the label and field selector of a list.
 	Selector string
-	// Live says that the reconcile asked for the server's state.
+	// Live means that the reconcile read the server's state.
 	Live bool
 	// ResourceVersion is that of the object or list; empty if the read failed.
 	ResourceVersion string
@@ -120,6 +120,25 @@ func (s *Span) addRead(r Read) {
 			d.MoreReads++
 		}
 	})
+}
+
+// Read calls do, and records it as a read of the reconcile of ctx: describe returns the read,
+// without its error and times, when do has returned. Without a reconcile, and without details, it
+// only calls do. It is for clients that do not read through Client.
+func (t *Tracer) Read(ctx context.Context, do func() error, describe func() Read) error {
+	span, _ := ctx.Value(spanKey{}).(*Span)
+	if span == nil || !t.Details() {
+		return do()
+	}
+	began := time.Now()
+	err := do()
+	timing := span.since(began)
+	read := describe()
+	if read.Err, read.Timing = err, timing; err != nil {
+		read.ResourceVersion, read.Count = "", 0
+	}
+	span.addRead(read)
+	return err
 }
 
 func (r *recording) Get(ctx context.Context, key client.Key, into client.Object, opts ...client.GetOption) error {

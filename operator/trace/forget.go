@@ -8,15 +8,15 @@ func (t *Tracer) Forget(cluster string) {
 	if t == nil {
 		return
 	}
-	of := func(s subject) bool { return s.cluster == cluster }
+	inCluster := func(s subject) bool { return s.cluster == cluster }
 	t.known.mu.Lock()
 	t.known.writers.Drop(func(w written) bool { return w.cluster == cluster })
-	t.known.last.Drop(of)
+	t.known.last.Drop(inCluster)
 	t.known.mu.Unlock()
 
 	t.loops.mu.Lock()
 	defer t.loops.mu.Unlock()
-	for _, a := range t.loops.activities.Drop(of) {
+	for _, a := range t.loops.activities.Drop(inCluster) {
 		t.loops.calm(a)
 	}
 	// Reported loops are keyed by the names of their objects, in the format of subject.String.

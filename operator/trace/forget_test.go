@@ -10,7 +10,7 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-06: Forget drops what is recorded about a cluster's objects, and nothing else.
+// RUN-06: Forget drops only the records about a cluster's objects.
 func TestForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0

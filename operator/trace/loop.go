@@ -247,7 +247,8 @@ func (a *activity) flapping() bool {
 	return false
 }
 
-// flapped returns the fields that return to earlier values most, or else those that change most.
+// flapped returns the fields that return to earlier values most often or, if there are none, the
+// fields that change most often.
 func (a *activity) flapped() []string {
 	var returning, changing []string
 	for path, f := range a.fields {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Env is the environment variable that says where an operator writes its trace: "fd:3" for an open
+// Env is the environment variable with the destinations of an operator's trace: "fd:3" for an open
 // file descriptor, "file:path" for a file to append to, or several of these, separated by commas.
 const Env = "KELSON_TRACE"
 

@@ -436,9 +436,9 @@ func (p *Parser) digits() bool {
 }
 
 // next consumes one of some bytes, if it is next.
-func (p *Parser) next(of string) bool {
-	for n := range len(of) {
-		if p.At < len(p.Data) && p.Data[p.At] == of[n] {
+func (p *Parser) next(bytes string) bool {
+	for n := range len(bytes) {
+		if p.At < len(p.Data) && p.Data[p.At] == bytes[n] {
 			p.At++
 			return true
 		}

@@ -45,9 +45,9 @@ func (p pair) remaining(now time.Time) time.Duration { return p.cert.NotAfter.Su
 const caLives = 40
 
 // renewed returns b with expiring certificates replaced, or b itself if there are none. It replaces
-// the serving certificate after two thirds of its life. It adds an authority when the newest one
-// has four lifetimes of a serving certificate left, so that clients have three of them to learn to
-// trust the new authority before it signs.
+// the serving certificate after two thirds of its life. It adds an authority when the newest one is
+// valid for only four lifetimes of a serving certificate. The new authority is distributed to
+// clients for three of these lifetimes before it signs certificates.
 func (b *bundle) renewed(now time.Time, names []string, life time.Duration) (*bundle, error) {
 	if b == nil {
 		b = &bundle{}

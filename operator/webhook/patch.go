@@ -102,7 +102,8 @@ func (d *differ) fields(path string, raw, before, after map[string]any) {
 	}
 }
 
-// items leaves what is the same at both ends of a list, and pairs what is between them by position.
+// items skips equal elements at both ends of a list, and pairs the elements between them by
+// position.
 func (d *differ) items(path string, raw, before, after []any) {
 	head := 0
 	for head < len(before) && head < len(after) && reflect.DeepEqual(before[head], after[head]) {

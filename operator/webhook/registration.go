@@ -47,7 +47,7 @@ type RegistrationConfig struct {
 	// URL, and hooks without a configuration get one while the operator runs. It is for operators
 	// on a developer's machine.
 	URL string
-	// Name is that of the operator: the configuration that is made with URL is called after it.
+	// Name is the name of the operator, from which the name of a configuration for URL is derived.
 	Name string
 	// Log receives the log; slog.Default() if nil.
 	Log *slog.Logger

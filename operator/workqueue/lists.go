@@ -157,8 +157,8 @@ func (q *Queue[T, P]) addResting(e *entry[T, P]) {
 	}
 }
 
-// forgetResting removes all resting entries from the map. They replace the spares, of which there
-// are none if so many entries rest.
+// forgetResting removes all resting entries from the map. They replace the spares; there are no
+// spares if that many entries rest.
 func (q *Queue[T, P]) forgetResting() {
 	q.spares, q.resting = nil, 0
 	for key, e := range q.entries {

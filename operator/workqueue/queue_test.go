@@ -73,8 +73,9 @@ func TestKeyInProcessing(t *testing.T) {
 	wantReady(t, q, 0)
 }
 
-// MACH-06: an item from Get can be passed to Done once, whatever happens to the key afterwards.
-func TestDoneTwice(t *testing.T) {
+// MACH-06: an item from Get can be passed to Done only once, whatever happens to the key
+// afterwards.
+func TestDoneTwiceHasNoEffect(t *testing.T) {
 	q := newPlain(Config[string, struct{}]{})
 	q.Add("a", struct{}{})
 	first, _ := q.Get(t.Context())

@@ -21,8 +21,8 @@ func (q *Queue[T, P]) postpone(e *entry[T, P], due int64) {
 	q.arm()
 }
 
-// arm sets the timer for the first delayed entry. A timer that fires too early finds nothing due
-// and is set again, so it is not changed when the first entry leaves.
+// arm sets the timer for the first delayed entry. A timer that fires too early finds no due entry
+// and is set again, so it need not be changed when the first entry is removed.
 func (q *Queue[T, P]) arm() {
 	if len(q.waiting) == 0 {
 		if q.timerSet {

@@ -10,8 +10,8 @@ const (
 	probeWithin = time.Second
 	// p99Factor limits the tenant's p99 during an attack, as a multiple of its p99 before.
 	p99Factor = 5
-	// p99Slack is always allowed. The tenant's baseline of two milliseconds is that of an idle
-	// machine, but an attacker on the same machine uses its processors, too. p99Slack is five times
+	// p99Slack is always allowed. The tenant's baseline of two milliseconds was measured on an idle
+	// machine, but an attacker on the same machine uses its processors too. p99Slack is five times
 	// the tenant's p99 in the attack control-equal, which sends nothing: 4.9 to 6.5 ms in runs on
 	// two processors.
 	p99Slack = 25 * time.Millisecond

@@ -69,9 +69,9 @@ func fillDisk(ctx context.Context, t *target) error {
 
 const acknowledged = "acknowledged"
 
-// returnSpace checks that a server whose disk is full says so, gives space back, and checks that
-// the server accepts writes again by itself. It returns how long that took, and the response to a
-// write before.
+// returnSpace checks that a server whose disk is full reports this, frees space, and checks that
+// the server then accepts writes again. It returns how long that took, and the response to a write
+// before.
 func (s *server) returnSpace(ctx context.Context) (took time.Duration, answer string, err error) {
 	var status int
 	for range 200 { // the last free bytes

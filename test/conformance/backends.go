@@ -30,7 +30,7 @@ import (
 	"k8s.io/kubernetes/test/images/agnhost/webhook"
 )
 
-// backends serves what the Services of three groups of specs stand for. The specs deploy images,
+// backends serves the backends of the Services in three groups of specs. The specs deploy images,
 // and the simulated node only says that they run. The handlers of the webhooks are those of the
 // image agnhost, in this process; the API server of the Aggregator's spec is Kubernetes' sample
 // with an etcd, as processes. When such a Service appears, its annotation kelson.dev/url is set.

@@ -250,7 +250,7 @@ func (c *comparer) catalogue(where, key string, peer, kelson []any) {
 	}
 }
 
-// mine removes what other streams created meanwhile from a list or a watch.
+// mine removes objects that other streams created meanwhile from a list or a watch.
 func (c *comparer) mine(items []any) []any {
 	return slices.DeleteFunc(slices.Clone(items), func(item any) bool {
 		if at(item, "type") != nil {

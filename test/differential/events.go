@@ -11,7 +11,7 @@ import (
 	cborframes "k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 )
 
-// decodeEvents decodes the frames of a watch. It leaves out bookmarks, whose time is the server's
+// decodeEvents decodes the frames of a watch. It omits bookmarks, whose time is the server's
 // choice, except the one after the initial events.
 func decodeEvents(base string, data []byte) (any, error) {
 	var frames []any

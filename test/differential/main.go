@@ -7,8 +7,8 @@
 // The requests come from the peer's discovery and OpenAPI documents, from one sample of each kind
 // (samples.yaml) and from a seed. For each kind and version there are requests that should succeed
 // and that should fail, with every verb, encoding and option. A stream has the requests for one
-// kind, in its own namespace. The comparison leaves out only what is necessarily different: uids
-// and resource versions must correspond and have the same order, and times must have the same form.
+// kind, in its own namespace. The comparison ignores only values that necessarily differ: uids and
+// resource versions must correspond and have the same order, and times must have the same format.
 //
 // -run NAME -seed N repeats one stream. -shrink finds the fewest requests that show a difference.
 package main
@@ -89,8 +89,8 @@ func differential(ctx context.Context, opts options) (err error) {
 	begin := time.Now()
 	var all []difference
 	var streams []*stream
-	// A stream that changes the responses to others comes after those of all seeds, because it can
-	// leave objects behind.
+	// A stream that changes the responses to other streams runs after the streams of all seeds,
+	// because its objects may remain.
 	var last []func() []difference
 	for seed := opts.seed; seed < opts.seed+uint64(opts.seeds); seed++ {
 		if streams, err = r.plan(ctx, opts, seed); err != nil {
@@ -137,7 +137,7 @@ func (r *runner) plan(ctx context.Context, opts options, seed uint64) (streams [
 			s := kindStream(k, seed)
 			switch k.resource {
 			case "flowschemas":
-				s.collection, s.settled = k.collection(""), flowControlSeen
+				s.collection, s.reacted = k.collection(""), flowControlSeen
 			case "servicecidrs": // dry runs of Services use one of several ranges at random
 				s.alone = true
 			}

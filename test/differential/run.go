@@ -54,8 +54,8 @@ func (r *runner) stream(ctx context.Context, s *stream, own string, chosen map[i
 			all = append(all, difference{finding: f, stream: s.name, label: st.label, step: i, request: request})
 		}
 		peerBody, kelsonBody := p.body, k.body
-		if s.settled != nil && st.method != http.MethodGet {
-			peerBody, kelsonBody = r.peer.settle(ctx, s, p.body), r.kelson.settle(ctx, s, k.body)
+		if s.reacted != nil && st.method != http.MethodGet {
+			peerBody, kelsonBody = r.peer.awaitReaction(ctx, s, p.body), r.kelson.awaitReaction(ctx, s, k.body)
 		}
 		if st.save != "" {
 			peer.keep(st.save, peerBody)
@@ -84,20 +84,20 @@ func (s *side) await(ctx context.Context, st *step, m *memory) *answer {
 	return a
 }
 
-// settle waits until the server has reacted to a write, and returns the object then. It returns
-// body if that is not an object, or if the object does not exist.
-func (s *side) settle(ctx context.Context, of *stream, body any) any {
+// awaitReaction waits until the server has reacted to a write, and returns the object then. It
+// returns body if that is not an object, or if the object does not exist.
+func (s *side) awaitReaction(ctx context.Context, sent *stream, body any) any {
 	name, ok := at(body, "metadata", "name").(string)
 	if !ok {
 		return body
 	}
-	get := step{method: http.MethodGet, path: of.collection + "/" + name}
+	get := step{method: http.MethodGet, path: sent.collection + "/" + name}
 	for range 600 { // after several changes, flow control waits before it writes again
 		a := s.send(ctx, &get, newMemory())
 		if a.status != http.StatusOK {
 			return body
 		}
-		if of.settled(a.body) {
+		if sent.reacted(a.body) {
 			return a.body
 		}
 		time.Sleep(50 * time.Millisecond)

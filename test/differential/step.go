@@ -16,13 +16,13 @@ type stream struct {
 	name string
 	// steps returns the requests for a name. The same seed returns the same requests.
 	steps func(own string) []step
-	// collection and settled make each write wait until the servers have reacted to it, because
-	// they do so asynchronously: until settled reports true for the written object of this
-	// collection. nil: nothing reacts.
+	// collection and reacted make each write wait until the servers have reacted to it, because
+	// they react asynchronously: until reacted reports true for the written object of this
+	// collection. nil: servers do not react.
 	collection string
-	settled    func(obj any) bool
-	// alone says that the stream changes the answers to others: it is sent when those of all seeds
-	// have ended.
+	reacted    func(obj any) bool
+	// alone means that the stream changes the responses to other streams: it runs after the streams
+	// of all seeds have ended.
 	alone bool
 }
 
@@ -35,7 +35,7 @@ type step struct {
 	body   func(*memory) []byte // nil: no body
 	save   string               // saves the object in the response under this name
 	watch  bool                 // the response is a stream of events
-	always bool                 // other steps need it: it is never left out
+	always bool                 // other steps need it: it is never omitted
 	// What to wait for, for some seconds, because the peer does it asynchronously.
 	established bool // until the definition in the response has its conditions
 	gone        bool // until the response is 404

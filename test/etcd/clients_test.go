@@ -161,7 +161,7 @@ func (c *clients) do(ctx context.Context, r *rand.Rand, who int, u use, over *co
 	return got
 }
 
-// tell records what was written at a revision. The caller holds mu.
+// tell records the write of a revision. The caller holds mu.
 func (c *clients) tell(revision uint64, what string) {
 	if other, twice := c.told[revision]; twice && other != what {
 		c.t.Errorf("revision %d is of %q and of %q", revision, other, what)

@@ -25,7 +25,7 @@ type cluster struct {
 	net     *network
 }
 
-// member is a process that may be dead for a while.
+// member is a process that may be stopped and restarted.
 type member struct {
 	name    string
 	args    []string

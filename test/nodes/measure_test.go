@@ -77,9 +77,9 @@ type figures struct {
 func measure(c *cluster) figures {
 	c.Helper()
 	f := figures{ready: c.ready.Sub(c.began)}
-	c.eventually("the default service account exists", time.Minute, func() bool { return c.try("get", "serviceaccount", "default", "-o", "name") != "" })
+	c.eventually("the default service account exists", 3*time.Minute, func() bool { return c.try("get", "serviceaccount", "default", "-o", "name") != "" })
 	c.kubectl("run", "first", "--image=busybox:test", "--", "sleep", "3600")
-	c.kubectl("wait", "pod/first", "--for=condition=Ready", "--timeout=60s")
+	c.kubectl("wait", "pod/first", "--for=condition=Ready", "--timeout=180s")
 	f.pod = time.Since(c.began)
 	time.Sleep(10 * time.Second) // kelson returns unused memory after five
 	for _, p := range c.server {
@@ -89,7 +89,7 @@ func measure(c *cluster) figures {
 	if c.node != nil {
 		f.node += resident(c.T, c.node.Pid) + ofChildren(c.T, c.node.Pid)
 	}
-	c.kubectl("delete", "pod", "first", "--grace-period=1", "--timeout=60s")
+	c.kubectl("delete", "pod", "first", "--grace-period=1", "--timeout=180s")
 	return f
 }
 

@@ -25,20 +25,20 @@ func TestOperatorAsAPod(t *testing.T) {
 	}
 	c.wants("deploy", on("deploy", "--generate=false", "--load", "--containerd", containerdSocket(t, filepath.Dir(c.kubeconfig))),
 		"image kelson.local/cnat:", "deployment.apps/cnat-controller-manager serverside-applied")
-	c.eventually("the operator is ready", time.Minute, func() bool {
+	c.eventually("the operator is ready", 3*time.Minute, func() bool {
 		return strings.TrimSpace(c.try("get", "deployment", "-n", "cnat-system", "cnat-controller-manager", "-o", "jsonpath={.status.readyReplicas}")) == "1"
 	})
 	c.kubectl("apply", "-f", project+"/config/samples/cnat_v1alpha1_at.yaml")
-	c.eventually("the operator has created the pod of the At", time.Minute, func() bool {
+	c.eventually("the operator has created the pod of the At", 3*time.Minute, func() bool {
 		return strings.Contains(c.try("get", "pods", "-n", "default"), "example-at-")
 	})
 	pod := strings.TrimSpace(c.kubectl("get", "pods", "-n", "cnat-system", "-o", "name"))
-	c.wants("logs", c.kubectl("logs", "-n", "cnat-system", pod), "leader")
+	c.becomes("logs", "leader", "logs", "-n", "cnat-system", pod)
 	c.wants("the lease", c.kubectl("get", "leases", "-n", "cnat-system", "-o", "wide"), strings.TrimPrefix(pod, "pod/"))
 	c.wants("the user", c.kubectl("get", "pod", "-n", "cnat-system", strings.TrimPrefix(pod, "pod/"), "-o", "jsonpath={.spec.serviceAccountName} {.spec.securityContext.runAsNonRoot}"),
 		"cnat-controller-manager true")
 	on("undeploy")
-	c.eventually("nothing of the operator is left", time.Minute, func() bool {
+	c.eventually("nothing of the operator is left", 3*time.Minute, func() bool {
 		left := c.try("get", "namespaces,clusterroles,clusterrolebindings,crds", "-o", "name")
 		return left != "" && !strings.Contains(left, "cnat")
 	})
@@ -53,7 +53,7 @@ func containerdSocket(t *testing.T, dir string) string {
 		if err == nil && d.Name() == "containerd.sock" {
 			socket = path
 		}
-		return nil // a folder may be gone
+		return nil // a folder may have been deleted
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// The cluster of TestSeveralServers is on one network. Each server has an address, and all have
-// that of the balancer.
+// The cluster of TestSeveralServers is on one network. Each server has an address. The test reaches
+// them through a balancer.
 const (
 	lan       = "10.98.9."
 	balancer  = lan + "10:6443"
@@ -75,7 +75,7 @@ func TestSeveralServers(t *testing.T) {
 			t.Errorf("%s was killed: the Service did not answer %d times", p.name, n)
 		}
 		p.start()
-		c.eventually(p.name+" is ready again", time.Minute, p.ready)
+		c.eventually(p.name+" is ready again", 3*time.Minute, p.ready)
 	}
 	for i, p := range many.nodes {
 		other := many.nodes[1-i].name
@@ -87,10 +87,10 @@ func TestSeveralServers(t *testing.T) {
 		many.works(p.name + " was killed")
 		many.answers()
 		p.start()
-		c.eventually(p.name+" is ready again", 2*time.Minute, p.ready)
+		c.eventually(p.name+" is ready again", 3*time.Minute, p.ready)
 		c.kubectl("rollout", "restart", "deployment/web")
-		c.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
-		c.eventually("pods run on "+p.name+" again", time.Minute, func() bool { return many.placed(p.name) > 0 })
+		c.kubectl("rollout", "status", "deployment/web", "--timeout=180s")
+		c.eventually("pods run on "+p.name+" again", 3*time.Minute, func() bool { return many.placed(p.name) > 0 })
 	}
 	many.checkWrites()
 }
@@ -140,7 +140,8 @@ type part struct {
 	args  []string
 	log   string
 	ready func() bool
-	// ended reports whether nothing of a killed part is left; nil: its process was all.
+	// ended reports whether a killed part has stopped completely; nil: it consists only of its
+	// process.
 	ended func() bool
 	cmd   *exec.Cmd
 }
@@ -165,7 +166,7 @@ func (p *part) kill() {
 	p.Logf("%s %s is killed", time.Now().Format(time.TimeOnly), p.name)
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
-	for deadline := time.Now().Add(time.Minute); p.ended != nil && !p.ended(); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); p.ended != nil && !p.ended(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			p.Fatalf("%s still runs", p.name)
 		}
@@ -213,7 +214,7 @@ func newMany(t *testing.T, kelson, node, etcd string) *many {
 	}
 	for i := range 3 {
 		name, peer := "member-"+strconv.Itoa(i), strings.TrimPrefix(members[i], fmt.Sprintf("member-%d=", i))
-		add(&m.members, name, func() bool { return strings.Contains(get(clients[i]+"/health"), `"true"`) },
+		add(&m.members, name, func() bool { return strings.Contains(get(clients[i]+"/health", quick), `"true"`) },
 			etcd, "--name", name, "--data-dir", m.file(name), "--listen-client-urls", clients[i], "--advertise-client-urls", clients[i],
 			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", strings.Join(members, ","),
 			"--initial-cluster-token", "kelson", "--logger", "zap", "--log-level", "error")
@@ -267,7 +268,7 @@ func (m *many) startAll() {
 		p.start()
 	}
 	for _, p := range m.members {
-		m.eventually(p.name+" is ready", time.Minute, p.ready)
+		m.eventually(p.name+" is ready", 3*time.Minute, p.ready)
 	}
 	keys := m.file("server-0/pki")
 	for i, p := range m.servers {
@@ -277,15 +278,17 @@ func (m *many) startAll() {
 		}
 		p.start()
 		if i == 0 {
-			m.eventually("server-0 writes the kubeconfig", time.Minute, func() bool {
+			m.eventually("server-0 writes the kubeconfig", 3*time.Minute, func() bool {
 				content, err := os.ReadFile(m.file("server-0.kubeconfig"))
 				return err == nil && os.WriteFile(m.kubeconfig, []byte(strings.ReplaceAll(string(content), lan+"1:6443", balancer)), 0o600) == nil
 			})
 		}
-		m.eventually(p.name+" is ready", time.Minute, p.ready)
+		m.eventually(p.name+" is ready", 3*time.Minute, p.ready)
 	}
 	balance(m.T, balancer, lan+"1:6443", lan+"2:6443", lan+"3:6443")
-	line, err := exec.Command(m.kelson, "token", "create", "--kubeconfig", m.kubeconfig, "--server", "https://"+balancer).Output()
+	// The nodes choose a server themselves.
+	line, err := exec.Command(m.kelson, "token", "create", "--kubeconfig", m.kubeconfig,
+		"--server", "https://"+lan+"1:6443,https://"+lan+"2:6443,https://"+lan+"3:6443").Output()
 	if err != nil {
 		m.Fatalf("kelson token create: %v", err)
 	}
@@ -302,14 +305,14 @@ func (m *many) startAll() {
 		p.start()
 	}
 	for _, p := range m.nodes {
-		m.eventually(p.name+" is ready", 2*time.Minute, p.ready)
+		m.eventually(p.name+" is ready", 3*time.Minute, p.ready)
 	}
 	if out, err := m.run(webOfMany, "apply", "-f", "-"); err != nil {
 		m.Fatalf("%v: %s", err, out)
 	}
 	m.kubectl("expose", "deployment", "web", "--port=80")
-	m.kubectl("wait", "deployment/web", "--for=condition=Available", "--timeout=60s")
-	m.eventually("both nodes have pods", time.Minute, func() bool { return m.placed("one") > 0 && m.placed("two") > 0 })
+	m.kubectl("wait", "deployment/web", "--for=condition=Available", "--timeout=180s")
+	m.eventually("both nodes have pods", 3*time.Minute, func() bool { return m.placed("one") > 0 && m.placed("two") > 0 })
 	m.service = "http://" + m.kubectl("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
 	m.reachServicesBy(0)
 	m.answers()
@@ -332,8 +335,8 @@ func (m *many) reachServicesBy(i int) {
 func (m *many) answers() {
 	m.Helper()
 	good := 0
-	m.eventually("the Service answers", time.Minute, func() bool {
-		if good++; !strings.Contains(get(m.service), "served by web-") {
+	m.eventually("the Service answers", 3*time.Minute, func() bool {
+		if good++; !strings.Contains(get(m.service, quick), "served by web-") {
 			good = 0
 		}
 		return good == 10
@@ -377,7 +380,7 @@ func (m *many) write() {
 		}
 	})
 	repeat(100*time.Millisecond, func(int) {
-		if page := get(m.service); !strings.Contains(page, "served by web-") {
+		if page := get(m.service, 20*time.Second); !strings.Contains(page, "served by web-") {
 			m.mu.Lock()
 			m.unanswered++
 			m.mu.Unlock()
@@ -402,17 +405,17 @@ func (m *many) writes() int {
 func (m *many) works(when string) {
 	m.Helper()
 	began, before := time.Now(), m.writes()
-	m.eventually(when+": writes are acknowledged", time.Minute, func() bool { return m.writes() >= before+20 })
+	m.eventually(when+": writes are acknowledged", 3*time.Minute, func() bool { return m.writes() >= before+20 })
 	wrote := time.Since(began)
-	m.eventually(when+": a Deployment is created", 30*time.Second, func() bool {
+	m.eventually(when+": a Deployment is created", 3*time.Minute, func() bool {
 		_, err := m.run("", "create", "deployment", "new", "--image=busybox:test", "--", "sh", "-c", "trap exit TERM; while true; do sleep 1; done")
 		return err == nil
 	})
-	m.eventually(when+": its pod is ready", 2*time.Minute, func() bool {
+	m.eventually(when+": its pod is ready", 3*time.Minute, func() bool {
 		return m.try("get", "deployment", "new", "-o", "jsonpath={.status.readyReplicas}") == "1"
 	})
 	m.Logf("%s: 20 writes after %s, a new pod after %s", when, wrote.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
-	m.eventually(when+": the Deployment is deleted", time.Minute, func() bool {
+	m.eventually(when+": the Deployment is deleted", 3*time.Minute, func() bool {
 		_, err := m.run("", "delete", "deployment", "new", "--ignore-not-found", "--cascade=foreground", "--timeout=30s")
 		return err == nil
 	})
@@ -436,7 +439,7 @@ func (m *many) checkWrites() {
 	m.Logf("%d acknowledged writes", len(acknowledged))
 }
 
-// balance forwards connections to the servers in turn, and leaves out those that refuse.
+// balance forwards connections to the servers in turn, and skips servers that refuse connections.
 func balance(t *testing.T, at string, servers ...string) {
 	t.Helper()
 	l, err := net.Listen("tcp", at)

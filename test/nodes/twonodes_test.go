@@ -1,9 +1,12 @@
 package nodes_test
 
 import (
+	"bytes"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,9 +19,18 @@ const (
 	link        = "kelson-test0"
 	hereAddress = "10.98.7.1"
 	farAddress  = "10.98.7.2"
+	here6       = "fd98:7::1"
+	far6        = "fd98:7::2"
 )
 
-// Two machines join with tokens, and their pods reach each other and the Services. NODE-02, NODE-05
+// hasIPv6 reports whether network devices of this machine may have IPv6 addresses.
+func hasIPv6() bool {
+	disabled, err := os.ReadFile("/proc/sys/net/ipv6/conf/all/disable_ipv6")
+	return err == nil && strings.TrimSpace(string(disabled)) == "0"
+}
+
+// Two machines join with tokens, and their pods reach each other and the Services, by IPv4 and, if
+// this machine has it, by IPv6. NODE-02, NODE-05
 func TestTwoNodes(t *testing.T) {
 	kelson, node := programs(t)
 	connect(t)
@@ -51,51 +63,86 @@ func TestTwoNodes(t *testing.T) {
 		})
 		return cmd
 	}
+	podRange, serviceRange := "10.245.0.0/16", "10.97.0.0/16"
+	dual := hasIPv6()
+	if dual {
+		podRange, serviceRange = podRange+",fd98:245::/56", serviceRange+",fd98:97::/112"
+	} else {
+		t.Log("this machine has no IPv6: the test uses IPv4 only")
+	}
 	run(kelson, "serve", "--data-dir", filepath.Join(dir, "state"), "--kubeconfig", c.kubeconfig, "--secure-port=17443", "--node=none",
 		"--bind-address=0.0.0.0", "--advertise-address="+hereAddress, "--enable-bootstrap-token-auth",
-		"--cluster-cidr=10.245.0.0/16", "--service-cluster-ip-range=10.97.0.0/16")
-	c.eventually("the server answers", 30*time.Second, func() bool { return strings.Contains(c.try("get", "--raw", "/readyz"), "ok") })
+		"--cluster-cidr="+podRange, "--service-cluster-ip-range="+serviceRange)
+	c.eventually("the server answers", 3*time.Minute, func() bool { return strings.Contains(c.try("get", "--raw", "/readyz"), "ok") })
 
 	t.Cleanup(func() { // after the resets
 		c.nothingLeft(filepath.Join(dir, "here"))
 		c.nothingLeft(filepath.Join(dir, "far"))
 	})
-	join := func(name, address string, enter ...string) *exec.Cmd {
+	reset := func(name string, args ...string) *exec.Cmd {
+		args = append(args, node, "reset", "--data-dir", filepath.Join(dir, name), "--cni-config-dir", filepath.Join(dir, name+"-cni"))
+		return exec.Command(args[0], args[1:]...)
+	}
+	addresses := func(address, address6 string) string {
+		if dual {
+			address += "," + address6
+		}
+		return "--node-ip=" + address
+	}
+	join := func(name, ip string, enter ...string) *exec.Cmd {
 		line, err := exec.Command(kelson, "token", "create", "--kubeconfig", c.kubeconfig, "--server", "https://"+hereAddress+":17443").Output()
 		if err != nil {
 			t.Fatalf("kelson token create: %v", err)
 		}
 		data, network := filepath.Join(dir, name), filepath.Join(dir, name+"-cni")
 		t.Cleanup(func() {
-			args := append(enter, node, "reset", "--data-dir", data, "--cni-config-dir", network)
-			if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			if _, err := os.Stat(data); err != nil {
+				return // the test has reset it
+			}
+			if out, err := reset(name, enter...).CombinedOutput(); err != nil {
 				t.Errorf("kelson-node reset: %v\n%s", err, out)
 			}
 		})
-		args := append(enter, node)
+		args := append(slices.Clone(enter), node)
 		args = append(args, strings.Fields(string(line))[1:]...)
-		args = append(args, "--name="+name, "--node-ip="+address, "--data-dir="+data, "--cni-config-dir="+network, "--images="+images)
+		args = append(args, "--name="+name, ip, "--data-dir="+data, "--cni-config-dir="+network, "--images="+images)
 		return run(args[0], args[1:]...)
 	}
-	join("here", hereAddress)
-	far := join("far", farAddress, "nsenter", "--net=/run/netns/"+namespace)
-	c.eventually("both nodes are ready", time.Minute, func() bool { return strings.Count(c.try("get", "nodes"), " Ready ") == 2 })
+	join("here", addresses(hereAddress, here6))
+	inFar := []string{"nsenter", "--net=/run/netns/" + namespace}
+	far := join("far", addresses(farAddress, far6), inFar...)
+	c.eventually("both nodes are ready", 3*time.Minute, func() bool { return strings.Count(c.try("get", "nodes"), " Ready ") == 2 })
 
-	c.kubectl("create", "-f", "testdata/everywhere.yaml")
-	c.kubectl("expose", "pod", "on-here", "--port=80")
-	c.kubectl("expose", "pod", "on-far", "--port=80")
-	c.kubectl("wait", "pods", "--all", "--for=condition=Ready", "--timeout=60s")
+	c.reaches("here")
+	c.reaches("far")
+
+	// Pods need the service account, which a controller creates.
+	c.eventually("the pods are created", 3*time.Minute, func() bool {
+		_, err := c.run("", "apply", "-f", "testdata/everywhere.yaml")
+		return err == nil
+	})
+	families := []string{"IPv4"}
+	if dual {
+		families = append(families, "IPv6")
+	}
+	for _, pod := range []string{"on-here", "on-far"} {
+		c.kubectl("expose", "pod", pod, "--port=80", "--overrides", `{"apiVersion":"v1","spec":{"ipFamilyPolicy":"PreferDualStack"}}`)
+	}
+	c.kubectl("wait", "pods", "--all", "--for=condition=Ready", "--timeout=180s")
 	for _, from := range []string{"on-here", "on-far"} {
 		for _, to := range []string{"on-here", "on-far"} {
-			pod := c.kubectl("get", "pod", to, "-o", "jsonpath={.status.podIP}")
-			service := c.kubectl("get", "service", to, "-o", "jsonpath={.spec.clusterIP}")
-			for _, at := range []string{pod, service} {
-				c.eventually(from+" reaches "+to+" at "+at, 20*time.Second, func() bool {
-					return strings.Contains(c.try("exec", from, "--", "wget", "-qO-", "http://"+at), "served by "+to)
+			pods := strings.Fields(c.kubectl("get", "pod", to, "-o", "jsonpath={.status.podIPs[*].ip}"))
+			services := strings.Fields(c.kubectl("get", "service", to, "-o", "jsonpath={.spec.clusterIPs[*]}"))
+			if len(pods) != len(families) || len(services) != len(families) {
+				t.Fatalf("%s has the addresses %v, its Service %v, want %v of each", to, pods, services, families)
+			}
+			for _, at := range slices.Concat(pods, services) {
+				c.eventually(from+" reaches "+to+" at "+at, 3*time.Minute, func() bool {
+					return strings.Contains(c.try("exec", from, "--", "timeout", "5", "wget", "-qO-", "http://"+net.JoinHostPort(at, "80")), "served by "+to)
 				})
 			}
 		}
-		c.wants("logs", c.kubectl("logs", from), "started")
+		c.becomes("logs", "started", "logs", from)
 	}
 
 	// A node that ends keeps its pods, and continues with them when it returns.
@@ -105,14 +152,42 @@ func TestTwoNodes(t *testing.T) {
 	c.wants("a pod of a node without its kubelet", c.kubectl("exec", "on-here", "--", "wget", "-qO-", "http://"+address), "served by on-far")
 	began := c.kubectl("get", "pod", "on-far", "-o", "jsonpath={.status.containerStatuses[0].containerID}")
 	data, network := filepath.Join(dir, "far"), filepath.Join(dir, "far-cni")
-	run("nsenter", "--net=/run/netns/"+namespace, node, "join", "https://"+hereAddress+":17443", "--ca-file="+filepath.Join(data, "pki/ca.crt"),
-		"--name=far", "--node-ip="+farAddress, "--data-dir="+data, "--cni-config-dir="+network, "--label=shelf=2")
-	c.eventually("the node answers again, without a token", time.Minute, func() bool { return strings.Contains(c.try("logs", "on-far"), "started") })
+	// It moves to several servers, of which one is not there.
+	far = run("nsenter", "--net=/run/netns/"+namespace, node, "join", "https://"+farAddress+":17443", "https://"+hereAddress+":17443", "--ca-file="+filepath.Join(data, "pki/ca.crt"),
+		"--name=far", addresses(farAddress, far6), "--data-dir="+data, "--cni-config-dir="+network, "--label=shelf=2")
+	c.eventually("the node answers again, without a token", 3*time.Minute, func() bool { return strings.Contains(c.try("logs", "on-far"), "started") })
 	if now := c.kubectl("get", "pod", "on-far", "-o", "jsonpath={.status.containerStatuses[0].containerID}"); now != began {
 		t.Errorf("the container was replaced: %s, now %s", began, now)
 	}
 	c.wants("a label that is new", c.kubectl("get", "node", "far", "-o", "jsonpath={.metadata.labels.shelf}"), "2")
-	c.kubectl("delete", "pods", "--all", "--grace-period=1", "--timeout=60s")
+
+	// A node that leaves.
+	c.kubectl("drain", "far", "--force", "--grace-period=1", "--timeout=180s")
+	_ = far.Process.Signal(syscall.SIGTERM)
+	_ = far.Wait()
+	leave := reset("far", inFar...)
+	leave.Args = append(leave.Args, "--kubeconfig", c.kubeconfigAt(hereAddress))
+	if out, err := leave.CombinedOutput(); err != nil {
+		t.Errorf("kelson-node reset --kubeconfig: %v\n%s", err, out)
+	}
+	if nodes := c.kubectl("get", "nodes", "-o", "name"); nodes != "node/here\n" {
+		t.Errorf("after the reset, the nodes are %q", nodes)
+	}
+	c.kubectl("delete", "pods", "--all", "--grace-period=1", "--timeout=180s")
+}
+
+// kubeconfigAt writes a kubeconfig for machines that reach the server at an address.
+func (c *cluster) kubeconfigAt(address string) string {
+	c.Helper()
+	content, err := os.ReadFile(c.kubeconfig)
+	if err != nil {
+		c.Fatal(err)
+	}
+	file := c.kubeconfig + "." + address
+	if err := os.WriteFile(file, bytes.ReplaceAll(content, []byte("127.0.0.1"), []byte(address)), 0o600); err != nil {
+		c.Fatal(err)
+	}
+	return file
 }
 
 // connect creates the network namespace and the link to it.
@@ -131,6 +206,10 @@ func connect(t *testing.T) {
 	t.Cleanup(func() { _ = exec.Command("ip", "netns", "delete", namespace).Run() })
 	ip("link", "add", link, "type", "veth", "peer", "name", "far0", "netns", namespace)
 	ip("address", "add", hereAddress+"/24", "dev", link)
+	if hasIPv6() {
+		ip("address", "add", here6+"/64", "dev", link, "nodad")
+		ip("-n", namespace, "address", "add", far6+"/64", "dev", "far0", "nodad")
+	}
 	ip("link", "set", link, "up")
 	ip("-n", namespace, "address", "add", farAddress+"/24", "dev", "far0")
 	ip("-n", namespace, "link", "set", "far0", "up")

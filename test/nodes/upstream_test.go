@@ -88,7 +88,7 @@ func startUpstream(t *testing.T) *cluster {
 		"--kubelet-certificate-authority", file("ca.crt"), "--kubelet-preferred-address-types", "InternalIP",
 		"--service-cluster-ip-range", "10.97.0.0/16", "--allow-privileged",
 		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", file("sa.key"), "--service-account-signing-key-file", file("sa.key"))
-	c.eventually("kube-apiserver is ready", 2*time.Minute, func() bool { return c.try("get", "--raw", "/readyz") == "ok" })
+	c.eventually("kube-apiserver is ready", 3*time.Minute, func() bool { return c.try("get", "--raw", "/readyz") == "ok" })
 	control(manager, "--kubeconfig", c.kubeconfig, "--authentication-kubeconfig", c.kubeconfig, "--authorization-kubeconfig", c.kubeconfig, "--leader-elect=false",
 		"--bind-address=127.0.0.1", "--secure-port=0", "--root-ca-file", file("ca.crt"), "--cluster-signing-cert-file", file("ca.crt"), "--cluster-signing-key-file", file("ca.key"),
 		"--service-account-private-key-file", file("sa.key"), "--use-service-account-credentials=true", "--controllers=*,bootstrapsigner,tokencleaner",
@@ -109,13 +109,14 @@ func startUpstream(t *testing.T) *cluster {
 	})
 	args := append(strings.Fields(string(line))[1:], "--name=here", "--data-dir="+state, "--images="+images, "--cni-config-dir="+network, "--port=20250", "--healthz-port=20248")
 	c.node = run(node, args...)
-	c.eventually("the node is ready", 2*time.Minute, func() bool { return strings.Contains(c.try("get", "nodes"), " Ready ") })
+	c.eventually("the node is ready", 3*time.Minute, func() bool { return strings.Contains(c.try("get", "nodes"), " Ready ") })
 	c.ready = time.Now()
 	// Unlike Kelson, kube-controller-manager does not approve the serving certificates of kubelets.
-	c.eventually("the serving certificate of the kubelet is approved", time.Minute, func() bool {
+	c.eventually("the serving certificate of the kubelet is approved", 3*time.Minute, func() bool {
 		requests := strings.Fields(c.try("get", "certificatesigningrequests", "--field-selector=spec.signerName=kubernetes.io/kubelet-serving", "-o", "name"))
 		return len(requests) > 0 && strings.Contains(c.try("certificate", "approve", requests[0]), "approved")
 	})
+	c.reaches("here")
 	return c
 }
 

@@ -20,7 +20,7 @@ type operator struct {
 	until string
 	// sample is applied instead of the project's samples; "" means those.
 	sample string
-	// note says what the state is, or why it is not reached.
+	// note describes the state, or why it is not reached.
 	note string
 }
 

@@ -25,7 +25,7 @@ import (
 // project is a repository at a commit.
 type project struct {
 	repo, commit, version string
-	// note says why files differ, or what the project is.
+	// note explains why files differ, or describes the project.
 	note string
 }
 

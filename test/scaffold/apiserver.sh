@@ -43,7 +43,7 @@ stage=$(cd "$root/test/scaffold/dockerfile" && go run . "$scratch/pizza/Dockerfi
 "$kelson" dev --kubeconfig "$KUBECONFIG" >"$scratch/dev.log" 2>&1 &
 dev=$!
 tries=0
-until grep -q 'samples.*applied' "$scratch/dev.log"; do
+until grep -q 'pizza/pizza-sample  *created' "$scratch/dev.log"; do
 	kill -0 $dev
 	tries=$((tries + 1)) && [ $tries -lt 600 ]
 	sleep 0.5

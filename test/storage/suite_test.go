@@ -91,7 +91,7 @@ func (a *adapter) increaseRV(ctx context.Context, t *testing.T) int64 {
 // reads counts etcd requests per page of a list, which does not apply here.
 func reads(*testing.T, uint64, uint64) {}
 
-// These functions of the suite are left out: those about deleting objects in etcd that can't be
+// These functions of the suite are omitted: those about deleting objects in etcd that can't be
 // decoded (DeleteWithConflictAndMissingExpectedTransformOrDecodeError,
 // DeleteExpectedTransformOrDecodeError,
 // DeleteWithSuggestionAndMissingExpectedTransformOrDecodeError, GetListWithErrorAggregation,

@@ -23,7 +23,7 @@ const namespace = "takeover"
 // cluster is a client of the control plane.
 type cluster struct{ kubernetes.Interface }
 
-// nothingHappens checks that neither controllers nor a scheduler run in the server.
+// nothingHappens checks that no controllers and no scheduler run in the server.
 func (c *cluster) nothingHappens(ctx context.Context) error {
 	if _, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
 		return err

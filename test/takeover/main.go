@@ -1,7 +1,7 @@
 // Command takeover runs Kubernetes' own kube-controller-manager and kube-scheduler as processes
-// beside `kelson serve --controllers=-*`, and checks that they take over completely: what the
-// built-in controllers and the built-in scheduler do otherwise, they do. Then it runs an external
-// cloud-controller-manager beside `kelson serve --cloud-provider=external`.
+// beside `kelson serve --controllers=-*`, and checks that they do all work that the built-in
+// controllers and scheduler do otherwise. Then it runs an external cloud-controller-manager beside
+// `kelson serve --cloud-provider=external`.
 //
 //	go build -o bin/components/ ./bench/components/... && go run ./test/takeover -kelson bin/kelson -components bin/components
 package main

@@ -176,7 +176,7 @@ crds:
 	}
 }
 
-func TestFileWrong(t *testing.T) {
+func TestInvalidFile(t *testing.T) {
 	for archive, want := range map[string]string{
 		"-- .kelson.yaml --\ncontrolerGen: []\n":                         `unknown field "controlerGen"`,
 		"-- .kelson.yaml --\ncontrollerGen:\n- args: [\"crd:max=3\"]\n":  `controller-gen argument "crd:max=3"`,

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// authorities returns the certificates of the authorities that Mozilla trusts, in PEM. Those with a
-// constraint that PEM can't express are left out.
+// authorities returns the certificates of the authorities that Mozilla trusts, in PEM. Authorities
+// with a constraint that PEM can't express are omitted.
 var authorities = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
 	for root := range bundle.Roots() {

@@ -5,8 +5,9 @@
 //	err = built.Push(ctx, "registry.example/shop/operator:v1")
 //
 // An image has two layers: one with the certificates of public authorities, time zones, a user and
-// /tmp; and one with the program. Nothing is downloaded, and no base image is needed, because Go
-// programs need no libc. Equal sources, with the same Go release, give equal images, bit for bit.
+// /tmp; and one with the program. If files are copied, a layer between these has them. Nothing is
+// downloaded, and no base image is needed, because Go programs need no libc. Equal sources, with
+// the same Go release, give equal images, bit for bit.
 package image
 
 import (
@@ -49,7 +50,7 @@ func ParsePlatform(text string) (Platform, error) {
 	return Platform{system, architecture}, nil
 }
 
-// Config says what to build.
+// Config describes the image to build.
 type Config struct {
 	// Main is the folder of the main package, and Tags are its build tags, separated by commas.
 	Main, Tags string
@@ -61,6 +62,8 @@ type Config struct {
 	Program string
 	// Platforms are those of the image. Required.
 	Platforms []Platform
+	// Files are copied into the image, in a layer of their own.
+	Files []File
 	// Created is the time in the image; zero means the beginning of 1970.
 	Created time.Time
 	// Labels are added to the image.
@@ -110,6 +113,14 @@ func Build(ctx context.Context, cfg Config) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
+	layers := []v1.Layer{base}
+	if len(cfg.Files) > 0 {
+		files, err := filesLayer(created, cfg.Program, cfg.Files)
+		if err != nil {
+			return nil, fmt.Errorf("build image: %w", err)
+		}
+		layers = append(layers, files)
+	}
 	built := &Image{Index: mutate.IndexMediaType(empty.Index, types.OCIImageIndex)}
 	seen := map[Platform]bool{}
 	for i, p := range cfg.Platforms {
@@ -124,7 +135,7 @@ func Build(ctx context.Context, cfg Config) (*Image, error) {
 				return nil, err
 			}
 		}
-		img, err := pack(cfg, p, base, binary, created)
+		img, err := pack(cfg, p, layers, binary, created)
 		if err != nil {
 			return nil, fmt.Errorf("pack %s: %w", p, err)
 		}
@@ -154,8 +165,8 @@ func compile(ctx context.Context, cfg Config, p Platform, binary string) error {
 	return nil
 }
 
-// pack returns the image of a compiled program.
-func pack(cfg Config, p Platform, base v1.Layer, binary string, created time.Time) (v1.Image, error) {
+// pack returns the image of a compiled program, whose layer follows the others.
+func pack(cfg Config, p Platform, layers []v1.Layer, binary string, created time.Time) (v1.Image, error) {
 	program, err := os.ReadFile(binary)
 	if err != nil {
 		return nil, err
@@ -164,10 +175,19 @@ func pack(cfg Config, p Platform, base v1.Layer, binary string, created time.Tim
 	if err != nil {
 		return nil, err
 	}
-	img, err := mutate.Append(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON),
-		mutate.Addendum{Layer: base, MediaType: types.OCILayer, History: v1.History{Created: v1.Time{Time: created}, CreatedBy: "kelson image: certificates, time zones, user"}},
-		mutate.Addendum{Layer: layer, MediaType: types.OCILayer, History: v1.History{Created: v1.Time{Time: created}, CreatedBy: "kelson image: " + cfg.Program}},
-	)
+	layers = append(slices.Clip(layers), layer)
+	contents := []string{"certificates, time zones, user", "files", cfg.Program}
+	if len(layers) == 2 {
+		contents = slices.Delete(contents, 1, 2)
+	}
+	var added []mutate.Addendum
+	for i, l := range layers {
+		added = append(added, mutate.Addendum{
+			Layer: l, MediaType: types.OCILayer,
+			History: v1.History{Created: v1.Time{Time: created}, CreatedBy: "kelson image: " + contents[i]},
+		})
+	}
+	img, err := mutate.Append(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), added...)
 	if err != nil {
 		return nil, err
 	}

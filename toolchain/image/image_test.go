@@ -81,7 +81,8 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// The image has what a scaffolded Deployment asks for, and what Go programs expect.
+// The image meets the requirements of a scaffolded Deployment, and contains the files that Go
+// programs expect.
 func TestContents(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles a program")

@@ -64,8 +64,8 @@ func (m *modules) pattern(dir, text string) (pattern, error) {
 	return p, nil
 }
 
-// matcher returns the expression of a pattern of the go command: ... stands for any text, and /...
-// at the end also for nothing.
+// matcher returns a regular expression for a pattern of the go command: ... matches any text, and
+// /... at the end also matches the empty text.
 func matcher(text string) *regexp.Regexp {
 	expr := strings.ReplaceAll(regexp.QuoteMeta(text), `\.\.\.`, `.*`)
 	if rest, ok := strings.CutSuffix(expr, `/.*`); ok {

@@ -118,7 +118,7 @@ func (n *Named) Underlying() Type {
 	return n.under
 }
 
-// Source returns the right-hand side of the declaration, which may be a Named too.
+// Source returns the right-hand side of the declaration, which may also be a Named.
 func (n *Named) Source() Type {
 	s := scope{pkg: n.Decl.Pkg, file: n.Decl.File}
 	for i, p := range n.Decl.params {

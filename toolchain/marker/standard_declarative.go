@@ -1,8 +1,8 @@
 package marker
 
 // declarativeFamily returns the markers of validation-gen. The generator validation implements
-// them; some also affect schemas, as in controller-gen. Those that may be on constants are Inert,
-// so that they are not misplaced there.
+// them; some also affect schemas, as in controller-gen. Markers that may be on constants are Inert,
+// so that they are not reported as misplaced there.
 func declarativeFamily() Family {
 	return Family{"Declarative validation", "Kubernetes' own rules. Some take arguments in parentheses, and some take another marker as their value. " +
 		"The generator `validation` writes Go functions for them, which behave as those of validation-gen. Those that controller-gen also reads are in definitions too.", []Definition{

@@ -10,8 +10,8 @@ import (
 // unless
 // +kubebuilder:resource:path names another. It is the plural that controller-gen v0.23.0 computes.
 //
-// go.mod pins flect at the version that controller-gen v0.23.0 requires. Another version may know
-// other words and so rename the resource of a kind that is already stored in a cluster.
+// go.mod pins flect at the version that controller-gen v0.23.0 requires. Another version may
+// contain other words, and would rename the resource of a kind that is already stored in a cluster.
 //
 // The argument is the kind as declared, not in lower case: flect splits it into words at capitals
 // and looks the last word up in its dictionary, so NetworkAlias and Networkalias have different

@@ -23,7 +23,8 @@ type InitOptions struct {
 	Source Source // where the project gets Kelson's modules from
 	Server bool   // the project is a custom API server, not an operator
 	// License and Owner are written to hack/boilerplate.go.txt, with which generated code begins.
-	// The licenses are those of kubebuilder: apache2, copyright (only a line with the owner), none.
+	// The licenses are the same as kubebuilder's: apache2, copyright (only a line with the owner),
+	// none.
 	License, Owner string
 }
 

@@ -170,10 +170,10 @@ func (p *Project) Find(group, version, kind string) *Resource {
 }
 
 // others returns the other versions of a kind.
-func (p *Project) others(of *Resource) []*Resource {
+func (p *Project) others(resource *Resource) []*Resource {
 	var all []*Resource
 	for i := range p.Resources {
-		if r := &p.Resources[i]; r.Group == of.Group && r.Kind == of.Kind && r.Version != of.Version {
+		if r := &p.Resources[i]; r.Group == resource.Group && r.Kind == resource.Kind && r.Version != resource.Version {
 			all = append(all, r)
 		}
 	}

@@ -18,8 +18,9 @@ type Source struct {
 	Version  string // of all modules of Kelson, such as v0.1.0
 }
 
-// SourceOf returns the source for the projects of this program: the given checkout; or else the
-// published version that this program is, if it is one; or else the checkout of Checkout.
+// SourceOf returns the source for the projects of this program: the given checkout. Without one, it
+// returns the published version of this program or, if it is not published, the checkout of
+// Checkout.
 func SourceOf(given, version string) (Source, error) {
 	if given != "" {
 		abs, err := filepath.Abs(given)

@@ -14,7 +14,7 @@ import (
 const templateSum = "0bfaf5f97942b6ab"
 
 // CLI-01: a changed template has a new version, and the old one is kept.
-func TestTemplateIsOfItsVersion(t *testing.T) {
+func TestChangedTemplateHasNewVersion(t *testing.T) {
 	if sum := sumOf(present()); sum != templateSum {
 		t.Errorf("the template has changed: put the former content of its changed files into _former/%d, "+
 			"increment TemplateVersion, and set templateSum = %q", TemplateVersion, sum)

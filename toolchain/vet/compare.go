@@ -10,8 +10,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Compare reports changes of definitions that break stored objects or existing clients: an [Error]
-// for changes that do, a [Warning] for changes that may. It does not report compatible additions.
+// Compare reports changes of definitions that break stored objects or existing clients as an
+// [Error], and changes that may break them as a [Warning]. It does not report compatible additions.
 // It compares the definitions only: the stored objects may not contain any value that is no longer
 // allowed. Because API servers ratchet validation, a stored value that is now invalid is accepted
 // until a client changes it.

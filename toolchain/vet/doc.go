@@ -6,11 +6,11 @@
 //	report.Add(vet.Compare(before, files.Definitions())...)
 //
 // The engine is a temporary control plane. Ask creates each definition in it, and each other object
-// as a dry run with strict field validation. So the findings are those of the API server, in its
-// wording: schemas, CEL rules, defaults, admission.
+// as a dry run with strict field validation. So the findings equal the errors of the API server, in
+// its wording: schemas, CEL rules, defaults, admission.
 //
-// Ask does not check what depends on a cluster: whether the service accounts and classes that a Pod
-// names exist, admission webhooks, and conversion webhooks.
+// Ask does not check conditions that depend on a cluster: whether the service accounts and classes
+// in a Pod exist, admission webhooks, and conversion webhooks.
 //
 // [Costs] estimates the cost of each CEL rule of a definition, and finds the missing bounds that
 // make a rule expensive. [Compare] finds changes of definitions that break stored objects or

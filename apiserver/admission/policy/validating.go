@@ -63,8 +63,8 @@ func compileValidating(policy *validating.Policy) validating.Validator {
 		return validating.NewValidator(nil, nil, nil, nil, spec.FailurePolicy, err)
 	}
 	with := cel.OptionalVariableDeclarations{HasParams: spec.ParamKind != nil, HasAuthorizer: true}
-	conditions := func(of []cel.ExpressionAccessor, with cel.OptionalVariableDeclarations) cel.ConditionEvaluator {
-		return compiler.CompileCondition(of, with, environment.StoredExpressions)
+	conditions := func(expressions []cel.ExpressionAccessor, with cel.OptionalVariableDeclarations) cel.ConditionEvaluator {
+		return compiler.CompileCondition(expressions, with, environment.StoredExpressions)
 	}
 	compileVariables(compiler, spec.Variables, with)
 	validations, messages := make([]cel.ExpressionAccessor, len(spec.Validations)), make([]cel.ExpressionAccessor, len(spec.Validations))

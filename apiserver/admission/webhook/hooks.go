@@ -67,7 +67,7 @@ type hooks struct {
 type compiled struct{}
 
 // newHooks follows the configurations of a resource; of makes accessors of one of them.
-func newHooks(cfg Config, resource, kind string, of func(*store.Object) ([]webhook.WebhookAccessor, error)) (*hooks, error) {
+func newHooks(cfg Config, resource, kind string, accessors func(*store.Object) ([]webhook.WebhookAccessor, error)) (*hooks, error) {
 	var file io.Reader
 	if cfg.Config != nil {
 		file = bytes.NewReader(cfg.Config)
@@ -92,7 +92,7 @@ func newHooks(cfg Config, resource, kind string, of func(*store.Object) ([]webho
 	h.view = derived.NewView(cfg.Store, func(sn *store.Snapshot) ([]webhook.WebhookAccessor, error) {
 		var all []webhook.WebhookAccessor
 		for obj := range sn.Scan(resource, "", store.Key{}) {
-			own, err := obj.Memo(compiled{}, func() (any, error) { return of(obj) })
+			own, err := obj.Memo(compiled{}, func() (any, error) { return accessors(obj) })
 			if err != nil {
 				return nil, err
 			}

@@ -91,8 +91,8 @@ func patch(path, media, body string) Request { return Request{"PATCH", path, med
 func All(scale float64) []Attack {
 	s := scaled(scale)
 	var all []Attack
-	for _, of := range [][]Attack{s.strategic(), s.jsonPatches(), s.owners(), s.wide(), s.reviews(), s.custom()} {
-		all = append(all, of...)
+	for _, group := range [][]Attack{s.strategic(), s.jsonPatches(), s.owners(), s.wide(), s.reviews(), s.custom()} {
+		all = append(all, group...)
 	}
 	return all
 }

@@ -29,7 +29,7 @@ func customObject(kind, name, spec string) string {
 
 // custom returns attacks with custom objects, and with definitions of them.
 func (s scaled) custom() []Attack {
-	of := func(name, kind, schema, spec string) Attack {
+	attack := func(name, kind, schema, spec string) Attack {
 		return Attack{Name: "custom: " + name, Admin: true, Setup: []Request{create(definitions, Definition(kind, schema))},
 			Request: create(customPath(kind)+"?dryRun=All", customObject(kind, "o", spec))}
 	}
@@ -51,22 +51,22 @@ func (s scaled) custom() []Attack {
 			create(customPath("Keyed"), customObject("Keyed", "o", `{"l":[`+Fill(s.size(), `{"k":"%d"}`)+`]}`))},
 		Request: patch(customPath("Keyed")+"/o", Merge, `{"spec":{"l":[`+Fill(s.size(), `{"k":"%d"}`)+`]}}`)}
 	return []Attack{
-		of("members", "Open", open, `{`+Fill(s.size(), `"k%d":1`)+`}`),
+		attack("members", "Open", open, `{`+Fill(s.size(), `"k%d":1`)+`}`),
 		wide,
-		of("keyed list", "Map", fmt.Sprintf(object, mapOf), `{"l":[`+Fill(s.size(), `{"k":"%d"}`)+`]}`),
+		attack("keyed list", "Map", fmt.Sprintf(object, mapOf), `{"l":[`+Fill(s.size(), `{"k":"%d"}`)+`]}`),
 		elements,
-		of("set", "Set", fmt.Sprintf(object, fmt.Sprintf(setOf, text)), `{"l":[`+Fill(s.size(), `"%d"`)+`]}`),
-		of("set of lists", "Sets", fmt.Sprintf(object, fmt.Sprintf(setOf, `{"type":"array","x-kubernetes-list-type":"atomic","items":{"type":"integer"}}`)),
+		attack("set", "Set", fmt.Sprintf(object, fmt.Sprintf(setOf, text)), `{"l":[`+Fill(s.size(), `"%d"`)+`]}`),
+		attack("set of lists", "Sets", fmt.Sprintf(object, fmt.Sprintf(setOf, `{"type":"array","x-kubernetes-list-type":"atomic","items":{"type":"integer"}}`)),
 			`{"l":[`+Fill(s.size(), `[%d]`)+`]}`),
-		of("duplicates in a set", "Same", fmt.Sprintf(object, fmt.Sprintf(setOf, text)), `{"l":[`+Fill(s.size(), `""`)+`]}`),
-		of("enum", "Enum", fmt.Sprintf(object, `{"type":"array","items":{"type":"string","enum":`+List(s.n(10_000), `"%d"`)+`}}`), `{"l":[`+Fill(s.size()/8, `"x"`)+`]}`),
-		of("defaults", "Default", fmt.Sprintf(object, `{"type":"array","items":{"type":"object","properties":{"d":{"type":"string","default":"d"}}}}`),
+		attack("duplicates in a set", "Same", fmt.Sprintf(object, fmt.Sprintf(setOf, text)), `{"l":[`+Fill(s.size(), `""`)+`]}`),
+		attack("enum", "Enum", fmt.Sprintf(object, `{"type":"array","items":{"type":"string","enum":`+List(s.n(10_000), `"%d"`)+`}}`), `{"l":[`+Fill(s.size()/8, `"x"`)+`]}`),
+		attack("defaults", "Default", fmt.Sprintf(object, `{"type":"array","items":{"type":"object","properties":{"d":{"type":"string","default":"d"}}}}`),
 			`{"l":[`+Fill(s.size(), `{}`)+`]}`),
-		of("pattern", "Pattern", fmt.Sprintf(object, `{"type":"string","pattern":"(x?){500}(x?){500}y$"}`), `{"l":"`+strings.Repeat("x", s.n(1<<20))+`"}`),
-		of("wrong types", "Wrong", fmt.Sprintf(object, `{"type":"array","items":{"type":"string"}}`), `{"l":[`+Fill(s.size(), `1`)+`]}`),
-		of("unknown fields", "Pruned", `{"type":"object"}`, `{`+Fill(s.size(), `"k%d":1`)+`}`),
-		of("deep", "Deep", open, Nested(s.n(9_000), "1")),
-		of("rules of CEL", "Ruled", fmt.Sprintf(object, `{"type":"array","maxItems":1000,"items":{"type":"integer"},"x-kubernetes-validations":[{"rule":"self.all(x, self.exists(y, x == y))"}]}`),
+		attack("pattern", "Pattern", fmt.Sprintf(object, `{"type":"string","pattern":"(x?){500}(x?){500}y$"}`), `{"l":"`+strings.Repeat("x", s.n(1<<20))+`"}`),
+		attack("wrong types", "Wrong", fmt.Sprintf(object, `{"type":"array","items":{"type":"string"}}`), `{"l":[`+Fill(s.size(), `1`)+`]}`),
+		attack("unknown fields", "Pruned", `{"type":"object"}`, `{`+Fill(s.size(), `"k%d":1`)+`}`),
+		attack("deep", "Deep", open, Nested(s.n(9_000), "1")),
+		attack("rules of CEL", "Ruled", fmt.Sprintf(object, `{"type":"array","maxItems":1000,"items":{"type":"integer"},"x-kubernetes-validations":[{"rule":"self.all(x, self.exists(y, x == y))"}]}`),
 			`{"l":`+List(s.n(1_000), `%d`)+`}`),
 		definition("rules of CEL", "Rules", `{"type":"object","x-kubernetes-validations":[`+Fill(s.size(), `{"rule":"true"}`)+`]}`),
 		definition("patterns", "Patterns", `{"type":"object","properties":{`+Fill(s.size(), `"p%d":{"type":"string","pattern":"^(a{1,100}){1,9}$"}`)+`}}`),

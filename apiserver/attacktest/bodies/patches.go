@@ -49,7 +49,7 @@ func (s scaled) strategic() []Attack {
 func (s scaled) jsonPatches() []Attack {
 	text := create(configMaps, Object("v1", "ConfigMap", "text", `"data":{"a":"`+strings.Repeat("x", s.n(1_000_000))+`"}`))
 	list := create(configMaps, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"list","finalizers":`+List(s.n(200_000), `"a.b/%d"`)+`}}`)
-	operations := func(n int, of string) string { return List(s.n(n), of) }
+	operations := func(n int, operation string) string { return List(s.n(n), operation) }
 	return []Attack{
 		{Name: "JSON patch: tests of a large string", Setup: []Request{text},
 			Request: patch(configMaps+"/text", JSONPatch, operations(10_000, `{"op":"test","path":"/data/a","value":"b"}`))},

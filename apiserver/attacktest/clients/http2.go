@@ -220,8 +220,8 @@ func (c *Conn) read() {
 				c.frame(frame)
 			}
 		}
-		var of http2.StreamError
-		if errors.As(err, &of) {
+		var streamError http2.StreamError
+		if errors.As(err, &streamError) {
 			err = nil
 		}
 	}

@@ -179,7 +179,7 @@ func TestDecisions(t *testing.T) {
 }
 
 // Every write takes effect with the next decision. AUTHZ-02
-func TestWritesAreInForce(t *testing.T) {
+func TestWritesApplyImmediately(t *testing.T) {
 	s := open(t)
 	a := rbac.New(s.Store)
 	q := ask("ann", "get", "x", "", "pods", "", "p", "dev")

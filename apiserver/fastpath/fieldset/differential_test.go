@@ -141,7 +141,7 @@ func (g *generator) scalarValue(s schema.Scalar) any {
 }
 
 // TestObjectMatchesLibrary encodes the fields of random objects of random schemas, as the applier
-// and as the creator of the object, with a Writer and with the merge library. // SSA-01
+// and as the creator of the object, with a Writer and with the merge library. (SSA-01)
 func TestObjectMatchesLibrary(t *testing.T) {
 	g := &generator{Rand: rand.New(rand.NewPCG(storetest.Seed(t), 3))}
 	rounds, answered, refused := 6000, 0, 0
@@ -212,9 +212,9 @@ func libraryFields(kind *typed.ParseableType, object map[string]any, o fieldset.
 	return string(raw), err
 }
 
-// TestMarksSortAsTheLibrary compares the order of marks with the order of the library's keys.
-// // SSA-01
-func TestMarksSortAsTheLibrary(t *testing.T) {
+// TestMarkOrderMatchesLibrary compares the order of marks with the order of the library's keys.
+// (SSA-01)
+func TestMarkOrderMatchesLibrary(t *testing.T) {
 	list := &shape.Shape{Kind: shape.List, Keys: []shape.Key{{Name: "a"}, {Name: "b", Default: int64(5)}}}
 	g := &generator{Rand: rand.New(rand.NewPCG(storetest.Seed(t), 4))}
 	for range 2000 {

@@ -6,9 +6,9 @@ import (
 	"kelson.dev/apiserver/fastpath/shape"
 )
 
-// Options say who owns a tree.
+// Options describe the ownership of a tree.
 type Options struct {
-	// Created says that a manager owns the tree because it created the object: it owns maps and
+	// Created means that a manager owns the tree because it created the object: it owns maps and
 	// lists as well as their parts. Otherwise it has applied the tree, and owns only the parts.
 	Created bool
 	// Nulls accepts nulls outside of metadata, and owns them.

@@ -115,7 +115,7 @@ func (w *Writer) Leaf() { w.Raw = append(w.Raw, "{}"...) }
 // Recursive walks call Begin and End, not Within with a closure, to keep stack frames small: a
 // goroutine's stack is copied when it grows.
 
-// Begin opens a value with parts. self says whether the value itself is owned too.
+// Begin opens a value with parts. self means that the value itself is owned too.
 func (w *Writer) Begin(self bool) (start, parts int) {
 	start = len(w.Raw)
 	w.Raw = append(w.Raw, '{')

@@ -35,9 +35,9 @@ type fields struct {
 	fitting sync.Map // the versions for which fits returned true
 }
 
-// fits reports whether the library would leave the set as it is: the set fits the schema of a
-// version, and has no unowned fields. A set does not fit if it was recorded when a list or map was
-// atomic and no longer is, or the other way around. schema returns any value with that schema.
+// fits reports whether the library would not change the set: the set fits the schema of a version,
+// and has no unowned fields. A set does not fit if it was recorded when a list or map was atomic
+// and no longer is, or the other way around. schema returns any value with that schema.
 func (f *fields) fits(version string, schema func() (*typed.TypedValue, error)) bool {
 	if _, ok := f.fitting.Load(version); ok {
 		return true

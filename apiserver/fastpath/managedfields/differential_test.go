@@ -59,7 +59,7 @@ func codecOf(t testing.TB) resource.Codec {
 }
 
 // TestManagerMatchesLibrary runs random writes of several managers through the fast path and
-// through the library. Both must return the same objects, managedFields and errors. // API-08
+// through the library. Both must return the same objects, managedFields and errors. (API-08)
 func TestManagerMatchesLibrary(t *testing.T) {
 	klog.SetLogger(logr.Discard()) // the library logs invalid values
 	t.Cleanup(klog.ClearLogger)
@@ -207,7 +207,7 @@ func (c counting) Apply(live, config runtime.Object, by string, force bool) (run
 
 // TestAppliesNeedNoLibrary applies a configuration with every kind of list and map, then the same
 // again, then other values by two managers, next to fields of a third manager. The manager must not
-// even convert the objects to the merge library's values. // API-08
+// even convert the objects to the merge library's values. (API-08)
 func TestAppliesNeedNoLibrary(t *testing.T) {
 	m, err := codecOf(t).FieldManager("v1", "")
 	if err != nil {

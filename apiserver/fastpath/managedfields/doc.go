@@ -22,8 +22,8 @@
 //	live objects     mapcheck.go                 structcheck.go
 //	updates          mapdiff.go                  structupdate.go
 //
-// What does not depend on the representation exists once: the cache of field sets ([Cache]), who
-// owns what after an update or an apply and which fields conflict (owners.go), and the walk that
-// merges a configuration (overlay.go). TestManagerMatchesLibrary, here and in
+// Both share the code that does not depend on the representation: the cache of field sets
+// ([Cache]), the rules of ownership and conflicts after an update or an apply (owners.go), and the
+// walk that merges a configuration (overlay.go). TestManagerMatchesLibrary, here and in
 // kelson.dev/kubernetes/builtin, compares each manager with the library.
 package managedfields

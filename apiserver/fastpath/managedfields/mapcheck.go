@@ -43,8 +43,9 @@ func fits(s *shape.Shape, value any) bool {
 }
 
 // accepts reports whether the merge library would certainly accept a live object. It refuses to
-// merge objects with parts that do not fit the schema. Such parts are stored: validation does not
-// look at what a write leaves unchanged, and a later version of the schema may have another type.
+// merge objects with parts that do not fit the schema. Stored objects can contain such parts,
+// because validation skips parts that a write does not change, and a later version of the schema
+// may have another type.
 func (m *MapManager) accepts(object map[string]any) bool {
 	if m.Shape == nil {
 		return false

@@ -12,8 +12,8 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// diff returns how b differs from a: the fields that are new or have other values, and those
-// that are gone. ok is false unless the difference consists of maps, scalars, atomic lists, and
+// diff returns how b differs from a: the fields that are new or have other values, and the fields
+// that are missing. ok is false unless the difference consists of maps, scalars, atomic lists, and
 // lists with keys whose elements keep their order, as most differences do. It ignores the unowned
 // fields of metadata and the fields in Reset: metadata may differ then, and other fields may be
 // missing.

@@ -9,13 +9,13 @@ import (
 	"kelson.dev/apiserver/fastpath/shape"
 )
 
-// check finds values that the library refuses to merge, although their Go type can hold them:
-// elements of a list with keys that have none of them, and raw JSON of another kind than the schema
-// says. Stored objects can have such values, because validation does not look at them. The library
-// then answers an apply with an error, whatever the configuration is.
+// check finds values that the library refuses to merge although their Go type allows them: list
+// elements without any of the list's keys, and raw JSON that does not have the type in the schema.
+// Stored objects can have such values, because validation does not look at them. The library then
+// answers an apply with an error, whatever the configuration is.
 //
-// newCheck prunes a check to the fields that can hold such values, so that most kinds have next to
-// nothing to check. nil is a check that accepts every value.
+// newCheck prunes a check to the fields that can hold such values, so that most kinds have very
+// little to check. nil is a check that accepts every value.
 type check struct {
 	shape   *shape.Shape
 	never   bool         // only the library can tell
@@ -30,7 +30,7 @@ type fieldCheck struct {
 	*check
 }
 
-// newObjectCheck returns the check of the type of an object. It leaves out the object's own
+// newObjectCheck returns the check of the type of an object. It omits the object's own
 // managedFields, which the library does not merge.
 func newObjectCheck(t reflect.Type, s *shape.Shape) *check {
 	c := newCheck(t, s)

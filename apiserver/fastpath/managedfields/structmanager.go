@@ -36,7 +36,7 @@ type StructConfig struct {
 	Shape *shape.Shape
 	// Reset lists the top-level fields that a write cannot set. No manager owns them.
 	Reset []string
-	// Filter leaves out the fields that a write cannot set, where they are not whole top-level
+	// Filter omits the fields that a write cannot set, where they are not whole top-level
 	// fields. Creates and applies are then the library's. nil: Reset has all fields.
 	Filter fieldpath.Filter
 }

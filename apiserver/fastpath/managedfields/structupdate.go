@@ -119,7 +119,7 @@ func (d *structDifferences) fields(was, is reflect.Value, info *typeInfo, each f
 	return true
 }
 
-// either adds the differences of two values, one of which may be absent.
+// either adds the differences of two values. One of them may be absent.
 func (d *structDifferences) either(was, is reflect.Value, info *typeInfo, s *shape.Shape) bool {
 	switch {
 	case !is.IsValid():
@@ -190,7 +190,7 @@ func scalarTree(v reflect.Value) any {
 	return v.Int()
 }
 
-// converted is between for types with an encoding of their own, such as times and quantities.
+// converted is between for types with their own encoding, such as times and quantities.
 func (d *structDifferences) converted(was, is reflect.Value, info *typeInfo, s *shape.Shape) bool {
 	before, err := info.ToUnstructured(was)
 	if err != nil {
@@ -211,8 +211,8 @@ func (d *structDifferences) maps(was, is reflect.Value, s *shape.Shape) bool {
 		return reflect.DeepEqual(was.Interface(), is.Interface())
 	}
 	info := value.TypeReflectEntryOf(was.Type().Elem())
-	each := func(of, other reflect.Value, do func(mine, theirs reflect.Value, member *shape.Shape) bool) bool {
-		for members := of.MapRange(); members.Next(); {
+	each := func(own, other reflect.Value, do func(mine, theirs reflect.Value, member *shape.Shape) bool) bool {
+		for members := own.MapRange(); members.Next(); {
 			name := members.Key().String()
 			member, declared := s.Member(name)
 			if declared || !d.at(fieldpath.FieldNameElement(name), func() bool { return do(members.Value(), other.MapIndex(members.Key()), member) }) {

@@ -11,9 +11,9 @@ var structuralKinds = map[string]Kind{
 	"object": Object, "array": List, "string": Text, "integer": Integer, "number": Number, "boolean": Boolean,
 }
 
-// FromStructural returns the Shape of the schema of a custom kind. Its metadata is that of all
-// custom kinds, whatever the schema says. FromStructural returns nil if s is nil, or keeps unknown
-// fields.
+// FromStructural returns the Shape of the schema of a custom kind. Its metadata is the same for all
+// custom kinds and does not depend on the schema. FromStructural returns nil if s is nil, or keeps
+// unknown fields.
 func FromStructural(s *structuralschema.Structural) *Shape {
 	b := &structuralBuilder{}
 	root := b.shapeOf(s)
@@ -25,8 +25,8 @@ func FromStructural(s *structuralschema.Structural) *Shape {
 	return root
 }
 
-// metadata has the fields that clients usually set and those that identify an object. All else is
-// left to the library.
+// metadata has the fields that clients usually set and those that identify an object. The library
+// handles all other schemas.
 var metadata = &Shape{Kind: Object, Members: map[string]*Shape{
 	"name": text, "namespace": text, "uid": text, "selfLink": text, "resourceVersion": text, "creationTimestamp": text,
 	"generation":   {Kind: Number},

@@ -1,5 +1,6 @@
 // Package trees parses, encodes and compares objects as JSON trees of maps, lists and scalars. It
-// builds on kelson.dev/operator/tree, and answers only if the libraries would give the same answer.
+// builds on kelson.dev/operator/tree, and returns a result only if the libraries would return the
+// same.
 //
 //	config, ok := trees.Configuration(body)
 //	if !ok {

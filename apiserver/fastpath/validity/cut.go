@@ -51,7 +51,7 @@ func (k *cutter) list(c *Schema, v []any) any {
 	return out
 }
 
-// members leaves out members that are neither in the schema's properties nor certainly valid.
+// members omits members that are not in the schema's properties and not certainly valid.
 func (k *cutter) members(c *Schema, v map[string]any) any {
 	out := make(map[string]any, len(c.properties))
 	for name, member := range v {

@@ -3,8 +3,8 @@
 // The library that validates custom objects builds a tree of validators for each object, at a
 // higher cost than the rest of the write. Most schemas use simple rules only: types, properties,
 // bounds, patterns. A [Schema] implements these. It reports either that the library would find no
-// error in an object, or that it cannot tell. In the second case the caller asks the library, whose
-// errors clients see.
+// error in an object, or that it cannot tell. In the second case the caller uses the library, so
+// all errors come from the library.
 //
 //	schema := validity.Compile(openAPI)
 //	if schema.Valid(object) {
@@ -140,7 +140,7 @@ func Compile(s *spec.Schema) *Schema {
 func plain(props spec.SchemaProps) bool {
 	// not rules
 	props.ID, props.Title, props.Description, props.Schema, props.Default = "", "", "", "", nil
-	// null is left to the library
+	// only the library handles null
 	props.Nullable = false
 	props.Type, props.Format, props.Enum, props.Pattern = nil, "", nil, ""
 	props.Minimum, props.Maximum, props.ExclusiveMinimum, props.ExclusiveMaximum = nil, nil, false, false

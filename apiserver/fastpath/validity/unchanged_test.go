@@ -18,7 +18,7 @@ import (
 )
 
 // TestUnchangedMatchesLibrary checks that the library does not modify any object that Unchanged
-// accepts, and that Unchanged accepts most of the library's results. // CRD-01
+// accepts, and that Unchanged accepts most of the library's results. (CRD-01)
 func TestUnchangedMatchesLibrary(t *testing.T) {
 	seed := storetest.Seed(t)
 	g := generator{rand.New(rand.NewPCG(seed, 2))}

@@ -14,7 +14,7 @@ import (
 )
 
 // TestUnchangedMetadataMatchesLibrary checks that metadata which UnchangedMetadata accepts passes
-// through the library's conversion to ObjectMeta and back unchanged. // CRD-01
+// through the library's conversion to ObjectMeta and back unchanged. (CRD-01)
 func TestUnchangedMetadataMatchesLibrary(t *testing.T) {
 	seed := storetest.Seed(t)
 	a := crdtest.NewGenerator(seed, 11)

@@ -74,9 +74,9 @@ type Proxies struct {
 	// extra attributes.
 	Usernames, UIDs, Groups, ExtraPrefixes headerrequest.StringSliceProvider
 	// OnlyNamed skips the verification for requests that do not name a user. They are not from a
-	// proxy. It is for servers that also verify the certificates of users, which reject
-	// certificates of unknown authorities: without it, each of their requests would be verified,
-	// without success, against the authorities of proxies.
+	// proxy. It is for servers that also verify the certificates of users, and therefore have
+	// already rejected certificates of unknown authorities. Without it, the certificate of each
+	// request of a user would be verified in vain against the authorities of proxies.
 	OnlyNamed bool
 }
 

@@ -11,9 +11,9 @@ import (
 	"unsafe"
 )
 
-// Set returns t with its wall clock reading changed by by, and its monotonic reading unchanged: a
-// time that was read before the clock was set by -by, as seen from then on. It panics if t has no
-// monotonic reading. by must be a multiple of a second.
+// Set returns t with its wall clock reading changed by by, and its monotonic reading unchanged.
+// After the clock was set by -by, times that were read earlier look like this. It panics if t has
+// no monotonic reading. by must be a multiple of a second.
 func Set(t time.Time, by time.Duration) time.Time {
 	// The layout of time.Time with a monotonic reading: 1 bit that is set, 33 bits of seconds since
 	// 1885, and 30 bits of nanoseconds.

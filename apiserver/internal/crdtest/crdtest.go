@@ -46,7 +46,7 @@ func NewGenerator(seed, stream uint64) Generator {
 }
 
 // One returns one of its arguments.
-func (g Generator) One(of ...string) string { return of[g.IntN(len(of))] }
+func (g Generator) One(choices ...string) string { return choices[g.IntN(len(choices))] }
 
 // often sets a member in two of three calls.
 func (g Generator) often(m map[string]any, name string, value any) {

@@ -31,8 +31,9 @@ type File[T any] struct {
 	value  T
 }
 
-// minAge is the age of the last write from which file metadata is trusted: timestamps are as coarse
-// as the tick of the kernel clock, so a later write in the same tick would not show.
+// minAge is the age that the last write must have before file metadata is trusted. Timestamps have
+// the resolution of the kernel's clock tick, so a later write in the same tick does not change
+// them.
 const minAge = 100 * time.Millisecond
 
 // Open reads a file. parse returns the value of its content and must not keep the data. warn, which

@@ -56,8 +56,8 @@ func Decode(data []byte) (Patch, error) {
 }
 
 // TooDeep reports whether merging a patch into a document, or applying its operations, would take
-// too long: the library reads each value again at every level above it, so megabytes at a depth of
-// ten thousand levels would take minutes.
+// too long. The library parses each value again for every level above it, so megabytes at a depth
+// of ten thousand levels would take minutes.
 func TooDeep(before, patch []byte) bool {
 	if size := len(before) + len(patch); size*size < maxWork {
 		return false // at any depth

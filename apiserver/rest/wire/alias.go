@@ -9,8 +9,8 @@ import (
 )
 
 // expands returns an error for a YAML document whose aliases expand to more than most bytes. The
-// library that decodes the document limits the number of nodes from aliases but not their size: a
-// string of a megabyte may have half a million aliases.
+// YAML library limits the number of nodes from aliases but not their size: a document can refer to
+// a string of a megabyte with half a million aliases.
 func expands(body []byte, most int64) error {
 	if !wide(body) && (!has(body, '&') || !has(body, '*')) {
 		return nil
@@ -30,8 +30,8 @@ func wide(body []byte) bool {
 	return bytes.HasPrefix(body, []byte("\xff\xfe")) || bytes.HasPrefix(body, []byte("\xfe\xff"))
 }
 
-// has reports whether a document may have an anchor or an alias: the sign at a place where a value
-// can begin, followed by a name.
+// has reports whether a document may have an anchor or an alias: the character & or * at a place
+// where a value can begin, followed by a name.
 func has(body []byte, sign byte) bool {
 	for from := 0; ; {
 		i := bytes.IndexByte(body[from:], sign)
@@ -56,8 +56,8 @@ type expansion struct {
 	most  int64
 }
 
-// size returns the size of a node, or a size above most. The library rejects nodes that contain
-// themselves.
+// size returns the size of a node, or any size above most if the node is larger than most. The
+// library rejects nodes that contain themselves.
 func (e *expansion) size(n *yaml.Node) int64 {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias

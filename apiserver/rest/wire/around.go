@@ -32,7 +32,7 @@ const (
 	tag2 = 2<<3 | 2
 )
 
-// protobufAround builds the messages of a frame from the inside out:
+// protobufAround builds the nested messages of a frame, innermost first:
 //
 //	length │ WatchEvent{1: type, 2: RawExtension{1: "k8s\x00" Unknown{1: TypeMeta, 2: object, 3 and 4: empty}}}
 func protobufAround(typ watch.EventType, gvk schema.GroupVersionKind, size int) (before, after []byte, err error) {

@@ -34,7 +34,7 @@ type AuditEncoder struct{}
 
 var _ runtime.NegotiatedSerializer = AuditEncoder{}
 
-// SupportedMediaTypes is JSON.
+// SupportedMediaTypes returns JSON.
 func (e AuditEncoder) SupportedMediaTypes() []runtime.SerializerInfo {
 	return []runtime.SerializerInfo{{MediaType: runtime.ContentTypeJSON}}
 }
@@ -57,8 +57,8 @@ func (AuditEncoder) Encode(obj runtime.Object, w io.Writer) error {
 // Identifier implements runtime.Encoder.
 func (AuditEncoder) Identifier() runtime.Identifier { return "audit" }
 
-// recordAnswer adds a response to the audit record: completely if the policy asks for it, and
-// always the content of a Status.
+// recordAnswer adds a response to the audit event if the policy requests responses. It always adds
+// a Status.
 func recordAnswer(req *http.Request, f Format, gvk schema.GroupVersionKind, parts [][]byte) {
 	level := auditinternal.LevelRequestResponse
 	if gvk == StatusKind() {
@@ -69,9 +69,8 @@ func recordAnswer(req *http.Request, f Format, gvk schema.GroupVersionKind, part
 	}
 	obj, err := readAnswer(f, gvk, bytes.Join(parts, nil))
 	if err != nil {
-		// The client got these bytes, so they can be decoded. A record without them is better than
-		// none.
-		obj = &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Message: fmt.Sprintf("the answer can't be recorded: %v", err)}
+		// This is unexpected, because the client got the same bytes. Record the event without them.
+		obj = &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Message: fmt.Sprintf("the response cannot be recorded: %v", err)}
 	}
 	audit.LogResponseObject(req.Context(), obj, gvk.GroupVersion(), AuditEncoder{})
 }

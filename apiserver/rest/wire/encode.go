@@ -68,8 +68,8 @@ func typeMeta(gvk schema.GroupVersionKind) runtime.TypeMeta {
 	return runtime.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind}
 }
 
-// shown returns the metadata of a list for its encoding. In lists of custom kinds, whose items have
-// a type, the continue token is always present.
+// shown returns the metadata of a list as it is encoded. Lists of custom kinds always have a
+// continue token, even if it is empty.
 func shown(meta metav1.ListMeta, gvk schema.GroupVersionKind, untyped []byte) any {
 	if untyped != nil || gvk.Kind == "PartialObjectMetadataList" {
 		return meta
@@ -98,8 +98,8 @@ func list(media string, gvk schema.GroupVersionKind, meta metav1.ListMeta, items
 	}
 }
 
-// jsonList omits the bytes with which all items begin, after the brace, if they are the same in
-// all.
+// jsonList returns a list of JSON items. If an item begins with the bytes without (an opening
+// brace, apiVersion and kind), it replaces them by the brace.
 func jsonList(gvk schema.GroupVersionKind, meta any, items [][]byte, without []byte) ([][]byte, error) {
 	head, err := json.Marshal(struct {
 		Kind       string `json:"kind"`

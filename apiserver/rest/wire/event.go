@@ -23,8 +23,8 @@ func (f Format) StreamType() string {
 	return f.Media + ";stream=watch"
 }
 
-// EventPrefix is the size in bytes of the length at the start of a protobuf frame. A stream of
-// messages does not need it.
+// EventPrefix is the size in bytes of the length at the start of a protobuf frame. Frames that are
+// sent as WebSocket messages do not need it.
 const EventPrefix = 4
 
 // Event returns one frame of a watch for the bare encoding of the event's object.

@@ -11,11 +11,11 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// The memory in bytes that decoding and validating takes: for each byte, each value, each member of
-// an object, and each object. TestNeed (kubernetes/controlplane) measures it with -measure. Objects
-// of custom kinds take between 0.4 and 1.6 KB; those of built-in kinds take their Go type, its
-// defaults and its errors: 1.5 to 3 KB for a container, a volume or a webhook, 4 KB for an empty
-// schema of a CustomResourceDefinition.
+// The memory in bytes that decoding and validating takes for each byte, each value, each member of
+// an object, and each object. TestNeed (kubernetes/controlplane) measures it with -measure. A JSON
+// object in a custom resource takes 0.4 to 1.6 KB. In built-in kinds it takes the memory of its Go
+// type, its defaults and its errors: 1.5 to 3 KB for a container, a volume or a webhook, and 4 KB
+// for an empty schema of a CustomResourceDefinition.
 const (
 	perByte     = 6
 	perValue    = 192
@@ -25,13 +25,14 @@ const (
 	perYAMLKey  = 1280
 )
 
-// maxYAMLNodes limits the nodes of a YAML document: 3 MiB of them would take more than a gigabyte,
-// and seconds. Nodes are counted by the characters that begin one, even within strings.
+// maxYAMLNodes limits the nodes of a YAML document. Decoding 3 MiB that consist of small nodes
+// would take more than a gigabyte and several seconds. The count includes all characters that can
+// begin a node, even within strings.
 const maxYAMLNodes = 500_000
 
 // Need estimates the memory, in bytes, that decoding a body takes. It reads each byte once and
-// parses only YAML documents with aliases. It returns an error for a document that must not be
-// decoded because it has too many nodes, or aliases that expand to more than most bytes.
+// parses only YAML documents with aliases. It returns an error if the document must not be decoded
+// because it has too many nodes, or aliases that expand to more than most bytes.
 func Need(contentType string, body []byte, most int64) (int64, error) {
 	media := baseType(contentType)
 	size := int64(len(body)) * perByte
@@ -61,8 +62,8 @@ func Need(contentType string, body []byte, most int64) (int64, error) {
 	return need, nil
 }
 
-// suspicious is the estimate for a JSON body from which a closer look pays: brackets may be within
-// strings.
+// suspicious is the estimate for a JSON body above which Need counts again without the contents of
+// strings, because they may contain brackets.
 const suspicious = 32 << 20
 
 // membersOf counts the values, members and objects of a JSON document, up to a place that is nested

@@ -14,8 +14,8 @@ import (
 
 const mebi = 1 << 20
 
-// Need recognizes bodies that decode to much more than their size by their structure, and does not
-// mistake large values for them.
+// Need recognizes bodies that take much more memory than their size when they are decoded. Its
+// estimate for bodies with few large values stays low.
 func TestNeed(t *testing.T) {
 	blob := strings.Repeat("QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo", mebi/35)
 	lines := strings.Repeat("key-1: some value, and more of it\n", 1000)

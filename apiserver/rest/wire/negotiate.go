@@ -41,7 +41,7 @@ type Allow struct {
 	Protobuf bool
 	// Transform allows as=Table (JSON and YAML only) and as=PartialObjectMetadata(List).
 	Transform bool
-	// NoTable excludes as=Table again: reviews have no columns.
+	// NoTable excludes as=Table even if Transform is set: reviews have no columns.
 	NoTable bool
 }
 
@@ -154,7 +154,8 @@ func names(allow Allow, stream bool) (list []string) {
 	return list
 }
 
-// pretty reports whether a person is likely to read the response.
+// pretty reports whether the client is likely a browser or a terminal, for which the response is
+// indented.
 func pretty(req *http.Request) bool {
 	if strings.Contains(req.URL.RawQuery, "pretty") {
 		if v := req.URL.Query().Get("pretty"); v != "" {

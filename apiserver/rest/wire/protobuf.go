@@ -6,12 +6,12 @@ import (
 )
 
 // MaxDepth limits the nesting of values in a body. The decoders of JSON, YAML and CBOR have the
-// same limit. The protobuf decoder has none: deeply nested schemas would exhaust the stack, which
-// ends the process.
+// same limit. The protobuf decoder has none, so deeply nested schemas would exhaust the stack,
+// which ends the process.
 const MaxDepth = 10_000
 
-// DeepProtobuf reports whether a body in protobuf nests messages deeper than MaxDepth. Bytes that
-// can be read as a message count as one.
+// DeepProtobuf reports whether a body in protobuf nests messages deeper than MaxDepth. It treats
+// every field with a length that parses as a message as a message.
 func DeepProtobuf(body []byte) bool {
 	body, _ = bytes.CutPrefix(body, []byte(protobufMagic))
 	_, deep := messageFields(body, 0)

@@ -21,8 +21,8 @@ func StatusKind() schema.GroupVersionKind {
 }
 
 // Status returns the Status for an error. All errors are converted here: an error with a
-// metav1.Status (such as apierrors.StatusError) keeps it, the store's sentinels have reasons of
-// their own, and everything else is an internal error.
+// metav1.Status (such as apierrors.StatusError) keeps it, each of the store's sentinel errors has a
+// reason, and every other error is an internal error.
 func Status(err error) *metav1.Status {
 	var own interface{ Status() metav1.Status }
 	if !errors.As(err, &own) {
@@ -67,8 +67,8 @@ func translate(err error) *apierrors.StatusError {
 	}}
 }
 
-// Error responds with an error, in the representation that the client asked for if a Status
-// supports it.
+// Error responds with an error. It uses the representation that the client asked for, if a Status
+// can have it.
 func Error(w http.ResponseWriter, req *http.Request, err error) {
 	s := Status(err)
 	if s.Details != nil && s.Details.RetryAfterSeconds > 0 {

@@ -23,7 +23,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// kubernetes is the serializer that the package must agree with.
+// kubernetes is Kubernetes' serializer of a media type. The package must produce the same bytes.
 func kubernetes(t *testing.T, media string) runtime.SerializerInfo {
 	t.Helper()
 	codecs := serializer.NewCodecFactory(scheme.Scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
@@ -84,7 +84,8 @@ func TestAgreesWithKubernetes(t *testing.T) {
 	}
 }
 
-// same compares bytes of formats with one encoding per value, and decoded values of the others.
+// same compares the bytes of formats that have only one encoding of a value. For other formats, it
+// compares the decoded values.
 func same(t *testing.T, media string, got, want []byte) {
 	t.Helper()
 	if bytes.Equal(got, want) {

@@ -69,7 +69,7 @@ func derive(f Format, parts [][]byte) ([][]byte, error) {
 }
 
 // send writes a body, compressed if it is large and the client accepts gzip. It ignores errors of
-// the connection, which the client sees.
+// the connection, because no response can report them.
 func send(w http.ResponseWriter, req *http.Request, code int, parts [][]byte) {
 	size := 0
 	for _, p := range parts {
@@ -91,14 +91,14 @@ func send(w http.ResponseWriter, req *http.Request, code int, parts [][]byte) {
 		_ = zip.Close()
 		return
 	}
-	// otherwise net/http sends large bodies in chunks
+	// without it, net/http sends large bodies in chunks
 	w.Header().Set("Content-Length", strconv.Itoa(size))
 	w.WriteHeader(code)
 	if len(parts) == 1 {
 		_, _ = w.Write(parts[0])
 		return
 	}
-	// Small parts are joined, because each write may become a packet.
+	// Join small parts, because each write may become a packet.
 	joined := joining.Get().(*[]byte)
 	defer joining.Put(joined)
 	buf := (*joined)[:0]

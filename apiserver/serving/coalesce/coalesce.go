@@ -19,8 +19,9 @@
 // takes some ten microseconds, and after each large read.
 //
 // That is not enough: while goroutines that only let others run keep all processors busy, Go polls
-// the network every ten milliseconds. Connections therefore take turns to send coalesced data, and
-// leave a processor to others; those that wait for their turn are not runnable.
+// the network every ten milliseconds. Only a limited number of connections send coalesced data at
+// the same time, so that a processor remains free. Goroutines of connections that wait for their
+// turn are not runnable.
 package coalesce
 
 import (
@@ -89,8 +90,8 @@ func Begin(ctx context.Context) (end func()) {
 	return func() { c.count(-1) }
 }
 
-// Bound limits the duration of a Write on a connection of a Listener. A Write that takes longer
-// than stall fails, and with it the connection; one that takes less than half as long does not.
+// Bound limits the duration of a Write on a connection of a Listener. If a Write takes longer than
+// stall, the connection fails. If it takes less than half as long, the connection does not fail.
 // Bound must be called before the first Write.
 func Bound(c net.Conn, stall time.Duration) {
 	if c, ok := c.(*conn); ok {
@@ -227,7 +228,7 @@ func (c *conn) take(p []byte) (taken bool, err error) {
 	return true, nil
 }
 
-// write sends queued data until none is left.
+// write sends queued data until the queue is empty.
 func (c *conn) write() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

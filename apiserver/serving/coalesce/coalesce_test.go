@@ -183,7 +183,7 @@ func TestWholeResponses(t *testing.T) {
 
 // A client that disconnects during a response leaks nothing: Close of the server waits for its
 // handler.
-func TestClientGone(t *testing.T) {
+func TestClientDisconnects(t *testing.T) {
 	srv := server(t)
 	conn, err := tls.Dial("tcp", srv.Listener.Addr().String(), srv.Client().Transport.(*http.Transport).TLSClientConfig)
 	if err != nil {

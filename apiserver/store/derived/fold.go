@@ -74,7 +74,7 @@ func (f *Fold) catchUp() error {
 	return nil
 }
 
-// drain applies all pending events; false if some are gone.
+// drain applies all pending events. It returns false if some are no longer retained.
 func (f *Fold) drain() bool {
 	known := ^uint64(0)
 	for _, cursor := range f.cursors {

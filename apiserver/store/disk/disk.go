@@ -332,7 +332,7 @@ func Restore(dir string, backup io.Reader, ahead uint64) (err error) {
 	case err != nil:
 		return err
 	case len(l.states)+len(l.logs) > 0:
-		return fmt.Errorf("restore to %s: there is a store already", dir)
+		return fmt.Errorf("restore to %s: the directory already contains a store", dir)
 	}
 	var records []store.Record
 	revision, err := archive.Read(backup, func(r store.Record) error {

@@ -101,7 +101,7 @@ func TestDirectoryIsPrivate(t *testing.T) {
 }
 
 // A start and a stop without a write do not change the directory.
-func TestNoWriteLeavesNoFile(t *testing.T) {
+func TestNoFilesWithoutWrites(t *testing.T) {
 	dir := t.TempDir()
 	for range 3 {
 		s, err := openStore(dir)

@@ -43,8 +43,9 @@ func put(t *testing.T, s *store.Store, name string, size int) error {
 	return err
 }
 
-// API-13: the disk becomes full during writes. Nothing acknowledged is lost, nothing refused is
-// stored, and the store continues by itself when there is space again, also without a write.
+// API-13: the disk becomes full during writes. Acknowledged writes are not lost, refused writes are
+// not stored, and the store continues automatically when there is space again, even without a
+// write.
 func TestFullDisk(t *testing.T) {
 	for _, size := range []int{100, 5_000, 60_000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {

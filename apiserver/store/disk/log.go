@@ -84,8 +84,8 @@ func newLog(files fileSystem, dir string, revision uint64, opts Options) (*logWr
 // errCertain means that nothing remains of a failed write.
 var errCertain = errors.New("the partial write was removed")
 
-// certain returns the error of a failed write. If there was no space for the write, and undone, the
-// error of removing what it left, is nil, the result wraps errCertain.
+// certain returns the error of a failed write. undone is the error of removing the partial write.
+// If it is nil and the cause is missing space, the result wraps errCertain.
 func certain(err, undone error) error {
 	if undone == nil && isFull(err) {
 		return fmt.Errorf("%w: %w", errCertain, err)
@@ -128,7 +128,7 @@ func (w *logWriter) append(records []store.Record) (int, error) {
 	return len(buf), nil
 }
 
-// takeBack removes what a failed write left after the last frame, and makes the removal durable.
+// takeBack removes the partial write after the last frame, and makes the removal durable.
 func (w *logWriter) takeBack(err error) error {
 	w.failed = true // until the removal is durable
 	if !isFull(err) {

@@ -107,8 +107,8 @@ func (l *lossy) crash() {
 	l.powerOff, l.powerAt, l.failAt, l.calls = false, 0, 0, 0
 }
 
-// survivor returns what may be left of a file: the synced content, and random sectors of the rest,
-// with zeros between them.
+// survivor returns a possible content of a file after a crash: the synced content, and random
+// sectors of the rest, with zeros between them.
 func (l *lossy) survivor(n *inode) []byte {
 	size := len(n.content)
 	switch {

@@ -15,9 +15,9 @@ import (
 //
 //	"KELSONMK" version (4) revision (8) time (8, nanoseconds since 1970) checksum (4)
 //
-// It is written a second after a write, without a sync, and with a sync at a clean shutdown. So it
-// is never ahead of the acknowledged writes; after a crash it may be behind. If it is ahead of the
-// logs, acknowledged writes are missing.
+// It is written a second after a write, without a sync, and with a sync at a clean shutdown. So its
+// revision is never greater than that of the newest acknowledged write; after a crash it may be
+// smaller. If it is ahead of the logs, acknowledged writes are missing.
 const (
 	markName    = "mark"
 	markTag     = "KELSONMK"

@@ -51,7 +51,7 @@ func logs(t *testing.T, dir string) []string {
 
 // API-13: the check and the start report writes that are missing because the end of a log, or a
 // whole log, is lost. No revision is assigned again.
-func TestLostEnd(t *testing.T) {
+func TestMissingEndOfLogIsReported(t *testing.T) {
 	for name, test := range map[string]struct {
 		lose   func(dir string) error
 		lost   uint64

@@ -109,9 +109,9 @@ func within(t *testing.T, most time.Duration, what string, do func()) {
 	}
 }
 
-// A plugin that does not answer delays neither the start nor writes that are not encrypted. Writes
-// of Secrets are refused while there is no key, and accepted as soon as there is one. The store
-// does not fail permanently.
+// A plugin that does not respond does not delay the start, nor writes that are not encrypted.
+// Writes of Secrets are refused while there is no key, and accepted as soon as there is one. The
+// store does not fail permanently.
 func TestPluginHangsAtStart(t *testing.T) {
 	for _, mode := range []string{hangs, fails} {
 		t.Run(mode, func(t *testing.T) {
@@ -160,7 +160,7 @@ func putWithKey(t *testing.T, s *store.Store, resource, name string) (err error)
 
 // A plugin that stops answering, or returns wrong answers, does not stop a store that has a key.
 // The next start soon fails, names the value that it cannot read, and changes nothing.
-func TestPluginHangsOrLiesLater(t *testing.T) {
+func TestPluginFailsAfterStart(t *testing.T) {
 	for _, mode := range []string{hangs, lies, fails} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

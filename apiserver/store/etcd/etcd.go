@@ -57,6 +57,8 @@ type Log struct {
 	applied  atomic.Uint64                      // the revision that the watch has reached
 	stop     atomic.Pointer[context.CancelFunc] // ends the current watch; nil if there is none
 
+	filling atomic.Bool // a Fill of this Log runs: Load accepts the marker
+
 	asking sync.Mutex
 	ask    *revisionRequest // the request that is not sent yet; nil if there is none
 	busy   bool             // a request is in flight
@@ -182,6 +184,9 @@ func (l *Log) Load(ctx context.Context, each func(store.Record) error) (revision
 		for _, kv := range answer.Kvs {
 			k, ok := l.parse(kv.Key)
 			if !ok {
+				if string(kv.Key) == l.prefix+marker && !l.filling.Load() {
+					return 0, ErrIncomplete
+				}
 				continue // not an object of a control plane
 			}
 			if err := each(store.Record{Key: k, Revision: uint64(kv.ModRevision), Created: uint64(kv.CreateRevision), Data: kv.Value}); err != nil {
@@ -212,7 +217,7 @@ func (l *Log) page(ctx context.Context, from string, limit int64, revision uint6
 }
 
 // inTime wraps err with the error of ctx if that has ended: gRPC clients report the end of a
-// context with an error of their own.
+// context with their own error.
 func inTime(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("%w: %w", ctx.Err(), err)
@@ -373,7 +378,7 @@ func (l *Log) Current(ctx context.Context) (uint64, error) {
 	return q.revision, q.err
 }
 
-// requestRevisions sends requests until none is pending.
+// requestRevisions sends requests while readers are waiting.
 func (l *Log) requestRevisions() {
 	for {
 		l.asking.Lock()

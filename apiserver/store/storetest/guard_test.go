@@ -25,7 +25,7 @@ func TestGuard(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name string
-		// published is what the store would publish if its watchers were right
+		// published returns the events that the store would publish if the watches were right
 		watch func([]*store.Event) []*store.Event
 		whole bool // the guard reports nothing
 	}{

@@ -26,7 +26,7 @@ func main() {
 	registry.Put(kinds.Resource())
 	check(kinds.Load())
 	go kinds.Run(context.Background())
-	groups := discovery.New(registry)
+	groups := discovery.New(discovery.Config{Registry: registry})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(err)
 	fmt.Printf("http://%s\n", listener.Addr())

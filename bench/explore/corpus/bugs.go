@@ -158,8 +158,8 @@ func dereferences(fixed bool) func() reconciler {
 	}))
 }
 
-// writesBack notes in the resource that it was seen. The bug: it writes back what it has read, and
-// so undoes what a user has changed meanwhile.
+// writesBack notes in the resource that it was seen. The bug: it writes the object that it has
+// read, and so reverts concurrent changes of a user.
 func writesBack(fixed bool) func() reconciler {
 	return stateless(alive(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
 		if cm.Annotations["seen"] != "" {
@@ -175,8 +175,8 @@ func writesBack(fixed bool) func() reconciler {
 	}))
 }
 
-// countsOnce creates a child for each resource up to a limit. The bug: it counts what its cache
-// has, where its last write may be missing.
+// countsOnce creates a child for each resource up to a limit. The bug: it counts the objects in its
+// cache, which may not contain its last write yet.
 func countsOnce(fixed bool) func() reconciler {
 	const limit = 2
 	return stateless(alive(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {

@@ -2,6 +2,6 @@
 // production, and without it. The laboratory must find the bug, and must raise no alarm for the
 // operator without it. "make explore-corpus" writes the result to docs/internals/explore.md.
 //
-// The operators are written for this test, from what the issues say. A ConfigMap is the resource
-// that users create, and Secrets are what the operator creates for it.
+// The operators are written for this test, from the descriptions in the issues. A ConfigMap is the
+// resource that users create, and Secrets are what the operator creates for it.
 package corpus

@@ -107,10 +107,10 @@ func (b *bench) measure(ctx context.Context, rounds int) (figures, error) {
 }
 
 func median(costs []cost) cost {
-	pick := func(of func(cost) time.Duration) time.Duration {
+	pick := func(duration func(cost) time.Duration) time.Duration {
 		var all []time.Duration
 		for _, c := range costs {
-			all = append(all, of(c))
+			all = append(all, duration(c))
 		}
 		slices.Sort(all)
 		return all[len(all)/2]

@@ -87,8 +87,9 @@ func (k Kind) Path(namespace, name string, subresource ...string) string {
 	return p
 }
 
-// New returns a connection with the rights of config. The namespaces are those that are read one by
-// one where the user may not list in all of them; if there are none, all that the user may list.
+// New returns a connection with the rights of config. The namespaces are read one by one if the
+// user may not list objects in all namespaces. If there are none, these are all namespaces that the
+// user may list.
 func New(config *rest.Config, namespaces []string) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = "kelson-console"

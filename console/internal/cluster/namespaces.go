@@ -20,8 +20,8 @@ import (
 // each kind.
 const maxNamespaces = 20
 
-// Namespaces returns the names of all namespaces, sorted. Users who may not list them get those of
-// the configuration, if there are any.
+// Namespaces returns the names of all namespaces, sorted. For users who may not list them, it
+// returns those of the configuration, if there are any.
 func (c *Cluster) Namespaces(ctx context.Context) ([]string, error) {
 	var list metav1.PartialObjectMetadataList
 	kind := Kind{Version: "v1", Resource: "namespaces"}
@@ -40,8 +40,8 @@ func (c *Cluster) Namespaces(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// The times after which FollowReadable tries again what was refused: for all namespaces, and for
-// one, of which there may be many.
+// The times after which FollowReadable retries a refused request: for all namespaces, and for a
+// single one, of which there may be many.
 const (
 	retryReadable  = 3 * time.Second
 	retryNamespace = time.Minute
@@ -50,8 +50,8 @@ const (
 // FollowReadable follows the objects of a kind until ctx ends: in all namespaces or, if the user
 // may not list them, in each of those of the configuration, or of the first maxNamespaces that the
 // user may list. to returns the receiver of a namespace, "" for all; receivers of different
-// namespaces are called concurrently. refused is called with the error each time that nothing can
-// be read, or nothing in some of the namespaces; it is tried again after a pause.
+// namespaces are called concurrently. Each time a request is refused, for all or for some of the
+// namespaces, it calls refused with the error, and retries after a pause.
 func (c *Cluster) FollowReadable(ctx context.Context, kind Kind, to func(namespace string) Receiver, refused func(error)) {
 	for ctx.Err() == nil {
 		err := c.Follow(ctx, Collection{Kind: kind}, to(""))

@@ -1,5 +1,5 @@
-// Package inventory keeps a summary of every object of a cluster while a view needs it: who owns
-// it, what it waits for, and what it refers to.
+// Package inventory keeps a summary of every object of a cluster while a view needs it: its owners,
+// what it waits for, and the objects to which it refers.
 //
 // A summary has a few hundred bytes, whatever the size of the object. The inventory lists in pages
 // and watches, one watch per resource, and stops when no view has used it for a while.
@@ -252,8 +252,8 @@ func (v *Inventory) Snapshot() Snapshot {
 			s.Failures[name] = why
 		}
 	}
-	for _, of := range v.objects {
-		for _, o := range of {
+	for _, objects := range v.objects {
+		for _, o := range objects {
 			s.Objects = append(s.Objects, o)
 		}
 	}

@@ -1,9 +1,9 @@
-// Package aggregated gives controllers access to the objects that other API servers hold, those
-// that APIServices name.
+// Package aggregated gives controllers access to the objects in other API servers, to which
+// APIServices refer.
 //
 // Requests go through the control plane's own pipeline to the aggregator, as they would from a
-// controller in another process. While no APIService names a server, [Servers.Any] is one atomic
-// load, and nothing else runs.
+// controller in another process. While no APIService refers to another server, [Servers.Any] costs
+// one atomic load, and nothing else runs.
 package aggregated
 
 import (

@@ -9,8 +9,8 @@
 //
 // The signers are kubernetes.io/kube-apiserver-client, kube-apiserver-client-kubelet,
 // kubelet-serving and legacy-unknown. All sign with one authority, under the same rules as
-// Kubernetes. To approve a request, the controller asks the authorizer whether the requester may
-// create certificatesigningrequests/nodeclient or selfnodeclient. The package has no signer for
+// Kubernetes. The controller approves a request if the authorizer allows the requester to create
+// certificatesigningrequests/nodeclient or selfnodeclient. The package has no signer for
 // PodCertificateRequests; a controller in the cluster must sign them.
 //
 //	c := certificates.New(certificates.Config{Store: st, Client: own, Authorizer: may, Authority: ca.Certificate, Key: ca.Key()})

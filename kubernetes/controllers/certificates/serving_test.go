@@ -23,8 +23,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// A kubelet gets a serving certificate for the name and addresses of its own node, and for nothing
-// else. NODE-02
+// A kubelet gets a serving certificate only for the name and addresses of its own node. NODE-02
 func TestServingCertificatesOfKubelets(t *testing.T) {
 	synctest.Test(t, servingCertificates)
 }

@@ -1,12 +1,12 @@
 // Package disruption replaces disruption-controller: it maintains the status of
-// PodDisruptionBudgets, which evictions read. The status says how many pods are healthy, how many
-// must be, and how many may be disrupted now.
+// PodDisruptionBudgets, which evictions read. The status reports how many pods are healthy, how
+// many must be healthy, and how many may be disrupted now.
 //
 // The controller reacts to store events of budgets, of pods that they select, and of the workloads
 // that own those pods. An eviction decrements disruptionsAllowed itself and records the pod in
-// disruptedPods. The controller removes the record when the pod is gone, or after two minutes. It
-// also resets the condition DisruptionTarget, which an eviction sets before it deletes the pod, of
-// pods that were not deleted.
+// disruptedPods. The controller removes the record when the pod has been deleted, or after two
+// minutes. It also resets the condition DisruptionTarget, which an eviction sets before it deletes
+// the pod, of pods that were not deleted.
 package disruption
 
 import (
@@ -128,7 +128,7 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 }
 
 // target returns the condition DisruptionTarget of a pod that is to be disrupted and not yet
-// deleted, or nil. Kubelets, which set it with a reason of their own, may take long to end a pod.
+// deleted, or nil. Kubelets, which set it with their own reason, may take long to end a pod.
 func target(pod *corev1.Pod) *corev1.PodCondition {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return nil
@@ -281,7 +281,7 @@ func (c *Controller) scale(ctx context.Context, pods []*corev1.Pod) (int32, erro
 }
 
 // controller returns the uid and replicas of the owner that ref names, or of the Deployment that
-// controls it. found is false if the owner is gone or has no scale subresource.
+// controls it. found is false if the owner does not exist or has no scale subresource.
 func (c *Controller) controller(ctx context.Context, namespace string, ref *metav1.OwnerReference) (uid types.UID, replicas int32, found bool, err error) {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {

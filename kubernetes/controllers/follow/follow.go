@@ -5,7 +5,7 @@
 //	                                          └───────────┘ duration: again, after it
 //
 // Existing objects are queued at the start. A key that is added while Sync runs for it is synced
-// again afterwards, so Sync reads a snapshot of its own and does not need the event. There is no
+// again afterwards. So Sync can read its own snapshot and does not need the event. There is no
 // polling and no periodic resync.
 //
 //	return follow.Run(ctx, follow.Config[string]{

@@ -1,12 +1,12 @@
 // Package garbagecollector replaces garbage-collector-controller: it deletes objects whose owners
-// are gone, and carries out foreground and orphan deletion.
+// no longer exist, and implements foreground and orphan deletion.
 //
 // It works on the store's indexes and events. A cascade takes only the time of its writes: there is
 // no discovery interval, no cache to fill and no polling. It follows the specification of owner
 // references (Kubernetes' documentation of garbage collection, and its implementation):
 //
-//   - An object whose owners are all gone is deleted. While at least one owner lives, references to
-//     owners that are gone are removed.
+//   - An object whose owners are all gone is deleted. While at least one owner exists, references
+//     to owners that do not exist are removed.
 //   - An owner with the foregroundDeletion finalizer waits until all dependents that block it are
 //     gone.
 //   - An owner with the orphan finalizer is first removed from its dependents' references.
@@ -14,9 +14,9 @@
 //     object with the same name but another uid is not the owner.
 //   - A reference to a kind that is not served keeps the dependent, because the owner may exist.
 //
-// Objects and owners may also be in other API servers, those that APIServices name. Only while
-// there are such servers, the collector follows the metadata of their objects, and a second queue
-// with its own workers has the work that needs their answers, so that a slow server delays no other
+// Objects and owners may also be in other API servers, to which APIServices refer. Only while there
+// are such servers, the collector follows the metadata of their objects, and a second queue with
+// its own workers has the work that needs their answers, so that a slow server delays no other
 // work. An owner in a server that does not answer counts as existing.
 //
 // Every event queues the objects that it may affect. One worker at a time processes an object, and

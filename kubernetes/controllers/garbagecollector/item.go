@@ -60,9 +60,9 @@ func (c *Collector) collect(ctx context.Context, it item) error {
 		if len(waiting)+len(gone) == 0 {
 			return nil
 		}
-		// The object stays because of its solid owners. Remove the others: those that are deleted
-		// in the foreground must not wait for it, and those that are gone must not become its
-		// owners again.
+		// The object stays because of its solid owners. Remove the other references: owners that
+		// are deleted in the foreground must not wait for this object, and deleted owners must not
+		// become its owners again.
 		return at.update(ctx, obj, func(object metav1.Object) {
 			dropReferences(object, append(waiting, gone...)...)
 		})

@@ -21,8 +21,8 @@ const (
 	solid
 )
 
-// owners divides the owners' uids into those that live (solid), those that wait for their
-// dependents to be deleted, and those that are gone.
+// owners divides the owners' uids into those of existing owners (solid), of owners that wait for
+// the deletion of their dependents, and of deleted owners.
 func (c *Collector) owners(ctx context.Context, g graph, at home, obj *store.Object) (living, deleting, absent []types.UID, err error) {
 	for _, ref := range obj.Head.Owners {
 		state, err := c.owner(ctx, g, at, obj, ref)
@@ -83,8 +83,8 @@ func (c *Collector) unfindable(obj *store.Object, ref store.Owner) life {
 	return solid
 }
 
-// remoteOwner returns the state of an owner in another server. Only an answer of the server itself
-// shows that the owner is gone: the mirror may be behind, or not have the resource.
+// remoteOwner returns the state of an owner in another server. Only a response of the server proves
+// that the owner does not exist: the mirror may be behind, or not contain the resource.
 func (c *Collector) remoteOwner(ctx context.Context, g graph, at home, obj *store.Object, gvk schema.GroupVersionKind, ref store.Owner) (life, error) {
 	kind, ok := c.cfg.Servers.Find(gvk)
 	if !ok {

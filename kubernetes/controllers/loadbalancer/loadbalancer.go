@@ -90,7 +90,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	})
 }
 
-// keys adds the Service itself, and those that wait for an address, which it may have freed.
+// keys adds the Service, and the Services that wait for an address, because it may have released
+// one.
 func (c *Controller) keys(obj *store.Object, add func(store.Key)) {
 	service, err := derived.Of[corev1.Service](obj)
 	if err != nil || !wantsAddress(service) && !slices.Contains(service.Finalizers, finalizer) {

@@ -45,7 +45,7 @@ func remove(t *testing.T, env *testenv.Env, name string) {
 }
 
 // EXT-03: Services get different addresses of the pool, keep them, and free them when they are
-// deleted or change their type. A Service for which no address is left waits for one.
+// deleted or change their type. If the pool is exhausted, a Service waits for an address.
 func TestAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.LoadBalancers("192.0.2.0/29")) // .1 to .6

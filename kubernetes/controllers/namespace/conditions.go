@@ -13,7 +13,7 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 )
 
-// setConditions sets the conditions that say what keeps the namespace from being deleted, with the
+// setConditions sets the conditions that report why the namespace is not deleted yet, with the
 // reasons and messages of Kubernetes' namespace controller. It reports whether anything changed.
 func setConditions(ns *corev1.Namespace, found *content) bool {
 	changed := false

@@ -3,11 +3,12 @@
 //
 // A deleted namespace gets the phase Terminating and keeps the finalizer "kubernetes" in its spec.
 // The controller deletes all objects in it, pods first, waits for those that need time (pods that
-// stop, objects with finalizers), and removes the finalizer when none are left. It is driven by the
-// store's events and reads the store's index by namespace: no discovery, no polling.
+// are stopping, objects with finalizers), and removes the finalizer when the namespace is empty. It
+// is driven by the store's events and reads the store's index by namespace: no discovery, no
+// polling.
 //
-// Only if APIServices name other API servers, it also deletes the objects in these, as discovery
-// lists them, and asks again while some are left. A server that does not answer keeps the
+// If APIServices refer to other API servers, it also deletes the objects in these, finds their
+// resources by discovery, and retries until they are empty. A server that does not answer keeps the
 // namespace, because it may hold objects in it.
 package namespace
 
@@ -159,9 +160,10 @@ func (c *Controller) work(ctx context.Context) {
 	}
 }
 
-// empty deletes the objects in a terminating namespace, and finalizes the namespace when none are
-// left. As in Kubernetes, pods are deleted first, and other objects when no pods are left: pods
-// that stop may need them, such as the NetworkPolicies that protect them.
+// empty deletes the objects in a terminating namespace, and finalizes the namespace when it is
+// empty. As in Kubernetes, pods are deleted first, and other objects after all pods have been
+// removed. Pods that are stopping may need other objects, such as the NetworkPolicies that protect
+// them.
 func (c *Controller) empty(ctx context.Context, name string) error {
 	key := store.Key{Resource: namespaces, Name: name}
 	sn := c.cfg.Store.Snapshot()

@@ -61,7 +61,7 @@ func (c *Controller) emptyServers(ctx context.Context, name string, found *conte
 	return wait
 }
 
-// deleteAll deletes the objects of a kind in a namespace and returns those that are left.
+// deleteAll deletes the objects of a kind in a namespace and returns those that still exist.
 func (c *Controller) deleteAll(ctx context.Context, kind *aggregated.Kind, namespace string) ([]metav1.PartialObjectMetadata, error) {
 	client, err := c.cfg.Servers.Client(kind.GroupVersionResource, namespace)
 	if err != nil {

@@ -77,8 +77,8 @@ func (c *Controller) sync(ctx context.Context, namespace string) (time.Duration,
 	if ns == nil || !ns.Head.DeletionTimestamp.IsZero() {
 		return 0, nil
 	}
-	// Write the certificate first: a client that sees the service account may create pods, and
-	// these need both. A failure of one, such as a webhook for ConfigMaps that does not answer,
+	// Write the certificate first. As soon as the service account exists, clients may create pods,
+	// which need both. A failure of one, such as a webhook for ConfigMaps that does not answer,
 	// does not prevent the other.
 	var failed []error
 	if c.cfg.RootCA != nil {
@@ -126,7 +126,7 @@ func (c *Controller) publish(ctx context.Context, namespace string, stored *stor
 }
 
 // create creates an object. It ignores errors that mean that the object exists, or that its
-// namespace is terminating or gone.
+// namespace is terminating or deleted.
 func (c *Controller) create(ctx context.Context, obj client.Object) error {
 	err := c.cfg.Client.Create(ctx, obj)
 	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {

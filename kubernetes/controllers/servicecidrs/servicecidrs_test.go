@@ -65,8 +65,8 @@ func remove(t *testing.T, env *testenv.Env, obj client.Object) {
 	}
 }
 
-// API-14: each cluster IP has an IPAddress from the response to the write of its Service on, and
-// none after the Service is gone or gave the address up. An IPAddress of a client keeps Services
+// API-14: each cluster IP has an IPAddress as soon as the write of its Service is acknowledged, and
+// until the Service is deleted or releases the address. An IPAddress of a client keeps Services
 // from the address.
 func TestAddressesOfServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -17,8 +17,8 @@ type addresses struct {
 	used   map[netip.Addr]bool
 }
 
-// of returns the address of a node: the one in its status, the one that it had, or a free one.
-func (a *addresses) of(n *corev1.Node) string {
+// address returns the address of a node: the one in its status, the one that it had, or a free one.
+func (a *addresses) address(n *corev1.Node) string {
 	for _, address := range n.Status.Addresses {
 		if address.Type != corev1.NodeInternalIP {
 			continue
@@ -53,7 +53,7 @@ func (a *addresses) take(name string, ip netip.Addr) {
 	a.byNode[name], a.used[ip] = ip, true
 }
 
-// release frees the address of a node that is gone.
+// release frees the address of a deleted node.
 func (a *addresses) release(name string) {
 	delete(a.used, a.byNode[name])
 	delete(a.byNode, name)

@@ -22,6 +22,7 @@ type feed struct {
 	bound   map[store.Key]string                 // pod → its node
 	skipped map[store.Key]*corev1.Pod
 	changed map[string]func(old, pod *corev1.Pod) // node → its agent
+	taken   []store.Key                           // pods of Stages that tell must pass on
 }
 
 func newFeed(st *store.Store, stages Stages) *feed {
@@ -31,17 +32,37 @@ func newFeed(st *store.Store, stages Stages) *feed {
 
 // run reads pods until ctx ends.
 func (f *feed) run(ctx context.Context) error {
-	return f.store.Follow(ctx, "pods", f.begin, func(events []*store.Event) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		for _, e := range events {
-			if e.Type == store.Deleted {
-				f.remove(e.Object.Key)
-			} else {
-				f.put(e.Object)
-			}
-		}
+	return f.store.Follow(ctx, "pods", func(sn *store.Snapshot) {
+		f.begin(sn)
+		f.tell()
+	}, func(events []*store.Event) {
+		f.update(events)
+		f.tell()
 	})
+}
+
+// tell calls Stages.PodTaken for the pods that Stages run now. It must not be called with mu, which
+// Stages need to look at a pod.
+func (f *feed) tell() {
+	f.mu.Lock()
+	taken := f.taken
+	f.taken = nil
+	f.mu.Unlock()
+	for _, key := range taken {
+		f.stages.PodTaken(key)
+	}
+}
+
+func (f *feed) update(events []*store.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range events {
+		if e.Type == store.Deleted {
+			f.remove(e.Object.Key)
+		} else {
+			f.put(e.Object)
+		}
+	}
 }
 
 // begin takes a whole state.
@@ -78,6 +99,7 @@ func (f *feed) put(obj *store.Object) {
 	}
 	if old == nil && f.stages != nil && f.stages.RunsPod(obj, pod) {
 		f.skipped[obj.Key] = pod
+		f.taken = append(f.taken, obj.Key)
 		return
 	}
 	if f.nodes[node] == nil {

@@ -189,7 +189,7 @@ func (g *Group) nodes(counts map[string]int) ([]*corev1.Node, error) {
 	return nodes, nil
 }
 
-// validate checks what a user gives, so that errors are found before anything starts. The API
+// validate checks the user's settings, so that errors are reported before anything starts. The API
 // server checks everything again.
 func validate(n *corev1.Node) error {
 	var errs []error

@@ -49,7 +49,7 @@ func Load(file string) ([]Group, error) {
 	return groups, nil
 }
 
-// blank reports whether a YAML document has nothing but comments and white space.
+// blank reports whether a YAML document contains only comments and white space.
 func blank(document []byte) bool {
 	var content any
 	return yaml.Unmarshal(document, &content) == nil && content == nil

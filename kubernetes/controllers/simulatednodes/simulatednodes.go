@@ -34,7 +34,7 @@ type Config struct {
 	Groups []Group
 	// Drivers are the CSI drivers of every node.
 	Drivers []string
-	// LeaseDuration is that of the nodes' Leases; see [node.AgentConfig].
+	// LeaseDuration is the duration of the nodes' Leases; see [node.AgentConfig].
 	LeaseDuration time.Duration
 	// Stages, if not nil, run some of the pods and nodes instead of the agents.
 	Stages Stages
@@ -47,6 +47,8 @@ type Config struct {
 type Stages interface {
 	// RunsPod reports whether Stages run a pod that is new to its node.
 	RunsPod(obj *store.Object, pod *corev1.Pod) bool
+	// PodTaken is called after RunsPod has returned true, when Scripted returns true for the pod.
+	PodTaken(key store.Key)
 	// RunsNode reports whether Stages report the status of a new node.
 	RunsNode(n *corev1.Node) bool
 	// NodeChanged is called after a node has joined or left.
@@ -128,7 +130,7 @@ func (c *Controller) Address(name string) string {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.addresses.of(n)
+	return c.addresses.address(n)
 }
 
 // Run creates the nodes of Config.Groups and runs all simulated nodes until ctx ends. It returns
@@ -156,7 +158,7 @@ func (c *Controller) createNode(ctx context.Context, n *corev1.Node) error {
 	n = n.DeepCopy()
 	if c.cfg.ExternalCloud {
 		c.mu.Lock()
-		address := c.addresses.of(n)
+		address := c.addresses.address(n)
 		c.mu.Unlock()
 		metav1.SetMetaDataAnnotation(&n.ObjectMeta, cloudproviderapi.AnnotationAlphaProvidedIPAddr, address)
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule})
@@ -219,7 +221,7 @@ func (c *Controller) start(ctx context.Context, n *corev1.Node) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	agent, err := node.NewAgent(node.AgentConfig{
-		Config: c.cfg.REST, Name: n.Name, Runtime: c.cfg.Runtime, Writes: writes, Address: c.addresses.of(n),
+		Config: c.cfg.REST, Name: n.Name, Runtime: c.cfg.Runtime, Writes: writes, Address: c.addresses.address(n),
 		Drivers: c.cfg.Drivers, LeaseDuration: c.cfg.LeaseDuration, ExternalCloud: c.cfg.ExternalCloud, Log: c.cfg.Log,
 		Pods: func(ctx context.Context, changed func(old, pod *corev1.Pod)) { c.feed.follow(ctx, n.Name, changed) },
 	})

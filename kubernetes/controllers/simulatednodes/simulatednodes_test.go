@@ -96,8 +96,8 @@ func TestDeclaredNodes(t *testing.T) {
 	})
 }
 
-// CTRL-08: nodes come and go with their objects, and keep what the objects say. Two agents do not
-// run one pod, and addresses of pods are unique over nodes.
+// CTRL-08: a simulated node runs while its Node object exists, and does not change the settings in
+// that object. Two agents do not run one pod, and addresses of pods are unique over nodes.
 func TestNodesAtRunTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated))

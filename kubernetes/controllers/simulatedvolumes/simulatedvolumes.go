@@ -1,6 +1,6 @@
 // Package simulatedvolumes simulates a storage system: a CSI driver whose volumes are only objects.
-// It does what external-provisioner, external-resizer and external-attacher do beside a real
-// driver, with the same annotations, finalizers, conditions and Events:
+// It replaces the external-provisioner, external-resizer and external-attacher that run beside a
+// real driver, with the same annotations, finalizers, conditions and Events:
 //
 //	claim, with the annotation of the volume binder ──provision──▶ PersistentVolume pvc-UID
 //	released volume with the policy Delete ──────────delete─────▶ gone

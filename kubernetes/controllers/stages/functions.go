@@ -96,7 +96,7 @@ func (c *Controller) podIP(_ string, uid types.UID, name, namespace, current str
 	return s.IP(), nil
 }
 
-// freeAddress frees the address of a pod that is gone.
+// freeAddress frees the address of a deleted pod.
 func (c *Controller) freeAddress(uid types.UID) {
 	c.mu.Lock()
 	s := c.pods[uid]

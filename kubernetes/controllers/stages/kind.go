@@ -189,7 +189,7 @@ func (k *kind) plan(key store.Key, revision uint64, o *stage.Object) {
 	k.after(delay, func() { k.play(&attempt{job: j, key: key, program: p, object: o}) }, j)
 }
 
-// after calls work in a goroutine of its own after a delay, unless the job is stopped before. The
+// after calls work in its own goroutine after a delay, unless the job is stopped before. The
 // caller holds mu.
 func (k *kind) after(delay time.Duration, work func(), j *job) {
 	if k.life.Err() != nil {

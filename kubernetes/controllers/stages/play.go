@@ -25,7 +25,7 @@ type attempt struct {
 	program *stage.Program
 	object  *stage.Object
 
-	actions  []stage.Action // those that are left; nil before the first attempt
+	actions  []stage.Action // the remaining steps; nil before the first attempt
 	failures int
 	changed  *unstructured.Unstructured // the result of the last patch
 }

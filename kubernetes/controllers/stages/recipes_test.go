@@ -161,7 +161,7 @@ func TestCrashLoop(t *testing.T) {
 }
 
 // CTRL-08: the recipe for flapping readiness: 20 seconds ready, 10 seconds not, and again; without
-// its second Stage, readiness fails for good.
+// its second Stage, the pod stays unready.
 func TestFlappingReadiness(t *testing.T) {
 	for name, count := range map[string]int{"flapping": 2, "failing": 1} {
 		t.Run(name, func(t *testing.T) {

@@ -221,6 +221,20 @@ func matches(lifecycle stage.Lifecycle, obj *store.Object, kind schema.GroupVers
 	return len(candidates) > 0
 }
 
+// PodTaken examines a pod again that is now run by Stages instead of its agent. A deletion that was
+// observed earlier has no plan yet, because the agent was to complete it.
+func (c *Controller) PodTaken(key store.Key) {
+	c.mu.Lock()
+	pods := c.kinds[podKind]
+	c.mu.Unlock()
+	if pods == nil {
+		return
+	}
+	if obj := c.cfg.Store.Snapshot().Get(key); obj != nil && !obj.Head.DeletionTimestamp.IsZero() {
+		pods.look(obj)
+	}
+}
+
 // NodeChanged looks again at a node that has become simulated, or is not silent any more, and at
 // its pods.
 func (c *Controller) NodeChanged(name string) {

@@ -309,7 +309,7 @@ spec:
 			t.Errorf("an object that is not selected: %v", other.Data)
 		}
 
-		// without the Stage nothing happens any more
+		// without the Stage, nothing happens
 		again := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "again", Labels: map[string]string{"run": "yes"}}}
 		env.Create(t, again)
 		env.Settle(t)

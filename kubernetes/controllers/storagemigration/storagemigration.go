@@ -1,6 +1,8 @@
 // Package storagemigration replaces storage-version-migrator-controller: for each
 // StorageVersionMigration, it stores the objects of the resource again that are stored in an older
-// form, and reports the result in the migration's status.
+// form, and reports the result in the migration's status. Of a custom resource, it also reports it
+// in the definition's condition StorageMigrating, and removes the versions that no object is stored
+// in from status.storedVersions, so that they can be removed from the definition.
 //
 // Older forms are custom objects that were stored under an earlier state of their definition (in
 // another version, or before a change of defaults), and, over etcd, values that were encrypted with
@@ -96,15 +98,20 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 		}
 		m.Status.ResourceVersion = strconv.FormatUint(sn.Revision(), 10)
 	}
-	total, err := c.migrate(ctx, res)
-	if err != nil {
+	if err := c.begin(ctx, group, m.Name); err != nil {
+		return 0, fmt.Errorf("report the migration of %s: %w", group, err)
+	}
+	// Reporting to the definition changed its revision, which the resource's writes check.
+	if res, known = c.cfg.Registry.Current().ByName(group); !known {
+		return time.Second, nil
+	}
+	if err := c.migrate(ctx, res); err != nil {
 		return 0, fmt.Errorf("migrate %s: %w", group, err)
 	}
-	message := "The migration is running"
-	if total > 0 {
-		message += fmt.Sprintf(", %d objects verified migrated", total)
+	if err := c.finish(ctx, group); err != nil {
+		return 0, fmt.Errorf("report the end of the migration of %s: %w", group, err)
 	}
-	set(m, migrationv1.MigrationRunning, "MigrationRunning", message)
+	set(m, migrationv1.MigrationRunning, metav1.ConditionFalse, "MigrationCompleted", "Migration completed")
 	return 0, c.end(ctx, m, migrationv1.MigrationSucceeded, "StorageVersionMigrationSucceeded", "Migration completed")
 }
 
@@ -112,13 +119,13 @@ func ended(m *migrationv1.StorageVersionMigration, kind migrationv1.MigrationCon
 	return meta.IsStatusConditionTrue(m.Status.Conditions, string(kind))
 }
 
-func set(m *migrationv1.StorageVersionMigration, kind migrationv1.MigrationConditionType, reason, message string) {
-	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: string(kind), Status: metav1.ConditionTrue, Reason: reason, Message: message})
+func set(m *migrationv1.StorageVersionMigration, kind migrationv1.MigrationConditionType, status metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: string(kind), Status: status, Reason: reason, Message: message})
 }
 
 // end writes the result of a migration.
 func (c *Controller) end(ctx context.Context, m *migrationv1.StorageVersionMigration, kind migrationv1.MigrationConditionType, reason, message string) error {
-	set(m, kind, reason, message)
+	set(m, kind, metav1.ConditionTrue, reason, message)
 	_, err := c.client.StoragemigrationV1().StorageVersionMigrations().UpdateStatus(ctx, m, metav1.UpdateOptions{FieldManager: "storage-version-migrator-controller"})
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -126,19 +133,17 @@ func (c *Controller) end(ctx context.Context, m *migrationv1.StorageVersionMigra
 	return err
 }
 
-// migrate stores the stale objects of a resource again. It returns how many objects the resource
-// has.
-func (c *Controller) migrate(ctx context.Context, res *resource.Resource) (total int, err error) {
+// migrate stores the stale objects of a resource again.
+func (c *Controller) migrate(ctx context.Context, res *resource.Resource) error {
 	for obj := range c.cfg.Store.Snapshot().Scan(res.Prefix(), "", store.Key{}) {
 		if ctx.Err() != nil {
-			return total, ctx.Err()
+			return ctx.Err()
 		}
-		total++
 		if err := c.migrateObject(ctx, res, obj); err != nil {
-			return total, fmt.Errorf("%s/%s: %w", obj.Key.Namespace, obj.Key.Name, err)
+			return fmt.Errorf("%s/%s: %w", obj.Key.Namespace, obj.Key.Name, err)
 		}
 	}
-	return total, nil
+	return nil
 }
 
 func (c *Controller) migrateObject(ctx context.Context, res *resource.Resource, obj *store.Object) error {
@@ -161,7 +166,8 @@ func (c *Controller) migrateObject(ctx context.Context, res *resource.Resource, 
 	_, err = c.cfg.Store.Commit(ctx, ops...)
 	var conflict *store.ConflictError
 	if errors.As(err, &conflict) && conflict.Key == obj.Key {
-		// written or deleted in the meantime: nothing stale is left
+		// The object was written or deleted concurrently, so it is no longer stored in the old
+		// form.
 		return nil
 	}
 	return err

@@ -1,6 +1,7 @@
 package storagemigration_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -28,7 +29,9 @@ func versions(storage string) []any {
 	return all
 }
 
-// API-11: a migration stores custom objects again in the storage version, and only those.
+// API-11: a migration stores custom objects again in the storage version, and only those, and
+// removes the other version from the stored versions of the definition. That version can then be
+// removed.
 func TestMigration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)
@@ -81,10 +84,32 @@ func TestMigration(t *testing.T) {
 			}
 		}
 		want("first", migrationv1.MigrationSucceeded)
+		if err := env.Client().Get(t.Context(), client.KeyOf(definition), definition); err != nil {
+			t.Fatal(err)
+		}
+		if left, _, _ := unstructured.NestedStringSlice(definition.Object, "status", "storedVersions"); !slices.Equal(left, []string{"v2"}) {
+			t.Errorf("stored versions %v", left)
+		}
+		all, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
+		if !slices.ContainsFunc(all, func(c any) bool {
+			condition := c.(map[string]any)
+			return condition["type"] == "StorageMigrating" && condition["status"] == "False" && condition["reason"] == "MigrationSucceeded"
+		}) {
+			t.Errorf("conditions of the definition: %v", all)
+		}
 		migrate("second", "ats")
 		want("second", migrationv1.MigrationSucceeded)
 		if stored() != after {
 			t.Error("an object in the storage version was stored again")
+		}
+		if err := env.Client().Get(t.Context(), client.KeyOf(definition), definition); err != nil {
+			t.Fatal(err)
+		}
+		if err := unstructured.SetNestedSlice(definition.Object, versions("v2")[1:], "spec", "versions"); err != nil {
+			t.Fatal(err)
+		}
+		if err := env.Client().Update(t.Context(), definition); err != nil {
+			t.Errorf("remove the former version: %v", err)
 		}
 		migrate("third", "nothings")
 		time.Sleep(2 * time.Minute)

@@ -126,8 +126,8 @@ func (c *Controller) syncAccount(ctx context.Context, sn *store.Snapshot, key st
 	return again, nil
 }
 
-// syncToken fills a Secret. It deletes the Secret if its account is gone, and otherwise checks for
-// disuse.
+// syncToken fills a Secret. It deletes the Secret if its account does not exist, and otherwise
+// checks for disuse.
 func (c *Controller) syncToken(ctx context.Context, sn *store.Snapshot, secret *corev1.Secret) (again time.Duration, err error) {
 	name, uid := secret.Annotations[corev1.ServiceAccountNameKey], types.UID(secret.Annotations[corev1.ServiceAccountUIDKey])
 	if name == "" {

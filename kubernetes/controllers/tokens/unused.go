@@ -79,7 +79,8 @@ func (c *Controller) clearUnused(ctx context.Context, sn *store.Snapshot, accoun
 // dayAfter returns the end of a day: labels have no time of day.
 func dayAfter(day time.Time) time.Time { return day.AddDate(0, 0, 1) }
 
-// written drops errors that mean that the Secret changed or is gone: the event queues it again.
+// written drops errors that mean that the Secret was changed or deleted, because the event queues
+// it again.
 func (c *Controller) written(err error, what string, secret *corev1.Secret) error {
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil

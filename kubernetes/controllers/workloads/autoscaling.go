@@ -30,8 +30,8 @@ const (
 	mapperReset         = 30 * time.Second
 )
 
-// autoscaler is the controller of HorizontalPodAutoscalers, with what it keeps about the kinds that
-// are served: which have a scale, and which version of custom.metrics.k8s.io to request.
+// autoscaler is the controller of HorizontalPodAutoscalers. It caches which served kinds have a
+// scale, and which version of custom.metrics.k8s.io to request.
 type autoscaler struct {
 	*podautoscaler.HorizontalController
 	kinds    *restmapper.DeferredDiscoveryRESTMapper

@@ -53,7 +53,7 @@ func ephemeralVolumes(ctx context.Context, read *informers) (controller, error) 
 // first Lease of a node: on a control plane whose nodes send no heartbeats, it would mark all of
 // them unreachable. It polls ten times a second.
 func nodeLifecycle(ctx context.Context, read *informers) (controller, error) {
-	nodes, err := nodelifecycle.NewNodeLifecycleController(ctx, read.leases(), read.pods(), read.nodes(), read.daemonSets(), read.client,
+	nodes, err := nodelifecycle.NewNodeLifecycleController(ctx, read.nodeLeases(), read.pods(), read.nodes(), read.daemonSets(), read.client,
 		nodeMonitorPeriod, nodeStartupGrace, nodeMonitorGrace, evictionsPerSecond, fewerEvictions, largeCluster, unhealthyZone)
 	if err != nil {
 		return nil, err

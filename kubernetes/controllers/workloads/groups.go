@@ -22,6 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/replication"
 	"k8s.io/kubernetes/pkg/controller/resourceclaim"
 	"k8s.io/kubernetes/pkg/controller/statefulset"
+	"k8s.io/kubernetes/pkg/features"
 
 	"kelson.dev/apiserver/store"
 )
@@ -30,6 +31,7 @@ import (
 type group struct {
 	kinds   []string                     // resources whose first object starts the group
 	needs   func(obj *store.Object) bool // if not nil, whether an object starts the group
+	always  bool                         // part of kube-apiserver; not in --controllers
 	members []member
 }
 
@@ -76,12 +78,13 @@ func groups(cfg *Config) []group {
 		{kinds: []string{"nodes"}, needs: containing(`"NoExecute"`), members: []member{{taintEvictionName, taintEviction}}},
 		{kinds: []string{"pods"}, needs: containing(`"nodeName"`), members: []member{{"pod-garbage-collector-controller", podCollector}}},
 	}
+	all = append(all, gated()...)
 	if len(cfg.PodRanges) > 0 {
 		all = append(all, group{kinds: []string{"nodes"}, members: []member{{"node-ipam-controller", nodeRanges(cfg.PodRanges)}}})
 	}
 	var groups []group
 	for _, g := range all {
-		g.members = slices.DeleteFunc(g.members, func(m member) bool { return !cfg.Selected.Runs(m.name) })
+		g.members = slices.DeleteFunc(g.members, func(m member) bool { return !g.always && !cfg.Selected.Runs(m.name) })
 		if len(g.members) > 0 {
 			groups = append(groups, g)
 		}
@@ -141,7 +144,9 @@ func daemonSets(ctx context.Context, read *informers) (controller, error) {
 }
 
 func jobs(ctx context.Context, read *informers) (controller, error) {
-	// The feature gate of gang scheduling (pod groups) is off, so its informers are nil.
+	if enabled(features.WorkloadWithJob) {
+		return job.NewController(ctx, read.client, read.pods(), read.jobs(), read.workloads(), read.podGroups())
+	}
 	return job.NewController(ctx, read.client, read.pods(), read.jobs(), nil, nil)
 }
 
@@ -152,7 +157,9 @@ func cronJobs(ctx context.Context, read *informers) (controller, error) {
 // resourceClaims returns the controller that creates the claims of pods from their templates, and
 // removes reservations and claims of pods that have ended.
 func resourceClaims(ctx context.Context, read *informers) (controller, error) {
-	// The feature gate of claims for pod groups is off, so their informer is nil.
+	if enabled(features.DRAWorkloadResourceClaims) {
+		return resourceclaim.NewController(klog.FromContext(ctx), read.client, read.pods(), read.podGroups(), read.resourceClaims(), read.claimTemplates())
+	}
 	return resourceclaim.NewController(klog.FromContext(ctx), read.client, read.pods(), nil, read.resourceClaims(), read.claimTemplates())
 }
 

@@ -11,18 +11,24 @@ import (
 	autoscaling "k8s.io/client-go/informers/autoscaling/v2"
 	batch "k8s.io/client-go/informers/batch/v1"
 	coordination "k8s.io/client-go/informers/coordination/v1"
+	coordinationbeta "k8s.io/client-go/informers/coordination/v1beta1"
 	core "k8s.io/client-go/informers/core/v1"
 	discovery "k8s.io/client-go/informers/discovery/v1"
 	devices "k8s.io/client-go/informers/resource/v1"
+	devicesalpha "k8s.io/client-go/informers/resource/v1alpha3"
+	scheduling "k8s.io/client-go/informers/scheduling/v1beta1"
 	storage "k8s.io/client-go/informers/storage/v1"
 	"k8s.io/client-go/kubernetes"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	autoscalinglisters "k8s.io/client-go/listers/autoscaling/v2"
 	batchlisters "k8s.io/client-go/listers/batch/v1"
 	coordinationlisters "k8s.io/client-go/listers/coordination/v1"
+	coordinationbetalisters "k8s.io/client-go/listers/coordination/v1beta1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
 	resourcelisters "k8s.io/client-go/listers/resource/v1"
+	resourcealphalisters "k8s.io/client-go/listers/resource/v1alpha3"
+	schedulinglisters "k8s.io/client-go/listers/scheduling/v1beta1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -41,7 +47,9 @@ type informers struct {
 	claims                 lazy[corelisters.PersistentVolumeClaimLister]
 	volumes                lazy[corelisters.PersistentVolumeLister]
 	storageClasses         lazy[storagelisters.StorageClassLister]
+	nodeLeases             lazy[coordinationlisters.LeaseLister]
 	leases                 lazy[coordinationlisters.LeaseLister]
+	leaseCandidates        lazy[coordinationbetalisters.LeaseCandidateLister]
 	services               lazy[corelisters.ServiceLister]
 	endpoints              lazy[corelisters.EndpointsLister]
 	slices                 lazy[discoverylisters.EndpointSliceLister]
@@ -56,6 +64,12 @@ type informers struct {
 	autoscalers            lazy[autoscalinglisters.HorizontalPodAutoscalerLister]
 	resourceClaims         lazy[resourcelisters.ResourceClaimLister]
 	claimTemplates         lazy[resourcelisters.ResourceClaimTemplateLister]
+	resourceSlices         lazy[resourcelisters.ResourceSliceLister]
+	deviceClasses          lazy[resourcelisters.DeviceClassLister]
+	taintRules             lazy[resourcelisters.DeviceTaintRuleLister]
+	poolRequests           lazy[resourcealphalisters.ResourcePoolStatusRequestLister]
+	podGroups              lazy[schedulinglisters.PodGroupLister]
+	workloads              lazy[schedulinglisters.WorkloadLister]
 
 	constructing sync.Mutex
 
@@ -81,7 +95,9 @@ func newInformers(config *rest.Config) (*informers, error) {
 	s.claims = lazily(s, core.NewPersistentVolumeClaimInformer, corelisters.NewPersistentVolumeClaimLister)
 	s.volumes = lazily(s, clusterWide(core.NewPersistentVolumeInformer), corelisters.NewPersistentVolumeLister)
 	s.storageClasses = lazily(s, clusterWide(storage.NewStorageClassInformer), storagelisters.NewStorageClassLister)
-	s.leases = lazily(s, inLeases(coordination.NewLeaseInformer), coordinationlisters.NewLeaseLister)
+	s.nodeLeases = lazily(s, inLeases(coordination.NewLeaseInformer), coordinationlisters.NewLeaseLister)
+	s.leases = lazily(s, coordination.NewLeaseInformer, coordinationlisters.NewLeaseLister)
+	s.leaseCandidates = lazily(s, coordinationbeta.NewLeaseCandidateInformer, coordinationbetalisters.NewLeaseCandidateLister)
 	s.services = lazily(s, core.NewServiceInformer, corelisters.NewServiceLister)
 	s.endpoints = lazily(s, core.NewEndpointsInformer, corelisters.NewEndpointsLister)
 	s.slices = lazily(s, discovery.NewEndpointSliceInformer, discoverylisters.NewEndpointSliceLister)
@@ -96,6 +112,12 @@ func newInformers(config *rest.Config) (*informers, error) {
 	s.autoscalers = lazily(s, autoscaling.NewHorizontalPodAutoscalerInformer, autoscalinglisters.NewHorizontalPodAutoscalerLister)
 	s.resourceClaims = lazily(s, devices.NewResourceClaimInformer, resourcelisters.NewResourceClaimLister)
 	s.claimTemplates = lazily(s, devices.NewResourceClaimTemplateInformer, resourcelisters.NewResourceClaimTemplateLister)
+	s.resourceSlices = lazily(s, clusterWide(devices.NewResourceSliceInformer), resourcelisters.NewResourceSliceLister)
+	s.deviceClasses = lazily(s, clusterWide(devices.NewDeviceClassInformer), resourcelisters.NewDeviceClassLister)
+	s.taintRules = lazily(s, clusterWide(devices.NewDeviceTaintRuleInformer), resourcelisters.NewDeviceTaintRuleLister)
+	s.poolRequests = lazily(s, clusterWide(devicesalpha.NewResourcePoolStatusRequestInformer), resourcealphalisters.NewResourcePoolStatusRequestLister)
+	s.podGroups = lazily(s, scheduling.NewPodGroupInformer, schedulinglisters.NewPodGroupLister)
+	s.workloads = lazily(s, scheduling.NewWorkloadInformer, schedulinglisters.NewWorkloadLister)
 	return s, nil
 }
 

@@ -48,7 +48,7 @@ func joinNode(t *testing.T, env *testenv.Env, name string) (lose func()) {
 	return lose
 }
 
-// CTRL-06: the life of a pod: a Deployment creates a ReplicaSet, which creates a pod, which is
+// CTRL-06: a Deployment creates a ReplicaSet, the ReplicaSet creates a pod, and the pod is
 // scheduled and runs. Its node is lost; the pod is evicted and replaced on another node. Every step
 // is visible as an Event. In virtual time it takes a quarter of an hour.
 func TestPodStory(t *testing.T) {

@@ -3,9 +3,12 @@
 // statefulset-controller, daemonset-controller, job-controller, cronjob-controller,
 // horizontal-pod-autoscaler-controller, endpoints-controller, endpointslice-controller and
 // endpointslice-mirroring-controller; of
-// volumes: persistentvolume-binder-controller and ephemeral-volume-controller; and of nodes:
+// volumes: persistentvolume-binder-controller and ephemeral-volume-controller; of nodes:
 // node-lifecycle-controller, node-ipam-controller, taint-eviction-controller and
-// pod-garbage-collector-controller.
+// pod-garbage-collector-controller; and of devices: resourceclaim-controller and
+// device-taint-eviction-controller. If their feature gates are on, it also runs
+// resourcepoolstatusrequest-controller, podgroup-protection-controller and kube-apiserver's
+// coordinated leader election.
 //
 // They are ordinary clients of the API, whose requests pass through the whole pipeline. A group of
 // controllers starts, and its informers with it, when the first object of one of its kinds exists,

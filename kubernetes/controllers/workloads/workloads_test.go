@@ -403,7 +403,7 @@ func addresses(t *testing.T, env *testenv.Env, service string) (addresses []stri
 	return addresses
 }
 
-// follow calls each for every event of a kind from now on, until the test ends.
+// follow calls each for every later event of a kind, until the test ends.
 func follow(t *testing.T, env *testenv.Env, kind client.ObjectList, each func(watch.Event)) {
 	t.Helper()
 	stream, err := env.Client().Watch(t.Context(), kind, client.ListOptions{Namespace: "default", InitialEvents: true, Bookmarks: true})

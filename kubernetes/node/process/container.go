@@ -40,6 +40,7 @@ type container struct {
 	id       string
 	started  time.Time
 	launcher launcher // nil if an earlier agent started the container
+	group    *cgroup  // nil: no limits
 	// the container's directory; nil if an earlier agent started the container
 	files  *os.Root
 	log    *containerlog.Log // nil if it no longer exists
@@ -61,9 +62,9 @@ type container struct {
 	exit   node.Exit // set before done is closed
 }
 
-// start runs the command of spec in dir. files is an open root of dir. The container closes p and
-// files at its end.
-func start(path, dir string, p launcher, files *os.Root, spec node.ContainerSpec, log *containerlog.Log) (*container, error) {
+// start runs the command of spec in dir. files is an open root of dir. The container closes p,
+// group and files at its end.
+func start(path, dir string, p launcher, group *cgroup, files *os.Root, spec node.ContainerSpec, log *containerlog.Log) (*container, error) {
 	env := environ(path, dir, spec)
 	workingDir := dir
 	if w := spec.Container.WorkingDir; w != "" {
@@ -75,7 +76,7 @@ func start(path, dir string, p launcher, files *os.Root, spec node.ContainerSpec
 	cmd := &exec.Cmd{Args: append(append([]string(nil), spec.Command...), spec.Args...), Env: env, Dir: workingDir}
 	c := &container{
 		log: log, done: make(chan struct{}), cmd: cmd, env: env, workingDir: workingDir, stdinOnce: spec.Container.StdinOnce,
-		launcher: p, files: files,
+		launcher: p, group: group, files: files,
 	}
 	sources, err := c.begin(spec)
 	var early *startError
@@ -173,6 +174,9 @@ func (c *container) wait(sources []*os.File, spec *corev1.Container) {
 	}
 	c.cmd.Wait() // the result is in ProcessState
 	exit := exitOf(c.cmd.ProcessState)
+	if exit.Code != 0 && c.group.outOfMemory() {
+		exit.Reason = "OOMKilled"
+	}
 
 	c.mu.Lock()
 	syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) // kill the rest of the group
@@ -192,6 +196,7 @@ func (c *container) wait(sources []*os.File, spec *corev1.Container) {
 	c.log.Close()
 	exit.Message = c.message(exit.Code, spec)
 	c.launcher.close()
+	c.group.close()
 	c.files.Close()
 	c.mu.Lock()
 	c.exit = exit
@@ -229,8 +234,8 @@ func (c *container) message(code int32, spec *corev1.Container) string {
 }
 
 // read returns the beginning of a regular file in the container's directory, or "". It doesn't
-// follow links out of the directory, which could lead to any file of the machine, and doesn't read
-// from pipes, which might never end.
+// follow links out of the directory, because they could refer to any file of the machine, and
+// doesn't read from pipes, because they might never end.
 func (c *container) read(name string, most int64) string {
 	file, err := c.files.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

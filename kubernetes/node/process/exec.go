@@ -193,11 +193,11 @@ func (o *outputs) attach(s node.Streams) (detach func()) {
 
 // tee returns a writer that writes to the log and to the attached clients. It detaches clients to
 // which it can't write.
-func (o *outputs) tee(log io.Writer, of func(*node.Streams) io.Writer) io.Writer {
+func (o *outputs) tee(log io.Writer, writerOf func(*node.Streams) io.Writer) io.Writer {
 	return writerFunc(func(p []byte) (int, error) {
 		o.mu.Lock()
 		for s := range o.followers {
-			if w := of(s); w != nil {
+			if w := writerOf(s); w != nil {
 				if _, err := w.Write(p); err != nil {
 					delete(o.followers, s)
 				}

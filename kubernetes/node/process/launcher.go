@@ -52,13 +52,13 @@ func find(cmd *exec.Cmd) error {
 }
 
 // unconfined is the launcher of pods without confinement.
-type unconfined struct{}
+type unconfined struct{ group *cgroup }
 
-func (unconfined) start(cmd *exec.Cmd) error {
+func (p unconfined) start(cmd *exec.Cmd) error {
 	if err := find(cmd); err != nil {
 		return err
 	}
-	return cmd.Start()
+	return p.group.start(cmd)
 }
 
 func (unconfined) terminal() (master, slave *os.File, err error) { return pty.Open() }
@@ -101,14 +101,17 @@ func userOf(pod *corev1.Pod) uint32 {
 }
 
 // asUser is a launcher that runs processes as an unprivileged user.
-type asUser struct{ user uint32 }
+type asUser struct {
+	user  uint32
+	group *cgroup
+}
 
 func (p asUser) start(cmd *exec.Cmd) error {
 	p.setUser(cmd)
 	if err := find(cmd); err != nil {
 		return err
 	}
-	return withoutNewPrivileges(cmd.Start)
+	return withoutNewPrivileges(func() error { return p.group.start(cmd) })
 }
 
 func (p asUser) setUser(cmd *exec.Cmd) {

@@ -24,7 +24,7 @@ func (r *Runtime) confine() (Confinement, error) {
 		return "", err
 	}
 	defer os.RemoveAll(dir)
-	p, err := r.newRootLauncher(nobody, dir, dir, nil)
+	p, err := r.newRootLauncher(nobody, dir, dir, nil, nil)
 	if err == nil {
 		err = r.try(p)
 		p.close()
@@ -35,7 +35,7 @@ func (r *Runtime) confine() (Confinement, error) {
 	if os.Geteuid() != 0 {
 		return "", fmt.Errorf("%w: user and mount namespaces are not available to this user: %w", ErrNotConfined, err)
 	}
-	if err := r.try(asUser{nobody}); err != nil {
+	if err := r.try(asUser{user: nobody}); err != nil {
 		return "", fmt.Errorf("%w: run as another user: %w", ErrNotConfined, err)
 	}
 	return ConfinedUser, nil
@@ -54,32 +54,32 @@ func (r *Runtime) try(p launcher) error {
 	return cmd.Wait()
 }
 
-// newLauncher returns the launcher of a container. podDir and dir are the directories of the pod
-// and the container. Only ConfinedRoot mounts volumes.
-func (r *Runtime) newLauncher(pod *corev1.Pod, podDir, dir string, mounts []mount) (launcher, error) {
+// newLauncher returns the launcher of a container, which starts its processes in group. podDir and
+// dir are the directories of the pod and the container. Only ConfinedRoot mounts volumes.
+func (r *Runtime) newLauncher(pod *corev1.Pod, podDir, dir string, mounts []mount, group *cgroup) (launcher, error) {
 	switch r.confinement {
 	case ConfinedRoot:
-		return r.newRootLauncher(userOf(pod), podDir, dir, mounts)
+		return r.newRootLauncher(userOf(pod), podDir, dir, mounts, group)
 	case ConfinedUser:
-		return asUser{userOf(pod)}, nil
+		return asUser{userOf(pod), group}, nil
 	}
-	return unconfined{}, nil
+	return unconfined{group}, nil
 }
 
-func (r *Runtime) newRootLauncher(user uint32, podDir, dir string, mounts []mount) (launcher, error) {
+func (r *Runtime) newRootLauncher(user uint32, podDir, dir string, mounts []mount, group *cgroup) (launcher, error) {
 	tmp := filepath.Join(podDir, podTmp)
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
 		return nil, fmt.Errorf("create the pod's /tmp: %w", err)
 	}
 	v := rootFS{Mount: filepath.Join(r.config.Root, mountPoint), Dir: dir, Tmp: tmp, Hidden: r.config.Hidden, Mounts: mounts, NoHostPaths: r.noHostPaths()}
 	if os.Geteuid() != 0 {
-		return &reexecuted{rootFS: v}, nil
+		return &reexecuted{unconfined{group}, v}, nil
 	}
 	v.User = user
 	if err := os.Lchown(tmp, int(user), int(user)); err != nil {
 		return nil, fmt.Errorf("create the pod's /tmp: %w", err)
 	}
-	return newThread(v, user)
+	return newThread(v, asUser{user, group})
 }
 
 // thread is an operating system thread with its own mount namespace. Processes that it starts
@@ -92,8 +92,8 @@ type thread struct {
 	closed sync.Once
 }
 
-func newThread(v rootFS, user uint32) (*thread, error) {
-	t := &thread{asUser: asUser{user}, work: make(chan func()), end: make(chan struct{})}
+func newThread(v rootFS, user asUser) (*thread, error) {
+	t := &thread{asUser: user, work: make(chan func()), end: make(chan struct{})}
 	ready := make(chan error)
 	onThread(func() {
 		err := unix.Unshare(unix.CLONE_NEWNS)
@@ -161,7 +161,7 @@ func (t *thread) start(cmd *exec.Cmd) error {
 		if err := find(cmd); err != nil {
 			return err
 		}
-		return cmd.Start()
+		return t.group.start(cmd)
 	})
 }
 

@@ -19,7 +19,7 @@ func (r *Runtime) confine() (Confinement, error) {
 	return ConfinedUser, nil
 }
 
-func (r *Runtime) newLauncher(*corev1.Pod, string, string, []mount) (launcher, error) {
+func (r *Runtime) newLauncher(*corev1.Pod, string, string, []mount, *cgroup) (launcher, error) {
 	if r.confinement == Unconfined {
 		return unconfined{}, nil
 	}
@@ -29,7 +29,7 @@ func (r *Runtime) newLauncher(*corev1.Pod, string, string, []mount) (launcher, e
 			id = nobody
 		}
 	}
-	return asUser{uint32(id)}, nil
+	return asUser{user: uint32(id)}, nil
 }
 
 func mapped(uint32) bool { return true }

@@ -22,8 +22,10 @@
 // Everything else is missing, and the runtime does not pretend otherwise. It does not pull images,
 // so a container must have a command. With weaker confinements, which can't mount, it refuses pods
 // with volumes other than that of the service account, whose files are below the container's
-// directory, at $HOME/var/run/secrets/kubernetes.io/serviceaccount, and are not updated. Resource
-// limits, security contexts and the size limits of volumes have no effect.
+// directory, at $HOME/var/run/secrets/kubernetes.io/serviceaccount, and are not updated. Limits of
+// memory and CPU are enforced by control groups where the agent may create them: as root on most
+// Linux systems. Elsewhere they have no effect, as security contexts and the size limits of volumes
+// everywhere.
 //
 // A hostPath volume can't show a path that contains or is below one that is hidden from pods: the
 // data directory, home directories and others in Config.Hidden, /proc, /sys, /dev and /run.
@@ -90,6 +92,7 @@ const shutdownGrace = 2 * time.Second
 type Runtime struct {
 	config      Config
 	confinement Confinement
+	groups      *cgroups
 }
 
 // Confinement returns how pods are isolated from this process.
@@ -116,7 +119,7 @@ func New(config Config) (*Runtime, error) {
 	if config.HostIP == "" {
 		config.HostIP = "127.0.0.1"
 	}
-	r := &Runtime{config, Unconfined}
+	r := &Runtime{config, Unconfined, newCgroups(root)}
 	if config.Unconfined {
 		return r, nil
 	}
@@ -248,7 +251,16 @@ func (s *sandbox) start(dir string, spec node.ContainerSpec, log *containerlog.L
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.runtime.newLauncher(spec.Pod, s.dir, dir, mounts)
+	group, err := s.runtime.groups.new(fmt.Sprintf("%s-%s-%d", spec.Pod.UID, spec.Container.Name, spec.Attempt), spec.Container.Resources.Limits)
+	if err != nil {
+		return nil, fmt.Errorf("limit container %q: %w", spec.Container.Name, err)
+	}
+	defer func() {
+		if err != nil {
+			group.close()
+		}
+	}()
+	p, err := s.runtime.newLauncher(spec.Pod, s.dir, dir, mounts, group)
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +275,7 @@ func (s *sandbox) start(dir string, spec node.ContainerSpec, log *containerlog.L
 	if err := p.chown(files, "."); err != nil {
 		return nil, fmt.Errorf("change the owner of the container's directory: %w", err)
 	}
-	return start(s.runtime.config.Path, dir, p, files, spec, log)
+	return start(s.runtime.config.Path, dir, p, group, files, spec, log)
 }
 
 // writeFiles creates the directory of the termination message and, if the container can't mount
@@ -297,8 +309,9 @@ func writeFiles(p launcher, dir *os.Root, spec node.ContainerSpec, confinement C
 	return nil
 }
 
-// Adopt returns an ended container with the log that an earlier agent left. Its exit is that of the
-// status, or node.Gone if the status says that it runs; in that case, Adopt kills its processes.
+// Adopt returns an ended container with the log that an earlier agent left. Its exit is the one in
+// the status. If the container is running according to the status, the exit is node.Gone, and Adopt
+// kills its processes.
 func (s *sandbox) Adopt(_ context.Context, spec node.ContainerSpec, status corev1.ContainerStatus) node.Container {
 	c := &container{id: status.ContainerID, done: make(chan struct{}), exit: node.Gone(time.Now()), detach: func() bool { return true }}
 	switch state := status.State; {

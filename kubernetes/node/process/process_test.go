@@ -239,7 +239,7 @@ func TestRefusesVolumes(t *testing.T) {
 	}
 }
 
-// Processes do not outlive their agent. Its successor finds that they are gone, and finds their
+// Processes do not outlive their agent. Its successor detects that they have ended, and finds their
 // logs.
 func TestAgentEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -294,7 +294,7 @@ func TestRemoveAndOldAttempts(t *testing.T) {
 }
 
 // The next agent kills the processes that a killed agent left running.
-func TestLeftover(t *testing.T) {
+func TestLeftoverProcessesAreKilled(t *testing.T) {
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
 		t.Skip("this system does not show processes' environments")
 	}

@@ -28,7 +28,7 @@ const podTmp = ".tmp"
 //	Dir                          the container's directory, at its own path
 //	Mounts                       volumes and the files of the image
 //
-// Nothing else exists in it.
+// It contains nothing else.
 type rootFS struct {
 	Mount  string // an empty directory
 	Dir    string
@@ -52,9 +52,9 @@ var alwaysHidden = []string{"/etc/kubernetes", "/etc/rancher"}
 
 var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
-// enter mounts the root directory and makes it that of the calling thread's mount namespace, which
-// must not be shared with other threads. root is true if the caller has root's capabilities outside
-// of a user namespace.
+// enter mounts the root directory and makes it the root of the calling thread's mount namespace,
+// which must not be shared with other threads. root is true if the caller has root's capabilities
+// outside of a user namespace.
 func (v *rootFS) enter(root bool) error {
 	// Mounts made here must not propagate to other namespaces.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {

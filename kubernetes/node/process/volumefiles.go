@@ -13,8 +13,8 @@ import (
 	"kelson.dev/kubernetes/node"
 )
 
-// writeVolume makes files the contents of a volume. Readers see either the former or the new files
-// as a whole: the names in the volume are links through ..data, which changes atomically.
+// writeVolume makes files the contents of a volume. Readers get either all previous files or all
+// new files: the names in the volume are links through ..data, which changes atomically.
 //
 //	<dir>/config     → ..data/config
 //	<dir>/..data     → ..2841

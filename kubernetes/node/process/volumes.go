@@ -167,7 +167,7 @@ func (r *Runtime) noHostPaths() []string {
 func mayShow(real string, hidden []string) error {
 	for _, path := range hidden {
 		if isBelow(real, path) || isBelow(path, real) {
-			return fmt.Errorf("hostPath %s is hidden from pods, or contains what is", real)
+			return fmt.Errorf("hostPath %s is, contains or is inside a path that is hidden from pods", real)
 		}
 	}
 	return nil

@@ -70,7 +70,7 @@ func (c *container) wait(ctx context.Context, until time.Time) error {
 	}
 }
 
-// Attach copies the output of the script from now on.
+// Attach copies the further output of the script.
 func (c *container) Attach(ctx context.Context, s node.Streams) error {
 	none := int64(0)
 	log, err := c.Logs(ctx, &corev1.PodLogOptions{Follow: true, TailLines: &none})

@@ -30,7 +30,7 @@ const (
 	AnnotationStopAfter = "sim.kelson.dev/stop-after"
 )
 
-// DefaultRunFor is how long a container runs that should end, if nothing else says how long.
+// DefaultRunFor is the default duration of containers that end by themselves.
 const DefaultRunFor = time.Second
 
 // forever is the duration of a container that ends only when it is stopped.

@@ -95,7 +95,7 @@ func (r *Runtime) Sandbox(ctx context.Context, pod *corev1.Pod) (node.Sandbox, e
 }
 
 // address allocates an address for a sandbox: the wanted one if it belongs to the network, and is
-// free or was that of the same pod until its agent ended; or else the next free one.
+// free or belonged to the same pod until its agent ended; otherwise the next free one.
 func (r *Runtime) address(s *sandbox, wanted string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

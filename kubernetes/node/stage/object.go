@@ -37,8 +37,8 @@ func NewObject(data []byte, apiVersion, kind string) (*Object, error) {
 	return o, nil
 }
 
-// typed reports whether the object is of a kind that KWOK knows as a Go type, which changes the
-// default type of patches and how times look to CEL.
+// typed reports whether KWOK has a Go type for the object's kind, which changes the default type of
+// patches and how times look to CEL.
 func (o *Object) typed() bool {
 	return o.GetAPIVersion() == "v1" && (o.GetKind() == "Pod" || o.GetKind() == "Node")
 }

@@ -172,7 +172,7 @@ func sameJSON(a, b string) bool {
 	return string(p) == string(q)
 }
 
-// Bad Stages are one line that says what is wrong.
+// The error of an invalid Stage is one line with the cause.
 func TestBadStages(t *testing.T) {
 	head := "apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: bad}\nspec:\n  resourceRef: {kind: Pod}\n"
 	for text, want := range map[string]string{

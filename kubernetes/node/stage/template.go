@@ -61,7 +61,7 @@ func quote(value any) string {
 	return strconv.Quote(string(data))
 }
 
-// toYAML returns a value as YAML, on lines of their own if they are indented.
+// toYAML returns a value as YAML. If it is indented, it begins on a new line.
 func toYAML(value any, indent ...int) (string, error) {
 	data, err := yaml.Marshal(value)
 	if err != nil {

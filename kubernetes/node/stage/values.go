@@ -59,7 +59,7 @@ type weightValue struct {
 	from  source
 }
 
-// get returns the weight; ok is false if the object says that there is none.
+// get returns the weight; ok is false if the object specifies none.
 func (w weightValue) get(ctx context.Context, o *Object) (_ int64, ok bool) {
 	if w.from == nil {
 		return w.fixed, true

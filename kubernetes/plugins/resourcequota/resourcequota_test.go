@@ -123,7 +123,7 @@ func TestConcurrentCreators(t *testing.T) {
 }
 
 // ADM-03
-func TestNewQuotaIsInForce(t *testing.T) {
+func TestNewQuotaAppliesImmediately(t *testing.T) {
 	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"1"}}`))
@@ -171,7 +171,7 @@ func TestFailedWriteUsesNothing(t *testing.T) {
 	})
 }
 
-// ADM-03: an update uses what it adds, also if it creates the object.
+// ADM-03: an update adds its difference to the usage, even if it creates the object.
 func TestUpdates(t *testing.T) {
 	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas",

@@ -63,7 +63,7 @@ var _ cache.Cache = (*Cache)(nil)
 // form identifies an informer.
 type form struct {
 	kind schema.GroupVersionKind
-	of   reflect.Type
+	typ  reflect.Type
 }
 
 // NewCache returns a cache with controller-runtime's options. It sends no requests before Start,

@@ -24,7 +24,7 @@ func NewClient(config *rest.Config, o crclient.Options, tracer *trace.Tracer) (c
 	if config == nil {
 		return nil, errors.New("new client: rest.Config is nil")
 	}
-	c := &Client{uncached: map[schema.GroupVersionKind]bool{}}
+	c := &Client{tracer: tracer, uncached: map[schema.GroupVersionKind]bool{}}
 	if o.Cache != nil && o.Cache.Reader != nil {
 		c.cache, c.unstructured = o.Cache.Reader, o.Cache.Unstructured
 	}
@@ -86,6 +86,7 @@ type Client struct {
 	cache        crclient.Reader // nil: all reads go to the server
 	uncached     map[schema.GroupVersionKind]bool
 	unstructured bool // the cache has unstructured objects too
+	tracer       *trace.Tracer
 }
 
 var _ crclient.Client = (*Client)(nil)
@@ -194,7 +195,9 @@ func (c *Client) Get(ctx context.Context, key crclient.ObjectKey, obj crclient.O
 	} else if live {
 		return c.written(obj, func() error { return c.wrapped.Get(ctx, key, obj, opts...) })
 	}
-	return c.cache.Get(ctx, key, obj, opts...)
+	return c.tracer.Read(ctx, func() error { return c.cache.Get(ctx, key, obj, opts...) }, func() trace.Read {
+		return trace.Read{Verb: "get", Kind: c.kindOf(obj), Key: key, ResourceVersion: obj.GetResourceVersion()}
+	})
 }
 
 // List reads objects.
@@ -204,7 +207,26 @@ func (c *Client) List(ctx context.Context, list crclient.ObjectList, opts ...crc
 	} else if live {
 		return c.listLive(ctx, list, opts)
 	}
-	return c.cache.List(ctx, list, opts...)
+	return c.tracer.Read(ctx, func() error { return c.cache.List(ctx, list, opts...) }, func() trace.Read {
+		o := (&crclient.ListOptions{}).ApplyOptions(opts)
+		var selectors []string
+		if o.LabelSelector != nil && !o.LabelSelector.Empty() {
+			selectors = append(selectors, o.LabelSelector.String())
+		}
+		if o.FieldSelector != nil && !o.FieldSelector.Empty() {
+			selectors = append(selectors, o.FieldSelector.String())
+		}
+		return trace.Read{
+			Verb: "list", Kind: strings.TrimSuffix(c.kindOf(list), "List"), Key: crclient.ObjectKey{Namespace: o.Namespace},
+			Selector: strings.Join(selectors, ","), ResourceVersion: list.GetResourceVersion(), Count: meta.LenList(list),
+		}
+	})
+}
+
+// kindOf returns the kind of an object or list; empty if the scheme does not have it.
+func (c *Client) kindOf(obj runtime.Object) string {
+	kind, _ := c.GroupVersionKindFor(obj)
+	return kind.Kind
 }
 
 func (c *Client) listLive(ctx context.Context, list crclient.ObjectList, opts []crclient.ListOption) error {

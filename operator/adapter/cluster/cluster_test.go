@@ -160,8 +160,8 @@ func (r *recorded) want(t *testing.T, when string, adds, updates, deletes int) {
 	}
 }
 
-// RUN-10: an informer calls handlers, also with a resync period of their own, until it is removed;
-// afterwards there is a new one.
+// RUN-10: an informer calls handlers, including those with their own resync period, until it is
+// removed. Then GetInformer creates a new one.
 func TestInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, client := start(t, newServer(), cache.Options{})

@@ -19,6 +19,6 @@
 // pages. A read of a namespace that the cache does not have goes to the server. Reads of a kind
 // that the server refuses to list fail immediately instead of waiting for the end of their context.
 //
-// EnableWatchBookmarks has no effect: watches always accept bookmarks. NewInformer has no effect
-// either, which a warning says, because informers of client-go can't be used.
+// EnableWatchBookmarks has no effect: watches always accept bookmarks. NewInformer also has no
+// effect, because informers of client-go can't be used; a warning is logged.
 package cluster

@@ -87,7 +87,7 @@ func (c *Cache) GetInformerForKind(ctx context.Context, kind schema.GroupVersion
 	return c.GetInformer(ctx, typed, opts...)
 }
 
-// RemoveInformer ends the informer of an object's kind and type. Its handlers are called no more.
+// RemoveInformer ends the informer of an object's kind and type. Its handlers are no longer called.
 // The next read of the kind starts a new informer.
 func (c *Cache) RemoveInformer(_ context.Context, obj crclient.Object) error {
 	i, err := c.informer(obj, false)
@@ -169,7 +169,7 @@ func (i *Informer) IsStopped() bool { return isClosed(i.stopped) }
 
 // AddIndexers adds index functions. An index function that fails panics, as in client-go.
 func (i *Informer) AddIndexers(indexers toolscache.Indexers) error {
-	for name, of := range indexers {
+	for name, index := range indexers {
 		i.indexMu.Lock()
 		if _, exists := i.indexes[name]; exists || name == toolscache.NamespaceIndex {
 			i.indexMu.Unlock()
@@ -178,11 +178,11 @@ func (i *Informer) AddIndexers(indexers toolscache.Indexers) error {
 		if i.indexes == nil {
 			i.indexes = toolscache.Indexers{}
 		}
-		i.indexes[name] = of
+		i.indexes[name] = index
 		i.indexMu.Unlock()
 		for _, part := range i.parts {
 			err := part.AddIndex(name, func(obj client.Object) []string {
-				values, err := of(obj)
+				values, err := index(obj)
 				if err != nil {
 					panic(fmt.Errorf("index %q of %s: %w", name, client.KeyOf(obj), err))
 				}

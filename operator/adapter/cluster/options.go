@@ -105,8 +105,8 @@ func (c *Cache) plan(o cache.Options) error {
 	return nil
 }
 
-// place creates the leaves of one kind, or of all kinds without settings of their own. Namespaces
-// whose settings are empty have those of the rest.
+// place creates the leaves of one kind, or of all kinds without specific settings. Namespaces whose
+// settings are empty have those of the rest.
 func (c *Cache) place(namespaces map[string]cache.Config, rest cache.Config) (placement, error) {
 	if len(namespaces) == 0 {
 		whole, err := c.leaf(rest, nil)
@@ -205,12 +205,12 @@ func (c *Cache) leaf(o cache.Config, namespaces []string) (*leaf, error) {
 }
 
 // transform adapts a transform function. An object that it fails for is kept as it is.
-func (c *Cache) transform(of toolscache.TransformFunc) func(client.Object) client.Object {
-	if of == nil {
+func (c *Cache) transform(transform toolscache.TransformFunc) func(client.Object) client.Object {
+	if transform == nil {
 		return nil
 	}
 	return func(obj client.Object) client.Object {
-		changed, err := of(obj)
+		changed, err := transform(obj)
 		if err == nil {
 			if changed, ok := changed.(client.Object); ok && reflect.TypeOf(changed) == reflect.TypeOf(obj) {
 				return changed

@@ -184,7 +184,7 @@ func (r *reporting) report(ctx context.Context, list client.ObjectList, err erro
 		kind = item.GetObjectKind().GroupVersionKind().String()
 	}
 	// Handlers expect a Reflector, which they log.
-	of := toolscache.NewReflectorWithOptions(&toolscache.ListWatch{}, nil, toolscache.NewStore(toolscache.MetaNamespaceKeyFunc),
+	reflector := toolscache.NewReflectorWithOptions(&toolscache.ListWatch{}, nil, toolscache.NewStore(toolscache.MetaNamespaceKeyFunc),
 		toolscache.ReflectorOptions{Name: "kelson", TypeDescription: kind})
-	r.failed(ctx, of, err)
+	r.failed(ctx, reflector, err)
 }

@@ -74,11 +74,11 @@ func (i *Informer) SetWatchErrorHandlerWithContext(toolscache.WatchErrorHandlerW
 func (i *Informer) SetTransform(toolscache.TransformFunc) error { return errRunning }
 
 // indexer presents an informer as a store of client-go. Keys are namespace/name.
-type indexer struct{ of *Informer }
+type indexer struct{ informer *Informer }
 
 func (x indexer) objects() []client.Object {
 	var all []client.Object
-	for _, part := range x.of.parts {
+	for _, part := range x.informer.parts {
 		all = append(all, part.List("")...)
 	}
 	return all
@@ -104,7 +104,7 @@ func keysOf(objs []client.Object) []string {
 	return keys
 }
 
-func (x indexer) LastStoreSyncResourceVersion() string { return x.of.LastSyncResourceVersion() }
+func (x indexer) LastStoreSyncResourceVersion() string { return x.informer.LastSyncResourceVersion() }
 
 func (x indexer) Get(obj any) (any, bool, error) {
 	key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(obj)
@@ -119,11 +119,11 @@ func (x indexer) GetByKey(key string) (any, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	l := x.of.placement.leafOf(x.of.namespaced, namespace)
+	l := x.informer.placement.leafOf(x.informer.namespaced, namespace)
 	if l == nil {
 		return nil, false, nil
 	}
-	obj, ok := x.of.parts[l].Get(client.Key{Namespace: namespace, Name: name})
+	obj, ok := x.informer.parts[l].Get(client.Key{Namespace: namespace, Name: name})
 	if !ok {
 		return nil, false, nil
 	}
@@ -131,9 +131,9 @@ func (x indexer) GetByKey(key string) (any, bool, error) {
 }
 
 func (x indexer) GetIndexers() toolscache.Indexers {
-	x.of.indexMu.Lock()
-	defer x.of.indexMu.Unlock()
-	all := maps.Clone(x.of.indexes)
+	x.informer.indexMu.Lock()
+	defer x.informer.indexMu.Unlock()
+	all := maps.Clone(x.informer.indexes)
 	if all == nil {
 		all = toolscache.Indexers{}
 	}
@@ -141,11 +141,13 @@ func (x indexer) GetIndexers() toolscache.Indexers {
 	return all
 }
 
-func (x indexer) AddIndexers(indexers toolscache.Indexers) error { return x.of.AddIndexers(indexers) }
+func (x indexer) AddIndexers(indexers toolscache.Indexers) error {
+	return x.informer.AddIndexers(indexers)
+}
 
 func (x indexer) ByIndex(name, value string) ([]any, error) {
 	var all []any
-	for _, part := range x.of.parts {
+	for _, part := range x.informer.parts {
 		if name == toolscache.NamespaceIndex {
 			all = append(all, asAny(part.List(value))...)
 			continue
@@ -160,19 +162,19 @@ func (x indexer) ByIndex(name, value string) ([]any, error) {
 }
 
 func (x indexer) indexFunc(name string) (toolscache.IndexFunc, error) {
-	of := x.GetIndexers()[name]
-	if of == nil {
+	index := x.GetIndexers()[name]
+	if index == nil {
 		return nil, fmt.Errorf("index with name %s does not exist", name)
 	}
-	return of, nil
+	return index, nil
 }
 
 func (x indexer) Index(name string, obj any) ([]any, error) {
-	of, err := x.indexFunc(name)
+	index, err := x.indexFunc(name)
 	if err != nil {
 		return nil, err
 	}
-	values, err := of(obj)
+	values, err := index(obj)
 	if err != nil {
 		return nil, err
 	}
@@ -204,13 +206,13 @@ func (x indexer) IndexKeys(name, value string) ([]string, error) {
 }
 
 func (x indexer) ListIndexFuncValues(name string) []string {
-	of, err := x.indexFunc(name)
+	index, err := x.indexFunc(name)
 	if err != nil {
 		return nil
 	}
 	found := map[string]bool{}
 	for _, obj := range x.objects() {
-		values, err := of(obj)
+		values, err := index(obj)
 		if err != nil {
 			continue // AddIndexers has panicked for it
 		}

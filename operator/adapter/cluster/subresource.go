@@ -86,17 +86,17 @@ func (s subresource) Apply(ctx context.Context, obj runtime.ApplyConfiguration, 
 	if o.SubResourceBody == nil {
 		return applied(obj, func(u *unstructured.Unstructured) error { return s.s.Apply(ctx, u, applyOptions(&o.ApplyOptions)) })
 	}
-	return applied(obj, func(of *unstructured.Unstructured) error {
+	return applied(obj, func(u *unstructured.Unstructured) error {
 		err := applied(o.SubResourceBody, func(body *unstructured.Unstructured) error {
-			named(body, of)
+			named(body, u)
 			data, err := json.Marshal(body)
 			if err != nil {
 				return err
 			}
-			return s.patchBody(ctx, of, client.RawPatch(types.ApplyPatchType, data), body, applyOptions(&o.ApplyOptions))
+			return s.patchBody(ctx, u, client.RawPatch(types.ApplyPatchType, data), body, applyOptions(&o.ApplyOptions))
 		})
 		if err == nil { // the subresource has the version of its object
-			of.SetResourceVersion(versionOf(o.SubResourceBody))
+			u.SetResourceVersion(versionOf(o.SubResourceBody))
 		}
 		return err
 	})

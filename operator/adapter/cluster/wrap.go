@@ -33,7 +33,7 @@ type wrapped struct {
 	c      client.Client
 	scheme func() *runtime.Scheme
 	// plain makes Apply always send an apply, even where a create would have the same effect, so
-	// that managedFields are those of controller-runtime.
+	// that managedFields are the same as with controller-runtime.
 	plain bool
 }
 
@@ -49,8 +49,8 @@ func WholeScheme(s *runtime.Scheme) *runtime.Scheme {
 	if err := scheme.AddToScheme(whole); err != nil {
 		panic(err) // as client-go does for its own scheme
 	}
-	for kind, of := range s.AllKnownTypes() {
-		if obj, ok := reflect.New(of).Interface().(runtime.Object); ok && !whole.Recognizes(kind) {
+	for kind, typ := range s.AllKnownTypes() {
+		if obj, ok := reflect.New(typ).Interface().(runtime.Object); ok && !whole.Recognizes(kind) {
 			whole.AddKnownTypeWithName(kind, obj)
 		}
 	}
@@ -141,10 +141,10 @@ func patchOptions(p crclient.Patch, o *crclient.PatchOptions) client.WriteOption
 	return write
 }
 
-type patch struct{ of crclient.Patch }
+type patch struct{ upstream crclient.Patch }
 
-func (p patch) Type() types.PatchType                  { return p.of.Type() }
-func (p patch) Data(obj client.Object) ([]byte, error) { return p.of.Data(obj) }
+func (p patch) Type() types.PatchType                  { return p.upstream.Type() }
+func (p patch) Data(obj client.Object) ([]byte, error) { return p.upstream.Data(obj) }
 
 func (w wrapped) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...crclient.ApplyOption) error {
 	o := (&crclient.ApplyOptions{}).ApplyOptions(opts)

@@ -119,7 +119,7 @@ func (c *call) watch() {
 	}
 }
 
-// seen returns a change as a watch with selectors sees it; nothing if no selected object is
+// seen returns the event of a change in a watch with selectors, or none if no selected object is
 // involved.
 func (c *call) seen(ch change) (string, *unstructured.Unstructured) {
 	before, after := c.matches(ch.old), ch.kind != "DELETED" && c.matches(ch.obj)

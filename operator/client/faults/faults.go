@@ -13,18 +13,17 @@
 //	config.Wrap(faulty.Wrap)
 //	faulty.On(faults.Call{Verb: faults.Event, Resource: "pods"}).Skip(2).Return(faults.Cut) // the watch ends at its third event
 //
-// The rules are asked in the order of On; the first that matches and has calls left decides. A
-// rule can delay or hold a call, fail it before it is executed, or fail it afterwards, as if the
-// response was lost. [Rules.Calls] lists the calls of the test.
+// The rules are evaluated in the order of On; the first one that matches and has calls left
+// applies. A rule can delay or hold a call, fail it before it is executed, or fail it afterwards,
+// as if the response was lost. [Rules.Calls] lists the calls of the test.
 //
 // # When to use what
 //
-// Use a Client for the branches of a reconciler that handle errors: which condition it sets,
-// whether it retries, and what it leaves behind. Use a Transport for what happens below the
-// client: its own retries, cut and late watches, informers, leader election. The rest needs a
-// server: validation, defaulting, admission, ownership of fields and garbage collection are what
-// an operator meets in a cluster, and no rule imitates them. operatortest and
-// kelson.dev/lab/testenv start a real control plane in milliseconds.
+// Use a Client to test the branches of a reconciler that handle errors: which condition it sets,
+// whether it retries, and which objects remain. Use a Transport for what happens below the client:
+// its own retries, cut and late watches, informers, leader election. Other tests need a server:
+// rules do not imitate validation, defaulting, admission, ownership of fields and garbage
+// collection. operatortest and kelson.dev/lab/testenv start a real control plane in milliseconds.
 //
 // All methods are safe for concurrent use. Delays end with the context of the call, and take no
 // real time in a testing/synctest bubble.

@@ -19,7 +19,7 @@ type Rules struct {
 // panics if a pattern is malformed, or if call has a field that the calls of the Client or
 // Transport never have.
 func (s *Rules) On(call Call) *Rule {
-	r := &Rule{of: s, on: call, left: -1}
+	r := &Rule{rules: s, on: call, left: -1}
 	for _, pattern := range []string{call.Namespace, call.Name, call.Path} {
 		like(pattern, "")
 	}
@@ -53,7 +53,7 @@ func (s *Rules) Calls() []Call {
 
 // Rule says what happens to calls. Its methods return the rule; they may be called at any time.
 type Rule struct {
-	of    *Rules
+	rules *Rules
 	on    Call
 	err   Error
 	after bool
@@ -102,14 +102,14 @@ func (r *Rule) Skip(n int) *Rule { return r.set(func() { r.skip = n }) }
 // Hits returns how many calls the rule applied to. A test should check it, so that a rule that
 // matches nothing does not go unnoticed.
 func (r *Rule) Hits() int {
-	r.of.mu.Lock()
-	defer r.of.mu.Unlock()
+	r.rules.mu.Lock()
+	defer r.rules.mu.Unlock()
 	return r.hits
 }
 
 func (r *Rule) set(change func()) *Rule {
-	r.of.mu.Lock()
-	defer r.of.mu.Unlock()
+	r.rules.mu.Lock()
+	defer r.rules.mu.Unlock()
 	change()
 	return r
 }

@@ -13,18 +13,18 @@ import (
 
 // stream is the body of a watch. Each of its events is a call.
 type stream struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	of     *Transport
-	watch  Call
-	body   io.ReadCloser
-	lines  *bufio.Reader
-	ready  []byte // the rest of the event that has arrived
-	err    error  // after ready
+	ctx       context.Context
+	cancel    context.CancelFunc
+	transport *Transport
+	watch     Call
+	body      io.ReadCloser
+	lines     *bufio.Reader
+	ready     []byte // the rest of the event that has arrived
+	err       error  // after ready
 }
 
 func newStream(ctx context.Context, t *Transport, watch Call, body io.ReadCloser) *stream {
-	s := &stream{of: t, watch: watch, body: body, lines: bufio.NewReader(body)}
+	s := &stream{transport: t, watch: watch, body: body, lines: bufio.NewReader(body)}
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	return s
 }
@@ -53,7 +53,7 @@ func (s *stream) next() {
 	if !ok {
 		return
 	}
-	rule := s.of.decide(call)
+	rule := s.transport.decide(call)
 	err = rule.wait(s.ctx)
 	arrives := err == nil
 	if err == nil && rule.err != nil {

@@ -21,8 +21,8 @@ import (
 // with an ERROR event, as when a server has compacted its history (Expired). Any other error, such
 // as Cut, is that of the connection.
 //
-// Watches ask for JSON, so that their events can be read; clients that prefer another encoding
-// accept it too. Bookmarks are not events.
+// Watches request JSON, so that their events can be read; clients that prefer another encoding also
+// accept JSON. Bookmarks are not events.
 type Transport struct {
 	Rules
 	inner http.RoundTripper
@@ -54,12 +54,12 @@ func ofClients(c Call) string {
 func (t *Transport) Wrap(inner http.RoundTripper) http.RoundTripper { return wrapped{t, inner} }
 
 type wrapped struct {
-	of    *Transport
-	inner http.RoundTripper
+	transport *Transport
+	inner     http.RoundTripper
 }
 
 func (w wrapped) RoundTrip(r *http.Request) (*http.Response, error) {
-	return w.of.roundTrip(w.inner, r)
+	return w.transport.roundTrip(w.inner, r)
 }
 
 // WrappedRoundTripper returns the transport below, for clients that look for the http.Transport.
@@ -128,7 +128,7 @@ func withKind(s metav1.Status) metav1.Status {
 	return s
 }
 
-// CallOf returns what a request to an API server asks for. It may replace the body by an equal one.
+// CallOf returns the Call of a request to an API server. It may replace the body by an equal one.
 func CallOf(r *http.Request) (Call, error) {
 	verb := Verb(strings.ToLower(r.Method))
 	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
@@ -220,7 +220,7 @@ func nameInBody(r *http.Request) (string, error) {
 	return meta.Name, nil
 }
 
-// acceptJSON asks for JSON in place of protobuf and CBOR.
+// acceptJSON requests JSON instead of protobuf and CBOR.
 func acceptJSON(header http.Header) {
 	var kept []string
 	for _, accept := range header.Values("Accept") {

@@ -199,7 +199,7 @@ func TestTransportEvents(t *testing.T) {
 				case *corev1.Pod:
 					got = append(got, string(e.Type)+" "+obj.Name)
 				case *metav1.Status:
-					// client-go reports a broken connection as an error of its own.
+					// client-go reports a broken connection as a different error.
 					if obj.Reason == metav1.StatusReasonExpired {
 						got = append(got, string(e.Type)+" "+string(obj.Reason))
 					}

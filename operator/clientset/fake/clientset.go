@@ -15,7 +15,7 @@
 //
 // A clientset is client-go's [testing.Fake] with its object tracker. Typed clients invoke actions
 // directly. [Clientset.Client], and informers that use it, send requests through a transport that
-// turns each into an action, so that reactors see these too.
+// converts each request to an action, so that reactors receive these too.
 package fake
 
 import (

@@ -15,12 +15,12 @@ import (
 
 // stream is the body of a watch. Read encodes the events; there is no goroutine.
 type stream struct {
-	ctx     context.Context
-	of      *transport
-	watch   watch.Interface
-	opts    metav1.ListOptions
-	version uint64
-	rest    bytes.Buffer
+	ctx       context.Context
+	transport *transport
+	watch     watch.Interface
+	opts      metav1.ListOptions
+	version   uint64
+	rest      bytes.Buffer
 
 	once   sync.Once
 	closed chan struct{}
@@ -28,7 +28,7 @@ type stream struct {
 
 func newStream(ctx context.Context, t *transport, w watch.Interface, opts metav1.ListOptions) *stream {
 	version, _ := strconv.ParseUint(opts.ResourceVersion, 10, 64) // "" means the first revision
-	return &stream{ctx: ctx, of: t, watch: w, opts: opts, version: version, closed: make(chan struct{})}
+	return &stream{ctx: ctx, transport: t, watch: w, opts: opts, version: version, closed: make(chan struct{})}
 }
 
 // Read returns available data, or waits for the next event.
@@ -57,7 +57,7 @@ func (s *stream) encode(event watch.Event) error {
 	}
 	obj := event.Object.DeepCopyObject()
 	s.version++
-	s.of.identify(obj, strconv.FormatUint(s.version, 10))
+	s.transport.identify(obj, strconv.FormatUint(s.version, 10))
 	return json.NewEncoder(&s.rest).Encode(metav1.WatchEvent{Type: string(event.Type), Object: runtime.RawExtension{Object: obj}})
 }
 

@@ -13,7 +13,7 @@ func isObservable(conn net.Conn) bool {
 	return ok
 }
 
-// isQuiet reports whether the peer has neither closed the connection nor sent data.
+// isQuiet reports whether the connection is open and the peer has sent no data.
 func isQuiet(conn net.Conn) bool {
 	s, ok := conn.(syscall.Conn)
 	if !ok {

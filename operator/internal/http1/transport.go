@@ -7,8 +7,8 @@
 // server together need for a write (BenchmarkWrite). Here a request owns a connection until its
 // response is read.
 //
-// net/http handles everything else: a [Transport] wraps an http.Transport, dials like it, and
-// passes on reads (which are compressed, and retried if the connection was closed), requests
+// net/http handles everything else. A [Transport] wraps an http.Transport and dials like it. It
+// passes to it reads (which are compressed, and retried if the connection was closed), requests
 // through proxies, upgrades, and bodies of unknown length.
 //
 // A server can close an idle connection. A write sent over such a connection would be lost with an

@@ -29,7 +29,7 @@ type Sharing interface {
 
 // Decode decodes an object into the struct that into points to, in which only fields that data sets
 // may be set. After an error, which is [tree.ErrUnusual], the content of the struct is undefined.
-// lost, if not nil, is called for each object of which the type lacks part of the status.
+// lost, if not nil, is called for each object whose status has fields that the type lacks.
 func Decode(data []byte, into any, share Sharing, lost func(obj metav1.Object, what Loss)) error {
 	v := reflect.ValueOf(into)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {

@@ -46,7 +46,7 @@ func (r *reader) raw() ([]byte, error) {
 		return nil, err
 	}
 	raw := r.Data[begin:r.At]
-	if !json.Valid(raw) { // also trims white space, which Skip may leave
+	if !json.Valid(raw) { // also trims white space that Skip did not remove
 		return nil, tree.ErrUnusual
 	}
 	return raw, nil
@@ -243,18 +243,18 @@ func (r *reader) texts(v reflect.Value, _ int) error {
 	return err
 }
 
-func readPointer(elem reflect.Type, of *plan) func(*reader, reflect.Value, int) error {
+func readPointer(elem reflect.Type, elemPlan *plan) func(*reader, reflect.Value, int) error {
 	return func(r *reader, v reflect.Value, depth int) error {
 		if r.null() {
 			return nil
 		}
 		p := reflect.New(elem)
 		v.Set(p)
-		return of.read(r, p.Elem(), depth+1)
+		return elemPlan.read(r, p.Elem(), depth+1)
 	}
 }
 
-func readSlice(t reflect.Type, of *plan) func(*reader, reflect.Value, int) error {
+func readSlice(t reflect.Type, elemPlan *plan) func(*reader, reflect.Value, int) error {
 	return func(r *reader, v reflect.Value, depth int) error {
 		if r.null() {
 			return nil
@@ -266,13 +266,13 @@ func readSlice(t reflect.Type, of *plan) func(*reader, reflect.Value, int) error
 		s := reflect.MakeSlice(t, n, n)
 		v.Set(s)
 		r.loss.lists++
-		err = r.elements(n, func(n int) error { return of.read(r, s.Index(n), depth+1) })
+		err = r.elements(n, func(n int) error { return elemPlan.read(r, s.Index(n), depth+1) })
 		r.loss.lists--
 		return err
 	}
 }
 
-func readMap(t reflect.Type, of *plan) func(*reader, reflect.Value, int) error {
+func readMap(t reflect.Type, elemPlan *plan) func(*reader, reflect.Value, int) error {
 	return func(r *reader, v reflect.Value, depth int) error {
 		if r.null() {
 			return nil
@@ -286,7 +286,7 @@ func readMap(t reflect.Type, of *plan) func(*reader, reflect.Value, int) error {
 		return r.EachPlain(func(name []byte) error {
 			key, value := reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
 			key.SetString(r.text(name))
-			if err := of.read(r, value, depth+1); err != nil {
+			if err := elemPlan.read(r, value, depth+1); err != nil {
 				return err
 			}
 			m.SetMapIndex(key, value)

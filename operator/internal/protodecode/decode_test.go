@@ -183,7 +183,7 @@ func TestMalformed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := range raw { // neither a prefix of it, nor the message with one bit flipped
+	for n := range raw { // prefixes of it, and the message with one bit flipped
 		same(t, reflect.TypeFor[corev1.Pod](), raw[:n], nil)
 		turned := append([]byte(nil), raw...)
 		turned[n] ^= 1 << rand.Intn(8)

@@ -34,12 +34,12 @@ const (
 
 // field describes how to decode a field, and its destination.
 type field struct {
-	tag    uint64 // number and wire type
-	offset uintptr
-	op     op
-	t      reflect.Type // of the field
-	of     *plan        // of the field's message type, or that of its elements
-	alone  bool         // never shared: items of lists have fields that messages do not set
+	tag     uint64 // number and wire type
+	offset  uintptr
+	op      op
+	t       reflect.Type // of the field
+	message *plan        // of the field's message type, or that of its elements
+	alone   bool         // never shared: items of lists have fields that messages do not set
 }
 
 // op is the operation for a field.
@@ -142,13 +142,13 @@ func fieldsOf(t reflect.Type, making map[reflect.Type]*plan) (fields []field, ok
 		f := field{tag: number<<3 | bytes, offset: in.Offset, t: in.Type}
 		if f.op = varintOp(in.Type); f.op != 0 {
 			f.tag = number<<3 | varint
-		} else if f.op, f.of = lengthOp(in.Type, making); f.op == 0 {
-			f.op, f.of = runOp(in.Type, making)
+		} else if f.op, f.message = lengthOp(in.Type, making); f.op == 0 {
+			f.op, f.message = runOp(in.Type, making)
 		}
 		if f.op == 0 {
 			return nil, false
 		}
-		f.alone = f.op == manyMessages && reflect.PointerTo(f.of.t).Implements(objectType)
+		f.alone = f.op == manyMessages && reflect.PointerTo(f.message.t).Implements(objectType)
 		fields = append(fields, f)
 	}
 	slices.SortFunc(fields, func(a, b field) int { return cmp.Compare(a.tag, b.tag) })

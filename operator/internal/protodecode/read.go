@@ -153,9 +153,9 @@ func (r *reader) value(f *field, data []byte, place unsafe.Pointer, depth int) b
 	case someBytes:
 		*(*[]byte)(place) = clone(data)
 	case aMessage:
-		return r.message(f.of, data, place, depth)
+		return r.message(f.message, data, place, depth)
 	case aMessagePointer:
-		return r.pointer(f.of, data, (*unsafe.Pointer)(place), depth)
+		return r.pointer(f.message, data, (*unsafe.Pointer)(place), depth)
 	}
 	return true
 }
@@ -232,7 +232,7 @@ func (r *reader) elements(f *field, count int, data []byte, place unsafe.Pointer
 		for n := range count {
 			var value []byte
 			value, i = element(data, i)
-			if !r.message(f.of, value, unsafe.Add(at, uintptr(n)*f.of.size), depth) {
+			if !r.message(f.message, value, unsafe.Add(at, uintptr(n)*f.message.size), depth) {
 				return false
 			}
 		}
@@ -252,9 +252,9 @@ func (r *reader) elements(f *field, count int, data []byte, place unsafe.Pointer
 			if key, value, i = entry(data, i); i < 0 {
 				return false
 			}
-			k, v := reflect.New(f.t.Key()), reflect.New(f.of.t)
+			k, v := reflect.New(f.t.Key()), reflect.New(f.message.t)
 			k.Elem().SetString(r.text(key))
-			if !r.message(f.of, value, v.UnsafePointer(), depth) {
+			if !r.message(f.message, value, v.UnsafePointer(), depth) {
 				return false
 			}
 			m.SetMapIndex(k.Elem(), v.Elem())

@@ -38,7 +38,7 @@ import (
 	"kelson.dev/operator/leader"
 )
 
-// RUN-02, RUN-03, RUN-09: nothing is lost or done twice. KELSON_SOAK is the real time to run for;
+// RUN-02, RUN-03, RUN-09: no work is lost or done twice. KELSON_SOAK is the real time to run for;
 // KELSON_SEED repeats one round.
 func TestSoak(t *testing.T) {
 	// The short form runs one round of each mode.
@@ -106,9 +106,9 @@ var modes = []string{"election", "shards"}
 const (
 	replicas   = 2
 	ordersMade = 15
-	// trouble is the duration of the faults, and peace that of the following time without faults: a
-	// stalled watch is noticed only when its timeout ends, and a reconcile may wait for its next
-	// attempt.
+	// trouble is the duration of the faults, and peace the duration of the following time without
+	// faults. peace is long because a stalled watch is noticed only when its timeout ends, and a
+	// reconcile may wait for its next attempt.
 	trouble = 8 * time.Minute
 	peace   = 20 * time.Minute
 	// aftermath is how long after the last fault an operator may end because of it: until the Lease

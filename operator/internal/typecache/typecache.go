@@ -13,8 +13,8 @@ type Cache[P any] struct {
 	known sync.Map // reflect.Type → *P
 }
 
-// Of returns the P of a type. If it is missing, work computes it, together with those of the types
-// that it refers to: work must add each P to making before it descends into the type, because types
+// Of returns the P of a type. If it is missing, work computes it and the values of the types to
+// which it refers. work must add each P to making before it descends into the type, because types
 // can contain themselves, and must use Known for types of earlier calls.
 func (p *Cache[P]) Of(t reflect.Type, work func(t reflect.Type, making map[reflect.Type]*P) *P) *P {
 	if known := p.Known(t); known != nil {

@@ -22,9 +22,9 @@
 //
 // # Security
 //
-// Users who may write these Secrets control where the operator's requests go. The provider rejects
-// kubeconfigs that refer to files or programs, because these would be the operator's own: see
-// [Config].Trusted.
+// Users who may write these Secrets control to which servers the operator sends requests. The
+// provider rejects kubeconfigs that refer to files or programs, because it would read files and run
+// programs in the operator's environment: see [Config].Trusted.
 package kubeconfig
 
 import (

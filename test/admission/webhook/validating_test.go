@@ -160,7 +160,7 @@ func TestReviewsHaveTheRightObjects(t *testing.T) {
 }
 
 // ADM-01: the kinds of subresources.
-func TestSubresourcesOwnKinds(t *testing.T) {
+func TestSubresourcesWithOwnKinds(t *testing.T) {
 	c, h := start(t), newHook(t, allow)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 	if _, err := c.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {

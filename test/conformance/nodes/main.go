@@ -7,9 +7,9 @@
 //
 // The specs are upstream's, linked unchanged (package suite). The images that they deploy are built
 // here from Kubernetes' sources and from programs of this machine (images.go), because no registry
-// is needed then. The cluster runs in process, mount and network namespaces of its own: it neither
-// changes the network of the machine nor meets other clusters on it, and the kernel removes it when
-// the command ends.
+// is needed then. The cluster runs in process, mount and network namespaces of its own: it does not
+// change the network of the machine, does not conflict with other clusters on it, and the kernel
+// removes it when the command ends.
 //
 // The command needs root, containerd, runc, the CNI plugins, nftables, a C compiler and the
 // programs of the images: busybox-static, bash, curl, dig, iperf, iproute2, netcat-openbsd, nginx.

@@ -124,7 +124,7 @@ func (g *generator) outputOf(pkg *loader.Package) string {
 	return base + "/" + strings.Join(elements[max(0, len(elements)-2):], "/")
 }
 
-// want schedules the generation of a type, once.
+// want schedules the generation of a type if it is not scheduled yet.
 func (g *generator) want(d *loader.Decl) {
 	if key := d.Pkg.Path + "." + d.Name; !g.done[key] {
 		g.done[key] = true

@@ -32,14 +32,14 @@ func (g *generator) modelName(p *model.Package, t *model.Type) string {
 	return util.ToRESTFriendlyName(prefix + "." + t.Name)
 }
 
-// learn adds the schema of a kind: the schema of its CustomResourceDefinition, with which a server
-// tracks field ownership. A kind without a schema has no Extract functions.
+// learn adds the schema of a kind's CustomResourceDefinition, with which a server tracks field
+// ownership. A kind without a schema gets no Extract functions.
 func (g *generator) learn(p *model.Package, t *model.Type) error {
 	props, err := g.crds.Schema(t)
 	if err != nil {
 		return fmt.Errorf("%s has no Extract functions, because it has no schema: %w", t.Name, err)
 	}
-	// The plural occurs only in paths, which are not used.
+	// The plural occurs only in URLs, which no code here uses.
 	definition := &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 		Group: p.Group, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "objects", Singular: "object", Kind: t.Name, ListKind: t.Name + "List"},
 		Scope: apiextensionsv1.NamespaceScoped,

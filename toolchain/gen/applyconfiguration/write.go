@@ -231,7 +231,8 @@ func (w *writer) plain(t loader.Type) string {
 		return ac
 	}
 	if n, ok := t.(*loader.Named); ok && w.collection(n) && w.plainElement(n) {
-		// a named list of structs: the name would be that of another type
+		// a named list of structs becomes an unnamed list, because the named type has other
+		// elements
 		return w.plain(n.Underlying())
 	}
 	return w.f.Type(t)
@@ -248,8 +249,9 @@ func (w *writer) plainElement(n *loader.Named) bool {
 	return false
 }
 
-// with generates the With function of a member, or those of the members that it embeds. at is the
-// expression for the struct with the member; ensure is a statement that initializes it.
+// with generates the With function of a member, or the With functions of the members that it
+// embeds. at is the expression for the struct with the member; ensure is a statement that
+// initializes it.
 func (w *writer) with(m member, at, ensure string) {
 	if m.embedded {
 		n, ok := element(m.typ).(*loader.Named)

@@ -236,8 +236,8 @@ func (g *generator) problem(f *model.Field, from *loader.Decl, format string, ar
 	return p
 }
 
-// methods generates the methods that conversion webhooks or kelson.dev/apiserver call. The former
-// pass an interface, the latter the type of the hub.
+// methods generates the methods that conversion webhooks or kelson.dev/apiserver call. Conversion
+// webhooks pass an interface, kelson.dev/apiserver passes the type of the hub.
 func (g *generator) methods(names []string) {
 	served := g.Package.Served()
 	hub := ""

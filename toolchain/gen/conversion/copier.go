@@ -7,8 +7,8 @@ import (
 	"kelson.dev/toolchain/loader"
 )
 
-// copier generates the statements for one field. why is the first reason why the field cannot be
-// converted.
+// copier generates the statements for one field. If the field cannot be converted, why is the first
+// reason.
 type copier struct {
 	*generator
 	b     strings.Builder

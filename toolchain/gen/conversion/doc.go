@@ -6,8 +6,8 @@
 //	// +k8s:conversion-gen=example.com/shop/api/v2
 //	package v1
 //
-// Structs with the same name are converted field by field, by the Go names of the fields. As
-// conversion-gen does, it generates for each:
+// The package converts structs of the same name field by field; fields with the same Go name
+// correspond. Like conversion-gen, it generates for each struct:
 //
 //	Convert_v1_Pizza_To_v2_Pizza, Convert_v2_Pizza_To_v1_Pizza            with error and scope
 //	autoConvert_v1_Pizza_To_v2_Pizza, …                                   the same, for functions written by hand to begin with
@@ -21,10 +21,10 @@
 // Kinds get ConvertTo and ConvertFrom, and kinds of the hub get Hub, for the conversion webhooks of
 // kelson.dev/operator/webhook or of controller-runtime, depending on which the module requires. If
 // a custom API server serves the package (+kelson:crd:generate=false), ConvertTo and ConvertFrom
-// have the hub's type as their parameter, as kelson.dev/apiserver wants it, and Hub is not
+// have the hub's type as their parameter, as kelson.dev/apiserver requires, and Hub is not
 // generated.
 //
-// It also generates a test, zz_generated.conversion_test.go: every kind, filled with random values,
-// must be the same after it went to the hub and back, and every object of the hub after it went to
-// the spoke and back. It fails if a field is lost.
+// It also generates a test, zz_generated.conversion_test.go: it fills every kind with random
+// values, converts it to the hub and back, and compares. It does the same with objects of the hub.
+// It fails if a field is lost.
 package conversion

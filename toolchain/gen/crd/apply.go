@@ -22,8 +22,8 @@ const (
 	items      = validation + "items:"
 )
 
-// apply applies markers to a schema. Markers that set the type come before those that are checked
-// against it.
+// apply applies markers to a schema. It begins with the markers that set the type, because others
+// are checked against the type.
 func (b *builder) apply(s *props, ms marker.Markers) {
 	if len(ms) == 0 {
 		return

@@ -19,8 +19,8 @@ type Budget struct {
 	// negative number omits all descriptions.
 	PerField int
 	// Size is the maximum size of a definition's file in bytes. 0 means DefaultSize, and a negative
-	// number no limit. The descriptions of a larger definition are all shortened to the same
-	// length, the longest with which it fits.
+	// number no limit. If a definition is larger, all descriptions are shortened to the same
+	// maximum length, the longest with which the definition fits.
 	Size int
 }
 
@@ -88,8 +88,9 @@ func descriptions(def *apiextensionsv1.CustomResourceDefinition, f func(string) 
 	}
 }
 
-// truncate shortens a text to at most n bytes as controller-gen does: after its last sentence, else
-// after a word and with three dots. Texts that are cut within a word are up to three bytes longer.
+// truncate shortens a text to at most n bytes as controller-gen does: after the last complete
+// sentence or, if there is none, after a word, with three dots. A text that must be cut within a
+// word is up to three bytes longer.
 func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -27,7 +27,8 @@ type Options struct {
 	Descriptions Budget
 }
 
-// Generator generates the definitions of one API. It builds schemas that several kinds share once.
+// Generator generates the definitions of one API. It builds a schema that several kinds share only
+// once.
 type Generator struct {
 	b    *builder
 	emit *emitter
@@ -38,7 +39,7 @@ func New(api *model.API, opts Options) *Generator {
 	return &Generator{b: newBuilder(api, opts), emit: newEmitter()}
 }
 
-// Warnings returns the mistakes that Options.Lenient permits in the definitions so far. Each is a
+// Warnings returns the mistakes, found so far, that Options.Lenient permits. Each is a
 // *loader.Error.
 func (g *Generator) Warnings() []error { return g.b.warnings }
 
@@ -101,7 +102,7 @@ func (g *Generator) Schema(root *model.Type) (*apiextensionsv1.JSONSchemaProps, 
 func (g *Generator) schema(root *model.Type) *props {
 	schema := g.b.flat(root.Type())
 	if _, ok := schema.Properties["metadata"]; ok {
-		// The server validates metadata itself and accepts no schema of it.
+		// Servers validate metadata themselves and reject a schema for it.
 		schema.Properties["metadata"] = props{Type: "object"}
 	}
 	return schema

@@ -5,9 +5,9 @@
 //
 //  1. Every named type gets a schema in which other named types are references. The markers on a
 //     field thus stay separate from those on the field's type.
-//  2. Each reference is replaced by `allOf: [the type's schema, the field's own]`, and each allOf
-//     is merged into the schema around it. What only one of them sets is taken over. What they set
-//     differently stays in an allOf, so that both apply.
+//  2. Each reference is replaced by `allOf: [the type's schema, the field's schema]`, and each
+//     allOf is merged into the schema around it. Constraints that only one of them sets are merged.
+//     Constraints that they set differently stay in an allOf, so that both apply.
 //
 // The result equals that of controller-gen, without the version annotation. Unlike controller-gen,
 // it supports generic types and unnamed structs, and rejects recursive types, which no structural

@@ -21,7 +21,7 @@ type emitter struct {
 	rendered map[string]string // by value and position
 	keys     map[string]string
 	err      error
-	// A text begins with an empty line. How it is encoded depends on its context.
+	// The text begins with an empty line. Its encoding depends on the context.
 	odd bool
 }
 
@@ -359,11 +359,11 @@ func (e *emitter) definition(crd *apiextensionsv1.CustomResourceDefinition) ([]b
 	}
 	meta := []pair{}
 	for _, m := range []struct {
-		key string
-		of  map[string]string
+		key     string
+		entries map[string]string
 	}{{"annotations", crd.Annotations}, {"labels", crd.Labels}} {
-		if len(m.of) > 0 {
-			data, _ := json.Marshal(m.of)
+		if len(m.entries) > 0 {
+			data, _ := json.Marshal(m.entries)
 			meta = append(meta, pair{m.key, jsonValue(data)})
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // The emitter writes the same bytes as sigs.k8s.io/yaml for any definition.
-func TestEmitterIsYAML(t *testing.T) {
+func TestEmitterMatchesYAMLPackage(t *testing.T) {
 	texts := []string{"", "a", "true", "n", "3", "-", "a: b", "# c", " lead", "trail ", "two\nlines", "ends\n", "\n\nbegins", "a\n\n  b\n", "tab\tx", "é", "'", `"`, "`x`", "|-",
 		"a very long line that goes on and on and on and on and on and on and on and on and on and on and on and on and on and on", "1e3", "0x1", "null", "~", "=", "!x", "&a", "*b"}
 	for seed := range int64(60) {

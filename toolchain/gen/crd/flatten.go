@@ -130,14 +130,14 @@ func (b *builder) mergeInto(dst *props, src props) {
 	}
 }
 
-// equal reports whether two values are equal. It compares no pointers and no incomparable values,
-// and returns false for them.
+// equal reports whether two values are equal. It returns false for pointers and incomparable
+// values.
 func equal(a, b reflect.Value) bool {
 	return a.Comparable() && a.Kind() != reflect.Pointer && a.Equal(b)
 }
 
-// reconcile merges a field that both schemas set, differently, into dst. It returns false if the
-// field cannot be merged.
+// reconcile merges a field that the two schemas set to different values into dst. It returns false
+// if the field cannot be merged.
 func (b *builder) reconcile(name string, dst, src *props) bool {
 	switch name {
 	case "Properties":

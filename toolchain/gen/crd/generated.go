@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Generated parses the file of a definition if it is unchanged since a generator wrote it: it
-// equals the output of YAML, or has controller-gen's annotation. Otherwise it returns nil.
+// Generated parses the file of a definition if it is generated: if it equals the output of YAML or
+// has controller-gen's annotation. For other files it returns nil.
 func (g *Generator) Generated(doc []byte) *apiextensionsv1.CustomResourceDefinition {
 	if !bytes.Contains(doc, []byte("kind: CustomResourceDefinition\n")) {
 		return nil

@@ -49,8 +49,8 @@ func (b *builder) mistake(err error) {
 	}
 }
 
-// misused reports a marker that does not fit its type or field. It ignores those of other modules,
-// which the project cannot change: the marker has no effect.
+// misused reports a marker that does not fit its type or field. It ignores markers in other
+// modules, because the project cannot change them; they have no effect.
 func (b *builder) misused(m *marker.Marker, format string, args ...any) {
 	if b.current.Decl == nil || b.api.Own(b.current.Pkg) {
 		b.mistake(loader.Errorf(m.Pos, "+"+m.Name+" "+format, args...))
@@ -99,7 +99,7 @@ func (b *builder) named(n *loader.Named) *props {
 func (b *builder) declared(n *loader.Named) *props {
 	t := b.current
 	if loader.Implements(n, "MarshalJSON") {
-		// Only the author knows the JSON form of such a type, and can declare it with
+		// The JSON form of such a type cannot be derived. The author can declare it with
 		// +kubebuilder:validation:Type.
 		s := &props{}
 		if t.Markers.Has("kubebuilder:validation:Type") {
@@ -261,7 +261,8 @@ func (b *builder) structure(st *loader.Struct) *props {
 	}
 	slices.Sort(s.Required)
 	for _, name := range immutable {
-		// The field's own rule does not run when the field is removed, so the struct forbids that.
+		// The rule of a field is not evaluated when the field is removed, so a rule of the struct
+		// forbids the removal.
 		if !slices.Contains(s.Required, name) {
 			s.XValidations = append(s.XValidations, apiextensionsv1.ValidationRule{
 				Rule:    fmt.Sprintf("!has(oldSelf.%s) || has(self.%s)", name, name),

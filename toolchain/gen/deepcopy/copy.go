@@ -42,7 +42,7 @@ func flat(t loader.Type) bool {
 	case *loader.Array:
 		return flat(u.Elem)
 	case *loader.Struct:
-		// Check first the fields that can be decided without resolving other types.
+		// First check the fields whose types need not be resolved.
 		for _, f := range u.Fields {
 			if _, named := f.Type().(*loader.Named); !named && !flat(f.Type()) {
 				return false
@@ -58,8 +58,8 @@ func flat(t loader.Type) bool {
 	return false
 }
 
-// callable reports whether a type has copy methods, or will have them: it is named, and not
-// generic. Copies of other types are written out in place.
+// callable reports whether a type has copy methods or gets them: the type must be named and not
+// generic. Code that copies values of other types is generated in place.
 func callable(t loader.Type) bool {
 	n, ok := t.(*loader.Named)
 	return ok && (len(n.Args) == 0 && !n.Decl.Alias || manual(n).any())
@@ -132,7 +132,7 @@ func (g *generator) intoStruct(t loader.Type, st *loader.Struct) {
 	g.field = outer
 }
 
-// structField generates statements that copy what `*out = *in` shares.
+// structField generates statements that copy the data of a field that `*out = *in` shares.
 func (g *generator) structField(f *loader.Field) {
 	t, name := f.Type(), f.Name
 	u := t.Underlying()

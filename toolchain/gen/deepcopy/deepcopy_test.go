@@ -86,7 +86,7 @@ func TestCopies(t *testing.T) {
 
 type filler struct{ *rand.Rand }
 
-// fill sets a value to random content; a third of the values that may be nil are.
+// fill sets a value to random content; a third of the values that can be nil are nil.
 func (f *filler) fill(v reflect.Value, depth int) {
 	if !v.CanSet() {
 		return

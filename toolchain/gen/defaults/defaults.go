@@ -100,7 +100,7 @@ func (g *generator) manual(n *loader.Named) string {
 	return ""
 }
 
-// needed reports whether a value of the type, or a value in it, has defaults.
+// needed reports whether a value of the type, or a nested value, has defaults.
 func (g *generator) needed(t loader.Type, within map[string]bool) bool {
 	switch t := t.(type) {
 	case *loader.Pointer:
@@ -296,8 +296,8 @@ func quoted(s string) string {
 	return "`" + s + "`"
 }
 
-// literal returns a default as Go source, and the zero value that it replaces. Both are empty for
-// composite types.
+// literal returns a default value and the zero value that it replaces as Go source. Both are empty
+// for composite types.
 func (g *generator) literal(t loader.Type, raw string, value any) (literal, zero string, err error) {
 	if inner, ok := strings.CutPrefix(raw, "ref("); ok {
 		literal = g.constant(strings.TrimSuffix(inner, ")"))

@@ -1,6 +1,6 @@
-// Package lifecycle generates the methods by which a server knows the life of an API version:
-// APILifecycleIntroduced, APILifecycleDeprecated, APILifecycleReplacement and APILifecycleRemoved,
-// as prerelease-lifecycle-gen does. Releases are of the form MAJOR.MINOR.
+// Package lifecycle generates the methods that tell a server in which releases an API version
+// exists: APILifecycleIntroduced, APILifecycleDeprecated, APILifecycleReplacement and
+// APILifecycleRemoved, as prerelease-lifecycle-gen does. Releases are of the form MAJOR.MINOR.
 //
 // A version that is not stable, such as v1beta1, is deprecated three minor releases after its
 // introduction and removed three minor releases after its deprecation, unless markers say

@@ -174,7 +174,8 @@ func (g *generator) message(t *model.Type) *message {
 	return m
 }
 
-// fieldsOf returns the fields of a struct, also of one that is declared with the name of another.
+// fieldsOf returns the fields of a struct, including a struct type that is declared as another
+// named type.
 func (g *generator) fieldsOf(t *model.Type) []*model.Field {
 	for {
 		n, ok := t.Type().Source().(*loader.Named)
@@ -185,7 +186,7 @@ func (g *generator) fieldsOf(t *model.Type) []*model.Field {
 	}
 }
 
-// field returns the field of a message, or nil if it is left out. Its number is 0 if the tag has
+// field returns the field of a message, or nil if it is omitted. Its number is 0 if the tag has
 // none.
 func (g *generator) field(t *model.Type, f *model.Field) *field {
 	fail := func(format string, args ...any) *field {
@@ -320,7 +321,7 @@ func (g *generator) hasMethods(n *loader.Named) bool {
 var methodLine = regexp.MustCompile(`(?m)^func \(\w+ \*?\w+\) MarshalToSizedBuffer\(.*\n`)
 
 // declares reports whether a package declares the method MarshalToSizedBuffer of a type. The loader
-// does not parse generated.pb.go and its like.
+// does not parse files such as generated.pb.go.
 func (g *generator) declares(dir, name string) bool {
 	methods, read := g.files[dir]
 	if !read {

@@ -49,8 +49,8 @@ func (n numbers) bytes() []byte {
 	return b.Bytes()
 }
 
-// number gives the fields of a message without a number the locked one or the next free one, and
-// sorts them by number.
+// number assigns numbers to the fields of a message that have none, the locked number or the next
+// free one, and sorts the fields by number.
 func (g *generator) number(m *message) {
 	used := map[int]string{}
 	last := 0

@@ -69,7 +69,8 @@ type Names []string
 		}
 	}
 
-	// Counts is removed, another field is added: it does not get the number of Counts.
+	// If Counts is removed and another field is added, the new field does not get the number of
+	// Counts.
 	next := strings.Replace(source, "Counts map[string]int64 `json:\"counts\"`", "Size int `json:\"size\"`", 1)
 	if files, err = generate(t, next, string(files.Lock)); err != nil {
 		t.Fatal(err)
@@ -79,7 +80,7 @@ type Names []string
 	}
 }
 
-// GEN-04: what protobuf cannot encode is an error at the field.
+// GEN-04: a type that protobuf cannot encode is an error at the field.
 func TestErrors(t *testing.T) {
 	for field, want := range map[string]string{
 		"A any `json:\"a\"`":                                    "types.go:4:17: protobuf: T.A: protobuf cannot encode",

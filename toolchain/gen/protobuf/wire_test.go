@@ -77,38 +77,13 @@ func main() {
 }
 `
 
-// GEN-04: for random objects of Kubernetes' own types, the bytes equal those of the code that
-// go-to-protobuf generated for them, and decoding gives the same.
+// GEN-04: for random objects of Kubernetes' own types, the generated code and the code of
+// go-to-protobuf encode the same bytes and decode the same objects.
 func TestKubernetesTypes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles packages of k8s.io/api")
 	}
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	module, copied := strings.TrimSpace(string(out)), t.TempDir()
-	copyFile(t, filepath.Join(module, "go.mod"), filepath.Join(copied, "go.mod"))
-	copyFile(t, filepath.Join(module, "go.sum"), filepath.Join(copied, "go.sum"))
-	for _, name := range kubernetesPackages {
-		files, err := filepath.Glob(filepath.Join(module, name, "*.go"))
-		if err != nil || len(files) == 0 {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			if base := filepath.Base(file); !strings.HasSuffix(base, ".pb.go") {
-				copyFile(t, file, filepath.Join(copied, name, base))
-			}
-		}
-	}
-	ws, err := loader.Open(context.Background(), loader.Config{Dir: copied})
-	if err != nil {
-		t.Fatal(err)
-	}
-	api, err := model.Build(ws, marker.Standard())
-	if err != nil {
-		t.Fatal(err)
-	}
+	copied, api := copyOfKubernetes(t)
 	var imports, messages strings.Builder
 	for _, p := range api.Packages {
 		files, err := protobuf.Generate(protobuf.Config{API: api, Package: p, Generated: func(*model.Package) bool { return true }})
@@ -165,6 +140,45 @@ func TestKubernetesTypes(t *testing.T) {
 		}
 	}
 	t.Logf("%d lines, %d differ", len(theirs), differ)
+}
+
+// moduleDir returns the directory of a module that this module requires.
+func moduleDir(t *testing.T, name string) string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// copyOfKubernetes returns a copy of kubernetesPackages without their generated code.
+func copyOfKubernetes(t *testing.T) (copied string, api *model.API) {
+	t.Helper()
+	module := moduleDir(t, "k8s.io/api")
+	copied = t.TempDir()
+	copyFile(t, filepath.Join(module, "go.mod"), filepath.Join(copied, "go.mod"))
+	copyFile(t, filepath.Join(module, "go.sum"), filepath.Join(copied, "go.sum"))
+	for _, name := range kubernetesPackages {
+		files, err := filepath.Glob(filepath.Join(module, name, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if base := filepath.Base(file); !strings.HasSuffix(base, ".pb.go") {
+				copyFile(t, file, filepath.Join(copied, name, base))
+			}
+		}
+	}
+	ws, err := loader.Open(context.Background(), loader.Config{Dir: copied})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err = model.Build(ws, marker.Standard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return copied, api
 }
 
 // run runs the program in a folder and returns the lines that it prints.

@@ -85,9 +85,9 @@ func (c *collector) addFinalizer(p *model.Package, group, resource string) {
 }
 
 // watching returns the grants that let the package's reconciler watch a resource: those that the
-// package itself declares or else those of any package, and of several roles the ones named
-// DefaultRole, since other roles may be meant for readers. If there are none, it returns the
-// ClusterRole DefaultRole.
+// package itself declares or, if there are none, those of any package. Of several roles, it prefers
+// those named DefaultRole, because other roles may be meant for readers. If there are none, it
+// returns the ClusterRole DefaultRole.
 func (c *collector) watching(p *model.Package, group, resource string) []grant {
 	var own, all, defaults []grant
 	for _, g := range c.grants {

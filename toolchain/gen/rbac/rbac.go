@@ -2,16 +2,16 @@
 //
 //	// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create
 //
-// and from what reconcilers of kelson.dev/operator do by themselves: the library adds and removes
-// the finalizer of a reconciler that has a method
+// and from the finalizers of reconcilers of kelson.dev/operator. If a reconciler has a method
 //
 //	Finalize(ctx context.Context, obj *T) (operator.Result, error)
 //
-// with a patch of the object, so the role gets the verb patch for the resource of T.
+// the library adds and removes its finalizer with a patch of the object, so the role gets the verb
+// patch for the resource of T.
 //
-// Rules that differ in one member only are merged, and all are sorted, so the file does not depend
-// on where the markers are. Rules with a namespace go into a Role in that namespace, others into a
-// ClusterRole. roleName selects a role with another name than DefaultRole.
+// Rules that differ only in one member are merged, and all rules are sorted, so the file does not
+// depend on the positions of the markers. Rules with a namespace go into a Role in that namespace,
+// others into a ClusterRole. roleName selects a role with another name than DefaultRole.
 package rbac
 
 import (

@@ -42,8 +42,7 @@ func (im *imports) name(path string) string {
 	return name
 }
 
-// as returns the identifier for a package: its existing one, or else the wanted one if that is
-// free.
+// as returns the identifier for a package: its existing one, or the wanted one if that is free.
 func (im *imports) as(path, want string) string {
 	if n, ok := im.byPath[path]; ok {
 		return n

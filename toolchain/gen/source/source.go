@@ -69,8 +69,8 @@ func (f *File) Qualified(path, name, ident string) string {
 // Printf appends formatted text and a newline.
 func (f *File) Printf(format string, args ...any) { fmt.Fprintf(&f.body, format+"\n", args...) }
 
-// Expand appends text with $name and ${name} replaced by vars or else by the packages of
-// [Packages], which it imports. Any other name is an error of the generator.
+// Expand appends text with $name and ${name} replaced by vars or, if vars has no such name, by a
+// package of [Packages], which it imports. Any other name is a bug of the generator.
 func (f *File) Expand(text string, vars Vars) {
 	f.body.WriteString(f.Expanded(text, vars))
 	f.body.WriteByte('\n')

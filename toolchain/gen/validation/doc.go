@@ -5,12 +5,12 @@
 //	func Validate_Pizza(ctx context.Context, op operation.Operation, fldPath *field.Path, obj, oldObj *Pizza) field.ErrorList
 //
 // with the signature and the behaviour of Kubernetes' validation-gen: rules of types and fields,
-// ratcheting (an update does not validate what it leaves unchanged), and rules that end the
+// ratcheting (an update does not validate values that it does not change), and rules that end the
 // validation of a value, such as k8s:required. The functions call
 // k8s.io/apimachinery/pkg/api/validate. Kinds also get the method ValidateDeclaratively, which
 // servers can call without knowing the type.
 //
-// The generator works in two passes. The first one, in collect.go, gathers what several markers
+// The generator works in two passes. The first pass, in collect.go, collects what several markers
 // declare together: the keys of lists, the members of unions, the modes of fields. The second one
 // turns each marker into calls of validation functions:
 //

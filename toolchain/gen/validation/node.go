@@ -72,10 +72,10 @@ func (g *generator) node(t *loader.Named) *node {
 
 // partsOf returns the calls of the functions of the types of keys and elements.
 func (g *generator) partsOf(p place, r rules) (parts []part) {
-	add := func(t loader.Type, of func(call) call) {
+	add := func(t loader.Type, wrap func(call) call) {
 		if n := named(t); n != nil {
 			if n = g.callable(p, n); n != nil {
-				parts = append(parts, part{n, of(call{fn: g.functionName(n.Decl)})})
+				parts = append(parts, part{n, wrap(call{fn: g.functionName(n.Decl)})})
 			}
 		}
 	}

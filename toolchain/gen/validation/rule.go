@@ -22,7 +22,7 @@ type call struct {
 	comments []string
 	// ownLevel means that the arguments have their levels.
 	ownLevel bool
-	// ifSet means that the function needs a value: obj may be nil, and then there is no call.
+	// ifSet means that the function needs a value: it is not called if obj is nil.
 	ifSet bool
 }
 
@@ -56,14 +56,13 @@ func each(calls []call, f func(call) call) []call {
 	return out
 }
 
-// around returns a call that calls c in its last argument, and takes over what decides when it
-// runs.
+// around returns a call whose last argument is a function that calls c. It has the conditions of c.
 func around(outer, c call) call {
 	outer.short, outer.silent, outer.comments = c.short, c.silent, c.comments
 	return outer
 }
 
-// notRules are the markers that are no rules, or that the first pass reads.
+// notRules are the markers that are not rules or that the first pass reads.
 var notRules = []string{"k8s:listMapKey", "k8s:customUnique", "k8s:unionDiscriminator", "k8s:modeDiscriminator", "k8s:enumExclude",
 	"k8s:validation-gen", "k8s:validation-gen-nolint", "k8s:isSubresource", "k8s:supportsSubresource"}
 
@@ -94,7 +93,7 @@ var allowed = map[string][]scope{
 	"k8s:maxItems": {onType, onField, onElement, onValue}, "k8s:minItems": {onType, onField, onElement, onValue},
 }
 
-// rule returns the rules of one marker; none for markers of other generators.
+// rule returns the rules of one marker. Markers of other generators have none.
 func (g *generator) rule(p place, m *marker.Marker) (rules, error) {
 	if !strings.HasPrefix(m.Name, "k8s:") || slices.Contains(notRules, m.Name) {
 		return rules{}, nil
@@ -222,8 +221,8 @@ func (g *generator) subfield(p, in place, r rules) rules {
 	return rules{calls: append(calls, r.parent...)}
 }
 
-// inherit returns the calls of a field's own markers that end its validation, without their errors,
-// which the type of the struct reports.
+// inherit returns the calls of a field's own markers that end its validation. The calls do not
+// report their errors, because the type of the struct reports them.
 func (g *generator) inherit(p place) (calls []call) {
 	var ms marker.Markers
 	for _, m := range p.field.Markers {

@@ -9,8 +9,8 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// native returns a type without the names of declared types, also below pointers. The elements of
-// lists and maps keep theirs.
+// native returns a type without the names of declared types, including those below pointers. The
+// elements of lists and maps keep their types.
 func native(t loader.Type) loader.Type {
 	switch t := t.(type) {
 	case *loader.Named:

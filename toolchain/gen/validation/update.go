@@ -14,7 +14,8 @@ import (
 // constraints are the values of k8s:update, in the order of the package validate.
 var constraints = []string{"NoSet", "NoUnset", "NoModify", "NoAddItem", "NoRemoveItem"}
 
-// update returns the rule of all update markers of a value, at the first of them.
+// update returns one rule for all update markers of a value. Only the first of these markers has
+// the rule.
 func (g *generator) update(p place, m *marker.Marker) (rules, error) {
 	all := g.meta.updates[p.path]
 	for _, c := range all {
@@ -130,7 +131,7 @@ func (g *generator) constants(d *loader.Decl) (all []constant) {
 			if !ok || gen.Tok != token.CONST {
 				continue
 			}
-			typed := false // a constant without a type and value repeats those of the one before
+			typed := false // a constant without type and value repeats those of the previous one
 			for _, spec := range gen.Specs {
 				v := spec.(*ast.ValueSpec)
 				if v.Type != nil || len(v.Values) > 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 // statements returns the calls for one value as Go source. It uses the variables obj, oldObj and
-// errs. Calls of a cohort end only their cohort.
+// errs. A call of a cohort can end only the validation of its cohort.
 func (g *generator) statements(calls []call) string {
 	var cohorts []string
 	for _, c := range calls {
@@ -53,7 +53,8 @@ func (g *generator) statements(calls []call) string {
 	return b.String()
 }
 
-// ending returns the calls that can end the validation of a value. All of them run before it ends.
+// ending returns the calls that can end the validation of a value. All of them run, even if the
+// first one fails.
 func (g *generator) ending(calls []call, end string) string {
 	var b strings.Builder
 	if len(calls) > 1 {

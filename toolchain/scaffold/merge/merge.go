@@ -70,19 +70,19 @@ func write(out *strings.Builder, lines []string) {
 // match returns, for each line of a, the index of its line in b or -1: a longest common
 // subsequence.
 func match(a, b []string) []int {
-	of := make([]int, len(a))
-	for i := range of {
-		of[i] = -1
+	matched := make([]int, len(a))
+	for i := range matched {
+		matched[i] = -1
 	}
 	start := 0
 	for start < len(a) && start < len(b) && a[start] == b[start] {
-		of[start] = start
+		matched[start] = start
 		start++
 	}
 	endA, endB := len(a), len(b)
 	for endA > start && endB > start && a[endA-1] == b[endB-1] {
 		endA, endB = endA-1, endB-1
-		of[endA] = endB
+		matched[endA] = endB
 	}
 	// common[i][j] is the length of the longest common subsequence of a[start+i:endA] and
 	// b[start+j:endB].
@@ -103,7 +103,7 @@ func match(a, b []string) []int {
 	for i, j := 0, 0; i < n && j < m; {
 		switch {
 		case a[start+i] == b[start+j]:
-			of[start+i] = start + j
+			matched[start+i] = start + j
 			i, j = i+1, j+1
 		case common[i+1][j] >= common[i][j+1]:
 			i++
@@ -111,5 +111,5 @@ func match(a, b []string) []int {
 			j++
 		}
 	}
-	return of
+	return matched
 }

@@ -98,8 +98,8 @@ func (r *reader) read(p *packages.Package) {
 	}
 	reconcilers := reconcilersIn(p, files)
 	for _, each := range reconcilers {
-		each.of.Name = p.Types.Name() + "." + each.of.Name
-		each.of.File, each.of.Line = r.position(each.pos)
+		each.found.Name = p.Types.Name() + "." + each.found.Name
+		each.found.File, each.found.Line = r.position(each.pos)
 	}
 	uses := r.report.Uses
 	all := declarations(p, files)
@@ -109,7 +109,7 @@ func (r *reader) read(p *packages.Package) {
 		ast.Inspect(d.node, f.visit)
 	}
 	for _, each := range reconcilers {
-		r.report.Reconcilers = append(r.report.Reconcilers, *each.of)
+		r.report.Reconcilers = append(r.report.Reconcilers, *each.found)
 	}
 	if r.report.Uses > uses {
 		r.report.Packages++
@@ -126,9 +126,9 @@ func (r *reader) position(pos token.Pos) (file string, line int) {
 
 // reconciler is a reconciler of a package.
 type reconciler struct {
-	of  *Reconciler
-	pos token.Pos
-	typ *types.TypeName
+	found *Reconciler
+	pos   token.Pos
+	typ   *types.TypeName
 }
 
 // reconcilersIn finds the types whose method Reconcile for controller-runtime is in some files.
@@ -145,7 +145,7 @@ func reconcilersIn(p *packages.Package, files []*ast.File) []*reconciler {
 				continue
 			}
 			if typ := receiverOf(fn); typ != nil {
-				all = append(all, &reconciler{of: &Reconciler{Name: typ.Name()}, pos: method.Pos(), typ: typ})
+				all = append(all, &reconciler{found: &Reconciler{Name: typ.Name()}, pos: method.Pos(), typ: typ})
 			}
 		}
 	}
@@ -245,7 +245,7 @@ func (f *declarationReader) use(id *ast.Ident) {
 		rule = redundantRequeue
 	}
 	for _, part := range f.parts {
-		f.add(&part.of.Findings, rule.verdict, id.Pos(), name, rule.advice)
+		f.add(&part.found.Findings, rule.verdict, id.Pos(), name, rule.advice)
 	}
 	if len(f.parts) == 0 && !f.test && rule.verdict != Moves {
 		f.add(&f.report.Elsewhere, rule.verdict, id.Pos(), name, rule.advice)

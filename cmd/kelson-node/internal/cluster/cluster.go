@@ -82,10 +82,26 @@ func FilesIn(dir string) Files {
 	}
 }
 
+// Node returns the name of the node, from its certificate.
+func (f Files) Node() (string, error) {
+	certificates, err := cert.CertsFromFile(f.certificate())
+	if err != nil {
+		return "", err
+	}
+	name, isNode := strings.CutPrefix(certificates[0].Subject.CommonName, "system:node:")
+	if !isNode {
+		return "", fmt.Errorf("%s is the certificate of %q, not of a node", f.certificate(), certificates[0].Subject.CommonName)
+	}
+	return name, nil
+}
+
+// certificate is the file with the newest certificate and its key. kubelet writes it.
+func (f Files) certificate() string { return filepath.Join(f.Pki, "kubelet-client-current.pem") }
+
 // Joined reports whether the node has its own credentials.
 func (f Files) Joined() bool {
 	// kubelet writes the kubeconfig before the certificate that it names.
-	for _, name := range []string{f.Kubeconfig, filepath.Join(f.Pki, "kubelet-client-current.pem")} {
+	for _, name := range []string{f.Kubeconfig, f.certificate()} {
 		if _, err := os.Stat(name); err != nil {
 			return false
 		}
@@ -97,16 +113,7 @@ func (f Files) Joined() bool {
 // credentials of a node that has joined before.
 func (c *Cluster) Prepare(ctx context.Context, f Files) error {
 	if f.Joined() {
-		cfg, err := clientcmd.LoadFromFile(f.Kubeconfig)
-		if err != nil {
-			return err
-		}
-		for _, known := range cfg.Clusters {
-			if known.Server != c.Server {
-				return fmt.Errorf("this machine is a node of %s: delete %s to join %s", known.Server, filepath.Dir(f.Kubeconfig), c.Server)
-			}
-		}
-		return nil
+		return c.move(ctx, f)
 	}
 	if c.Token == "" {
 		return errors.New("pass --token, from kelson token create")
@@ -127,6 +134,35 @@ func (c *Cluster) Prepare(ctx context.Context, f Files) error {
 		Contexts:       map[string]*clientcmdapi.Context{"bootstrap": {Cluster: "cluster", AuthInfo: "bootstrap"}},
 		CurrentContext: "bootstrap",
 	}, f.Bootstrap)
+}
+
+// move changes the server in the kubeconfig of a node that has joined, if it is another one. It
+// must have a certificate of the same authorities.
+func (c *Cluster) move(ctx context.Context, f Files) error {
+	cfg, err := clientcmd.LoadFromFile(f.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	moved := false
+	for _, known := range cfg.Clusters {
+		if known.Server == c.Server {
+			continue
+		}
+		authority, err := os.ReadFile(f.Authority)
+		if err != nil {
+			return err
+		}
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(authority)
+		if _, err := c.clusterInfo(ctx, pool); err != nil {
+			return fmt.Errorf("this machine is a node of %s, and %s is not known to belong to the same cluster: %w: to join another cluster, run kelson-node reset first", known.Server, c.Server, err)
+		}
+		known.Server, moved = c.Server, true
+	}
+	if !moved {
+		return nil
+	}
+	return clientcmd.WriteToFile(*cfg, f.Kubeconfig)
 }
 
 // authority returns the verified certificates of the server's authorities.

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	utilnet "k8s.io/utils/net"
 
 	"kelson.dev/cmd/kelson-node/internal/settings"
 )
@@ -32,9 +33,9 @@ import (
 type Config struct {
 	// Node is the name of this node.
 	Node string
-	// Range is the range of the pods' addresses; "" takes the podCIDR of the Node object, and
-	// waits for it.
-	Range string
+	// Ranges are the ranges of the pods' addresses, at most one of each IP family; none takes the
+	// podCIDRs of the Node object, and waits for them.
+	Ranges []string
 	// Dir is the directory of CNI configurations. If another program has written one, this package
 	// changes nothing.
 	Dir string
@@ -83,7 +84,7 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface) error {
 	factory.StartWithContext(ctx)
 	defer factory.Shutdown()
 
-	var written string
+	var written []string
 	routes := map[string]string{} // by range, the address of the node
 	for {
 		select {
@@ -96,27 +97,22 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface) error {
 		for _, obj := range nodes.Informer().GetStore().List() {
 			all = append(all, obj.(*corev1.Node))
 		}
-		own := cfg.Range
-		if at := slices.IndexFunc(all, func(n *corev1.Node) bool { return n.Name == cfg.Node }); own == "" && at >= 0 {
-			own = all[at].Spec.PodCIDR
+		own := cfg.Ranges
+		if at := slices.IndexFunc(all, func(n *corev1.Node) bool { return n.Name == cfg.Node }); len(own) == 0 && at >= 0 {
+			own = all[at].Spec.PodCIDRs
 		}
-		if own != "" && own != written {
+		if len(own) > 0 && !slices.Equal(own, written) {
 			if err := install(cfg.Dir, own, cfg.Data); err != nil {
 				return err
 			}
-			cfg.Log.Info("wrote the configuration of the pod network", "file", filepath.Join(cfg.Dir, file), "range", own)
-			written = own
+			cfg.Log.Info("wrote the configuration of the pod network", "file", filepath.Join(cfg.Dir, file), "ranges", own)
+			written = slices.Clone(own)
 		}
-		want := map[string]string{}
-		for _, n := range all {
-			if at := internalAddress(n); n.Name != cfg.Node && n.Spec.PodCIDR != "" && at != "" {
-				want[n.Spec.PodCIDR] = at
-			}
-		}
+		want := others(all, cfg.Node)
 		if err := sync(routes, want); err != nil {
 			cfg.Log.Warn("set the routes to the pods of other nodes", "err", err)
 		}
-		if own != "" {
+		if len(own) > 0 {
 			if err := masquerade(ctx, own, want); err != nil {
 				cfg.Log.Warn("let pods reach other networks", "err", err)
 			}
@@ -124,18 +120,28 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface) error {
 	}
 }
 
-func internalAddress(n *corev1.Node) string {
-	for _, a := range n.Status.Addresses {
-		if a.Type == corev1.NodeInternalIP {
-			return a.Address
+// others returns, by the range of their pods, the addresses of the other nodes in the IP family of
+// the range. Ranges whose node has no such address are left out.
+func others(nodes []*corev1.Node, own string) map[string]string {
+	at := map[string]string{}
+	for _, n := range nodes {
+		if n.Name == own {
+			continue
+		}
+		for _, podCIDR := range n.Spec.PodCIDRs {
+			for _, a := range n.Status.Addresses {
+				if _, found := at[podCIDR]; !found && a.Type == corev1.NodeInternalIP && utilnet.IsIPv6String(a.Address) == utilnet.IsIPv6CIDRString(podCIDR) {
+					at[podCIDR] = a.Address
+				}
+			}
 		}
 	}
-	return ""
+	return at
 }
 
 // install writes the CNI configuration in one step: runtimes watch the directory.
-func install(dir, podCIDR, data string) error {
-	content, err := settings.Network(podCIDR, data)
+func install(dir string, podCIDRs []string, data string) error {
+	content, err := settings.Network(podCIDRs, data)
 	if err != nil {
 		return err
 	}
@@ -187,27 +193,41 @@ func route(podCIDR, at string) (*netlink.Route, error) {
 
 // masquerade gives packets of pods to other networks the address of the machine. Packets between
 // pods keep theirs.
-func masquerade(ctx context.Context, own string, others map[string]string) error {
-	ranges := []string{own, "224.0.0.0/4"}
-	for r := range others {
-		ranges = append(ranges, r)
-	}
-	slices.Sort(ranges)
-	rules := fmt.Sprintf(`table ip kelson-node
-delete table ip kelson-node
-table ip kelson-node {
-	chain postrouting {
-		type nat hook postrouting priority srcnat; policy accept;
-		ip saddr %s ip daddr != { %s } masquerade
-	}
-}
-`, own, strings.Join(ranges, ", "))
+func masquerade(ctx context.Context, own []string, others map[string]string) error {
 	cmd := exec.CommandContext(ctx, "nft", "-f", "-")
-	cmd.Stdin = strings.NewReader(rules)
+	cmd.Stdin = strings.NewReader(rules(own, others))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("nft: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return nil
+}
+
+// rules returns a table for each IP family of own.
+func rules(own []string, others map[string]string) string {
+	var b strings.Builder
+	for _, podCIDR := range own {
+		family, multicast := "ip", "224.0.0.0/4"
+		if utilnet.IsIPv6CIDRString(podCIDR) {
+			family, multicast = "ip6", "ff00::/8"
+		}
+		ranges := []string{podCIDR, multicast}
+		for r := range others {
+			if utilnet.IsIPv6CIDRString(r) == (family == "ip6") {
+				ranges = append(ranges, r)
+			}
+		}
+		slices.Sort(ranges)
+		fmt.Fprintf(&b, `table %[1]s kelson-node
+delete table %[1]s kelson-node
+table %[1]s kelson-node {
+	chain postrouting {
+		type nat hook postrouting priority srcnat; policy accept;
+		%[1]s saddr %[2]s %[1]s daddr != { %[3]s } masquerade
+	}
+}
+`, family, podCIDR, strings.Join(ranges, ", "))
+	}
+	return b.String()
 }
 
 // Wait returns when the Node object of this node exists.
@@ -236,7 +256,7 @@ func Remove(ctx context.Context, dir string) error {
 		errs = append(errs, netlink.LinkDel(link))
 	}
 	cmd := exec.CommandContext(ctx, "nft", "-f", "-")
-	cmd.Stdin = strings.NewReader("table ip kelson-node\ndelete table ip kelson-node\n")
+	cmd.Stdin = strings.NewReader("table ip kelson-node\ndelete table ip kelson-node\ntable ip6 kelson-node\ndelete table ip6 kelson-node\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		errs = append(errs, fmt.Errorf("nft: %w: %s", err, strings.TrimSpace(string(out))))
 	}

@@ -52,7 +52,7 @@ func (p Process) Run(ctx context.Context, log *slog.Logger) error {
 		if delay = min(max(2*delay, 500*time.Millisecond), maxDelay); time.Since(began) > steady {
 			delay = 0
 		}
-		log.Warn("a process ended and starts again", "process", p.Name, "err", err, "in", delay, "log", p.Log)
+		log.Warn("a process ended; restarting it", "process", p.Name, "err", err, "in", delay, "log", p.Log)
 		select {
 		case <-ctx.Done():
 		case <-time.After(delay):

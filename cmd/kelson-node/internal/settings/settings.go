@@ -17,6 +17,7 @@ import (
 	componentconfig "k8s.io/component-base/config/v1alpha1"
 	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+	utilnet "k8s.io/utils/net"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 )
@@ -101,20 +102,27 @@ const (
 	Bridge      = "kelson0"
 )
 
-// Network returns the CNI configuration of a bridge whose pods get addresses of a range. Pods reach
-// other addresses under the address of the machine. The directory data records which addresses are
-// in use.
-func Network(podCIDR, data string) ([]byte, error) {
+// Network returns the CNI configuration of a bridge whose pods get an address of each range. Pods
+// reach other addresses under the addresses of the machine. The directory data records which
+// addresses are in use.
+func Network(podCIDRs []string, data string) ([]byte, error) {
+	var ranges [][]map[string]any
+	var routes []map[string]any
+	for _, podCIDR := range podCIDRs {
+		to := "0.0.0.0/0"
+		if utilnet.IsIPv6CIDRString(podCIDR) {
+			to = "::/0"
+		}
+		ranges = append(ranges, []map[string]any{{"subnet": podCIDR}})
+		routes = append(routes, map[string]any{"dst": to})
+	}
 	return json.MarshalIndent(map[string]any{
 		"cniVersion": "1.0.0",
 		"name":       NetworkName,
 		"plugins": []map[string]any{
 			{
 				"type": "bridge", "bridge": Bridge, "isGateway": true, "hairpinMode": true,
-				"ipam": map[string]any{
-					"type": "host-local", "dataDir": data, "ranges": [][]map[string]any{{{"subnet": podCIDR}}},
-					"routes": []map[string]any{{"dst": "0.0.0.0/0"}},
-				},
+				"ipam": map[string]any{"type": "host-local", "dataDir": data, "ranges": ranges, "routes": routes},
 			},
 			{"type": "portmap", "capabilities": map[string]any{"portMappings": true}},
 		},

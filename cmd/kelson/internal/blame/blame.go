@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"kelson.dev/cmd/kelson/internal/completion"
 	"kelson.dev/cmd/kelson/internal/output"
 )
 
@@ -37,7 +38,8 @@ kelson why shows the reconciles behind an operator's writes, and kelson history
 earlier values.`,
 		Example: `  kelson blame deployment/web
   kelson blame deployment/web .spec.replicas -o json`,
-		Args: cobra.RangeArgs(1, 2),
+		ValidArgsFunction: completion.Objects,
+		Args:              cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			field := ""
 			if len(args) == 2 {

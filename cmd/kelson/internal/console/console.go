@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 
@@ -20,6 +21,7 @@ import (
 
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/console"
+	"kelson.dev/lab/history"
 )
 
 // Options configure the page.
@@ -45,7 +47,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet, prefix string) {
 // Command returns kelson console.
 func Command() *cobra.Command {
 	var opts Options
-	var kubeconfig, kubeContext, token, file, failure, audit, plan string
+	var kubeconfig, kubeContext, token, file, dir, failure, audit, plan string
 	var places, namespaces []string
 	var insecure bool
 	c := &cobra.Command{
@@ -53,20 +55,21 @@ func Command() *cobra.Command {
 		Short: "Show a cluster, and why it is in its state, in a browser",
 		Long: `Show a cluster, and why it is in its state, in a browser.
 
-The command prints the address of a web page. The page shows what has not settled,
-the causes that operators recorded, their timeline, ownership, and every object,
-and follows changes. It acts with the rights of the kubeconfig, and changes
-nothing unless --write is given.
+The command prints the address of a web page. The page shows objects that are not
+ready, the causes that operators recorded, their timeline, ownership, and every
+object, and follows changes. It acts with the rights of the kubeconfig, and
+changes nothing unless --write is given.
 
-The address contains a token; without it, other users of this machine and other
-web pages get no answer. The page sends no requests to other hosts.
+The address contains a token: requests without it, such as those of other users of
+this machine, are rejected. The page sends no requests to other hosts.
 
 Traces come from operators built with kelson.dev/operator: from the file of
 KELSON_TRACE=file:PATH, or from the URL of --trace-bind-address. Without --trace,
 the trace of kelson dev is used, which is next to the file $KUBECONFIG.`,
 		Example: `  kelson console --open
   kelson console --kubeconfig prod.kubeconfig --trace http://localhost:8090
-  kelson console --history incident.history`,
+  kelson console --history incident.history
+  kelson console --data-dir ./state`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			rules := clientcmd.NewDefaultClientConfigLoadingRules()
@@ -78,6 +81,9 @@ the trace of kelson dev is used, which is next to the file $KUBECONFIG.`,
 			}
 			if len(places) == 0 {
 				places = devTrace(rules)
+			}
+			if file, err = historySource(file, dir); err != nil {
+				return err
 			}
 			cfg := console.Config{Cluster: config, History: file, Failure: failure, AuditLog: audit, Plan: plan, Namespaces: namespaces}
 			if raw, err := loader.RawConfig(); err == nil {
@@ -111,11 +117,24 @@ the trace of kelson dev is used, which is next to the file $KUBECONFIG.`,
 	f.StringVar(&token, "token", "", "bearer token for requests to the URLs of --trace")
 	f.BoolVar(&insecure, "insecure-skip-tls-verify", false, "skip the verification of the certificates of the URLs of --trace")
 	f.StringVar(&file, "history", "", "history to show, as written by kelson record")
+	f.StringVar(&dir, "data-dir", "", "data directory of kelson serve --history with a history to show; the server may be running")
+	c.MarkFlagsMutuallyExclusive("history", "data-dir")
 	f.StringVar(&audit, "audit-log", "", "audit log of the cluster in JSON, for the view Rights")
 	f.StringVar(&failure, "failure", "", "file of kelson explore with a failure to show in the views Compare and Timeline")
 	f.StringVar(&plan, "plan", "", "plan to show, as printed by kelson plan -o json; the page follows changes of the file")
 	c.MarkFlagsRequiredTogether("tls-cert-file", "tls-private-key-file")
 	return c
+}
+
+// historySource returns the file or data directory of the history to show; "" if there is none.
+func historySource(file, dir string) (string, error) {
+	if dir == "" {
+		return file, nil
+	}
+	if info, err := os.Stat(filepath.Join(dir, history.Folder)); err != nil || !info.IsDir() {
+		return "", fmt.Errorf("--data-dir: %s has no history: start its server with --history, for example kelson serve --history 24h", dir)
+	}
+	return dir, nil
 }
 
 // devTrace returns the trace next to the kubeconfig, if there is one.

@@ -38,6 +38,8 @@ func TestFlagsWithoutEffect(t *testing.T) {
 		{"--token x --trace file", "--token has no effect"},
 		{"--insecure-skip-tls-verify", "--insecure-skip-tls-verify has no effect"},
 		{"--tls-cert-file x", "must all be set"},
+		{"--history x --data-dir y", "none of the others can be"},
+		{"--data-dir .", ". has no history"},
 	} {
 		c := Command()
 		c.SilenceUsage, c.SilenceErrors = true, true

@@ -1,5 +1,5 @@
-// Package data implements kelson data: checks, backups and restores of the state of a control
-// plane.
+// Package data implements kelson data: checks, backups, restores and copies of the state of a
+// control plane.
 package data
 
 import (
@@ -21,6 +21,7 @@ import (
 	"kelson.dev/apiserver/store/disk"
 	"kelson.dev/apiserver/store/encrypted"
 	"kelson.dev/cmd/kelson/internal/flags"
+	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/cmd/kelson/internal/serve"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -29,14 +30,15 @@ import (
 func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "data",
-		Short: "Check, back up and restore the state of a control plane",
+		Short: "Check, back up, restore and copy the state of a control plane",
 	}
-	c.AddCommand(checkCommand(), backupCommand(), restoreCommand())
+	c.AddCommand(checkCommand(), backupCommand(), restoreCommand(), copyCommand())
 	return c
 }
 
 func checkCommand() *cobra.Command {
 	var encryption flags.Encryption
+	var format output.Format
 	c := &cobra.Command{
 		Use:   "check [DIRECTORY]",
 		Short: "Verify a data directory and report its content or its damage",
@@ -46,11 +48,21 @@ It reads all of the directory and changes nothing. No server must be using the
 directory.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			progress := output.NewProgress(c.ErrOrStderr())
+			progress.Step("reading %s", dataDir(args))
 			report, err := checkDirectory(dataDir(args), &encryption)
+			progress.Done()
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(c.OutOrStdout(), report)
+			if format != output.Text {
+				err = format.Print(c.OutOrStdout(), contentOf(report))
+			} else {
+				_, err = fmt.Fprintln(c.OutOrStdout(), report)
+			}
+			if err != nil {
+				return err
+			}
 			if report.Missing() > 0 {
 				return errors.New("check data directory: acknowledged writes are missing: restore a backup")
 			}
@@ -58,7 +70,30 @@ directory.`,
 		},
 	}
 	encryption.AddFlags(c.Flags())
+	format.AddFlag(c)
 	return c
+}
+
+// content is a Report in JSON and YAML.
+type content struct {
+	Revision uint64 `json:"revision"`
+	Objects  int    `json:"objects"`
+	// State is the revision of the newest complete state, and StateBytes its size; 0: there is
+	// none.
+	State      uint64 `json:"state"`
+	StateBytes int64  `json:"stateBytes"`
+	// Logs, Batches and LogBytes are those of the logs since the state.
+	Logs     int   `json:"logs"`
+	Batches  int   `json:"batches"`
+	LogBytes int64 `json:"logBytes"`
+	// Torn is how many bytes of the last write a crash left.
+	Torn int64 `json:"torn"`
+	// Missing is the least number of acknowledged writes that the directory no longer has.
+	Missing uint64 `json:"missing"`
+}
+
+func contentOf(r disk.Report) content {
+	return content{r.Revision, r.Objects, r.State, r.StateBytes, r.Logs, r.Batches, r.LogBytes, r.Torn, r.Missing()}
 }
 
 func checkDirectory(dir string, encryption *flags.Encryption) (disk.Report, error) {
@@ -80,6 +115,7 @@ func dataDir(args []string) string {
 func backupCommand() *cobra.Command {
 	var kubeconfig, dir string
 	var encryption flags.Encryption
+	var format output.Format
 	c := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Back up the state of a running control plane or of a data directory to a file",
@@ -102,9 +138,15 @@ in plain text: protect it accordingly.`,
 				}
 				read = func(w io.Writer) error { return backupServer(c.Context(), kubeconfig, w) }
 			}
+			progress := output.NewProgress(c.ErrOrStderr())
+			progress.Step("writing %s", args[0])
 			revision, err := writeBackup(args[0], read)
+			progress.Done()
 			if err != nil {
 				return err
+			}
+			if format != output.Text {
+				return format.Print(c.OutOrStdout(), map[string]any{"revision": revision, "file": args[0]})
 			}
 			fmt.Fprintf(c.OutOrStdout(), "backed up the state at revision %d to %s\n", revision, args[0])
 			return nil
@@ -113,6 +155,7 @@ in plain text: protect it accordingly.`,
 	c.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the control plane (default: as for kubectl)")
 	c.Flags().StringVar(&dir, "data-dir", "", "data directory to read instead of a running control plane")
 	encryption.AddFlags(c.Flags())
+	format.AddFlag(c)
 	c.MarkFlagsMutuallyExclusive("kubeconfig", "data-dir")
 	c.MarkFlagsMutuallyExclusive("kubeconfig", "encryption-provider-config")
 	return c
@@ -184,6 +227,7 @@ func backupServer(ctx context.Context, kubeconfig string, w io.Writer) error {
 
 func restoreCommand() *cobra.Command {
 	var ahead uint64
+	var format output.Format
 	c := &cobra.Command{
 		Use:   "restore FILE [DIRECTORY]",
 		Short: "Create a data directory from a backup",
@@ -201,17 +245,26 @@ backup's revision, and clients that watch from older revisions have to list agai
 			}
 			defer f.Close()
 			dir := dataDir(args[1:])
+			progress := output.NewProgress(c.ErrOrStderr())
+			defer progress.Done()
+			progress.Step("writing %s", dir)
 			if err := disk.Restore(dir, f, ahead); err != nil {
 				return err
 			}
+			progress.Step("reading %s", dir)
 			report, err := disk.Check(dir)
 			if err != nil {
 				return err
+			}
+			progress.Done()
+			if format != output.Text {
+				return format.Print(c.OutOrStdout(), contentOf(report))
 			}
 			fmt.Fprintf(c.OutOrStdout(), "restored %s: %s\n", dir, report)
 			return nil
 		},
 	}
 	c.Flags().Uint64Var(&ahead, "bump-revision", 1_000_000_000, "number of revisions to skip: more than the original control plane assigned after the backup")
+	format.AddFlag(c)
 	return c
 }

@@ -3,9 +3,7 @@ package deploy
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
-	"encoding/pem"
 	"fmt"
 	"time"
 
@@ -13,12 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/cmd/kelson/internal/deploy/pack"
 	"kelson.dev/cmd/kelson/internal/manifests"
 	"kelson.dev/operator/client"
 )
-
-// authorityAnnotation marks the Secret of the certificate authority of a custom API server.
-const authorityAnnotation = "kelson.dev/authority"
 
 // keyPair is a certificate authority, as PEM.
 type keyPair struct{ cert, key []byte }
@@ -29,7 +25,7 @@ type keyPair struct{ cert, key []byte }
 // without such a Secret.
 func (c *clusterFlags) certify(ctx context.Context, objects manifests.Objects) error {
 	for _, obj := range objects {
-		if obj.GetKind() != "Secret" || obj.GetAnnotations()[authorityAnnotation] != "true" {
+		if obj.GetKind() != "Secret" || obj.GetAnnotations()[pack.AuthorityAnnotation] != "true" {
 			continue
 		}
 		pair, err := c.authority(ctx, client.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()})
@@ -84,9 +80,9 @@ func newAuthority(name string) (keyPair, error) {
 	if err != nil {
 		return keyPair{}, err
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(authority.Key())
+	key, err := authority.KeyPEM()
 	if err != nil {
 		return keyPair{}, err
 	}
-	return keyPair{authority.PEM, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})}, nil
+	return keyPair{authority.PEM, key}, nil
 }

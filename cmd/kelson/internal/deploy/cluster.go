@@ -185,8 +185,9 @@ func (c *clusterFlags) freeConversions(ctx context.Context, objects manifests.Ob
 	return nil
 }
 
-// delete deletes the objects of manifests and waits until they are gone: first the definitions,
-// while the operator still runs and can finalize their objects, then the rest in reverse order.
+// delete deletes the objects of manifests and waits until they no longer exist: first the
+// definitions, while the operator still runs and can finalize their objects, then the rest in
+// reverse order.
 func (c *clusterFlags) delete(command *cobra.Command, objects manifests.Objects, ignoreNotFound bool) error {
 	definitions, rest := objects.Split()
 	for _, part := range []manifests.Objects{definitions, rest.Reversed()} {

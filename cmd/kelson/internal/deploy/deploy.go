@@ -31,7 +31,7 @@ gets its Service and APIServices, and a certificate authority, which is kept in 
 Secret and used again by the next deploy.
 
 With --push or --load, it first builds the image, as kelson image does. --load
-needs no --image: the image gets a name that no registry has.`,
+needs no --image: the image gets a local name.`,
 		Example: `  kelson deploy --image registry.example/welcome:v1
   kelson deploy --image registry.example/welcome:v2 --push
   kelson deploy --load                                      # to kelson serve --node=containers`,
@@ -39,6 +39,9 @@ needs no --image: the image gets a name that no registry has.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if delivery.Push && name == "" {
 				return errors.New("--push needs --image, which names the registry")
+			}
+			if !delivery.Wanted() && len(delivery.Files)+len(delivery.Platforms) > 0 {
+				return errors.New("--file and --platform need --push or --load: without, no image is built")
 			}
 			objects, err := generated(c, args, gens, manifests.Default)
 			if err != nil {

@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,11 +50,13 @@ func folderOf(files func(pack.Operator) (pack.Files, error)) func(pack.Operator,
 func PackageCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "package",
-		Short: "Package an operator as an installer, a Helm chart or an OLM bundle",
-		Long: `Package an operator as an installer, a Helm chart or an OLM bundle.
+		Short: "Package a project as an installer, a Helm chart or an OLM bundle",
+		Long: `Package an operator, or a custom API server, as an installer, a Helm chart or an
+OLM bundle.
 
 Each command generates the manifests and packages the kustomization
-config/default.`,
+config/default. A custom API server from a package creates its certificate
+authority in the cluster when it starts, and writes it to its APIServices.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -99,7 +100,7 @@ func (p packaging) command() *cobra.Command {
 	}
 	gens.AddFlags(c.Flags())
 	gens.AddSkipFlag(c.Flags())
-	c.Flags().StringVar(&image, "image", "", "image of the operator, instead of "+manifests.Placeholder+":latest")
+	c.Flags().StringVar(&image, "image", "", "image of the program, instead of "+manifests.Placeholder+":latest")
 	c.Flags().StringVar(&version, "version", "0.1.0", "version of the package")
 	c.Flags().StringVarP(&output, "output", "o", "", "output path (default dist/"+p.output+" in the project)")
 	return c
@@ -111,9 +112,6 @@ func readOperator(dir string) (o pack.Operator, err error) {
 	if err != nil {
 		return o, err
 	}
-	if settings.IsServer() {
-		return o, errors.New("package a custom API server: not supported, because its certificate authority is created by kelson deploy: use that")
-	}
 	o.Name = settings.Name
 	if o.Name == "" {
 		abs, err := filepath.Abs(dir)
@@ -124,6 +122,11 @@ func readOperator(dir string) (o pack.Operator, err error) {
 	}
 	if o.Objects, err = manifests.Default(dir); err != nil {
 		return o, err
+	}
+	if settings.IsServer() {
+		if o.Objects, err = pack.Self(o.Objects); err != nil {
+			return o, err
+		}
 	}
 	o.Samples, err = manifests.Samples(dir)
 	return o, err

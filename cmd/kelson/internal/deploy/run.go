@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,14 +16,21 @@ func RunCommand() *cobra.Command {
 	var gens project.Generators
 	c := &cobra.Command{
 		Use:   "run [DIR] [-- FLAG…]",
-		Short: "Run a project's operator on this machine against a cluster",
-		Long: `Run a project's operator on this machine against a cluster.
+		Short: "Run a project's operator or API server on this machine against a cluster",
+		Long: `Run a project's operator or API server on this machine against a cluster.
 
 It runs the generators, then builds and runs the operator. Flags after -- are
 passed to the operator. If the cluster's API server is also on this machine, it
 is configured to call the operator's webhooks here. With ENABLE_WEBHOOKS=false in
-the environment, the operator runs without webhooks.`,
+the environment, the operator runs without webhooks.
+
+A custom API server is registered with the cluster while it runs: kelson applies
+the APIServices in config/apiservice with a certificate authority for this run,
+makes their Service an alias of this machine, and deletes both at the end. The
+cluster's API server must be able to reach localhost. With -- --standalone, the
+API server runs without a cluster.`,
 		Example: `  kelson run
+  kelson run . -- --standalone
   ENABLE_WEBHOOKS=false kelson run . -- --v=1`,
 		RunE: func(c *cobra.Command, args []string) error {
 			own, rest := project.SplitArgs(c, args)
@@ -32,7 +38,9 @@ the environment, the operator runs without webhooks.`,
 				return fmt.Errorf("unexpected argument %q: put flags of the operator after --", own[1])
 			}
 			if p, err := project.Open(project.Folder(own)); err == nil && p.Server {
-				return errors.New("run a custom API server: use kelson dev, or go run ./cmd --standalone")
+				if err := checkServerArgs(rest); err != nil {
+					return err
+				}
 			}
 			temp, err := os.MkdirTemp("", "kelson-run-")
 			if err != nil {
@@ -43,6 +51,9 @@ the environment, the operator runs without webhooks.`,
 			p, err := project.GenerateAndBuild(c, project.Folder(own), binary, gens)
 			if err != nil {
 				return err
+			}
+			if p.Server {
+				return cluster.runServer(c, p, binary, temp, rest)
 			}
 			var env []string
 			if cluster.kubeconfig != "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/cmd/kelson/internal/console"
@@ -72,13 +73,13 @@ Projects made by kubebuilder or operator-sdk need no changes. On the control
 plane of this process, kelson applies what config/default deploys and runs the
 operator in a pod, with the arguments, environment, volumes and service account
 of its Deployment. It issues the certificates that cert-manager would issue, and
-installs definitions of other projects from the modules that the operator
-imports, when the operator misses them.
+installs definitions of other projects that the operator needs, from the modules
+that it imports.
 
 A custom API server runs behind the control plane: kelson registers the
 APIServices in config/apiservice, with a certificate authority for this run, and
-points their Service to this machine. The server keeps its objects until kelson
-ends. With --kubeconfig, kelson deletes the APIServices and the Service when it
+points their Service to this machine. Changes of its objects are in the log too.
+The server keeps its objects until kelson ends. With --kubeconfig, kelson deletes the APIServices and the Service when it
 ends; the cluster's API server must be able to reach localhost.
 
 Use the printed kubeconfig for kubectl in another terminal, and open the address
@@ -109,7 +110,7 @@ of the console in a browser. Ctrl-C stops everything.`,
 	f.BoolVar(&opts.reload, "reload", true, "rebuild and restart when files change")
 	f.StringVar(&opts.cluster, "kubeconfig", "", "kubeconfig of another cluster to run the operator against")
 	f.BoolVar(&opts.page, "console", true, "serve a web page that shows what happens; the default is false with --until")
-	f.BoolVar(&opts.console.Open, "open", false, "open that page in a browser")
+	f.BoolVar(&opts.console.Open, "open", false, "open the console in a browser")
 	opts.console.AddFlags(f, "console-")
 	f.IntVar(&opts.SecurePort, "secure-port", 0, "port of the control plane; 0 picks a free one")
 	f.StringVar(&opts.Kubeconfig, "write-kubeconfig", "", "file to write the control plane's kubeconfig to (default: a temporary file)")
@@ -173,6 +174,7 @@ func run(ctx context.Context, opts devOptions, out, errOut io.Writer) error {
 type cluster struct {
 	log        *devlog.Log
 	client     client.Client
+	rest       *rest.Config
 	kubeconfig string
 	// starts to log what happens
 	other  bool                 // not a control plane in this process
@@ -216,7 +218,7 @@ func (o devOptions) start(ctx context.Context, out, errOut io.Writer) (*cluster,
 	served := make(chan error, 1)
 	serveCtx, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	go func() { served <- p.Run(serveCtx) }()
-	c := &cluster{log: devlog.New(out, p.Registry()), kubeconfig: p.Kubeconfig}
+	c := &cluster{log: devlog.New(out, p.Registry()), kubeconfig: p.Kubeconfig, rest: p.RESTConfig()}
 	c.stop = func() error {
 		stopServing()
 		return <-served
@@ -227,10 +229,10 @@ func (o devOptions) start(ctx context.Context, out, errOut io.Writer) (*cluster,
 	c.wait = func(ctx context.Context, condition *waitfor.Condition) error {
 		return condition.Wait(ctx, p.Store(), p.Registry())
 	}
-	if c.client, err = client.New(client.Config{REST: p.RESTConfig(), FieldOwner: "kelson-dev"}); err != nil {
+	if c.client, err = client.New(client.Config{REST: c.rest, FieldOwner: "kelson-dev"}); err != nil {
 		return nil, errors.Join(err, c.stop())
 	}
-	c.deploy = &deployed.NodeConfig{Config: p.RESTConfig(), Server: strings.TrimPrefix(p.URL(), "https://")}
+	c.deploy = &deployed.NodeConfig{Config: c.rest, Server: strings.TrimPrefix(p.URL(), "https://")}
 	c.log.Printf("control plane", "%s, ready in %s", p.URL(), time.Since(begin).Round(100*time.Microsecond))
 	c.log.Printf("kubeconfig", "export KUBECONFIG=%s", p.Kubeconfig)
 	return c, nil
@@ -246,7 +248,7 @@ func otherCluster(kubeconfig string, out io.Writer) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{log: devlog.New(out, nil), kubeconfig: path, other: true, stop: func() error { return nil }}
+	c := &cluster{log: devlog.New(out, nil), kubeconfig: path, rest: config, other: true, stop: func() error { return nil }}
 	if c.client, err = client.New(client.Config{REST: config, FieldOwner: "kelson-dev"}); err != nil {
 		return nil, err
 	}
@@ -305,7 +307,7 @@ func develop(ctx context.Context, proj *project.Project, opts devOptions, c *clu
 	l, err := loop.Start(ctx, loop.Config{
 		Project: proj, Generators: opts.gens, Client: c.client, Kubeconfig: c.kubeconfig, Log: c.log,
 		Unregister: c.other, Webhooks: os.Getenv("ENABLE_WEBHOOKS") != "false", Reload: opts.reload && condition == nil,
-		Deploy: deploy, Definitions: opts.definitions, Samples: opts.samples,
+		Served: c.followServed, Deploy: deploy, Definitions: opts.definitions, Samples: opts.samples,
 	}, func() (err error) {
 		stop, err = c.follow(ctx, proj.Dir)
 		return err

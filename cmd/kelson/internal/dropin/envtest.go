@@ -14,6 +14,8 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+
+	"kelson.dev/cmd/kelson/internal/output"
 )
 
 // Names lists the programs that test suites look for in the folder of envtest. This binary behaves
@@ -23,6 +25,7 @@ var Names = []string{"kube-apiserver", "etcd", "kubectl"}
 // EnvtestCommand returns kelson envtest.
 func EnvtestCommand() *cobra.Command {
 	var printPath bool
+	var format output.Format
 	c := &cobra.Command{
 		Use:   "envtest [DIR]",
 		Short: "Create a folder with kube-apiserver, etcd and kubectl for envtest",
@@ -30,9 +33,9 @@ func EnvtestCommand() *cobra.Command {
 
 Existing test suites run unchanged with KUBEBUILDER_ASSETS=DIR. kubectl is
 this binary: a hard link to it, or a copy of it if DIR is on another file
-system. etcd is a small program; so is kube-apiserver, which runs this binary.
-The folder works after it or kelson is moved, as a whole; run the command again
-after an update of kelson. The default of DIR is a folder in the user's cache.
+system. etcd and kube-apiserver are small programs; kube-apiserver runs this
+binary. You can move the folder or kelson. Run the command again after an update
+of kelson. The default of DIR is a folder in the user's cache.
 
 kube-apiserver keeps its state in memory; etcd only answers health checks. Both
 end when the process that started them ends.`,
@@ -50,15 +53,20 @@ end when the process that started them ends.`,
 			if err := install(dir); err != nil {
 				return err
 			}
-			if printPath {
+			switch {
+			case format != output.Text:
+				return format.Print(c.OutOrStdout(), map[string]any{"path": dir})
+			case printPath:
 				fmt.Fprintln(c.OutOrStdout(), dir)
-			} else {
+			default:
 				fmt.Fprintf(c.OutOrStdout(), "export KUBEBUILDER_ASSETS=%s\n", dir)
 			}
 			return nil
 		},
 	}
 	c.Flags().BoolVar(&printPath, "print-path", false, "print only the path of the folder")
+	format.AddFlag(c)
+	c.MarkFlagsMutuallyExclusive("print-path", "output")
 	return c
 }
 

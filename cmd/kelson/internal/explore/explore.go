@@ -51,22 +51,23 @@ func Command() *cobra.Command {
 The command runs the project's generators. Then it runs the operator again and
 again, each time on a new control plane and in virtual time. A user creates the
 samples of config/samples, waits until the operator is quiet, and deletes them.
-Meanwhile, a plan of faults happens: the operator is killed before or after a
-write, a response is lost, watches are late, and so on.
+Meanwhile, kelson injects a plan of faults: it kills the operator before or after
+a write, loses a response, delays watches, and so on.
 
-If what the operator does under a plan differs from what it does without faults,
-that is an alarm. It is printed with the shortest plan that causes it and the
-command that runs this plan again. The command fails if there is an alarm.
+If the result under a plan differs from the result without faults, the command
+raises an alarm: it prints the shortest plan that causes the difference, and the
+command that runs this plan again. It fails if there is an alarm.
 
 With --export, it writes a Go test for each alarm to the project. The test runs
-the plan again, so it fails until the bug is fixed. It needs this program, in PATH
-or in the environment variable KELSON, and no cluster. Beside the test, and in the
-file of --failure, JSON has the steps of the run, those of the run without faults,
-and when the failure became inevitable. kelson console --failure shows it.
+the plan again, so it fails until the bug is fixed. It needs no cluster, but this
+program, in PATH or in the environment variable KELSON. A JSON file next to the
+test, and the file of --failure, contain the steps of the run, the steps of the
+run without faults, and the step at which the failure became inevitable. kelson
+console --failure shows them.
 
-The file explore.yaml in the project's folder can name other inputs than the
-samples, invariants in CEL, and other folders than config/crd/bases and
-config/rbac.
+The file explore.yaml in the project's folder can replace the samples by other
+inputs and config/crd/bases and config/rbac by other folders, and can add
+invariants in CEL.
 
 The project needs no code for this. Its main package must call operator.Main, or
 create a manager of controller-runtime: the command replaces the functions of that
@@ -76,10 +77,10 @@ operator has the rights of config/rbac. Its webhooks are not called.
 If the operator cannot be linked with the control plane in this way, or with
 --process, the command runs the project's program as it is, as a process. With
 --binary it runs any program, in any language, and DIR only has the manifests. A
-process takes real time: a kill is a SIGKILL, several runs happen at the same
-time, and each alarm is confirmed by further runs. The program finds the control
-plane by KUBECONFIG in its environment or $KUBECONFIG in its arguments, which
-follow --. As root on Linux, each process has a network of its own.`,
+process runs in real time: a kill is a SIGKILL, several runs happen at the same
+time, and further runs confirm each alarm. The program finds the control plane by
+KUBECONFIG in its environment or $KUBECONFIG in its arguments, which follow --. If
+kelson runs as root on Linux, each process has its own network.`,
 		Example: `  kelson explore --for 2m
   kelson explore --plan 'kill-after create secrets default/web-key #1'
   kelson explore --export && kelson test
@@ -106,14 +107,14 @@ follow --. As root on Linux, each process has a network of its own.`,
 		},
 	}
 	c.Flags().DurationVar(&o.limit, "for", 30*time.Second, "how long to explore; the build and the runs without faults come before. For a process, the default is "+processLimit.String())
-	c.Flags().Uint64Var(&o.seed, "seed", 0, "number that selects the random plans")
-	c.Flags().StringVar(&o.plan, "plan", "", "run only this plan, which an alarm has named")
+	c.Flags().Uint64Var(&o.seed, "seed", 0, "seed of the random plans")
+	c.Flags().StringVar(&o.plan, "plan", "", "run only this plan, as printed by an alarm")
 	c.Flags().StringVar(&o.tests, "export", "", "write each alarm as a Go test to this folder of the project; without a value, to "+testFolder)
 	c.Flags().Lookup("export").NoOptDefVal = testFolder
-	c.Flags().StringVar(&o.failure, "failure", "", "write the first alarm to this file in JSON, with its run and the one without faults")
+	c.Flags().StringVar(&o.failure, "failure", "", "write the first alarm to this file in JSON, with its run and the run without faults")
 	c.Flags().StringVar(&o.binary, "binary", "", "run this program as a process instead of the project's operator")
 	c.Flags().BoolVar(&o.process, "process", false, "run the project's program as a process, without changes, even if it can be linked")
-	c.Flags().IntVar(&o.parallel, "parallel", 0, "how many runs of a process happen at the same time (default: two for each processor)")
+	c.Flags().IntVar(&o.parallel, "parallel", 0, "maximum number of concurrent runs of a process (default: two for each processor)")
 	o.format.AddFlag(c)
 	o.gens.AddFlags(c.Flags())
 	o.gens.AddSkipFlag(c.Flags())
@@ -164,10 +165,13 @@ func exploreProject(c *cobra.Command, dir string, o options, out *printer) error
 	}
 	defer os.RemoveAll(temp)
 	if !o.process {
+		progress := output.NewProgress(out.errOut)
+		progress.Step("building the operator with a control plane")
 		binary, err := build(c.Context(), p, temp, false)
+		progress.Done()
 		switch {
 		case err == nil && len(o.args) > 0:
-			return errors.New("arguments of the operator need --process: linked with the control plane, the operator has no process of its own")
+			return errors.New("arguments of the operator need --process: linked with the control plane, the operator has no separate process")
 		case err == nil:
 			return exploreLinked(c.Context(), p, binary, o, out)
 		case c.Context().Err() != nil:
@@ -283,7 +287,7 @@ func build(ctx context.Context, p *project.Project, temp string, replay bool) (b
 		return "", err
 	}
 	binary = filepath.Join(temp, "explore.test")
-	// -mod=readonly replaces -mod=mod in GOFLAGS, which workspaces do not allow. -w leaves out the
+	// -mod=readonly replaces -mod=mod in GOFLAGS, which workspaces do not allow. -w omits the
 	// tables of debuggers, which take long to write.
 	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-mod=readonly", "-vet=off", "-ldflags=-w", "-overlay="+overlay, "-o="+binary, ".")
 	cmd.Dir, cmd.Env = p.Main, append(os.Environ(), work...)

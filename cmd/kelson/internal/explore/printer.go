@@ -5,10 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
-
-	"golang.org/x/term"
 
 	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/lab/explore"
@@ -124,7 +121,8 @@ func (p *printer) take(m explore.Message) error {
 func (p *printer) alarm(m explore.Message, text bool) error {
 	p.clear()
 	if text {
-		fmt.Fprintf(p.out, "\nALARM: %sreplay: %s\n", m.Text, p.replay(m.Plan))
+		color := output.ColorsFor(p.out)
+		fmt.Fprintf(p.out, "\n%s %sreplay: %s\n", color.Bad("ALARM:"), m.Text, color.Bold(p.replay(m.Plan)))
 	}
 	if p.tests != nil {
 		what, file, err := p.tests.export(m)
@@ -160,9 +158,9 @@ func (p *printer) summary(m explore.Message) Result {
 	for _, f := range p.failures {
 		r.Replays = append(r.Replays, p.replay(f.Plan))
 	}
-	if of := m.Report; of != nil {
-		r.Plans, r.Seconds, r.OneFault, r.Skipped = of.Plans, of.Took.Seconds(), of.OneFault, of.Skipped
-		r.Points, r.States, r.Unequal, r.Difference, r.Unconfirmed = of.Points, of.States, of.Unequal, of.Difference, of.Unconfirmed
+	if report := m.Report; report != nil {
+		r.Plans, r.Seconds, r.OneFault, r.Skipped = report.Plans, report.Took.Seconds(), report.OneFault, report.Skipped
+		r.Points, r.States, r.Unequal, r.Difference, r.Unconfirmed = report.Points, report.States, report.Unequal, report.Difference, report.Unconfirmed
 	}
 	return r
 }
@@ -170,7 +168,7 @@ func (p *printer) summary(m explore.Message) Result {
 // progress shows how far the exploration is: on a terminal in one line, and otherwise as a line in
 // the output, unless that is a document.
 func (p *printer) progress(text string) {
-	if width := terminalWidth(p.errOut); width > 0 {
+	if width := output.TerminalWidth(p.errOut); width > 0 {
 		line, _, _ := strings.Cut(text, "\n")
 		if len(line) >= width {
 			line = line[:width-1]
@@ -190,17 +188,4 @@ func (p *printer) clear() {
 		fmt.Fprint(p.errOut, "\r\x1b[K")
 		p.partial = false
 	}
-}
-
-// terminalWidth returns the width of a terminal; 0 if the writer is not one.
-func terminalWidth(w io.Writer) int {
-	f, ok := w.(*os.File)
-	if !ok || os.Getenv("TERM") == "dumb" {
-		return 0
-	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
-	return width
 }

@@ -53,7 +53,7 @@ func writeProgram(p *project.Project, temp string, replay bool) (overlay string,
 	case all.manage:
 		program = managerProgram
 	case !all.main:
-		return "", fmt.Errorf("no file of %s calls operator.Main of %s or creates a manager of %s, so the operator is not known; write a test with explore.Run instead", p.Main, library, runtime)
+		return "", fmt.Errorf("no file of %s calls operator.Main of %s or creates a manager of %s: call one of them, or write a test with explore.Run", p.Main, library, runtime)
 	}
 	var source bytes.Buffer
 	if err := program.Execute(&source, map[string]any{"Dir": p.Dir, "Pflag": all.pflag, "Replay": replay}); err != nil {

@@ -132,7 +132,7 @@ type kelsonExploreExited int
 
 func kelsonExploreExit(code int) { panic(kelsonExploreExited(code)) }
 
-// kelsonExploreLog drops the operator's log, but for the last error before it has started.
+// kelsonExploreLog drops the operator's log, except the last error before the operator has started.
 type kelsonExploreLog struct{}
 
 func (kelsonExploreLog) Init(logr.RuntimeInfo)              {}

@@ -40,9 +40,9 @@ type Serving struct {
 func (o *Serving) AddFlags(f *pflag.FlagSet) {
 	o.features = cliflag.ConfigurationMap{}
 	f.DurationVar(&o.requestTimeout, "request-timeout", time.Minute, "timeout of requests other than watches and other long-running ones")
-	f.IntVar(&o.watchSeconds, "min-request-timeout", 1800, "shortest duration of watches whose clients give none, in seconds; the longest is twice that")
+	f.IntVar(&o.watchSeconds, "min-request-timeout", 1800, "minimum duration, in seconds, of watches whose clients set no timeout; the maximum is twice that")
 	f.DurationVar(&o.eventLifetime, "event-ttl", time.Hour, "how long Events are kept")
-	f.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 0, "how long to serve requests as before after SIGTERM, before the drain begins")
+	f.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 0, "how long to continue to accept requests after SIGTERM, before the drain begins")
 	f.StringVar(&o.minTLS, "tls-min-version", "", "lowest TLS version: "+strings.Join(cliflag.TLSPossibleVersions(), " or ")+" (default VersionTLS12)")
 	f.StringSliceVar(&o.ciphers, "tls-cipher-suites", nil, "cipher suites of TLS 1.2, by their IANA names (default: Go's)")
 	f.Var(&o.features, "feature-gates", "Kubernetes' feature gates: name=true|false,…; they apply to the whole process")

@@ -32,7 +32,7 @@ func KubeAPIServer() []Upstream {
 	return all
 }
 
-// other says what the drop-in does with a flag that it does not implement.
+// other defines how the drop-in treats a flag that it does not implement.
 type other struct {
 	// reason says why the flag has no effect, or why another value than the accepted ones is
 	// refused.
@@ -68,7 +68,7 @@ var others = func() map[string]other {
 		"coordinated-leadership-retry-period":         noEffect(elections),
 		"debug-socket-path":                           refuse("profiles are only served on the secure port, by --profiling"),
 		"default-watch-cache-size":                    noEffect("all watches are served from memory"),
-		"delete-collection-workers":                   noEffect("a collection is deleted by one worker"),
+		"delete-collection-workers":                   noEffect("one worker deletes a collection"),
 		"disabled-metrics":                            refuse(metricSets),
 		"egress-selector-config-file":                 refuse("egress proxies are not supported"),
 		"enable-garbage-collector":                    refuse("deletion always handles dependents", "true"),
@@ -95,7 +95,7 @@ var others = func() map[string]other {
 		"log-flush-frequency":                         noEffect(logs),
 		"log-text-info-buffer-size":                   noEffect(logs),
 		"log-text-split-stream":                       refuse(logs),
-		"max-connection-bytes-per-sec":                refuse("connections have no limit of bytes"),
+		"max-connection-bytes-per-sec":                refuse("the size of connections is not limited"),
 		"peer-advertise-ip":                           noEffect(peers),
 		"peer-advertise-port":                         noEffect(peers),
 		"peer-ca-file":                                noEffect(peers),

@@ -29,7 +29,7 @@ func TestFlagReference(t *testing.T) {
 }
 
 // The table contains only flags that kube-apiserver has.
-func TestOthersAreFlagsOfKubeAPIServer(t *testing.T) {
+func TestUnsupportedFlagsAreFlagsOfKubeAPIServer(t *testing.T) {
 	known := map[string]bool{}
 	for _, u := range KubeAPIServer() {
 		known[u.Name] = true

@@ -72,7 +72,8 @@ directory of kelson serve --history. "or earlier" means that the version is the
 first one there: the value may be older.`,
 		Example: `  kelson history blame --file incident.history deployment/web -n shop
   kelson history blame --file incident.history at/example-at .status --trace operator.trace`,
-		Args: cobra.RangeArgs(1, 2),
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: o.complete,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			h, err := o.open()
 			if err != nil {

@@ -61,11 +61,12 @@ func Command() *cobra.Command {
 		Long: `Show every version of an object and what changed in it.
 
 The versions come from a file that kelson record wrote, or from the data directory
-of kelson serve --history. The first version there is shown as created, also if
+of kelson serve --history. The first version there is shown as created, even if
 the object is older.`,
 		Example: `  kelson history --file incident.history deployment/web -n shop
   kelson history --data-dir ./state at/example-at`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: o.complete,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			h, err := o.open()
 			if err != nil {
@@ -206,8 +207,9 @@ func DiffCommand() *cobra.Command {
 A moment is a revision (a resourceVersion) or a time in RFC 3339. The versions come
 from a file that kelson record wrote, or from the data directory of kelson serve
 --history.`,
-		Example: `  kelson diff --file incident.history --from 2026-11-23T10:00:00Z deployments`,
-		Args:    cobra.MaximumNArgs(1),
+		Example:           `  kelson diff --file incident.history --from 2026-11-23T10:00:00Z deployments`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: o.complete,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			h, err := o.open()
 			if err != nil {

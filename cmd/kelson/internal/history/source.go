@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"kelson.dev/cmd/kelson/internal/completion"
 	"kelson.dev/cmd/kelson/internal/serve"
 	"kelson.dev/lab/history"
 )
@@ -20,6 +23,36 @@ func (s *source) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&s.file, "file", "", "history to read, as written by kelson record")
 	c.Flags().StringVar(&s.dir, "data-dir", "", "data directory of kelson serve --history, instead of a file; the server may be running (default "+serve.DefaultDataDir()+")")
 	c.MarkFlagsMutuallyExclusive("file", "data-dir")
+}
+
+// complete completes the first argument, KIND/NAME, with what the history has.
+func (s *source) complete(_ *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	h, err := s.open()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp // the subcommands are completed all the same
+	}
+	defer h.Close()
+	kind, _, named := strings.Cut(toComplete, "/")
+	var found []cobra.Completion
+	for _, r := range h.Resources() {
+		keys := h.Keys(r.Name())
+		if len(keys) > 0 && !named && strings.HasPrefix(r.Name(), toComplete) {
+			found = append(found, r.Name())
+		}
+	}
+	if named {
+		for _, r := range h.Find(kind) {
+			for _, key := range h.Keys(r.Name()) {
+				if name := kind + "/" + key.Name; strings.HasPrefix(name, toComplete) && !slices.Contains(found, name) {
+					found = append(found, name)
+				}
+			}
+		}
+	}
+	return completion.Kinds(found, toComplete)
 }
 
 func (s *source) open() (*history.History, error) {

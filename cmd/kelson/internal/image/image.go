@@ -23,7 +23,7 @@ import (
 	"kelson.dev/toolchain/image"
 )
 
-// Delivery says where an image goes.
+// Delivery describes the destinations of an image.
 type Delivery struct {
 	// Push uploads it to the registry in its name; Load imports it into containerd on this machine.
 	Push, Load bool
@@ -31,15 +31,18 @@ type Delivery struct {
 	Platforms []string
 	// Containerd is the socket of containerd.
 	Containerd string
-	archive    string // file to write
-	bills      string // folder for bills of materials
+	// Files are SOURCE:PATH, relative to the project.
+	Files   []string
+	archive string // file to write
+	bills   string // folder for bills of materials
 }
 
-// AddFlags registers --push, --load, --platform and --containerd.
+// AddFlags registers --push, --load, --platform, --file and --containerd.
 func (d *Delivery) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&d.Push, "push", false, "build the image and push it to its registry")
 	f.BoolVar(&d.Load, "load", false, "build the image and import it into containerd on this machine, for kelson serve --node=containers")
 	f.StringSliceVar(&d.Platforms, "platform", nil, "platforms of the image, such as linux/amd64,linux/arm64 (default: this machine's)")
+	f.StringArrayVar(&d.Files, "file", nil, "SOURCE:PATH copies a file or folder of the project to an absolute path in the image; may be repeated")
 	f.StringVar(&d.Containerd, "containerd", "/run/containerd/containerd.sock", "socket of containerd, for --load")
 }
 
@@ -67,12 +70,13 @@ materials in SPDX for each platform, which refers to the image; --sbom writes th
 to a folder.`,
 		Example: `  kelson image registry.example/shop/operator:v1 --push --platform linux/amd64,linux/arm64
   kelson image shop/operator:dev --load
-  kelson image shop/operator:dev --archive operator.tar --sbom .`,
+  kelson image shop/operator:dev --archive operator.tar --sbom .
+  kelson image shop/operator:dev --load --file templates:/templates`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := args[len(args)-1]
 			if !d.Wanted() {
-				return errors.New("say where the image goes: --push, --load or --archive FILE")
+				return errors.New("no destination: pass --push, --load or --archive FILE")
 			}
 			if _, err := image.Reference(name); err != nil {
 				return err
@@ -89,6 +93,9 @@ to a folder.`,
 			if err := project.Generate(c, p.Dir, gens); err != nil {
 				return err
 			}
+			progress := output.NewProgress(c.ErrOrStderr())
+			defer progress.Done()
+			progress.Step("building the image for %s", strings.Join(d.platforms(), ", "))
 			built, err := d.Build(c.Context(), p)
 			if err != nil {
 				return err
@@ -97,9 +104,11 @@ to a folder.`,
 			if err != nil {
 				return err
 			}
+			progress.Step("delivering %s", name)
 			if err := d.Deliver(c.Context(), built, name); err != nil {
 				return err
 			}
+			progress.Done()
 			if format != output.Text {
 				return format.Print(out, map[string]any{"name": name, "digest": digest, "platforms": d.platforms()})
 			}
@@ -133,6 +142,16 @@ func (d *Delivery) Build(ctx context.Context, p *project.Project) (*image.Image,
 			return nil, err
 		}
 		cfg.Platforms = append(cfg.Platforms, platform)
+	}
+	for _, text := range d.Files {
+		file, err := image.ParseFile(text)
+		if err != nil {
+			return nil, fmt.Errorf("--file: %w", err)
+		}
+		if !filepath.IsAbs(file.Source) {
+			file.Source = filepath.Join(p.Dir, file.Source)
+		}
+		cfg.Files = append(cfg.Files, file)
 	}
 	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
 		seconds, err := strconv.ParseInt(epoch, 10, 64)

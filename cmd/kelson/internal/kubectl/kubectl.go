@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,8 @@ import (
 	"k8s.io/kubectl/pkg/cmd"
 	"k8s.io/kubectl/pkg/cmd/plugin"
 	"k8s.io/kubectl/pkg/cmd/util"
+
+	"kelson.dev/cmd/kelson/internal/completion"
 )
 
 // Run runs kubectl and returns its exit code; on errors it exits the process as kubectl does. args
@@ -67,21 +68,7 @@ func Command() *cobra.Command {
 	}
 }
 
-// complete asks kubectl for completions. It runs in a process of its own, because kubectl exits.
+// complete gets completions from kubectl.
 func complete(c *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	out, err := exec.CommandContext(c.Context(), self, slices.Concat([]string{"kubectl", cobra.ShellCompRequestCmd}, args, []string{toComplete})...).Output()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	last := len(lines) - 1 // the directive, as ":4"
-	directive, err := strconv.Atoi(strings.TrimPrefix(lines[last], ":"))
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return lines[:last], cobra.ShellCompDirective(directive)
+	return completion.Kubectl(c, append(slices.Clone(args), toComplete)...)
 }

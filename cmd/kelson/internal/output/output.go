@@ -27,9 +27,9 @@ const (
 
 // AddFlag registers --output with its completion. The command must be checked with Check.
 func (f *Format) AddFlag(c *cobra.Command) {
-	c.Flags().VarP(f, "output", "o", "format: json or yaml (default: text)")
+	c.Flags().VarP(f, "output", "o", "format: text, json or yaml (default: text)")
 	// the flag exists
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{string(JSON), string(YAML)}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", string(JSON), string(YAML)}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // String implements pflag.Value.
@@ -40,8 +40,11 @@ func (f *Format) Type() string { return "format" }
 
 // Set implements pflag.Value.
 func (f *Format) Set(text string) error {
-	if !slices.Contains([]Format{JSON, YAML}, Format(text)) {
-		return fmt.Errorf("unknown format %q: want json or yaml", text)
+	if text == "text" {
+		text = string(Text)
+	}
+	if !slices.Contains([]Format{Text, JSON, YAML}, Format(text)) {
+		return fmt.Errorf("unknown format %q: want text, json or yaml", text)
 	}
 	*f = Format(text)
 	return nil
@@ -87,6 +90,9 @@ func (c Colors) Faint(text string) string { return c.paint("2", text) }
 
 // Bad is for errors and what was removed.
 func (c Colors) Bad(text string) string { return c.paint("31", text) }
+
+// Warn is for what may be wrong.
+func (c Colors) Warn(text string) string { return c.paint("33", text) }
 
 // Good is for what was added.
 func (c Colors) Good(text string) string { return c.paint("32", text) }

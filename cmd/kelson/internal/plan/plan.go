@@ -50,20 +50,20 @@ The exit code is 0 if the operator would do nothing, 2 if it would do anything,
 and 1 after an error.
 
 With --against, it runs another version of the operator on a second copy, and
-shows only what ends differently: what an upgrade of the operator changes. The
+shows only the objects whose final states differ: these are the effects of an upgrade of the operator. The
 other version is a git revision of the project, the folder of another checkout,
 or a compiled program.
 
-Nothing is sent to the cluster but requests that read. Webhooks are not called;
-the plan names those that would have been. Values of Secrets stay in memory and
-are hidden wherever they appear in the plan. Pods that the operator creates are
-simulated; steps that depend on them are marked.
+kelson sends only read requests to the cluster. It does not call webhooks; the
+plan names those that the operator's writes would have called. Values of Secrets
+stay in memory and are hidden wherever they appear in the plan. Pods that the
+operator creates are simulated; steps that depend on them are marked.
 
 The operator runs as a process of this machine with the rights of its service
 account in config/default or config/rbac, and with the arguments of its
 Deployment in config/default, except those about listening and leader election.
-Flags after -- are added. If the operator can reach systems outside of the
-cluster, it does reach them: run it where it may not.`,
+Flags after -- are added. The operator can reach systems outside of the cluster
+from here: to prevent this, run the command on a machine without access to them.`,
 		Example: `  kelson plan
   kelson plan --against v1.2.0 --output markdown
   kelson plan --backup cluster.backup -- --dry-run-dns`,
@@ -90,7 +90,7 @@ cluster, it does reach them: run it where it may not.`,
 	f.StringVar(&o.backup, "backup", "", "file of kelson data backup to read instead of a cluster")
 	f.StringVar(&o.against, "against", "", "version to compare with: a git revision, a folder or a program")
 	f.StringVar(&o.user, "user", "", "user with whose rights the operator runs (default: its service account)")
-	f.DurationVar(&o.quiet, "quiet", plan.DefaultQuiet, "how long nothing must happen until the operator counts as quiet")
+	f.DurationVar(&o.quiet, "quiet", plan.DefaultQuiet, "how long the operator must do nothing before it counts as quiet")
 	f.DurationVar(&o.timeout, "timeout", plan.DefaultTimeout, "how long the operator may take to become quiet")
 	f.BoolVar(&o.all, "all", false, "show every step and every field")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "show the operator's output")
@@ -117,36 +117,40 @@ func run(c *cobra.Command, dir string, o options) error {
 	out := c.OutOrStdout()
 	c.SetOut(c.ErrOrStderr())
 	defer c.SetOut(out)
-	progress := func(format string, args ...any) { fmt.Fprintf(c.ErrOrStderr(), format+"\n", args...) }
+	progress := output.NewProgress(c.ErrOrStderr())
+	progress.Lines = true
+	defer progress.Done()
 
 	if err := project.Generate(c, p.Dir, o.gens); err != nil {
 		return err
 	}
+	progress.Step("building the operator")
 	operator, err := build(c.Context(), p, temp, "new")
 	if err != nil {
 		return err
 	}
 	var old *operatorProcess
 	if o.against != "" {
+		progress.Step("building %s", o.against)
 		if old, err = other(c.Context(), p, o.against, temp); err != nil {
 			return err
 		}
 	}
-	progress("reading the cluster")
+	progress.Step("reading the cluster")
 	state, err := o.state(c.Context())
 	if err != nil {
 		return err
 	}
 	defer state.Close()
 
-	progress("running the operator on a copy of %d objects", state.Len())
-	result, err := o.plan(c.Context(), state, operator, temp, c.ErrOrStderr())
+	progress.Step("running the operator on a copy of %d objects", state.Len())
+	result, err := o.plan(c.Context(), state, operator, temp, progress)
 	if err != nil {
 		return err
 	}
 	if old != nil {
-		progress("running %s on another copy", o.against)
-		before, err := o.plan(c.Context(), state, old, temp, c.ErrOrStderr())
+		progress.Step("running %s on another copy", o.against)
+		before, err := o.plan(c.Context(), state, old, temp, progress)
 		if err != nil {
 			return fmt.Errorf("%s: %w", o.against, err)
 		}
@@ -154,6 +158,7 @@ func run(c *cobra.Command, dir string, o options) error {
 			return err
 		}
 	}
+	progress.Done()
 	if err := o.print(out, result); err != nil {
 		return err
 	}
@@ -228,10 +233,10 @@ type format string
 
 const formatMarkdown format = "markdown"
 
-var formats = []string{string(output.JSON), string(output.YAML), string(formatMarkdown)}
+var formats = []string{"text", string(output.JSON), string(output.YAML), string(formatMarkdown)}
 
 func (f *format) addFlag(c *cobra.Command) {
-	c.Flags().VarP(f, "output", "o", "format: json, yaml or markdown (default: text)")
+	c.Flags().VarP(f, "output", "o", "format: text, json, yaml or markdown (default: text)")
 	// the flag exists
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -245,7 +250,10 @@ func (f *format) Type() string { return "format" }
 // Set implements pflag.Value.
 func (f *format) Set(text string) error {
 	if !slices.Contains(formats, text) {
-		return fmt.Errorf("unknown format %q: want json, yaml or markdown", text)
+		return fmt.Errorf("unknown format %q: want text, json, yaml or markdown", text)
+	}
+	if text == "text" {
+		text = string(output.Text)
 	}
 	*f = format(text)
 	return nil

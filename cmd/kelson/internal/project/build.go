@@ -61,9 +61,9 @@ Tests that need a control plane each get their own one from this program.
 Arguments after -- are passed to go test. Unless they name packages, ./... is
 added.
 
-With --kubernetes, the tests run once for each release of Kubernetes, whose
-APIs and defaults the control planes then have. Tests with envtest do so if
-KUBEBUILDER_ASSETS is a folder of kelson envtest.`,
+With --kubernetes, the tests run once for each release of Kubernetes, with control
+planes that have the APIs and defaults of that release. For tests with envtest,
+KUBEBUILDER_ASSETS must be a folder of kelson envtest.`,
 		Example: `  kelson test
   kelson test --kubernetes 1.34,1.37
   kelson test . -- -run Welcome ./internal/controller`,

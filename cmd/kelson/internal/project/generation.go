@@ -46,16 +46,16 @@ func (g *Generators) AddSkipFlag(f *pflag.FlagSet) {
 }
 
 // inverted is a flag that is true if the variable is false.
-type inverted struct{ of *bool }
+type inverted struct{ flag *bool }
 
 func (i inverted) String() string {
-	return strconv.FormatBool(i.of == nil || !*i.of)
+	return strconv.FormatBool(i.flag == nil || !*i.flag)
 }
 
 func (i inverted) Set(s string) error {
 	v, err := strconv.ParseBool(s)
 	if err == nil {
-		*i.of = !v
+		*i.flag = !v
 	}
 	return err
 }
@@ -66,7 +66,7 @@ func (i inverted) Type() string { return "bool" }
 type Generation struct {
 	dir  string
 	runs []toolchain.Options
-	// Notes say what was adopted and what was not, a line each.
+	// Notes describe what was adopted and what was not, one per line.
 	Notes []string
 }
 
@@ -168,8 +168,8 @@ func (g Generators) override(opts *toolchain.Options) {
 	}
 }
 
-// adoptedNote returns the line that says what was adopted: the arguments of up to three calls, else
-// only their places.
+// adoptedNote returns the line about adopted calls: the arguments of up to three calls, or only the
+// positions of more calls.
 func adoptedNote(calls []adopt.Call) string {
 	var texts, places []string
 	for _, c := range calls {

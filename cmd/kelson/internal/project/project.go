@@ -47,7 +47,7 @@ func (p *Project) Role() string {
 
 // Open opens the project in dir: a Go module, or part of one, with a main package in dir,
 // in cmd, or in a folder below cmd. If there are several, it opens the one that the project's
-// Dockerfile or Makefile builds for its image, else the first.
+// Dockerfile or Makefile builds for its image, otherwise the first one.
 func Open(dir string) (*Project, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	"kelson.dev/lab/replay"
 )
 
-// divergesCode is the exit code if the operator does something else than what happened.
+// divergesCode is the exit code if the replay diverges from the history.
 const divergesCode = exit.Code(2)
 
 type options struct {
@@ -46,20 +46,20 @@ func Command() *cobra.Command {
 		Long: `Run a project's operator against a recorded history and show where it diverges.
 
 FILE is a file of kelson record, or the data directory of kelson serve --history.
-The replay begins with the recorded state. What users, Kubernetes' controllers
-and all others wrote happens again at the same times, and the operator in DIR, as
-it is now, reacts to it. Whenever nothing had happened for a while, the objects
-that the operator wrote, then or now, are compared with the recorded ones. Times,
-UIDs and revisions are not compared.
+The replay begins with the recorded state. It repeats the writes of users,
+Kubernetes' controllers and all other clients at the recorded times, and the
+current operator in DIR reacts to them. After each quiet period of the history, it
+compares the objects that the operator wrote, in the history or in the replay,
+with the recorded ones. It ignores differences in times, UIDs and revisions.
 
 Time is virtual: hours take seconds, and the operator's clock shows the recorded
 times. --speed 10 slows the replay to ten times real time.
 
 The operator is linked with a control plane, as by kelson explore: its main package
 must call operator.Main, or create a manager of controller-runtime. It has all
-rights, and webhooks are not called. Its recorded writes are those of the field
-managers of --manager. The exit code is 0 if nothing diverges, 2 if anything does,
-and 1 after an error.`,
+rights, and webhooks are not called. --manager names the field managers of its
+recorded writes, which are not repeated. The exit code is 0 if nothing diverges, 2
+if anything does, and 1 after an error.`,
 		Example: `  kelson replay incident.history
   kelson replay incident.history --from 2026-11-23T10:00:00Z --manager web-operator ./web
   kelson replay ./state --speed 10 .`,
@@ -95,7 +95,7 @@ and 1 after an error.`,
 	f.StringSliceVar(&o.managers, "manager", nil, "field managers of the operator's recorded writes (default: the only one in the history that does not belong to Kubernetes or a common tool)")
 	f.StringVar(&o.from, "from", "", "time from which to replay (default: the beginning of the history)")
 	f.StringVar(&o.to, "to", "", "time until which to replay (default: the end of the history)")
-	f.DurationVar(&o.quiet, "quiet", time.Second, "how long nothing must have happened in the history before objects are compared: longer than the recorded operator took to react")
+	f.DurationVar(&o.quiet, "quiet", time.Second, "length of a quiet period, after which objects are compared: longer than the recorded operator took to react")
 	f.Float64Var(&o.speed, "speed", 0, "how much faster than real time to replay (default: as fast as possible)")
 	o.format.AddFlag(c)
 	o.gens.AddFlags(f)
@@ -125,15 +125,20 @@ func run(c *cobra.Command, dir string, order replay.Order, o options) error {
 		return err
 	}
 	defer os.RemoveAll(temp)
+	progress := output.NewProgress(c.ErrOrStderr())
+	defer progress.Done()
+	progress.Step("building the operator")
 	binary, err := explore.BuildReplay(c.Context(), p, temp)
 	if err != nil {
 		return err
 	}
+	progress.Step("replaying %s", order.History)
 	begin := time.Now()
 	result, err := execute(c.Context(), p, binary, order)
 	if err != nil {
 		return err
 	}
+	progress.Done()
 	if o.format != output.Text {
 		err = o.format.Print(out, result)
 	} else {

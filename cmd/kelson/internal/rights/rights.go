@@ -55,17 +55,17 @@ The requests come from one or more of these sources:
   --audit-log   an audit log, of any cluster, that was written while the operator
                 ran, at level Metadata or higher
 
-A request that no rule of the project allows is missing, and the command fails. A
-rule that no request needed is unused. Both are printed with the position of the
-marker, or of the nearest one.
+The command reports requests that no rule of the project allows as missing, and
+then fails. It reports rules that no request needed as unused. Each report has the
+position of the marker, or of the nearest one.
 
-With --prove, the tests and the exploration run again with the computed roles, in
-which no request may be refused, and then once without each permission, until a
-request is refused. Permissions for which none was are listed; the command then
-fails.
+With --prove, the tests and the exploration run again with the computed roles,
+which must allow every request. Then they run once without each permission, until
+a request is refused. If no request is refused, the permission is not shown to be
+needed: the command lists it and fails.
 
-With --yaml, the command prints the least Role and ClusterRole that allow the
-requests. With --audit-log alone, this needs no project.`,
+With --yaml, the command prints the smallest Role and ClusterRole that allow the
+requests. With --audit-log alone, it needs no project.`,
 		Example: `  kelson rights --test
   kelson rights --test --explore --for 1m --prove
   kelson rights --test --yaml >config/rbac/least.yaml
@@ -83,10 +83,10 @@ requests. With --audit-log alone, this needs no project.`,
 	c.Flags().StringVar(&o.filter.UserAgent, "user-agent", "", "beginning of the operator's User-Agent in the audit log, if others use its name")
 	c.Flags().BoolVar(&o.tests, "test", false, "record the requests of the operators in the project's tests")
 	c.Flags().BoolVar(&o.explore, "explore", false, "record the operator's requests while faults are explored")
-	c.Flags().DurationVar(&o.limit, "for", 30*time.Second, "how long --explore explores, each time")
+	c.Flags().DurationVar(&o.limit, "for", 30*time.Second, "duration of each exploration")
 	c.Flags().BoolVar(&o.prove, "prove", false, "run under the computed roles, and without each of their permissions")
 	o.format.AddFlag(c)
-	c.Flags().BoolVar(&o.yaml, "yaml", false, "print the least roles")
+	c.Flags().BoolVar(&o.yaml, "yaml", false, "print the smallest roles that allow the requests")
 	c.Flags().StringVar(&o.name, "name", rbac.DefaultRole, "name of the computed roles")
 	return c
 }
@@ -96,11 +96,11 @@ func (o *options) check(c *cobra.Command) error {
 	runs := o.tests || o.explore
 	switch {
 	case o.audit == "" && !runs:
-		return errors.New("nothing says what the operator requests: pass --test, --explore or --audit-log")
+		return errors.New("no source of requests: pass --test, --explore or --audit-log")
 	case o.audit != "" && o.filter.User == "":
 		return errors.New("--audit-log needs --user, the name of the operator in the log")
 	case o.audit == "" && (o.filter.User != "" || o.filter.UserAgent != ""):
-		return errors.New("--user and --user-agent select requests of an --audit-log, and there is none")
+		return errors.New("--user and --user-agent have no effect without --audit-log")
 	case o.prove && !runs:
 		return errors.New("--prove runs the operator again: it needs --test or --explore")
 	case c.Flags().Changed("for") && !o.explore:
@@ -131,11 +131,14 @@ func run(c *cobra.Command, dir string, o options) error {
 		return err
 	}
 	var r *runner
+	progress := output.NewProgress(c.ErrOrStderr())
+	progress.Lines = true
+	defer progress.Done()
 	if o.tests || o.explore {
 		if !o.explore {
 			o.limit = 0
 		}
-		if r, err = newRunner(c.Context(), d.dir, o.tests, o.limit, d.markers, c.ErrOrStderr()); err != nil {
+		if r, err = newRunner(c.Context(), d.dir, o.tests, o.limit, d.markers, progress); err != nil {
 			return err
 		}
 		defer os.RemoveAll(r.temp)
@@ -147,11 +150,14 @@ func run(c *cobra.Command, dir string, o options) error {
 	}
 	var proof *rights.Proof
 	if o.prove {
-		errOut := c.ErrOrStderr()
-		fmt.Fprintf(errOut, "running under the computed roles, then without each of %d permissions\n", len(all))
+		progress.Step("running under the computed roles, then without each of %d permissions", len(all))
+		tried := 0
 		p, err := rights.Prove(c.Context(), o.name, all, r.under, func(without rights.Request, shown bool) {
+			progress.Lines = false // one line for all the runs
+			tried++
+			progress.Step("tried %d of %d permissions", tried, len(all))
 			if !shown {
-				fmt.Fprintf(errOut, "without %v: nothing was refused\n", without)
+				fmt.Fprintf(progress, "without %v: nothing was refused\n", without)
 			}
 		})
 		if err != nil {
@@ -159,6 +165,7 @@ func run(c *cobra.Command, dir string, o options) error {
 		}
 		proof = &p
 	}
+	progress.Done()
 	if o.yaml {
 		return errors.Join(printRoles(c.OutOrStdout(), o.name, all), unproved(proof))
 	}
@@ -231,11 +238,12 @@ func (d *declared) compare(requests []rights.Request, events int, proof *rights.
 		}
 		return errors.Join(failed(c), unproved(proof))
 	}
+	color := output.ColorsFor(out)
 	for _, r := range c.Missing {
 		if near, ok := rights.Near(d.markers, r); ok {
 			fmt.Fprintf(out, "%v: ", near)
 		}
-		fmt.Fprintf(out, "missing: %v\n", r)
+		fmt.Fprintf(out, "%s %v\n", color.Bad("missing:"), r)
 	}
 	for _, u := range c.Unused {
 		fmt.Fprintln(out, u)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"kelson.dev/cmd/kelson/internal/child"
+	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/lab/rights"
 	"kelson.dev/operator/operatortest/record"
 	"kelson.dev/toolchain/gen/rbac"
@@ -24,7 +24,7 @@ import (
 type runner struct {
 	dir, temp string // of the project, and for temporary files
 	self      string // this program
-	progress  io.Writer
+	progress  *output.Progress
 
 	tests   []testBinary  // nil without --test
 	explore time.Duration // how long to explore; 0 without --explore
@@ -37,7 +37,7 @@ type runner struct {
 type testBinary struct{ pkg, dir, file string }
 
 // newRunner builds the test programs if there is --test. The caller removes r.temp.
-func newRunner(ctx context.Context, dir string, tests bool, explore time.Duration, declared []rbac.Declaration, progress io.Writer) (r *runner, err error) {
+func newRunner(ctx context.Context, dir string, tests bool, explore time.Duration, declared []rbac.Declaration, progress *output.Progress) (r *runner, err error) {
 	r = &runner{dir: dir, explore: explore, declared: declared, progress: progress}
 	if r.self, err = os.Executable(); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (r *runner) build(ctx context.Context) error {
 			continue
 		}
 		t := testBinary{pkg, dir, filepath.Join(r.temp, strconv.Itoa(len(r.tests))+".test")}
-		fmt.Fprintf(r.progress, "building the tests of %s\n", pkg)
+		r.progress.Step("building the tests of %s", pkg)
 		if _, err := r.goCommand(ctx, "test", "-c", "-o", t.file, pkg); err != nil {
 			return err
 		}
@@ -90,13 +90,13 @@ func (r *runner) goCommand(ctx context.Context, args ...string) (string, error) 
 }
 
 // record runs the tests and the exploration with an administrator's rights, and returns what the
-// operator has requested. Packages in which no operator runs are left out of later runs.
+// operator has requested. Packages in which no operator runs are skipped in later runs.
 func (r *runner) record(ctx context.Context) ([]rights.Request, int, error) {
 	var all []rights.Request
 	events := 0
 	var operators []testBinary
 	for _, t := range r.tests {
-		fmt.Fprintf(r.progress, "running the tests of %s\n", t.pkg)
+		r.progress.Step("running the tests of %s", t.pkg)
 		o, err := r.run(ctx, "", false, t.dir, t.file, "-test.timeout=10m")
 		if err != nil {
 			return nil, 0, err
@@ -114,7 +114,7 @@ func (r *runner) record(ctx context.Context) ([]rights.Request, int, error) {
 	}
 	r.tests = operators
 	if r.explore > 0 {
-		fmt.Fprintf(r.progress, "exploring faults for %v\n", r.explore)
+		r.progress.Step("exploring faults for %v", r.explore)
 		o, err := r.run(ctx, "", false, r.dir, r.self, r.exploring()...)
 		if err != nil {
 			return nil, 0, err

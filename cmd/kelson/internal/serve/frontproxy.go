@@ -11,7 +11,7 @@ import (
 // frontProxyName is the common name of this server's certificate for other API servers.
 const frontProxyName = "front-proxy-client"
 
-// addFrontProxy gives the control plane an authority of its own for the certificate with which it
+// addFrontProxy gives the control plane a separate authority for the certificate with which it
 // calls other API servers, unless flags name one. Those servers find the authority in the ConfigMap
 // kube-system/extension-apiserver-authentication.
 func addFrontProxy(dir string, cfg *controlplane.Config) error {

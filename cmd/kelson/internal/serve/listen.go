@@ -52,9 +52,9 @@ func WarnUnlessLoopback(out io.Writer, address net.Addr, allowsAll bool) {
 	}
 }
 
-// servingHosts returns the names and addresses of the serving certificate: the addresses that the
-// server listens on, the one that it advertises, the cluster IP of the Service kubernetes, to which
-// pods connect, and others.
+// servingHosts returns the names and addresses for the serving certificate: the addresses that the
+// server listens on, the address that it advertises, the cluster IP of the Service kubernetes, to
+// which pods connect, and the given others.
 func servingHosts(cfg *controlplane.Config, bound net.IP, others []string) ([]string, error) {
 	hosts := []string{bound.String()}
 	if bound.IsUnspecified() {

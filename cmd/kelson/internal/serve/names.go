@@ -7,7 +7,7 @@ import (
 	"kelson.dev/lab/history"
 )
 
-// describe returns what a history says about a built-in kind.
+// describe returns the description of a built-in kind for a history.
 func describe(resource string) (history.Resource, bool) {
 	found, ok := described()[resource]
 	return found, ok

@@ -103,18 +103,28 @@ rights. Values of Secrets are empty if they were not recorded.`,
 	return c
 }
 
+// historySource returns the file or data directory of the history that the server keeps or comes
+// from; "" if there is none.
+func (o *stateOptions) historySource() string {
+	if o.past.file != "" {
+		return o.past.file
+	}
+	if o.past.at == "" && len(o.history) == 0 {
+		return ""
+	}
+	dir := o.dataDir
+	if o.past.fork {
+		dir = o.past.dir
+	}
+	if dir == "" {
+		dir = DefaultDataDir()
+	}
+	return dir
+}
+
 // openPast opens the state at a moment. Afterwards, the state is in memory, or in o.dataDir.
 func (o *stateOptions) openPast(ctx context.Context, s *state, open *store.Config) (err error) {
-	name := o.past.file
-	if name == "" {
-		if name = o.past.dir; !o.past.fork {
-			name = o.dataDir
-		}
-		if name == "" {
-			name = DefaultDataDir()
-		}
-	}
-	h, err := history.Open(name)
+	h, err := history.Open(o.historySource())
 	if err != nil {
 		return err
 	}

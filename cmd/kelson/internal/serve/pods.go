@@ -148,8 +148,8 @@ func otherUsers(opts *Options, cfg *controlplane.Config) (others []string) {
 	return others
 }
 
-// boundUsers lists the first ClusterRoleBinding and the first RoleBinding with a subject that is
-// neither a service account nor predefined.
+// boundUsers lists the first ClusterRoleBinding and the first RoleBinding with a subject other than
+// service accounts and predefined users and groups.
 func boundUsers(sn *store.Snapshot) (bindings []string) {
 	for b, err := range derived.List[rbacv1.ClusterRoleBinding](sn, "clusterrolebindings."+rbacv1.GroupName, "") {
 		if err == nil && bindsOthers(b.Labels, b.Subjects) {

@@ -12,7 +12,7 @@ import (
 
 // Pods of users other than the administrator run as processes only with consent, whatever admits
 // these users.
-func TestPodsOfOthersNeedConsent(t *testing.T) {
+func TestPodsOfOtherUsersNeedConsent(t *testing.T) {
 	const loopback = "127.0.0.1"
 	binding := func(labels, subject string) *store.Store {
 		s, err := store.Open(store.Config{})

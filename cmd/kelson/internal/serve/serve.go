@@ -80,7 +80,7 @@ func Command() *cobra.Command {
 
 Writes are durable unless --in-memory is given: an acknowledged write survives a
 crash at any time. The control plane has its own certificate authority. It writes
-a kubeconfig with administrator rights. On SIGTERM or Ctrl-C, it answers the
+a kubeconfig with administrator rights. On SIGTERM or Ctrl-C, it completes the
 requests in flight and exits.`,
 		Example: `  kelson serve
   kelson serve --in-memory --secure-port 0 --kubeconfig /tmp/kubeconfig
@@ -187,7 +187,7 @@ func run(ctx context.Context, opts Options, out, errOut io.Writer) error {
 		return p.Run(ctx)
 	}
 	// The plane serves already when the page is opened: Run accepts connections of its listener.
-	url, stop, err := opts.console.Beside(p.Kubeconfig, page.Config{Name: "kelson serve"})
+	url, stop, err := opts.console.Beside(p.Kubeconfig, page.Config{Name: "kelson serve", History: opts.state.historySource()})
 	if err != nil {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()

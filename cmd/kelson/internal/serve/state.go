@@ -3,12 +3,9 @@ package serve
 import (
 	"context"
 	"crypto"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,7 +18,6 @@ import (
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/disk"
-	"kelson.dev/apiserver/store/etcd"
 	"kelson.dev/cmd/kelson/internal/flags"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/history"
@@ -33,10 +29,8 @@ type stateOptions struct {
 	inMemory bool
 	noSync   bool
 
-	etcdServers                    []string
-	etcdPrefix                     string
-	etcdCA, etcdCert, etcdKey      string
-	etcdCompaction, etcdConnection time.Duration
+	etcd           flags.Etcd
+	etcdCompaction time.Duration
 
 	encryption flags.Encryption
 
@@ -55,13 +49,8 @@ func (o *stateOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.dataDir, "data-dir", "", "directory of the state; created if it does not exist (default "+DefaultDataDir()+")")
 	f.BoolVar(&o.inMemory, "in-memory", false, "keep the state only in memory")
 	f.BoolVar(&o.noSync, "unsafe-no-sync", false, "do not wait until writes are on disk: a crash of the machine may lose acknowledged writes")
-	f.StringSliceVar(&o.etcdServers, "etcd-servers", nil, "URLs of an etcd cluster that stores the state; the data directory then holds only keys; several control planes can share the cluster if they have the same keys (the pki folder of their data directories)")
-	f.StringVar(&o.etcdPrefix, "etcd-prefix", "/registry", "prefix of the keys in etcd")
-	f.StringVar(&o.etcdCA, "etcd-cafile", "", "authorities of etcd's serving certificates")
-	f.StringVar(&o.etcdCert, "etcd-certfile", "", "client certificate for etcd")
-	f.StringVar(&o.etcdKey, "etcd-keyfile", "", "private key of the client certificate for etcd")
+	o.etcd.AddFlags(f, "URLs of an etcd cluster that stores the state; the data directory then holds only keys; several control planes can share the cluster if they have the same keys (the pki folder of their data directories)")
 	f.DurationVar(&o.etcdCompaction, "etcd-compaction-interval", 5*time.Minute, "how often to compact etcd's history; 0: never, leave it to etcd's own configuration")
-	f.DurationVar(&o.etcdConnection, "etcd-timeout", 10*time.Second, "timeout for connecting to etcd and for each request to it")
 	o.encryption.AddFlags(f)
 	f.StringSliceVar(&o.history, "history", nil, "keep every version of every object in the data directory, for kelson history, diff, fork and serve --at: how long (24h, 7d), up to which size (10GiB), or both, separated by a comma")
 	f.StringVar(&o.past.at, "at", "", "serve the state at a revision or time of the history in the data directory, read-only; its server may be running")
@@ -70,22 +59,20 @@ func (o *stateOptions) addFlags(f *pflag.FlagSet) {
 
 func (o *stateOptions) check() error {
 	switch {
-	case o.inMemory && o.dataDir != "" && len(o.etcdServers) == 0:
+	case o.inMemory && o.dataDir != "" && len(o.etcd.Servers) == 0:
 		return errors.New("--in-memory and --data-dir cannot be used together")
-	case o.inMemory && len(o.etcdServers) > 0:
+	case o.inMemory && len(o.etcd.Servers) > 0:
 		return errors.New("--in-memory and --etcd-servers cannot be used together")
 	case o.inMemory && o.noSync:
 		return errors.New("--in-memory and --unsafe-no-sync cannot be used together: a state in memory is never written to disk")
-	case o.noSync && len(o.etcdServers) > 0:
+	case o.noSync && len(o.etcd.Servers) > 0:
 		return errors.New("--unsafe-no-sync and --etcd-servers cannot be used together: the members of etcd decide when their writes are on disk")
 	case len(o.history) > 0 && o.inMemory:
 		return errors.New("--history and --in-memory cannot be used together: the history is in the data directory")
-	case len(o.history) > 0 && len(o.etcdServers) > 0:
+	case len(o.history) > 0 && len(o.etcd.Servers) > 0:
 		return errors.New("--history and --etcd-servers cannot be used together: several servers may write to etcd; use kelson record")
 	case len(o.history) > 0 && o.encryption.File != "":
 		return errors.New("--history and --encryption-provider-config cannot be used together: the history is not encrypted")
-	case (o.etcdCert == "") != (o.etcdKey == ""):
-		return errors.New("--etcd-certfile and --etcd-keyfile must be given together")
 	}
 	if _, err := history.ParseLimits(o.history...); err != nil {
 		return fmt.Errorf("--history: %w", err)
@@ -93,17 +80,12 @@ func (o *stateOptions) check() error {
 	if err := o.encryption.Check(!o.inMemory); err != nil {
 		return err
 	}
-	if len(o.etcdServers) == 0 {
+	if len(o.etcd.Servers) == 0 {
 		if name := o.givenEtcdFlag(); name != "" {
 			return fmt.Errorf("--%s has no effect without --etcd-servers", name)
 		}
 	}
-	for _, server := range o.etcdServers {
-		if u, err := url.Parse(server); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return fmt.Errorf("--etcd-servers %q: must be http or https URLs", server)
-		}
-	}
-	return nil
+	return o.etcd.Check()
 }
 
 // givenEtcdFlag returns the name of an --etcd flag that the command line sets, also to its default;
@@ -168,7 +150,7 @@ func (o *stateOptions) open(ctx context.Context, cfg *controlplane.Config, log *
 		if s.dir, err = filepath.Abs(s.dir); err != nil {
 			return s, err
 		}
-		if len(o.etcdServers) > 0 {
+		if len(o.etcd.Servers) > 0 {
 			err = o.openEtcd(ctx, s, &open, log)
 		} else {
 			open.Backend, err = o.openDisk(s.dir, log)
@@ -186,7 +168,7 @@ func (o *stateOptions) open(ctx context.Context, cfg *controlplane.Config, log *
 	if s.store, err = store.Open(open); err != nil {
 		return s, fmt.Errorf("open state: %w", err)
 	}
-	if !o.inMemory && !o.noSync && len(o.etcdServers) == 0 {
+	if !o.inMemory && !o.noSync && len(o.etcd.Servers) == 0 {
 		spareProcessor()
 	}
 	s.cleanup = append(s.cleanup, s.store.Close)
@@ -257,30 +239,7 @@ func (s *state) openKeys() (err error) {
 }
 
 func (o *stateOptions) openEtcd(ctx context.Context, s *state, open *store.Config, to *slog.Logger) error {
-	cfg := etcd.Config{Endpoints: o.etcdServers, Prefix: o.etcdPrefix, Timeout: o.etcdConnection}
-	if o.etcdCA != "" || o.etcdCert != "" {
-		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	if o.etcdCA != "" {
-		data, err := os.ReadFile(o.etcdCA)
-		if err != nil {
-			return fmt.Errorf("read --etcd-cafile: %w", err)
-		}
-		if cfg.TLS.RootCAs = x509.NewCertPool(); !cfg.TLS.RootCAs.AppendCertsFromPEM(data) {
-			return fmt.Errorf("read --etcd-cafile: no certificate in %s", o.etcdCA)
-		}
-	}
-	if o.etcdCert != "" {
-		load := func() (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(o.etcdCert, o.etcdKey)
-			return &pair, err
-		}
-		if _, err := load(); err != nil {
-			return fmt.Errorf("read --etcd-certfile: %w", err)
-		}
-		cfg.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
-	}
-	log, err := etcd.Open(ctx, cfg)
+	log, err := o.etcd.Open(ctx)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	bootstraputil "k8s.io/cluster-bootstrap/token/util"
 
+	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/operator/client"
 )
 
@@ -72,8 +73,10 @@ func (c *cluster) connect() (client.Client, *rest.Config, error) {
 
 func createCommand(cluster *cluster) *cobra.Command {
 	var lifetime time.Duration
-	var description, server string
+	var description string
+	var servers []string
 	var only bool
+	var format output.Format
 	c := &cobra.Command{
 		Use:   "create [TOKEN]",
 		Short: "Create a token and print the command with which a machine joins",
@@ -84,6 +87,7 @@ and publishes the address and authority of the server in the ConfigMap cluster-i
 of kube-public, which everyone can read. TOKEN is ID.SECRET, of 6 and 16 lower-case
 letters and digits; by default it is random.`,
 		Example: `  kelson token create --server https://10.0.0.1:6443
+  kelson token create --server https://10.0.0.1:6443,https://10.0.0.2:6443
   kelson token create --ttl 10m --token-only`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -91,8 +95,8 @@ letters and digits; by default it is random.`,
 			if err != nil {
 				return err
 			}
-			if server == "" {
-				server = cfg.Host
+			if len(servers) == 0 {
+				servers = []string{cfg.Host}
 			}
 			token := ""
 			if len(args) > 0 {
@@ -100,7 +104,7 @@ letters and digits; by default it is random.`,
 			} else if token, err = bootstraputil.GenerateBootstrapToken(); err != nil {
 				return err
 			}
-			join := Join{Server: server, Authority: cfg.CAData, Token: token, Description: description, Lifetime: lifetime}
+			join := Join{Server: servers[0], More: servers[1:], Authority: cfg.CAData, Token: token, Description: description, Lifetime: lifetime}
 			if err := join.Create(c.Context(), cl); err != nil {
 				return err
 			}
@@ -111,11 +115,17 @@ letters and digits; by default it is random.`,
 			if err != nil {
 				return err
 			}
-			line := "kelson-node " + strings.Join(command, " ")
-			if isLoopback(server) && !only {
-				fmt.Fprintf(c.ErrOrStderr(), "warning: other machines cannot reach %s; pass --server with an address that they can reach\n", server)
+			command = append([]string{"kelson-node"}, command...)
+			line := strings.Join(command, " ")
+			for _, server := range servers {
+				if isLoopback(server) && !only {
+					fmt.Fprintf(c.ErrOrStderr(), "warning: other machines cannot reach %s; pass --server with an address that they can reach\n", server)
+				}
 			}
-			if only {
+			switch {
+			case format != output.Text:
+				return format.Print(c.OutOrStdout(), map[string]any{"token": token, "servers": servers, "command": command})
+			case only:
 				line = token
 			}
 			_, err = fmt.Fprintln(c.OutOrStdout(), line)
@@ -124,8 +134,10 @@ letters and digits; by default it is random.`,
 	}
 	c.Flags().DurationVar(&lifetime, "ttl", 24*time.Hour, "how long the token is accepted; 0 means forever")
 	c.Flags().StringVar(&description, "description", "", "what the token is for")
-	c.Flags().StringVar(&server, "server", "", "URL of the server for nodes (default: that of the kubeconfig)")
+	c.Flags().StringSliceVar(&servers, "server", nil, "URL of the server for nodes (default: that of the kubeconfig); may be repeated: nodes use a server that is ready")
 	c.Flags().BoolVar(&only, "token-only", false, "print only the token")
+	format.AddFlag(c)
+	c.MarkFlagsMutuallyExclusive("token-only", "output")
 	return c
 }
 
@@ -157,7 +169,8 @@ func verify(ctx context.Context, cfg *rest.Config, token string) error {
 }
 
 func listCommand(cluster *cluster) *cobra.Command {
-	return &cobra.Command{
+	var format output.Format
+	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the tokens, without their secrets",
 		Args:  cobra.NoArgs,
@@ -170,9 +183,37 @@ func listCommand(cluster *cluster) *cobra.Command {
 			if err := cl.List(c.Context(), &secrets, client.InNamespace(metav1.NamespaceSystem), client.MatchingFields{"type": string(bootstrapapi.SecretTypeBootstrapToken)}); err != nil {
 				return err
 			}
+			if format != output.Text {
+				return format.Print(c.OutOrStdout(), map[string]any{"tokens": listed(secrets.Items)})
+			}
 			return printTokens(c.OutOrStdout(), secrets.Items, time.Now())
 		},
 	}
+	format.AddFlag(c)
+	return c
+}
+
+// listedToken is a token in JSON and YAML, without its secret.
+type listedToken struct {
+	ID          string   `json:"id"`
+	Expires     string   `json:"expires,omitempty"` // in RFC 3339; empty: never
+	Groups      []string `json:"groups"`
+	Description string   `json:"description,omitempty"`
+}
+
+func listed(secrets []corev1.Secret) []listedToken {
+	all := []listedToken{}
+	for _, s := range secrets {
+		groups := []string{}
+		if text := string(s.Data[bootstrapapi.BootstrapTokenExtraGroupsKey]); text != "" {
+			groups = strings.Split(text, ",")
+		}
+		all = append(all, listedToken{
+			ID: string(s.Data[bootstrapapi.BootstrapTokenIDKey]), Expires: string(s.Data[bootstrapapi.BootstrapTokenExpirationKey]),
+			Groups: groups, Description: string(s.Data[bootstrapapi.BootstrapTokenDescriptionKey]),
+		})
+	}
+	return all
 }
 
 func printTokens(w io.Writer, secrets []corev1.Secret, now time.Time) error {

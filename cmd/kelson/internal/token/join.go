@@ -18,6 +18,8 @@ type Join struct {
 	// its authorities.
 	Server    string
 	Authority []byte
+	// More are the URLs of further servers of the cluster.
+	More []string
 	// Token is ID.SECRET.
 	Token       string
 	Description string
@@ -28,8 +30,10 @@ type Join struct {
 // Create creates the token, and the objects that machines need to join. It needs the rights of an
 // administrator. Values that are not valid are an error, and then nothing is created.
 func (j Join) Create(ctx context.Context, cl client.Client) error {
-	if u, err := url.Parse(j.Server); err != nil || u.Scheme != "https" || u.Host == "" {
-		return fmt.Errorf("--server %q: must be an https URL", j.Server)
+	for _, server := range append([]string{j.Server}, j.More...) {
+		if u, err := url.Parse(server); err != nil || u.Scheme != "https" || u.Host == "" {
+			return fmt.Errorf("--server %q: must be an https URL", server)
+		}
 	}
 	if j.Lifetime < 0 {
 		return fmt.Errorf("--ttl %s: must not be negative", j.Lifetime)
@@ -62,7 +66,8 @@ func (j Join) Args() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the certificate authorities of %s: %w", j.Server, err)
 	}
-	args := []string{"join", j.Server, "--token", j.Token}
+	args := append([]string{"join", j.Server}, j.More...)
+	args = append(args, "--token", j.Token)
 	for _, a := range authorities {
 		// the form of kubeadm's --discovery-token-ca-cert-hash
 		args = append(args, "--ca-hash", fmt.Sprintf("sha256:%x", sha256.Sum256(a.RawSubjectPublicKeyInfo)))

@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -29,7 +28,7 @@ type options struct {
 	kustomize []string
 	strict    bool
 	quiet     bool
-	output    string
+	output    output.Format
 	migrate   string
 }
 
@@ -75,14 +74,11 @@ warnings.`,
 	c.Flags().StringArrayVarP(&o.kustomize, "kustomize", "k", nil, "`folder` of a kustomization to build and check; may be repeated")
 	c.Flags().BoolVar(&o.strict, "strict", false, "fail on warnings too")
 	c.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "do not print the costs of rules")
-	c.Flags().StringVarP(&o.output, "output", "o", "text", "`format` of the findings: text, json or yaml")
+	o.output.AddFlag(c)
 	return c
 }
 
 func run(ctx context.Context, o options, paths []string, out io.Writer) error {
-	if !slices.Contains([]string{"text", "json", "yaml"}, o.output) {
-		return fmt.Errorf("--output %q: must be text, json or yaml", o.output)
-	}
 	if o.migrate != "" {
 		return reportMigration(ctx, o, paths, out)
 	}
@@ -138,8 +134,8 @@ func reportMigration(ctx context.Context, o options, paths []string, out io.Writ
 	if err != nil {
 		return err
 	}
-	if o.output != "text" {
-		return output.Format(o.output).Print(out, report)
+	if o.output != output.Text {
+		return o.output.Print(out, report)
 	}
 	return report.Write(out)
 }
@@ -174,14 +170,22 @@ func buildKustomization(dir string) (vet.Manifests, error) {
 }
 
 func printReport(out io.Writer, o options, report *vet.Report) error {
-	if o.output != "text" {
+	if o.output != output.Text {
 		if report.Findings == nil {
 			report.Findings = []vet.Finding{}
 		}
-		return output.Format(o.output).Print(out, report)
+		return o.output.Print(out, report)
 	}
+	color := output.ColorsFor(out)
 	for _, f := range report.Findings {
-		fmt.Fprintln(out, f)
+		line := f.String()
+		switch f.Severity {
+		case vet.Error:
+			line = color.Bad(line)
+		case vet.Warning:
+			line = color.Warn(line)
+		}
+		fmt.Fprintln(out, line)
 	}
 	if len(report.Rules) > 0 && !o.quiet {
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

@@ -22,13 +22,13 @@ func TestVetCommand(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"errors", options{output: "text"}, []string{vetted}, 1, []string{
+		{"errors", options{}, []string{vetted}, 1, []string{
 			`wrong.yaml:35: Deploiment typo: kind: no matches for kind "Deploiment" in version "apps/v1"`,
 			"DEFINITION", "self.replicas <= 10", "6 errors, 5 warnings",
 		}},
-		{"valid", options{output: "text"}, []string{"../../../../examples/cnat/config/crd/bases", "../../../../examples/cnat/config/samples"}, 0, []string{"0 errors, 0 warnings"}},
-		{"strict", options{output: "text", strict: true}, []string{vetted + "/samples/good.yaml"}, 1, []string{"0 errors, 1 warnings"}},
-		{"kustomization", options{output: "text", kustomize: []string{vetted + "/default"}}, nil, 1, []string{"1 objects: 3 errors"}},
+		{"valid", options{}, []string{"../../../../examples/cnat/config/crd/bases", "../../../../examples/cnat/config/samples"}, 0, []string{"0 errors, 0 warnings"}},
+		{"strict", options{strict: true}, []string{vetted + "/samples/good.yaml"}, 1, []string{"0 errors, 1 warnings"}},
+		{"kustomization", options{kustomize: []string{vetted + "/default"}}, nil, 1, []string{"1 objects: 3 errors"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -52,7 +52,7 @@ func TestVetCommand(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil || report.Count(vet.Error) != 6 || len(report.Rules) != 2 {
 		t.Errorf("%v: %s", err, out.String())
 	}
-	for _, o := range []options{{output: "xml"}, {output: "text", kustomize: []string{"nowhere"}}} {
+	for _, o := range []options{{kustomize: []string{"nowhere"}}} {
 		if err := run(t.Context(), o, nil, &out); err == nil || errors.As(err, new(exit.Code)) {
 			t.Errorf("%+v: %v", o, err)
 		}

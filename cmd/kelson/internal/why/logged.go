@@ -81,11 +81,11 @@ func (p printer) logged(s *causes.LoggedStep, depth int) {
 	case s.First != "":
 		p.line(depth, "first cause: %s", s.First)
 	default:
-		p.line(depth, "cause unknown: in the minute before, nothing related was written that it watches")
+		p.line(depth, "cause unknown: no related object that it watches was written in the previous minute")
 	}
 }
 
-// writer returns who made a write.
+// writer returns the program or user that made a write.
 func writer(s *causes.LoggedStep) string {
 	if s.Exact != nil {
 		return who(s.Exact.By)

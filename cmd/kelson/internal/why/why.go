@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kelson.dev/cmd/kelson/internal/completion"
 	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/lab/causes"
@@ -52,7 +53,8 @@ exact.`,
 		Example: `  kelson why pod/example-at
   kelson why at/example-at -n default --trace http://localhost:8090 --trace other.trace
   kelson why pod/web-0 --audit-log audit.log`,
-		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: completion.Objects,
+		Args:              cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return run(c.Context(), opts, args[0], c.OutOrStdout())
 		},

@@ -25,7 +25,7 @@ type AtSpec struct {
 type AtPhase string
 
 const (
-	// Pending: the time has not come.
+	// Pending: the At is not due yet.
 	Pending AtPhase = "PENDING"
 	// Running: the pod of the command exists.
 	Running AtPhase = "RUNNING"

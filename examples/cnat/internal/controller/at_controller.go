@@ -69,8 +69,9 @@ func (r *AtReconciler) Reconcile(ctx context.Context, at *cnat.At) (operator.Res
 	return operator.Result{}, r.start(ctx, at)
 }
 
-// start runs the command. The status has the pod before the pod exists: if the status could not be
-// written afterwards, a later reconcile would not know that the command ran.
+// start runs the command. It records the pod in the status before it creates the pod. If it
+// recorded the pod afterwards and that write failed, a later reconcile could not find out that the
+// command ran.
 func (r *AtReconciler) start(ctx context.Context, at *cnat.At) error {
 	pending, pod, now := at.Status.DeepCopy(), podFor(at), metav1.Now()
 	at.Status.Phase, at.Status.Pod, at.Status.StartTime = cnat.Running, pod.Name, &now
@@ -90,8 +91,8 @@ func (r *AtReconciler) start(ctx context.Context, at *cnat.At) error {
 	return nil
 }
 
-// refused reports whether the server has certainly not created an object. After other errors, it
-// may have.
+// refused reports whether an error means that the server did not create the object. After other
+// errors, the object may exist.
 func refused(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500 && !apierrors.IsTimeout(err)
@@ -102,7 +103,7 @@ func (r *AtReconciler) follow(ctx context.Context, at *cnat.At) error {
 	key := client.Key{Namespace: at.Namespace, Name: at.Status.Pod}
 	pod, err := client.Get[corev1.Pod](ctx, r.Client, key)
 	if apierrors.IsNotFound(err) {
-		// The cache does not have a pod yet whose creation was not confirmed.
+		// The cache may not contain the pod yet, because no response confirmed its creation.
 		pod, err = client.Get[corev1.Pod](ctx, r.Live, key)
 	}
 	if err != nil && !apierrors.IsNotFound(err) {

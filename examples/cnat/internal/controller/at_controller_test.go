@@ -283,7 +283,7 @@ func TestImpossibleTime(t *testing.T) {
 	})
 }
 
-// EX-01: a shell runs the command with any content. This one runs a process.
+// EX-01: a shell runs the command, whatever it contains. This test runs real processes.
 func TestShellSyntax(t *testing.T) {
 	env := newEnv(t, controlplane.NodeProcess)
 	out := filepath.Join(t.TempDir(), "out")

@@ -61,8 +61,8 @@ func writesPods(r *http.Request) bool {
 }
 
 // The command runs at most once, even if status writes fail after the creation of its pod until the
-// pod is gone.
-func TestOnceWhileStatusWritesFail(t *testing.T) {
+// pod has been deleted.
+func TestRunsOnceWhileStatusWritesFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var created atomic.Int64
 		var broken atomic.Bool

@@ -21,8 +21,8 @@ import (
 	"kelson.dev/examples/cronjob/internal/controller"
 )
 
-// newEnv returns a control plane with the operator only: the tests end Jobs themselves. Time starts
-// at midnight.
+// newEnv returns a control plane with only the operator; the tests complete Jobs themselves. Time
+// starts at midnight.
 func newEnv(t *testing.T) *testenv.Env {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -221,7 +221,7 @@ func TestStartingDeadline(t *testing.T) {
 }
 
 // EX-02
-func TestFailedJobsAreKeptApart(t *testing.T) {
+func TestFailedJobsHaveASeparateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t)
 		c, two := cron("* * * * *"), int32(2)

@@ -16,7 +16,7 @@ import (
 )
 
 // EX-07
-func TestHomeIsSeen(t *testing.T) {
+func TestHomeStatusHasSpec(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		scheme := runtime.NewScheme()
 		if err := ajdv1.AddToScheme(scheme); err != nil {

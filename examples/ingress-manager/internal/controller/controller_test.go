@@ -99,8 +99,8 @@ func story(t *testing.T, c client.Client, settle func(check func() error)) {
 	change(func(s *corev1.Service) { s.Annotations = nil })
 	ingress(none)
 
-	// An Ingress that another client created is not changed. The Service gets its own when that is
-	// deleted.
+	// An Ingress that another client created is not changed. The Service gets its own Ingress when
+	// that one is deleted.
 	stranger := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: networkingv1.IngressSpec{
 		DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "other", Port: networkingv1.ServiceBackendPort{Number: 1}}}}}
 	must(t, c.Create(ctx, stranger))
@@ -135,7 +135,7 @@ func TestIngress(t *testing.T) {
 			env.Settle(t)
 			must(t, check())
 		})
-		// The garbage collector takes the Ingress with the Service.
+		// The garbage collector deletes the Ingress after the Service.
 		must(t, env.Client().Delete(t.Context(), service(nil)))
 		env.Settle(t)
 		if _, err := client.Get[networkingv1.Ingress](t.Context(), env.Client(), client.Key{Namespace: "default", Name: "web"}); !apierrors.IsNotFound(err) {

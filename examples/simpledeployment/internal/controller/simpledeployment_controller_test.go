@@ -131,7 +131,7 @@ func TestPodsAreReplaced(t *testing.T) {
 }
 
 // EX-04: the operator ignores pods that it does not own, even if the selector matches them.
-func TestOthersPods(t *testing.T) {
+func TestForeignPodsAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t)
 		env.Create(t, &corev1.Pod{

@@ -82,7 +82,7 @@ func TestFrontEnd(t *testing.T) {
 }
 
 // EX-03
-func TestFrontEndFollowsItsWelcome(t *testing.T) {
+func TestFrontEndFollowsWelcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t)
 		w := welcome("everybody", 1)

@@ -19,6 +19,9 @@ func Bundle(o Operator) (Files, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := withoutServers(objects); err != nil {
+		return nil, err
+	}
 	files := Files{}
 	var deployments, permissions, clusterPermissions, owned, hooks []any
 	roles, clusterRoles := rulesOf(objects)
@@ -101,6 +104,17 @@ func Bundle(o Operator) (Files, error) {
 	files["metadata/annotations.yaml"] = []byte(annotations)
 	files["bundle.Dockerfile"] = []byte(dockerfile + "COPY manifests /manifests/\nCOPY metadata /metadata/\n")
 	return files, nil
+}
+
+// withoutServers returns an error if the objects are those of a custom API server.
+func withoutServers(objects manifests.Objects) error {
+	for _, obj := range objects {
+		switch obj.GetKind() {
+		case "APIService", "PersistentVolumeClaim":
+			return fmt.Errorf("package as an OLM bundle: OLM installs no %s, such as %s: use kelson package helm or installer", obj.GetKind(), obj.GetName())
+		}
+	}
+	return nil
 }
 
 func (f Files) add(name string, obj *unstructured.Unstructured) error {

@@ -10,7 +10,8 @@ import (
 
 // Chart returns a Helm chart with the same objects in the release's namespace, and values for
 // settings that differ between clusters. Definitions are templates too, so that upgrading the
-// release updates them. Uninstalling the release keeps them unless crds.keep is false.
+// release updates them. Uninstalling the release keeps them unless crds.keep is false, and
+// PersistentVolumeClaims unless state.keep is false.
 func Chart(o Operator) (Files, error) {
 	deployment := o.deployment()
 	if deployment == nil {
@@ -29,6 +30,7 @@ func Chart(o Operator) (Files, error) {
 		"nodeSelector": map[string]any{}, "tolerations": []any{}, "affinity": map[string]any{},
 		"imagePullSecrets": []any{},
 		"crds":             map[string]any{"install": true, "keep": true},
+		"state":            map[string]any{"keep": true},
 		"networkPolicy":    map[string]any{"enabled": true},
 		"metrics":          map[string]any{"serviceMonitor": map[string]any{"enabled": false}},
 	}
@@ -83,7 +85,7 @@ func chartTemplate(obj *unstructured.Unstructured, namespace string) (string, er
 		if err := deploymentTemplate(obj, fill); err != nil {
 			return "", err
 		}
-	case "CustomResourceDefinition":
+	case "CustomResourceDefinition", "PersistentVolumeClaim":
 		annotations := obj.GetAnnotations()
 		if annotations == nil {
 			annotations = map[string]string{}
@@ -96,7 +98,11 @@ func chartTemplate(obj *unstructured.Unstructured, namespace string) (string, er
 		return "", err
 	}
 	text := inRelease(escape(string(data)), namespace)
-	text = strings.Replace(text, "    kelson.dev/keep: placeholder\n", "    helm.sh/resource-policy: {{ ternary \"keep\" \"delete\" .Values.crds.keep }}\n", 1)
+	kept := "crds"
+	if obj.GetKind() == "PersistentVolumeClaim" {
+		kept = "state"
+	}
+	text = strings.Replace(text, "    kelson.dev/keep: placeholder\n", "    helm.sh/resource-policy: {{ ternary \"keep\" \"delete\" .Values."+kept+".keep }}\n", 1)
 	for placeholder, template := range fill {
 		var out strings.Builder
 		for line := range strings.Lines(text) {
@@ -209,6 +215,7 @@ var valuesSchema = func() string {
 		"resources": kind("object"), "nodeSelector": kind("object"), "affinity": kind("object"),
 		"tolerations": kind("array"), "imagePullSecrets": kind("array"), "global": kind("object"),
 		"crds":          object(map[string]any{"install": kind("boolean"), "keep": kind("boolean")}),
+		"state":         object(map[string]any{"keep": kind("boolean")}),
 		"networkPolicy": object(map[string]any{"enabled": kind("boolean")}),
 		"metrics":       object(map[string]any{"serviceMonitor": object(map[string]any{"enabled": kind("boolean")})}),
 	})

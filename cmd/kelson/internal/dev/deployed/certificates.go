@@ -18,9 +18,9 @@ const (
 	injectFrom = "cert-manager.io/inject-ca-from"
 )
 
-// certificates does what cert-manager would do with the deployed objects: it replaces Certificates
-// by the Secrets that they describe, with self-signed certificates, and adds their authorities to
-// the objects that request them. Projects whose own certificate controller rotates a Secret have no
+// certificates treats the deployed objects like cert-manager: it replaces Certificates by the
+// Secrets that they describe, with self-signed certificates, and adds their authorities to the
+// objects that request them. Projects whose own certificate controller rotates a Secret have no
 // Certificates.
 func (s *Source) certificates(m *Manifests) error {
 	issued := map[string]string{} // by NAMESPACE/NAME of the Certificate: its authority
@@ -76,7 +76,7 @@ func (s *Source) issue(c *unstructured.Unstructured) (secret *unstructured.Unstr
 		return nil, "", err
 	}
 	if name == "" || len(names) == 0 {
-		return nil, "", fmt.Errorf("it has no secretName or no dnsNames")
+		return nil, "", fmt.Errorf("secretName or dnsNames is missing")
 	}
 	public, private, err := cert.GenerateSelfSignedCertKey(names[0], nil, names[1:])
 	if err != nil {

@@ -130,7 +130,7 @@ func definitionsIn(dir, group string) (found manifests.Objects) {
 			return nil // not a manifest
 		}
 		for _, o := range objects {
-			if of, _, _ := unstructured.NestedString(o.Object.Object, "spec", "group"); of == group && o.Object.GetKind() == "CustomResourceDefinition" && !seen[o.Object.GetName()] {
+			if crdGroup, _, _ := unstructured.NestedString(o.Object.Object, "spec", "group"); crdGroup == group && o.Object.GetKind() == "CustomResourceDefinition" && !seen[o.Object.GetName()] {
 				seen[o.Object.GetName()] = true
 				// the server of its webhook does not run
 				unstructured.RemoveNestedField(o.Object.Object, "spec", "conversion")

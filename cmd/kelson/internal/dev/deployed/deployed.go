@@ -41,7 +41,7 @@ type Manifests struct {
 	Objects manifests.Objects
 	// Manager is the operator's Deployment, changed to run on the node with NodeName.
 	Manager *appsv1.Deployment
-	// Notes say what differs from the project's deployment, a line each.
+	// Notes describe the differences from the project's deployment, one per line.
 	Notes []string
 }
 
@@ -150,8 +150,9 @@ func (m *Manifests) split(all manifests.Objects, names []string) (*appsv1.Deploy
 	return m.local(deployments[at])
 }
 
-// pick returns the index of the operator's Deployment: that of config/manager, else the first whose
-// container is called manager, else the first; -1 if there is none.
+// pick returns the index of the operator's Deployment: the Deployment of config/manager, otherwise
+// the first one with a container named manager, otherwise the first one. It returns -1 if there is
+// none.
 func pick(all []*appsv1.Deployment, names []string) int {
 	for i, d := range all {
 		if slices.ContainsFunc(names, func(n string) bool { return strings.Contains(d.Name, n) }) {
@@ -233,8 +234,8 @@ func (m *Manifests) DisableWebhooks() {
 // Defines reports whether the project defines kinds of an API group.
 func (m *Manifests) Defines(group string) bool {
 	return slices.ContainsFunc(m.Definitions, func(obj *unstructured.Unstructured) bool {
-		of, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
-		return of == group
+		crdGroup, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
+		return crdGroup == group
 	})
 }
 
@@ -294,7 +295,7 @@ func serviceRefs(obj *unstructured.Unstructured) (refs []map[string]any) {
 	return refs
 }
 
-// hasten makes a probe run every second from the start, for as long as it would have run.
+// hasten makes a probe run every second from the start, and keeps the total time until it fails.
 func hasten(probe *corev1.Probe) {
 	if probe == nil {
 		return

@@ -209,7 +209,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestReadNone(t *testing.T) {
+func TestReadWithoutDeployment(t *testing.T) {
 	for name, text := range map[string]string{
 		"no kustomization": "-- config/manager/kustomization.yaml --\nresources: []\n",
 		"no Deployment":    "-- config/default/kustomization.yaml --\nresources: [a.yaml]\n-- config/default/a.yaml --\napiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n",

@@ -16,8 +16,9 @@ import (
 
 // Watching logs changes of some kinds of a cluster in another process until it is stopped.
 type Watching struct {
-	cancel context.CancelFunc
-	ended  sync.WaitGroup
+	informers informer.Informers
+	cancel    context.CancelFunc
+	ended     sync.WaitGroup
 }
 
 // Watch starts to log changes to a. It does not log the objects that exist already.
@@ -27,7 +28,7 @@ func Watch(ctx context.Context, a *Log, c client.Client, kinds []schema.GroupVer
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	w := &Watching{cancel: cancel}
+	w := &Watching{informers: informers, cancel: cancel}
 	w.ended.Go(func() { _ = informers.Run(ctx) })
 	for _, kind := range kinds {
 		obj := &unstructured.Unstructured{}
@@ -43,6 +44,9 @@ func Watch(ctx context.Context, a *Log, c client.Client, kinds []schema.GroupVer
 	}
 	return w, nil
 }
+
+// Begun waits until all watches have begun, so that every later change is logged.
+func (w *Watching) Begun(ctx context.Context) error { return w.informers.WaitForSync(ctx) }
 
 // Stop stops the informers and waits until they have stopped.
 func (w *Watching) Stop() {

@@ -265,7 +265,7 @@ func (d *deployment) find(ctx context.Context, l *Loop, group string) (bool, err
 		return false, nil
 	}
 	if len(definitions) == 0 {
-		l.cfg.Log.Printf("manifests", "the operator misses %s; no module that it imports defines it: pass --definitions", group)
+		l.cfg.Log.Printf("manifests", "the operator needs %s, which no module that it imports defines: pass --definitions", group)
 		return false, nil
 	}
 	if err := l.apply(ctx, definitions); err != nil {

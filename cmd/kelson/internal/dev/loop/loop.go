@@ -23,7 +23,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/cmd/kelson/internal/backend"
 	"kelson.dev/cmd/kelson/internal/dev/deployed"
 	"kelson.dev/cmd/kelson/internal/dev/devlog"
 	"kelson.dev/cmd/kelson/internal/filewatch"
@@ -47,6 +49,9 @@ type Config struct {
 	Generators project.Generators
 	// Unregister deletes the Services and APIServices of a custom API server when the loop stops.
 	Unregister bool
+	// Served is called after each start of a custom API server, when the cluster serves its
+	// versions. The loop calls stop before it stops the server.
+	Served func(ctx context.Context, versions []schema.GroupVersion) (stop func(), err error)
 	// Reload repeats the affected steps when files change.
 	Reload bool
 	// Deploy, if not nil, runs the operator of an existing project as the project deploys it. Its
@@ -64,8 +69,9 @@ type Loop struct {
 	temp     string
 	binaries int // number of builds, for file names
 	hooks    *webhooks
-	backend  *backend    // of a custom API server, or nil
-	deployed *deployment // of an existing project, or nil
+	backend  *backend.Backend // of a custom API server, or nil
+	deployed *deployment      // of an existing project, or nil
+	unfollow func()           // stops what Config.Served started, or nil
 
 	binary   [sha256.Size]byte
 	operator *project.Process
@@ -97,9 +103,10 @@ func Start(ctx context.Context, cfg Config, started func() error) (_ *Loop, err 
 	if l.deployed != nil {
 		// the cluster calls its webhooks in its pod
 	} else if cfg.Project.Server {
-		if l.backend, err = newBackend(cfg.Project, cfg.Client, cfg.Kubeconfig, l.temp); err != nil {
+		if l.backend, err = backend.New(cfg.Project, cfg.Client, cfg.Kubeconfig, l.temp); err != nil {
 			return nil, err
 		}
+		cfg.Project.Args = append(cfg.Project.Args, "--data-dir="+filepath.Join(l.temp, "state"))
 	} else if cfg.Webhooks {
 		if l.hooks, err = newWebhooks(cfg.Project, l.temp); err != nil {
 			return nil, err
@@ -142,8 +149,9 @@ func tempFolder(pods bool) (string, error) {
 
 // Stop stops the operator and removes temporary files.
 func (l *Loop) Stop() {
+	l.stopFollowing()
 	if l.backend != nil && l.cfg.Unregister {
-		if err := l.backend.unregister(); err != nil {
+		if err := l.backend.Unregister(); err != nil {
 			l.fail(l.subject(), err)
 		}
 	}
@@ -322,6 +330,7 @@ func (l *Loop) restart(ctx context.Context, binary string) error {
 	if binary == "" {
 		return nil
 	}
+	l.stopFollowing()
 	if l.operator != nil {
 		l.operator.Stop()
 		l.cfg.Log.Printf(l.subject(), "restarted")
@@ -339,7 +348,7 @@ func (l *Loop) restart(ctx context.Context, binary string) error {
 	}
 	l.operator = operator
 	if l.backend != nil {
-		return l.backend.register(ctx, l, operator.Done())
+		return l.serve(ctx)
 	}
 	if l.hooks == nil {
 		return nil
@@ -348,6 +357,31 @@ func (l *Loop) restart(ctx context.Context, binary string) error {
 		return err
 	}
 	return l.apply(ctx, l.hooks.configurations)
+}
+
+// serve registers the running custom API server. It returns nil if the server exits before: Run
+// reports that.
+func (l *Loop) serve(ctx context.Context) error {
+	served, err := l.backend.Register(ctx, l.apply, l.operator.Done())
+	if err != nil || !served {
+		return err
+	}
+	var names []string
+	versions := l.backend.Versions()
+	for _, v := range versions {
+		names = append(names, v.String())
+	}
+	l.cfg.Log.Printf(l.subject(), "serves %s", strings.Join(names, ", "))
+	l.unfollow, err = l.cfg.Served(ctx, versions)
+	return err
+}
+
+// stopFollowing stops what Config.Served started.
+func (l *Loop) stopFollowing() {
+	if l.unfollow != nil {
+		l.unfollow()
+		l.unfollow = nil
+	}
 }
 
 // definitions applies the CustomResourceDefinitions that are new or changed.
@@ -417,13 +451,7 @@ func (l *Loop) samples(ctx context.Context) error {
 	if l.deployed != nil {
 		return l.deployed.samples(ctx, l, all)
 	}
-	if err := l.apply(ctx, all); err != nil {
-		return err
-	}
-	if l.backend != nil && len(all) > 0 { // its objects are not in the log of changes
-		l.cfg.Log.Printf("samples", "%d applied", len(all))
-	}
-	return nil
+	return l.apply(ctx, all)
 }
 
 // apply applies the objects that are new or changed. Objects can depend on each other in any order,

@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -10,11 +9,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/cert"
 
+	"kelson.dev/cmd/kelson/internal/backend"
 	"kelson.dev/cmd/kelson/internal/manifests"
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/operator/operatortest/manifest"
@@ -59,7 +58,7 @@ func newWebhooks(p *project.Project, temp string) (*webhooks, error) {
 	if p.MainImports("kelson.dev/operator") {
 		// The library's main function has a flag for the address, so that several operators can run
 		// at the same time. Projects that import only its packages have their own flags.
-		if h.address, err = freeAddress(); err != nil {
+		if h.address, err = backend.FreeAddress(); err != nil {
 			return nil, err
 		}
 		p.Args = append(p.Args, "--webhook-bind-address="+h.address)
@@ -92,15 +91,6 @@ func newWebhooks(p *project.Project, temp string) (*webhooks, error) {
 	return h, nil
 }
 
-// freeAddress returns an address on which no process listens.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
-}
-
 func (h *webhooks) env() []string { return []string{"TMPDIR=" + h.temp} }
 
 // localConfig returns the client configuration of a webhook on this machine.
@@ -128,36 +118,11 @@ func withoutConversion(definitions manifests.Objects) {
 	}
 }
 
-// serveTimeout is how long a process may take until it serves.
-const serveTimeout = 30 * time.Second
-
 // served waits until the webhooks accept connections. It returns nil if the operator exits before:
 // Run reports that.
 func (h *webhooks) served(ctx context.Context, ended <-chan struct{}) error {
-	if _, err := serves(ctx, h.address, ended); err != nil {
+	if _, err := backend.Accepts(ctx, h.address, ended); err != nil {
 		return fmt.Errorf("wait for webhooks: the operator does not serve them at %s: %w", h.address, err)
 	}
 	return nil
-}
-
-// serves waits until a process accepts TLS connections at an address. It returns false if the
-// process ends before.
-func serves(ctx context.Context, address string, ended <-chan struct{}) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, serveTimeout)
-	defer cancel()
-	// only checks that the port accepts connections
-	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
-	for {
-		conn, err := dialer.DialContext(ctx, "tcp", address)
-		if err == nil {
-			return true, conn.Close()
-		}
-		select {
-		case <-ended:
-			return false, nil
-		case <-ctx.Done():
-			return false, err
-		case <-time.After(50 * time.Millisecond): // a port of another process can only be polled
-		}
-	}
 }

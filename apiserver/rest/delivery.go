@@ -12,8 +12,8 @@ import (
 )
 
 // effects are the writes of one request, which its response reports to the client. The response
-// waits until watches that keep up have them: what the client writes next then reaches a client of
-// several watches after them.
+// waits until the watches that are not behind have these events. A client with several watches then
+// gets them before the events of the writer's next write.
 //
 // Requests in process have no effects. Their clients receive writes through watches rather than
 // responses, and need not wait.
@@ -69,8 +69,9 @@ func (e *effects) add(now effect) {
 	e.others = append(e.others, now)
 }
 
-// settle waits until the watches that keep up have what the request has written so far.
-func (h *Handler) settle(ctx context.Context) {
+// awaitDelivery waits until the watches that are not behind have the events of the request's writes
+// so far.
+func (h *Handler) awaitDelivery(ctx context.Context) {
 	e, ok := ctx.Value(effectsKey{}).(*effects)
 	if !ok {
 		return
@@ -90,6 +91,6 @@ func (h *Handler) settle(ctx context.Context) {
 
 // send responds with one object, after watches have what the request has written.
 func (s *scope) send(code int, f wire.Format, gvk schema.GroupVersionKind, bare []byte) {
-	s.settle(s.ctx)
+	s.awaitDelivery(s.ctx)
 	wire.Object(s.w, s.req, code, f, gvk, bare)
 }

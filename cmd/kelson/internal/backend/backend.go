@@ -1,4 +1,11 @@
-package loop
+// Package backend registers a custom API server on this machine with a cluster: its Services become
+// aliases of this machine, and its APIServices get the authority of its certificate.
+//
+//	b, err := backend.New(project, client, kubeconfig, temp)
+//	// run project.Args
+//	served, err := b.Register(ctx, apply, ended)
+//	err = b.Unregister()
+package backend
 
 import (
 	"context"
@@ -8,7 +15,6 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,9 +36,12 @@ var (
 	namespaces  = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 )
 
-// backend is a custom API server on this machine that a cluster calls: its Services are aliases of
-// this machine, and its APIServices have the authority of its certificate.
-type backend struct {
+// Timeout is how long a process may take until it serves.
+const Timeout = 30 * time.Second
+
+// Backend is a custom API server on this machine that a cluster calls. Its methods must not be
+// called concurrently.
+type Backend struct {
 	client   client.Client
 	address  string
 	services []client.Key
@@ -40,9 +49,10 @@ type backend struct {
 	starts   int
 }
 
-// newBackend prepares the API server of a project: its authority, address and arguments. temp is a
-// folder for its certificates and state.
-func newBackend(p *project.Project, c client.Client, kubeconfig, temp string) (*backend, error) {
+// New prepares the API server of a project: its authority and address. It adds the arguments with
+// which the server must run to p.Args. The certificates are in the folder temp. New does not change
+// the cluster.
+func New(p *project.Project, c client.Client, kubeconfig, temp string) (*Backend, error) {
 	registered, err := manifests.APIServices(p.Dir)
 	if err != nil {
 		return nil, err
@@ -55,8 +65,8 @@ func newBackend(p *project.Project, c client.Client, kubeconfig, temp string) (*
 	if err != nil {
 		return nil, err
 	}
-	b := &backend{client: c}
-	if b.address, err = freeAddress(); err != nil {
+	b := &Backend{client: c}
+	if b.address, err = FreeAddress(); err != nil {
 		return nil, err
 	}
 	host, port, err := net.SplitHostPort(b.address)
@@ -68,7 +78,7 @@ func newBackend(p *project.Project, c client.Client, kubeconfig, temp string) (*
 		return nil, err
 	}
 	p.Args = append(p.Args, "--kubeconfig="+kubeconfig, "--bind-address="+host, "--secure-port="+port,
-		"--cert-dir="+certs, "--data-dir="+filepath.Join(temp, "state"))
+		"--cert-dir="+certs)
 	seen, seenNamespace := map[client.Key]bool{}, map[string]bool{}
 	for _, obj := range registered {
 		name, _, _ := unstructured.NestedString(obj.Object, "spec", "service", "name")
@@ -101,7 +111,7 @@ func newBackend(p *project.Project, c client.Client, kubeconfig, temp string) (*
 
 // aliases returns the Services. They differ after each start, because the cluster checks an API
 // server again when its Service changes.
-func (b *backend) aliases() (manifests.Objects, error) {
+func (b *Backend) aliases() (manifests.Objects, error) {
 	_, port, err := net.SplitHostPort(b.address)
 	if err != nil {
 		return nil, err
@@ -125,46 +135,65 @@ func (b *backend) aliases() (manifests.Objects, error) {
 	return all, nil
 }
 
-// register waits until the API server accepts connections, registers it, and waits until its
-// APIServices are available. It returns nil if the server exits before: Run reports that.
-func (b *backend) register(ctx context.Context, l *Loop, ended <-chan struct{}) error {
-	served, err := serves(ctx, b.address, ended)
-	if err != nil {
-		return fmt.Errorf("wait for the API server: it does not serve at %s: %w", b.address, err)
+// Register waits until the API server accepts connections, registers it with apply, and waits until
+// its APIServices are available. It returns false if the server ends before. The first call returns
+// an error if the API server is deployed in the cluster, whose Service it would replace.
+func (b *Backend) Register(ctx context.Context, apply func(context.Context, manifests.Objects) error, ended <-chan struct{}) (bool, error) {
+	if served, err := Accepts(ctx, b.address, ended); err != nil {
+		return false, fmt.Errorf("wait for the API server: it does not serve at %s: %w", b.address, err)
+	} else if !served {
+		return false, nil
 	}
-	if !served {
-		return nil
+	if b.starts == 0 {
+		if err := b.notDeployed(ctx); err != nil {
+			return false, err
+		}
 	}
 	b.starts++
 	aliases, err := b.aliases()
 	if err != nil {
-		return err
+		return false, err
 	}
-	if err := l.apply(ctx, append(b.objects[:len(b.objects):len(b.objects)], aliases...)); err != nil {
-		return err
+	if err := apply(ctx, append(b.objects[:len(b.objects):len(b.objects)], aliases...)); err != nil {
+		return false, err
 	}
-	if err := b.available(ctx, ended); err != nil {
-		return err
+	return b.available(ctx, ended)
+}
+
+// notDeployed returns an error if a Service exists that is not an alias of this machine.
+func (b *Backend) notDeployed(ctx context.Context) error {
+	for _, key := range b.services {
+		is := &unstructured.Unstructured{}
+		is.SetGroupVersionKind(services)
+		err := b.client.Get(ctx, key, is)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("get service %s/%s: %w", key.Namespace, key.Name, err)
+		}
+		if is.GetAnnotations()[urlAnnotation] == "" {
+			return fmt.Errorf("the API server is deployed in the cluster, as service %s/%s: remove it with kelson undeploy, or use another cluster", key.Namespace, key.Name)
+		}
 	}
-	l.cfg.Log.Printf(l.subject(), "serves %s", strings.Join(b.versions(), ", "))
 	return nil
 }
 
-// versions returns the group versions of the APIServices.
-func (b *backend) versions() (all []string) {
+// Versions returns the group versions of the APIServices.
+func (b *Backend) Versions() (all []schema.GroupVersion) {
 	for _, obj := range b.objects {
 		if obj.GroupVersionKind() == apiServices {
 			group, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
 			version, _, _ := unstructured.NestedString(obj.Object, "spec", "version")
-			all = append(all, group+"/"+version)
+			all = append(all, schema.GroupVersion{Group: group, Version: version})
 		}
 	}
 	return all
 }
 
-// available waits until all APIServices are available.
-func (b *backend) available(ctx context.Context, ended <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(ctx, serveTimeout)
+// available waits until all APIServices are available. It returns false if the server ends before.
+func (b *Backend) available(ctx context.Context, ended <-chan struct{}) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	for _, obj := range b.objects {
 		if obj.GroupVersionKind() != apiServices {
@@ -180,14 +209,14 @@ func (b *backend) available(ctx context.Context, ended <-chan struct{}) error {
 			}
 			select {
 			case <-ended:
-				return nil
+				return false, nil
 			case <-ctx.Done():
-				return errors.Join(fmt.Errorf("wait for APIService %s: not available after %s: %s", obj.GetName(), serveTimeout, why), err)
+				return false, errors.Join(fmt.Errorf("wait for APIService %s: not available after %s: %s", obj.GetName(), Timeout, why), err)
 			case <-time.After(50 * time.Millisecond): // the client has no watch of this kind
 			}
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // condition returns the status of a condition and its message.
@@ -202,9 +231,12 @@ func condition(obj *unstructured.Unstructured, name string) (bool, string) {
 	return false, "it has no condition " + name
 }
 
-// unregister deletes the Services and APIServices, which would name a server that has ended. The
+// Unregister deletes the Services and APIServices, which would name a server that has ended. The
 // namespaces stay.
-func (b *backend) unregister() error {
+func (b *Backend) Unregister() error {
+	if b.starts == 0 {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var errs []error

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// withoutOutput are the commands without --output, with the reason.
+var withoutOutput = map[string]string{
+	"kelson kubectl": "kubectl's commands have their own", "kelson kube-apiserver": "runs until it is stopped", "kelson etcd": "runs until it is stopped",
+	"kelson serve": "runs until it is stopped", "kelson fork": "runs until it is stopped", "kelson dev": "runs until it is stopped", "kelson console": "runs until it is stopped",
+	"kelson run": "prints the operator's output", "kelson test": "prints the output of go test", "kelson record": "runs until it is stopped",
+	"kelson init": "writes files", "kelson create api": "writes files", "kelson create webhook": "writes files", "kelson edit": "writes files", "kelson delete api": "writes files",
+	"kelson upgrade": "writes files", "kelson generate": "writes files", "kelson manifests": "writes files", "kelson man": "writes files",
+	"kelson build": "-o is its file", "kelson package helm": "-o is its file", "kelson package installer": "-o is its file", "kelson package olm": "-o is its file",
+	"kelson install": "prints the output of kubectl apply", "kelson uninstall": "prints the output of kubectl delete", "kelson deploy": "prints the output of kubectl apply", "kelson undeploy": "prints the output of kubectl delete",
+	"kelson token delete": "prints no data", "kelson kubectl-plugin install": "prints no data", "kelson kubectl-plugin krew-manifest": "prints YAML",
+}
+
+// EXT-01: all commands that print data print JSON and YAML with -o, refuse other formats, and
+// complete the formats.
+func TestOutputEverywhere(t *testing.T) {
+	seen := map[string]bool{}
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			if sub.Name() != "completion" && sub.Name() != "help" {
+				check(sub)
+			}
+		}
+		if c.HasSubCommands() && c.Name() != "history" || c.RunE == nil && c.Run == nil {
+			return // prints its help
+		}
+		path := c.CommandPath()
+		seen[path] = true
+		f := c.Flags().Lookup("output")
+		if _, excepted := withoutOutput[path]; excepted {
+			if f != nil && f.Value.Type() == "format" {
+				t.Errorf("%s has --output and is in the list of commands without", path)
+			}
+			return
+		}
+		if f == nil || f.Shorthand != "o" || f.Value.Type() != "format" {
+			t.Errorf("%s has no --output", path)
+			return
+		}
+		for _, format := range []string{"json", "yaml", "text"} {
+			if err := f.Value.Set(format); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+		if f.Value.String() != "" {
+			t.Errorf("%s: --output text is %q", path, f.Value)
+		}
+		if err := f.Value.Set("xml"); err == nil || !strings.Contains(err.Error(), "want text, json") {
+			t.Errorf("%s accepts --output xml: %v", path, err)
+		}
+		if complete, ok := c.GetFlagCompletionFunc("output"); !ok {
+			t.Errorf("%s does not complete --output", path)
+		} else if got, _ := complete(c, nil, ""); !slices.Contains(got, "json") || !slices.Contains(got, "yaml") {
+			t.Errorf("%s completes --output with %q", path, got)
+		}
+	}
+	check(rootCommand())
+	for path := range withoutOutput {
+		if !seen[path] {
+			t.Errorf("there is no command %q", path)
+		}
+	}
+}
+
+// EXT-01: bash, zsh and fish accept the scripts of kelson completion. bash and fish complete
+// commands, flags, formats, contexts of the kubeconfig, and command lines of the linked kubectl.
+func TestCompletion(t *testing.T) {
+	kelson := built(t, binary)
+	kelson, err := filepath.Abs(kelson)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(kelson, filepath.Join(dir, "kelson")); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte(`{"apiVersion":"v1","kind":"Config","contexts":[{"name":"shop-prod","context":{}},{"name":"shop-test","context":{}},{"name":"other","context":{}}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir, "KUBECONFIG="+kubeconfig)
+	lines := map[string]string{
+		"kelson hist":                "history",
+		"kelson history b":           "blame",
+		"kelson why --audit":         "--audit-log",
+		"kelson vet -o j":            "json",
+		"kelson console --context s": "shop-prod shop-test",
+		"kelson kubectl conf":        "config",
+		"kelson kubectl-plugin ":     "install krew-manifest",
+	}
+	for shell, drive := range map[string]func(script, line string) []string{
+		"bash": func(script, line string) []string {
+			// the script needs this function of the package bash-completion
+			const words = `_get_comp_words_by_ref() { words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD; cur=${words[cword]}; prev=${words[cword-1]}; }; `
+			return []string{"-c", words + `source "$1"; line="$2"; read -ra COMP_WORDS <<<"$line"; [[ "$line" == *" " ]] && COMP_WORDS+=("")
+				COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 )); COMP_LINE="$line"; COMP_POINT=${#line}; COMP_TYPE=9; __start_kelson; printf '%s\n' "${COMPREPLY[@]}"`, "bash", script, line}
+		},
+		"fish": func(script, line string) []string {
+			return []string{"--no-config", "-c", `source $argv[1]; complete -C $argv[2]`, script, line}
+		},
+		"zsh": nil,
+	} {
+		t.Run(shell, func(t *testing.T) {
+			program, err := exec.LookPath(shell)
+			if err != nil {
+				t.Skipf("SKIPPED: %s is not installed", shell)
+			}
+			run := func(name string, args ...string) string {
+				cmd := exec.Command(name, args...)
+				cmd.Env = env
+				var stderr bytes.Buffer
+				cmd.Stderr = &stderr
+				out, err := cmd.Output()
+				if err != nil || stderr.Len() > 0 {
+					t.Fatalf("%s %q: %v\n%s", name, args, err, stderr.Bytes())
+				}
+				return string(out)
+			}
+			script := filepath.Join(t.TempDir(), shell)
+			if err := os.WriteFile(script, []byte(run(kelson, "completion", shell)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			run(program, "-n", script) // parses it
+			if drive == nil {
+				return
+			}
+			for line, want := range lines {
+				var got []string
+				for text := range strings.Lines(run(program, drive(script, line)...)) {
+					word, _, _ := strings.Cut(strings.TrimSpace(text), "\t")
+					word, _, _ = strings.Cut(word, " ") // bash shows descriptions too
+					got = append(got, word)
+				}
+				slices.Sort(got)
+				if strings.Join(got, " ") != want {
+					t.Errorf("%q is completed with %q, want %s", line, got, want)
+				}
+			}
+		})
+	}
+}

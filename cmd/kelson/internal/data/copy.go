@@ -1,0 +1,148 @@
+package data
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/disk"
+	"kelson.dev/apiserver/store/etcd"
+	"kelson.dev/cmd/kelson/internal/flags"
+)
+
+func copyCommand() *cobra.Command {
+	var cluster flags.Etcd
+	var encryption flags.Encryption
+	c := &cobra.Command{
+		Use:   "copy [DIRECTORY] --etcd-servers URL,…",
+		Short: "Copy the state of a data directory to an etcd cluster",
+		Long: `Copy the state of a data directory to an etcd cluster.
+
+No server may be using the directory or the prefix in etcd, which must be empty.
+Afterwards, kelson serve with the same directory and --etcd-servers continues with
+the same objects, uids and keys: certificates, tokens and kubeconfigs stay valid.
+
+Objects keep their uids and the order of their last changes. They get new
+revisions, above those of the directory: clients that know an earlier revision
+list again. So the copy first raises etcd's revision to that of the directory,
+which takes a write for each, and then removes etcd's history.
+
+With --encryption-provider-config, the command decrypts what it reads, and
+encrypts what it writes with the first provider of each resource. Without it,
+etcd gets plain text, and encrypted values are an error.
+
+The command reads everything back and compares it. If it is interrupted, etcd is
+marked as incomplete: servers refuse to use it, and the next copy starts again. The
+directory is not changed.`,
+		Example: `  kelson data copy ./state --etcd-servers https://10.0.0.1:2379 --etcd-cafile ca.crt --etcd-certfile client.crt --etcd-keyfile client.key`,
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(cluster.Servers) == 0 {
+				return errors.New("pass --etcd-servers")
+			}
+			if err := cluster.Check(); err != nil {
+				return err
+			}
+			records, revision, err := readDirectory(dataDir(args), &encryption)
+			if err != nil {
+				return err
+			}
+			now, err := copyTo(c.Context(), &cluster, &encryption, records, revision)
+			if err != nil {
+				return fmt.Errorf("copy to etcd: %w", err)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "copied %d objects at revision %d to etcd, now at revision %d\n", len(records), revision, now)
+			return nil
+		},
+	}
+	cluster.AddFlags(c.Flags(), "URLs of the members of the etcd cluster")
+	encryption.AddFlags(c.Flags())
+	return c
+}
+
+// readDirectory returns the objects of a data directory in the order of their revisions, and the
+// revision of the state.
+func readDirectory(dir string, encryption *flags.Encryption) (records []store.Record, revision uint64, err error) {
+	report, err := checkDirectory(dir, encryption)
+	if err != nil {
+		return nil, 0, err
+	}
+	if report.Missing() > 0 {
+		return nil, 0, fmt.Errorf("%s: acknowledged writes are missing: %s", dir, report)
+	}
+	backend, err := disk.Open(dir)
+	if err == nil {
+		backend, err = encryption.Wrap(backend, nil)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	state, err := store.Open(store.Config{Backend: backend})
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, state.Close()) }()
+	sn := state.Snapshot()
+	records = slices.SortedFunc(sn.Records(), func(a, b store.Record) int { return cmp.Compare(a.Revision, b.Revision) })
+	return records, sn.Revision(), nil
+}
+
+// copyTo writes records to etcd, one revision each, and compares what etcd has then. It returns
+// etcd's revision.
+func copyTo(ctx context.Context, cluster *flags.Etcd, encryption *flags.Encryption, records []store.Record, revision uint64) (now uint64, err error) {
+	log, err := cluster.Open(ctx)
+	if err != nil {
+		return 0, err
+	}
+	shared, err := encryption.WrapShared(log, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, shared.Close()) }()
+	err = log.Fill(ctx, revision, func() error {
+		for _, r := range records {
+			_, ok, err := shared.Commit(ctx, []store.Op{{Key: r.Key, Data: r.Data}})
+			if err == nil && !ok {
+				err = errors.New("another process wrote it")
+			}
+			if err != nil {
+				return fmt.Errorf("%v: %w", r.Key, err)
+			}
+		}
+		now, err = compare(ctx, shared, records)
+		return err
+	})
+	if errors.Is(err, etcd.ErrNotEmpty) {
+		err = fmt.Errorf("%w: choose another --etcd-prefix, or remove them with etcdctl del --prefix", err)
+	}
+	return now, err
+}
+
+// compare reads etcd and returns its revision, or an error if it does not have exactly the records,
+// in their order.
+func compare(ctx context.Context, shared store.Shared, records []store.Record) (revision uint64, err error) {
+	var found []store.Record
+	revision, err = shared.Load(ctx, func(r store.Record) error {
+		found = append(found, r)
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	if len(found) != len(records) {
+		return 0, fmt.Errorf("etcd has %d objects, want %d", len(found), len(records))
+	}
+	slices.SortFunc(found, func(a, b store.Record) int { return cmp.Compare(a.Revision, b.Revision) })
+	for i, r := range found {
+		if want := records[i]; r.Key != want.Key || !bytes.Equal(r.Data, want.Data) {
+			return 0, fmt.Errorf("etcd differs at %v: another process writes to it", want.Key)
+		}
+	}
+	return revision, nil
+}

@@ -1,0 +1,125 @@
+package pack
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kelson.dev/cmd/kelson/internal/manifests"
+)
+
+// AuthorityAnnotation marks the Secret of the certificate authority of a custom API server.
+const AuthorityAnnotation = "kelson.dev/authority"
+
+// ErrNoAuthority reports that the manifests of a custom API server have no Secret with
+// AuthorityAnnotation.
+var ErrNoAuthority = errors.New(`config/default has no Secret with the annotation ` + AuthorityAnnotation + `: "true"`)
+
+// namespaceVariable is the environment variable with the namespace of the API server's pod.
+const namespaceVariable = "POD_NAMESPACE"
+
+// Self makes the API server in the manifests create its certificate authority when it runs, and
+// write it to its APIServices: a package cannot contain a private key. Its Deployment gets the flag
+// --authority-secret in place of the mounted Secret, and its account the permissions for this. The
+// names in its arguments follow the namespace in which it is installed.
+func Self(objects manifests.Objects) (manifests.Objects, error) {
+	var secret, deployment *unstructured.Unstructured
+	var services []any
+	var all manifests.Objects
+	for _, obj := range objects {
+		obj = obj.DeepCopy()
+		all = append(all, obj)
+		switch {
+		case obj.GetKind() == "Secret" && obj.GetAnnotations()[AuthorityAnnotation] == "true":
+			secret = obj
+		case obj.GetKind() == "Deployment" && deployment == nil:
+			deployment = obj
+		case obj.GetKind() == "APIService":
+			services = append(services, obj.GetName())
+		}
+	}
+	switch {
+	case secret == nil:
+		return nil, ErrNoAuthority
+	case deployment == nil:
+		return nil, ErrNoDeployment
+	}
+	if err := certifyItself(deployment, secret); err != nil {
+		return nil, fmt.Errorf("change deployment %s: %w", deployment.GetName(), err)
+	}
+	account, _, _ := unstructured.NestedString(deployment.Object, "spec", "template", "spec", "serviceAccountName")
+	// before the Deployment, so that its first pod has the permissions
+	at := slices.Index(all, deployment)
+	return slices.Insert(all, at, authorityRoles(deployment.GetName(), account, secret, services)...), nil
+}
+
+// certifyItself changes the container of an API server so that it uses a Secret of the cluster
+// itself.
+func certifyItself(deployment, secret *unstructured.Unstructured) error {
+	path := []string{"spec", "template", "spec"}
+	pod, _, err := unstructured.NestedMap(deployment.Object, path...)
+	if err != nil {
+		return err
+	}
+	volumes, _ := pod["volumes"].([]any)
+	volume := ""
+	pod["volumes"] = slices.DeleteFunc(volumes, func(v any) bool {
+		is, _ := v.(map[string]any)
+		if name, _, _ := unstructured.NestedString(is, "secret", "secretName"); name != secret.GetName() {
+			return false
+		}
+		volume, _ = is["name"].(string)
+		return true
+	})
+	containers, _ := pod["containers"].([]any)
+	if len(containers) == 0 {
+		return ErrNoDeployment
+	}
+	container, _ := containers[0].(map[string]any)
+	mounts, _ := container["volumeMounts"].([]any)
+	container["volumeMounts"] = slices.DeleteFunc(mounts, func(m any) bool {
+		is, _ := m.(map[string]any)
+		return is["name"] == volume
+	})
+	namespace, variable := deployment.GetNamespace(), "$("+namespaceVariable+")"
+	args, _ := container["args"].([]any)
+	args = slices.DeleteFunc(args, func(arg any) bool { return strings.HasPrefix(fmt.Sprint(arg), "--cert-dir") })
+	for i, arg := range args {
+		if name, ok := strings.CutPrefix(fmt.Sprint(arg), "--serving-name="); ok {
+			args[i] = "--serving-name=" + strings.Replace(name, "."+namespace+".", "."+variable+".", 1)
+		}
+	}
+	container["args"] = append(args, "--authority-secret="+variable+"/"+secret.GetName())
+	env, _ := container["env"].([]any)
+	container["env"] = append(env, map[string]any{"name": namespaceVariable,
+		"valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "metadata.namespace"}}})
+	return unstructured.SetNestedMap(deployment.Object, pod, path...)
+}
+
+// authorityRoles allow an account to fill the Secret, and to write to the APIServices.
+func authorityRoles(name, account string, secret *unstructured.Unstructured, services []any) (all manifests.Objects) {
+	namespace := secret.GetNamespace()
+	add := func(kind, suffix, namespace string, content map[string]any) {
+		obj := &unstructured.Unstructured{Object: content}
+		obj.SetAPIVersion("rbac.authorization.k8s.io/v1")
+		obj.SetKind(kind)
+		obj.SetName(name + suffix)
+		obj.SetNamespace(namespace)
+		all = append(all, obj)
+	}
+	grant := func(kind, suffix, namespace string, rule map[string]any) {
+		add(kind, suffix, namespace, map[string]any{"rules": []any{rule}})
+		add(kind+"Binding", suffix, namespace, map[string]any{
+			"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name + suffix},
+			"subjects": []any{map[string]any{"kind": "ServiceAccount", "name": account, "namespace": secret.GetNamespace()}},
+		})
+	}
+	grant("Role", "-authority", namespace, map[string]any{
+		"apiGroups": []any{""}, "resources": []any{"secrets"}, "resourceNames": []any{secret.GetName()}, "verbs": []any{"get", "update"}})
+	grant("ClusterRole", "-apiservices", "", map[string]any{
+		"apiGroups": []any{"apiregistration.k8s.io"}, "resources": []any{"apiservices"}, "resourceNames": services, "verbs": []any{"get", "patch"}})
+	return all
+}

@@ -1,0 +1,45 @@
+package output
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// EXT-01: on a terminal, progress is one line with the time of the step; messages are above it.
+func TestProgressOnATerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b strings.Builder
+		p := &Progress{to: &b, width: 20}
+		p.Step("reading %d files", 3)
+		time.Sleep(2500 * time.Millisecond)
+		fmt.Fprintln(p, "warning")
+		p.Step("a step that is wider than the terminal")
+		p.Done()
+		time.Sleep(5 * time.Second)
+		p.Done() // nothing to do
+		const begin = "\r\x1b[K"
+		want := begin + "reading 3 files" + begin + "reading 3 files (1s" + begin + "reading 3 files (2s" + begin + "warning\n" + begin + "a step that is wide" + begin
+		if b.String() != want {
+			t.Errorf("got %q, want %q", b.String(), want)
+		}
+	})
+}
+
+// EXT-01: elsewhere, nothing or each step is a line.
+func TestProgressElsewhere(t *testing.T) {
+	for lines, want := range map[bool]string{false: "warning\n", true: "one\nwarning\ntwo\n"} {
+		var b strings.Builder
+		p := NewProgress(&b)
+		p.Lines = lines
+		p.Step("one")
+		fmt.Fprintln(p, "warning")
+		p.Step("two")
+		p.Done()
+		if b.String() != want {
+			t.Errorf("Lines %v: %q", lines, b.String())
+		}
+	}
+}

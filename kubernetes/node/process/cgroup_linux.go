@@ -1,0 +1,372 @@
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Kubelet's period of the CPU quota, and the smallest quota that the kernel accepts.
+const (
+	cpuPeriod   = 100 * time.Millisecond
+	smallestCPU = time.Millisecond
+)
+
+// cgroups creates the control groups in which the kernel enforces the limits of containers:
+//
+//	v2: <parent>/kelson-<hash>/<container>            memory.max, cpu.max
+//	v1: <parent of memory>/kelson-<hash>/<container>  memory.limit_in_bytes
+//	    <parent of cpu>/kelson-<hash>/<container>     cpu.cfs_quota_us
+//
+// The hash is of the runtime's directory. The groups of a runtime exist while it has containers
+// with limits. It is safe for concurrent use.
+type cgroups struct {
+	name    string
+	parents func() *hierarchies
+
+	mu sync.Mutex
+}
+
+// hierarchies are the directories in which this process may create control groups. Where the system
+// allows none, all are empty.
+type hierarchies struct {
+	unified     string // v2
+	memory, cpu string // v1
+	own         string // v1: the memory group of this process
+}
+
+func newCgroups(root string) *cgroups {
+	h := fnv.New64a()
+	h.Write([]byte(root))
+	name := fmt.Sprintf("kelson-%x", h.Sum64())
+	return &cgroups{name: name, parents: sync.OnceValue(func() *hierarchies { return findHierarchies(name) })}
+}
+
+// new returns the group of a container; nil if the container has no limits, or the system does not
+// let this process create groups.
+func (c *cgroups) new(id string, limits corev1.ResourceList) (_ *cgroup, err error) {
+	memory, cpu := limits.Memory().Value(), limits.Cpu().MilliValue()
+	if memory == 0 && cpu == 0 {
+		return nil, nil
+	}
+	parents := c.parents()
+	g := &cgroup{owner: c}
+	defer func() {
+		if err != nil {
+			g.close()
+		}
+	}()
+	quota := max(time.Duration(cpu)*cpuPeriod/1000, smallestCPU)
+	switch {
+	case parents.unified != "":
+		settings := map[string]string{}
+		if memory > 0 {
+			// As in a kubelet: no swap, and all processes of the container end together.
+			settings["memory.max"], settings["memory.swap.max"], settings["memory.oom.group"] = strconv.FormatInt(memory, 10), "0", "1"
+		}
+		if cpu > 0 {
+			settings["cpu.max"] = fmt.Sprintf("%d %d", quota.Microseconds(), cpuPeriod.Microseconds())
+		}
+		dir, err := g.add(parents.unified, id, settings)
+		if err != nil {
+			return nil, err
+		}
+		g.memory = dir
+		g.unified, err = os.Open(dir)
+		return g, err
+	case parents.memory != "":
+		if memory > 0 {
+			text := strconv.FormatInt(memory, 10)
+			if g.memory, err = g.add(parents.memory, id, map[string]string{"memory.limit_in_bytes": text}); err != nil {
+				return nil, err
+			}
+			// With swap, the limit is that of both. Kernels without swap accounting lack the file.
+			if err := write(g.memory, "memory.memsw.limit_in_bytes", text); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
+			// Both are opened here, because a container's thread does not see these directories.
+			if g.enter, err = os.OpenFile(filepath.Join(g.memory, "tasks"), os.O_WRONLY, 0); err != nil {
+				return nil, err
+			}
+			if g.leave, err = os.OpenFile(filepath.Join(parents.own, "tasks"), os.O_WRONLY, 0); err != nil {
+				return nil, err
+			}
+		}
+		if cpu > 0 {
+			dir, err := g.add(parents.cpu, id, map[string]string{
+				"cpu.cfs_period_us": strconv.FormatInt(cpuPeriod.Microseconds(), 10), "cpu.cfs_quota_us": strconv.FormatInt(quota.Microseconds(), 10),
+			})
+			if err != nil {
+				return nil, err
+			}
+			if g.processes, err = os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0); err != nil {
+				return nil, err
+			}
+		}
+		return g, nil
+	}
+	return nil, nil
+}
+
+// cgroup is the control group of a container. A nil cgroup limits nothing.
+type cgroup struct {
+	owner  *cgroups
+	dirs   []string
+	memory string // the one of dirs that limits memory; "" for none
+
+	unified      *os.File // v2
+	enter, leave *os.File // v1: the tasks of the group for memory, and of this process's own
+	processes    *os.File // v1: the processes of the group for processors
+}
+
+// add creates the group id below parent.
+func (g *cgroup) add(parent, id string, settings map[string]string) (dir string, err error) {
+	g.owner.mu.Lock()
+	defer g.owner.mu.Unlock()
+	base := filepath.Join(parent, g.owner.name)
+	if err := makeGroup(base); err != nil {
+		return "", err
+	}
+	if g.owner.parents().unified != "" {
+		if err := delegate(base); err != nil {
+			return "", err
+		}
+	}
+	dir = filepath.Join(base, id)
+	g.dirs = append(g.dirs, dir)
+	if err := makeGroup(dir); err != nil {
+		return "", err
+	}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if err := write(dir, name, settings[name]); err != nil && !(name == "memory.swap.max" && errors.Is(err, fs.ErrNotExist)) {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// start starts a command in the group.
+func (g *cgroup) start(cmd *exec.Cmd) error {
+	if g == nil {
+		return cmd.Start()
+	}
+	if g.unified != nil {
+		if cmd.SysProcAttr == nil {
+			cmd.SysProcAttr = &syscall.SysProcAttr{}
+		}
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(g.unified.Fd())
+		return cmd.Start()
+	}
+	// A process inherits the group of the thread that starts it. This thread is not limited: its
+	// memory is that of the whole process, which is in another group.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if g.enter != nil {
+		if _, err := g.enter.WriteString("0"); err != nil {
+			return fmt.Errorf("limit the memory of the container: %w", err)
+		}
+	}
+	err := cmd.Start()
+	if g.enter != nil {
+		if _, leaving := g.leave.WriteString("0"); leaving != nil {
+			runtime.LockOSThread() // the thread ends with the goroutine
+		}
+	}
+	// A thread of this process with a quota could delay all others, so the new process is moved
+	// after its start.
+	if err == nil && g.processes != nil {
+		if _, err := g.processes.WriteString(strconv.Itoa(cmd.Process.Pid)); err != nil && !errors.Is(err, unix.ESRCH) {
+			cmd.Process.Kill()
+			cmd.Wait()
+			return fmt.Errorf("limit the processors of the container: %w", err)
+		}
+	}
+	return err
+}
+
+// outOfMemory reports whether the kernel killed a process of the group because of its limit.
+func (g *cgroup) outOfMemory() bool {
+	if g == nil || g.memory == "" {
+		return false
+	}
+	for _, name := range []string{"memory.events", "memory.oom_control"} {
+		text, _ := os.ReadFile(filepath.Join(g.memory, name))
+		for line := range strings.Lines(string(text)) {
+			if count, ok := strings.CutPrefix(strings.TrimSpace(line), "oom_kill "); ok && count != "0" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// close kills the processes that are left in the group and removes it.
+func (g *cgroup) close() {
+	if g == nil {
+		return
+	}
+	for _, f := range []*os.File{g.unified, g.enter, g.leave, g.processes} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	for _, dir := range g.dirs {
+		removeGroup(dir)
+		g.owner.mu.Lock()
+		os.Remove(filepath.Dir(dir)) // succeeds after the last container
+		g.owner.mu.Unlock()
+	}
+}
+
+// removeGroup removes a group. It waits up to a second for the end of its processes.
+func removeGroup(dir string) {
+	for range 100 {
+		if err := os.Remove(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		text, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		for line := range strings.Lines(string(text)) {
+			if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && pid > 1 && pid != os.Getpid() {
+				syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// findHierarchies returns the directories where this process may create control groups.
+func findHierarchies(name string) *hierarchies {
+	mounts := groupMounts()
+	if m, ok := mounts["memory"]; ok {
+		if cpu, ok := mounts["cpu"]; ok && creatable(m, name) && creatable(cpu, name) {
+			return &hierarchies{memory: m, cpu: cpu, own: m}
+		}
+		return &hierarchies{}
+	}
+	own, ok := mounts[""]
+	if !ok {
+		return &hierarchies{}
+	}
+	// A group with processes can't have limited children, so the group is created beside that of
+	// this process, or at the root.
+	for _, parent := range []string{mounts["root"], filepath.Dir(own)} {
+		if len(parent) >= len(mounts["root"]) && limiting(parent, name) {
+			return &hierarchies{unified: parent}
+		}
+	}
+	return &hierarchies{}
+}
+
+// groupMounts returns the directories of this process's own groups by controller; of the unified
+// hierarchy under "", and its mount point under "root".
+func groupMounts() map[string]string {
+	paths := map[string]string{}
+	text, _ := os.ReadFile("/proc/self/cgroup")
+	for line := range strings.Lines(string(text)) {
+		if parts := strings.SplitN(strings.TrimSpace(line), ":", 3); len(parts) == 3 {
+			for controller := range strings.SplitSeq(parts[1], ",") {
+				paths[controller] = parts[2]
+			}
+		}
+	}
+	all := map[string]string{}
+	text, _ = os.ReadFile("/proc/self/mountinfo")
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		before, after, _ := strings.Cut(lines.Text(), " - ")
+		mount, fsType := strings.Fields(before), strings.Fields(after)
+		if len(mount) < 5 || len(fsType) < 3 {
+			continue
+		}
+		at := func(controller string) string {
+			if dir := filepath.Join(mount[4], strings.TrimPrefix(paths[controller], mount[3])); exists(dir) {
+				return dir
+			}
+			return mount[4]
+		}
+		switch fsType[0] {
+		case "cgroup2":
+			all[""], all["root"] = at(""), mount[4]
+		case "cgroup":
+			for option := range strings.SplitSeq(fsType[2], ",") {
+				if option == "memory" || option == "cpu" {
+					all[option] = at(option)
+				}
+			}
+		}
+	}
+	return all
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// creatable reports whether this process may create the group name in parent. It removes groups
+// that an earlier process left in it.
+func creatable(parent, name string) bool {
+	dir := filepath.Join(parent, name)
+	if err := makeGroup(dir); err != nil {
+		return false
+	}
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.IsDir() {
+			os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+	os.Remove(dir)
+	return true
+}
+
+// limiting reports whether the unified hierarchy lets this process limit groups below parent.
+func limiting(parent, name string) bool {
+	// The controllers may be on already, and this process may not be allowed to turn them on.
+	_ = write(parent, "cgroup.subtree_control", "+memory +cpu")
+	if !creatable(parent, name) {
+		return false
+	}
+	dir := filepath.Join(parent, name)
+	if err := makeGroup(dir); err != nil {
+		return false
+	}
+	defer os.Remove(dir)
+	return delegate(dir) == nil
+}
+
+// delegate lets the children of a group of the unified hierarchy limit memory and processors.
+func delegate(dir string) error { return write(dir, "cgroup.subtree_control", "+memory +cpu") }
+
+func makeGroup(dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("create control group: %w", err)
+	}
+	return nil
+}
+
+// write sets a value of a group. It does not create the file.
+func write(dir, name, value string) error {
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	return errors.Join(err, f.Close())
+}

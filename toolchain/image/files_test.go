@@ -1,0 +1,131 @@
+package image_test
+
+import (
+	"archive/tar"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kelson.dev/toolchain/image"
+)
+
+// copied writes a folder with a program, a link and a nested file.
+func copied(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "assets")
+	if err := errors.Join(
+		os.MkdirAll(filepath.Join(dir, "mail"), 0o700),
+		os.WriteFile(filepath.Join(dir, "mail/hello.tmpl"), []byte("hello"), 0o600),
+		os.WriteFile(filepath.Join(dir, "tool"), []byte("#!"), 0o700),
+		os.Symlink("tool", filepath.Join(dir, "alias")),
+	); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// Files of the project are in a layer of their own. All users may read them.
+func TestFiles(t *testing.T) {
+	dir := copied(t)
+	// Packing needs no Go program.
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := image.Config{Binary: binary, Platforms: both[:1], Files: []image.File{
+		{Source: dir, Path: "/assets"}, {Source: filepath.Join(dir, "mail/hello.tmpl"), Path: "/etc/hello"}, {Source: filepath.Join(dir, "mail"), Path: "/"},
+	}}
+	built, err := image.Build(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := built.Index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := built.Index.Image(manifest.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers, err := img.Layers()
+	if err != nil || len(layers) != 3 {
+		t.Fatalf("%d layers, want 3: %v", len(layers), err)
+	}
+	type file struct {
+		mode    int64
+		content string
+	}
+	got := map[string]file{}
+	content, err := layers[1].Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := tar.NewReader(content); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, twice := got[h.Name]; twice || h.Uid != 0 || h.ModTime.Unix() != 0 {
+			t.Errorf("%+v (twice: %t)", h, twice)
+		}
+		got[h.Name] = file{h.Mode, string(text)}
+	}
+	want := map[string]file{
+		"assets/": {0o755, ""}, "assets/mail/": {0o755, ""}, "assets/mail/hello.tmpl": {0o644, "hello"}, "assets/tool": {0o755, "#!"},
+		"assets/alias": {0o755, "#!"}, "etc/": {0o755, ""}, "etc/hello": {0o644, "hello"}, "hello.tmpl": {0o644, "hello"},
+	}
+	for name, f := range want {
+		if got[name] != f {
+			t.Errorf("%s: %+v, want %+v", name, got[name], f)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("the layer has %v", got)
+	}
+
+	if err := os.Symlink("mail", filepath.Join(dir, "folder")); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []struct {
+		want  string
+		files []image.File
+	}{
+		{"no such file", []image.File{{Source: filepath.Join(dir, "missing"), Path: "/a"}}},
+		{"/manager is the program", []image.File{{Source: filepath.Join(dir, "tool"), Path: "/manager"}}},
+		{"two files become /a", []image.File{{Source: filepath.Join(dir, "tool"), Path: "/a"}, {Source: filepath.Join(dir, "mail/hello.tmpl"), Path: "/a"}}},
+		{"not an absolute path", []image.File{{Source: dir, Path: "a"}}},
+		{"not a file or folder, nor a link to a file", []image.File{{Source: dir, Path: "/a"}}},
+		{"not a file or folder, nor a link to a file", []image.File{{Source: "/dev/null", Path: "/a"}}},
+	} {
+		cfg.Files = bad.files
+		if _, err := image.Build(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), bad.want) {
+			t.Errorf("%v: %v, want %q", bad.files, err, bad.want)
+		}
+	}
+}
+
+func TestParseFile(t *testing.T) {
+	for text, want := range map[string]image.File{
+		"templates:/templates": {Source: "templates", Path: "/templates"},
+		"./a:b:/c/../d/":       {Source: "./a:b", Path: "/d"},
+	} {
+		if got, err := image.ParseFile(text); err != nil || got != want {
+			t.Errorf("%q: %+v, %v, want %+v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "a", "a:", ":/a", "a:b"} {
+		if got, err := image.ParseFile(text); err == nil {
+			t.Errorf("%q: %+v, want an error", text, got)
+		}
+	}
+}
