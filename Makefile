@@ -8,6 +8,8 @@ MODULES := . apiserver operator operator/adapter examples bench test/conformance
 # Modules outside of the workspace that make check vets; vet also fails if a go.sum is out of date.
 APART   := cmd/kelson-node cmd/kelson-dns examples/sql-apiserver test/adapter/multicluster release
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # Like upstream's build, the linker sets the version of the linked-in kubectl. The commit stays empty for kubectl and for
 # the server, so that their versions match.
 STAMP   := k8s.io/component-base/version
@@ -45,8 +47,7 @@ release: envtest-program ## bin/kelson as released: compiled with a profile, whi
 
 # make dist PLATFORMS=linux/amd64 builds for one platform. VERSION is by default the commit's tag.
 DIST      := bin/dist
-# Kelson does not compile for Windows yet (docs/reference/gaps.md).
-PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64
+PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64
 VERSION   ?=
 DISTRIBUTE = bin/release -source . -platforms '$(PLATFORMS)' -version '$(VERSION)' -ldflags '$(LDFLAGS)'
 
@@ -141,15 +142,35 @@ race: build ## make test with the race detector: about twenty minutes
 vet-darwin: ## vet the whole program for macOS: compiles Kubernetes for it, as make dist does
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) vet -trimpath -pgo=$(CURDIR)/cmd/kelson/release.pgo ./cmd/kelson/...
 
+vet-windows: ## vet the whole program for Windows: compiles Kubernetes for it, as make dist does
+	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 $(GO) vet -trimpath -pgo=$(CURDIR)/cmd/kelson/release.pgo ./cmd/kelson/...
+
+# The programs in test and bench run only on Linux.
+PORTABLE := ./cmd/... ./console/... ./kubernetes/... ./lab/... ./toolchain/... ./apiserver/... ./operator/... ./operator/adapter/... ./examples/...
+
+platforms: ## check that everything but test and bench compiles for macOS and Windows, with its tests: half a minute
+	$(GO) run ./test/platforms darwin/arm64,windows/amd64 $(PORTABLE)
+
 check: build ## checks of every change: generated files, format, vet, staticcheck, architecture, short tests
 	$(KELSON) generate --check examples/cnat
 	$(KELSON) generate --check test/generators/shop
 	$(GO) run ./toolchain/internal/reference -check docs/reference
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "gofmt: the files above"; exit 1; }
 	$(GO) vet $(TESTED) ./bench/...
+	$(GO) run ./test/platforms darwin/arm64,windows/amd64 $(PORTABLE)
 	$(GO) run $(STATICCHECK) $(TESTED) ./bench/...
 	for m in $(APART); do (cd $$m && GOWORK=off $(GO) vet ./... && GOWORK=off $(GO) run $(STATICCHECK) ./...) || exit 1; done
 	$(GO) test -short . $(TESTED)
+
+lint: build ## golangci-lint on all modules and on new projects: half an hour the first time; .golangci.yml has the linters
+	$(GO) run $(GOLANGCI) run $(TESTED) ./bench/...
+	for m in $(APART); do (cd $$m && GOWORK=off $(GO) run $(GOLANGCI) run ./...) || exit 1; done
+	KELSON=$(abspath $(KELSON)) test/scaffold/each.sh $(GO) run $(GOLANGCI) run
+
+vulncheck: build ## govulncheck on all modules and on new projects; needs https://vuln.go.dev
+	$(GO) run $(GOVULNCHECK) $(TESTED) ./bench/...
+	for m in $(APART); do (cd $$m && GOWORK=off $(GO) run $(GOVULNCHECK) ./...) || exit 1; done
+	KELSON=$(abspath $(KELSON)) test/scaffold/each.sh $(GO) run $(GOVULNCHECK) ./...
 
 generate: build ## regenerate all generated files
 	$(GO) generate ./...

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -81,7 +80,9 @@ func TestServersEndWithTheirParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer syscall.Kill(pid, syscall.SIGKILL)
+	if server, err := os.FindProcess(pid); err == nil {
+		defer server.Kill()
+	}
 	healthy := func() bool {
 		resp, err := http.Get("http://" + address + "/health")
 		if err == nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,10 +13,10 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"kelson.dev/cmd/kelson/internal/child"
 	"kelson.dev/toolchain/scaffold"
 )
 
@@ -206,12 +207,11 @@ func runGuide(t *testing.T, page string, steps []guideStep) {
 	cmd := exec.CommandContext(ctx, "sh", "-e", "-c", script)
 	cmd.Dir = dir
 	cmd.Env = env
-	// so that background commands end with the script
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 10 * time.Second
-	output, err := cmd.CombinedOutput()
-	parts := strings.Split(string(output), "\x1e")
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	err = child.Run(cmd) // a group, so that background commands end with the script when ctx ends
+	parts := strings.Split(output.String(), "\x1e")
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", page, err, parts[len(parts)-1])
 	}
@@ -220,7 +220,7 @@ func runGuide(t *testing.T, page string, steps []guideStep) {
 		commands = append(commands, step.commands...)
 	}
 	if len(parts) != len(commands)+1 {
-		t.Fatalf("%s: %d of %d commands ran\n%s", page, len(parts)-1, len(commands), output)
+		t.Fatalf("%s: %d of %d commands ran\n%s", page, len(parts)-1, len(commands), output.String())
 	}
 	for i, command := range commands {
 		if err := shown(command.shows, parts[i+1]); err != nil {

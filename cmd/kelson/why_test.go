@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/test/child"
 )
 
 // auditPolicy records watches, and the bodies of writes.
@@ -67,7 +68,7 @@ func startKubeAPIServer(t *testing.T, dir, policy, log string) *server {
 		cmd := exec.Command(filepath.Join(peers, program), args...)
 		var out output
 		cmd.Stdout, cmd.Stderr = &out, &out
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		child.EndWithParent(cmd)
 		must(cmd.Start())
 		t.Cleanup(func() {
 			cmd.Process.Kill()

@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -95,15 +94,6 @@ func (a *attacked) run(t testing.TB, attack bodies.Attack) (code int, answer str
 	before := cpu()
 	code, answer = a.send(t, c, attack.Request)
 	return code, answer, cpu() - before
-}
-
-// cpu returns the process's CPU time.
-func cpu() time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		panic(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // Any single request costs little. Without limits, each of these took between half a minute and

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"syscall"
 	"time"
+
+	"kelson.dev/apiserver/store/filelock"
 )
 
 // ErrInUse means that another process writes a history.
@@ -19,8 +20,8 @@ var ErrInUse = errors.New("in use by another recorder")
 // Versions that the history already has are ignored by Put, so a recorder can begin with the
 // current state.
 func Resume(f *os.File) (*Writer, error) {
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		if errors.Is(err, syscall.EWOULDBLOCK) {
+	if err := filelock.Exclusive(f); err != nil {
+		if errors.Is(err, filelock.ErrLocked) {
 			err = ErrInUse
 		}
 		return nil, fmt.Errorf("resume %s: %w", f.Name(), err)

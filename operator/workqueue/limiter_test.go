@@ -25,15 +25,15 @@ func TestExponentialDoesNotOverflow(t *testing.T) {
 func TestBucket(t *testing.T) { // MACH-06
 	synctest.Test(t, func(t *testing.T) {
 		l := &Bucket[string]{Every: time.Second, Burst: 3}
-		for i, want := range []time.Duration{0, 0, 0, 1, 2} {
-			if got := l.When("a"); got != want*time.Second {
-				t.Errorf("call %d waits %v, want %v", i, got, want*time.Second)
+		for i, want := range []int{0, 0, 0, 1, 2} {
+			if got := l.When("a"); got != time.Duration(want)*time.Second {
+				t.Errorf("call %d waits %v, want %v", i, got, time.Duration(want)*time.Second)
 			}
 		}
 		time.Sleep(3 * time.Second) // repays two tokens, and adds one
-		for i, want := range []time.Duration{0, 1} {
-			if got := l.When("a"); got != want*time.Second {
-				t.Errorf("later call %d waits %v, want %v", i, got, want*time.Second)
+		for i, want := range []int{0, 1} {
+			if got := l.When("a"); got != time.Duration(want)*time.Second {
+				t.Errorf("later call %d waits %v, want %v", i, got, time.Duration(want)*time.Second)
 			}
 		}
 	})
@@ -45,9 +45,9 @@ func TestMaxOfAndJitter(t *testing.T) { // MACH-06
 		&Bucket[string]{Every: 3 * time.Second, Burst: 1},
 	}
 	synctest.Test(t, func(t *testing.T) {
-		for i, want := range []time.Duration{1, 3, 6, 9, 16} {
-			if got := l.When("a"); got != want*time.Second {
-				t.Errorf("call %d waits %v, want %v", i, got, want*time.Second)
+		for i, want := range []int{1, 3, 6, 9, 16} {
+			if got := l.When("a"); got != time.Duration(want)*time.Second {
+				t.Errorf("call %d waits %v, want %v", i, got, time.Duration(want)*time.Second)
 			}
 		}
 		if n := l.NumRequeues("a"); n != 5 {

@@ -37,8 +37,7 @@ func Start(dir, binary string, args ...string) (*Process, error) {
 	defer log.Close()
 	cmd := exec.Command(binary, args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	// the process must not outlive this program
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	EndWithParent(cmd)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w (go build -o bin/peers/ ./bench/peers/... makes the peers)", binary, err)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // shrink finds, for the first difference of each group, the fewest requests of its stream that show
@@ -57,7 +58,7 @@ func (r *runner) shrunk(ctx context.Context, s *stream, d *difference, round str
 	}
 	text := ""
 	steps := s.steps("OWN")
-	for _, i := range append(before, d.step) {
+	for _, i := range slices.Concat(before, []int{d.step}) {
 		text += steps[i].String(newMemory()) + "\n"
 	}
 	return text

@@ -7,10 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/filelock"
 )
 
 // fileSystem is the part of a file system that a store needs. Tests replace it.
@@ -105,8 +105,8 @@ func (osFiles) Lock(name string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		if errors.Is(err, syscall.EWOULDBLOCK) {
+	if err := filelock.Exclusive(f); err != nil {
+		if errors.Is(err, filelock.ErrLocked) {
 			err = store.ErrLocked
 		}
 		return nil, errors.Join(err, f.Close())
@@ -190,10 +190,4 @@ func (osFiles) Truncate(name string, size int64) error {
 func (osFiles) Rename(from, to string) error { return os.Rename(from, to) }
 func (osFiles) Remove(name string) error     { return os.Remove(name) }
 
-func (osFiles) SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
+func (osFiles) SyncDir(dir string) error { return syncDir(dir) }

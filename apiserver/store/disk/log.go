@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"syscall"
 	"time"
 
 	"kelson.dev/apiserver/internal/histogram"
@@ -93,8 +92,6 @@ func certain(err, undone error) error {
 	}
 	return errors.Join(err, undone)
 }
-
-func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // append writes a frame and returns its size.
 func (w *logWriter) append(records []store.Record) (int, error) {

@@ -10,10 +10,10 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"syscall"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/archive"
+	"kelson.dev/apiserver/store/filelock"
 )
 
 // The first format was one file of the database engine bbolt:
@@ -65,7 +65,7 @@ func readOld(name string) (records []store.Record, revision uint64, err error) {
 	}
 	defer f.Close()
 	// Programs that wrote the first format locked the file.
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
+	if err := filelock.Shared(f); err != nil {
 		return nil, 0, store.ErrLocked
 	}
 	info, err := f.Stat()

@@ -240,8 +240,9 @@ func (g *generator) problem(f *model.Field, from *loader.Decl, format string, ar
 // webhooks pass an interface, kelson.dev/apiserver passes the type of the hub.
 func (g *generator) methods(names []string) {
 	served := g.Package.Served()
-	hub, ok := "", served
+	hub := ""
 	if !served {
+		var ok bool
 		if hub, ok = hubInterface(g.Workspace, g.File); !ok {
 			return
 		}

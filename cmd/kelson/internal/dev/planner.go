@@ -8,8 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
+
+	"kelson.dev/cmd/kelson/internal/child"
 )
 
 // planner returns what makes plans of a project's operator in a cluster. A plan runs in a process
@@ -25,7 +26,7 @@ func planner(dir, kubeconfig string) func(ctx context.Context, lastCommit bool) 
 			args = append(args, "--against=HEAD")
 		}
 		cmd := exec.CommandContext(ctx, self, args...)
-		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+		cmd.Cancel = func() error { return child.Terminate(cmd.Process) }
 		cmd.WaitDelay = 10 * time.Second
 		var out, report bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &report

@@ -43,6 +43,9 @@ end when the process that started them ends.`,
   KUBEBUILDER_ASSETS=$(kelson envtest --print-path) go test ./...`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if runtime.GOOS == "windows" {
+				return errors.New("write the programs of envtest: not supported on Windows, where envtest cannot stop its servers: run kelson serve, and set KUBECONFIG and USE_EXISTING_CLUSTER=true for the tests")
+			}
 			dir, err := assets(args)
 			if err != nil {
 				return err

@@ -11,11 +11,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"kelson.dev/cmd/kelson/internal/child"
 	"kelson.dev/cmd/kelson/internal/exit"
 	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/cmd/kelson/internal/project"
@@ -220,10 +220,14 @@ func exploreLinked(ctx context.Context, p *project.Project, binary string, o opt
 	defer messages.Close()
 	cmd := exec.CommandContext(ctx, binary, "-test.run=^"+TestName+"$", "-test.timeout=0")
 	cmd.Dir = p.Dir
-	cmd.Env = append(os.Environ(), "KELSON_EXPLORE_REPORT=3", "KELSON_EXPLORE_FOR="+o.limit.String(),
+	number, err := child.Pass(cmd, theirs)
+	if err != nil {
+		theirs.Close()
+		return err
+	}
+	cmd.Env = append(os.Environ(), "KELSON_EXPLORE_REPORT="+number, "KELSON_EXPLORE_FOR="+o.limit.String(),
 		"KELSON_EXPLORE_SEED="+strconv.FormatUint(o.seed, 10), "KELSON_EXPLORE_PLAN="+o.plan)
-	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Cancel = func() error { return child.Terminate(cmd.Process) }
 	cmd.WaitDelay = 5 * time.Second
 	var output lastBytes
 	cmd.Stdout, cmd.Stderr = &output, &output

@@ -9,11 +9,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"kelson.dev/cmd/kelson/internal/child"
 	"kelson.dev/cmd/kelson/internal/exit"
 	"kelson.dev/kubernetes/emulation"
 	"kelson.dev/toolchain/scaffold"
@@ -187,11 +187,8 @@ func RunChild(ctx context.Context, dir string, env []string, out, errOut io.Writ
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = out, errOut
-	// so that Ctrl-C reaches the child only once, through Cancel
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = childGrace
-	err := cmd.Run()
+	err := child.Run(cmd) // a group, so that Ctrl-C reaches the child only once, when ctx ends
 	var failed *exec.ExitError
 	if errors.As(err, &failed) && failed.ExitCode() > 0 {
 		return exit.Code(failed.ExitCode())

@@ -9,9 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-	"syscall"
 	"time"
 
+	"kelson.dev/cmd/kelson/internal/child"
 	"kelson.dev/operator/trace"
 )
 
@@ -35,7 +35,7 @@ const stopGrace = 10 * time.Second
 
 // Process is a running operator.
 type Process struct {
-	cmd   *exec.Cmd
+	group *child.Group
 	ended chan error
 	done  chan struct{}
 }
@@ -53,19 +53,22 @@ func (p *Project) Run(binary, kubeconfig string, listener Listener, env ...strin
 	}
 	cmd := exec.Command(binary, p.Args...)
 	cmd.Dir = p.Dir
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, trace.Env+"=fd:3,file:"+kubeconfig+TraceSuffix)
-	cmd.Env = append(cmd.Env, env...)
-	cmd.ExtraFiles = []*os.File{write}
-	output := listener.Output(p.Role())
-	cmd.Stdout, cmd.Stderr = output, output
-	// Its own process group: Ctrl-C reaches only this process, which stops the operator before the
-	// control plane.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	number, err := child.Pass(cmd, write)
+	if err != nil {
 		traceReader.Close()
 		return nil, fmt.Errorf("run %s: %w", p.Role(), err)
 	}
-	process := &Process{cmd: cmd, ended: make(chan error, 1), done: make(chan struct{})}
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, trace.Env+"=fd:"+number+",file:"+kubeconfig+TraceSuffix)
+	cmd.Env = append(cmd.Env, env...)
+	output := listener.Output(p.Role())
+	cmd.Stdout, cmd.Stderr = output, output
+	// A group: Ctrl-C reaches only this process, which stops the operator before the control plane.
+	group, err := child.Start(cmd)
+	if err != nil {
+		traceReader.Close()
+		return nil, fmt.Errorf("run %s: %w", p.Role(), err)
+	}
+	process := &Process{group: group, ended: make(chan error, 1), done: make(chan struct{})}
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		defer traceReader.Close()
@@ -81,7 +84,7 @@ func (p *Project) Run(binary, kubeconfig string, listener Listener, env ...strin
 		}
 	})
 	go func() {
-		err := cmd.Wait()
+		err := group.Wait()
 		if err == nil {
 			err = errors.New("exit status 0")
 		}
@@ -113,11 +116,11 @@ func (p *Process) HasEnded() bool {
 // Stop sends SIGTERM to the operator, and SIGKILL if it does not exit in time. It returns when the
 // channel of Done is closed.
 func (p *Process) Stop() {
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
+	_ = p.group.Terminate()
 	select {
 	case <-p.done:
 	case <-time.After(stopGrace):
-		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		_ = p.group.Kill()
 		<-p.done
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"kelson.dev/cmd/kelson/internal/child"
 	"kelson.dev/cmd/kelson/internal/exit"
 	"kelson.dev/cmd/kelson/internal/explore"
 	"kelson.dev/cmd/kelson/internal/output"
@@ -186,9 +186,13 @@ func execute(ctx context.Context, p *project.Project, binary string, order repla
 	defer messages.Close()
 	cmd := exec.CommandContext(ctx, binary, "-test.run=^"+explore.TestName+"$", "-test.timeout=0")
 	cmd.Dir = p.Dir
-	cmd.Env = append(os.Environ(), replay.ReportVariable+"=3", replay.OrderVariable+"="+string(text))
-	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	number, err := child.Pass(cmd, theirs)
+	if err != nil {
+		theirs.Close()
+		return nil, err
+	}
+	cmd.Env = append(os.Environ(), replay.ReportVariable+"="+number, replay.OrderVariable+"="+string(text))
+	cmd.Cancel = func() error { return child.Terminate(cmd.Process) }
 	cmd.WaitDelay = 5 * time.Second
 	var printed bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &printed, &printed

@@ -11,9 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
+	"kelson.dev/cmd/kelson/internal/child"
 	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/lab/rights"
 	"kelson.dev/operator/operatortest/record"
@@ -194,13 +194,10 @@ func (r *runner) run(ctx context.Context, roles string, stop bool, dir, program 
 	cmd.Dir = dir
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "KELSON_RIGHTS_") }),
 		"KELSON="+r.self, record.Dir+"="+recording, record.Roles+"="+roles, record.Stop+"="+strconv.FormatBool(stop))
-	// The whole group ends with this process: an exploration has a child.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	var out lastBytes
 	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
+	err := child.Run(cmd) // a group, which ends as a whole: an exploration has a child
 	var exited *exec.ExitError
 	switch {
 	case ctx.Err() != nil:

@@ -12,12 +12,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	bootstraputil "k8s.io/cluster-bootstrap/token/util"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/cmd/kelson/internal/child"
 	"kelson.dev/cmd/kelson/internal/dns"
 	"kelson.dev/cmd/kelson/internal/token"
 	"kelson.dev/kubernetes/controlplane"
@@ -147,7 +147,7 @@ func (n *containerNode) run(ctx context.Context, p *Plane) error {
 	cmd := exec.CommandContext(ctx, n.program, append(append(join, "--data-dir", n.dir), n.args...)...)
 	cmd.Stdout, cmd.Stderr = n.errOut, n.errOut
 	cmd.SysProcAttr = nodeAttributes()
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Cancel = func() error { return child.Terminate(cmd.Process) }
 	cmd.WaitDelay = nodeStopWithin
 	if err := cmd.Run(); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("%s: %w", nodeProgram, err)
