@@ -104,8 +104,8 @@ func TestCompletion(t *testing.T) {
 	}
 	for shell, drive := range map[string]func(script, line string) []string{
 		"bash": func(script, line string) []string {
-			// the script needs this function of the package bash-completion
-			const words = `_get_comp_words_by_ref() { words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD; cur=${words[cword]}; prev=${words[cword-1]}; }; `
+			// functions of the package bash-completion and of interactive shells
+			const words = `compopt() { :; }; _get_comp_words_by_ref() { words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD; cur=${words[cword]}; prev=${words[cword-1]}; }; `
 			return []string{"-c", words + `source "$1"; line="$2"; read -ra COMP_WORDS <<<"$line"; [[ "$line" == *" " ]] && COMP_WORDS+=("")
 				COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 )); COMP_LINE="$line"; COMP_POINT=${#line}; COMP_TYPE=9; __start_kelson; printf '%s\n' "${COMPREPLY[@]}"`, "bash", script, line}
 		},
