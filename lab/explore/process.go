@@ -55,7 +55,7 @@ type process struct {
 
 // start runs the operator until the process is killed.
 func (t *trial) startProcess(old http.RoundTripper) {
-	ctx, cancel := context.WithCancel(t.env.Context(context.Background()))
+	ctx, cancel := context.WithCancel(t.env.OperatorContext(context.Background()))
 	t.processes++
 	p := &process{trial: t, number: t.processes, cancel: cancel, ended: make(chan struct{}), old: old}
 	t.process = p

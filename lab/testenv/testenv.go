@@ -288,7 +288,7 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	env := &Env{plane: plane, client: c, made: o, network: network}
 	env.install(t, manifests)
 	for _, run := range o.run {
-		ctx, cancel := context.WithCancel(env.Context(context.Background()))
+		ctx, cancel := context.WithCancel(env.OperatorContext(context.Background()))
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)

@@ -208,9 +208,9 @@ func (s *successor) Close() error {
 // Addr implements net.Listener.
 func (s *successor) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9443} }
 
-// Context returns a context with which functions such as those of [Run] can be called outside of
-// New: [WebhookConfig], [ServiceWebhookConfig] and [ServeWebhooks] need it.
-func (e *Env) Context(ctx context.Context) context.Context {
+// OperatorContext returns a context for calling functions such as those of [Run] outside of New:
+// [WebhookConfig], [ServiceWebhookConfig] and [ServeWebhooks] need it.
+func (e *Env) OperatorContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, envKey{}, e)
 }
 
