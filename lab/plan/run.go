@@ -61,7 +61,7 @@ type Target struct {
 	Reconciled func(trace.LineRecord)
 }
 
-// The error of Run wraps ErrEnded if the operator ends without being stopped.
+// ErrEnded is wrapped by the error of Run if the operator ends without being stopped.
 var ErrEnded = errors.New("the operator ended")
 
 // Run runs an operator on a copy of a state until it is quiet.
