@@ -19,6 +19,7 @@
 //	protobuf            zz_generated.protobuf.go, .lock         next to the types      gen/protobuf
 //	                    generated.proto
 //	validation          zz_generated.validation.go          next to the types      gen/validation
+//	schema              zz_generated.schema.go              next to the types      gen/schema
 //	lifecycle           zz_generated.prerelease-lifecycle.go  next to the types    gen/lifecycle
 //	applyconfiguration  OUTPUT/applyconfiguration           for server-side apply  gen/applyconfiguration
 //	client              OUTPUT/clientset                    clients and fakes      gen/client

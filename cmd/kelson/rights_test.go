@@ -212,7 +212,7 @@ func TestRightsMistakes(t *testing.T) {
 	}{
 		{nil, "pass --test, --explore or --audit-log"},
 		{[]string{"--audit-log=x"}, "--audit-log needs --user"},
-		{[]string{"--test", "--user=x"}, "there is none"},
+		{[]string{"--test", "--user=x"}, "have no effect without --audit-log"},
 		{[]string{"--audit-log=x", "--user=x", "--prove"}, "--prove runs the operator again"},
 		{[]string{"--test", "--for=1m"}, "--for has no effect without --explore"},
 		{[]string{"--test", "--yaml", "-o=json"}, "cannot be used together"},
