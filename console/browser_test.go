@@ -130,9 +130,14 @@ func (b *tab) within(limit time.Duration, expression string) {
 	b.t.Helper()
 	deadline := time.Now().Add(limit)
 	for {
-		if eval[bool](b, "Boolean("+expression+")") {
+		holds, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("Boolean("+expression+")", chromedp.EvalAwaitPromise))
+		switch {
+		case err == nil && holds:
 			return
+		case err != nil && !strings.Contains(err.Error(), "navigated or closed"):
+			b.fatal(fmt.Errorf("%s: %w", expression, err))
 		}
+		// Otherwise it is false, or the page was navigating: the next evaluation sees the new page.
 		if time.Now().After(deadline) {
 			text := eval[string](b, `document.body.innerText`)
 			b.shot("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))

@@ -65,7 +65,7 @@ func TestPlanOfACluster(t *testing.T) {
 		{[]string{"--against", "plan_test.go"}, "--against plan_test.go: neither a folder nor a program"},
 		{[]string{"--quiet", "0s"}, "--quiet 0s: want a positive duration"},
 		{[]string{"--timeout", "500ms"}, "--timeout 500ms: want more than --quiet, which is 1s"},
-		{[]string{"-o", "xml"}, `unknown format "xml": want json, yaml or markdown`},
+		{[]string{"-o", "xml"}, `unknown format "xml": want text, json, yaml or markdown`},
 		{[]string{"--user", "nobody"}, "refused: "},
 		{[]string{"--", "--no-such-flag"}, "the operator ended: exit status 2; its output ends with"},
 	} {

@@ -90,7 +90,7 @@ func TestReplay(t *testing.T) {
 		"--speed 0: want a positive number":  {"--speed", "0"},
 		"--quiet 0s: want a positive":        {"--quiet", "0s"},
 		"accepts between 1 and 2 arg(s)":     {"third"},
-		`unknown format "xml": want json or`: {"-o", "xml"},
+		`unknown format "xml": want text, json or`: {"-o", "xml"},
 	} {
 		if got := replayed(args...); got.code != 1 || !strings.Contains(got.stderr, want) || strings.Count(got.stderr, "\n") != 1 {
 			t.Errorf("%v: %+v; want %q", args, got, want)

@@ -31,6 +31,7 @@ var programs = map[string]func(context.Context, *rest.Config) error{
 	"panics":  func(context.Context, *rest.Config) error { panic("no size") },
 	"silent":  func(ctx context.Context, _ *rest.Config) error { <-ctx.Done(); return nil },
 	"restless": eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		time.Sleep(5 * time.Millisecond) // slower than what counts as a hot loop
 		cm.Data = map[string]string{"at": time.Now().String()}
 		return operator.Result{RequeueAfter: 20 * time.Millisecond}, c.Update(ctx, cm)
 	}).Operator,

@@ -3,6 +3,7 @@ package testenv
 import (
 	"context"
 	"sync"
+	"testing/synctest"
 	"time"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -21,6 +22,15 @@ func init() {
 			utilruntime.ErrorHandlers[i] = (&pace{period: time.Millisecond}).wait
 		}
 	}
+}
+
+// letErrorsEnd lets goroutines of Kubernetes' libraries end that report a last error while their
+// control plane stops. Nothing waits for them, and they must not outlive a bubble. Outside of
+// bubbles it does nothing.
+func letErrorsEnd() {
+	defer func() { _ = recover() }() // Wait panics outside of bubbles
+	synctest.Wait()
+	time.Sleep(10 * time.Millisecond)
 }
 
 // pace makes callers wait until period has passed since the last call.

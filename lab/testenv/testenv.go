@@ -273,7 +273,7 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
-	t.Cleanup(plane.Stop)
+	t.Cleanup(func() { plane.Stop(); letErrorsEnd() })
 	c, err := client.New(client.Config{REST: plane.RESTConfig(), Scheme: o.scheme, FieldOwner: "testenv"})
 	if err != nil {
 		t.Fatalf("testenv: %v", err)

@@ -47,6 +47,7 @@ func TestOperateNodes(t *testing.T) {
 				}
 			}
 		}
+		env.Settle(t) // until the nodes are created
 		nodes := strings.Fields(run("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"))
 		if len(nodes) != 3 {
 			t.Fatal(nodes)

@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	kubecontroller "k8s.io/kubernetes/pkg/controller"
 	"k8s.io/kubernetes/pkg/controller/nodeipam"
 	"k8s.io/kubernetes/pkg/controller/nodeipam/ipam"
 	"k8s.io/kubernetes/pkg/controller/nodelifecycle"
@@ -83,6 +84,11 @@ func nodeRanges(ranges []*net.IPNet) func(context.Context, *informers) (controll
 
 // taintEviction returns the controller that evicts pods from nodes with NoExecute taints.
 func taintEviction(ctx context.Context, read *informers) (controller, error) {
+	// The controller reads this index and does not add it: in kube-controller-manager, the
+	// node-lifecycle-controller does.
+	if err := kubecontroller.AddPodNodeNameIndexer(read.pods().Informer()); err != nil {
+		return nil, err
+	}
 	evictions, err := tainteviction.New(ctx, read.client, read.pods(), read.nodes(), taintEvictionName)
 	if err != nil {
 		return nil, err
