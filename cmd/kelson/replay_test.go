@@ -84,12 +84,12 @@ func TestReplay(t *testing.T) {
 	}
 
 	for want, args := range map[string][]string{
-		"--from \"yesterday\": want a time":  {"--from", "yesterday"},
-		"the history begins later, at":       {"--from", "2001-01-01T00:00:00Z"},
-		"there is nothing to replay":         {"--from", "2999-01-01T00:00:00Z"},
-		"--speed 0: want a positive number":  {"--speed", "0"},
-		"--quiet 0s: want a positive":        {"--quiet", "0s"},
-		"accepts between 1 and 2 arg(s)":     {"third"},
+		"--from \"yesterday\": want a time":        {"--from", "yesterday"},
+		"the history begins later, at":             {"--from", "2001-01-01T00:00:00Z"},
+		"there is nothing to replay":               {"--from", "2999-01-01T00:00:00Z"},
+		"--speed 0: want a positive number":        {"--speed", "0"},
+		"--quiet 0s: want a positive":              {"--quiet", "0s"},
+		"accepts between 1 and 2 arg(s)":           {"third"},
 		`unknown format "xml": want text, json or`: {"-o", "xml"},
 	} {
 		if got := replayed(args...); got.code != 1 || !strings.Contains(got.stderr, want) || strings.Count(got.stderr, "\n") != 1 {
