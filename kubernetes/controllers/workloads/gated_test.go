@@ -128,7 +128,9 @@ func TestPodGroupProtection(t *testing.T) {
 // version the holder.
 func TestCoordinatedLeaderElection(t *testing.T) {
 	withGates(t, func(t *testing.T, c kubernetes.Interface) {
-		for name, version := range map[string]string{"new": "1.37.0", "old": "1.36.0"} {
+		// The first election may see only the first candidate.
+		for _, name := range []string{"old", "new"} {
+			version := map[string]string{"new": "1.37.0", "old": "1.36.0"}[name]
 			now := metav1.NowMicro()
 			candidate := &coordinationv1beta1.LeaseCandidate{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1beta1.LeaseCandidateSpec{
 				LeaseName: "operator", BinaryVersion: "1.37.0", EmulationVersion: version, Strategy: coordinationv1.OldestEmulationVersion,
