@@ -93,7 +93,7 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	utilflowcontrol.RequestDelegated(req.Context())
 	defer func() {
 		// The proxy panics if it cannot pass on all of a response. If the client has disconnected,
-		// that is no failure.
+		// that is not a failure.
 		if p := recover(); p != nil && (p != http.ErrAbortHandler || !errors.Is(req.Context().Err(), context.Canceled)) {
 			panic(p)
 		}

@@ -138,12 +138,12 @@ func newHooks() (*hooks, error) {
 }
 
 func (h *hooks) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	of, _ := h.byName.LoadOrStore(hello.ServerName, h.authority.Serving(hello.ServerName))
-	return of.(func(*tls.ClientHelloInfo) (*tls.Certificate, error))(hello)
+	serving, _ := h.byName.LoadOrStore(hello.ServerName, h.authority.Serving(hello.ServerName))
+	return serving.(func(*tls.ClientHelloInfo) (*tls.Certificate, error))(hello)
 }
 
-// services returns a listener for all Services. It accepts when the one before it, which may be
-// that of a process that ends, is closed.
+// services returns a listener for all Services. It waits until the previous listener, which may
+// belong to a process that is ending, is closed.
 func (e *Env) services() net.Listener {
 	return &successor{network: e.network, closed: make(chan struct{})}
 }

@@ -185,7 +185,7 @@ var errLeaders = errors.New("there must be one leader")
 
 // countsLeaders runs a leader and a follower, which starts after its leader and again after each
 // failure of the leader. The bug: Pods that have failed, which stay for inspection, are counted as
-// leaders, so there is no further follower.
+// leaders, so no other follower exists.
 func countsLeaders(fixed bool) func() reconciler {
 	return stateless(alive(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
 		var pods corev1.PodList
