@@ -99,7 +99,7 @@ func newRule[T runtime.Object](s *Server, rule func(context.Context, *Tx, *Write
 	return &admissionRule{served, mutates, operations, run}, nil
 }
 
-// inVersion returns a hub in the version of T. share allows to return the hub itself.
+// inVersion returns a hub in the version of T. If share is true, the result may be the hub itself.
 func inVersion[T runtime.Object](served servedType, hub runtime.Object, share bool) (T, error) {
 	var none T
 	if hub == nil || reflect.ValueOf(hub).IsNil() {
@@ -240,7 +240,7 @@ func (c *admissionRules) Validate(ctx context.Context, a admission.Attributes, _
 		return nil
 	}
 	unit.Join(func(ctx context.Context) (ops []store.Op, done func(), err error) {
-		if tx == nil { // the first attempt failed: decide by the newest state
+		if tx == nil { // the first attempt failed: decide on the newest state
 			if tx, err = run(ctx); err != nil {
 				return nil, nil, err
 			}
@@ -263,7 +263,7 @@ func rejected(a admission.Attributes, err error) error {
 	return admission.NewForbidden(a, err)
 }
 
-// fieldErrors returns the errors of fields that an error consists of, or nil if it has another one.
+// fieldErrors returns the field errors in err, or nil if err contains an error of another type.
 func fieldErrors(err error) field.ErrorList {
 	var one *field.Error
 	if errors.As(err, &one) && err == error(one) {

@@ -169,7 +169,8 @@ func (c *codec) DecodePatched(patched []byte, _ string) (runtime.Object, []error
 	return c.decoded(obj, strict)
 }
 
-// decoded converts what a client sent to the hub, and adds the fields that this loses to strict.
+// decoded converts a decoded body to the hub. It appends to strict an error for each field that the
+// conversion loses.
 func (c *codec) decoded(obj runtime.Object, strict []error) (runtime.Object, []error, error) {
 	hub, lost, err := c.convert(obj, true)
 	return hub, append(strict, lost...), err
@@ -195,7 +196,8 @@ func (c *codec) toHub(obj runtime.Object) (runtime.Object, error) {
 	return hub, err
 }
 
-// convert is toHub. With check it also returns errors for the fields that the conversion loses.
+// convert implements toHub. If check is true, it also returns errors for the fields that the
+// conversion loses.
 func (c *codec) convert(obj runtime.Object, check bool) (_ runtime.Object, lost []error, err error) {
 	c.scheme.Default(obj)
 	hub, err := c.scheme.UnsafeConvertToVersion(obj, c.hubKind().GroupVersion())

@@ -92,9 +92,9 @@ func (s *strategy) convert(v *kindVersion, hub runtime.Object) (runtime.Object, 
 	return out, nil
 }
 
-// deprecation returns the warning for clients of a version whose type declares that the release
-// deprecates it, or "". kelson generate lifecycle writes the methods. A server without a release
-// such as v1.4.0 warns of all types that any release deprecates.
+// deprecation returns the warning for clients that use a deprecated version, or "". The methods
+// that kelson generate lifecycle writes name the release that deprecates a type. A server without a
+// release such as v1.4.0 warns of all types that any release deprecates.
 func deprecation(gvk schema.GroupVersionKind, proto runtime.Object, release string) string {
 	major, minor := 0, 0
 	if v, err := version.ParseGeneric(release); err == nil {

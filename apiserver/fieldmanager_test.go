@@ -59,7 +59,8 @@ func newPair(t *testing.T, parts ...apiserver.Part) pairHalf {
 	return pairHalf{t, client, s.RESTConfig().Host}
 }
 
-// send sends a write and returns the status and the response, without what differs between servers.
+// send sends a write and returns the status and the response, without the fields that differ
+// between servers.
 func (p pairHalf) send(w request) string {
 	req, err := http.NewRequestWithContext(p.t.Context(), w.method, p.host+w.path, strings.NewReader(w.body))
 	if err != nil {

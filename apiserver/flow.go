@@ -14,12 +14,13 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// seats are Kubernetes' defaults of --max-requests-inflight and --max-mutating-requests-inflight
-// together.
+// seats is the sum of Kubernetes' defaults of --max-requests-inflight and
+// --max-mutating-requests-inflight.
 const seats = 600
 
-// newFlowControl returns priority and fairness by the objects of a cluster; nil means Kubernetes'
-// default ones. The server does not have such objects.
+// newFlowControl returns priority and fairness, configured by the FlowSchemas and
+// PriorityLevelConfigurations of a cluster; nil means Kubernetes' default ones. The server itself
+// has no such objects.
 func newFlowControl(cluster *store.Store) (*flowcontrol.Controller, error) {
 	if cluster != nil {
 		return flowcontrol.New(flowcontrol.Config{Store: cluster, Seats: seats}), nil

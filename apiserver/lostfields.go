@@ -13,9 +13,8 @@ import (
 
 // lost returns an error for each field of a decoded object that its conversion to the hub loses:
 // one that the hub, converted back, does not have. Fields with another value are not reported,
-// because a conversion may normalize values. Clients get these errors as they get those of unknown
-// fields: as warnings, or, with fieldValidation=Strict, as the reason for which the write is
-// rejected.
+// because a conversion may normalize values. Clients get these errors like those of unknown fields:
+// as warnings or, with fieldValidation=Strict, as the reason why the write is rejected.
 //
 // The hub must not have its defaults yet. It and the object are not changed.
 func (k *kind) lost(obj, hub runtime.Object) []error {
@@ -67,8 +66,8 @@ func treeOf(obj runtime.Object) (tree any, err error) {
 	return tree, json.Unmarshal(data, &tree)
 }
 
-// missing reports the paths of values that only before has. Of lists with different lengths it
-// reports the list, because their elements can't be compared.
+// missing reports the paths of values that are in before and not in after. If a list became
+// shorter, it reports the list, because its elements cannot be compared.
 func missing(path string, before, after any, report func(path string)) {
 	switch before := before.(type) {
 	case map[string]any:
@@ -97,7 +96,7 @@ func missing(path string, before, after any, report func(path string)) {
 	}
 }
 
-// empty reports whether a value says the same as a missing one.
+// empty reports whether a value means the same as a missing one.
 func empty(value any) bool {
 	switch value := value.(type) {
 	case nil:

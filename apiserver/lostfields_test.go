@@ -34,8 +34,8 @@ func (c *cake) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// oldCake is version v1alpha1, whose conversion forgets the candles and all layers but one, and
-// writes the icing in another way.
+// oldCake is version v1alpha1, whose conversion drops the candles and all layers but the first, and
+// changes the icing to lower case.
 type oldCake struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -34,8 +34,8 @@ import (
 // a kubeconfig.
 //
 // Main adjusts garbage collection to the server's load and returns unused memory to the operating
-// system when the server is idle, unless the environment variable KELSON_KEEP_MEMORY is "true". Of
-// the log of Kubernetes' libraries, it writes warnings and errors.
+// system when the server is idle, unless the environment variable KELSON_KEEP_MEMORY is "true". It
+// logs warnings and errors of Kubernetes' libraries.
 func Main(parts ...Part) {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, cancel) // the default action of a second signal ends the process
@@ -85,15 +85,16 @@ func (f *flags) add(set *pflag.FlagSet) {
 	f.storage.add(set)
 }
 
-// linger is how long connections stay open after the last response. Clients with idle HTTP/2
-// connections would delay the end by a second.
+// linger is how long connections stay open after the last response. Without this limit, clients
+// with idle HTTP/2 connections delay the exit by a second.
 const linger = 100 * time.Millisecond
 
 // keepMemory is an environment variable; see [Main].
 const keepMemory = "KELSON_KEEP_MEMORY"
 
-// Serve is Main for a command line and a context: it returns when the server has been drained. It
-// writes its log to stderr. It leaves the process's garbage collection as it is.
+// Serve runs a server like Main, but with the given arguments, until ctx ends. It returns when the
+// server has been drained. It writes its log to stderr. It leaves the process's garbage collection
+// as it is.
 func Serve(ctx context.Context, args []string, stderr io.Writer, parts ...Part) error {
 	return serve(ctx, args, stderr, false, parts...)
 }
@@ -228,7 +229,7 @@ func (f *flags) publish(authority *pki.Authority, log *slog.Logger) Part {
 	})
 }
 
-// certificate returns the serving certificate: that of the files, or one of the server's own
+// certificate returns the serving certificate: from the files, or issued by the server's own
 // authority.
 func (f *flags) certificate(authority *pki.Authority) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	if f.cert != "" {

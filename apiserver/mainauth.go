@@ -46,7 +46,7 @@ func (f *flags) auth(log *slog.Logger) (option AuthOption, end func(), err error
 		auth.AuditPolicy, auth.AuditSink = trail, trail
 		return auth, err
 	}
-	return audited, func() { _ = trail.Close() }, nil // errors of the trail are in the log
+	return audited, func() { _ = trail.Close() }, nil // the trail has logged its errors
 }
 
 // certificateAuth authenticates by certificates of the server's own authority, and allows
@@ -83,7 +83,7 @@ func (f *flags) delegate(ctx context.Context, log *slog.Logger) (Auth, error) {
 	return Delegated(d), nil
 }
 
-// Delegated returns the Auth by which a cluster decides.
+// Delegated returns an Auth that asks a cluster.
 func Delegated(d *delegated.Delegation) Auth {
 	return Auth{Authenticator: d.Authenticator, Authorizer: d.Authorizer, ClientCAs: d.ClientCAs, Namespace: d.Namespace, Cluster: d.Objects, Client: d.Client}
 }
@@ -111,7 +111,7 @@ func (f *flags) kubeconfigOf(authority *pki.Authority, url string) error {
 	}
 	config := api.NewConfig()
 	cluster := &api.Cluster{Server: url, CertificateAuthorityData: authority.PEM}
-	if f.cert != "" { // the serving certificate is of another authority
+	if f.cert != "" { // another authority issued the serving certificate
 		cluster.CertificateAuthorityData, cluster.CertificateAuthority = nil, f.cert
 	}
 	config.Clusters["apiserver"] = cluster
@@ -138,7 +138,7 @@ func (f *auditFlags) add(set *pflag.FlagSet) {
 	set.IntVar(&f.maxAge, "audit-log-maxage", 0, "days after which rotated audit logs are deleted; 0 keeps them")
 }
 
-// storageFlags select a storage instead of that of the program.
+// storageFlags select a storage that replaces the program's own.
 type storageFlags struct {
 	dir, prefix, encryption string
 	servers                 []string

@@ -51,7 +51,7 @@ func (k *kind) definition() (*apiextensionsv1.CustomResourceDefinition, error) {
 	return d, nil
 }
 
-// model returns the model by which managedFields and server-side apply see the versions of a kind.
+// model returns the type model of a kind's versions for managedFields and server-side apply.
 func (k *kind) model() (managedfields.TypeConverter, error) {
 	d, err := k.definition()
 	if err != nil {
@@ -95,9 +95,9 @@ func (d documents) OpenAPIHashes() map[schema.GroupVersion]string {
 			for _, k := range d.in(gv) {
 				definition, err := k.definition()
 				if err != nil {
-					continue // New has made it before
+					continue // New has built it without an error
 				}
-				_ = json.NewEncoder(sum).Encode(definition) // a hash accepts everything
+				_ = json.NewEncoder(sum).Encode(definition) // writes to a hash cannot fail
 				for _, d := range k.subDocs {
 					fmt.Fprintln(sum, d.name, d.methods)
 					if d.body == nil {

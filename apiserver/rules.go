@@ -48,8 +48,8 @@ type (
 	StatusValidator[H any] interface {
 		ValidateStatusUpdate(ctx context.Context, obj, old H) field.ErrorList
 	}
-	// Options returns the options that +k8s:ifEnabled and +k8s:ifDisabled name, with whether they
-	// are on. It must name all of them; old is nil for a create.
+	// Options reports, for each option that +k8s:ifEnabled and +k8s:ifDisabled name, whether it is
+	// on. It must name all of them; old is nil for a create.
 	Options[H any] interface {
 		ValidationOptions(ctx context.Context, obj, old H) map[string]bool
 	}
@@ -71,9 +71,9 @@ type (
 		Fields(obj H) fields.Set
 	}
 	// GraceKeeper returns how many seconds an object remains after its deletion was requested.
-	// requested is the client's wish, or nil. With 0 the object is deleted immediately. Otherwise
-	// the server sets metadata.deletionTimestamp, and the object remains until it is deleted with a
-	// grace period of 0.
+	// requested is the grace period in the client's request, or nil. With 0 the object is deleted
+	// immediately. Otherwise the server sets metadata.deletionTimestamp, and the object remains
+	// until it is deleted with a grace period of 0.
 	GraceKeeper[H any] interface {
 		GracePeriodSeconds(ctx context.Context, obj H, requested *int64) int64
 	}

@@ -28,7 +28,7 @@ type Replicas struct {
 }
 
 // Scale adds the subresource scale, for kubectl scale and autoscalers. path is the path of the
-// desired number in all versions, such as "spec.replicas"; managedFields have it.
+// desired number in all versions, such as "spec.replicas"; managedFields use it.
 func Scale[H runtime.Object](path string, replicas func(obj H) Replicas) KindOption {
 	return kindFunc(func(k *kind) {
 		if _, ok := k.hub().proto.(H); !ok {

@@ -104,10 +104,10 @@ type Auth struct {
 }
 
 // Authorization selects how requests over the network are authenticated and authorized. Without it
-// all requests are anonymous and allowed. [Main] selects by its flags.
+// all requests are anonymous and allowed. [Main] sets it from its flags.
 func Authorization(option AuthOption) Part { return partFunc(func(p *plan) { p.authentic = option }) }
 
-// Title is what OpenAPI documents and /version show of the server.
+// Title sets the title and the version of the server in OpenAPI documents and at /version.
 func Title(title, version string) Part {
 	return partFunc(func(p *plan) { p.title, p.version = title, version })
 }
@@ -128,14 +128,14 @@ func Check(name string, check func(context.Context) error) Part {
 
 type component func(ctx context.Context, s *Server) error
 
-// Run runs a component, such as a controller, as long as the server. It starts after the server
-// serves requests in process. An error ends the component; run must log it.
+// Run runs a component, such as a controller, for as long as the server runs. It starts after the
+// server serves requests in process. An error ends the component; run must log it.
 func Run(run func(ctx context.Context, s *Server) error) Part {
 	return partFunc(func(p *plan) { p.components = append(p.components, run) })
 }
 
 // New returns a running server, which serves requests in process and through Handler. It opens no
-// port. The caller must call Stop, also if ctx, which ends the server's components, has ended.
+// port. The end of ctx ends the server's components. The caller must call Stop even then.
 func New(ctx context.Context, parts ...Part) (_ *Server, err error) {
 	p := &plan{open: Memory(), title: "kelson.dev/apiserver", version: "v0.0.0"}
 	for _, part := range parts {

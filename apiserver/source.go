@@ -27,9 +27,10 @@ import (
 
 // Source is another system whose data a kind shows: metrics, a table of a database, another API. T
 // is the pointer type of the kind's hub. List returns all objects; they need a name, and a
-// namespace if the kind is namespaced. It is never called concurrently with itself, and has a
-// minute. The server compares two results to find the changes, so that get, list, watch, selectors,
-// pages and tables work as for stored objects. The server keeps the newest result in memory.
+// namespace if the kind is namespaced. It is never called concurrently with itself, and must return
+// within a minute. The server compares two results to find the changes, so that get, list, watch,
+// selectors, pages and tables work as for stored objects. The server keeps the newest result in
+// memory.
 //
 // A source may also implement [Notifier], [Creator], [Updater] and [Deleter]. The kind has the
 // verbs for which the source has methods, besides get, list and watch.
@@ -248,8 +249,8 @@ func (m *mirror) join(asked time.Time) *reading {
 	return r
 }
 
-// readOnce reads the source and applies the result. A result that overlaps with a write of a client
-// may or may not have that write, and is discarded: the mirror has it anyway.
+// readOnce reads the source and applies the result. If a client writes during the read, the result
+// may lack that write. readOnce then discards it, because the mirror already has the write.
 func (m *mirror) readOnce(ctx context.Context) (applied bool, err error) {
 	m.mu.Lock()
 	writers, wrote := m.writers, m.wrote
@@ -258,7 +259,7 @@ func (m *mirror) readOnce(ctx context.Context) (applied bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	m.mu.Lock() // keeps writes from beginning
+	m.mu.Lock() // no write can begin
 	defer m.mu.Unlock()
 	if writers > 0 || m.writers > 0 || m.wrote != wrote {
 		return false, nil
@@ -334,8 +335,8 @@ func (m *mirror) op(state *store.Snapshot, obj runtime.Object) (store.Op, error)
 	return store.Op{Key: key, Data: data, Expect: store.AnyRevision}, nil
 }
 
-// keep copies what other systems rarely store from the present state of an object: the uid, the
-// creation time, the generation, and the owners of fields.
+// keep copies the metadata that other systems rarely store from the present state of an object: the
+// uid, the creation time, the generation, and the owners of fields.
 func (m *mirror) keep(current *store.Object, object metav1.Object) error {
 	if current == nil {
 		return nil

@@ -98,7 +98,7 @@ func (s *strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object
 	}
 }
 
-// prepareStatus keeps of the new object the status and the managedFields.
+// prepareStatus keeps only the status and the managedFields of the new object.
 func (s *strategy) prepareStatus(ctx context.Context, obj, old runtime.Object) {
 	next, before := reflect.ValueOf(obj).Elem(), reflect.ValueOf(old.DeepCopyObject()).Elem()
 	object, err := meta.Accessor(obj)

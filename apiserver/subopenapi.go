@@ -21,9 +21,9 @@ import (
 // subDoc describes a subresource of Action or Connect for OpenAPI documents.
 type subDoc struct {
 	name     string
-	body     reflect.Type // of Action, a struct; nil: Connect
-	response reflect.Type // of Action, a struct; nil: any object
-	methods  []string     // of Connect; none means GET
+	body     reflect.Type // the struct type of an Action's body; nil for Connect
+	response reflect.Type // the struct type of an Action's response; nil means any object
+	methods  []string     // the HTTP methods of Connect; empty means GET
 }
 
 const (
@@ -68,8 +68,8 @@ func (k *kind) bodyName(body reflect.Type) string {
 	return strings.Join(group, ".") + "." + k.hub().name + "." + body.Name()
 }
 
-// bodySchema keeps of what Kubernetes' builder returns only what the body has: the builder adds
-// metadata to each kind.
+// bodySchema removes the property metadata, which Kubernetes' builder adds to each kind, unless the
+// body has it.
 func bodySchema(s spec.Schema, body reflect.Type) spec.Schema {
 	if _, has := body.FieldByName("ObjectMeta"); has {
 		return s
@@ -79,7 +79,7 @@ func bodySchema(s spec.Schema, body reflect.Type) spec.Schema {
 	return s
 }
 
-// extensions are those of an operation.
+// extensions returns the extensions of an operation.
 func (k *kind) extensions(version, action string, body reflect.Type) spec.VendorExtensible {
 	gvk := k.gvk(version)
 	if body != nil {
@@ -253,7 +253,7 @@ func (d *subDoc) connectMethods() []string {
 	return slices.Compact(slices.Sorted(slices.Values(d.methods)))
 }
 
-// operationsV3 returns where the operation of each HTTP method is.
+// operationsV3 returns pointers to the fields with the operation of each HTTP method.
 func operationsV3(p *spec3.Path) map[string]**spec3.Operation {
 	return map[string]**spec3.Operation{
 		http.MethodGet: &p.Get, http.MethodPost: &p.Post, http.MethodPut: &p.Put, http.MethodPatch: &p.Patch, http.MethodDelete: &p.Delete,

@@ -23,7 +23,7 @@ import (
 )
 
 // Tx is a transaction: it reads one state of the server's objects and collects writes. The writes
-// are committed together, and only if everything that was read is still the newest. Otherwise the
+// are committed together, and only if nothing that the transaction read has changed. Otherwise the
 // function that the transaction was passed to runs again, on the newer state. A Tx must not be used
 // after that function has returned, or by several goroutines.
 //
@@ -48,8 +48,8 @@ func (s *Server) begin(ctx context.Context) (*Tx, error) {
 }
 
 // Transact runs do and commits its writes as one unit, after the rules of the objects' kinds but
-// without admission. It runs do again while other writes come between. An error of do ends it, and
-// nothing is written.
+// without admission. It runs do again if other writes change what do has read. If do returns an
+// error, Transact writes nothing and returns the error.
 func (s *Server) Transact(ctx context.Context, do func(tx *Tx) error) error {
 	for {
 		tx, err := s.begin(ctx)
@@ -130,9 +130,9 @@ func Get[T runtime.Object](tx *Tx, namespace, name string) (T, error) {
 }
 
 // List returns the objects of a kind, in the version of the type T and sorted by namespace and
-// name. namespace "" means all namespaces, selector nil means all objects. A commit then depends on
-// every object of the kind. If several servers share the storage, it depends on no new or changed
-// object of the kind, and on the listed objects.
+// name. namespace "" means all namespaces, selector nil means all objects. A commit then fails if
+// any object of the kind was written meanwhile. If several servers share the storage, it also fails
+// if one of the listed objects was changed or deleted.
 func List[T runtime.Object](tx *Tx, namespace string, selector labels.Selector) ([]T, error) {
 	served, err := tx.server.typeOf(reflect.TypeFor[T]())
 	if err != nil {
@@ -304,7 +304,7 @@ func (tx *Tx) put(res *resource.Resource, key store.Key, hub runtime.Object, obj
 	if key == tx.own {
 		return fmt.Errorf("%s %s: the request itself writes this object; change it in the request", key.Resource, key.Name)
 	}
-	object.SetResourceVersion("1") // the store replaces it
+	object.SetResourceVersion("1") // the store replaces this placeholder
 	data, err := res.Codec.Store(hub)
 	if err != nil {
 		return err

@@ -116,7 +116,7 @@ func (b *backend) notice(events []*store.Event) {
 	}
 }
 
-// wake has the backend checked.
+// wake requests a check of the backend.
 func (b *backend) wake() {
 	select {
 	case b.changed <- struct{}{}:
@@ -168,8 +168,8 @@ func (b *backend) run(ctx context.Context) {
 	}
 }
 
-// apply makes the result of a check visible. The resources that a server listed last stay listed,
-// as stale, while it does not list any.
+// apply makes the result of a check visible. While a server lists no resources, those that it
+// listed last are shown as stale.
 func (b *backend) apply(found finding) {
 	up := found.condition.Status == isTrue
 	b.mu.Lock()
@@ -185,7 +185,8 @@ func (b *backend) apply(found finding) {
 	}
 }
 
-// clusterIP reports whether the availability of a Service shows in its ports and endpoints.
+// clusterIP reports whether a check can use the ports and endpoints of a Service, because requests
+// go to its endpoints.
 func clusterIP(service *corev1.Service) bool {
 	_, annotated := service.Annotations[services.URL]
 	return !annotated && (service.Spec.Type == corev1.ServiceTypeClusterIP || service.Spec.Type == "")

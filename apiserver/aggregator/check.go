@@ -144,7 +144,7 @@ func (b *backend) attempt(ctx context.Context) ([]apidiscoveryv2.APIResourceDisc
 	return aggregated(b.gv, list.APIResources), nil
 }
 
-// identity is the user, with its group, as which the aggregator reads documents.
+// identity is the user, with its group, that the aggregator names when it reads documents.
 type identity struct{ user, group string }
 
 // errTooLarge reports a document that is larger than allowed.

@@ -120,7 +120,7 @@ func (k *keeper) define(name string, now []schema.GroupVersion) {
 	k.add(append(was[:len(was):len(was)], now...)...)
 }
 
-// add has the APIServices of group versions checked.
+// add requests checks of the APIServices of group versions.
 func (k *keeper) add(all ...schema.GroupVersion) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -40,7 +40,7 @@ func (b *backend) describeIfDue(ctx context.Context) {
 	})
 }
 
-// describe reads the OpenAPI documents. Documents that cannot be read leave the last ones in force.
+// describe reads the OpenAPI documents. If a document cannot be read, the last one stays in use.
 func (b *backend) describe(ctx context.Context) {
 	b.mu.Lock()
 	next := b.described

@@ -103,9 +103,9 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 // exchange is a request on its way to a backend.
 type exchange struct {
-	req      *http.Request // as it came
-	header   http.Header   // of the response, as the pipeline has set it
-	switched func() bool   // called when the protocol is switched; nil: the client does not ask
+	req      *http.Request // the request that arrived
+	header   http.Header   // the response header that the pipeline has set
+	switched func() bool   // called when the protocol is switched; nil: not requested
 }
 
 // merge keeps one value of the headers that both servers set: this server's, except for how to

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// deepDefinition has a schema of so many nested objects or lists.
+// deepDefinition has a schema with the given number of nested objects or lists.
 func deepDefinition(levels int, begin, end string) string {
 	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"wells.example.com"},
 		"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"wells","kind":"Well"},"versions":[{"name":"v1","served":true,"storage":true,

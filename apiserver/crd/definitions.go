@@ -60,7 +60,7 @@ type Definitions struct {
 	seen  map[string]uint64 // newest revision applied, by name
 	// refused are the definitions that wait for names which other definitions hold.
 	refused map[string]bool
-	// yielded are the kinds that definitions have taken the place of.
+	// yielded are the kinds that definitions have replaced.
 	yielded map[schema.GroupResource]*resource.Resource
 }
 

@@ -114,8 +114,8 @@ func (c *compiled) version(name string) (*version, error) {
 	return nil, fmt.Errorf("%s in version %q: %w", c.name, name, ErrNoVersion)
 }
 
-// newResource returns the Resource of the kind. Its field In has one more for each version, because
-// hubs are in the version of the request.
+// newResource returns the Resource of the kind. Its field In holds a Resource for each further
+// version, because hubs are in the version of the request.
 func (k *kind) newResource(d *Definitions) *resource.Resource {
 	res := k.resourceIn(k.storage)
 	res.Guard = d.guard(k, k.storage)
@@ -138,7 +138,8 @@ var customVerbs = []string{
 	resource.Delete, resource.DeleteCollection, resource.Get, resource.List, resource.Patch, resource.Create, resource.Update, resource.Watch,
 }
 
-// customBehavior is what kube-apiserver does otherwise for custom kinds than for built-in ones.
+// customBehavior holds the points on which kube-apiserver answers differently for custom kinds than
+// for built-in ones.
 var customBehavior = resource.Behavior{
 	DispatchByVerb: true, NoProtobuf: true, TypedItems: true, MetadataBookmarks: true, GenericObjects: true, ResourceVersionRequired: true,
 	QualifiedKind: true,

@@ -167,7 +167,7 @@ func (m *models) tracked(library resource.FieldManager, types managedfields.Type
 	}
 	return fastfields.NewMapManager(fastfields.MapConfig{
 		Library: library, Types: types, Cache: m.fields, Kind: m.gvk(version), Subresource: subresource, Reset: names, Shape: m.versions[version].shape(),
-		// without a usable schema there are none
+		// a version without a usable schema has no defaults
 		Default: func(u *unstructured.Unstructured) { _ = m.applyDefaults(u) },
 	}), nil
 }

@@ -108,7 +108,8 @@ func patternsOf(s *spec.Schema) *patterns {
 	return p
 }
 
-// compile reports whether the pattern is a valid expression. The library reports others.
+// compile compiles a pattern and reports whether it is valid. The library reports the errors of
+// invalid ones.
 func (p *patterns) compile(pattern string) bool {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {

@@ -10,16 +10,16 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// authorities are certificate authorities that the cluster publishes, and that are followed. Until
-// the watch of the ConfigMap has begun, they are those that were read before.
+// authorities has the certificate authorities that the cluster publishes in a ConfigMap, and
+// follows their changes. Until the watch of the ConfigMap has begun, it has those that New read.
 type authorities struct {
 	followed *dynamiccertificates.ConfigMapCAController
 	read     []byte
 	options  x509.VerifyOptions
 }
 
-// followAuthorities follows a key of the ConfigMap, whose value was read before, until ctx ends.
-// The watch begins in the background: it takes tenths of a second.
+// followAuthorities follows a key of the ConfigMap until ctx ends. read is the value that New read.
+// The watch begins in the background, because its start takes tenths of a second.
 func followAuthorities(ctx context.Context, client kubernetes.Interface, key string, read []byte) (*authorities, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(read) {
@@ -35,7 +35,7 @@ func followAuthorities(ctx context.Context, client kubernetes.Interface, key str
 	return &authorities{followed: followed, read: read, options: options}, nil
 }
 
-// VerifyOptions returns how certificates are verified.
+// VerifyOptions returns the options for verifying certificates.
 func (a *authorities) VerifyOptions() (x509.VerifyOptions, bool) {
 	if options, ok := a.followed.VerifyOptions(); ok {
 		return options, true

@@ -86,8 +86,8 @@ const (
 var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
 // Publish writes a certificate authority to the caBundle of the APIServices of the versions until
-// ctx ends. It leaves APIServices alone whose service is in another namespace, and waits for those
-// that do not exist yet. It logs a problem when it is new.
+// ctx ends. It does not change APIServices whose service is in another namespace, and waits for
+// those that do not exist yet. It logs a problem once, not at each attempt.
 func Publish(ctx context.Context, cluster *rest.Config, versions []schema.GroupVersion, namespace string, authority []byte, log *slog.Logger) error {
 	client, err := dynamic.NewForConfig(cluster)
 	if err != nil {

@@ -20,9 +20,9 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// configuration lists what is followed of a cluster: the configuration of flow control and of
-// admission, and what its selectors and addresses refer to. Of optional kinds, the server does
-// without if it may not read them.
+// configuration lists the kinds whose objects are copied from a cluster: the configuration of flow
+// control and of admission, and the objects that its selectors and addresses refer to. The server
+// continues without the objects of an optional kind if it may not read them.
 var configuration = []struct {
 	schema.GroupVersionResource
 	optional bool
@@ -171,8 +171,8 @@ func (c *copied) Delete(obj any) error {
 	return c.commit(store.Op{Key: key, Expect: store.AnyRevision})
 }
 
-// Replace implements cache.ReflectorStore. It makes the objects of the kind the given ones, in one
-// step.
+// Replace implements cache.ReflectorStore. It replaces all objects of the kind by the given ones,
+// in one step.
 func (c *copied) Replace(objects []any, _ string) error {
 	var ops []store.Op
 	listed := map[store.Key]bool{}

@@ -57,23 +57,24 @@ type Config struct {
 	// TokenTTL, AllowedTTL and DeniedTTL are how long answers about tokens and permissions are
 	// cached; 0 means ten seconds.
 	TokenTTL, AllowedTTL, DeniedTTL time.Duration
-	// Objects has objects of the same kinds as the cluster's configuration until they are read; nil
-	// means an empty store. It is closed when the context of New ends.
+	// Objects has objects that apply until those of the cluster's configuration are read; nil means
+	// an empty store. It is closed when the context of New ends.
 	Objects *store.Store
-	// Log receives what is not applied of the cluster's configuration; nil discards it.
+	// Log receives a message about each part of the cluster's configuration that is not applied;
+	// nil discards it.
 	Log *slog.Logger
 	// OpenPaths are paths that every client may read; nil means /healthz, /livez and /readyz.
 	OpenPaths []string
 }
 
-// Delegation is what a cluster decides. It is safe for concurrent use.
+// Delegation asks a cluster for decisions about requests. It is safe for concurrent use.
 type Delegation struct {
 	Authenticator authenticator.Request
 	Authorizer    authorizer.Authorizer
 	// Objects has the cluster's webhooks, admission policies, FlowSchemas,
 	// PriorityLevelConfigurations and namespaces, as far as the server may read them.
 	Objects *store.Store
-	// Client is the configuration with which the cluster is asked, for further questions.
+	// Client is the client configuration for requests to the cluster.
 	Client *rest.Config
 
 	client kubernetes.Interface

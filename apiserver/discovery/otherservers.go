@@ -9,14 +9,14 @@ import (
 // priorities are not the default. It is immutable.
 type Others map[schema.GroupVersion]Other
 
-// Other is how one group version is listed.
+// Other describes how discovery lists one group version.
 type Other struct {
 	Priorities
 	// Served says that another server serves the group version, even if the registry has kinds in
 	// it. If it is false, only the priorities apply, and only if the registry serves the group
 	// version.
 	Served bool
-	// Resources are the other server's, from its last answer.
+	// Resources are the resources in the other server's last answer.
 	Resources []apidiscoveryv2.APIResourceDiscovery
 	// Stale says that the other server did not answer the last request for its resources.
 	Stale bool

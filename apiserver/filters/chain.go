@@ -26,15 +26,15 @@ type Config struct {
 	// the longest match wins; any other key matches only that path. The chain adds /, /healthz,
 	// /livez, /readyz, /version, and /metrics if Metrics is set, unless a key replaces them.
 	Paths map[string]http.Handler
-	// Below returns the paths that / lists for keys that end in a slash; nil: none.
+	// Below returns the paths below keys that end in a slash, for the list at /; nil adds no paths.
 	Below func() []string
 
-	// Authenticator identifies users of requests without a user set by WithUser. Requests that
-	// neither identifies get 401; the authenticator must accept anonymous requests itself. nil: all
-	// other requests are anonymous.
+	// Authenticator identifies the users of requests, except of those with a user set by WithUser.
+	// Requests that it does not accept get 401, so it must accept anonymous requests itself. nil
+	// makes these requests anonymous.
 	Authenticator authenticator.Request
-	// Audiences are the names of this server; credentials must be valid for one of them. None: any
-	// audience is accepted.
+	// Audiences are the names of this server; credentials must be valid for one of them. An empty
+	// list accepts any audience.
 	Audiences authenticator.Audiences
 	// AuditPolicy decides how much of a request is recorded, and AuditSink receives the record. If
 	// either is nil, the chain records nothing.
@@ -47,28 +47,28 @@ type Config struct {
 	Version version.Info
 	// Checks are the checks of /healthz, /livez and /readyz, in addition to ping.
 	Checks Checks
-	// Metrics is served at /metrics, and the request metrics are registered with it; nil: neither.
+	// Metrics is served at /metrics, and the request metrics are registered with it; nil disables
+	// both.
 	Metrics *prometheus.Registry
-	// Serves reports whether the resource, and the subresource if there is one, of a request is
-	// served. Only names of served resources become labels in Metrics. It must be cheap and safe
-	// for concurrent use. nil: no request metric has the labels of a resource.
+	// Serves reports whether a request names a served resource and, if it names a subresource, a
+	// served subresource. Only names of served resources become labels in Metrics. It must be cheap
+	// and safe for concurrent use. If Serves is nil, the labels that name resources are empty.
 	Serves func(*request.RequestInfo) bool
 
-	// LongRunning reports whether a request has no time limit although it is not one of Kubernetes'
-	// long-running requests (watches, exec, …), such as a stream of a custom subresource. nil means
-	// that there are no such requests.
+	// LongRunning selects requests without a time limit in addition to Kubernetes' long-running
+	// requests (watches, exec, …), such as streams of custom subresources. nil selects none.
 	LongRunning func(*request.RequestInfo) bool
 
-	// FlowControl decides when short requests and watches may execute; nil: MaxInFlight and
-	// MaxMutatingInFlight do.
+	// FlowControl decides when short requests and watches may execute. If it is nil, MaxInFlight
+	// and MaxMutatingInFlight limit them.
 	FlowControl *flowcontrol.Controller
-	// MaxInFlight and MaxMutatingInFlight are the maximum numbers of concurrent short requests that
-	// read, and that write, without FlowControl. Further requests get 429, except those of
-	// system:masters. 0 means 400 and 200, as in kube-apiserver; negative: no limit.
+	// MaxInFlight and MaxMutatingInFlight limit the concurrent short requests that read, and those
+	// that write, if FlowControl is nil. Further requests get 429, except those of system:masters.
+	// 0 means 400 and 200, as in kube-apiserver; negative: no limit.
 	MaxInFlight, MaxMutatingInFlight int
 	// MaxLongRunningPerUser is how many long-running requests, such as watches, a user may have at
-	// once. The service accounts of a namespace count as one user. Others get 429, except those of
-	// system:masters. 0 means 10,000; negative: no limit.
+	// once. The service accounts of a namespace count as one user. Further ones get 429, except
+	// those of system:masters. 0 means 10,000; negative: no limit.
 	MaxLongRunningPerUser int
 	// Timeout is how long a short request may take; 0 means a minute.
 	Timeout time.Duration

@@ -13,8 +13,8 @@
 // tracking of watches and of dropped requests, and the mandatory and suggested objects. This
 // package replaces Kubernetes' configuration controller, for three reasons:
 //
-//   - The controller reads the configuration from the store when it has changed. It applies to the
-//     first request after the write, without informers.
+//   - The controller reads the configuration from the store when it has changed. A change applies
+//     to the first request after the write, without informers.
 //   - No timer runs while no level is busy, so that months of virtual time cost nothing: see
 //     [Controller.Run] and borrow.go.
 //   - Metrics belong to one control plane instead of to the process.
@@ -28,5 +28,5 @@
 //	if err := controller.Begin(&ticket, req, info, user); err != nil { … 429 … }
 //	defer ticket.Release()
 //
-// All of it is safe for concurrent use and works inside a testing/synctest bubble.
+// The package is safe for concurrent use and works inside a testing/synctest bubble.
 package flowcontrol

@@ -29,8 +29,8 @@ type Network struct {
 const Services = "*.svc"
 
 // Listen returns a listener at a host:port, or at [Services]. Without an address, it chooses a port
-// of 127.0.0.1 that no listener of the network has; it has nothing to do with the ports of the
-// machine. Listen returns an error if the address is in use.
+// of 127.0.0.1 that no listener of the network has; ports of the machine have no effect on the
+// choice. Listen returns an error if the address is in use.
 func (n *Network) Listen(at string) (net.Listener, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

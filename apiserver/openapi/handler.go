@@ -22,7 +22,7 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// Custom describes the kinds that Kubernetes' own documents do not. Its methods are safe for
+// Custom describes the kinds that are not in Kubernetes' own documents. Its methods are safe for
 // concurrent use.
 type Custom interface {
 	// OpenAPIHashes returns every group version with custom kinds, and a hash of everything that
@@ -40,11 +40,11 @@ type Config struct {
 	// Custom may be nil.
 	Custom Custom
 	// Others returns the documents of other servers. It is called for each request, and must return
-	// a new pointer after a change. nil, or a nil result, means that there are no such documents.
+	// a new pointer after a change. A nil function or a nil result adds no documents.
 	Others func() *Others
 	// Packed is a zip archive of ready-made documents; see kelson.dev/kubernetes/openapispec for
-	// its layout. Its documents are shown for the group versions that the registry serves. Empty
-	// means none.
+	// its layout. The handler shows its documents of the group versions that the registry serves.
+	// "" adds no documents.
 	Packed string
 	// Title and Version describe the API in the v2 document of a handler without Packed documents.
 	Title, Version string
@@ -88,14 +88,14 @@ func New(cfg Config) *Handler {
 
 const (
 	jsonType = "application/json"
-	// kube-apiserver sets none, so net/http detects this one
+	// kube-apiserver sets no Content-Type for the index; net/http then detects this one
 	indexType = "text/plain; charset=utf-8"
 	protoV2   = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 	protoV3   = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 )
 
-// accepted maps media types in Accept to the types of the responses. The names with @ are the
-// original ones and not valid media types.
+// accepted maps media types in Accept to the types of the responses. Older clients send the names
+// with @, which are not valid media types.
 func accepted(proto string) map[string]string {
 	return map[string]string{
 		jsonType: jsonType, proto: proto,
@@ -195,8 +195,8 @@ func negotiate(w http.ResponseWriter, req *http.Request, proto string) (string, 
 	return "", false
 }
 
-// send writes a document, the requested range of it, or 304 if the client has it already. It sends
-// it compressed if the client accepts that.
+// send writes a document, the requested range of it, or 304 if the client has it already. The
+// document is compressed if the client accepts that.
 func send(w http.ResponseWriter, req *http.Request, doc *document, mediaType string) {
 	header := w.Header()
 	etag := strconv.Quote(doc.etag)

@@ -126,8 +126,8 @@ func referring(paths [][]byte, fragments []*fragment) [][]byte {
 	return parts
 }
 
-// fragments returns those of all custom kinds and then of other servers, sorted by path. Kinds that
-// cannot be described are omitted.
+// fragments returns the fragments of all custom kinds, followed by those of other servers, sorted
+// by path. Kinds that cannot be described are omitted.
 func (d *documents) fragments(base *base) ([]*fragment, error) {
 	var out []*fragment
 	for _, path := range slices.Sorted(maps.Keys(d.custom)) {

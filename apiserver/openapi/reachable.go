@@ -129,8 +129,8 @@ func entryName(entry []byte) (string, error) {
 
 var errMalformed = fmt.Errorf("packed documents: malformed protobuf")
 
-// rewritten copies an encoded message. Each field of bytes has the content that edit returns, or is
-// left out.
+// rewritten copies an encoded message. Each field of bytes gets the content that edit returns, or
+// is omitted.
 func rewritten(message []byte, edit func(field protowire.Number, content []byte) (next []byte, keep bool, err error)) ([]byte, error) {
 	var out []byte
 	for len(message) > 0 {

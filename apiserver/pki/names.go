@@ -13,8 +13,8 @@ type Named struct {
 	pair  tls.Certificate
 }
 
-// LoadNamed reads a certificate and its key from files. It is for the given names. If there are
-// none, it is for the DNS names in the certificate or, if it has none, for the common name.
+// LoadNamed reads a certificate and its key from files. The certificate is used for the given
+// names. If none are given, it is used for its DNS names or, if it has none, for its common name.
 func LoadNamed(certFile, keyFile string, names ...string) (Named, error) {
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {

@@ -12,7 +12,7 @@ type Behavior struct {
 	NoProtobuf bool
 	// TypedItems keeps apiVersion and kind on the items of a list in CBOR.
 	TypedItems bool
-	// MetadataBookmarks makes a bookmark an object with metadata alone. Otherwise it is an empty
+	// MetadataBookmarks makes a bookmark an object with only metadata. Otherwise it is an empty
 	// object of the kind's type, with the fields that the type always encodes.
 	MetadataBookmarks bool
 	// GenericObjects makes errors not distinguish objects from lists, because the hubs of both have
@@ -39,8 +39,8 @@ type DeleteBehavior struct {
 	// Preconditions, when not empty, checks preconditions before the strategy runs. It is the first
 	// word of the error that reports a failed one.
 	Preconditions string
-	// OnceHeld returns an object that is already being deleted and is held by its own rules as it
-	// is, whatever the options are.
+	// OnceHeld makes DELETE return an object unchanged, whatever the options are, if the object is
+	// already being deleted and its own rules hold it.
 	OnceHeld bool
 	// NoPropagation ignores propagation policies.
 	NoPropagation bool

@@ -100,8 +100,8 @@ type Resource struct {
 	// Computed, when set, serves a kind whose objects are computed for each request and not stored
 	// (ComponentStatus, PodMetrics). It returns hubs: those of a namespace, or of all if namespace
 	// is "", and only the one with a name unless name is "". Verbs must be Get and List. Lists have
-	// all objects in one page, and no resourceVersion. Nothing follows such objects: they have no
-	// events.
+	// all objects in one page, and no resourceVersion. Such objects cannot be watched, because they
+	// have no events.
 	Computed func(ctx context.Context, namespace, name string) ([]runtime.Object, error)
 
 	// Hooks run as part of each write; may be nil.
@@ -119,8 +119,8 @@ type Resource struct {
 
 	// Owner names the part of the control plane that registered the Resource ("builtin", "crd", …).
 	Owner string
-	// Yields makes a custom kind of the same name take the place of this one while its definition
-	// exists. Other kinds take precedence over definitions.
+	// Yields makes a custom kind of the same name replace this one while its definition exists.
+	// Other kinds take precedence over definitions.
 	Yields bool
 	// Edition changes with every change of the definition after which objects may be stored or
 	// encoded differently. Watches that began before end, and their clients resume at their last
@@ -197,8 +197,8 @@ type Merger interface {
 
 // Shortcut is an optional interface of a strategy. Its methods do to a hub what k8s.io/apiserver's
 // rest.BeforeCreate and rest.BeforeUpdate do with the strategy, if the hub's metadata is certain to
-// be valid and to cause no warning. errs are the validation errors of the rest. If done is false,
-// the methods have changed nothing and the caller must use the library.
+// be valid and to cause no warning. errs are the validation errors of the other parts of the
+// object. If done is false, the methods have changed nothing and the caller must use the library.
 type Shortcut interface {
 	BeforeCreate(ctx context.Context, hub runtime.Object) (errs field.ErrorList, done bool)
 	BeforeUpdate(ctx context.Context, hub, old runtime.Object) (errs field.ErrorList, done bool)

@@ -203,8 +203,8 @@ func letOthersSee(ctx context.Context) {
 	}
 }
 
-// ownPreconditions checks the preconditions of a kind that words a failed one in its own way,
-// beginning with begin. It does nothing if begin is "".
+// ownPreconditions checks the preconditions of a kind whose error for a failed one begins with
+// begin. It does nothing if begin is "".
 func (d *deletion) ownPreconditions(begin string) error {
 	want := d.opts.Preconditions
 	if want == nil || begin == "" {

@@ -341,7 +341,8 @@ func (w *watcher) event(e *store.Event) error {
 	return w.put(frame)
 }
 
-// put sends a frame, which may come in parts: now, or with others.
+// put sends a frame, which may consist of parts. It sends the frame immediately or keeps it to send
+// it with others.
 func (w *watcher) put(parts ...[]byte) error {
 	size := 0
 	for _, part := range parts {
@@ -411,7 +412,7 @@ func (w *watcher) expired(err error, after uint64) error {
 	case errors.As(err, &compacted):
 		return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", after, compacted.Floor))
 	case errors.Is(err, store.ErrClosed):
-		return errGone // the end of the stream says it all
+		return errGone // the server stops: end the stream without an ERROR event
 	}
 	return err
 }

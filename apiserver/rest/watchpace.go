@@ -47,7 +47,7 @@ func (p *pace) remaining() time.Duration {
 	return max(least-time.Since(p.last), 0)
 }
 
-// wait waits for that time. It returns false if done was closed before.
+// wait waits for the remaining time. It returns false if done is closed first.
 func (p *pace) wait(done <-chan struct{}) bool {
 	rest := p.remaining()
 	if rest <= 0 {

@@ -19,9 +19,9 @@ type Cursor struct {
 
 	// Guarded by the audience of the log.
 	member    int    // the place among its members, from 1; 0: none
-	delivered uint64 // the revision of a member up to which it has delivered all events
-	vain      int    // pause of its membership after the next wait for it that times out
-	absent    int    // how often it must still be at the head before it becomes a member
+	delivered uint64 // of a member: the revision up to which it has delivered all events
+	vain      int    // the value of absent after the next wait for it that times out
+	absent    int    // how many more times it must be at the head before it becomes a member
 }
 
 // Next returns the events since the last call, possibly none, without blocking, and the revision up

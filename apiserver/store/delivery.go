@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// deliveryTick, twice, limits how long AwaitDelivery waits. Usually it waits for some 50 µs; the
-// limit is far above that so that it holds on a machine whose processors are busy. A process that
-// was not scheduled at all finds the first timer late, but its readers then run before the second.
+// deliveryTick is half of the time that AwaitDelivery waits at most. Usually it waits for some 50
+// µs; the limit is much higher so that readers keep it on a machine whose processors are busy. If
+// the whole process was not scheduled for a while, the first timer fires late, but the readers then
+// run before the second one.
 const deliveryTick = 20 * time.Millisecond
 
 // mostAbsence limits how often a reader must be at the head of the log before writers wait for it

@@ -8,14 +8,14 @@ import (
 )
 
 // Follow calls begin with the current state and then each with every later event of a resource (""
-// means all), in order, in the caller's goroutine. If the reader falls so far behind that events
-// are gone, Follow calls begin again with a newer state. It returns nil when ctx ends, and
-// ErrClosed after Close.
+// means all), in order, in the caller's goroutine. If the reader falls so far behind that its next
+// events are no longer retained, Follow calls begin again with a newer state. It returns nil when
+// ctx ends, and ErrClosed after Close.
 //
-// Follow is the loop of every reader that handles events as they come. These readers use a [Cursor]
-// directly: watches of the API, which must end when events are no longer retained; derived.Fold and
-// lab/explore, which read events only on demand; and flowcontrol, which also waits for other things
-// than the store. Await is for readers that need the newest state alone.
+// Readers that handle each event when it is published use Follow. Three kinds of readers use a
+// [Cursor] directly: watches of the API, which must end when events are no longer retained;
+// derived.Fold and lab/explore, which read events only on demand; and flowcontrol, which does not
+// wait only for the store. Readers that need only the newest state use Await.
 func (s *Store) Follow(ctx context.Context, resource string, begin func(*Snapshot), each func(events []*Event)) error {
 	for {
 		sn := s.Snapshot()
@@ -56,9 +56,9 @@ func follow(ctx context.Context, cursor *Cursor, each func([]*Event)) error {
 	}
 }
 
-// Await returns nil after a write to one of the resources at a later revision, immediately if there
-// was one. "" means all resources. It returns the error of ctx if that ends first, and ErrClosed
-// after Close.
+// Await waits for a write to one of the resources at a revision later than after, and returns nil.
+// If there was such a write already, it returns immediately. "" means all resources. Await returns
+// the error of ctx if ctx ends first, and ErrClosed after Close.
 func (s *Store) Await(ctx context.Context, after uint64, resources ...string) error {
 	cases := []reflect.SelectCase{{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())}}
 	for _, resource := range resources {

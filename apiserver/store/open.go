@@ -179,13 +179,13 @@ func (s *Store) commit(ctx context.Context, ops []Op) ([]*Object, error) {
 // which may fail or block until ctx ends.
 func (s *Store) Fresh(ctx context.Context) (*Snapshot, error) { return s.driver.fresh(ctx) }
 
-// Failed returns the error because of which the store refuses writes, permanently or until there is
-// space again; nil if it accepts them. It is for health checks.
+// Failed returns the error that makes the store refuse writes, permanently or until there is space
+// again; nil if it accepts them. It is for health checks.
 func (s *Store) Failed() error { return s.driver.failed() }
 
 // Close processes the queued writes, ends the store's goroutine and closes the backend. Afterwards
-// cursors return ErrClosed; snapshots remain readable. Only the first call does anything and
-// returns an error.
+// cursors return ErrClosed; snapshots remain readable. Only the first call has an effect and can
+// return an error.
 func (s *Store) Close() error {
 	var err error
 	s.closing.Do(func() {

@@ -23,8 +23,8 @@ type Shared interface {
 	// failed. After an error the outcome is unknown, unless the error is ErrMalformed or
 	// ErrNotWritten.
 	Commit(ctx context.Context, ops []Op) (revision uint64, ok bool, err error)
-	// Current returns a revision that is not below that of any Commit, by any store, acknowledged
-	// before the call.
+	// Current returns a revision at least as high as that of every Commit, by any store, that was
+	// acknowledged before the call.
 	Current(ctx context.Context) (uint64, error)
 	// Close releases the resources of the Shared.
 	Close() error

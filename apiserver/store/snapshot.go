@@ -48,8 +48,9 @@ func begin(prefix string, after Key) string {
 	return max(prefix, after.path()+separator)
 }
 
-// lookAhead is how many objects a scan takes from the tree before it compares a path with the
-// prefix, that of the last object. Paths are sorted, so the others need not be fetched from memory.
+// lookAhead is how many objects a scan takes from the tree at once. It compares only the path of
+// the last one with the prefix. Paths are sorted, so if that one matches, the others need not be
+// fetched from memory.
 const lookAhead = 32
 
 // scan returns false if yield did.

@@ -54,8 +54,8 @@ type Op struct {
 	Expect uint64
 	// Check makes the op a precondition of its unit that writes nothing. Data must be nil. If Key
 	// has no name, the op is about the whole resource: no object of it was created or changed after
-	// the revision Expect. Without a [Shared], no object was deleted either. Commit returns nil in
-	// the place of the op.
+	// the revision Expect. Without a [Shared], no object was deleted either. The result of Commit
+	// has nil for the op.
 	Check bool
 }
 
@@ -116,10 +116,10 @@ func (s *Store) Commit(ctx context.Context, ops ...Op) ([]*Object, error) {
 // Snapshot returns the newest published state. O(1).
 func (s *Store) Snapshot() *Snapshot { return s.snapshot() }
 
-// At returns the state at a revision: ErrCompacted if it is no longer retained, ErrFuture if no
-// write has that revision yet. The watch log retains the newest revisions, and Pin retains others.
-// The cost grows with the number of events since then, except for pinned revisions and the newest.
-// A revision inside a Commit of several ops shows that unit in part.
+// At returns the state at a revision. It returns ErrCompacted if that state is no longer retained,
+// and ErrFuture if no write has that revision yet. The watch log retains the newest revisions, and
+// Pin retains others. The cost grows with the number of events since then, except for pinned
+// revisions and the newest. A revision inside a Commit of several ops shows that unit in part.
 func (s *Store) At(revision uint64) (*Snapshot, error) { return s.at(revision) }
 
 // Pin retains a snapshot's revision for At for at least five minutes, for the pages of a list. The
@@ -127,15 +127,15 @@ func (s *Store) At(revision uint64) (*Snapshot, error) { return s.at(revision) }
 // oldest are dropped first.
 func (s *Store) Pin(sn *Snapshot) { s.pin(sn) }
 
-// Pinned is At for the pages of a list. It returns ErrCompacted for a revision whose pin has ended,
-// and for any older one, even if the watch log still has it. So a list never continues in a state
-// older than Kubernetes allows, however rare writes are.
+// Pinned is like At, for the pages of a list. It returns ErrCompacted for a revision whose pin has
+// ended, and for any older one, even if the watch log still has it. So a list never continues in a
+// state older than Kubernetes allows, however rare writes are.
 func (s *Store) Pinned(revision uint64) (*Snapshot, error) { return s.pinned(revision) }
 
 // Watch returns a cursor over all events of a resource after a revision; resource "" means all
-// resources. It returns ErrCompacted if events after the revision may be gone, as those from before
-// the store was opened, and ErrClosed after Close. A future revision is accepted: events up to it
-// are skipped.
+// resources. It returns ErrCompacted if events after the revision may be gone, such as those from
+// before the store was opened, and ErrClosed after Close. A future revision is accepted: events up
+// to it are skipped.
 func (s *Store) Watch(resource string, after uint64) (*Cursor, error) {
 	return s.watch(resource, after)
 }

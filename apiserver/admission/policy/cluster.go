@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Cluster is where parameters come from whose kind the server does not serve itself.
+// Cluster provides the parameters of kinds that the server itself does not serve.
 type Cluster struct {
 	Client dynamic.Interface
 	// Kinds finds the resource of a kind. Its requests should have a timeout, because requests to
@@ -26,8 +26,8 @@ type Cluster struct {
 	Kinds discovery.ServerResourcesInterface
 }
 
-// remote reads the parameters of one source's policies from a cluster. Each kind has an informer as
-// long as a policy uses it. It is safe for concurrent use.
+// remote reads the parameters of one source's policies from a cluster. It keeps an informer for
+// each kind that a policy uses. It is safe for concurrent use.
 type remote struct {
 	cluster Cluster
 

@@ -41,7 +41,7 @@ type source[P, B runtime.Object, E any] struct {
 	remote   *remote // nil: no cluster
 	view     *derived.View[*bound[P, B, E]]
 
-	resolving sync.Mutex // held by the one that changes resolved
+	resolving sync.Mutex // held while resolved is changed
 	resolved  atomic.Pointer[resolved[P, B, E]]
 }
 
@@ -49,7 +49,7 @@ type source[P, B runtime.Object, E any] struct {
 type bound[P, B runtime.Object, E any] struct {
 	hooks  []generic.PolicyHook[P, B, E]
 	params []*admissionregistrationv1.ParamKind // of each policy; nil: no parameters
-	any    bool                                 // any policy has parameters
+	any    bool                                 // at least one policy has parameters
 }
 
 // resolved are policies with access to their parameters, for one state of the registry.
@@ -57,14 +57,14 @@ type resolved[P, B runtime.Object, E any] struct {
 	from       *bound[P, B, E]
 	generation uint64
 	hooks      []generic.PolicyHook[P, B, E]
-	// when kinds that the cluster did not serve are looked up again; zero: never
+	// when to look up kinds again that the cluster did not serve; zero means never
 	until time.Time
 }
 
 // retryUnknown is how long a kind of parameters that the cluster does not serve counts as unknown.
 const retryUnknown = time.Second
 
-// current reports whether r, which may be nil, is still true.
+// current reports whether r, which may be nil, is still valid.
 func (r *resolved[P, B, E]) current(from *bound[P, B, E], generation uint64) bool {
 	return r != nil && r.from == from && r.generation == generation && (r.until.IsZero() || time.Now().Before(r.until))
 }
@@ -182,7 +182,8 @@ func (s *source[P, B, E]) resolve(all *bound[P, B, E], set *resource.Set) *resol
 					break
 				}
 				hook.ParamInformer, hook.ParamScope = k.informer, k.scope
-				// With these, a parameter that the informer does not have yet is read directly.
+				// The evaluation uses these to read a parameter that the informer does not have
+				// yet.
 				hook.DynamicClient, hook.RESTMapper = s.remote.cluster.Client, k.mapping
 			}
 		}
@@ -194,7 +195,7 @@ func (s *source[P, B, E]) resolve(all *bound[P, B, E], set *resource.Set) *resol
 	return next
 }
 
-// release ends the access to parameters, which no policy uses.
+// release ends the access to parameters. It is called when no policy has a binding.
 func (s *source[P, B, E]) release() {
 	if s.resolved.Load() == nil {
 		return

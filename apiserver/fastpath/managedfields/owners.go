@@ -68,8 +68,8 @@ func changeOf(raw []byte, all owners, self identity) (c change, ok bool) {
 	return c, c.set.FromJSON(bytes.NewReader(raw)) == nil
 }
 
-// rules are what decides about the owners of an object, whatever its representation. Both managers
-// embed them.
+// rules decides about the owners of an object, independently of the object's representation. Both
+// managers embed it.
 type rules struct {
 	cache       *Cache
 	types       managedfields.TypeConverter

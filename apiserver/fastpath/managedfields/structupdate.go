@@ -98,8 +98,8 @@ func (d *structDifferences) objects(was, is reflect.Value, s *shape.Shape, reset
 	})
 }
 
-// fields calls each with the members of two structs that one of them has. The other is then the
-// zero Value. The path contains the member.
+// fields calls each for every member that at least one of two structs has. A member that only one
+// of them has is the zero Value in the other. During the call, the path contains the member.
 func (d *structDifferences) fields(was, is reflect.Value, info *typeInfo, each func(name string, was, is reflect.Value, info *typeInfo) bool) bool {
 	for _, f := range info.OrderedFields() {
 		before, now := f.GetFrom(was), f.GetFrom(is)

@@ -225,7 +225,8 @@ func (o structValues) entry(entries reflect.Value, name, text string, s *shape.S
 	return true, true
 }
 
-// comparable reports whether a value is not empty and equals another only if their JSON is equal.
+// comparable reports whether a configured value has parts of all of which it is certain that they
+// equal another value exactly if their JSON is equal. Empty maps and lists are not comparable.
 func comparable(config any) bool {
 	switch c := config.(type) {
 	case map[string]any:

@@ -73,10 +73,10 @@ type Proxies struct {
 	// Usernames, UIDs and Groups are names of headers; ExtraPrefixes are prefixes of the headers of
 	// extra attributes.
 	Usernames, UIDs, Groups, ExtraPrefixes headerrequest.StringSliceProvider
-	// OnlyNamed skips the verification for requests that do not name a user. They are not from a
-	// proxy. It is for servers that also verify the certificates of users, and therefore have
-	// already rejected certificates of unknown authorities. Without it, the certificate of each
-	// request of a user would be verified in vain against the authorities of proxies.
+	// OnlyNamed skips the verification for requests that do not name a user, because they do not
+	// come from a proxy. Otherwise, the certificate of each user would be verified against the
+	// authorities of proxies, which fails. Set it only in servers that also verify the certificates
+	// of users, and therefore reject certificates of unknown authorities.
 	OnlyNamed bool
 }
 

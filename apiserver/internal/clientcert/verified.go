@@ -13,12 +13,12 @@ const (
 	maxCached = 4096
 )
 
-// verified caches what verifying certificates resulted in. The zero value is empty.
+// verified caches the results of verifying certificates. The zero value is empty.
 type verified[T any] struct {
 	mu sync.Mutex
 	// known is keyed by the leaf certificate of connections. crypto/tls shares parsed certificates
-	// among connections, so that a client that connects again finds its verdict. An entry keeps its
-	// certificate and pool, so that their addresses stay theirs.
+	// among connections, so a client that connects again finds its verdict. An entry keeps its
+	// certificate and pool alive, so that no others get their addresses.
 	known map[*stdx509.Certificate]verdict[T]
 }
 

@@ -1,8 +1,8 @@
-// Package clocks makes times as they are when the machine's clock is set, for tests.
+// Package clocks simulates changes of the machine's clock, for tests.
 //
 // A [time.Time] of a running process has two readings: of the wall clock, which an administrator
-// can set, and of the monotonic clock. Code that keeps a time and compares it later must use the
-// monotonic reading, if the difference between two times matters and not the date.
+// can set, and of the monotonic clock. Code that measures how much time has passed must compare
+// monotonic readings, because wall clock readings are wrong after the clock was set.
 package clocks
 
 import (
@@ -12,8 +12,8 @@ import (
 )
 
 // Set returns t with its wall clock reading changed by by, and its monotonic reading unchanged.
-// After the clock was set by -by, times that were read earlier look like this. It panics if t has
-// no monotonic reading. by must be a multiple of a second.
+// It is how a time looks that was read before the clock was set by -by. It panics if t has no
+// monotonic reading. by must be a multiple of a second.
 func Set(t time.Time, by time.Duration) time.Time {
 	// The layout of time.Time with a monotonic reading: 1 bit that is set, 33 bits of seconds since
 	// 1885, and 30 bits of nanoseconds.

@@ -3,7 +3,7 @@
 //
 // The package runs no goroutine. [File.Get] compares the file's metadata with one stat(2)
 // call, so a change takes effect at the next use, in virtual time too. If a changed file can't be
-// read or parsed, the last good value stays in force, and the error is reported once.
+// read or parsed, the last good value stays in use, and the error is reported once.
 //
 //	pool, err := filewatch.Open("ca.crt", parse, func(err error) { log.Error("reload client CA", "err", err) })
 //	…

@@ -8,9 +8,10 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Fold keeps a value that it updates event by event, for values that are too expensive to compute
-// after every write. A Fold runs no goroutine: each reader first applies the events since the last
-// read. So the value is never stale, and an unused Fold costs nothing.
+// Fold holds a value that is computed from the objects of some resources. It updates the value
+// event by event, because computing it after every write would be too expensive. A Fold runs no
+// goroutine: each reader first applies the events since the last read. So the value is never stale,
+// and an unused Fold costs nothing.
 //
 //	f := derived.NewFold(st, idx.begin, idx.take, "roles.rbac.authorization.k8s.io", …)
 //	if err := f.RLock(); err != nil { … }
@@ -28,15 +29,17 @@ type Fold struct {
 	cursors []*store.Cursor
 }
 
-// NewFold returns a fold over resources as in [store.Key]. begin computes the value from a state,
-// at the first read and whenever events were missed; take updates it with one event. Both run with
-// exclusive access to the value. Events of one resource come in order.
+// NewFold returns a Fold over resources, named as in [store.Key]. begin computes the value from a
+// state; the Fold calls it at the first read, and again if the store no longer retains events that
+// it needs. take updates the value with one event. Both have exclusive access to the value. Events
+// of one resource come in order.
 func NewFold(st *store.Store, begin func(*store.Snapshot), take func(*store.Event), resources ...string) *Fold {
 	return &Fold{store: st, resources: resources, begin: begin, take: take}
 }
 
 // RLock updates the value to include every write acknowledged before the call, and locks it for
-// reading. If it returns an error, which a closed store may cause, the value is not locked.
+// reading. If it returns an error, which it may do after the store was closed, the value is not
+// locked.
 func (f *Fold) RLock() error {
 	changed := f.store.Changed(f.resources...)
 	f.mu.RLock()

@@ -74,7 +74,7 @@ func List[T any](sn *store.Snapshot, resource, namespace string) iter.Seq2[*T, e
 	}
 }
 
-// View is a value computed from the objects of some resources.
+// View caches a value that is computed from the objects of some resources.
 type View[T any] struct {
 	store     *store.Store
 	resources []string
@@ -87,8 +87,8 @@ type kept[T any] struct {
 	value   T
 }
 
-// NewView returns a view over resources as in [store.Key]. The result of compute must depend on
-// nothing else. Concurrent calls of Get may run compute more than once.
+// NewView returns a View over resources, named as in [store.Key]. The result of compute must depend
+// on nothing else. Concurrent calls of Get may run compute more than once.
 func NewView[T any](st *store.Store, compute func(*store.Snapshot) (T, error), resources ...string) *View[T] {
 	return &View[T]{store: st, resources: resources, compute: compute}
 }

@@ -85,7 +85,7 @@ func CheckWith(dir string, decode func(*store.Record) error) (r Report, err erro
 	return r, nil
 }
 
-// String is for people.
+// String describes the report in one line.
 func (r Report) String() string {
 	begin := "sound: "
 	if r.missing != "" {

@@ -131,7 +131,8 @@ func (m *marker) close() {
 	m.write(true)
 }
 
-// missing describes the writes that the mark has and the logs do not; "" if there are none.
+// missing describes the acknowledged writes that, according to the mark, are not in the logs; "" if
+// none are missing.
 func (m mark) missing(newest uint64) string {
 	if m.revision <= newest {
 		return ""

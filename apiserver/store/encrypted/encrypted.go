@@ -136,7 +136,7 @@ func (p *providers) decrypt(r *store.Record) (stale bool, err error) {
 	}
 	data, stale, err := p.transformer(r.Key).TransformFromStorage(context.Background(), r.Data, value.DefaultContext(p.path(r.Key)))
 	if err != nil {
-		return false, fmt.Errorf("decrypt %s %s/%s (has its key left the encryption configuration?): %w", r.Key.Resource, r.Key.Namespace, r.Key.Name, err)
+		return false, fmt.Errorf("decrypt %s %s/%s (was its key removed from the encryption configuration?): %w", r.Key.Resource, r.Key.Namespace, r.Key.Name, err)
 	}
 	r.Data = data
 	return stale, nil

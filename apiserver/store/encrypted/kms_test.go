@@ -16,7 +16,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// keeper is a KMS plugin whose behavior tests control.
+// keeper is a KMS plugin whose behavior is controlled by tests.
 type keeper struct{ mode atomic.Value }
 
 const (
@@ -99,7 +99,7 @@ func tryPut(t *testing.T, s *store.Store, resource, name string) error {
 	return err
 }
 
-// within fails the test if a function takes long.
+// within fails the test if do takes longer than most.
 func within(t *testing.T, most time.Duration, what string, do func()) {
 	t.Helper()
 	start := time.Now()
@@ -109,9 +109,8 @@ func within(t *testing.T, most time.Duration, what string, do func()) {
 	}
 }
 
-// A plugin that does not respond does not delay the start, nor writes that are not encrypted.
-// Writes of Secrets are refused while there is no key, and accepted as soon as there is one. The
-// store does not fail permanently.
+// A plugin that does not respond delays neither the start nor writes that need no encryption. The
+// store refuses writes of Secrets until it has a key, and does not fail permanently.
 func TestPluginHangsAtStart(t *testing.T) {
 	for _, mode := range []string{hangs, fails} {
 		t.Run(mode, func(t *testing.T) {
@@ -158,8 +157,9 @@ func putWithKey(t *testing.T, s *store.Store, resource, name string) (err error)
 	return err
 }
 
-// A plugin that stops answering, or returns wrong answers, does not stop a store that has a key.
-// The next start soon fails, names the value that it cannot read, and changes nothing.
+// A store that has a key continues if the plugin stops answering or returns wrong answers. The next
+// start, however, fails soon; its error names the value that it cannot read, and the disk is
+// unchanged.
 func TestPluginFailsAfterStart(t *testing.T) {
 	for _, mode := range []string{hangs, lies, fails} {
 		t.Run(mode, func(t *testing.T) {
