@@ -201,7 +201,7 @@ func (c *admissionRules) Admit(ctx context.Context, a admission.Attributes, _ ad
 	return nil
 }
 
-// Validate runs the rules once, and lets the write depend on what they read.
+// Validate runs the rules once. Everything that they read becomes a precondition of the write.
 func (c *admissionRules) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	var rules []*admissionRule
 	for _, r := range c.rules {

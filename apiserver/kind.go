@@ -83,7 +83,7 @@ type Spoke[H any] interface {
 	ConvertFrom(hub H) error
 }
 
-// kind is the description of one kind, from which its Resource is made.
+// kind describes one kind. Its Resource is made from this description.
 type kind struct {
 	group      string
 	name       string // Kind

@@ -359,7 +359,7 @@ type noConversion struct{ oldPizza }
 func (*noConversion) ConvertTo(*topping) error   { return nil }
 func (*noConversion) ConvertFrom(*topping) error { return nil }
 
-// AGG-02: mistakes that the compiler cannot find are errors of New, not ignored.
+// AGG-02: New returns errors for mistakes that the compiler cannot find.
 func TestMistakes(t *testing.T) {
 	hub := &pizza{TypeMeta: typeMeta("v1beta1", "Pizza")}
 	for name, test := range map[string]struct {

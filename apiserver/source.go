@@ -159,7 +159,7 @@ func (m *mirror) run(ctx context.Context) {
 		return
 	}
 	for ctx.Err() == nil {
-		_ = m.notify(ctx, func() { // the next read reports what is wrong with the source
+		_ = m.notify(ctx, func() { // the next read returns the error of the source
 			m.expire()
 			_ = m.refresh(ctx)
 		})

@@ -70,7 +70,7 @@ func (s *Server) Transact(ctx context.Context, do func(tx *Tx) error) error {
 	}
 }
 
-// ops returns the writes and what they depend on, in the order of their keys.
+// ops returns the writes and their preconditions, in the order of their keys.
 func (tx *Tx) ops() []store.Op {
 	var ops []store.Op
 	for _, key := range slices.SortedFunc(maps.Keys(tx.writes), byKey) {

@@ -34,10 +34,10 @@ func (p *program) name() string {
 	return fmt.Sprintf("kelson-%s-%s", p.platform.OS, p.platform.Architecture)
 }
 
-// versionVariable is what the linker sets to the version.
+// versionVariable is the variable that the linker sets to the version.
 const versionVariable = "kelson.dev/cmd/kelson/internal/release.version"
 
-// buildPrograms compiles kelson for all platforms and finds the licenses of what is linked.
+// buildPrograms compiles kelson for all platforms and finds the licenses of the linked modules.
 func (r *release) buildPrograms(ctx context.Context) error {
 	names, err := newNamer()
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"kelson.dev/toolchain/image"
 )
 
-// licenses are the licenses of what is linked into a program.
+// licenses are the licenses of the modules that are linked into a program.
 type licenses struct {
 	modules []licensed
 }
@@ -46,7 +46,7 @@ var accepted = []string{"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "C
 // licenseFile matches the names of files with a license or a notice.
 var licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|unlicense)([.-].*)?$`)
 
-// notLinked are suffixes of files that licenseFile matches, but that are no licenses of code: Go
+// notLinked are suffixes of files that licenseFile matches but that are not licenses of code: Go
 // files, and the licenses of documentation.
 var notLinked = []string{".go", ".docs"}
 

@@ -68,7 +68,7 @@ func (r *release) run(ctx context.Context, args ...string) ([]byte, error) {
 	return output, err
 }
 
-// about is what templates can mention.
+// about has the values for the templates.
 type about struct {
 	Version string // v1.2.3
 	Number  string // 1.2.3

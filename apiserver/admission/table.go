@@ -18,7 +18,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Deps is what plugins are built from.
+// Deps holds the dependencies of plugins.
 type Deps struct {
 	Store    *store.Store
 	Registry *resource.Registry

@@ -29,9 +29,9 @@ type Config struct {
 	// ProxyClient returns the client certificate that identifies this server to backends; nil means
 	// none. It is called for every new connection.
 	ProxyClient func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
-	// UserHeaders and UserPrefixes are request headers, and prefixes of them, with which a proxy
-	// can name a user, in addition to the X-Remote ones. Clients must not pass them to backends, so
-	// they are removed.
+	// UserHeaders and UserPrefixes are the names and prefixes of further request headers, besides
+	// the X-Remote ones, that proxies use to name a user. Clients must not pass them to backends,
+	// so they are removed.
 	UserHeaders, UserPrefixes []string
 	// ForwardRedirects passes redirects of backends to clients. Otherwise, clients get 502: a
 	// redirected client might send its credentials to another server (CVE-2022-3172).

@@ -9,8 +9,8 @@
 //
 // Each APIService with a Service has a backend with its own goroutine, connections and documents,
 // so a backend that is down, slow or faulty does not affect others. No request for a merged
-// document waits for a backend: the documents show what the last check found. They contain only the
-// backend's documents about its own group version.
+// document waits for a backend: the documents show the results of the last checks. They contain
+// only the backend's documents about its own group version.
 //
 // The proxied request names the user in the headers X-Remote-User, -Uid, -Group and -Extra-…; the
 // backend trusts them because of the client certificate in [Config.ProxyClient]. Watches and

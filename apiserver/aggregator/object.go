@@ -34,7 +34,7 @@ type apiService struct {
 	} `json:"status"`
 }
 
-// spec has the order of fields in which APIServices are stored.
+// spec has its fields in the order of stored APIServices.
 type spec struct {
 	Service               *serviceReference `json:"service,omitempty"`
 	Group                 string            `json:"group,omitempty"`

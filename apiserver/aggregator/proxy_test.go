@@ -364,8 +364,8 @@ func TestProxyCertificateRenewed(t *testing.T) {
 	})
 }
 
-// AGG-01: kube-aggregator's TestFlowControlSignal: flow control learns that a request is passed on,
-// before the backend has it, and of no other request.
+// AGG-01: kube-aggregator's TestFlowControlSignal: a request that is passed on signals flow control
+// before the backend receives it. Other requests do not.
 func TestProxySignalsFlowControl(t *testing.T) {
 	for _, test := range []struct {
 		name                   string

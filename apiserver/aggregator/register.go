@@ -66,9 +66,9 @@ func (a *Aggregator) createLocal(ctx context.Context, local []schema.GroupVersio
 	return changed, err
 }
 
-// restoreLocal restores changed APIServices and deletes those that are not in local, if their label
-// says so. Errors are logged: the server works without these APIServices, and the next start tries
-// again.
+// restoreLocal restores changed APIServices and deletes those that are not in local, if they have
+// the managed label. Errors are logged: the server works without these APIServices, and the next
+// start tries again.
 func (a *Aggregator) restoreLocal(ctx context.Context, local, changed []schema.GroupVersion) error {
 	sn := a.cfg.Store.Snapshot()
 	for _, gv := range changed {

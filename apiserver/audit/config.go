@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/plugin/pkg/audit/webhook"
 )
 
-// Config selects what is recorded and where. Start with [Defaults].
+// Config selects the requests to record and the destinations of the records. Start with [Defaults].
 type Config struct {
 	// PolicyFile is a file with a Policy of audit.k8s.io (--audit-policy-file). "" records nothing.
 	PolicyFile string

@@ -2,9 +2,8 @@
 //
 // It uses Kubernetes' own authorizer interfaces, so that Kubernetes' libraries can be used. [New]
 // returns the chain of authorizers in an AuthorizationConfiguration: each allows, denies, or has no
-// opinion. A request that none allows is denied. The group system:masters is allowed everything
-// before any authorizer is asked. [Options] are the flags of kube-apiserver from which such a
-// configuration is built.
+// opinion. A request that none allows is denied. The group system:masters is allowed everything,
+// without a call of any authorizer. [Options] are kube-apiserver's flags for such a configuration.
 //
 // This package implements the modes AlwaysAllow, AlwaysDeny and Webhook. The caller passes the
 // other modes to New: RBAC is in package rbac, Node and ABAC are in kubernetes/authorizers.

@@ -12,7 +12,7 @@ import (
 
 // Options select the authorizers, with the meaning of kube-apiserver's flags.
 type Options struct {
-	// Modes are the modes in the order in which they are asked.
+	// Modes are the modes, in the order in which they decide.
 	Modes []string
 	// PolicyFile is the policy file of mode ABAC.
 	PolicyFile string

@@ -20,9 +20,9 @@ type coercion struct {
 
 // coerce corresponds to decoding a built-in object into its Go type: it normalizes the metadata of
 // a custom object, and drops fields that are not in the schema of the object's version and nulls
-// that the schema forbids. It returns the paths of the dropped fields. It keeps apiVersion, kind
-// and metadata whatever the schema says. It does not prune objects of another kind: validation
-// refuses them.
+// that the schema forbids. It returns the paths of the dropped fields. It always keeps apiVersion,
+// kind and metadata, regardless of the schema. It does not prune objects of another kind:
+// validation refuses them.
 func (c *compiled) coerce(u *unstructured.Unstructured, opts coercion) ([]string, error) {
 	for _, field := range []string{"kind", "apiVersion"} {
 		if _, _, err := unstructured.NestedString(u.Object, field); err != nil {

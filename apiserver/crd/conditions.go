@@ -71,9 +71,9 @@ func caBundle(crd *apiextensions.CustomResourceDefinition) []byte {
 	return crd.Spec.Conversion.WebhookClientConfig.CABundle
 }
 
-// nonStructural returns the NonStructuralSchema condition, or nil. Validation refuses new
-// definitions that are not structural. Definitions that were stored before that rule keep the
-// condition until they are fixed.
+// nonStructural returns the NonStructuralSchema condition, or nil if the schema is structural.
+// Validation refuses new definitions that are not structural. Definitions that were stored before
+// that rule keep the condition until they are fixed.
 func nonStructural(crd *apiextensions.CustomResourceDefinition) *apiextensions.CustomResourceDefinitionCondition {
 	var errs field.ErrorList
 	if crd.Spec.PreserveUnknownFields != nil && *crd.Spec.PreserveUnknownFields {

@@ -15,10 +15,10 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// The library prepares and validates a write on the Go type of metadata, to which it converts the
-// maps several times, and on copies of the other parts. The metadata of most writes is certainly
-// valid. This file prepares those writes on the maps. All other writes, and all errors, are left to
-// the library.
+// To prepare and validate a write, the library converts the metadata from a map to its Go type
+// several times and copies the other parts. But most writes have metadata that is certainly valid,
+// and this file prepares those on the maps. The library handles all other writes and returns all
+// errors.
 
 var _ resource.Shortcut = (*strategy)(nil)
 

@@ -75,7 +75,7 @@ func authorityIn(ctx context.Context, client kubernetes.Interface, secret types.
 }
 
 const (
-	// publisher is the field manager of what a server writes to the cluster.
+	// publisher is the field manager of a server's writes to the cluster.
 	publisher = "apiserver"
 	// publishSoon and publishLater are the times until the APIServices are read again: while one
 	// is missing or was not written, and afterwards.

@@ -24,7 +24,7 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// Config is what a [Handler] needs.
+// Config configures a [Handler].
 type Config struct {
 	// Registry has the kinds. Each request gets its current set.
 	Registry *resource.Registry

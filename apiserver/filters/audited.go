@@ -22,8 +22,8 @@ import (
 )
 
 // noted gives each request an ID, which the response shows, and starts its audit record. Later
-// stages may annotate the record. The audit policy decides later, when the user is known, how much
-// of it is recorded.
+// stages may annotate the record. The audit policy decides how much of it is stored, after the user
+// has been authenticated.
 func (c *Chain) noted(next http.Handler) http.Handler {
 	if !c.audits() {
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -20,7 +20,7 @@ type Bodies struct {
 
 const defaultBodies = 512 << 20
 
-// small is the need up to which a request does not wait behind larger ones.
+// small is the largest need of a request that does not wait behind larger ones.
 const small = 1 << 20
 
 // limits returns the limits for bodies that arrive and for bodies that are decoded.

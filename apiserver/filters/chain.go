@@ -137,7 +137,7 @@ func New(cfg Config) *Chain {
 		c.drained,       // rejects requests after shutdown began; tracks those in flight
 		c.measured,      // counts requests, durations and outcomes
 		c.authenticated, // identifies the user
-		c.audited,       // records what the audit policy asks for
+		c.audited,       // records the request as the audit policy requires
 		c.impersonated,  // replaces the user by the impersonated one
 		c.received,      // reads the bodies of short requests
 		c.limited,       // bounds how many execute at once

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// impersonated replaces the user by the one that the Impersonate- headers name, if the authorizer
-// allows it.
+// impersonated replaces the user by the user in the Impersonate- headers, if the authorizer allows
+// it.
 func (c *Chain) impersonated(next http.Handler) http.Handler {
 	var may authorizer.UnconditionalAuthorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	if c.cfg.Authorizer != nil {

@@ -19,8 +19,8 @@ const (
 	defaultMaxBody = 3 << 20
 	// uploadRate is the minimum rate of a body after Config.Stall, in bytes per second.
 	uploadRate = 4 << 10
-	// firstRead is the size of the first buffer of a body, whatever Content-Length the client
-	// sends.
+	// firstRead is the size of the first buffer of a body. It does not depend on the client's
+	// Content-Length.
 	firstRead = 16 << 10
 	// costlyEstimate is the size in bytes of bodies whose estimate can take a millisecond.
 	costlyEstimate = 128 << 10

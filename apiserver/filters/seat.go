@@ -50,9 +50,9 @@ func (r *released) remove(name string) {
 	r.byUser.leave(owner(name))
 }
 
-// seat is what a short request holds while it executes: a place in flight and the seats of flow
-// control, if any. A request releases them early when it only waits for its client to read the
-// response, or for another server.
+// seat holds the limited resources of a short request that executes: a place in flight and the
+// seats of flow control, if any. A request releases them early when it only waits for its client to
+// read the response, or for another server.
 type seat struct {
 	unread, waiting *released
 	user            string
@@ -88,8 +88,8 @@ func (s *seat) Wait() (end func()) {
 	return func() { timer.Stop() }
 }
 
-// initializing is a watch that has not sent its initial events. Its flow control seats are all that
-// it holds: the number of a user's watches is bounded otherwise.
+// initializing is a watch that has not sent its initial events. It holds only flow control seats;
+// another limit bounds the number of a user's watches.
 type initializing struct{ ticket *flowcontrol.Ticket }
 
 // Wait implements [flowcontrol.Waiter].
@@ -98,8 +98,8 @@ func (i initializing) Wait() (end func()) {
 	return func() { timer.Stop() }
 }
 
-// release releases the seats before the end of the request, which in counts from now on. It does
-// nothing if they are released.
+// release releases the seats before the end of the request. From then on, in counts the request. It
+// does nothing if the seats are already released.
 func (s *seat) release(in *released) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -137,7 +137,7 @@ func (r *requests) findOrAdd(s series, longRunning bool) *counts {
 	return added
 }
 
-// label copies a part of a path and replaces invalid UTF-8, for which Prometheus panics.
+// label copies a part of a path and replaces invalid UTF-8, because Prometheus panics on it.
 func label(part string) string { return strings.Clone(strings.ToValidUTF8(part, "\uFFFD")) }
 
 func histogramOf(all map[series]*histogram.Histogram, s series) *histogram.Histogram {

@@ -144,7 +144,7 @@ func (c *Controller) schemas(sn *store.Snapshot, next *config, uids map[string]s
 			fs: fs, level: next.levels[level], uid: []string{string(fs.UID)}, levelUID: []string{uids[level]}, counts: c.countsOf(fs.Name, level),
 		})
 	}
-	// Requests that match no FlowSchema use catch-all, whatever its position in the order is.
+	// Requests that match no FlowSchema use catch-all, regardless of its position in the order.
 	for _, s := range schemas {
 		if s.fs.Name == flowcontrolv1.FlowSchemaNameCatchAll {
 			return append(schemas, s)

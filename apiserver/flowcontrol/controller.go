@@ -27,8 +27,8 @@ type Config struct {
 	// Seats are divided between the priority levels: Kubernetes' server concurrency limit. It must
 	// be positive.
 	Seats int
-	// REST configures an administrator's client, by which [Controller.Run] writes the status of
-	// FlowSchemas. It is called when needed.
+	// REST returns the configuration of an administrator's client. [Controller.Run] calls it to
+	// write the status of FlowSchemas.
 	REST func() *rest.Config
 }
 

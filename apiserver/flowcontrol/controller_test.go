@@ -312,7 +312,7 @@ func TestConfigurationAppliesAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if schema, _ := other.Headers(); schema[0] == "uid-of-mine" {
-			t.Error("a FlowSchema without a level is in force")
+			t.Error("a FlowSchema without a level has an effect")
 		}
 		other.Release()
 		first.Release()

@@ -7,7 +7,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// sampled is the number of objects of a resource from which the average size is estimated.
+// sampled is the size of the sample for estimating the average size of a resource's objects.
 const sampled = 16
 
 // objects tells the work estimator how many objects a resource has, and how large they are.

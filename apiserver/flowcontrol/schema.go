@@ -33,7 +33,7 @@ func (s *schema) flow(info *request.RequestInfo, u user.Info) string {
 	return ""
 }
 
-// hash returns the hash value from which the shuffle sharding selects a flow's queues.
+// hash returns the hash value that determines a flow's queues in shuffle sharding.
 func (s *schema) hash(flow string) uint64 {
 	sum := sha256.Sum256([]byte(s.fs.Name + "\x00" + flow))
 	return binary.LittleEndian.Uint64(sum[:8])

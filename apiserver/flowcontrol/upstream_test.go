@@ -49,7 +49,7 @@ func kubernetes(t testing.TB, more ...runtime.Object) upstream.Interface {
 	return controller
 }
 
-// classified returns the FlowSchema and the level by which Kubernetes classifies a request.
+// classified returns the FlowSchema and the level that Kubernetes selects for a request.
 func classified(c upstream.Interface, info *request.RequestInfo, u user.Info) (schema string) {
 	c.Handle(context.Background(), upstream.RequestDigest{RequestInfo: info, User: u},
 		func(fs *flowcontrolv1.FlowSchema, _ *flowcontrolv1.PriorityLevelConfiguration, _ string) {

@@ -113,7 +113,7 @@ func (v *Verbs) step(kind int, op admission.Operation, err error, start time.Tim
 	}
 }
 
-// verbMetrics collects what is counted without Prometheus.
+// verbMetrics collects the counts that are kept without Prometheus.
 type verbMetrics struct{ verbs *Verbs }
 
 var (

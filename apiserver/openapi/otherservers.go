@@ -191,8 +191,8 @@ func same(a, b json.RawMessage) bool {
 	return bytes.Equal(canonical(a), canonical(b))
 }
 
-// fragment returns the part without what the document has already, and adds it to the document's
-// names. Names that mean something else there get a suffix, as in kube-aggregator.
+// fragment returns the members of the part that the document does not have yet, and adds them to
+// the document's names. Names that mean something else there get a suffix, as in kube-aggregator.
 func (p *Part) fragment(definitions, parameters names) *fragment {
 	own := &Part{paths: maps.Clone(p.paths), definitions: maps.Clone(p.definitions), parameters: maps.Clone(p.parameters)}
 	own.mergeSection("definitions", own.definitions, definitions)

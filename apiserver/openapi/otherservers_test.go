@@ -68,7 +68,7 @@ func TestOthers(t *testing.T) {
 	if len(v2.Paths.Paths) != 3 || len(v2.Parameters) != 1 {
 		t.Errorf("paths %v, parameters %v", v2.Paths.Paths, v2.Parameters)
 	}
-	refs := map[string]string{} // what the response of each path refers to
+	refs := map[string]string{} // the definition in the response of each path
 	for path, item := range v2.Paths.Paths {
 		if item.Get != nil {
 			refs[path] = item.Get.Responses.StatusCodeResponses[200].Schema.Ref.String()

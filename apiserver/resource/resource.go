@@ -67,8 +67,8 @@ type Resource struct {
 	// HashVersion is the version that the kind's storageVersionHash in discovery is computed from;
 	// "" means StorageVersion.
 	HashVersion string
-	// StoragePath is what kube-apiserver's keys in etcd have between /registry/ and the object; ""
-	// means Plural. Some error messages contain it.
+	// StoragePath is the part of kube-apiserver's keys in etcd between /registry/ and the object;
+	// "" means Plural. Some error messages contain it.
 	StoragePath string
 	// In holds the Resource for requests in versions other than the storage version, for kinds
 	// whose hubs are in the version of the request. A write is then validated as its client wrote
@@ -179,8 +179,8 @@ type Codec interface {
 
 // FieldManager updates the managedFields of objects. It is safe for concurrent use.
 type FieldManager interface {
-	// UpdateNoErrors makes the manager by the owner of the fields in which next differs from live,
-	// and returns next. If the difference cannot be computed, the owners of live remain.
+	// UpdateNoErrors makes the manager, by, the owner of the fields in which next differs from
+	// live, and returns next. If the difference cannot be computed, the owners of live remain.
 	UpdateNoErrors(live, next runtime.Object, by string) runtime.Object
 	// Apply merges the configuration applied by the manager by into the live object. The error may
 	// be an apierrors.StatusError.
@@ -225,8 +225,8 @@ type Waiting interface {
 	Waits() bool
 }
 
-// Showing is an optional interface of a Codec. Metadata removes from stored metadata what the hub
-// keeps elsewhere, before a response contains the metadata alone.
+// Showing is an optional interface of a Codec. Before a response that contains only the metadata of
+// an object, Metadata removes the parts of the stored metadata that the hub keeps elsewhere.
 type Showing interface {
 	Metadata(stored *metav1.ObjectMeta)
 }

@@ -64,7 +64,8 @@ func fieldValidation(directive string) string {
 	return directive
 }
 
-// strictBody reports the errors of strict decoding as warnings or as an error, as the request asks.
+// strictBody reports the errors of strict decoding as warnings or as an error, as the request
+// specifies.
 func (s *scope) strictBody(directive string, strict []error) error {
 	if len(strict) == 0 {
 		return nil

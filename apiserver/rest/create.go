@@ -86,8 +86,8 @@ func (s *scope) created(hub runtime.Object, admit *admit, owner string) (runtime
 	return hub, nil
 }
 
-// empty returns an object of the request's version without any field, with which a field manager
-// compares a new object. An empty hub cannot be used instead, because a hub may have zeros where a
+// empty returns an object of the request's version without any field. A field manager compares it
+// with a new object. An empty hub cannot be used instead, because a hub may have zeros where a
 // version has no field.
 func (s *scope) empty() (runtime.Object, error) {
 	kind := s.res.GVK(s.version)

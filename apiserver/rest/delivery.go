@@ -89,7 +89,7 @@ func (h *Handler) awaitDelivery(ctx context.Context) {
 	}
 }
 
-// send responds with one object, after watches have what the request has written.
+// send responds with one object after watches have delivered the writes of the request.
 func (s *scope) send(code int, f wire.Format, gvk schema.GroupVersionKind, bare []byte) {
 	s.awaitDelivery(s.ctx)
 	wire.Object(s.w, s.req, code, f, gvk, bare)

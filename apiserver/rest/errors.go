@@ -22,9 +22,9 @@ const (
 	maxErrorText = 1 << 20
 )
 
-// maxWarned is the maximum number of members of an object's maps and lists for which warnings are
-// computed. Kubernetes compares, for example, each port of a pod with all others and creates a
-// warning for each pair; the header of a response has room for some dozens.
+// maxWarned is the maximum number of members of each map and list of an object; beyond it, no
+// warnings are computed. Kubernetes compares, for example, each port of a pod with all others and
+// creates a warning for each pair; the header of a response has room for some dozens.
 const maxWarned = 512
 
 // firstErrors returns the first of many errors, and one that states their number.

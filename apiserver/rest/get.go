@@ -108,7 +108,7 @@ func (s *scope) reached(revision uint64) (*store.Snapshot, error) {
 	return snap, nil
 }
 
-// fresh returns the state with which a write begins. If other servers write to the store, the state
+// fresh returns the initial state for a write. If other servers write to the store, the state
 // includes all their acknowledged writes; an older state could cause a wrong rejection.
 func (h *Handler) fresh(ctx context.Context) (*store.Snapshot, error) {
 	sn, err := h.store.Fresh(ctx)

@@ -118,7 +118,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// impossible is the text with which Kubernetes' libraries panic if an IntOrString has an invalid
+// impossible is the text of the panic in Kubernetes' libraries about an IntOrString with an invalid
 // type, which only protobuf can encode.
 const impossible = "impossible IntOrString.Type"
 

@@ -17,9 +17,9 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// largeWork is the size, in bytes of the request's body and the stored object, from which a write
-// is computed in its own goroutine. Kubernetes' libraries ignore the context while they decode,
-// merge, track and validate; smaller objects take them milliseconds.
+// largeWork is the minimum size, in bytes of the request's body and the stored object, of writes
+// that are computed in their own goroutine. Kubernetes' libraries ignore the context while they
+// decode, merge, track and validate; smaller objects take them milliseconds.
 const largeWork = 32 << 10
 
 // weight returns the size of a body as an estimate of work. YAML with aliases can expand to far

@@ -12,7 +12,7 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// routed returns the error with which kube-apiserver's router rejects the media types of a request
+// routed returns the error of kube-apiserver's router, which rejects the media types of a request
 // before a handler runs. The router ignores parameters of media types and wildcards such as
 // application/*. Kinds that are dispatched by the verb have no router.
 func (s *scope) routed(stream bool) error {

@@ -26,7 +26,7 @@ const (
 	bookmarkEvery = time.Minute
 	// defaultWatchTimeout is the default of Config.WatchTimeout.
 	defaultWatchTimeout = 30 * time.Minute
-	// gatherAt is the size in bytes from which frames span several TLS records.
+	// gatherAt is the minimum size, in bytes, of frames that span several TLS records.
 	gatherAt = 4 << 10
 )
 

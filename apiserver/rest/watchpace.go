@@ -20,9 +20,9 @@ func (c *crowds) join(prefix string) *atomic.Int64 {
 }
 
 const (
-	// perWatch, times the number of watches of the resource, is how long a watch waits before it
-	// sends again. It is a few times the cost of one send, so that many watches send events in
-	// quick succession together.
+	// perWatch is how long a watch waits before it sends again, for each watch of its resource. It
+	// is a few times the cost of one send, so that many watches send events in quick succession
+	// together.
 	perWatch = 100 * time.Microsecond
 	// leastPace is the shortest wait that justifies a timer. With fewer watches, each event is sent
 	// immediately.

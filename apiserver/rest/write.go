@@ -18,9 +18,9 @@ import (
 // compared.
 const unwritten = "1"
 
-// write is one transaction of a verb: the change of one object, what the kind's hooks allocate for
-// it, and the operations that hooks and admission plugins commit with it. All of it takes effect,
-// or none of it.
+// write is one transaction of a verb: the change of one object, the allocations of the kind's hooks
+// for it, and the operations that hooks and admission plugins commit with it. All of it takes
+// effect, or none of it.
 //
 //	w := h.begin(ctx, res, key, hub, old, current, dryRun)
 //	defer w.rollback()            // nothing after a commit
@@ -113,8 +113,8 @@ func (w *write) allocate(ctx context.Context) (err error) {
 	return err
 }
 
-// rollback undoes what the hook allocated and ends what plugins hold. It does nothing after a
-// commit, or if there is nothing to undo.
+// rollback undoes the allocations of the hook and releases the locks of plugins. It does nothing
+// after a commit, or if there is nothing to undo.
 func (w *write) rollback() {
 	undo := w.undo
 	w.end()
@@ -123,7 +123,7 @@ func (w *write) rollback() {
 	}
 }
 
-// end ends what plugins hold and forgets how to undo.
+// end releases the locks of plugins and discards the hook's undo function.
 func (w *write) end() {
 	release := w.release
 	w.release, w.undo, w.extra, w.allocated = nil, nil, nil, false
@@ -149,7 +149,8 @@ func (w *write) commit(ctx context.Context) (*written, error) {
 	return w.put(ctx, append(w.extra, joined...))
 }
 
-// join returns the operations of admission plugins. They lock what they count until the write ends.
+// join returns the operations of admission plugins. They lock the values that they count until the
+// write ends.
 func (w *write) join(ctx context.Context) (ops []store.Op, err error) {
 	if w.dryRun {
 		return nil, nil

@@ -128,8 +128,8 @@ func TestWrite(t *testing.T) {
 	tx.want(t, "unchanged", "join", "allocate", "release", "undo")
 }
 
-// CRD-02: if the definition of a kind changes during a write, the new definition encodes what is
-// stored, and the old one the response.
+// CRD-02: if the definition of a kind changes during a write, the stored object has the form of the
+// new definition, and the response that of the old one.
 func TestGuard(t *testing.T) {
 	st, err := store.Open(store.Config{})
 	if err != nil {

@@ -239,7 +239,7 @@ func TestSlowHTTP1(t *testing.T) {
 			t.Errorf("%v: %s", err, answer)
 		}
 	}
-	// A client that sends Expect: 100-continue is asked for the body.
+	// If the client sends Expect: 100-continue, the server requests the body.
 	conn := open("POST " + tenants + " HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n")
 	head := make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))
 	if _, err := io.ReadFull(conn, head); err != nil || !strings.HasPrefix(string(head), "HTTP/1.1 100 ") {

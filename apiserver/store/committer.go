@@ -169,7 +169,7 @@ func (c *committer) fail(err error) {
 	c.store.log.Error("write outcome unknown; refusing all writes until restart, which reads the state from the backend", "err", err)
 }
 
-// retryBatch handles a batch of which the backend wrote nothing. Unless space has run out, it
+// retryBatch handles a batch that the backend did not write at all. Unless space has run out, it
 // retries each request alone: one request may be the cause, such as one whose values can't be
 // encrypted.
 func (c *committer) retryBatch(batch []*request, err error) (wake waiters) {

@@ -16,7 +16,7 @@ const deliveryTick = 20 * time.Millisecond
 // again.
 const mostAbsence = 1 << 10
 
-// audience has the readers of one log for which writers wait: those that were at the head of the
+// audience holds the readers of one log that writers wait for: those that were at the head of the
 // log and deliver later events. If a writer's wait for a reader times out, the reader leaves the
 // audience until it is at the head again, so that it delays one writer, not all of them. Each
 // further time it stays away twice as long.

@@ -307,7 +307,7 @@ func TestRefusedAppendIsNotFinal(t *testing.T) {
 		first := commit(t.Context(), s, create("first"))
 		batch := []*outcome{commit(t.Context(), s, create("a")), commit(t.Context(), s, create("secret")), commit(t.Context(), s, create("a")), commit(t.Context(), s, create("b"))}
 		b.let <- nil // first
-		b.let <- nil // all four, one of which is refused
+		b.let <- nil // all four, of which one is refused
 		for range 3 {
 			b.let <- nil // each that changes something
 		}

@@ -18,7 +18,7 @@ type span struct {
 	fill       fill
 }
 
-// fill is what splice must add around the value.
+// fill describes the text that splice must add around the value.
 type fill uint8
 
 const (
@@ -174,7 +174,7 @@ func (s *scanner) owner(o *Owner) {
 //
 // It is separate from the parser of operator/tree, which rejects unusual input so that its callers
 // use encoding/json instead. The store has no such alternative, because it needs the position of
-// the resourceVersion: it must read whatever encoding/json accepts, such as invalid UTF-8.
+// the resourceVersion: it must read everything that encoding/json accepts, such as invalid UTF-8.
 type scanner struct {
 	data []byte
 	i    int    // the next byte to read

@@ -62,7 +62,7 @@ type Op struct {
 // whole reports whether an op checks a whole resource.
 func (op *Op) whole() bool { return op.Check && op.Key.Name == "" }
 
-// EventType is what a write did to its key.
+// EventType is the effect of a write on its key.
 type EventType uint8
 
 const (

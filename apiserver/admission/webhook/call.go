@@ -61,7 +61,7 @@ func (s *subject) put(review runtime.Object) {
 }
 
 // call calls a webhook and returns its response if that allows the request. Otherwise the error is
-// a *webhookutil.ErrCallingWebhook, to which the failure policy applies, a
+// a *webhookutil.ErrCallingWebhook (the failure policy applies to it), a
 // *webhookutil.ErrWebhookRejection, or an error that is not the webhook's fault.
 func (h *hooks) call(ctx context.Context, inv *generic.WebhookInvocation, s *subject, mutating bool) (*request.AdmissionResponse, error) {
 	hook := inv.Webhook

@@ -44,7 +44,7 @@ type Conn struct {
 	done    chan struct{} // closed when the connection has ended
 }
 
-// stream holds what the server has sent on one stream.
+// stream holds the data that the server has sent on one stream.
 type stream struct {
 	status   int
 	received int           // bytes of the response's body

@@ -151,7 +151,7 @@ type bound struct {
 
 // effectiveRules are the rules of all bindings of one subject.
 type effectiveRules struct {
-	// the roles, if they are few: their compiled rules are shared with other subjects
+	// set if there are few roles: their compiled rules are shared with other subjects
 	few  []granted
 	many *table  // otherwise one table of all rules
 	errs []error // for example roles that do not exist
@@ -162,7 +162,7 @@ type granted struct {
 	reason string
 }
 
-// manyRoles is the number of roles from which a subject gets its own table.
+// manyRoles is the number of roles at which a subject gets its own table.
 const manyRoles = 8
 
 func (f *effectiveRules) allows(r *request) (reason string, ok bool) {

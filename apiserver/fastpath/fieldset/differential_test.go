@@ -92,7 +92,7 @@ func (g *generator) root() *typed.ParseableType {
 	return &typed.ParseableType{Schema: &schema.Schema{Types: g.types}, TypeRef: ref}
 }
 
-// value returns a value of a type, seldom one of another type.
+// value returns a value of a type and, occasionally, one of another type.
 func (g *generator) value(s *schema.Schema, ref schema.TypeRef) any {
 	switch g.IntN(150) {
 	case 0:
@@ -153,7 +153,7 @@ func TestObjectMatchesLibrary(t *testing.T) {
 			if !ok {
 				continue
 			}
-			object["apiVersion"], object["kind"] = "example.com/v1", "Widget" // callers check them
+			object["apiVersion"], object["kind"] = "example.com/v1", "Widget" // callers check these
 			options := fieldset.Options{Created: g.IntN(2) == 0, Nulls: g.IntN(2) == 0}
 			if g.IntN(4) == 0 {
 				options.Reset = []string{"a"}

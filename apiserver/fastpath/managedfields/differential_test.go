@@ -95,7 +95,7 @@ func TestManagerMatchesLibrary(t *testing.T) {
 				mine, theirs := ours, library
 				var what string
 				var do func(resource.FieldManager) (*unstructured.Unstructured, error)
-				kept := func(*unstructured.Unstructured) {} // turns a new state into what is stored
+				kept := func(*unstructured.Unstructured) {} // stores a new state and reads it again
 				by := g.One("ann", "bob", "cy")
 				next := crdtest.Widget(g.Metadata(), map[string]any{"spec": g.Spec()})
 				switch kind := g.IntN(4); {

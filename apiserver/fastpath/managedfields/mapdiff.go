@@ -56,7 +56,7 @@ func (m *MapManager) diff(a, b map[string]any) (d *differences, ok bool) {
 	return d, true
 }
 
-// mostElements is the length up to which keys of a list are compared with all others.
+// mostElements is the length of the longest list in which each key is compared with all others.
 const mostElements = 256
 
 func sameMetadata(a, b any) bool {

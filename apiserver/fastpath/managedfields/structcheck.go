@@ -12,7 +12,7 @@ import (
 // check finds values that the library refuses to merge although their Go type allows them: list
 // elements without any of the list's keys, and raw JSON that does not have the type in the schema.
 // Stored objects can have such values, because validation does not look at them. The library then
-// answers an apply with an error, whatever the configuration is.
+// answers every apply with an error.
 //
 // newCheck prunes a check to the fields that can hold such values, so that most kinds have very
 // little to check. nil is a check that accepts every value.

@@ -225,8 +225,9 @@ func (o structValues) entry(entries reflect.Value, name, text string, s *shape.S
 	return true, true
 }
 
-// comparable reports whether a configured value has parts of all of which it is certain that they
-// equal another value exactly if their JSON is equal. Empty maps and lists are not comparable.
+// comparable reports whether a configured value certainly equals another value exactly if their
+// JSON is equal. It returns false for empty maps and lists, and for other scalars than strings,
+// integers and booleans.
 func comparable(config any) bool {
 	switch c := config.(type) {
 	case map[string]any:

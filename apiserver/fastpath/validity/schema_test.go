@@ -12,8 +12,8 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// CRD-01: whatever Valid accepts is valid to the library, for random schemas, and Valid accepts
-// most valid values.
+// CRD-01: for random schemas, every value that Valid accepts is valid to the library, and Valid
+// accepts most valid values.
 func TestAgreesWithTheLibrary(t *testing.T) {
 	seed := storetest.Seed(t)
 	g := generator{rand.New(rand.NewPCG(seed, 1))}

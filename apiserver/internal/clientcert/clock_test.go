@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// AUTHN-01: a cached user of a certificate is not used outside of the certificate's time, even if
-// the clock was set within the minute for which it is cached.
+// AUTHN-01: the cached user of a certificate is used only while the certificate is valid, even if
+// the clock is set during the minute of caching.
 func TestVerdictWhenTheClockIsSet(t *testing.T) {
 	now, by := time.Now(), x509.NewCertPool()
 	v := verdict[string]{by: by, until: now.Add(cacheFor), from: now.Add(-time.Hour), to: now.Add(time.Hour)}

@@ -70,7 +70,7 @@ func (s *Scale) bucket(d time.Duration) int {
 	return len(s.bounds)
 }
 
-// Counts is what a Histogram has observed.
+// Counts holds the observations of a Histogram.
 type Counts struct {
 	Count   uint64
 	Sum     time.Duration

@@ -32,8 +32,8 @@ const (
 type Patch = upstream.Patch
 
 // The limit is a global variable of the library, so it applies to the whole process, including
-// MutatingAdmissionPolicies, whose patches Kubernetes' code applies. A narrower limit set by an
-// embedding program stays in force.
+// MutatingAdmissionPolicies, whose patches Kubernetes' code applies. If an embedding program has
+// set a narrower limit, that limit remains.
 func init() {
 	if now := atomic.LoadInt64(&upstream.AccumulatedCopySizeLimit); now <= 0 || now > maxCopied {
 		atomic.StoreInt64(&upstream.AccumulatedCopySizeLimit, maxCopied)

@@ -123,5 +123,5 @@ func (t Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.RoundTripper.RoundTrip(req)
 }
 
-// WrappedRoundTripper returns the transport below, for those that look for its connections.
+// WrappedRoundTripper returns the wrapped transport, for code that looks for its connections.
 func (t Transport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }

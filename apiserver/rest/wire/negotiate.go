@@ -18,11 +18,11 @@ import (
 // mediaCBORSequence is the media type of a stream of CBOR items (RFC 8742).
 const mediaCBORSequence = "application/cbor-seq"
 
-// Format is the representation that a client asked for.
+// Format is the representation that a client requested.
 type Format struct {
 	// Media is one of resource.MediaJSON, MediaYAML, MediaProtobuf and MediaCBOR.
 	Media string
-	// Pretty asks for indented JSON.
+	// Pretty requests indented JSON.
 	Pretty bool
 	// As is the kind of meta.k8s.io to which the response is converted; zero means none.
 	As schema.GroupVersionKind
@@ -154,8 +154,8 @@ func names(allow Allow, stream bool) (list []string) {
 	return list
 }
 
-// pretty reports whether the client is likely a browser or a terminal, for which the response is
-// indented.
+// pretty reports whether the client is probably a browser or a terminal, which gets indented
+// responses.
 func pretty(req *http.Request) bool {
 	if strings.Contains(req.URL.RawQuery, "pretty") {
 		if v := req.URL.Query().Get("pretty"); v != "" {

@@ -67,7 +67,7 @@ func translate(err error) *apierrors.StatusError {
 	}}
 }
 
-// Error responds with an error. It uses the representation that the client asked for, if a Status
+// Error responds with an error. It uses the representation that the client requested, if a Status
 // can have it.
 func Error(w http.ResponseWriter, req *http.Request, err error) {
 	s := Status(err)

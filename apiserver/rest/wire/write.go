@@ -21,7 +21,7 @@ import (
 // it.
 const gzipThreshold = 128 << 10
 
-// gatherThreshold is the size in bytes from which a response spans several TLS records.
+// gatherThreshold is the minimum size, in bytes, of responses that span several TLS records.
 const gatherThreshold = 32 << 10
 
 // Object responds with one object of kind gvk, whose bare encoding is bare.
@@ -54,7 +54,7 @@ func finish(w http.ResponseWriter, req *http.Request, code int, f Format, gvk sc
 	send(w, req, code, parts)
 }
 
-// derive converts the finished JSON to YAML or indented JSON if the client asked for it.
+// derive converts the finished JSON to YAML or indented JSON if the client requested it.
 func derive(f Format, parts [][]byte) ([][]byte, error) {
 	switch {
 	case f.Media == resource.MediaYAML:

@@ -32,7 +32,7 @@ const (
 	// manyPages is how many bytes of the program file may stay in the memory of an idle server,
 	// which needs only a few megabytes of it.
 	manyPages = 32 << 20
-	// worthwhile is the minimum number of unused bytes for which memory is returned.
+	// worthwhile is the minimum number of unused bytes that are returned.
 	worthwhile = 16 << 20
 )
 

@@ -33,8 +33,8 @@ func AppendRecord(to []byte, base uint64, r store.Record) []byte {
 	return to
 }
 
-// TakeRecord reads the first record of a buffer to which it was appended with the same base, and
-// returns the rest. The record does not share memory with the buffer.
+// TakeRecord reads the first record of a buffer and returns the rest. AppendRecord must have
+// written the record with the same base. The record does not share memory with the buffer.
 func TakeRecord(from []byte, base uint64) (r store.Record, rest []byte, err error) {
 	c := cutter{rest: from}
 	kind := c.byte()

@@ -26,9 +26,9 @@
 //
 // If there is no space for a frame, the log is truncated after the last acknowledged frame and
 // synced. Then nothing of the new frame remains, and writes succeed again as soon as there is
-// space. After a failed sync the content on disk is unknown, whatever the file shows, because the
-// operating system may have dropped pages that it could not write. The store then accepts no writes
-// until the next start.
+// space. After a failed sync the content on disk is unknown, even if reads return the expected
+// data, because the operating system may have dropped pages that it could not write. The store then
+// accepts no writes until the next start.
 //
 // Only one process can use a directory; a second one gets [store.ErrLocked] immediately.
 //
@@ -63,7 +63,8 @@ type Options struct {
 	// KeepAfter returns a revision: logs with later writes are kept for Replay, even if a state
 	// includes them. It is called concurrently with other methods. nil keeps none.
 	KeepAfter func() uint64
-	// Log receives what a start removes or misses; nil means slog.Default().
+	// Log receives messages about incomplete writes that a start removes and about missing writes;
+	// nil means slog.Default().
 	Log *slog.Logger
 
 	files   fileSystem    // replaced by tests that inject faults

@@ -264,7 +264,7 @@ func TestEveryCall(t *testing.T) {
 				w.live()
 				last = w.files.struck == "" // the store makes fewer than n calls
 				struck[w.files.struck]++
-				w.files.crash() // the machine crashes: what was not synced may be lost
+				w.files.crash() // the machine crashes: data that was not synced may be lost
 				if err := w.open(); err != nil {
 					t.Fatalf("call %d, %s: %v\n%s", n, w.files.struck, err, w.files)
 				}

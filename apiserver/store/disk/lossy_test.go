@@ -27,7 +27,7 @@ type lossy struct {
 	calls  int
 
 	failAt   int   // the call that fails; 0: none
-	failure  error // what it fails with
+	failure  error // the error of that call
 	powerAt  int   // the call during which power is lost; 0: none
 	powerOff bool
 	// the call that failed or lost power, with the extension of its file
@@ -84,7 +84,7 @@ func (l *lossy) call(what, name string) error {
 
 const sector = 512
 
-// crash keeps what is durable, and a random part of the rest.
+// crash keeps the durable data, and a random part of the rest.
 func (l *lossy) crash() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

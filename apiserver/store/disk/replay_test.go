@@ -9,8 +9,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Replay repeats the writes after a revision as long as KeepAfter keeps their logs, also those that
-// a state includes.
+// Replay repeats the writes after a revision as long as KeepAfter keeps their logs, including
+// writes that a state contains.
 func TestReplay(t *testing.T) {
 	const after = 40
 	for _, keep := range []bool{true, false} {

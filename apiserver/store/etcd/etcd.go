@@ -11,7 +11,7 @@
 //
 // A consistent read gets the revision of the cluster from its quorum, with one request for all
 // waiting readers, and waits until the watch has reached that revision. If the newest writes were
-// outside of the prefix, the watch is asked for a progress notification.
+// outside of the prefix, the Log requests a progress notification of the watch.
 package etcd
 
 import (
@@ -253,8 +253,8 @@ func (l *Log) advance(revision uint64) {
 
 // Follow implements [store.Shared].
 func (l *Log) Follow(ctx context.Context, after uint64, apply func(uint64, []store.Record)) error {
-	// The context has no values of the caller. Therefore all watches share one gRPC stream, on
-	// which RequestProgress works.
+	// The context has no values of the caller. All watches therefore share one gRPC stream, as
+	// RequestProgress requires.
 	watching, cancel := context.WithCancel(l.watching)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()

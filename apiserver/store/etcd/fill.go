@@ -27,15 +27,16 @@ const (
 	raisedHistory = 100_000
 )
 
-// Fill calls write, which writes the state of another store to the empty prefix. Before, it raises
-// the revision of the cluster to at least that of the other store, so that no revision has two
-// meanings for clients; after, it compacts the history of the cluster, so that watches from earlier
-// revisions end. Each revision takes a write; clusters do some thousands a second.
+// Fill calls write, which writes the state of another store to the empty prefix. Before the call,
+// it raises the revision of the cluster to at least that of the other store, so that no revision
+// has two meanings for clients. After the call, it compacts the history of the cluster, so that
+// watches from earlier revisions end. Raising the revision by one takes a write; a cluster executes
+// some thousands per second.
 //
-// If write fails or the process ends, the prefix stays marked as incomplete: Load and therefore all
-// control planes fail with [ErrIncomplete], and the next Fill begins by removing what is there.
-// Otherwise Fill fails with [ErrNotEmpty] if the prefix has keys. Only one Fill of a prefix may run
-// at a time.
+// If write fails or the process ends, the prefix stays marked as incomplete: Load, and therefore
+// every control plane, fails with [ErrIncomplete], and the next Fill begins by removing the
+// incomplete copy. Otherwise Fill fails with [ErrNotEmpty] if the prefix has keys. Only one Fill of
+// a prefix may run at a time.
 func (l *Log) Fill(ctx context.Context, revision uint64, write func() error) error {
 	if err := l.claim(ctx); err != nil {
 		return err

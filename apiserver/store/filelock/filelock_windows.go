@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lock locks the last byte that a file can have. Windows denies other processes to read and write
-// what is locked, and no file is that long.
+// lock locks the last byte that a file can have. Windows prevents other processes from reading and
+// writing locked bytes, and no file is that long.
 func lock(f *os.File, exclusive bool) error {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if exclusive {

@@ -81,7 +81,7 @@ type look struct {
 	whole    bool
 }
 
-// stream is what a cursor returned.
+// stream holds the events that a cursor returned.
 type stream struct {
 	resource string
 	after    uint64
@@ -343,8 +343,8 @@ type version struct {
 	object   *store.Object
 }
 
-// verifyConflict checks that the key had, at some time during the call, the state for which the
-// call was refused.
+// verifyConflict checks that the key had, at some time during the call, a state for which the call
+// had to be refused.
 func verifyConflict(t *testing.T, c call, history map[store.Key][]version) {
 	i := slices.IndexFunc(c.ops, func(op store.Op) bool { return op.Key == c.conflict.Key })
 	if slices.ContainsFunc(c.ops[i+1:], func(op store.Op) bool { return op.Key == c.conflict.Key }) {

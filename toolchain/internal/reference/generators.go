@@ -21,7 +21,7 @@ kelson generate crd paths=./api/...    with arguments of controller-gen: paths, 
 [Projects that Kelson did not create](../guides/existing-projects.md) generate what their Makefile and scripts pass to controller-gen.
 
 The generators read the packages below DIR once and share one model of the API. They run no other program and write only files whose content
-changes. If there is any error, they write nothing and report all errors with their positions.
+changes. If there are errors, they write nothing and report all errors with their positions.
 
 | generator | writes | | runs |
 |---|---|---|---|
@@ -37,7 +37,7 @@ changes. If there is any error, they write nothing and report all errors with th
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", g.Name, g.Output, g.Doc, runs)
 	}
 	b.WriteString(`
-A package requests the generators that run on request in its doc.go. Names on the command line run exactly those generators:
+The column *runs* says when a generator runs. A package requests further generators in its doc.go. If the command line names generators, exactly these run:
 
 ` + "```go" + `
 // +groupName=shop.example.com
@@ -46,7 +46,7 @@ A package requests the generators that run on request in its doc.go. Names on th
 package v1
 ` + "```" + `
 
-The generators remove the definition of a kind that no longer exists, and generated code of a package that no longer needs any; ` + "`--check`" + ` lists these files too. They keep
+The generators remove the definitions of kinds that no longer exist, and the generated code of packages that no longer need it; ` + "`--check`" + ` lists these files too. They keep
 definitions that were written or changed by hand, or that belong to another project's groups.
 
 Rules come from ` + "`+kubebuilder:rbac`" + ` markers. A reconciler with a method ` + "`Finalize`" + ` gets its finalizer by a patch of the object, so ` + "`rbac`" + ` also grants ` + "`patch`" + ` on
@@ -57,7 +57,7 @@ are written there. Generated Go files begin with the text of ` + "`hack/boilerpl
 
 ## Definitions
 
-They equal those of controller-gen, field by field (` + "`make generators`" + ` compares them on Cluster API, cert-manager, External Secrets and Argo Rollouts, and
+The definitions equal those of controller-gen, field by field (` + "`make generators`" + ` compares them on Cluster API, cert-manager, External Secrets and Argo Rollouts, and
 ` + "`make operators`" + ` compares [public operators' committed files](../internals/operators.md)). A marker in a dependency that does not fit its field has no effect.
 The differences, with reasons:
 
@@ -76,7 +76,7 @@ The differences, with reasons:
 
 A pod template contains metadata. By default, as controller-gen does, ` + "`crd`" + ` generates an object without fields for it, so the server prunes the labels that users set
 there. ` + "`+kelson:crd:generateEmbeddedObjectMeta=true`" + ` in a package's doc.go (or ` + "`--embedded-object-meta`" + `) generates a schema with name, namespace, labels, annotations
-and finalizers. The marker's other arguments, ` + "`allowDangerousTypes` and `maxDescLen`" + `, are controller-gen's too. They apply to every command that generates.
+and finalizers. The marker's other arguments, ` + "`allowDangerousTypes` and `maxDescLen`" + `, mean the same as in controller-gen. They apply to every command that generates.
 
 ### Size
 
@@ -87,11 +87,11 @@ all of them. If a definition exceeds 1 MiB, near etcd's limit, all its descripti
 ## Code
 
 The generated code has the shape of Kubernetes' generators: ` + "`clientset.ShopV1().Pizzas(ns).Get(…)`" + `, ` + "`factory.Shop().V1().Pizzas().Lister()`" + `,
-` + "`SetDefaults_PizzaSpec`" + ` and ` + "`Convert_v1_Pizza_To_v2_Pizza`" + ` work as there. The differences, with reasons:
+` + "`SetDefaults_PizzaSpec`" + ` and ` + "`Convert_v1_Pizza_To_v2_Pizza`" + ` work in the same way. The differences, with reasons:
 
 | | Kubernetes' generators | Kelson | because |
 |---|---|---|---|
-| limits of clients | 5 requests a second unless configured | none unless configured | servers limit, by priority and fairness |
+| rate limits of clients | 5 requests a second unless configured | none unless configured | servers limit requests, with priority and fairness |
 | informers | client-go's | those of kelson.dev/operator | one watch per kind, smaller caches; informers requested after Start start immediately |
 | fake clientset | client-go's tracker | the same, with informers and discovery | for existing tests; in new tests, an in-process control plane starts in milliseconds and behaves like a server |
 | expansion interfaces | empty interfaces to add methods to | none | use functions, or ` + "`+genclient:method`" + ` |
@@ -111,12 +111,12 @@ validated types of Kubernetes, they are equal. The differences, with reasons:
 | | validation-gen | Kelson | because |
 |---|---|---|---|
 | a nil pointer to a struct that no marker requires | the function panics | not validated | clients can send it |
-| fields of an inline struct, if the path is nil | below the name of the Go type | at their JSON path | clients know no Go types |
-| types of other modules that have rules and no functions | an error | an error; types without rules are allowed | there is nothing to ignore |
-| lists of a list, arrays and the like | errors | errors if they have rules | there is nothing to ignore |
-| level of a marker inside +k8s:eachVal and the like | lost if the rule has no argument | kept | ` + "`+k8s:eachVal=+k8s:alpha=+k8s:format=…`" + ` must not reject |
+| fields of an inline struct, if the path is nil | below the name of the Go type | at their JSON path | clients do not know Go types |
+| types of other modules without validation functions | an error | an error only if they have rules | without rules, nothing is ignored |
+| unsupported types, such as lists of lists and arrays | errors | errors only if they have rules | without rules, nothing is ignored |
+| level of a marker inside another one, such as +k8s:eachVal | lost if the rule has no argument | kept | ` + "`+k8s:eachVal=+k8s:alpha=+k8s:format=…`" + ` must not reject |
 | unions and modes under +k8s:ifEnabled and levels | those of the first member apply to all unions of the struct | each union has its own | one union must not disable another |
-| more than one rule for a mode | all run | +k8s:required and the like end the validation | as elsewhere |
+| several rules for a mode | all run | rules such as +k8s:required end the validation if they fail | as for other fields |
 | registration in a scheme | always | none: the method is enough | the library finds methods |
 `)
 	return b.Bytes()

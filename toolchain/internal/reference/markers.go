@@ -34,7 +34,7 @@ type CronJob struct {
 
 ## Positions
 
-The markers of a type or field are in its doc comment, or in the nearest comment above it with an empty line between. Markers in comments between declarations
+The markers of a type or field are in its doc comment, or in the nearest comment above that, separated by an empty line. Markers in comments between declarations
 and above ` + "`package`" + ` belong to the package. Markers inside functions and at the end of lines are ignored or reported as misplaced.
 
 ## Syntax
@@ -48,7 +48,7 @@ and above ` + "`package`" + ` belong to the package. Markers inside functions an
 
 A value is a string in quotes or backticks, a number, ` + "`true` or `false`" + `, a word (everything up to the next ` + "`,` `;` or `}`" + `), a list (` + "`a;b` or `{a,b}`" + `),
 or a map (` + "`{a: 1, b: 2}`" + `). Text that contains ` + "`,` `;` or `}`" + ` needs quotes; backticks need no escapes. After a k8s: marker,
-` + "`#`" + ` begins a remark.
+` + "`#`" + ` begins a comment.
 
 ## Errors
 
