@@ -136,7 +136,7 @@ func TestDeclaredRules(t *testing.T) {
 		what, version string
 		fields        map[string]any
 		labels        map[string]string
-		want          []string // in the error; none means success
+		want          []string // parts of the error; empty means success
 		not           string
 	}{
 		{what: "valid", version: "v1", fields: map[string]any{"dishes": int64(10), "title": "long"}},

@@ -139,7 +139,7 @@ type mirror struct {
 	list   func(context.Context) ([]runtime.Object, error)
 	notify func(context.Context, func()) error // may be nil
 
-	ctx context.Context // of the server, for reads
+	ctx context.Context // context of the server, for reads
 
 	mu      sync.Mutex
 	now     *reading  // nil: none is under way

@@ -39,7 +39,7 @@ type config struct {
 	source  string // a git repository
 	out     string // folder, which is removed first
 	ldflags string
-	url     string // of the folder that will have the files of this version
+	url     string // URL of the folder that will have the files of this version
 	modules string // URL of the folder that will have the modules of all versions
 	// platforms to build for, in order
 	platforms []image.Platform

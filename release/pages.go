@@ -72,8 +72,8 @@ func (r *release) run(ctx context.Context, args ...string) ([]byte, error) {
 type about struct {
 	Version string // v1.2.3
 	Number  string // 1.2.3
-	URL     string // of the release's files
-	Modules string // of the folder with the modules
+	URL     string // URL of the folder with the release's files
+	Modules string // URL of the folder with the modules
 	// Sums are the checksums of the archives, by the names of their platforms, such as linux-amd64.
 	Sums map[string]string
 }

@@ -20,7 +20,7 @@ type source struct {
 	dir     string
 	commit  string
 	version string
-	at      time.Time // of the commit, in UTC
+	at      time.Time // time of the commit, in UTC
 	// uncommitted is the number of changed files of the work tree, which are not in the folder.
 	uncommitted int
 }

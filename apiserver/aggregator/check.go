@@ -36,7 +36,7 @@ const (
 // finding is the result of a check.
 type finding struct {
 	condition condition
-	resources []apidiscoveryv2.APIResourceDiscovery // nil: the backend did not list any
+	resources []apidiscoveryv2.APIResourceDiscovery // nil: the backend did not list resources
 	// retry requests another check soon. If it is false, the next check follows an event.
 	retry bool
 }

@@ -24,9 +24,9 @@ type keeper struct {
 	mu       sync.Mutex
 	begun    bool                             // the first state of the definitions is applied
 	working  bool                             // a goroutine checks what is due
-	versions map[string][]schema.GroupVersion // by name of the definition
-	wanted   map[schema.GroupVersion]int      // by how many definitions
-	due      map[schema.GroupVersion]bool     // to be checked
+	versions map[string][]schema.GroupVersion // served versions, by name of the definition
+	wanted   map[schema.GroupVersion]int      // number of definitions that serve it
+	due      map[schema.GroupVersion]bool     // APIServices to check
 }
 
 func newKeeper(ctx context.Context, a *Aggregator) *keeper {

@@ -11,7 +11,7 @@ import (
 // aggregated converts the resources in a legacy document to the form in aggregated documents.
 func aggregated(gv schema.GroupVersion, list []metav1.APIResource) []apidiscoveryv2.APIResourceDiscovery {
 	out := []apidiscoveryv2.APIResourceDiscovery{}
-	index := map[string]int{} // in out, by name
+	index := map[string]int{} // index in out, by name
 	for _, r := range list {
 		if r.Name == "" || strings.Contains(r.Name, "/") || contains(index, r.Name) {
 			continue

@@ -41,7 +41,7 @@ import (
 type Trail struct {
 	policy  *filewatch.File[audit.PolicyRuleEvaluator]
 	backend audit.Backend
-	file    io.Closer // nil: no log, or standard output
+	file    io.Closer // nil: no log, or it goes to standard output
 	stop    chan struct{}
 }
 

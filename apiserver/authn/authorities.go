@@ -13,8 +13,8 @@ import (
 
 // authorities verify client certificates. They follow changes of a file.
 type authorities struct {
-	fixed *bundle                  // nil: only those of the file
-	file  *filewatch.File[*bundle] // nil: only the fixed ones
+	fixed *bundle                  // nil: only the file has authorities
+	file  *filewatch.File[*bundle] // nil: there are only fixed authorities
 
 	// mu guards the cached results of current (from, both) and joined (pair, joint).
 	mu    sync.Mutex

@@ -55,10 +55,10 @@ func (v patterned) ValidateUpdate(object, old any, options ...validation.Validat
 
 // patterns has the shape of a schema, without the parts that have no patterns.
 type patterns struct {
-	match        *regexp.Regexp // of the value itself; nil: none
+	match        *regexp.Regexp // pattern of the value itself; nil: none
 	instructions int64          // of match
 	properties   map[string]*patterns
-	additional   *patterns // of members that are not in properties
+	additional   *patterns // patterns of members that are not in properties
 	items        *patterns
 	junctors     []*patterns // allOf, anyOf, oneOf, not
 }

@@ -37,7 +37,7 @@ type plane struct {
 	registry    *resource.Registry
 	definitions *crd.Definitions
 	handler     http.Handler
-	waiting     flowcontrol.Waiter // of every request; nil: none
+	waiting     flowcontrol.Waiter // put into the context of every request; nil: none
 }
 
 func newPlane(t testing.TB, change ...func(*crd.Config)) *plane {

@@ -22,7 +22,7 @@ type groupVersion struct {
 	name       string
 	priorities Priorities
 	resources  []*resource.Resource // by plural
-	other      *Other               // nil: the registry serves it
+	other      *Other               // nil: this server serves the group version
 }
 
 // groupsOf returns the groups of a set and of other servers by priority, then name. The versions of

@@ -41,7 +41,7 @@ type Handler struct {
 	cfg     Config
 	scheme  *runtime.Scheme
 	codecs  serializer.CodecFactory
-	custom  serializer.CodecFactory // of documents of custom kinds
+	custom  serializer.CodecFactory // encodes documents of custom kinds
 	current atomic.Pointer[documents]
 }
 

@@ -31,8 +31,8 @@ type call struct {
 	allowed     bool                 // all stages before the handler have passed
 	user        user.Info            // nil before stage authenticated
 	audiences   authenticator.Audiences
-	ticket      flowcontrol.Ticket                      // of flow control
-	seat        seat                                    // of a short request
+	ticket      flowcontrol.Ticket                      // ticket of flow control
+	seat        seat                                    // seat of a short request
 	latencies   atomic.Pointer[request.LatencyTrackers] // nil: no latency was tracked yet
 }
 

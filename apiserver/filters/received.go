@@ -103,11 +103,11 @@ var errNoShare = errors.New("too many bodies are underway")
 type arrival struct {
 	chain  *Chain
 	user   string
-	always bool  // of an administrator: counted, never refused
+	always bool  // the user is an administrator: the body is counted, but never refused
 	held   int64 // of chain.arriving
 
 	data []byte
-	rest io.ReadCloser // what comes after data, of a body that is too large; nil: nothing
+	rest io.ReadCloser // the part after data, if the body is too large; nil: none
 	late bool          // it did not arrive in time
 }
 
@@ -180,7 +180,7 @@ func (a *arrival) release() {
 type body struct {
 	data []byte
 	err  error         // the error that ended reading; nil: io.EOF
-	rest io.ReadCloser // what comes after data; nil: nothing
+	rest io.ReadCloser // the part after data; nil: none
 }
 
 func (b *body) Read(p []byte) (int, error) {

@@ -25,7 +25,7 @@ const mostUnread = 50
 
 // released counts, for each user, the requests that have released their seats for one reason.
 type released struct {
-	most   int64 // of a user
+	most   int64 // limit for each user
 	total  atomic.Int64
 	byUser seatsByUser
 }

@@ -54,8 +54,8 @@ type requests struct {
 
 	mu        sync.RWMutex
 	counts    map[series]*counts
-	durations map[series]*histogram.Histogram // by all labels but the code
-	slis      map[series]*histogram.Histogram // by all labels but the code and dry_run
+	durations map[series]*histogram.Histogram // keyed by all labels but the code
+	slis      map[series]*histogram.Histogram // keyed by all labels but the code and dry_run
 }
 
 // series holds the values of the labels under which a request is counted.

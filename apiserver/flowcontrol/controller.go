@@ -49,7 +49,7 @@ type Controller struct {
 
 	mu       sync.Mutex // protects changes of current, and the fields below
 	counted  map[countsKey]*counts
-	adjuster *time.Timer // nil: not needed yet
+	adjuster *time.Timer // nil: has not been needed yet
 	adjusted time.Time   // when limits were last adjusted
 	stopped  bool
 

@@ -19,7 +19,7 @@ type Ticket struct {
 	info    *request.RequestInfo
 	user    string
 	flow    string
-	arrived time.Time // of a request that went through the queues
+	arrived time.Time // when a request arrived that went through the queues
 	started time.Time // when it began to execute; if it did not wait, also when it arrived
 
 	// released is closed to end the execution of a request that went through the queues. finished

@@ -49,7 +49,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	case in.Body == nil:
 		in.Body = http.NoBody
 	case in.Body != http.NoBody && in.ContentLength == 0:
-		in.ContentLength = -1 // as in a server, for a body of unknown length
+		in.ContentLength = -1 // what servers set for a body of unknown length
 	}
 
 	x := &exchange{header: http.Header{}, sent: make(chan struct{}), body: newPipe(cancel), from: in.Body}

@@ -61,7 +61,7 @@ type Handler struct {
 	current        atomic.Pointer[documents]
 
 	mu     sync.Mutex
-	parts  map[schema.GroupVersion]*part // of custom kinds
+	parts  map[schema.GroupVersion]*part // documents of custom kinds
 	static func() (map[string]bool, error)
 }
 

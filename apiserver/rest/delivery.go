@@ -20,7 +20,7 @@ import (
 type effects struct {
 	mu     sync.Mutex
 	newest effect
-	others []effect // of other resources; rare
+	others []effect // writes to other resources; rare
 }
 
 // effect is the newest revision that a request wrote to a resource.

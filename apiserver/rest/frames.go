@@ -16,7 +16,7 @@ import (
 // by all watches in that format.
 type frames struct {
 	form  form
-	table *tableForm // nil: no table
+	table *tableForm // nil: frames have objects, not tables
 	keys  [3]frameKey
 }
 

@@ -83,14 +83,14 @@ type scope struct {
 	*Handler
 	w    http.ResponseWriter
 	req  *http.Request
-	ctx  context.Context // of req, with the namespace
+	ctx  context.Context // context of req, with the namespace
 	info *request.RequestInfo
 
 	set       *resource.Set
 	res       *resource.Resource
-	sub       *resource.Subresource // nil: the object itself
+	sub       *resource.Subresource // nil: the request is for the object itself
 	version   string
-	kind      schema.GroupVersionKind // of the body, in version
+	kind      schema.GroupVersionKind // kind of the body, in version
 	namespace string
 	name      string
 	effects   effects

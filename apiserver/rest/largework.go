@@ -37,10 +37,10 @@ func weight(body []byte, media string) int {
 //
 // job is the context of its work.
 type job struct {
-	context.Context // of the request
+	context.Context // context of the request
 	info            *request.RequestInfo
 	done            chan struct{}
-	err             error // of the work; read it after done
+	err             error // result of the work; read it after done
 	panicked        any   // the value with which the work panicked; valid after done
 
 	mu     sync.Mutex // held while the work stores something

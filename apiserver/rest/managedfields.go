@@ -54,7 +54,7 @@ func (o managedFieldsAdmission) Validate(ctx context.Context, a admission.Attrib
 // heldFields holds an object's managedFields in the object's own form.
 type heldFields struct {
 	typed   []metav1.ManagedFieldsEntry
-	untyped []any // of custom objects
+	untyped []any // managedFields of custom objects
 }
 
 func heldBy(obj runtime.Object) heldFields {

@@ -43,7 +43,7 @@ func (s *scope) listOptions() (*metainternalversion.ListOptions, *selector, erro
 			return nil, nil, apierrors.NewBadRequest(err.Error())
 		}
 	}
-	if s.name != "" { // of the path of a deprecated watch, or of the field selector itself
+	if s.name != "" { // from the path of a deprecated watch, or from the field selector
 		if opts.FieldSelector == nil || opts.FieldSelector.Empty() {
 			opts.FieldSelector = fields.OneTermEqualSelector("metadata.name", s.name)
 		} else if name, ok := opts.FieldSelector.RequiresExactMatch("metadata.name"); !ok || name != s.name {

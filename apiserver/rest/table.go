@@ -28,7 +28,7 @@ type tableForm struct {
 	convert upstream.TableConvertor
 	opts    *metav1.TableOptions
 	format  wire.Format
-	object  form // of the rows' objects; zero: none
+	object  form // form of the rows' objects; zero: rows have no objects
 	headed  bool // the column definitions were sent
 }
 

@@ -30,7 +30,7 @@ type workers struct {
 // places counts the work of one user.
 type places struct {
 	taken chan struct{} // one element for each place that is taken
-	turns turn.Turns    // of those that compute
+	turns turn.Turns    // limit the writes that are computed
 	all   int           // taken or waited for; guarded by workers.mu
 }
 

@@ -45,7 +45,7 @@ type write struct {
 	release   func() // releases the resources of unit; nil if there are none
 	allocated bool   // the hook has run since the last rollback
 	extra     []store.Op
-	undo      func() // of the hook; may be nil
+	undo      func() // undoes the hook; may be nil
 }
 
 // written is the result of a write.
@@ -113,7 +113,7 @@ func (w *write) allocate(ctx context.Context) (err error) {
 	return err
 }
 
-// rollback undoes the allocations of the hook and releases the locks of plugins. It does nothing
+// rollback undoes the allocations of the hook and releases the resources of unit. It does nothing
 // after a commit, or if there is nothing to undo.
 func (w *write) rollback() {
 	undo := w.undo
@@ -123,7 +123,7 @@ func (w *write) rollback() {
 	}
 }
 
-// end releases the locks of plugins and discards the hook's undo function.
+// end releases the resources of unit and discards the hook's undo function.
 func (w *write) end() {
 	release := w.release
 	w.release, w.undo, w.extra, w.allocated = nil, nil, nil, false

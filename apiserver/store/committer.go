@@ -16,7 +16,7 @@ import (
 type committer struct {
 	state
 	store   *Store
-	backend Backend // nil: memory only
+	backend Backend // nil: the state is only in memory
 	queue   queue
 
 	alive       context.Context // ends with close

@@ -64,7 +64,7 @@ func (s *Store) Await(ctx context.Context, after uint64, resources ...string) er
 	for _, resource := range resources {
 		cursor, err := s.Watch(resource, after)
 		switch {
-		case errors.Is(err, ErrCompacted): // by a later write
+		case errors.Is(err, ErrCompacted): // there was a later write
 			return nil
 		case err != nil:
 			return fmt.Errorf("await a write to %q: %w", resource, err)

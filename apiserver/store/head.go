@@ -178,7 +178,7 @@ func (s *scanner) owner(o *Owner) {
 type scanner struct {
 	data []byte
 	i    int    // the next byte to read
-	name []byte // of the member that method member found
+	name []byte // name of the member that method member found
 	err  error
 }
 

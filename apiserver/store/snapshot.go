@@ -13,7 +13,7 @@ import (
 type Snapshot struct {
 	revision uint64
 	view     view
-	retain   retention  // of the store; forks inherit it
+	retain   retention  // retention of the store; forks inherit it
 	copying  sync.Mutex // serializes view.copy
 }
 

@@ -16,7 +16,7 @@ type Stats struct {
 	Appending   histogram.Counts // time of batches in the backend
 	Publishing  histogram.Counts // time to publish batches to readers
 	Checkpoints histogram.Counts // time of checkpoints
-	Objects     int              // in the newest state
+	Objects     int              // objects in the newest state
 	LogEvents   int              // retained for watches
 	LogBytes    int              // size of their objects
 	Pins        int              // snapshots retained by Pin

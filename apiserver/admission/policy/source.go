@@ -48,7 +48,7 @@ type source[P, B runtime.Object, E any] struct {
 // bound are the policies of one state of the store.
 type bound[P, B runtime.Object, E any] struct {
 	hooks  []generic.PolicyHook[P, B, E]
-	params []*admissionregistrationv1.ParamKind // of each policy; nil: no parameters
+	params []*admissionregistrationv1.ParamKind // by index of the policy; nil: it has no parameters
 	any    bool                                 // at least one policy has parameters
 }
 
@@ -158,7 +158,7 @@ func (s *source[P, B, E]) hooks() ([]generic.PolicyHook[P, B, E], error) {
 // resolve gives policies access to their parameters. s.resolving must be held.
 func (s *source[P, B, E]) resolve(all *bound[P, B, E], set *resource.Set) *resolved[P, B, E] {
 	next := &resolved[P, B, E]{from: all, generation: set.Generation}
-	used := map[schema.GroupVersionKind]bool{} // of the cluster
+	used := map[schema.GroupVersionKind]bool{} // kinds of parameters in the cluster
 	for i, hook := range all.hooks {
 		if kind := all.params[i]; kind != nil {
 			gvk := schema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)

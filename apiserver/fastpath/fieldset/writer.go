@@ -11,8 +11,8 @@ import (
 // owned itself and has owned parts.
 type Writer struct {
 	Raw   []byte       // the encoding so far
-	Names []string     // of the enclosing maps
-	Keys  []ElementKey // of the enclosing lists
+	Names []string     // members of the enclosing maps
+	Keys  []ElementKey // elements of the enclosing lists
 
 	created, nulls bool // Options of Object
 }

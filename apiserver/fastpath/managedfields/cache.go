@@ -29,7 +29,7 @@ type Cache struct {
 type fields struct {
 	// raw is the encoding: with sorted names if there is a tree, otherwise as the object has it.
 	raw  []byte
-	tree map[string]any // as maps have it; nil if the set comes from a struct
+	tree map[string]any // the form in maps; nil if the set comes from a struct
 	set  func() (*fieldpath.Set, error)
 
 	fitting sync.Map // the versions for which fits returned true

@@ -21,8 +21,8 @@ type check struct {
 	never   bool         // only the library can tell
 	raw     bool         // the value is raw JSON
 	keys    bool         // the elements of the list can lack all keys
-	fields  []fieldCheck // of a struct
-	element *check       // of a list, a map or a pointer
+	fields  []fieldCheck // fields of a struct
+	element *check       // element of a list, a map or a pointer
 }
 
 type fieldCheck struct {

@@ -64,7 +64,7 @@ func ResetNames(reset *fieldpath.Set) (names []string, ok bool) {
 type StructManager struct {
 	StructConfig
 	rules
-	empty reflect.Value // of the version's type
+	empty reflect.Value // zero value of the version's type
 	// check finds objects that the library refuses to merge.
 	check func() *check
 }

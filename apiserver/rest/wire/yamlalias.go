@@ -52,7 +52,7 @@ func isName(c byte) bool {
 
 // expansion computes the sizes of nodes with all aliases expanded.
 type expansion struct {
-	sizes map[*yaml.Node]int64 // of anchored nodes
+	sizes map[*yaml.Node]int64 // sizes of anchored nodes
 	most  int64
 }
 

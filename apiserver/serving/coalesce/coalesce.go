@@ -102,7 +102,7 @@ func Bound(c net.Conn, stall time.Duration) {
 // conn is a connection below TLS, which calls Write from one goroutine at a time.
 type conn struct {
 	net.Conn
-	raw     syscall.RawConn // of Conn; nil: there is none
+	raw     syscall.RawConn // raw connection of Conn; nil: it has none
 	mu      sync.Mutex
 	free    *sync.Cond // signaled when there is room or writing has ended
 	writers int        // handlers that have requested coalescing
@@ -110,11 +110,11 @@ type conn struct {
 	ready   *[]byte    // data for its next call
 	// unyielded is how much was queued since Write last let others run. Only Write uses it.
 	unyielded int
-	err       error // of a failed call; the connection is unusable
+	err       error // error of a failed call; the connection is unusable
 
 	computes atomic.Bool // it has a turn of Handshake
 
-	stall time.Duration // of a call of Write; 0: any
+	stall time.Duration // maximum duration of a Write; 0: no limit
 	renew atomic.Int64  // when the deadline must be set again, in Unix nanoseconds
 }
 

@@ -16,7 +16,7 @@ const (
 	lockName    = "lock"
 	logSuffix   = ".log"
 	stateSuffix = ".state"
-	newSuffix   = ".new" // of files that are being written
+	newSuffix   = ".new" // suffix of files that are being written
 
 	revisionDigits = 20 // so that names sort by revision
 )

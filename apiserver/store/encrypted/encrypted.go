@@ -58,7 +58,7 @@ type Backend struct {
 	*source
 	inner store.Backend
 
-	used  *providers  // by the last Append; used only by the committer
+	used  *providers  // providers of the last Append; accessed only by the committer
 	stale atomic.Bool // some stored value is not encrypted by the first provider
 }
 
