@@ -131,7 +131,7 @@ func (c *codec) New() runtime.Object {
 	return obj
 }
 
-// Decode decodes a body. Without apiVersion and kind it is taken for an object of the request's
+// Decode decodes a body. A body without apiVersion and kind counts as an object of the request's
 // kind.
 func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, []error, error) {
 	serializer, ok := c.serializers[mediaType]
@@ -331,7 +331,7 @@ func (c *codec) TypeConverter() (managedfields.TypeConverter, error) {
 	return c.types()
 }
 
-// Interfaces returns the scheme in its four roles.
+// Interfaces returns the scheme as each of the four interfaces.
 func (c *codec) Interfaces() resource.Interfaces {
 	return resource.Interfaces{Creater: c.scheme, Typer: c.scheme, Defaulter: c.scheme, Convertor: c.scheme}
 }

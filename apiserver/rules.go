@@ -90,7 +90,7 @@ type Column[H any] struct {
 	Value    func(obj H) any
 }
 
-// rules are the rules of a kind, without its type.
+// rules holds the rules of a kind as functions that do not depend on its type.
 type rules struct {
 	defaults                       []func(obj runtime.Object)
 	prepareCreate                  []func(ctx context.Context, obj runtime.Object)

@@ -154,8 +154,8 @@ func (k *kind) addSubsV3(doc *spec3.OpenAPI, version string) error {
 	return nil
 }
 
-// defineV3 returns a reference to the schema of a body or response, which it adds to a document
-// that lacks it. nil is any object.
+// defineV3 returns a reference to the schema of a body or response, and adds the schema to a
+// document that lacks it. A nil type means any object.
 func (k *kind) defineV3(doc *spec3.OpenAPI, t reflect.Type) (*spec.Schema, error) {
 	if t == nil {
 		return ofType("object"), nil
@@ -176,7 +176,7 @@ func (k *kind) defineV3(doc *spec3.OpenAPI, t reflect.Type) (*spec.Schema, error
 	return spec.RefSchema("#/components/schemas/" + name), nil
 }
 
-// defineV2 is defineV3 for version 2.
+// defineV2 is like defineV3, for OpenAPI v2.
 func (k *kind) defineV2(doc *spec.Swagger, t reflect.Type) (*spec.Schema, error) {
 	if t == nil {
 		return ofType("object"), nil
@@ -201,7 +201,7 @@ func ofType(name string) *spec.Schema {
 	return &spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{name}}}
 }
 
-// addSubsV2 is addSubsV3 for version 2.
+// addSubsV2 is like addSubsV3, for OpenAPI v2.
 func (k *kind) addSubsV2(doc *spec.Swagger, version string) error {
 	base := doc.Paths.Paths[k.item(version)]
 	if base.Get == nil {
@@ -261,7 +261,7 @@ func operationsV3(p *spec3.Path) map[string]**spec3.Operation {
 	}
 }
 
-// operationsV2 is operationsV3 for version 2.
+// operationsV2 is like operationsV3, for OpenAPI v2.
 func operationsV2(p *spec.PathItem) map[string]**spec.Operation {
 	return map[string]**spec.Operation{
 		http.MethodGet: &p.Get, http.MethodPost: &p.Post, http.MethodPut: &p.Put, http.MethodPatch: &p.Patch, http.MethodDelete: &p.Delete,

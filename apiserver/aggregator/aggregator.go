@@ -87,7 +87,7 @@ func New(cfg Config) *Aggregator {
 // Discovery returns how the group versions of backends are listed, for discovery.Config.
 func (a *Aggregator) Discovery() *discovery.Others { return a.listed.Load() }
 
-// Changes returns a channel that is closed when Discovery may return something else.
+// Changes returns a channel that is closed when Discovery may return another result.
 func (a *Aggregator) Changes() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// The intervals of kube-aggregator's controllers, except that it retries sooner first.
+// The intervals are those of kube-aggregator's controllers, but the first retries come sooner.
 const (
 	checkEvery    = 30 * time.Second
 	describeEvery = time.Minute
@@ -76,7 +76,8 @@ func (a *Aggregator) newBackend(ctx context.Context, service *apiService, old *b
 		b.described.V3 = b
 	}
 	b.connect()
-	// A check must not read a state before the first event that is noticed.
+	// The first check waits until the store is followed, so that no event after the state that it
+	// reads is missed.
 	var following sync.WaitGroup
 	for _, resource := range []string{services.Services, services.EndpointSlices, services.Endpoints} {
 		following.Add(1)

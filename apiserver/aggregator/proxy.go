@@ -108,8 +108,8 @@ type exchange struct {
 	switched func() bool   // called when the protocol is switched; nil: not requested
 }
 
-// merge keeps one value of the headers that both servers set: this server's, except for how to
-// cache the response.
+// merge keeps one value of each header that both servers set: the backend's Cache-Control, and this
+// server's value of the others.
 func (x *exchange) merge(resp http.Header) {
 	for name := range x.header {
 		switch {

@@ -8,8 +8,8 @@
 //
 // The write itself sets the conditions, not controllers that follow it: when the
 // create call returns, the definition says Established and its
-// paths are served. Only deletion takes longer than one write, because the
-// instances must go first; [Definitions.Run] does that.
+// paths are served. Only deletion takes longer than one write, because the instances must be
+// deleted first; [Definitions.Run] does that.
 //
 // Schemas, CEL programs, converters and type models are compiled when the first
 // request needs them, and kept until the definition's spec changes. Creating a

@@ -64,8 +64,8 @@ func sameSpec(a, b *apiextensionsv1.CustomResourceDefinition) bool {
 		equality.Semantic.DeepEqual(a.Status.AcceptedNames, b.Status.AcceptedNames)
 }
 
-// compile returns what follows from the spec of a definition that was stored at revision. It takes
-// only the clients of conversion webhooks and noFastPaths from d. A nil d has neither.
+// compile compiles the spec of a definition that was stored at revision. Of d, it uses only the
+// clients of conversion webhooks and noFastPaths. A nil d has neither.
 func compile(d *Definitions, definition *apiextensionsv1.CustomResourceDefinition, revision uint64) *compiled {
 	c := &compiled{
 		definition:  definition,

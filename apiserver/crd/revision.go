@@ -47,8 +47,8 @@ func read(obj *store.Object) (*revised, error) {
 	return r.(*revised), nil
 }
 
-// compile returns what follows from the spec. All control planes with fast paths share the result,
-// except where a webhook converts: connections belong to one control plane.
+// compile compiles the spec. All control planes with fast paths share the result, unless a webhook
+// converts the objects: connections belong to one control plane.
 func (r *revised) compile(d *Definitions) *compiled {
 	if d.noFastPaths {
 		return compile(d, r.definition, r.revision)

@@ -45,7 +45,7 @@ type rules struct {
 	// the library can. statusChecked says that the version validates statuses.
 	schema, statusSchema *validity.Schema
 	statusChecked        bool
-	// patterns and statusPatterns limit the work on patterns before these decide.
+	// patterns and statusPatterns limit the work on patterns. They are checked before the schemas.
 	patterns, statusPatterns *patterns
 	// plain says that the version has no CEL rules, embedded objects or scale, which the two
 	// schemas do not cover.

@@ -72,8 +72,8 @@ func resourceList(set *resource.Set, g group, v groupVersion) *metav1.APIResourc
 	return list
 }
 
-// sortResources sorts by name. In a version with custom kinds alone, subresources keep their order:
-// status, then scale.
+// sortResources sorts by name. In a version that has only custom kinds, subresources keep their
+// order: status, then scale.
 func sortResources(list []metav1.APIResource, custom bool) {
 	name := func(r *metav1.APIResource) string {
 		if parent, _, ok := strings.Cut(r.Name, "/"); ok && custom {

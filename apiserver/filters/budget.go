@@ -76,7 +76,7 @@ func (b *budget) force(user string, need int64) {
 	b.add(user, need)
 }
 
-// take waits for a share, at most for patience and until ctx ends. It reports whether it got one.
+// take waits for a share until patience has passed or ctx ends. It reports whether it got one.
 //
 // Requests get shares in the order of arrival, with two exceptions: requests that wait for their
 // user's limit do not block those of other users, and small requests do not wait for large ones.

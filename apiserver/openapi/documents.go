@@ -107,7 +107,7 @@ func (h *Handler) newDocuments(a *archive, generation uint64, served map[schema.
 	}
 	data, err := index(d.hashes)
 	d.index = newDocument(data)
-	if err != nil { // never: the index consists of strings
+	if err != nil { // cannot happen: the index consists of strings
 		d.index.plain = func() ([]byte, error) { return nil, err }
 		d.index.gzip = d.index.plain
 	}

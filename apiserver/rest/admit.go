@@ -83,8 +83,8 @@ func (a *admit) validateDelete() upstream.ValidateObjectFunc {
 	return upstream.AdmissionToValidateObjectDeleteFunc(a.chain, a.attributes(nil, nil, admission.Delete), a.scope.interfaces())
 }
 
-// mayCreate is validateCreate for an update or patch that creates the object: it first checks that
-// the user may create.
+// mayCreate is like validateCreate, for an update or patch that creates the object: it first checks
+// that the user may create.
 func (a *admit) mayCreate() upstream.ValidateObjectFunc {
 	s, validate := a.scope, a.validateCreate()
 	if s.authorizer == nil {

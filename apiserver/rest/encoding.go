@@ -33,7 +33,8 @@ func (f form) kind() schema.GroupVersionKind {
 // bare returns the encoding of an object in a form. It is computed once per revision.
 func (f form) bare(obj *store.Object) ([]byte, error) { return f.bareOf(obj, nil) }
 
-// bareOf is bare for an object that was just encoded from hub. It consumes hub, which may be nil.
+// bareOf is like bare, for an object that was just encoded from hub. It consumes hub, which may be
+// nil.
 func (f form) bareOf(obj *store.Object, hub runtime.Object) ([]byte, error) {
 	if f.media == resource.MediaJSON && f.as.Empty() && f.version == f.res.StorageVersion && verbatim(f.res, obj) {
 		return obj.Data, nil

@@ -148,8 +148,8 @@ func (s *scope) respond(code int, f wire.Format, obj *store.Object) error {
 	return s.respondOf(code, f, obj, nil)
 }
 
-// respondOf is respond for an object that was just encoded from hub. It consumes hub, which may be
-// nil.
+// respondOf is like respond, for an object that was just encoded from hub. It consumes hub, which
+// may be nil.
 func (s *scope) respondOf(code int, f wire.Format, obj *store.Object, hub runtime.Object) error {
 	switch f.As.Kind {
 	case "Table":

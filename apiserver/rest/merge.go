@@ -26,7 +26,7 @@ import (
 )
 
 // mergeJSON applies a JSON or merge patch to an object as JSON. strict lists violations in the
-// patch itself; shown is how an error about the result shows it.
+// patch itself; shown is the result as text, for errors about it.
 func (p *patcher) mergeJSON(before []byte) (after []byte, strict []error, shown string, err error) {
 	if patches.TooDeep(before, p.body) {
 		return nil, nil, "", apierrors.NewRequestEntityTooLargeError("the patch or the patched object is nested too deeply")
@@ -139,7 +139,7 @@ func (p *patcher) mergeTyped(before []byte, into runtime.Object) error {
 	default:
 		return err
 	}
-	if merged != nil { // the type is known, so that of the patch is ignored
+	if merged != nil { // the type is known, so the kind in the patch is ignored
 		merged["kind"], merged["apiVersion"] = kind, apiVersion
 	}
 	shown := fmt.Sprintf("%+v", patch) // after the merge, which may change it

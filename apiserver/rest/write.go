@@ -159,7 +159,7 @@ func (w *write) join(ctx context.Context) (ops []store.Op, err error) {
 	return ops, err
 }
 
-// put stores the new state with other operations.
+// put stores the new state together with other operations.
 func (w *write) put(ctx context.Context, extra []store.Op) (*written, error) {
 	done := &written{hub: w.hub, created: w.current == nil}
 	if w.dryRun {
@@ -185,7 +185,7 @@ func (w *write) put(ctx context.Context, extra []store.Op) (*written, error) {
 
 // guarded commits op with other operations and the kind's guard. While the guard conflicts, because
 // the definition of the kind has changed, the new state is encoded again under the newest
-// definition. The response then shows the object as the request's own definition encodes it.
+// definition. The response has the form of the request's own definition.
 func (w *write) guarded(ctx context.Context, op store.Op, extra []store.Op) (*store.Object, error) {
 	for res := w.res; ; {
 		ops := append([]store.Op{op}, extra...)
@@ -220,8 +220,7 @@ func writes(ops []store.Op) bool {
 	return slices.ContainsFunc(ops, func(op store.Op) bool { return !op.Check })
 }
 
-// op returns the operation that stores the new state in place of the current one, as res encodes
-// it.
+// op returns the operation that replaces the current state by the new one, encoded by res.
 func (w *write) op(res *resource.Resource) (op store.Op, err error) {
 	op.Key = w.key
 	revision := unwritten
@@ -249,8 +248,8 @@ func (w *write) committed(ctx context.Context, obj *store.Object) {
 	w.after(ctx, w.hub, obj.Revision)
 }
 
-// remove deletes the object instead of storing a new state, with other operations. It must not be
-// called for a dry run.
+// remove deletes the object, together with other operations, instead of storing a new state. It
+// must not be called for a dry run.
 func (w *write) remove(ctx context.Context, extra ...store.Op) (*store.Object, error) {
 	if hooks := w.res.Hooks; hooks != nil && hooks.OnRemove != nil {
 		more, err := hooks.OnRemove(ctx, w.old)

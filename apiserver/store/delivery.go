@@ -152,7 +152,7 @@ func (a *audience) leave(c *Cursor) {
 	a.release(c.delivered, ^uint64(0))
 }
 
-// release counts a member down in the waits for revisions after one, up to another.
+// release decrements the number of members to wait for in the waits for revisions in (after, upTo].
 func (a *audience) release(after, upTo uint64) {
 	for i := len(a.waits) - 1; i >= 0; i-- {
 		d := a.waits[i]

@@ -66,7 +66,7 @@ type hooks struct {
 // compiled is the key under which a configuration's webhooks are cached with its object.
 type compiled struct{}
 
-// newHooks follows the configurations of a resource; of makes accessors of one of them.
+// newHooks follows the configurations of a resource; of returns the accessors of one configuration.
 func newHooks(cfg Config, resource, kind string, accessors func(*store.Object) ([]webhook.WebhookAccessor, error)) (*hooks, error) {
 	var file io.Reader
 	if cfg.Config != nil {

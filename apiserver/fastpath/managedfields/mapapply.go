@@ -83,8 +83,8 @@ func (m *MapManager) applyNew(config *unstructured.Unstructured, by string) (nex
 	return next, true
 }
 
-// applyValues is apply for configurations whose fields all exist in the live object; their values
-// may differ.
+// applyValues implements apply for configurations whose fields all exist in the live object,
+// possibly with other values.
 func (m *MapManager) applyValues(live, config *unstructured.Unstructured, a applying) (next *unstructured.Unstructured, _ owners, ok bool) {
 	w := fieldset.NewWriter()
 	defer w.Free()
@@ -113,7 +113,7 @@ func (m *MapManager) applyValues(live, config *unstructured.Unstructured, a appl
 	return next, managers, ok
 }
 
-// applyTyped is apply with the merge library, without the conversions around it.
+// applyTyped implements apply with the merge library, without the conversions around it.
 func (m *MapManager) applyTyped(live, config *unstructured.Unstructured, a applying) (next *unstructured.Unstructured, _ owners, ok bool) {
 	if resource.Wide(live) || resource.Wide(config) {
 		return nil, nil, false

@@ -58,8 +58,8 @@ type change struct {
 	set, removed *fieldpath.Set // nil if empty
 }
 
-// changeOf returns the change of an encoded set of fields, which may be empty. It omits the
-// set if all has no other owner than self, because no rule needs it then.
+// changeOf returns the change of an encoded set of fields, which may be empty. It omits the set if
+// self is the only owner in all, because no rule needs it then.
 func changeOf(raw []byte, all owners, self identity) (c change, ok bool) {
 	if len(raw) == 0 || len(all) == 1 && all[0].identity == self {
 		return c, true

@@ -196,7 +196,7 @@ func (w structWriter) newElements(is reflect.Value, s *shape.Shape, self bool) (
 // numberOrName is the type of a mixed scalar that is never a list or map.
 var numberOrName = reflect.TypeFor[intstr.IntOrString]()
 
-// changedLeaf is changed for a scalar.
+// changedLeaf implements changed for scalars.
 func (w structWriter) changedLeaf(was, is reflect.Value, info *typeInfo, s *shape.Shape) (owned, ok bool) {
 	if s.Keyed { // the library checks whether the keys are known
 		return false, false

@@ -37,7 +37,7 @@ type StructConfig struct {
 	// Reset lists the top-level fields that a write cannot set. No manager owns them.
 	Reset []string
 	// Filter omits the fields that a write cannot set, where they are not whole top-level
-	// fields. Creates and applies are then the library's. nil: Reset has all fields.
+	// fields. The library then handles creates and applies. nil means that Reset has all fields.
 	Filter fieldpath.Filter
 }
 

@@ -190,7 +190,7 @@ func scalarTree(v reflect.Value) any {
 	return v.Int()
 }
 
-// converted is between for types with their own encoding, such as times and quantities.
+// converted implements between for types with their own encoding, such as times and quantities.
 func (d *structDifferences) converted(was, is reflect.Value, info *typeInfo, s *shape.Shape) bool {
 	before, err := info.ToUnstructured(was)
 	if err != nil {

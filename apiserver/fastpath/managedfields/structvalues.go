@@ -28,8 +28,8 @@ func structValueOf(v reflect.Value) structValue {
 
 // structValues is the representation of built-in objects: Go structs.
 type structValues struct {
-	// set writes values into the object, which the caller has copied. Otherwise a walk only
-	// compares them.
+	// If set is true, a walk writes values into the object, which the caller has copied. Otherwise
+	// it only compares them.
 	set bool
 }
 
@@ -250,7 +250,7 @@ func comparable(config any) bool {
 	return false
 }
 
-// decoded returns the Go value of a configured one.
+// decoded returns a configured value as a Go value.
 func decoded(config any, t reflect.Type) (reflect.Value, bool) {
 	data, err := json.Marshal(config)
 	if err != nil {

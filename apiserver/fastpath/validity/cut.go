@@ -1,7 +1,7 @@
 package validity
 
 // Cut returns a part of a value with at most n elements and members that are not certainly valid,
-// and whether it left anything out. The library compares each error with all others and would need
+// and whether it omitted anything. The library compares each error with all others and would need
 // minutes for a list of a hundred thousand invalid elements. Errors that it finds in the part are
 // also errors of the value, at the same path. The part shares memory with the value.
 func (c *Schema) Cut(value any, n int) (part any, cut bool) {

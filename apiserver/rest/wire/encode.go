@@ -98,8 +98,8 @@ func list(media string, gvk schema.GroupVersionKind, meta metav1.ListMeta, items
 	}
 }
 
-// jsonList returns a list of JSON items. If an item begins with the bytes without (an opening
-// brace, apiVersion and kind), it replaces them by the brace.
+// jsonList returns a list of JSON items. The parameter without is the beginning of items: an
+// opening brace, apiVersion and kind. In items that begin with it, only the brace is kept.
 func jsonList(gvk schema.GroupVersionKind, meta any, items [][]byte, without []byte) ([][]byte, error) {
 	head, err := json.Marshal(struct {
 		Kind       string `json:"kind"`

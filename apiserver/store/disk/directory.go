@@ -62,7 +62,7 @@ func list(files fileSystem, dir string) (*listing, error) {
 	return l, nil
 }
 
-// found describes what read has found.
+// found is the result of read.
 type found struct {
 	state     uint64 // the revision of the state; 0 without one
 	stateSize int64
