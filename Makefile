@@ -87,7 +87,7 @@ UNTIL-simpledeployment := simpledeployment/simpledeployment-sample:{.status.read
 run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig run-welcome run-simpledeployment: run-%: build ## another example, until its sample is in the expected state
 	$(KELSON) dev examples/$* --until '$(UNTIL-$*)' --timeout 2m
 
-run-ingress-manager: build ## run the example without a framework until a Service with the annotation ingress/http has its Ingress
+run-ingress-manager: build ## run the ingress-manager, which uses no framework, until a Service with the annotation ingress/http has its Ingress
 	$(KELSON) dev examples/ingress-manager --until 'ingress/web:{.spec.rules[0].host}=web.example.com' --timeout 2m
 
 run-cnat-kube-apiserver: ## cnat on kube-apiserver, whose test plays the kubelet; builds the server first
@@ -103,7 +103,7 @@ run-ingress-manager-kube-apiserver: ## the ingress-manager's test on kube-apiser
 run-pizza-apiserver: ## the custom API server of pizzas alone; its log names the kubeconfig
 	cd examples/pizza-apiserver && $(GO) run . --standalone
 
-test-sql-apiserver: ## the example over SQLite, a module of its own outside of the workspace
+test-sql-apiserver: ## the example over SQLite, which is a separate module outside of the workspace
 	cd examples/sql-apiserver && GOWORK=off $(GO) test ./...
 
 test-sql-apiserver-postgres: ## the same example over PostgreSQL, which must be installed (apt-get install postgresql)
@@ -119,7 +119,7 @@ scaffold-apiserver-kube-apiserver: build ## a scaffolded custom API server, run 
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	KELSON=$(CURDIR)/$(KELSON) $(GO) run ./test/against -- test/scaffold/apiserver.sh
 
-bench-customserver: ## custom API servers: the library beside k8s.io/sample-apiserver, behind one kube-apiserver
+bench-customserver: ## custom API servers: the library against k8s.io/sample-apiserver, behind one kube-apiserver
 	@mkdir -p bin/peers bin/customserver
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o bin/customserver/ ./bench/customserver/ours ./bench/customserver/sample
@@ -221,13 +221,13 @@ bench-envtest: release ## the programs of kelson envtest against kube-apiserver 
 	$(GO) build -o bin/dropin ./bench/dropin
 	bin/dropin -kelson $(KELSON) -peers bin/peers -docs docs/internals/benchmarks.md
 
-bench-planes: build ## a thousand control planes in one process, a hundred tests in parallel, and a scaffolded project's test, beside envtest: two minutes after the builds; writes its part of docs/internals/benchmarks.md
+bench-planes: build ## a thousand control planes in one process, a hundred tests in parallel, and a scaffolded project's test, against envtest: two minutes after the builds; writes its part of docs/internals/benchmarks.md
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) build -o bin/planes ./bench/planes
 	bin/planes -kelson $(KELSON) -peers bin/peers -docs docs/internals/benchmarks.md
 
-bench-nodes: release ## 10,000 simulated pods on 100 nodes, beside KWOK on kube-apiserver: about five minutes after the builds; prints the rows of docs/internals/benchmarks.md
+bench-nodes: release ## 10,000 simulated pods on 100 nodes, against KWOK on kube-apiserver: about five minutes after the builds; prints the rows of docs/internals/benchmarks.md
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) build -o bin/bench-nodes ./bench/nodes
@@ -313,7 +313,7 @@ nodes-ha: build kelson-node ## three servers, three members of etcd and two node
 	$(GO) build -o bin/peers/ ./bench/peers/etcd
 	KELSON=$(abspath $(KELSON)) KELSON_NODE=$(abspath bin/kelson-node) KELSON_ETCD=$(abspath bin/peers/etcd) $(GO) test -count=1 -v -timeout 30m -run TestSeveralServers ./test/nodes
 
-bench-cluster: build kelson-node ## memory and time until a pod is ready of a cluster on one machine, beside Kubernetes' components, as root: six minutes after the builds; writes docs/internals/benchmarks.md
+bench-cluster: build kelson-node ## a cluster on one machine against Kubernetes' components: memory, and time until a pod is ready, as root: six minutes after the builds; writes docs/internals/benchmarks.md
 	@mkdir -p bin/peers bin/components
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) build -o bin/components/ ./bench/components/kube-controller-manager ./bench/components/kube-scheduler

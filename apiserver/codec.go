@@ -189,7 +189,7 @@ func decodeStrict(decoder runtime.Decoder, data []byte, defaults *schema.GroupVe
 }
 
 // toHub applies the defaults of a version, converts to the hub, and applies the defaults of the
-// hub, so that objects are complete whatever version they are written in. It may return its
+// hub, so that objects are complete in whichever version they are written. It may return its
 // argument.
 func (c *codec) toHub(obj runtime.Object) (runtime.Object, error) {
 	hub, _, err := c.convert(obj, false)

@@ -142,11 +142,11 @@ type mirror struct {
 	ctx context.Context // context of the server, for reads
 
 	mu      sync.Mutex
-	now     *reading  // nil: none is under way
+	now     *reading  // nil: no read is in progress
 	read    time.Time // when the last complete read began
 	stale   bool      // the data changed since
 	changed uint64    // counts calls of expire
-	writers int       // writes of clients under way
+	writers int       // number of client writes in progress
 	wrote   uint64    // counts writes of clients
 }
 
@@ -206,7 +206,7 @@ func (m *mirror) refresh(ctx context.Context) error {
 	}
 }
 
-// reading is a read of the source that is under way.
+// reading is a read of the source in progress.
 type reading struct {
 	done chan struct{}
 	err  error // set before done is closed
@@ -215,7 +215,7 @@ type reading struct {
 // longest is how long a read of a source may take.
 const longest = time.Minute
 
-// join returns the read that is under way, or starts one. It returns nil if the mirror is new
+// join returns the read that is in progress, or starts one. It returns nil if the mirror is new
 // enough.
 func (m *mirror) join(asked time.Time) *reading {
 	m.mu.Lock()

@@ -136,7 +136,7 @@ func (b *backend) attempt(ctx context.Context) ([]apidiscoveryv2.APIResourceDisc
 	var list metav1.APIResourceList
 	if err := json.Unmarshal(body, &list); err != nil || list.APIResources == nil {
 		b.cfg.Log.Warn("backend does not list its resources", "apiservice", b.name, "url", at.String(), "err", err)
-		return nil, nil // available nevertheless, as in kube-aggregator
+		return nil, nil // the backend still counts as available, as in kube-aggregator
 	}
 	if list.GroupVersion != "" && list.GroupVersion != b.gv.String() {
 		return nil, fmt.Errorf("failing or missing response from %v: it describes group version %q instead of %q", at, list.GroupVersion, b.gv)

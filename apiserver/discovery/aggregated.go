@@ -70,7 +70,7 @@ func aggregatedVersion(g group, v groupVersion) apidiscoveryv2.APIVersionDiscove
 	return out
 }
 
-// ownKind returns the kind of a resource, with group and version if its Behavior says so.
+// ownKind returns the kind of a resource, with group and version if its Behavior requires that.
 func ownKind(res *resource.Resource, gv schema.GroupVersion) *metav1.GroupVersionKind {
 	if res.Behavior.QualifiedKind {
 		return &metav1.GroupVersionKind{Group: gv.Group, Version: gv.Version, Kind: res.Kind}

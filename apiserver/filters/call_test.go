@@ -56,8 +56,7 @@ func TestLibrariesFindResultsInContext(t *testing.T) {
 	}
 }
 
-// API-03: a request without waiters creates no timer. Its context nevertheless ends like one with a
-// timer.
+// API-03: a request without waiters creates no timer. Its context still ends like one with a timer.
 func TestDeadlineOfARequest(t *testing.T) {
 	// serve runs a short request whose handler calls handler with its context.
 	serve := func(ctx context.Context, handler func(context.Context)) context.Context {

@@ -118,7 +118,7 @@ func (c *Chain) Shutdown(ctx context.Context) error {
 	f.mu.Lock()
 	if f.landed != nil {
 		f.mu.Unlock()
-		return errors.New("shut down: already under way")
+		return errors.New("shut down: already in progress")
 	}
 	f.draining = true
 	for _, cancel := range f.long {

@@ -97,7 +97,7 @@ func (c *Chain) need(req *http.Request, body []byte) (int64, error) {
 }
 
 // errNoShare reports that arriving bodies take too much memory.
-var errNoShare = errors.New("too many bodies are underway")
+var errNoShare = errors.New("too many bodies are in progress")
 
 // arrival reads one body.
 type arrival struct {

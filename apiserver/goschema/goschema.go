@@ -5,8 +5,8 @@
 //
 // The schema is structural, as in a CustomResourceDefinition. It follows the JSON encoding of the
 // types. Fields without omitempty or omitzero that are not pointers are required. The struct tags
-// patchStrategy and patchMergeKey of Kubernetes' types make a list a map or a set, and so does the
-// method OpenAPIMerge of a struct; all other lists are atomic. Descriptions come from the method
+// patchStrategy and patchMergeKey of Kubernetes' types, and the method OpenAPIMerge of a struct,
+// make lists maps or sets; all other lists are atomic. Descriptions come from the method
 // SwaggerDoc, where types have it; kelson generate writes both methods. Types that encode
 // themselves and do not implement the methods OpenAPISchemaType and OpenAPISchemaFormat, and types
 // that contain themselves, can have any content.

@@ -39,7 +39,7 @@ type DeleteBehavior struct {
 	// Preconditions, when not empty, checks preconditions before the strategy runs. It is the first
 	// word of the error that reports a failed one.
 	Preconditions string
-	// OnceHeld makes DELETE return an object unchanged, whatever the options are, if the object is
+	// OnceHeld makes DELETE return an object unchanged, regardless of the options, if the object is
 	// already being deleted and its own rules hold it.
 	OnceHeld bool
 	// NoPropagation ignores propagation policies.

@@ -72,7 +72,7 @@ func (w *workers) enter(ctx context.Context, waits bool) (t *turn.Turn, leave fu
 }
 
 func errTooMuchWork() error {
-	return apierrors.NewTooManyRequests("too many large writes of this user are under way, please try again later", 1)
+	return apierrors.NewTooManyRequests("too many large writes of this user are in progress, please try again later", 1)
 }
 
 // join counts one more write of a user. It returns nil if there are too many.

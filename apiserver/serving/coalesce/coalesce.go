@@ -153,7 +153,7 @@ func (c *conn) send(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// sendQueued writes p, which is a part of a large response, in turns with other connections.
+// sendQueued writes p, which is a part of a large response. It takes turns with other connections.
 func (c *conn) sendQueued(p []byte) error {
 	c.renewDeadline()
 	if c.raw != nil {

@@ -25,7 +25,7 @@
 // reports how many revisions are missing, and never assigns an acknowledged revision again.
 //
 // If there is no space for a frame, the log is truncated after the last acknowledged frame and
-// synced. Then nothing of the new frame remains, and writes succeed again as soon as there is
+// synced. Then no part of the new frame remains, and writes succeed again as soon as there is
 // space. After a failed sync the content on disk is unknown, even if reads return the expected
 // data, because the operating system may have dropped pages that it could not write. The store then
 // accepts no writes until the next start.
@@ -208,7 +208,7 @@ func (b *Backend) begin() error {
 	return nil
 }
 
-// refused returns the error of an Append: store.ErrFull if nothing of the write remains.
+// refused returns the error of an Append: store.ErrFull if no part of the write remains.
 func (b *Backend) refused(err error) error {
 	if errors.Is(err, errCertain) {
 		return fmt.Errorf("write %s: %w: %w", b.dir, store.ErrFull, err)
