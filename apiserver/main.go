@@ -93,8 +93,8 @@ const linger = 100 * time.Millisecond
 const keepMemory = "KELSON_KEEP_MEMORY"
 
 // Serve runs a server like Main, but with the given arguments, until ctx ends. It returns when the
-// server has been drained. It writes its log to stderr. It leaves the process's garbage collection
-// as it is.
+// server has been drained. It writes its log to stderr. It does not change the process's garbage
+// collection.
 func Serve(ctx context.Context, args []string, stderr io.Writer, parts ...Part) error {
 	return serve(ctx, args, stderr, false, parts...)
 }

@@ -101,10 +101,10 @@ func TestSource(t *testing.T) {
 			t.Errorf("create: %v", err)
 		}
 		source.mu.Lock()
-		source.fail = errors.New("the shelf fell over")
+		source.fail = errors.New("the shelf is unavailable")
 		source.mu.Unlock()
 		time.Sleep(time.Minute)
-		if _, err := in.List(ctx, metav1.ListOptions{}); !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "the shelf fell over") {
+		if _, err := in.List(ctx, metav1.ListOptions{}); !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "the shelf is unavailable") {
 			t.Errorf("broken source: %v", err)
 		}
 	})

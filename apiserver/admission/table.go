@@ -22,7 +22,8 @@ import (
 type Deps struct {
 	Store    *store.Store
 	Registry *resource.Registry
-	// Services resolves the Services that webhooks name; nil means by their endpoints in Store.
+	// Services resolves the Services that webhooks name; nil resolves them to their endpoints in
+	// Store.
 	Services *services.Resolver
 	// Webhooks, if not nil, carries the requests to webhooks; see [webhook.Config].
 	Webhooks http.RoundTripper
@@ -37,7 +38,7 @@ type Deps struct {
 	Authorizer authorizer.Authorizer
 	// Controllers reports whether the control plane runs its own controllers.
 	Controllers bool
-	// Metrics is where plugins register their metrics; nil means nowhere.
+	// Metrics is the registry for the metrics of plugins; nil means that they are not registered.
 	Metrics prometheus.Registerer
 	// Config is the plugin's own configuration, YAML or JSON; nil means none.
 	Config []byte

@@ -44,8 +44,8 @@ func (c *Chain) noted(next http.Handler) http.Handler {
 // auditHeader is the header with the ID of a request, in canonical form.
 const auditHeader = "Audit-Id"
 
-// auditID returns the ID of a request: that of the client, as it is, or a random UUID. No check
-// depends on these IDs, so the generator need not be a cryptographic one.
+// auditID returns the ID of a request: the client's, unchanged, or a random UUID. No check depends
+// on these IDs, so the generator need not be a cryptographic one.
 func auditID(req *http.Request) []string {
 	if given := req.Header[auditHeader]; len(given) > 0 && given[0] != "" {
 		return given[:1:1]

@@ -22,7 +22,7 @@ const URL = "http://kelson.in-process"
 type Call struct {
 	Method string // "" means GET
 	Path   string // with the query
-	// Body is sent as it is if it is a []byte, and otherwise encoded as JSON; nil means no body.
+	// Body is sent unchanged if it is a []byte, and otherwise encoded as JSON; nil means no body.
 	Body any
 	// ContentType is the media type of the body; "" means application/json.
 	ContentType string

@@ -42,8 +42,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Resource is one kind as it is served. It is immutable once registered; a
-// changed definition is a new Resource under the same name.
+// Resource describes how one kind is served. It is immutable once registered; a changed definition
+// is a new Resource under the same name.
 type Resource struct {
 	Group      string
 	Plural     string
