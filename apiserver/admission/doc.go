@@ -23,8 +23,8 @@
 //     ObjectInterfaces that it receives.
 //   - A plugin that holds connections or goroutines has a method Stop(); the chain calls it once.
 //   - Deps.Config holds the plugin's part of --admission-control-config-file; nil means none.
-//   - An error from New prevents the control plane from starting. Return one for a configuration
-//     that cannot be read, as upstream does.
+//   - An error from New prevents the control plane from starting. Return an error for a
+//     configuration that cannot be read, as upstream does.
 //   - Do no work in New that can wait for the first request: a control plane starts in two
 //     milliseconds.
 //   - A plugin that is inactive until an object configures it (a quota, a webhook) implements

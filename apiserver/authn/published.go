@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// Published returns what other servers need to trust the same clients and proxies: the data of the
-// ConfigMap kube-system/extension-apiserver-authentication. own (PEM) are authorities that are
+// Published returns the data of the ConfigMap kube-system/extension-apiserver-authentication, which
+// other servers need to trust the same clients and proxies. own (PEM) are authorities that are
 // published if Config.ClientCAs contains one of them; a CertPool cannot list its certificates. The
 // result is empty if client certificates and proxies are disabled.
 func (a *Authenticator) Published(own []byte) map[string]string {

@@ -18,8 +18,8 @@ type coercion struct {
 	repair bool // drop malformed metadata instead of returning an error: for objects from the store
 }
 
-// coerce corresponds to decoding a built-in object into its Go type: it normalizes the metadata of
-// a custom object, and drops fields that are not in the schema of the object's version and nulls
+// coerce corresponds to decoding a built-in object into its Go type. It normalizes the metadata of
+// a custom object. It drops fields that are not in the schema of the object's version, and nulls
 // that the schema forbids. It returns the paths of the dropped fields. It always keeps apiVersion,
 // kind and metadata, regardless of the schema. It does not prune objects of another kind:
 // validation refuses them.

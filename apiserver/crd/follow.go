@@ -14,10 +14,10 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Run follows the stored definitions until ctx ends. It deletes the instances of definitions that
-// are being deleted and then the definitions, assigns names that became free to definitions that
-// wait for them, and registers definitions that other servers wrote to the same store. It returns
-// after everything that it started has ended, with nil if ctx ended or the store was closed.
+// Run follows the stored definitions until ctx ends. It deletes definitions that are being deleted,
+// after their instances. It assigns names that became free to definitions that wait for them. It
+// registers definitions that other servers wrote to the same store. It returns after everything
+// that it started has ended, with nil if ctx ended or the store was closed.
 func (d *Definitions) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &runner{Definitions: d, emptying: map[string]bool{}, stop: cancel}

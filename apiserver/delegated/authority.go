@@ -26,8 +26,8 @@ const (
 )
 
 // Authority returns the certificate authority in an existing Secret of the cluster. If the Secret
-// has none, or an expired one, Authority creates an authority and writes it to the Secret; of
-// several servers that do this at the same time, one succeeds and the others use its authority.
+// has none, or an expired one, Authority creates an authority and writes it to the Secret. If
+// several servers do this at the same time, one succeeds and the others use its authority.
 func Authority(ctx context.Context, cluster *rest.Config, secret types.NamespacedName) (*pki.Authority, error) {
 	client, err := kubernetes.NewForConfig(cluster)
 	if err != nil {

@@ -3,13 +3,13 @@
 //
 // Users come from the headers of the cluster's front proxy, from client certificates of the
 // cluster's authority, or from bearer tokens that the cluster reviews (TokenReview). The cluster
-// publishes both authorities in the ConfigMap kube-system/extension-apiserver-authentication, which
-// is followed. Permissions are reviewed by the cluster (SubjectAccessReview). Verified certificates
-// and both kinds of reviews are cached.
+// publishes both authorities in the ConfigMap kube-system/extension-apiserver-authentication, whose
+// changes the package follows. The cluster reviews permissions (SubjectAccessReview). Verified
+// certificates and both kinds of reviews are cached.
 //
-// The cluster's configuration of admission and flow control (webhooks, policies, FlowSchemas,
-// PriorityLevelConfigurations) is copied to a store in memory and followed, so that it applies to
-// the kinds of this server as well.
+// The package copies the cluster's configuration of admission and flow control (webhooks, policies,
+// FlowSchemas, PriorityLevelConfigurations) to a store in memory and follows its changes. So it
+// also applies to the kinds of this server.
 //
 //	auth, err := delegated.New(ctx, delegated.Config{Cluster: config})
 //

@@ -1,8 +1,8 @@
 // Package flowcontrol decides when a request may execute: Kubernetes' API Priority and Fairness.
 //
 // FlowSchemas classify each request into a flow and a priority level. A priority level owns a
-// number of seats. A request takes as many seats as its estimated work needs. It waits in one of
-// the level's queues while too few seats are free, and is rejected if its queue is full or it has
+// number of seats. A request takes as many seats as its estimated work needs. While too few seats
+// are free, it waits in one of the level's queues. It is rejected if its queue is full or it has
 // waited too long. Flows share the seats of their level fairly, and idle levels lend seats to busy
 // ones.
 //

@@ -1,5 +1,5 @@
-// Package metrics exports the metrics of a control plane that the request filters do not count
-// themselves: the process, the store, the stages of a write, and watch traffic.
+// Package metrics exports the metrics of a control plane, except those that the request filters
+// count: metrics of the process, the store, the stages of a write, and watch traffic.
 //
 //	registry := metrics.New(store)
 //	verbs := metrics.NewVerbs(registry) // package rest counts with it

@@ -35,8 +35,9 @@ func referred(data []byte, yield func(name string)) {
 	}
 }
 
-// reachable returns the members of an object of definitions, without its braces, to which any of
-// the other parts of the document refers, directly or through other definitions, and their names.
+// reachable returns the members of an object of definitions that other parts of the document refer
+// to, directly or through other definitions, and the names of these members. The members are
+// returned without the braces of the object.
 func reachable(definitions []byte, parts [][]byte) (kept []byte, names map[string]bool, err error) {
 	type member struct {
 		name string

@@ -5,8 +5,8 @@ package resource
 // describes most built-in kinds.
 type Behavior struct {
 	// DispatchByVerb dispatches requests by the verb of their RequestInfo. Otherwise requests are
-	// dispatched by the shape of the path and the method, and kube-apiserver's router checks them
-	// first: it answers 404, 405, 406 and 415 in its own form.
+	// dispatched by the shape of the path and the method. kube-apiserver's router then checks them
+	// first, and its responses 404, 405, 406 and 415 have their own form.
 	DispatchByVerb bool
 	// NoProtobuf rejects protobuf for bodies and responses.
 	NoProtobuf bool

@@ -11,8 +11,8 @@ type Guard struct {
 	// Check is committed with each write: the definition still has the revision that the Codec was
 	// compiled from.
 	Check store.Op
-	// Renew returns the Resource for the same form of hub after Check has conflicted with current,
-	// the definition that is stored now, or nil if it was deleted. It returns nil if the kind, or
-	// that form of hub, no longer exists.
+	// Renew returns the Resource for the same form of hub after a conflict of Check. current is the
+	// definition that is stored now, or nil if it was deleted. It returns nil if the kind, or that
+	// form of hub, no longer exists.
 	Renew func(current *store.Object) (*Resource, error)
 }

@@ -195,10 +195,11 @@ type Merger interface {
 	MergePatch(object, patch []byte, version string) (hub runtime.Object, ok bool)
 }
 
-// Shortcut is an optional interface of a strategy. Its methods do to a hub what k8s.io/apiserver's
-// rest.BeforeCreate and rest.BeforeUpdate do with the strategy, if the hub's metadata is certain to
-// be valid and to cause no warning. errs are the validation errors of the other parts of the
-// object. If done is false, the methods have changed nothing and the caller must use the library.
+// Shortcut is an optional interface of a strategy. Its methods change and validate a hub like
+// k8s.io/apiserver's rest.BeforeCreate and rest.BeforeUpdate with the strategy, but only if the
+// hub's metadata is certainly valid and causes no warning. errs are the validation errors of the
+// other parts of the object. If done is false, the methods have changed nothing and the caller must
+// use the library.
 type Shortcut interface {
 	BeforeCreate(ctx context.Context, hub runtime.Object) (errs field.ErrorList, done bool)
 	BeforeUpdate(ctx context.Context, hub, old runtime.Object) (errs field.ErrorList, done bool)

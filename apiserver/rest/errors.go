@@ -23,8 +23,8 @@ const (
 )
 
 // maxWarned is the maximum number of members of each map and list of an object; beyond it, no
-// warnings are computed. Kubernetes compares, for example, each port of a pod with all others and
-// creates a warning for each pair; the header of a response has room for some dozens.
+// warnings are computed. For example, Kubernetes compares each port of a pod with all others and
+// creates a warning for each pair, but the header of a response has room only for some dozens.
 const maxWarned = 512
 
 // firstErrors returns the first of many errors, and one that states their number.

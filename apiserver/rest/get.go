@@ -53,8 +53,8 @@ func (s *scope) fetch() (*store.Object, error) {
 // revisionWait is how long a read waits for a revision that no write has yet, as in kube-apiserver.
 const revisionWait = 3 * time.Second
 
-// newest returns a snapshot for a requested resourceVersion: for "" one with all writes that were
-// acknowledged before the request, for "0" the local state, otherwise one of at least that
+// newest returns a snapshot for a requested resourceVersion. For "", it has all writes that were
+// acknowledged before the request; for "0", it is the local state; otherwise it has at least that
 // revision.
 func (s *scope) newest(resourceVersion string) (*store.Snapshot, error) {
 	switch {
@@ -167,7 +167,7 @@ func (s *scope) respondOf(code int, f wire.Format, obj *store.Object, hub runtim
 }
 
 // notList returns the error for a request that wants one object as a list. kube-apiserver detects
-// this by the Go type, or for generic objects only when it looks for items.
+// this by the Go type; for generic objects, it detects it only when it looks for items.
 func (s *scope) notList() error {
 	if s.res.Behavior.GenericObjects {
 		return errors.New("content is not a list")

@@ -104,8 +104,9 @@ func (p *patcher) mergePatch(before []byte) (after []byte, strict []error, err e
 }
 
 // mergeTyped applies a strategic merge patch to an object as JSON and stores the result in into,
-// which must be empty. As in Kubernetes, the merged maps are converted without JSON in between, so
-// errors about types have other texts, and numbers that are too large for a field are truncated.
+// which must be empty. As in Kubernetes, the merged maps are converted without JSON in between.
+// Errors about types therefore have other texts, and numbers that are too large for a field are
+// truncated.
 func (p *patcher) mergeTyped(before []byte, into runtime.Object) error {
 	patch, object := map[string]any{}, map[string]any{}
 	var strict []error

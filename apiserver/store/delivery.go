@@ -18,8 +18,8 @@ const mostAbsence = 1 << 10
 
 // audience holds the readers of one log that writers wait for: those that were at the head of the
 // log and deliver later events. If a writer's wait for a reader times out, the reader leaves the
-// audience until it is at the head again, so that it delays one writer, not all of them. Each
-// further time it stays away twice as long.
+// audience until it is at the head again, so that it delays only one writer. After each further
+// timeout it stays away twice as long.
 type audience struct {
 	mu      sync.Mutex
 	members []*Cursor
@@ -63,9 +63,10 @@ func (c *Cursor) Leave() {
 	}
 }
 
-// AwaitDelivery blocks until every reader that was at the head of a resource's log before a
-// revision has delivered the events up to it, until ctx ends, or for some milliseconds. See
-// [Cursor.Delivered]. Without such a reader, it returns immediately and allocates nothing.
+// AwaitDelivery waits for the readers that were at the head of a resource's log before a revision,
+// until they have delivered the events up to it. It returns earlier if ctx ends or after some
+// milliseconds. Without such readers, it returns immediately and allocates nothing. See
+// [Cursor.Delivered].
 func (s *Store) AwaitDelivery(ctx context.Context, resource string, revision uint64) {
 	s.mu.RLock()
 	l := s.logs[resource]

@@ -45,8 +45,8 @@ type Owner struct {
 	BlockOwnerDeletion bool
 }
 
-// Memo returns the result of the first successful call of make for this key and object, so that an
-// encoding, or the decoded form, of one revision is made once and shared. It is safe for concurrent
+// Memo returns the result of the first successful call of make for this key and object. So an
+// encoding of one revision, or its decoded form, is made once and shared. It is safe for concurrent
 // use. Errors are not cached. The cache of a replaced revision is discarded after some hundred more
 // writes to its resource.
 func (o *Object) Memo(key any, make func() (any, error)) (any, error) { return o.memo.get(key, make) }

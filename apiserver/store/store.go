@@ -1,9 +1,9 @@
 // Package store keeps every object of a control plane as a view of one ordered log.
 //
 // All writes of all kinds pass through one committer. It checks each precondition against the
-// newest state, which includes the writes queued before it, assigns the next revision, makes the
-// batch durable through a [Backend], and only then publishes it: to the view, to the watch logs,
-// and to the writer.
+// newest state, which includes the writes queued before it, and assigns the next revision. It makes
+// the batch durable through a [Backend]. Only then does it publish the batch: to the view, to the
+// watch logs, and to the writers.
 //
 //	Commit ──▶ queue ──▶ check ──▶ revision ──▶ Backend.Append (one sync per batch)
 //	                                                  │

@@ -1,5 +1,6 @@
-// Package bodies builds the requests of attacks on a control plane's processor time: bodies within
-// the size limits of Kubernetes that cost a naive server far more than reading them.
+// Package bodies builds requests that attack a control plane's processor time. Their bodies are
+// within Kubernetes' size limits, but processing them costs a naive server far more than reading
+// them.
 //
 //	for _, a := range bodies.All(1) {
 //		for _, r := range a.Setup { send(r) }

@@ -25,8 +25,8 @@ func (m *MapManager) Apply(live, config runtime.Object, by string, force bool) (
 }
 
 // apply is the fast path of Apply. It handles configurations that have at least the fields of the
-// manager's previous one, so that no field must be removed, as is usual for operators. ok is false
-// for all others and for errors.
+// manager's previous one, as is usual for operators, so no field must be removed. ok is false for
+// all other configurations and for errors.
 func (m *MapManager) apply(live, config *unstructured.Unstructured, by string, force bool) (next *unstructured.Unstructured, ok bool) {
 	if by == "" || !m.matches(live) || !m.matches(config) || updatesLastApplied(by, live, config) {
 		return nil, false

@@ -14,9 +14,8 @@ import (
 
 // diff returns how b differs from a: the fields that are new or have other values, and the fields
 // that are missing. ok is false unless the difference consists of maps, scalars, atomic lists, and
-// lists with keys whose elements keep their order, as most differences do. It ignores the unowned
-// fields of metadata and the fields in Reset: metadata may differ then, and other fields may be
-// missing.
+// lists with keys whose elements keep their order. Most differences do. diff ignores the unowned
+// fields of metadata and the fields in Reset, which may differ or be missing.
 func (m *MapManager) diff(a, b map[string]any) (d *differences, ok bool) {
 	if m.Shape == nil {
 		return nil, false

@@ -158,9 +158,9 @@ func (m *MapManager) filteredPaths(paths []fieldpath.Path) *fieldpath.Set {
 	return m.filtered(fieldpath.NewSet(paths...))
 }
 
-// all returns the fields that the creator of an object owns, or, with applied, the applier of a
-// configuration. ok is false if the object has parts that only the library understands, or that
-// violate the schema, for which the library has an error.
+// all returns the fields that the creator of an object owns or, if applied is true, those that the
+// applier of a configuration owns. ok is false if the object has parts that only the library
+// understands, or that violate the schema, for which the library has an error.
 func (m *MapManager) all(object map[string]any, applied bool) (*fields, bool) {
 	w := fieldset.NewWriter()
 	defer w.Free()

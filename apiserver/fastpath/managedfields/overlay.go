@@ -47,7 +47,7 @@ type representation[V any] interface {
 	key(element V, s *shape.Shape) (m fieldset.ElementKey, ok bool)
 
 	// replace returns the value that replaces v, which is a scalar or owned as a whole. ok is false
-	// if the library might see the two as equal.
+	// if the library might consider the two equal.
 	replace(config any, v V, s *shape.Shape, whole bool) (next V, changed, ok bool)
 }
 
@@ -196,8 +196,8 @@ func (o *overlay[V, R]) elements(config []any, list V, s *shape.Shape) (next V, 
 	return next, changed, true
 }
 
-// align adds the keys of the elements of a configuration, sorted, with the positions of the same
-// elements in a list. ok is false if the list does not have them in the same order.
+// align adds the sorted keys of a configuration's elements, with the positions of the same elements
+// in a list. ok is false if the list does not have them in the same order.
 func (o *overlay[V, R]) align(config []any, list V, s *shape.Shape) (ok bool) {
 	base, n := len(o.Keys), o.values.length(list)
 	if n > mostElements {

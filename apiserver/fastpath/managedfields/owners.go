@@ -187,8 +187,8 @@ func (r *rules) afterUpdate(all owners, c change, self identity) (_ owners, ok b
 }
 
 // withoutLost returns the owners without the fields in c.removed and, except for self, without
-// those in c.set. own are the fields that self has applied in this write, nil if it has not: they
-// fit the schema.
+// those in c.set. own are the fields that self has applied in this write, which fit the schema; nil
+// if self has not applied.
 func (r *rules) withoutLost(all owners, c change, self identity, own *fields) (owners, bool) {
 	out := make(owners, 0, len(all)+1)
 	for _, o := range all {

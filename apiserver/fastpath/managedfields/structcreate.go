@@ -17,8 +17,8 @@ type structWriter struct{ *fieldset.Writer }
 
 func newStructWriter() structWriter { return structWriter{fieldset.NewWriter()} }
 
-// created writes the fields by which a new object, in the Go type of its version, differs from an
-// empty one. ok is false if only the library can tell.
+// created writes the fields in which a new object differs from an empty one, both in the Go type of
+// its version. ok is false if only the library can tell.
 func (w structWriter) created(empty, object reflect.Value, s *shape.Shape, reset []string) (ok bool) {
 	info := value.TypeReflectEntryOf(object.Type())
 	_, ok = w.Within(false, func() bool {
@@ -77,7 +77,7 @@ func states(f *value.FieldCacheEntry, was, is reflect.Value) (before, now reflec
 	return before, now, there, there || !before.IsValid()
 }
 
-// changed writes the fields by which a value differs from was, which is zero, or invalid if there
+// changed writes the fields in which a value differs from was, which is zero, or invalid if there
 // was no value.
 func (w structWriter) changed(was, is reflect.Value, info *typeInfo, s *shape.Shape) (owned, ok bool) {
 	switch {

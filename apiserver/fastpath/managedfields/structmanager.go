@@ -41,8 +41,8 @@ type StructConfig struct {
 	Filter fieldpath.Filter
 }
 
-// ResetNames returns the top-level fields of a set of fields that writes reset. ok is false if the
-// set has others, or metadata: only the library supports those.
+// ResetNames returns the top-level fields in a set of fields that writes reset. ok is false if the
+// set has other fields or metadata, which only the library supports.
 func ResetNames(reset *fieldpath.Set) (names []string, ok bool) {
 	ok = true
 	if reset == nil {

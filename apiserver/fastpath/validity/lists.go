@@ -5,8 +5,9 @@ import (
 )
 
 // Lists checks that lists of type set have no duplicate elements, and that lists of type map have
-// no duplicate keys. nil is a schema without such lists. It takes 0.4 µs for an object of 1 KB; the
-// library takes 16 µs (BenchmarkFastPath in package crd, also for the figures of other fast paths).
+// no duplicate keys. nil is the Lists of a schema without such lists. It takes 0.4 µs for an object
+// of 1 KB; the library takes 16 µs (BenchmarkFastPath in package crd, also for the figures of other
+// fast paths).
 type Lists struct {
 	members map[string]*Lists
 	others  *Lists

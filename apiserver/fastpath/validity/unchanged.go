@@ -2,10 +2,10 @@ package validity
 
 import "kelson.dev/apiserver/fastpath/shape"
 
-// Unchanged reports whether pruning, defaulting and coercion by the structural schema with shape s
-// would certainly not change an object, as with most stored and many submitted objects.
-// It ignores apiVersion, kind and metadata, which every object has. It returns false if s is nil.
-// It takes 4 µs for an object of 1 KB; the library takes 70 µs.
+// Unchanged reports whether an object certainly needs no pruning, defaulting and coercion by the
+// structural schema with shape s. Most stored and many submitted objects need none. It ignores
+// apiVersion, kind and metadata, which every object has. It returns false if s is nil. It takes 4
+// µs for an object of 1 KB; the library takes 70 µs.
 func Unchanged(s *shape.Shape, object map[string]any) bool {
 	return s != nil && unchangedMembers(s, object, true)
 }

@@ -20,9 +20,9 @@ func StatusKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Version: "v1", Kind: "Status"}
 }
 
-// Status returns the Status for an error. All errors are converted here: an error with a
-// metav1.Status (such as apierrors.StatusError) keeps it, each of the store's sentinel errors has a
-// reason, and every other error is an internal error.
+// Status returns the Status for an error. All errors are converted here. An error with a
+// metav1.Status, such as apierrors.StatusError, keeps it. Each of the store's sentinel errors has a
+// reason. Every other error is an internal error.
 func Status(err error) *metav1.Status {
 	var own interface{ Status() metav1.Status }
 	if !errors.As(err, &own) {

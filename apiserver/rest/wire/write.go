@@ -91,7 +91,7 @@ func send(w http.ResponseWriter, req *http.Request, code int, parts [][]byte) {
 		_ = zip.Close()
 		return
 	}
-	// without it, net/http sends large bodies in chunks
+	// without Content-Length, net/http sends large bodies in chunks
 	w.Header().Set("Content-Length", strconv.Itoa(size))
 	w.WriteHeader(code)
 	if len(parts) == 1 {

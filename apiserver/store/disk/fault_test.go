@@ -244,10 +244,10 @@ func TestFailingCalls(t *testing.T) {
 	}
 }
 
-// API-13: power is lost at each single call in a store's life, including checkpoints and their
-// cleanup, and each call fails, with a device error and for lack of space. After the next start
-// everything acknowledged is stored, no revision is assigned twice, and watches continue or get an
-// error.
+// API-13: for each single call in a store's life, including those of checkpoints and their cleanup,
+// the power is lost during the call in one run, and the call fails in two others: with a device
+// error, and for lack of space. After the next start everything acknowledged is stored, no revision
+// is assigned twice, and watches continue or get an error.
 func TestEveryCall(t *testing.T) {
 	for name, strike := range map[string]func(*lossy, int){
 		"power is lost":      func(l *lossy, n int) { l.powerAt = n },

@@ -39,8 +39,8 @@ func (m mark) bytes() []byte {
 	return binary.LittleEndian.AppendUint32(append([]byte(markTag), fields...), archive.Sum(fields))
 }
 
-// readMark returns the mark of a directory, or the zero value if it is missing or invalid: the mark
-// only detects losses and is not part of the state.
+// readMark returns the mark of a directory, or the zero value if it is missing or invalid. This is
+// not an error, because the mark only detects losses and is not part of the state.
 func readMark(files fileSystem, dir string) (mark, error) {
 	r, err := files.Open(join(dir, markName))
 	if err != nil {

@@ -20,9 +20,9 @@ import (
 //	end      "KCLS" newest (8) checksum (4)          after a clean shutdown
 //	zeros    space reserved for more frames
 //
-// Numbers are little-endian. The revision in the header, and previous in the first frame, is the
-// newest revision before this log; previous in each later frame is the newest revision of the frame
-// before it. Package archive defines the records.
+// Numbers are little-endian. The header and the field previous of the first frame have the newest
+// revision before this log. The field previous of each later frame has the newest revision of the
+// frame before it. Package archive defines the records.
 const (
 	logTag     = "KELSONLG"
 	frameTag   = "KLOG"

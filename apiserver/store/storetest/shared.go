@@ -28,8 +28,8 @@ func NewLog() *Log {
 	return &Log{revision: 1, state: map[store.Key]store.Record{}, moved: make(chan struct{})}
 }
 
-// Shared returns the access of one store. A lazy one is as far behind as the contract allows: it
-// follows the log only as far as its own writes, and its calls of Fresh, require.
+// Shared returns the access of one store. A lazy access is as far behind as the contract allows: it
+// follows the log only as far as its own writes and its calls of Fresh require.
 func (l *Log) Shared(lazy bool) store.Shared { return &handle{log: l, lazy: lazy} }
 
 // handle is the store.Shared of one store. Its fields are guarded by log.mu.
