@@ -126,7 +126,7 @@ func TestHangingSource(t *testing.T) {
 	for range 3 {
 		all.Go(func() {
 			if _, err := client.Resource(toppings).List(ctx, metav1.ListOptions{}); err == nil {
-				t.Error("a list of a system that hangs")
+				t.Error("list of a source that hangs succeeded")
 			}
 		})
 	}
@@ -370,14 +370,14 @@ func TestSubresources(t *testing.T) {
 			t.Errorf("bake: %d %s", code, text)
 		}
 		if code, text := post("missing/bake", `{"minutes":7}`); code != http.StatusNotFound {
-			t.Errorf("bake a missing one: %d %s", code, text)
+			t.Errorf("bake a pizza that does not exist: %d %s", code, text)
 		}
 		if code, text := post("a/cut", `{"minutes":8}`); code != http.StatusCreated ||
 			strings.TrimSpace(text) != `{"kind":"pieces","apiVersion":"`+group+`/v1beta1","count":8}` {
 			t.Errorf("cut: %d %s", code, text)
 		}
 		if code, text := post("a/cut", `{"minutes":-1}`); code != http.StatusBadRequest || !strings.Contains(text, "not baked") {
-			t.Errorf("cut what is not baked: %d %s", code, text)
+			t.Errorf("cut a pizza that is not baked: %d %s", code, text)
 		}
 		baked, err := in.Get(ctx, "a", metav1.GetOptions{})
 		if err != nil {

@@ -39,7 +39,7 @@ func TestAdmission(t *testing.T) {
 	ctx := t.Context()
 	spec := `{"toppings":[{"name":"ham"}]}`
 	if _, err := in.Create(ctx, newPizza(t, "a", spec), metav1.CreateOptions{}); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), `toppings.restaurant.example.com "ham" not found`) {
-		t.Errorf("without its topping: %v", err)
+		t.Errorf("create a pizza without its topping: %v", err)
 	}
 	if _, err := client.Resource(toppings).Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

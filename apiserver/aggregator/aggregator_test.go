@@ -117,7 +117,7 @@ func TestConcurrentChanges(t *testing.T) {
 		clients.Wait()
 		synctest.Wait()
 		if a.Discovery() != nil || a.OpenAPI() != nil {
-			t.Error("documents of removed backends")
+			t.Error("the documents of removed backends are still served")
 		}
 		cancel()
 		if err := <-ended; err != nil {

@@ -106,14 +106,14 @@ func TestFullDisk(t *testing.T) {
 			for line := range strings.SplitSeq(strings.TrimSuffix(string(text), "\n"), "\n") {
 				var event struct{ RequestURI string }
 				if err := json.Unmarshal([]byte(line), &event); err != nil {
-					t.Errorf("a divided event: %v, %d bytes", err, len(line))
+					t.Errorf("an event was split: %v, %d bytes", err, len(line))
 				}
 			}
 			if errorsCounted(t) == counted {
-				t.Error("no lost event is counted")
+				t.Error("lost events are not counted")
 			}
 			if !bytes.Contains(text, []byte("/before/")) || !bytes.Contains(text, []byte("/after/")) {
-				t.Error("the events before and after are missing")
+				t.Error("the events before and after the full disk are missing")
 			}
 			if n := strings.Count(log.String(), "write audit log: events are lost"); n != 1 || mode != audit.ModeBatch && !strings.Contains(log.String(), "audit log is writable again") {
 				t.Errorf("the log says %s", log.String())

@@ -102,8 +102,8 @@ func (a *authorities) joined(others *authorities) *stdx509.CertPool {
 // clientUsages are the usages that client certificates must have. It is not changed.
 var clientUsages = x509.DefaultVerifyOptions().KeyUsages
 
-// verifyOptions returns the current options for verifying client certificates. Their pool is
-// another one when the authorities have changed. It does not allocate.
+// verifyOptions returns the current options for verifying client certificates. Their pool is a
+// different one after the authorities have changed. verifyOptions does not allocate.
 func (a *authorities) verifyOptions() (stdx509.VerifyOptions, bool) {
 	return stdx509.VerifyOptions{Roots: a.current().pool, KeyUsages: clientUsages}, true
 }

@@ -37,7 +37,7 @@ func TestRememberedCertificateEnds(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		if _, ok, err := auth.AuthenticateRequest(req); ok || err == nil {
-			t.Errorf("after the certificate expires: %v %v", ok, err)
+			t.Errorf("accepted after the certificate expired: %v %v", ok, err)
 		}
 	})
 }

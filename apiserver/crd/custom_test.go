@@ -184,7 +184,7 @@ func TestStatusAndScale(t *testing.T) {
 	p.do("POST", definitionsPath, widgets()).want(201)
 	created := p.do("POST", widgetsPath, strings.Replace(widget("a", `{"color":"green"}`), `"spec"`, `"status":{"phase":"x"},"spec"`, 1)).want(201)
 	if created.field("status") != nil {
-		t.Error("create has set the status")
+		t.Error("the create has stored the status")
 	}
 	merge := []string{"Content-Type", "application/merge-patch+json"}
 	a := p.do("PATCH", widgetsPath+"/a/status", `{"spec":{"color":"blue"},"metadata":{"labels":{"x":"y"}},"status":{"phase":"Up","replicas":3,"selector":"a=b"}}`, merge...).want(200)

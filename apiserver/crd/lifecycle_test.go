@@ -74,7 +74,7 @@ func TestNameConflicts(t *testing.T) {
 			t.Errorf("accepted kind %q", got)
 		}
 		if _, ok := p.registry.Current().ByName(schema.GroupResource{Group: "example.com", Resource: "gadgets"}); ok {
-			t.Error("a definition without its names is served")
+			t.Error("a definition whose names were refused is served")
 		}
 		// Once the names are free, the rival gets them.
 		p.do("DELETE", definitionsPath+"/widgets.example.com", "").want(200)

@@ -33,6 +33,6 @@ func TestMatchingManyValues(t *testing.T) {
 		t.Errorf("400 values of 4 KB: %v, want %v", err, errMatching)
 	}
 	if patternsOf(schema("")) != nil || patternsOf(schema("(")) != nil {
-		t.Error("patterns of a schema without any")
+		t.Error("patternsOf a schema without patterns is not nil")
 	}
 }

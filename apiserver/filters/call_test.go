@@ -82,11 +82,11 @@ func TestDeadlineOfARequest(t *testing.T) {
 		after := serve(t.Context(), func(ctx context.Context) { // the handler only reads Err
 			time.Sleep(time.Minute)
 			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				t.Errorf("not over: %v", ctx.Err())
+				t.Errorf("the context has not ended: %v", ctx.Err())
 			}
 		})
 		if !errors.Is(after.Err(), context.DeadlineExceeded) {
-			t.Errorf("returned another result: %v", after.Err())
+			t.Errorf("Err returned a different result: %v", after.Err())
 		}
 		serve(t.Context(), func(ctx context.Context) { // the handler waits for a derived context
 			child, cancel := context.WithCancel(context.WithValue(ctx, callKey{}, nil))

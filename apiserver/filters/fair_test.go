@@ -137,7 +137,7 @@ func TestSeatsOfWatches(t *testing.T) {
 		synctest.Wait()
 		w := serve("ann", "GET", path)
 		if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "Too many requests, please try again later.") {
-			t.Errorf("beyond the one seat: %d %v %s", w.Code, w.Header(), w.Body)
+			t.Errorf("request while the only seat is taken: %d %v %s", w.Code, w.Header(), w.Body)
 		}
 		for _, name := range []string{"X-Kubernetes-PF-FlowSchema-UID", "X-Kubernetes-PF-PriorityLevel-UID"} {
 			if len(w.Result().Header.Values(name)) != 1 {
@@ -145,7 +145,7 @@ func TestSeatsOfWatches(t *testing.T) {
 			}
 		}
 		if w := serve("root+"+user.SystemPrivilegedGroup, "GET", path); w.Code != http.StatusOK {
-			t.Errorf("an administrator: %d", w.Code)
+			t.Errorf("request of an administrator: %d", w.Code)
 		}
 		if w := serve("ann", "GET", "/readyz"); w.Code != http.StatusOK {
 			t.Errorf("a probe: %d", w.Code)
@@ -153,7 +153,7 @@ func TestSeatsOfWatches(t *testing.T) {
 		close(initialized)
 		synctest.Wait()
 		if w := serve("ann", "GET", path); w.Code != http.StatusOK {
-			t.Errorf("beside a watch that has sent its initial events: %d", w.Code)
+			t.Errorf("request during a watch that has sent its initial events: %d", w.Code)
 		}
 		close(end)
 		watches.Wait()
@@ -179,7 +179,7 @@ func TestLongRunningRequestsOfServiceAccounts(t *testing.T) {
 		}
 		watches.Go(func() {
 			if w := serve(account("y", 0), "GET", "/api/v1/pods?watch=1&resourceVersion=1"); w.Code != http.StatusOK {
-				t.Errorf("another namespace: %d", w.Code)
+				t.Errorf("watch of another namespace: %d", w.Code)
 			}
 		})
 		synctest.Wait()
@@ -206,11 +206,11 @@ func TestWatchesThatWaitHoldNoSeats(t *testing.T) {
 		watches.Go(func() { serve("ann", "GET", path+"?watch=1") })
 		synctest.Wait()
 		if w := serve("ann", "GET", path); w.Code != http.StatusTooManyRequests {
-			t.Errorf("beside a watch that has just begun: %d", w.Code)
+			t.Errorf("request during a watch that has just begun: %d", w.Code)
 		}
 		time.Sleep(10 * time.Millisecond)
 		if w := serve("ann", "GET", path); w.Code != http.StatusOK {
-			t.Errorf("beside a watch that waits: %d", w.Code)
+			t.Errorf("request during a watch that waits for another server: %d", w.Code)
 		}
 		close(end)
 		watches.Wait()

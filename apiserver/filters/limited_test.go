@@ -42,7 +42,7 @@ func TestInFlight(t *testing.T) {
 		go serve("GET", pods+"/p/log?wait=1")
 		synctest.Wait()
 		if w := serve("POST", pods); w.Code != 200 {
-			t.Errorf("a write beside reads: %d", w.Code)
+			t.Errorf("write while the seats of reads are taken: %d", w.Code)
 		}
 		go serve("POST", pods+"?wait=1")
 		synctest.Wait()

@@ -96,7 +96,7 @@ func TestUnreadResponse(t *testing.T) {
 			t.Fatal(err)
 		}
 		if code, _ := send(t.Context(), c, "GET", configMaps, nil); code != 429 {
-			t.Errorf("the seat is free: %d", code)
+			t.Errorf("request while the client does not read: %d", code)
 		}
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
@@ -104,7 +104,7 @@ func TestUnreadResponse(t *testing.T) {
 			t.Errorf("after the stall: %d %s", code, answer)
 		}
 		if _, err := io.ReadAll(resp.Body); err == nil {
-			t.Error("the answer is whole")
+			t.Error("the response is complete although the client did not read it")
 		}
 	})
 }
@@ -186,7 +186,7 @@ func TestSlowBodies(t *testing.T) {
 			}()
 			synctest.Wait()
 			if code, answer := send(t.Context(), c, "POST", configMaps, strings.NewReader("other")); code != 200 || answer != "5" {
-				t.Errorf("beside %s: %d %s", test.what, code, answer)
+				t.Errorf("request during %s: %d %s", test.what, code, answer)
 			}
 			<-done
 		}

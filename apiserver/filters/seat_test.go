@@ -60,7 +60,7 @@ func TestUnreadResponsesHoldNoSeats(t *testing.T) {
 			start := time.Now()
 			w := serve("ann", "GET", path)
 			if took := time.Since(start); w.Code != http.StatusOK || took > 200*time.Millisecond {
-				t.Errorf("request %d beside unread responses: %d after %s", i, w.Code, took)
+				t.Errorf("request %d while other responses are unread: %d after %s", i, w.Code, took)
 			}
 		}
 		time.Sleep(3 * time.Second)
@@ -106,7 +106,7 @@ func TestWaitingForServersHoldsNoSeats(t *testing.T) {
 			start := time.Now()
 			w := serve("ann", "POST", path)
 			if took := time.Since(start); w.Code != http.StatusOK || took > 200*time.Millisecond {
-				t.Errorf("request %d beside waiting ones: %d after %s", i, w.Code, took)
+				t.Errorf("request %d while others wait for a server: %d after %s", i, w.Code, took)
 			}
 		}
 		time.Sleep(3 * time.Second)

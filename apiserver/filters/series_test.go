@@ -69,6 +69,6 @@ func TestLabels(t *testing.T) {
 		}
 	}
 	if text := serve("GET", "/metrics", "ann").Body.String(); strings.Contains(text, "invented") || strings.Contains(text, long) {
-		t.Error("an invented name is a label")
+		t.Error("a name that a client invented became a label")
 	}
 }

@@ -330,7 +330,7 @@ func TestConfigurationAppliesAtOnce(t *testing.T) {
 		one.Spec.Limited.LimitResponse = flowcontrolv1.LimitResponse{Type: flowcontrolv1.LimitResponseTypeReject}
 		put(t, st, levels, one, false)
 		if _, err := begin(t, c, "ann"); reason(err) != "concurrency-limit" {
-			t.Errorf("beyond a level without queues: %v", err)
+			t.Errorf("request beyond the limit of a level without queues: %v", err)
 		}
 		first.Release()
 		if first, err = begin(t, c, "ann"); err != nil {

@@ -95,7 +95,7 @@ func TestOf(t *testing.T) {
 		}
 	}
 	if _, there := got.Properties["Hidden"]; there || strings.Contains(string(data), "Hidden") {
-		t.Error("a field without JSON form is shown")
+		t.Error("a field without JSON form is in the schema")
 	}
 }
 

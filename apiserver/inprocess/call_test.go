@@ -47,6 +47,6 @@ func TestCall(t *testing.T) {
 		t.Errorf("%v, want 404 with the text", err)
 	}
 	if _, err := (inprocess.Call{Method: "bad method", Path: "/"}).Do(t.Context(), transport); err == nil {
-		t.Error("a malformed method was sent")
+		t.Error("a request with a malformed method was sent")
 	}
 }

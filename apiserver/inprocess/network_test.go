@@ -45,7 +45,7 @@ func TestNetwork(t *testing.T) {
 			return network.DialContext(ctx, "tcp", address)
 		}
 		if _, err := dial("127.0.0.1:1"); !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("no listener: %v", err)
+			t.Errorf("dial an address without a listener: %v", err)
 		}
 		one, err := network.Listen("")
 		if err != nil {
@@ -63,11 +63,11 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("two listeners at %v", one.Addr())
 		}
 		if _, err := network.Listen(one.Addr().String()); !errors.Is(err, syscall.EADDRINUSE) {
-			t.Errorf("an address in use: %v", err)
+			t.Errorf("listen at an address that is in use: %v", err)
 		}
 		// A listener that does not accept.
 		if _, err := dial(one.Addr().String()); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a listener that does not accept: %v", err)
+			t.Errorf("dial a listener that does not accept: %v", err)
 		}
 		for _, test := range []struct {
 			listener net.Listener
@@ -92,7 +92,7 @@ func TestNetwork(t *testing.T) {
 		}
 		one.Close()
 		if _, err := one.Accept(); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("accept after close: %v", err)
+			t.Errorf("Accept after Close: %v", err)
 		}
 		if network.Listens(one.Addr().String()) || !network.Listens(two.Addr().String()) || network.Listens("a.b:443") {
 			t.Error("Listens does not follow Listen and Close")

@@ -47,7 +47,7 @@ func TestIssuedCertificatesVerify(t *testing.T) {
 		t.Errorf("client subject: %v", c.Subject)
 	}
 	if _, err := c.Verify(x509.VerifyOptions{Roots: ca.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err == nil {
-		t.Error("a client certificate serves as a serving certificate")
+		t.Error("a client certificate was accepted as a serving certificate")
 	}
 }
 
@@ -62,7 +62,7 @@ func TestOpenAuthorityReusesFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !first.Certificate.Equal(again.Certificate) {
-		t.Error("opened again, the authority is another one")
+		t.Error("the authority differs after it was opened again")
 	}
 	if info, err := os.Stat(filepath.Join(dir, "ca.key")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("key file: %v %v", info.Mode(), err)
@@ -99,7 +99,7 @@ func TestReadAuthority(t *testing.T) {
 		t.Errorf("%v, %v", read, err)
 	}
 	if _, err := pki.ReadAuthority(certFile, certFile); err == nil {
-		t.Error("read without a key")
+		t.Error("an authority without a key was read")
 	}
 	leaf, err := made.Client("jane")
 	if err != nil {

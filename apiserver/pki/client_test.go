@@ -31,7 +31,7 @@ func TestClientFilesAreReadAgain(t *testing.T) {
 		}
 	}
 	if _, err := pki.ClientFiles(cert, key); err == nil {
-		t.Error("no error without files")
+		t.Error("no error although the files are missing")
 	}
 	issue("one")
 	present, err := pki.ClientFiles(cert, key)
@@ -65,11 +65,11 @@ func TestClientCertificatesAreRenewed(t *testing.T) {
 			t.Fatal(first, err)
 		}
 		if again, err := present(nil); again != first {
-			t.Error("a second certificate", err)
+			t.Error("a second certificate was issued", err)
 		}
 		time.Sleep(350 * 24 * time.Hour)
 		if later, err := present(nil); err != nil || later == first || !time.Now().Before(later.Leaf.NotAfter) {
-			t.Error("not renewed", err)
+			t.Error("the certificate was not renewed", err)
 		}
 	})
 }

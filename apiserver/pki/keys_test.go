@@ -18,7 +18,7 @@ func TestOpenKeyReusesFile(t *testing.T) {
 	}
 	again, err := pki.OpenKey(file)
 	if err != nil || !made.Public().(*ecdsa.PublicKey).Equal(again.Public()) {
-		t.Errorf("another key the second time: %v", err)
+		t.Errorf("the second call returned a different key: %v", err)
 	}
 	public, err := pki.ReadPublicKeys(file)
 	if err != nil || len(public) != 1 || !made.Public().(*ecdsa.PublicKey).Equal(public[0]) {
@@ -31,10 +31,10 @@ func TestOpenKeyReusesFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := pki.OpenKey(file); err == nil {
-		t.Error("a broken key is replaced")
+		t.Error("a broken key was replaced")
 	}
 	if _, err := pki.ReadPublicKeys(file); err == nil {
-		t.Error("a broken key is read")
+		t.Error("a broken key was read without an error")
 	}
 }
 

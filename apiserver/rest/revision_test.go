@@ -25,7 +25,7 @@ func TestSetRevision(t *testing.T) {
 func TestSameButRevision(t *testing.T) {
 	a := []byte(`{"metadata":{"resourceVersion":"7","x":1}}`)
 	if !sameButRevision(a, []byte(`{"metadata":{"resourceVersion":"1234","x":1}}`)) {
-		t.Error("the revision alone differs")
+		t.Error("objects that differ only in the revision are not considered the same")
 	}
 	if sameButRevision(a, []byte(`{"metadata":{"resourceVersion":"7","x":2}}`)) {
 		t.Error("x differs")

@@ -73,7 +73,7 @@ func TestPending(t *testing.T) {
 		p := &pending{}
 		all = append(all, p)
 		if !p.append(frame) {
-			t.Fatal("no room for a small frame")
+			t.Fatal("a small frame does not fit into an empty buffer")
 		}
 		if got, want := p.append(frame, frame), len(all) <= largeBuffers; got != want {
 			t.Errorf("buffer %d: %v, want %v", len(all), got, want)
@@ -86,12 +86,12 @@ func TestPending(t *testing.T) {
 		p.release()
 		p.release()
 		if len(p.bytes()) != 0 {
-			t.Error("released, and not empty")
+			t.Error("a released buffer is not empty")
 		}
 	}
 	p := &pending{}
 	if p.append(make([]byte, largeBuffer+1)) || !p.append(make([]byte, largeBuffer)) {
-		t.Error("a large buffer has another size")
+		t.Error("a large buffer does not have the expected size")
 	}
 	p.release()
 	if largeTaken.Load() != 0 {

@@ -15,7 +15,7 @@ func TestPace(t *testing.T) {
 		waited := func(p *pace) time.Duration {
 			begin := time.Now()
 			if !p.wait(done) {
-				t.Error("the wait was ended")
+				t.Error("wait returned before the interval had passed")
 			}
 			return time.Since(begin)
 		}
@@ -31,20 +31,20 @@ func TestPace(t *testing.T) {
 		other.sent()
 		p.sent()
 		if d := waited(p); d != 5*time.Millisecond {
-			t.Errorf("one of fifty: %s", d)
+			t.Errorf("wait of a watch among fifty: %s", d)
 		}
 		if d := waited(p); d != 0 {
-			t.Errorf("again, with nothing sent: %s", d)
+			t.Errorf("second wait, without a send in between: %s", d)
 		}
 		if d := waited(other); d != 0 {
-			t.Errorf("of another resource: %s", d)
+			t.Errorf("wait of a watch of another resource: %s", d)
 		}
 		for range 9900 {
 			all.join("pods")
 		}
 		p.sent()
 		if d := waited(p); d != mostPace {
-			t.Errorf("one of ten thousand: %s", d)
+			t.Errorf("wait of a watch among ten thousand: %s", d)
 		}
 		p.sent()
 		close(done)

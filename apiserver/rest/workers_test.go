@@ -57,11 +57,11 @@ func TestPlacesOfUsers(t *testing.T) {
 		}
 		leaves[0]()
 		if err := <-entered; err != nil {
-			t.Errorf("the first that waited: %v", err)
+			t.Errorf("the write that waited first: %v", err)
 		}
 		for range perUser*waitingPerPlace - 1 {
 			if err := <-entered; err != nil {
-				t.Errorf("one that waited: %v", err)
+				t.Errorf("a write that waited: %v", err)
 			}
 		}
 		// All places are taken until the deadline.
@@ -77,7 +77,7 @@ func TestPlacesOfUsers(t *testing.T) {
 			leave()
 		}
 		if len(w.users) != 0 {
-			t.Errorf("users without work: %v", w.users)
+			t.Errorf("users without work are still counted: %v", w.users)
 		}
 	})
 }
@@ -110,11 +110,11 @@ func TestTurnsOfUsers(t *testing.T) {
 		synctest.Wait()
 		select {
 		case err := <-entered:
-			t.Fatalf("one more writes are computed: %v", err)
+			t.Fatalf("more writes than turn.Processors are computed: %v", err)
 		default:
 		}
 		if _, leave, err := w.enter(as(ctx, "ann"), false); err != nil {
-			t.Errorf("another user: %v", err)
+			t.Errorf("a write of another user: %v", err)
 		} else {
 			leave()
 		}
@@ -126,7 +126,7 @@ func TestTurnsOfUsers(t *testing.T) {
 		}
 		turn.Pause(turn.Context(ctx, computing[0]))
 		if err := <-entered; err != nil {
-			t.Errorf("after one pauses: %v", err)
+			t.Errorf("a write after another one paused: %v", err)
 		}
 	})
 }

@@ -101,7 +101,7 @@ func TestWrite(t *testing.T) {
 	tx.rollback()
 	tx.want(t, "created", "join", "allocate", "after", "release")
 	if tx.hub.(metav1.Object).GetResourceVersion() != fmt.Sprint(done.obj.Revision) {
-		t.Error("the hub has another resourceVersion")
+		t.Error("the commit changed the resourceVersion of the hub")
 	}
 
 	again := newTransaction(t, true, false, nil, h)

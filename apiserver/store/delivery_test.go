@@ -103,7 +103,7 @@ func TestAwaitDelivery(t *testing.T) {
 			stuck.Delivered()
 		}
 		if d := waited(); d == slow {
-			t.Error("a reader that is at the head again is not waited for")
+			t.Error("the writer did not wait for a reader that is at the head again")
 		}
 		for range 2 {
 			_, _, _ = stuck.Next()

@@ -148,7 +148,7 @@ func TestFailedAppendIsFinal(t *testing.T) {
 					o.want(t, true, broken)
 				}
 				if s.Snapshot() != before {
-					t.Error("a failed write is read")
+					t.Error("a failed write is visible")
 				}
 				if events, revision, err := cursor.Next(); len(events) > 0 || revision != before.Revision() || err != nil {
 					t.Errorf("%d events up to %d, %v", len(events), revision, err)

@@ -17,7 +17,7 @@ func TestSet(t *testing.T) {
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("a time without a monotonic reading was set")
+			t.Error("Set accepted a time without a monotonic reading")
 		}
 	}()
 	clocks.Set(now.Round(0), time.Hour)

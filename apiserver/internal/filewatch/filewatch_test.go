@@ -58,7 +58,7 @@ func TestChangeAppliesAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("four", 2)
-	// As ConfigMaps are mounted: the name is a link that is replaced.
+	// Like a mounted ConfigMap: the name is a link, which is replaced.
 	write(t, name+".next", "five")
 	if err := os.Chtimes(name+".next", long, long); err != nil {
 		t.Fatal(err)

@@ -92,7 +92,7 @@ func TestPauses(t *testing.T) {
 			t.Fatalf("the turn is still taken: %v", err)
 		}
 		if _, err := ts.Take(late); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("two turns of one: %v", err)
+			t.Errorf("two computations have the only turn: %v", err)
 		}
 	})
 }

@@ -205,7 +205,7 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	if s := Status(store.ErrFull); s.Details == nil || s.Details.RetryAfterSeconds == 0 {
-		t.Errorf("a full disk: %+v", s)
+		t.Errorf("status for a full disk: %+v", s)
 	}
 	req := httptest.NewRequest("GET", "/", nil)
 	req.Header.Set("Accept", "text/html")

@@ -30,13 +30,13 @@ func TestHandshake(t *testing.T) {
 				late, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				if err := Handshake(late, second); !errors.Is(err, context.DeadlineExceeded) {
-					t.Fatalf("two at once: %v", err)
+					t.Fatalf("two handshakes at once: %v", err)
 				}
 				go end(first)
 				next, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				if err := Handshake(next, second); err != nil {
-					t.Errorf("the next one: %v", err)
+					t.Errorf("the next handshake: %v", err)
 				}
 				_ = second.Close()
 				_ = second.Close() // ends no other connection's turn

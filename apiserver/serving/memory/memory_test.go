@@ -55,7 +55,7 @@ func TestCollectorFollowsTheHeap(t *testing.T) {
 	runtime.KeepAlive(grown)
 	for begin := time.Now(); percent() == 100 && readHeap().live < allocatedBetween; runtime.GC() {
 		if time.Since(begin) > 30*time.Second {
-			t.Fatal("the pace of a small heap is that of a large one")
+			t.Fatal("GOGC of a small heap equals that of a large one")
 		}
 	}
 }

@@ -67,7 +67,7 @@ func TestDamage(t *testing.T) {
 			bad = append(bad, byte(r.IntN(256)))
 		}
 		if _, _, err := read(bad); err == nil {
-			t.Error("damage was not seen")
+			t.Error("damage was not detected")
 		}
 	}
 	if _, _, err := read([]byte("something else, and long enough")); !errors.Is(err, archive.ErrForeign) {

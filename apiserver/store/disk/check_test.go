@@ -28,7 +28,7 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	if _, err := disk.Check(dir); !errors.Is(err, store.ErrLocked) {
-		t.Errorf("while it is served: %v", err)
+		t.Errorf("check while a store has the directory open: %v", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

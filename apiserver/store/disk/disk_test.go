@@ -229,7 +229,7 @@ func TestRestore(t *testing.T) {
 	const ahead = 1000
 	dir := filepath.Join(t.TempDir(), "new")
 	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()[:backup.Len()-1]), 0); !errors.Is(err, archive.ErrDamaged) {
-		t.Errorf("a backup that is cut short: %v", err)
+		t.Errorf("restore of a truncated backup: %v", err)
 	}
 	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()), ahead); err != nil {
 		t.Fatal(err)
@@ -245,7 +245,7 @@ func TestRestore(t *testing.T) {
 	before := contentOf(from)
 	delete(before, crashKey(50, 0, ""))
 	if fmt.Sprint(contentOf(to)) != fmt.Sprint(before) || to.Snapshot().Revision() != sn.Revision()+ahead {
-		t.Error("another state")
+		t.Error("the restored state differs")
 	}
 	if _, err := to.Watch("things", later[0].Revision); !errors.Is(err, store.ErrCompacted) {
 		t.Errorf("a watch from a lost revision: %v", err)

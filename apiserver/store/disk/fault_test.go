@@ -378,7 +378,7 @@ func TestFlippedBits(t *testing.T) {
 		}
 	})
 	if refused == 0 {
-		t.Error("no damage was seen")
+		t.Error("no run detected damage")
 	}
 	t.Logf("%d refused, %d cut", refused, cut)
 }

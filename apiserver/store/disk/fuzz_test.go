@@ -66,10 +66,10 @@ func FuzzDirectory(f *testing.F) {
 		was, revision := content(s), s.Snapshot().Revision()
 		s.Close()
 		if s, err = open(); err != nil {
-			t.Fatalf("a second time: %v", err)
+			t.Fatalf("open the directory again: %v", err)
 		}
 		if !maps.Equal(content(s), was) || s.Snapshot().Revision() != revision {
-			t.Errorf("a second time the state differs: %v at %d, not %v at %d", content(s), s.Snapshot().Revision(), was, revision)
+			t.Errorf("the state differs after opening again: %v at %d, not %v at %d", content(s), s.Snapshot().Revision(), was, revision)
 		}
 		op := store.Op{Key: store.Key{Resource: "things", Name: "new"}, Data: []byte(`{"metadata":{}}`), Expect: store.AnyRevision}
 		if _, err := s.Commit(t.Context(), op); err != nil {

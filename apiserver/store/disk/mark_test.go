@@ -111,7 +111,7 @@ func TestMissingEndOfLogIsReported(t *testing.T) {
 			same(t, s, want)
 			// A client that has seen the newest revision must not see other writes with its number.
 			if now := s.Snapshot().Revision(); now != revision {
-				t.Errorf("starts at revision %d, and %d was acknowledged", now, revision)
+				t.Errorf("the start is at revision %d, but %d was acknowledged", now, revision)
 			}
 			if _, err := s.Watch("things", revision-1); !errors.Is(err, store.ErrCompacted) {
 				t.Errorf("an earlier watch: %v", err)

@@ -143,7 +143,7 @@ func TestUpgradeOfDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := openStore(dir); !errors.Is(err, store.ErrLocked) {
-		t.Errorf("while another has it: %v", err)
+		t.Errorf("open while another process has the file: %v", err)
 	}
 	if err := other.Close(); err != nil {
 		t.Fatal(err)

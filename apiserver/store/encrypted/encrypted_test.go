@@ -94,7 +94,7 @@ func TestNoPlaintextOnDisk(t *testing.T) {
 			put(t, s, "secrets", "hidden", plain)
 			put(t, s, "deployments.apps", "hidden", plain)
 			if !holds(t, s, "secrets", "hidden") {
-				t.Error("memory is not plain")
+				t.Error("the object in memory is encrypted")
 			}
 			if raw := onDisk(t, dir); strings.Contains(raw, plain) || strings.Contains(raw, `"value"`) ||
 				!strings.Contains(raw, "k8s:enc:"+strings.Replace(provider, ":", ":v1:", 1)+":") {
@@ -182,7 +182,7 @@ func TestRotation(t *testing.T) {
 	s.Close()
 	config(t, file, "secrets", "secretbox:key2", "nothing")
 	if _, err := open(dir, file); err == nil || !strings.Contains(err.Error(), "--encryption-provider-config") {
-		t.Errorf("a bad configuration: %v", err)
+		t.Errorf("open with an invalid configuration: %v", err)
 	}
 }
 

@@ -193,7 +193,7 @@ func TestPluginFailsAfterStart(t *testing.T) {
 					s.Close()
 					t.Error("the store started without its key")
 				} else if !strings.Contains(err.Error(), "secrets lab/hidden") {
-					t.Errorf("the start says %v", err)
+					t.Errorf("error of the start: %v", err)
 				}
 			})
 			if onDisk(t, dir) != before {

@@ -171,7 +171,7 @@ func TestHangingMember(t *testing.T) {
 	m, open := newMember(t)
 	m.set(func() { m.hangs = true })
 	if err := soon(t, "the start", func() error { _, err := open(); return err }); err == nil {
-		t.Error("the start succeeds")
+		t.Error("the start succeeded although the member does not answer")
 	}
 	m.set(func() { m.hangs = false })
 	s, err := open()
@@ -181,10 +181,10 @@ func TestHangingMember(t *testing.T) {
 	defer s.Close()
 	m.set(func() { m.hangs = true })
 	if err := soon(t, "a read", func() error { _, err := s.Fresh(t.Context()); return err }); err == nil {
-		t.Error("a consistent read succeeds")
+		t.Error("a consistent read succeeded although the member does not answer")
 	}
 	if s.Snapshot().Count("things", "") != 1 {
-		t.Error("the state is gone")
+		t.Error("the state is no longer readable")
 	}
 	m.set(func() { m.hangs = false })
 	if sn, err := s.Fresh(t.Context()); err != nil || sn.Revision() < 7 {
@@ -202,7 +202,7 @@ func TestSlowMember(t *testing.T) {
 	}
 	defer s.Close()
 	if s.Snapshot().Count("things", "") != 1 {
-		t.Error("the object is not there")
+		t.Error("the object was not loaded")
 	}
 }
 
