@@ -51,7 +51,7 @@ func TestUnknownFields(t *testing.T) {
 	refused := p.do("POST", widgetsPath+"?fieldValidation=Strict", body).want(400)
 	for _, want := range wants {
 		if !strings.Contains(refused.message(), want) {
-			t.Errorf("message %q does not say %q", refused.message(), want)
+			t.Errorf("message %q does not contain %q", refused.message(), want)
 		}
 	}
 	if !strings.HasPrefix(refused.message(), `Widget in version "v1" cannot be handled as a Widget: strict decoding error: `) {
@@ -60,7 +60,7 @@ func TestUnknownFields(t *testing.T) {
 	created := p.do("POST", widgetsPath, body).want(201)
 	for _, want := range wants {
 		if !slices.ContainsFunc(created.warnings, func(w string) bool { return strings.Contains(w, want) }) {
-			t.Errorf("warnings %q do not say %q", created.warnings, want)
+			t.Errorf("warnings %q do not contain %q", created.warnings, want)
 		}
 	}
 	for path, want := range map[string]any{
@@ -111,7 +111,7 @@ func TestValidation(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			a := p.do("POST", widgetsPath, c.body).want(c.code)
 			if !strings.Contains(a.message(), c.want) {
-				t.Errorf("message %q\n  does not say %q", a.message(), c.want)
+				t.Errorf("message %q\n  does not contain %q", a.message(), c.want)
 			}
 		})
 	}

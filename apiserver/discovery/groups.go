@@ -14,14 +14,14 @@ import (
 type group struct {
 	name     string
 	priority int32
-	versions []groupVersion // best first
+	versions []groupVersion // preferred versions first
 }
 
 // groupVersion is one served version of a group.
 type groupVersion struct {
 	name       string
 	priorities Priorities
-	resources  []*resource.Resource // by plural
+	resources  []*resource.Resource // sorted by plural
 	other      *Other               // nil: this server serves the group version
 }
 

@@ -26,7 +26,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Authorizer allows what rules allow and has no opinion on other requests.
+// Authorizer allows the requests that rules allow, and has no opinion on others.
 type Authorizer struct{ index *index }
 
 var (

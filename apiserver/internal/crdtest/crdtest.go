@@ -35,7 +35,7 @@ const Definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResour
 // Generator generates random objects of [Definition] and random changes of them.
 type Generator struct {
 	*rand.Rand
-	// Invalid is set when the generator produces a value of another type than the schema says. The
+	// Invalid is set when the generator produces a value of another type than in the schema. The
 	// caller clears it.
 	Invalid *bool
 }
@@ -78,7 +78,7 @@ func (g Generator) Spec() map[string]any {
 			list = append(list, g.One("a", "b"))
 		}
 		g.often(m, "list", list)
-		if g.IntN(9) == 0 { // of another type than the schema says
+		if g.IntN(9) == 0 { // a value of another type than in the schema
 			*g.Invalid = true
 			m[g.One("steps", "list")] = []any{g.One("x", "y"), map[string]any{"name": "x", "n": g.One("1", "2")}, true}
 		}
@@ -201,7 +201,7 @@ func Widget(metadata map[string]any, parts map[string]any) *unstructured.Unstruc
 	return &unstructured.Unstructured{Object: content}
 }
 
-// Edited returns a copy of an object with some changes, as a PUT or a patch makes them.
+// Edited returns a copy of an object with some changes, like those of a PUT or a patch.
 func (g Generator) Edited(u *unstructured.Unstructured) *unstructured.Unstructured {
 	next := u.DeepCopy()
 	metadata, there := next.Object["metadata"].(map[string]any)
@@ -245,8 +245,8 @@ func (g Generator) Edited(u *unstructured.Unstructured) *unstructured.Unstructur
 	return next
 }
 
-// Mistype replaces a part of an object by a value that its schema does not allow, as a change of
-// the schema leaves it behind.
+// Mistype replaces a part of an object by a value that its schema does not allow. Such values
+// remain in stored objects after a change of the schema.
 func (g Generator) Mistype(object map[string]any) {
 	spec, ok := object["spec"].(map[string]any)
 	if !ok {

@@ -18,10 +18,10 @@
 // many headers. Such connections therefore let other goroutines run after every 128 KiB, which
 // takes some ten microseconds, and after each large read.
 //
-// That is not enough: while goroutines that only let others run keep all processors busy, Go polls
-// the network every ten milliseconds. Only a limited number of connections send coalesced data at
-// the same time, so that a processor remains free. Goroutines of connections that wait for their
-// turn are not runnable.
+// That is not enough, because Go polls the network only every ten milliseconds while goroutines
+// that only let others run keep all processors busy. Only a limited number of connections send
+// coalesced data at the same time, so that a processor remains free. Goroutines of connections that
+// wait for their turn are not runnable.
 package coalesce
 
 import (
@@ -91,8 +91,8 @@ func Begin(ctx context.Context) (end func()) {
 }
 
 // Bound limits the duration of a Write on a connection of a Listener. If a Write takes longer than
-// stall, the connection fails. If it takes less than half as long, the connection does not fail.
-// Bound must be called before the first Write.
+// stall, the connection fails. A Write that takes less than half of stall never makes the
+// connection fail. Bound must be called before the first Write.
 func Bound(c net.Conn, stall time.Duration) {
 	if c, ok := c.(*conn); ok {
 		c.stall = stall
@@ -175,8 +175,8 @@ func (c *conn) renewDeadline() {
 	}
 }
 
-// SetWriteDeadline sets a deadline in addition to that of Bound, which replaces it only after it
-// has passed. A zero time removes the deadline until the next Write.
+// SetWriteDeadline sets a deadline. The deadline of Bound replaces it only after it has passed. A
+// zero time removes the deadline until the next Write.
 func (c *conn) SetWriteDeadline(at time.Time) error {
 	var renew int64
 	if !at.IsZero() {

@@ -36,8 +36,8 @@ func (r Report) Missing() uint64 { return max(r.Acknowledged, r.Revision) - r.Re
 // the damage. It changes nothing. It returns [store.ErrLocked] if a Backend has the directory open.
 func Check(dir string) (r Report, err error) { return CheckWith(dir, nil) }
 
-// CheckWith is Check for records that decode must first make readable, such as encrypted ones. A
-// nil decode does nothing.
+// CheckWith is like Check, for directories with encrypted records: it calls decode, unless it is
+// nil, to decrypt each record first.
 func CheckWith(dir string, decode func(*store.Record) error) (r Report, err error) {
 	files := osFiles{}
 	l, err := list(files, dir)

@@ -10,14 +10,14 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// ErrIncomplete means that a [Log.Fill] of the prefix did not end, so objects may be missing.
+// ErrIncomplete means that a [Log.Fill] of the prefix did not finish, so objects may be missing.
 var ErrIncomplete = errors.New("the copy of another state into etcd is not complete: run it again")
 
 // ErrNotEmpty means that a [Log.Fill] found objects below its prefix.
 var ErrNotEmpty = errors.New("etcd has objects already")
 
-// marker is the key below the prefix that exists while Fill runs, and after one that did not end.
-// It is not the key of an object.
+// marker is the key below the prefix that exists while Fill runs, and after a Fill that did not
+// finish. It is not the key of an object.
 const marker = "incomplete-copy"
 
 const (
