@@ -28,9 +28,9 @@ type Write[T runtime.Object] struct {
 	DryRun          bool
 }
 
-// Admission adds a rule that checks the writes of a kind, but not of its subresources: creates and
-// updates, or the given operations. An error rejects the write: errors of package field give 422,
-// an APIStatus is the response, and others give 403.
+// Admission adds a rule that checks the given operations on a kind, but not on its subresources.
+// Without operations, it checks creates and updates. An error rejects the write: errors of package
+// field become 422, an APIStatus becomes the response, and other errors become 403.
 //
 // What the rule reads in tx is part of the write's precondition: if it changes before the write is
 // committed, the rule runs again. What the rule writes in tx is committed together with the write,
@@ -51,10 +51,10 @@ func Admission[T runtime.Object](rule func(ctx context.Context, tx *Tx, w *Write
 	})
 }
 
-// Mutation adds a function that changes objects of a kind before they are validated. It gets
-// creates and updates, or the given operations, and may change w.Object. What it reads in tx is not
-// part of the write's precondition, and it cannot write in tx. It runs a second time if a webhook
-// or policy of the cluster has changed the object and asks for reinvocation.
+// Mutation adds a function that changes objects of a kind before they are validated. It runs for
+// the given operations or, without any, for creates and updates, and may change w.Object. What it
+// reads in tx is not part of the write's precondition, and it cannot write in tx. It runs a second
+// time if a webhook or policy of the cluster has changed the object and asks for reinvocation.
 func Mutation[T runtime.Object](change func(ctx context.Context, tx *Tx, w *Write[T]) error, operations ...admission.Operation) Part {
 	return partFunc(func(p *plan) {
 		p.rules = append(p.rules, func(s *Server) (*admissionRule, error) { return newRule(s, change, true, operations) })

@@ -61,7 +61,8 @@ func (s *Server) storeOf(res *resource.Resource) *store.Store {
 	return s.store
 }
 
-// lookupTimeout limits how long a request waits for the lookup of a policy's kind of parameters.
+// lookupTimeout limits how long a request waits for the lookup of the kind of a policy's
+// parameters.
 const lookupTimeout = 2 * time.Second
 
 // parametersOf returns access to the parameters of policies in a cluster.

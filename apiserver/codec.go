@@ -176,7 +176,7 @@ func (c *codec) decoded(obj runtime.Object, strict []error) (runtime.Object, []e
 	return hub, append(strict, lost...), err
 }
 
-// decodeStrict separates the errors of strict decoding from those of decoding.
+// decodeStrict separates the errors of strict decoding from all others.
 func decodeStrict(decoder runtime.Decoder, data []byte, defaults *schema.GroupVersionKind) (runtime.Object, *schema.GroupVersionKind, []error, error) {
 	obj, got, err := decoder.Decode(data, defaults, nil)
 	if err == nil {
@@ -252,7 +252,7 @@ func (c *codec) FromVersion(versioned runtime.Object) (runtime.Object, error) {
 	return c.toHub(versioned)
 }
 
-// PatchMeta is read from the struct tags of the version's type.
+// PatchMeta returns the metadata in the struct tags of the version's type.
 func (c *codec) PatchMeta(version string) (strategicpatch.LookupPatchMeta, bool) {
 	if meta, ok := c.patch.Load(version); ok {
 		return meta.(strategicpatch.LookupPatchMeta), true

@@ -12,7 +12,7 @@
 //	}
 //
 // A server is made of parts: a [Group] of [Kind]s with their [Version]s and rules, [Admission] and
-// [Mutation], and a [Storage]. [Main] runs it by the flags of a command line, behind a cluster or
+// [Mutation], and a [Storage]. [Main] runs it with the flags of a command line, behind a cluster or
 // alone; [New] runs it in a program, and package apiservertest in a test. docs/guides/apiserver.md
 // is the guide.
 //

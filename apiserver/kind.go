@@ -172,7 +172,7 @@ func Categories(names ...string) KindOption {
 // StorageVersion is the version in which objects are stored; the default is the hub.
 func StorageVersion(name string) KindOption { return kindFunc(func(k *kind) { k.storage = name }) }
 
-// Deprecated sends clients of a version a warning.
+// Deprecated makes the server send a warning to clients of a version.
 func Deprecated(version, warning string) KindOption {
 	return kindFunc(func(k *kind) {
 		if v := k.version(version); v != nil {

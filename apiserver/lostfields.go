@@ -16,7 +16,7 @@ import (
 // because a conversion may normalize values. Clients get these errors like those of unknown fields:
 // as warnings or, with fieldValidation=Strict, as the reason why the write is rejected.
 //
-// The hub must not have its defaults yet. It and the object are not changed.
+// The hub must not have its defaults yet. lost changes neither the hub nor the object.
 func (k *kind) lost(obj, hub runtime.Object) []error {
 	// The decoded object need not name its version.
 	is := reflect.TypeOf(obj)

@@ -124,7 +124,7 @@ func (f *flags) kubeconfigOf(authority *pki.Authority, url string) error {
 	return nil
 }
 
-// auditFlags are the flags of the audit log, as those of kube-apiserver.
+// auditFlags are flags for the audit log, named as in kube-apiserver.
 type auditFlags struct {
 	policy, path                string
 	maxSize, maxBackups, maxAge int

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The interfaces that values with rules for a kind may implement. H is the pointer type of the
-// kind's hub. Objects are private to the call; old must not be changed. All methods must be safe
-// for concurrent use.
+// Values with rules for a kind may implement these interfaces. H is the pointer type of the kind's
+// hub. Objects are private to the call; old must not be changed. All methods must be safe for
+// concurrent use.
 type (
 	// Defaulter sets defaults of the hub, after those that its method Default() sets. It runs when
 	// an object is read or written, in every version, and must give the same result when it runs

@@ -23,7 +23,7 @@ type Replicas struct {
 	Desired *int32
 	// Current is the number of replicas that exist.
 	Current int32
-	// Selector selects the replicas' pods, as text.
+	// Selector is the label selector of the replicas' pods, as text.
 	Selector string
 }
 

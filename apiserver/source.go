@@ -129,7 +129,7 @@ func unlessDryRun(dryRun bool, do func() error) error {
 	return do()
 }
 
-// mirror keeps the newest state of a source in its own store, over which the verbs serve it.
+// mirror keeps the newest state of a source in its own store. The verbs work on that store.
 type mirror struct {
 	kind   *kind
 	res    *resource.Resource
@@ -150,7 +150,8 @@ type mirror struct {
 	wrote   uint64    // counts writes of clients
 }
 
-// notifyAgain is how long a failed Notifier waits, and the shortest interval at which watches read.
+// notifyAgain is the delay before a failed Notifier is called again, and the minimum interval at
+// which watches read the source.
 const notifyAgain = time.Second
 
 // run follows the notifications of the source until ctx ends.
@@ -361,7 +362,7 @@ func (m *mirror) keep(current *store.Object, object metav1.Object) error {
 	return nil
 }
 
-// readVerbs is the number of verbs of a source that cannot be written.
+// readVerbs is the number of verbs of a read-only source.
 const readVerbs = 3
 
 // uid derives a uid from the key, so that it is the same after a restart.

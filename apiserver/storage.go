@@ -49,7 +49,7 @@ func Backend(open func() (store.Backend, error)) OpenStore {
 	}
 }
 
-// Encrypted encrypts what another storage keeps, by an EncryptionConfiguration file.
+// Encrypted encrypts the values of another storage as an EncryptionConfiguration file specifies.
 func Encrypted(file string, open OpenStore) OpenStore {
 	return func(ctx context.Context) (store.Config, error) {
 		cfg, err := open(ctx)

@@ -198,7 +198,7 @@ func (s *strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return reset
 }
 
-// topLevel returns the JSON names of the fields of a type beside metadata and status.
+// topLevel returns the JSON names of the fields of a type, except metadata and status.
 func topLevel(t reflect.Type) (all []string) {
 	for i := range t.NumField() {
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")

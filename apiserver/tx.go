@@ -100,8 +100,8 @@ func (s *Server) typeOf(t reflect.Type) (servedType, error) {
 	return served, nil
 }
 
-// Get returns an object in the version of the type T. namespace is "" for cluster-scoped kinds. The
-// error is a NotFound of apierrors if there is none.
+// Get returns an object in the version of the type T. namespace is "" for cluster-scoped kinds. If
+// the object does not exist, the error is a NotFound of apierrors.
 func Get[T runtime.Object](tx *Tx, namespace, name string) (T, error) {
 	var none T
 	served, err := tx.server.typeOf(reflect.TypeFor[T]())
@@ -207,7 +207,7 @@ func (tx *Tx) rulesContext(res *resource.Resource, verb string, object metav1.Ob
 	})
 }
 
-// Create adds an object to the unit. The commit fails with AlreadyExists if there is one.
+// Create adds an object to the unit. The commit fails with AlreadyExists if the object exists.
 func (tx *Tx) Create(obj runtime.Object) error {
 	res, hub, object, err := tx.target(obj)
 	if err != nil {

@@ -6,8 +6,8 @@
 // A [Table] lists the plugins in the order in which they run, and marks those that run by default.
 // Each plugin is a separate package that does not import this one.
 //
-// Mutating plugins run first, then the object's own validation, then the validating plugins. When a
-// mutating plugin asks for it (through the attributes' ReinvocationContext), all mutating plugins
+// Mutating plugins run first, then the object's own validation, then the validating plugins. If a
+// mutating plugin requests it (through the attributes' ReinvocationContext), all mutating plugins
 // run a second time.
 //
 // # To add a plugin

@@ -37,8 +37,8 @@ type backend struct {
 	spec spec
 	gv   schema.GroupVersion
 
-	// connections and upgrades connect to the server. Only upgrades switch protocols, which HTTP/2
-	// cannot.
+	// connections and upgrades connect to the server. Requests that switch protocols use upgrades,
+	// because HTTP/2 cannot switch.
 	connections, upgrades *http.Transport
 	broken                error // the connections could not be configured
 	proxy                 *httputil.ReverseProxy

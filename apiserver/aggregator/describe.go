@@ -19,7 +19,7 @@ const (
 	// describeTimeout bounds the request of one OpenAPI document.
 	describeTimeout = time.Minute
 	// maxIndex and maxOpenAPI bound the v3 index and the v2 document, in bytes. Kubernetes' own v2
-	// document, with all its groups, has four million.
+	// document, with all its groups, has four million bytes.
 	maxIndex   = 1 << 20
 	maxOpenAPI = 8 << 20
 )

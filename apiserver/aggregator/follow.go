@@ -11,7 +11,7 @@ import (
 
 // Run follows the stored APIServices and definitions of custom kinds until ctx ends. It checks
 // backends, writes the conditions of APIServices, and keeps the local APIServices of custom kinds.
-// Everything that it started has ended when it returns; then all requests go to the server's own
+// When it returns, everything that it started has ended, and all requests go to the server's own
 // handlers. Run can be called once.
 func (a *Aggregator) Run(ctx context.Context) error {
 	defer a.end()
@@ -120,7 +120,7 @@ func (f *follower) apply(obj *store.Object) {
 }
 
 // isLocal reports whether an APIService is certainly local, with the default priorities and the
-// right condition. It does not decode the object: nearly all are like that.
+// right condition. It does not decode the object, because nearly all APIServices are local.
 func (f *follower) isLocal(obj *store.Object) bool {
 	f.spec = f.appendLocalSpec(f.spec[:0], versionOf(obj.Key.Name))
 	return bytes.Contains(obj.Data, f.spec) && bytes.Contains(obj.Data, []byte(`"status":{"conditions":[{"type":"Available","status":"True",`)) &&

@@ -39,8 +39,8 @@ func (a *Aggregator) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// requested returns the group version of a request: on resources, on the document about a group
-// version, or, of the core group, on anything below /api. It is zero for other paths.
+// requested returns the group version of a request for resources or for the document about a group
+// version. All paths below /api are of the core group. The result is zero for other paths.
 func requested(req *http.Request) schema.GroupVersion {
 	if info, ok := request.RequestInfoFrom(req.Context()); ok && info.IsResourceRequest {
 		return schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}

@@ -75,8 +75,8 @@ func (a *Aggregator) write(ctx context.Context, method, path string, body []byte
 	return err
 }
 
-// overtaken drops the errors of writes that came too late. The events of the other writes lead to
-// new attempts.
+// overtaken returns nil for the errors of writes that came too late, because the events of the
+// other writes lead to new attempts.
 func overtaken(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
 		return nil

@@ -17,7 +17,7 @@ import (
 // RoundTrip fails the test if a conversion loses a field: it fills objects at random and converts
 // them from the spoke to the hub and back, and from the hub to the spoke and back. The result must
 // equal the object, apart from empty and missing lists and maps. Functions in fill, of the forms
-// that sigs.k8s.io/randfill takes, restrict values that no valid object has:
+// that sigs.k8s.io/randfill takes, restrict the random values to those of valid objects:
 //
 //	fill := func(t *v1beta1.PizzaTopping, c randfill.Continue) {
 //		t.Name, t.Quantity = c.String(10), 1+c.Int31n(10)

@@ -47,8 +47,8 @@ const (
 	proxyCAs  = "requestheader-client-ca-file"
 )
 
-// JoinPublished returns the union of the data that several servers published (there) and that one
-// server adds (more).
+// JoinPublished returns the union of there, the data that several servers have published, and more,
+// the data that one server adds.
 func JoinPublished(there, more map[string]string) map[string]string {
 	joint := make(map[string]string, len(more))
 	for key, value := range there {

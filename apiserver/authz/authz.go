@@ -45,7 +45,7 @@ const (
 // Modes maps modes to constructors. New calls those of the modes in a configuration.
 type Modes map[string]func() (Authorizer, error)
 
-// both combines two interfaces to an Authorizer.
+// both combines two interfaces into an Authorizer.
 type both struct {
 	authorizer.Authorizer
 	authorizer.RuleResolver

@@ -116,8 +116,8 @@ func (c *codec) complete(u *unstructured.Unstructured, report bool) (unknown []e
 	return unknown, c.applyDefaults(u)
 }
 
-// parse reads a body without a schema. strict lists duplicate fields. On error, u may still hold
-// the kind.
+// parse reads a body without a schema. strict lists duplicate fields. If parse returns an error, u
+// may still have the kind.
 func (c *codec) parse(body []byte, mediaType string) (u *unstructured.Unstructured, strict []error, err error) {
 	u = &unstructured.Unstructured{}
 	switch mediaType {

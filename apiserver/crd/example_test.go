@@ -10,8 +10,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// A control plane is a store, the kinds and the verbs. The verbs are made last, but the definitions
-// need them to remove instances: therefore Objects is a function.
+// A control plane consists of a store, kinds and verbs. Objects is a function, because the verbs
+// are created last and the definitions need them to remove instances.
 func Example() {
 	st, err := store.Open(store.Config{})
 	if err != nil {

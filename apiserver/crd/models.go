@@ -76,8 +76,9 @@ func metadataModels(scheme *runtime.Scheme) (map[string]*spec.Schema, error) {
 	return models, nil
 }
 
-// modelOf returns the model of one version of a kind with what managedFields need: the structure
-// and the list types. The documents of /openapi contain it too, but cost ten times as much.
+// modelOf returns the model of one version of a kind with the parts that managedFields need: the
+// structure and the list types. The documents of /openapi contain it too, but cost ten times as
+// much.
 func modelOf(s *structuralschema.Structural, gvk schema.GroupVersionKind) *spec.Schema {
 	model := &spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}}}
 	if s != nil {

@@ -21,8 +21,9 @@ const (
 	// maxValueSteps limits one value, to less than half a second. Patterns of names, quantities and
 	// addresses have 10 to 1,000 instructions, which allows values of 16 KB to 1.6 MB.
 	maxValueSteps = 16 << 20
-	// freeSteps is for all values of an object. Beyond them, the time of matching is measured,
-	// because most patterns reject or accept long before the worst case.
+	// freeSteps is the number of steps for all values of an object that need no measurement. Beyond
+	// it, the time of matching is measured, because most patterns reject or accept long before the
+	// worst case.
 	freeSteps = 64 << 20
 	// maxMatching limits the measured time.
 	maxMatching = time.Second
@@ -44,8 +45,8 @@ func (v patterned) Validate(object any, options ...validation.ValidationOption) 
 	return v.SchemaValidator.Validate(object, options...)
 }
 
-// ValidateUpdate allows what the old object already had, so that objects from before a change of
-// the schema can still be updated.
+// ValidateUpdate allows values that the old object already had, so that objects from before a
+// change of the schema can still be updated.
 func (v patterned) ValidateUpdate(object, old any, options ...validation.ValidationOption) *validate.Result {
 	if err := v.patterns.check(object); err != nil && v.patterns.check(old) == nil {
 		return &validate.Result{Errors: []error{err}}
@@ -124,7 +125,7 @@ func (p *patterns) compile(pattern string) bool {
 	return err == nil
 }
 
-// matching is the work on the patterns of one object.
+// matching counts the work on the patterns of one object.
 type matching struct {
 	steps int64
 	took  time.Duration // for what exceeds freeSteps
@@ -148,7 +149,7 @@ type tooLong int64
 
 func (tooLong) Error() string { return "too long" }
 
-// visit returns the path of the value that exceeds a limit with the error.
+// visit returns the error of a value that exceeds a limit, with its path.
 func (p *patterns) visit(value any, m *matching) (at string, err error) {
 	switch v := value.(type) {
 	case string:

@@ -1,5 +1,5 @@
-// Package matching has what webhooks and policies share for matching requests: namespace selectors
-// over the store, and the resources that are exempt.
+// Package matching matches requests for webhooks and policies. It contains the common parts:
+// namespace selectors over the store, and the resources that are exempt.
 //
 //	m := matching.Namespaces(st) // for k8s.io/apiserver's own predicates
 //	if matching.ExemptFromWebhooks(attributes) { return nil }

@@ -128,8 +128,8 @@ func (h *hooks) call(ctx context.Context, inv *generic.WebhookInvocation, s *sub
 // is the webhook's mistake and does not reject the request.
 func annotate(a admission.Attributes, key, value string) { _ = a.AddAnnotation(key, value) }
 
-// waited adds the time of a call to the latency trackers of the request. The times of mutating
-// webhooks are summed; of validating webhooks, which run concurrently, the maximum is used.
+// waited adds the time of a call to the latency trackers of the request. It sums the times of
+// mutating webhooks. Of validating webhooks, which run concurrently, it uses the maximum.
 func (h *hooks) waited(ctx context.Context, took time.Duration) {
 	trackers, ok := latency.LatencyTrackersFrom(ctx)
 	switch {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// history records the first round of mutating webhooks for the second one.
+// history records the results of the first round of mutating webhooks for the second round.
 type history struct {
 	// willing are the called webhooks that allow reinvocation and after which the object did not
 	// change.

@@ -96,7 +96,7 @@ func path(verb string, paths ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: []string{verb}, NonResourceURLs: paths}
 }
 
-// ask is a question to an authorizer.
+// ask is a request for a decision of an authorizer.
 func ask(who, verb, namespace, group, resource, subresource, name string, groups ...string) authorizer.AttributesRecord {
 	return authorizer.AttributesRecord{
 		User: &user.DefaultInfo{Name: who, Groups: groups}, Verb: verb, ResourceRequest: true,
