@@ -77,8 +77,8 @@ func authorityIn(ctx context.Context, client kubernetes.Interface, secret types.
 const (
 	// publisher is the field manager of a server's writes to the cluster.
 	publisher = "apiserver"
-	// publishSoon and publishLater are the times until the APIServices are read again: while one
-	// is missing or was not written, and afterwards.
+	// After publishSoon, the APIServices are read again if one is missing or was not written;
+	// otherwise after publishLater.
 	publishSoon  = 2 * time.Second
 	publishLater = time.Minute
 )

@@ -71,8 +71,8 @@ type Config struct {
 type Delegation struct {
 	Authenticator authenticator.Request
 	Authorizer    authorizer.Authorizer
-	// Objects has the cluster's webhooks, admission policies, FlowSchemas,
-	// PriorityLevelConfigurations and namespaces, as far as the server may read them.
+	// Objects has those of the cluster's webhooks, admission policies, FlowSchemas,
+	// PriorityLevelConfigurations and namespaces that the server may read.
 	Objects *store.Store
 	// Client is the client configuration for requests to the cluster.
 	Client *rest.Config

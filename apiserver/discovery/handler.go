@@ -29,7 +29,7 @@ type Config struct {
 	// Registry has the kinds. Each request gets its current set.
 	Registry *resource.Registry
 	// Others returns the group versions of other servers to list in addition; nil means none. It is
-	// called for each request. A change must give a new pointer.
+	// called for each request and must return another pointer whenever the group versions change.
 	Others func() *Others
 	// Priorities order the groups and versions that Others does not order; nil means
 	// CustomPriorities.

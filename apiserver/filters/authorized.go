@@ -35,7 +35,7 @@ func (c *Chain) authorized(next http.Handler) http.Handler {
 		c.metrics.authorized(outcome(decision, err), start)
 		switch {
 		case decision == authorizer.DecisionAllow:
-			// Even if err is set: another one of several authorizers may have failed.
+			// err may be set: another authorizer may have failed.
 			audit.AddAuditAnnotations(req.Context(), decisionAnnotation, "allow", reasonAnnotation, reason)
 			next.ServeHTTP(w, req)
 		case err != nil:

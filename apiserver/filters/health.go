@@ -43,9 +43,9 @@ func (c *Chain) checks() Checks {
 	return all
 }
 
-// newHealth returns the handler of a health endpoint as kube-apiserver has it: "ok" or 500.
-// ?verbose lists all checks, ?exclude=name skips one, and each check also has its own path. The
-// handler counts the results of checks in seen, except those of a check's own path.
+// newHealth returns the handler of a health endpoint. As in kube-apiserver, it responds "ok" or
+// 500. ?verbose lists all checks, ?exclude=name skips one, and each check also has its own path.
+// The handler counts the results of checks in seen, except those of a check's own path.
 func newHealth(name string, checks []Check, seen healthSeries) http.Handler {
 	checks = withPing(checks)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -20,9 +20,9 @@ const (
 )
 
 // defaultMaxLongRunning is how many long-running requests a user may have. kube-apiserver has no
-// such limit. It exceeds the needs of the largest controllers (a watch for each of a few thousand
-// kinds). If a user has that many watches and reads none of them, the server needs less than half a
-// GiB for them: see TestUnreadWatches.
+// such limit. Even the largest controllers need fewer (a watch for each of a few thousand kinds).
+// If a user has that many watches and reads none of them, the server needs less than half a GiB for
+// them: see TestUnreadWatches.
 const defaultMaxLongRunning = 10_000
 
 // seats counts and bounds the short requests that read, or those that write.
@@ -74,7 +74,7 @@ func (s *seatsByUser) take(owner string) bool {
 	return true
 }
 
-// force takes one more, beyond the limit if need be.
+// force takes one more seat, even beyond the limit.
 func (s *seatsByUser) force(owner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 )
 
 // recovered responds to a panic with 500. If the response has begun, it closes the stream, so that
-// the client does not take the response for complete.
+// the client notices that the response is incomplete.
 func (c *Chain) recovered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		rec := &callOf(req).answer

@@ -180,7 +180,7 @@ var requestScale = histogram.NewScale(
 	45*time.Second, time.Minute,
 )
 
-// metric returns a metric with all buckets from one on, empty ones included.
+// metric returns a metric with all buckets from the given one on, including empty ones.
 func metric(desc *prometheus.Desc, c histogram.Counts, from int, labels ...string) prometheus.Metric {
 	buckets := make(map[float64]uint64, c.Bounded())
 	below := uint64(0)

@@ -16,8 +16,8 @@ func (c *Controller) SchemaOf(info *request.RequestInfo, u user.Info) string {
 	return t.schema.fs.Name
 }
 
-// SetClock changes the state as if the machine's clock had been set by by since the last division
-// of seats.
+// SetClock changes the state as if the machine's clock had been moved by the given time since the
+// last division of seats.
 func (c *Controller) SetClock(by time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

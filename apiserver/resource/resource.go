@@ -123,8 +123,8 @@ type Resource struct {
 	// Other kinds take precedence over definitions.
 	Yields bool
 	// Edition changes with every change of the definition after which objects may be stored or
-	// encoded differently. Watches that began before end, and their clients resume at their last
-	// resourceVersion. "" for kinds that never change.
+	// encoded differently. Watches that began before such a change end, and their clients resume at
+	// their last resourceVersion. "" for kinds that never change.
 	Edition string
 }
 

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// Admission sees the own kind of a subresource (Scale, Binding, Eviction) as a hub, like any other
-// object. The handlers of subresources use the versioned object.
+// Admission gets an object of a subresource's own kind (Scale, Binding, Eviction) as a hub, like
+// any other object. The handlers of subresources use the versioned object.
 
 // viewHub converts a versioned object of the subresource's own kind to a hub. The result is a copy,
 // or the object itself if the kind has no hub.

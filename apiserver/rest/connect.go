@@ -15,8 +15,8 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// connect passes the request to a subresource that serves it itself (log, exec), possibly with
-// another protocol than HTTP.
+// connect passes the request to a subresource that serves it itself (log, exec), possibly over a
+// protocol other than HTTP.
 func (s *scope) connect() error {
 	verbs := s.sub.ConnectVerbs
 	if verbs == nil {

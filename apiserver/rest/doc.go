@@ -21,9 +21,9 @@
 // the client gets 409 only if it sent a resourceVersion. A write that changes nothing is not
 // stored.
 //
-// Objects are bytes. A response in JSON and the storage version copies the stored bytes; other
-// encodings are produced once per revision and shared ([store.Object.Memo], [store.Event.Memo]). A
-// watch runs in its request's goroutine over a [store.Cursor].
+// Objects are stored as bytes. A response in JSON and the storage version copies the stored bytes;
+// other encodings are produced once per revision and shared ([store.Object.Memo],
+// [store.Event.Memo]). A watch runs in its request's goroutine over a [store.Cursor].
 //
 // Each verb has a file of its name. dispatch.go selects the verb, change.go carries out updates of
 // stored objects for PUT, PATCH and callers in process, and write.go commits.

@@ -189,8 +189,8 @@ func expiredContinue(after, prefix string) error {
 	return err
 }
 
-// tokenKey returns a key as kube-apiserver's continue tokens have it: a path and a zero byte, which
-// means "after this key".
+// tokenKey returns a key in the form of kube-apiserver's continue tokens: a path and a zero byte,
+// which means "after this key".
 func (s *scope) tokenKey(key store.Key) string {
 	path := "/" + key.Resource + "/"
 	if s.res.Namespaced {

@@ -16,8 +16,8 @@ import (
 // The replicas of an object and of its Scale are the same field under two names. For a write to the
 // scale, managedFields are converted to those of a Scale, updated, and converted back.
 
-// scaleManager tracks the owners of a Scale. Its types are plain enough to be deduced from the
-// objects.
+// scaleManager tracks the owners of a Scale. It deduces the types of fields from the objects,
+// because a Scale is simple enough.
 var scaleManager = sync.OnceValues(func() (*managedfields.FieldManager, error) {
 	scheme := runtime.NewScheme()
 	if err := autoscalingv1.AddToScheme(scheme); err != nil {

@@ -20,9 +20,9 @@ func (c *crowds) join(prefix string) *atomic.Int64 {
 }
 
 const (
-	// perWatch is how long a watch waits before it sends again, for each watch of its resource. It
-	// is a few times the cost of one send, so that many watches send events in quick succession
-	// together.
+	// A watch waits for perWatch, times the number of watches of its resource, before it sends
+	// again. It is a few times the cost of one send, so that many watches combine events that
+	// follow each other quickly.
 	perWatch = 100 * time.Microsecond
 	// leastPace is the shortest wait that justifies a timer. With fewer watches, each event is sent
 	// immediately.

@@ -11,7 +11,7 @@ type Options struct {
 	// Created means that a manager owns the tree because it created the object: it owns maps and
 	// lists as well as their parts. Otherwise it has applied the tree, and owns only the parts.
 	Created bool
-	// Nulls accepts nulls outside of metadata, and owns them.
+	// With Nulls, nulls outside of metadata are accepted and owned.
 	Nulls bool
 	// Reset lists the top-level fields that the write cannot set. No manager owns them.
 	Reset []string
@@ -84,8 +84,8 @@ func (w *Writer) PushNames(members map[string]any) (base int) {
 	return base
 }
 
-// value writes the owned parts of a value. self says whether the value itself is owned even if it
-// has parts.
+// value writes the owned parts of a value. If self is set, the value itself is owned even if it has
+// parts.
 func (w *Writer) value(value any, s *shape.Shape, self bool) (owned, ok bool) {
 	if s == nil {
 		return false, false

@@ -19,7 +19,7 @@ type Writer struct {
 
 var writers = sync.Pool{New: func() any { return &Writer{Raw: make([]byte, 0, 1<<10)} }}
 
-// The sizes, in bytes, names and keys, above which a writer is not reused.
+// A writer with more bytes, names or keys than this is not reused.
 const (
 	mostBytes = 64 << 10
 	mostNames = 1 << 10

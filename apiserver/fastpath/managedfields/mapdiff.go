@@ -168,8 +168,8 @@ func (d *differences) betweenMembers(x, y map[string]any, s *shape.Shape) bool {
 	return true
 }
 
-// betweenElements compares lists with keys. The shorter list must be a prefix of the longer one, as
-// far as keys are concerned.
+// betweenElements compares lists with keys. The keys of the shorter list must be a prefix of those
+// of the longer one.
 func (d *differences) betweenElements(x, y []any, s *shape.Shape) bool {
 	if max(len(x), len(y)) > mostElements {
 		return false

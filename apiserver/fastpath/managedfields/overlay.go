@@ -57,7 +57,7 @@ func (o *overlay[V, R]) merge(config map[string]any, object V, s *shape.Shape) (
 	return o.members(config, object, s, inRoot)
 }
 
-// place says where a walk is in an object.
+// place is the position of a walk in an object.
 type place int
 
 const (

@@ -131,8 +131,8 @@ func (m *StructManager) isEmpty(obj runtime.Object) bool {
 	return true
 }
 
-// create records that the manager by owns all fields of a new object. It returns false if only the
-// library can.
+// create records that the manager named by owns all fields of a new object. It returns false if
+// only the library can.
 func (m *StructManager) create(hub runtime.Object, by string) bool {
 	accessor, err := meta.Accessor(hub)
 	if err != nil || accessor.GetManagedFields() != nil || m.subresource != "" || !fieldset.Plain(by) {

@@ -14,8 +14,8 @@ import (
 	"kelson.dev/apiserver/fastpath/shape"
 )
 
-// update records that the manager by owns what differs between two states of an object. It returns
-// false, without having changed anything, if only the library can tell.
+// update records that the manager named by owns the fields that differ between two states of an
+// object. It returns false, without having changed anything, if only the library can tell.
 func (m *StructManager) update(live, next runtime.Object, by string) bool {
 	before, err := meta.Accessor(live)
 	if err != nil || !fieldset.Plain(by) {
@@ -262,8 +262,8 @@ func plainElements(list reflect.Value) bool {
 	return false
 }
 
-// elements compares lists with keys. The shorter list must be a prefix of the longer one, as far as
-// keys are concerned.
+// elements compares lists with keys. The keys of the shorter list must be a prefix of those of the
+// longer one.
 func (d *structDifferences) elements(was, is reflect.Value, s *shape.Shape) bool {
 	info := value.TypeReflectEntryOf(was.Type().Elem())
 	seen := make([]fieldpath.PathElement, 0, max(was.Len(), is.Len()))

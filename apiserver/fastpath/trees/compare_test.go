@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestDiffer also compares the objects in the way that Differ saves.
+// TestDiffer also checks that Differ reports a difference only if DeepEqual does.
 func TestDiffer(t *testing.T) {
 	spec := func(v any) map[string]any {
 		return map[string]any{"metadata": map[string]any{"resourceVersion": "1"}, "spec": v}

@@ -7,7 +7,7 @@
 //
 //   - for the pool of authorities that verified it, by identity: the function that returns the
 //     options must return another pool when the authorities change,
-//   - while all certificates of the chain are valid, the authority's included,
+//   - while all certificates of the chain, including the authority's, are valid,
 //   - for at most a minute.
 //
 // Rejections are not cached. Everything else about a request, such as the accepted names of proxies

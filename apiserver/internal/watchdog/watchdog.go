@@ -74,7 +74,7 @@ func (d *Watchdog) CallSlow() {
 	d.callSlow()
 }
 
-// callSlow is CallSlow for callers that hold mu.
+// callSlow is like CallSlow, but the caller must hold mu.
 func (d *Watchdog) callSlow() {
 	if slow := d.Slow; slow != nil {
 		d.Slow = nil

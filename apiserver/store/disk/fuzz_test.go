@@ -25,9 +25,8 @@ func directory(contents map[string][]byte) *lossy {
 	return l
 }
 
-// FuzzDirectory loads a log and a state with arbitrary content. They are loaded or refused without
-// harm. A directory that was loaded is loaded again with the same state, and can be written to.
-// API-13
+// FuzzDirectory opens a directory whose state and logs have arbitrary content. If the store accepts
+// them, it has the same state when it is opened again, and accepts a write. API-13
 func FuzzDirectory(f *testing.F) {
 	read := func(revision uint64, suffix string) []byte {
 		content, err := os.ReadFile(filepath.Join("testdata", "format1", fileName(revision, suffix)))
@@ -86,8 +85,8 @@ func FuzzDirectory(f *testing.F) {
 	})
 }
 
-// FuzzUpgrade reads a file of the first format with arbitrary content. It is read or refused
-// without harm. API-13
+// FuzzUpgrade reads a file of the first format with arbitrary content. That must not cause a panic,
+// or more reads than twice the size of the file. API-13
 func FuzzUpgrade(f *testing.F) {
 	for _, n := range []int{0, 3, 40} {
 		name := filepath.Join(f.TempDir(), oldFile)

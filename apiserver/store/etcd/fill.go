@@ -58,7 +58,7 @@ func (l *Log) Fill(ctx context.Context, revision uint64, write func() error) err
 	return l.Compact(ctx, uint64(answer.Header.Revision))
 }
 
-// claim marks the prefix, which must be empty but for an incomplete copy.
+// claim marks the prefix, which must be empty except for an incomplete copy.
 func (l *Log) claim(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()

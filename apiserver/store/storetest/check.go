@@ -23,7 +23,7 @@ func Check(t testing.TB, sn *store.Snapshot) {
 	check(t, sn, false)
 }
 
-// check is Check. If the objects of a unit share one revision, revisions may repeat.
+// check implements Check. If the objects of a unit share one revision, revisions may repeat.
 func check(t testing.TB, sn *store.Snapshot, units bool) {
 	t.Helper()
 	revisions := map[uint64]store.Key{}
