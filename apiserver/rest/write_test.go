@@ -89,7 +89,7 @@ func TestWrite(t *testing.T) {
 
 	tx = newTransaction(t, true, true, nil, h)
 	if _, err := tx.commit(ctx); err != nil || st.Snapshot().Get(tx.key) != nil {
-		t.Fatalf("a dry run stored it, or %v", err)
+		t.Fatalf("dry run: error %v, and stored %v", err, st.Snapshot().Get(tx.key))
 	}
 	tx.want(t, "dry run", "allocate", "undo")
 
@@ -106,7 +106,7 @@ func TestWrite(t *testing.T) {
 
 	again := newTransaction(t, true, false, nil, h)
 	var conflict *store.ConflictError
-	for range 2 { // the next attempt allocates again what a rollback undid
+	for range 2 { // each attempt allocates again what the rollback before it has undone
 		if _, err := again.commit(ctx); !errors.As(err, &conflict) {
 			t.Fatalf("%v, want a conflict", err)
 		}

@@ -68,7 +68,7 @@ func changeOf(raw []byte, all owners, self identity) (c change, ok bool) {
 	return c, c.set.FromJSON(bytes.NewReader(raw)) == nil
 }
 
-// rules decides about the owners of an object, independently of the object's representation. Both
+// rules computes the owners of an object, independently of the object's representation. Both
 // managers embed it.
 type rules struct {
 	cache       *Cache

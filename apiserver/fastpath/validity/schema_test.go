@@ -41,7 +41,7 @@ func TestAgreesWithTheLibrary(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("of %d valid values %d are certainly so", valid, sure)
+	t.Logf("%[2]d of %[1]d valid values are certainly valid", valid, sure)
 	if valid < 5000 || sure*2 < valid {
 		t.Errorf("only %[2]d of %[1]d valid values are certainly valid", valid, sure)
 	}
@@ -78,7 +78,7 @@ func TestCertain(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := validity.Compile(schema).Valid(parsed(t, c.value)); got != c.want {
-			t.Errorf("%s by %s: %v", c.value, c.schema, got)
+			t.Errorf("Valid(%s) with schema %s: %v, want %v", c.value, c.schema, got, c.want)
 		}
 	}
 }

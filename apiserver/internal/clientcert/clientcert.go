@@ -3,10 +3,10 @@
 //
 // Verifying the signatures of a chain takes longer than a small request, and all requests of a
 // connection have the same certificate. Verified chains are therefore cached. A cached chain is
-// valid
+// used
 //
-//   - for the pool of authorities that verified it, by identity: the function that returns the
-//     options must return another pool when the authorities change,
+//   - while the options have the same pool of authorities, compared by identity: the function that
+//     returns the options must return another pool when the authorities change,
 //   - while all certificates of the chain, including the authority's, are valid,
 //   - for at most a minute.
 //
@@ -49,8 +49,8 @@ func (u *users) AuthenticateRequest(req *http.Request) (*authenticator.Response,
 	if response, ok := u.known.get(leaf, options.Roots); ok {
 		return response, true, nil
 	}
-	// Kubernetes' authenticator verifies, and measures when clients' certificates expire. It gets
-	// the same options as the cache.
+	// Kubernetes' authenticator verifies the chain, and records when it expires for a metric. It
+	// gets the same options as the cache.
 	var chain []*stdx509.Certificate
 	verify := x509.NewDynamic(func() (stdx509.VerifyOptions, bool) { return options, true },
 		x509.UserConversionFunc(func(c []*stdx509.Certificate) (*authenticator.Response, bool, error) {
