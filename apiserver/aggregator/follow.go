@@ -10,9 +10,9 @@ import (
 )
 
 // Run follows the stored APIServices and definitions of custom kinds until ctx ends. It checks
-// backends, writes the conditions of APIServices, and keeps the local APIServices of custom kinds.
-// When it returns, everything that it started has ended, and all requests go to the server's own
-// handlers. Run can be called once.
+// backends, writes the conditions of APIServices, and keeps the local APIServices of custom kinds
+// up to date. When it returns, everything that it started has ended, and all requests go to the
+// server's own handlers. Run can be called once.
 func (a *Aggregator) Run(ctx context.Context) error {
 	defer a.end()
 	ctx, cancel := context.WithCancel(ctx)

@@ -51,7 +51,7 @@ func (o managedFieldsAdmission) Validate(ctx context.Context, a admission.Attrib
 	return nil
 }
 
-// heldFields holds an object's managedFields in the object's own form.
+// heldFields holds an object's managedFields: typed or, for custom objects, untyped.
 type heldFields struct {
 	typed   []metav1.ManagedFieldsEntry
 	untyped []any // managedFields of custom objects
