@@ -56,8 +56,8 @@ type Deps struct {
 	// WatchFor makes the watches in opts (Owns, OwnsKind, Watches and WatchesKind) those of the
 	// object of the reconcile, in addition to the controller's own. It replaces those of the
 	// object's earlier calls; without opts, it removes them. A watch runs while at least one object
-	// needs it, and then ends, with its cache. An object that is deleted needs none. The objects
-	// that exist when a watch begins are events, too.
+	// needs it, and then ends, with its cache. An object that is deleted needs none. When a watch
+	// begins, each existing object is an event.
 	//
 	// Two watches are the same if they are of the same function (Owns or Watches), kind and Go
 	// type; the predicates and the mapping function are then those of the first.

@@ -73,16 +73,17 @@ func Owns[T any, P client.Pointer[T]](predicates ...Predicate) Option {
 	return OwnsKind[T, P](schema.GroupVersionKind{}, predicates...)
 }
 
-// Watches watches kind T. A change to such an object causes reconciles of the requests that the
-// function which returns. R is the reconciler, so which can be a method expression:
+// Watches watches kind T. After a change to such an object, the controller reconciles the requests
+// that toRequests returns. R is the reconciler, so toRequests can be a method expression:
 //
 //	operator.For(NewAtReconciler, operator.Watches((*AtReconciler).usersOf))
 //
 //	func (r *AtReconciler) usersOf(ctx context.Context, cm *corev1.ConfigMap) []operator.Request
 //
-// For an update, which is called with the old and with the new object. It must not modify them.
-func Watches[R, T any, P client.Pointer[T]](which func(r R, ctx context.Context, obj *T) []Request, predicates ...Predicate) Option {
-	return WatchesKind[R, T, P](schema.GroupVersionKind{}, which, predicates...)
+// For an update, toRequests is called with the old and with the new object. It must not modify
+// them.
+func Watches[R, T any, P client.Pointer[T]](toRequests func(r R, ctx context.Context, obj *T) []Request, predicates ...Predicate) Option {
+	return WatchesKind[R, T, P](schema.GroupVersionKind{}, toRequests, predicates...)
 }
 
 // From adds a custom source of requests.

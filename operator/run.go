@@ -37,7 +37,7 @@ type Config struct {
 	// TracerProvider, if not nil, creates OpenTelemetry spans of reconciles and their writes.
 	TracerProvider oteltrace.TracerProvider
 	// MetricsAddress, HealthAddress and TraceAddress are host:port addresses to serve metrics,
-	// probes, and the trace of recent reconciles at. kelson why reads the latter. An empty address
+	// probes, and the trace of recent reconciles at. kelson why reads the trace. An empty address
 	// is not served.
 	MetricsAddress, HealthAddress, TraceAddress string
 	// SecureMetrics serves metrics over TLS, only to authorized clients.

@@ -162,7 +162,7 @@ func TestWebhookStory(t *testing.T) {
 	ctx := t.Context()
 	crd := &unstructured.Unstructured{}
 	must(t, crd.UnmarshalJSON([]byte(boatCRD)))
-	// another test's may be on its way out
+	// another test's may not be deleted completely yet
 	eventually(t, func() error { return c.Create(ctx, crd) })
 	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
 
@@ -230,7 +230,7 @@ func TestCABundleIsInjected(t *testing.T) {
 		"conversionReviewVersions": []any{"v1"},
 		"clientConfig":             map[string]any{"service": map[string]any{"namespace": "default", "name": "hooks", "path": "/convert"}},
 	}}, "spec", "conversion"))
-	// another test's may be on its way out
+	// another test's may not be deleted completely yet
 	eventually(t, func() error { return c.Create(ctx, crd) })
 	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
 

@@ -185,8 +185,8 @@ func (l *liveWatches) noteDeletions(cluster *manager.Cluster, kind Object) Predi
 	}
 }
 
-// isCached reports whether the informers have an object now: a new one of the name of a deleted one
-// can have needs already.
+// isCached reports whether the informers have an object now: a new object may have the name of a
+// deleted one, and may already need watches.
 func isCached(cluster *manager.Cluster, kind Object, key Key) bool {
 	inf, err := cluster.Informers().For(kind)
 	if err != nil {

@@ -113,7 +113,7 @@ func TestTables(t *testing.T) {
 		t.Errorf("only the first event has the columns: %v", second["columnDefinitions"])
 	}
 	p.Want(t, 200, "DELETE", pods+"/a", "")
-	s.Next(t) // the event that it is being deleted
+	s.Next(t) // the object got a deletionTimestamp
 	typ, gone, _ := s.Next(t)
 	if typ != "DELETED" || gone["kind"] != "Table" {
 		t.Errorf("%s %v", typ, gone)

@@ -108,8 +108,8 @@ func Resources(cfg Config) ([]*resource.Resource, error) {
 
 // allKinds returns all kinds, with all versions that can be served.
 func allKinds(cfg Config) ([]*resource.Resource, error) {
-	// Admission policies refuse privileged containers, not the validation of pods. Upstream keeps
-	// this setting once per process.
+	// The validation of pods accepts privileged containers; only admission policies refuse them.
+	// Kubernetes keeps this setting once per process.
 	capabilities.Setup(true, 0)
 	k := &kinds{cfg: cfg, byName: map[schema.GroupResource]*resource.Resource{}}
 	services, err := newServices(k)

@@ -145,8 +145,8 @@ func TestFastCreatesOfConfigMaps(t *testing.T) {
 	no, yes, zero := metav1.Now(), true, int64(0)
 	for name, spoil := range map[string]func(m *metav1.ObjectMeta, data map[string]string){
 		"no name":              func(m *metav1.ObjectMeta, _ map[string]string) { m.Name = "" },
-		"a name in capitals":   func(m *metav1.ObjectMeta, _ map[string]string) { m.Name = "One" },
-		"a name of dots":       func(m *metav1.ObjectMeta, _ map[string]string) { m.Name = "a..b" },
+		"an uppercase name":    func(m *metav1.ObjectMeta, _ map[string]string) { m.Name = "One" },
+		"a name with two dots": func(m *metav1.ObjectMeta, _ map[string]string) { m.Name = "a..b" },
 		"a long name":          func(m *metav1.ObjectMeta, _ map[string]string) { m.Name = strings.Repeat("a", 254) },
 		"another namespace":    func(m *metav1.ObjectMeta, _ map[string]string) { m.Namespace = "other" },
 		"no uid":               func(m *metav1.ObjectMeta, _ map[string]string) { m.UID = "" },
@@ -155,7 +155,7 @@ func TestFastCreatesOfConfigMaps(t *testing.T) {
 		"deleted":              func(m *metav1.ObjectMeta, _ map[string]string) { m.DeletionTimestamp = &no },
 		"with grace":           func(m *metav1.ObjectMeta, _ map[string]string) { m.DeletionGracePeriodSeconds = &zero },
 		"a label's value":      func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["app"] = "a b" },
-		"a label's long value": func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["app"] = strings.Repeat("a", 64) },
+		"a long label value":   func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["app"] = strings.Repeat("a", 64) },
 		"a label's key":        func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["a/b/c"] = "" },
 		"a label's domain":     func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["A/b"] = "" },
 		"an annotation":        func(m *metav1.ObjectMeta, _ map[string]string) { m.Annotations["-a"] = "" },
@@ -169,10 +169,10 @@ func TestFastCreatesOfConfigMaps(t *testing.T) {
 		"a finalizer":          func(m *metav1.ObjectMeta, _ map[string]string) { m.Finalizers[0] = "/" },
 		"a manager":            func(m *metav1.ObjectMeta, _ map[string]string) { m.ManagedFields[0].Manager = "a\nb" },
 		"an operation":         func(m *metav1.ObjectMeta, _ map[string]string) { m.ManagedFields[0].Operation = "Guess" },
-		"a form of fields":     func(m *metav1.ObjectMeta, _ map[string]string) { m.ManagedFields[0].FieldsType = "" },
+		"no fieldsType":        func(m *metav1.ObjectMeta, _ map[string]string) { m.ManagedFields[0].FieldsType = "" },
 		"no key":               func(_ *metav1.ObjectMeta, data map[string]string) { data[""] = "" },
-		"a key with a blank":   func(_ *metav1.ObjectMeta, data map[string]string) { data["a b"] = "" },
-		"a key of dots":        func(_ *metav1.ObjectMeta, data map[string]string) { data["..a"] = "" },
+		"a key with a space":   func(_ *metav1.ObjectMeta, data map[string]string) { data["a b"] = "" },
+		"a key with two dots":  func(_ *metav1.ObjectMeta, data map[string]string) { data["..a"] = "" },
 		"a long key":           func(_ *metav1.ObjectMeta, data map[string]string) { data[strings.Repeat("a", 254)] = "" },
 		"too much": func(_ *metav1.ObjectMeta, data map[string]string) {
 			data["a"] = strings.Repeat("a", core.MaxSecretSize+1)
@@ -192,11 +192,11 @@ func TestFastCreatesOfConfigMaps(t *testing.T) {
 		}
 	}
 	if asTheLibrary(t, ctx, &core.Secret{ObjectMeta: soundMeta(), Type: core.SecretTypeTLS}) {
-		t.Error("the library is not used for keys")
+		t.Error("the library is not used for a TLS Secret")
 	}
 	both := &core.ConfigMap{ObjectMeta: soundMeta(), Data: map[string]string{"a": ""}, BinaryData: map[string][]byte{"a": nil}}
 	if asTheLibrary(t, ctx, both) {
-		t.Error("the library is not used for bytes")
+		t.Error("the library is not used for a key in data and binaryData")
 	}
 	if asTheLibrary(t, here, &core.ConfigMap{ObjectMeta: soundMeta()}) {
 		t.Error("the library is not used without a namespace")

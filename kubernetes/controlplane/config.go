@@ -57,7 +57,7 @@ type Config struct {
 	DialWebhooks func(ctx context.Context, network, address string) (net.Conn, error)
 	// Requests, if not nil, wraps the transport of requests in process: those of the control
 	// plane's own controllers and of the clients of RESTConfig and Transport. A program that
-	// searches for rare orders of requests decides with it which comes first.
+	// searches for bugs in rare orders of requests uses it to decide which request comes first.
 	Requests func(http.RoundTripper) http.RoundTripper
 	// Aggregation configures how requests reach other API servers.
 	Aggregation Aggregation
@@ -76,8 +76,8 @@ type Config struct {
 	// builtin.ParseAPIs.
 	APIs *builtin.APIs
 	// Version is the release of Kubernetes that the control plane behaves like; the zero value
-	// means that of KubernetesVersion. All control planes that run in a process at the same time
-	// must have the same: see package emulation.
+	// means the release of KubernetesVersion. All control planes that run in a process at the same
+	// time must have the same Version; see package emulation.
 	Version emulation.Version
 	// Endpoints are those of the Service "kubernetes".
 	Endpoints Endpoints
@@ -90,9 +90,9 @@ type Config struct {
 	WatchTimeout time.Duration
 	// Node selects what runs pods; "" means NodeNone.
 	Node Node
-	// Nodes are simulated nodes that replace the one of NodeSimulated; other Nodes must have none.
-	// With NodeSimulated, further Nodes are simulated if they have the annotation
-	// kwok.x-k8s.io/node=fake; see package simulatednodes.
+	// Nodes are simulated nodes that replace the one of NodeSimulated; they must be empty for any
+	// other value of Node. With NodeSimulated, further Nodes are simulated if they have the
+	// annotation kwok.x-k8s.io/node=fake; see package simulatednodes.
 	Nodes []simulatednodes.Group
 	// Stages are installed at the start and script what simulated nodes and their pods do; see
 	// package stages. They need NodeSimulated.
@@ -125,9 +125,9 @@ type Config struct {
 	// ParseControllers. None means all. NoControllers, Workloads, Node and LoadBalancers still
 	// decide which controllers there are.
 	Controllers workloads.Selection
-	// Workloads runs the controllers of Deployments, StatefulSets, DaemonSets, Jobs and the like,
-	// and of EndpointSlices. They start when the first such object exists. Ignored with
-	// NoControllers.
+	// Workloads runs the controllers of Deployments, StatefulSets, DaemonSets, Jobs, EndpointSlices
+	// and other workload kinds; see package workloads. They start when the first such object
+	// exists. Ignored with NoControllers.
 	Workloads bool
 	// PodRanges are the ranges of pod addresses, at most one per IP family, of which each node gets
 	// a part as spec.podCIDRs. They need Workloads. None: nodes get none.
@@ -142,8 +142,8 @@ type Config struct {
 	// ExternalCloud makes the control plane's own node wait for a cloud-controller-manager: it has
 	// the taint node.cloudprovider.kubernetes.io/uninitialized until that manager removes it.
 	ExternalCloud bool
-	// Once lists functions that, like the controllers, run in only one of the control planes that
-	// share a Store's log at a time. Each runs until its context ends.
+	// Once lists functions that run, like the controllers, in only one control plane at a time of
+	// those that share a Store's log. Each runs until its context ends.
 	Once []func(context.Context) error
 	// Profiling serves profiles of the process below ProfilingPath, and the verbosity of the logs
 	// of Kubernetes' libraries below /debug/flags.
@@ -171,8 +171,8 @@ type Limits struct {
 	// system:masters.
 	LongRunningPerUser int
 	// NoPriorityAndFairness turns priority and fairness off: all short requests beyond InFlight and
-	// MutatingInFlight get 429, from whichever user, except those of system:masters. FlowSchemas
-	// and PriorityLevelConfigurations then have no effect.
+	// MutatingInFlight get 429, whichever user sent them, except those of system:masters.
+	// FlowSchemas and PriorityLevelConfigurations then have no effect.
 	NoPriorityAndFairness bool
 }
 

@@ -128,12 +128,12 @@ func TestLimitsOfBodies(t *testing.T) {
 		{"deep CBOR", "POST", bags, cborMedia, "\xd9\xd9\xf7" + strings.Repeat("\x81", 3_000_000), 400, "exceeded max nested level"},
 		{"wide CBOR", "POST", bags, cborMedia, "\xd9\xd9\xf7\x9b\x7f\xff\xff\xff\xff\xff\xff\xff\x01", 400, "exceeded max number of elements"},
 		{"deep protobuf", "POST", definitions, protoMedia, protobufDefinition(2_900_000), 400, "exceeded max depth"},
-		{"protobuf as deep as may be", "POST", definitions, protoMedia, protobufDefinition(10_000), 422, "is invalid"},
+		{"protobuf of the maximum depth", "POST", definitions, protoMedia, protobufDefinition(10_000), 422, "is invalid"},
 		{"operations", "PATCH", bags + "/small", patchMedia, "[" + strings.Repeat(operation+",", 10_000) + operation + "]",
 			413, "The allowed maximum operations in a JSON patch is 10000, got 10001"},
 		{"copies", "PATCH", bags + "/small", patchMedia, "[" + copies + "]", 422, "the server rejected our request due to an error in our request"},
 		{"deep merge patch", "PATCH", bags + "/small", mergeMedia, `{"spec":` + nestedJSON(3_000, large) + `}`, 413, "nested too deeply"},
-		{"much at a deep place", "PATCH", bags + "/deep", patchMedia,
+		{"large value at a deep path", "PATCH", bags + "/deep", patchMedia,
 			`[{"op":"add","path":"/spec` + strings.Repeat("/a", 2_900) + `","value":` + large + `}]`, 413, "nested too deeply"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -29,8 +29,9 @@ const (
 )
 
 // defaultServiceCIDR creates the ServiceCIDR "kubernetes" with the configured ranges, which is
-// ready at once, and adds a second range to an existing one. Like kube-apiserver, it keeps an
-// existing one with other ranges: Services get their addresses from it, whatever is configured.
+// ready immediately. It adds a second range to an existing ServiceCIDR. Like kube-apiserver, it
+// keeps an existing one with other ranges: Services get their addresses from the stored
+// ServiceCIDR, not from the configured ranges.
 func defaultServiceCIDR(ctx context.Context, state *store.Snapshot, served *resource.Set, transport http.RoundTripper, serviceRange string, log *slog.Logger) error {
 	if !served.Serves(networkingv1.SchemeGroupVersion.WithResource("servicecidrs"), "") {
 		return nil

@@ -27,7 +27,7 @@ type remote struct {
 	*httptest.Server
 	mu     sync.Mutex
 	answer http.HandlerFunc
-	ended  chan struct{} // closed when the test ends, to release answers that hang
+	ended  chan struct{} // closed when the test ends, to release handlers that hang
 }
 
 func newRemote(t *testing.T) *remote {
@@ -71,7 +71,7 @@ func (r *remote) kubeconfig(t *testing.T) string {
 	return file
 }
 
-// says responds to every request with the same body.
+// says makes the server respond to every request with the same body.
 func says(code int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.Copy(io.Discard, req.Body)
@@ -105,7 +105,7 @@ func (s *site) othersAreServed(t *testing.T, while string) {
 	case got := <-done:
 		want(t, "another user while "+while, got, "bob dev")
 	case <-time.After(10 * time.Second):
-		t.Errorf("another user gets no answer while %s", while)
+		t.Errorf("another user gets no response while %s", while)
 	}
 }
 

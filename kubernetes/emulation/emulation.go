@@ -41,8 +41,8 @@ type Version struct {
 	// MinCompatible is the oldest release that can read the same state, as "1.33"; "" means the one
 	// before Emulated, if it can be emulated, and otherwise Emulated.
 	MinCompatible string
-	// ForwardCompatible also serves versions of resources that are newer than Emulated, of
-	// resources of which an older version that is not alpha is served.
+	// ForwardCompatible also serves versions that are newer than Emulated, of resources that are
+	// already served in an older beta or stable version.
 	ForwardCompatible bool
 	// ConfigForwardCompatible also serves newer APIs that the configuration of APIs enables
 	// explicitly.
@@ -171,7 +171,7 @@ func (v Version) Use() error {
 	return use(effective)
 }
 
-// use needs the lock of claims.
+// use does the work of Claim and Use. The caller holds the lock of claims.
 func use(effective compatibility.EffectiveVersion) error {
 	next := effective.String()
 	if claims.running > 0 && claims.current != next {

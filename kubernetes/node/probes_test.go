@@ -252,8 +252,8 @@ func TestLifecycleHooks(t *testing.T) {
 		s.note("%s", line)
 		time.Sleep(4 * time.Second)
 		return nil
-	}, func(t *testing.T, w *world, of *scripted) {
-		s = of
+	}, func(t *testing.T, w *world, runtime *scripted) {
+		s = runtime
 		p := onNode("Always")
 		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: runLine("hello"), PreStop: runLine("bye")}
 		always := corev1.ContainerRestartPolicyAlways

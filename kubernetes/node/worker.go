@@ -20,7 +20,8 @@ type worker struct {
 	agent *Agent
 	log   *slog.Logger
 	wake  chan struct{} // capacity 1
-	// abandon makes run return without a trace on the server; ended is closed when it has returned.
+	// abandon makes run return without another write to the server. ended is closed when run has
+	// returned.
 	abandon context.CancelFunc
 	ended   chan struct{}
 
@@ -167,7 +168,7 @@ func (w *worker) step(ctx context.Context) (at time.Time, finished bool) {
 	return p.wake, false
 }
 
-// observe takes the newest pod, unless the response to a write is newer.
+// observe sets pod to the newest pod, unless the response to a write is newer.
 func (w *worker) observe() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -81,7 +81,8 @@ func (p *processes) sample(now time.Time, pods []*used) map[string]measurement {
 	return measured
 }
 
-// total is what a process and its descendants have used, and their memory, in bytes.
+// total is the processor time that a process and its descendants have used, and their memory in
+// bytes.
 type total struct {
 	cpu    time.Duration
 	memory int64

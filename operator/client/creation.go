@@ -58,7 +58,7 @@ func (c *restClient) apply(ctx context.Context, e endpoint, r request, obj Objec
 	}
 	live := obj
 	switch {
-	// a conflict with the own create
+	// a conflict with the client's own create
 	case apierrors.IsConflict(err) && manager != "" && strings.Contains(err.Error(), `"`+manager+creationSuffix+`"`):
 		meta := &metav1.PartialObjectMetadata{}
 		meta.SetGroupVersionKind(e.kind)

@@ -15,8 +15,8 @@ import (
 
 // Mapper is a RESTMapper that calls discovery on demand: for one group version when a fully
 // qualified kind is first used, for all groups for a partial name, and again for names that it does
-// not find. It does not poll. It finds a kind as soon as it is served; that a kind no longer exists
-// shows in the requests that use it.
+// not find. It does not poll. It finds a kind as soon as it is served. If a kind no longer exists,
+// the requests that use it fail.
 //
 // A Mapper is safe for concurrent use. It holds no lock during requests.
 type Mapper struct {

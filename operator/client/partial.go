@@ -60,7 +60,7 @@ func notePartial(obj metav1.Object, what jsondecode.Loss) {
 }
 
 // noteLacking records that a type, or the item type of a list, lacks fields of decoded messages.
-// The decoder cannot tell in which place and of which objects, because it decodes equal parts of
+// The decoder cannot tell which objects are affected, and where, because it decodes equal parts of
 // messages only once.
 func noteLacking(into runtime.Object) {
 	if list, ok := into.(ObjectList); ok {

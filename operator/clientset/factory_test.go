@@ -44,8 +44,8 @@ func newClient(t *testing.T, s *apitest.Server) client.Client {
 	return c
 }
 
-func configMap(namespace, name string, of map[string]string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: of}}
+func configMap(namespace, name string, labels map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
 }
 
 var resource = corev1.Resource("configmaps")

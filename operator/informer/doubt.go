@@ -117,7 +117,8 @@ func (d *doubts) inDoubt(kind schema.GroupKind, namespace, name string) (objects
 	return objects, ofKind.all
 }
 
-// resolved drops a doubt unless a later write has renewed it. The key is nil for that about all.
+// resolved drops a doubt unless a later write has renewed it. The key is nil for the doubt about
+// all objects.
 func (d *doubts) resolved(kind schema.GroupKind, key *client.Key, ticket uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

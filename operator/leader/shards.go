@@ -43,8 +43,8 @@ const (
 // the objects. A replica works on an object if its own view assigns the object to it, and no other
 // live replica's view assigns the object to that other replica. To change its view, a replica first
 // stops working on objects that the new view assigns to others; then it announces the new view, and
-// uses it only after its watch has delivered the announcement. So of two announcements, the later
-// one was made with the earlier one in sight, and no object is assigned to both replicas. Other
+// uses it only after its watch has delivered the announcement. So of two replicas, the one that
+// announces later has seen the other's announcement, and no object is assigned to both. Other
 // replicas may act on an announcement before this replica's watch delivers it, even if the response
 // was lost. So, as soon as it has sent the request, this replica does not work on objects that the
 // announcement gives away, even if its view has changed since.

@@ -107,7 +107,7 @@ func TestFailureStopsAllParts(t *testing.T) {
 		m.Add(manager.Func(func(ctx context.Context) error {
 			<-ctx.Done()
 			stopped = true
-			return errors.New("not told: it is ending already")
+			return errors.New("not returned by Run: the manager is already ending")
 		}))
 		m.Add(manager.Func(func(context.Context) error {
 			m.Add(manager.Func(func(context.Context) error { // added while it runs

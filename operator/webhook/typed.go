@@ -87,9 +87,10 @@ func Validate[T any, P client.Pointer[T]](v Validator[T]) Handler {
 }
 
 // Handlers returns a Handler for each kind of webhook for which w has methods: mutating if w is a
-// Defaulter, validating if it is a CreateValidator, UpdateValidator or DeleteValidator. The latter
-// allows the operations for which w has no method. The other one is nil. A method with the name of
-// one of these interfaces and with another signature is an error, as is having none.
+// Defaulter, validating if it is a CreateValidator, UpdateValidator or DeleteValidator. The
+// validating Handler allows the operations for which w has no method. A Handler for which w has no
+// method is nil. It is an error if w has none of these methods, or has one with a different
+// signature.
 func Handlers[T any, P client.Pointer[T]](w any) (mutating, validating Handler, err error) {
 	defaulter, _ := w.(Defaulter[T])
 	v := validatorsOf[T, P](w)

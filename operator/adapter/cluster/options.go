@@ -105,8 +105,8 @@ func (c *Cache) plan(o cache.Options) error {
 	return nil
 }
 
-// place creates the leaves of one kind, or of all kinds without specific settings. Namespaces whose
-// settings are empty have those of the rest.
+// place creates the leaves of one kind, or of all kinds without specific settings. Namespaces with
+// empty settings use those of the rest.
 func (c *Cache) place(namespaces map[string]cache.Config, rest cache.Config) (placement, error) {
 	if len(namespaces) == 0 {
 		whole, err := c.leaf(rest, nil)

@@ -54,7 +54,7 @@ func (n *network) between(low, high time.Duration) time.Duration {
 	return low + time.Duration(n.random.Int64N(int64(high-low)))
 }
 
-// fault draws what happens to a request.
+// fault chooses at random what happens to a request.
 func (n *network) fault(r *http.Request, isWatch bool) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

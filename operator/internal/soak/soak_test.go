@@ -81,8 +81,8 @@ func TestSoak(t *testing.T) {
 // The oracle detects incorrect reconcilers.
 func TestSoakDetectsErrors(t *testing.T) {
 	for name, tt := range map[string]struct {
-		of   variant
-		want string
+		reconciler variant
+		want       string
 	}{
 		"forgetful": {forgets, "duplicated"},
 		"careless":  {doesNotCare, "lost"},
@@ -90,7 +90,7 @@ func TestSoakDetectsErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const rounds = 30 // most find it; the order of goroutines differs from run to run
 			for seed := range uint64(rounds) {
-				w := run(t, seed, "election", tt.of)
+				w := run(t, seed, "election", tt.reconciler)
 				if slices.ContainsFunc(w.findings, func(f string) bool { return strings.HasPrefix(f, tt.want) }) {
 					return
 				}
@@ -118,10 +118,10 @@ const (
 )
 
 type world struct {
-	server *apitest.Server
-	seed   uint64
-	mode   string
-	of     variant
+	server     *apitest.Server
+	seed       uint64
+	mode       string
+	reconciler variant
 
 	mu       sync.Mutex
 	findings []string
@@ -139,12 +139,12 @@ func (w *world) report(t *testing.T) {
 	}
 }
 
-func run(t *testing.T, seed uint64, mode string, of variant) *world {
+func run(t *testing.T, seed uint64, mode string, reconciler variant) *world {
 	var w *world
 	synctest.Test(t, func(t *testing.T) {
 		leases := apitest.Kind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", Plural: "leases"}
 		w = &world{
-			server: apitest.New(orders, apitest.Pods, apitest.ConfigMaps, apitest.Events, leases), seed: seed, mode: mode, of: of, counts: map[string]int{},
+			server: apitest.New(orders, apitest.Pods, apitest.ConfigMaps, apitest.Events, leases), seed: seed, mode: mode, reconciler: reconciler, counts: map[string]int{},
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), trouble)
 		defer cancel()
@@ -202,8 +202,8 @@ func (w *world) mayEnd(err error) bool {
 	return true
 }
 
-// replica runs an operator, again whenever it ends, until end is closed. Until ctx ends, it stops,
-// kills and partitions the operator; then it calls calm.
+// replica runs an operator, and starts it again whenever it ends, until end is closed. Until ctx
+// ends, it stops, kills and partitions the operator; then it calls calm.
 func (w *world) replica(ctx context.Context, n int, calm func(), end <-chan struct{}) {
 	random := rand.New(rand.NewPCG(w.seed, uint64(100+n)))
 	var peaceful time.Time // zero while there is trouble
@@ -278,7 +278,7 @@ func (w *world) start(name string, stream uint64) (link *network, stop func(), e
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ended <- operator.Run(ctx, cfg, operator.Name("soak"), operator.AddToScheme(addOrders), w.of(r, opts...))
+		ended <- operator.Run(ctx, cfg, operator.Name("soak"), operator.AddToScheme(addOrders), w.reconciler(r, opts...))
 	}()
 	return link, func() { cancel(); <-done }, ended
 }

@@ -43,9 +43,9 @@ const User = "operator"
 // Refused is the exit code of a process in which RBAC has refused a request.
 const Refused = 97
 
-// Wrap records the requests of a client with this configuration, if the environment says so. It
-// changes config. Without Roles, the client gets an administrator's rights, so that a request that
-// its own rights do not allow does not hide the later ones.
+// Wrap records the requests of a client with this configuration, if the environment variable of
+// [Dir] is set. It changes config. Without Roles, the client gets an administrator's rights, so
+// that a request that its own rights do not allow does not hide the later ones.
 func Wrap(config *rest.Config) {
 	if dir := os.Getenv(Dir); dir != "" {
 		if os.Getenv(Roles) == "" {
@@ -95,7 +95,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// messageOf returns the message of a Status in JSON or protobuf; "" if it is none.
+// messageOf returns the message of a Status in JSON or protobuf; "" if the body is not a Status.
 func messageOf(body []byte) string {
 	var status metav1.Status
 	if raw, ok := bytes.CutPrefix(body, []byte("k8s\x00")); ok {
