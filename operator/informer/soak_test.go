@@ -173,7 +173,7 @@ func soak(t *testing.T, seed uint64) {
 		for n := range 4 {
 			writers.Go(func() { w.insist(rand.New(rand.NewPCG(seed, 10+uint64(n))), fmt.Sprint("own", n)) })
 		}
-		all.Go(func() { // somebody else
+		all.Go(func() { // another client
 			other := rand.New(rand.NewPCG(seed, 3))
 			for ctx.Err() == nil {
 				time.Sleep(time.Duration(other.IntN(200)) * time.Millisecond)

@@ -40,11 +40,11 @@ func TestMerge(t *testing.T) {
 		{"different objects", []trace.Cause{on("add", "Pod", "a", "1"), on("add", "Pod", "b", "2")}, []trace.Cause{on("add", "Pod", "a", "1"), on("add", "Pod", "b", "2")}},
 		{"newest of an object", []trace.Cause{on("update", "Pod", "a", "1"), on("update", "Pod", "a", "2")}, []trace.Cause{on("update", "Pod", "a", "2")}},
 		{"new and changed is new", []trace.Cause{on("add", "Pod", "a", "1"), on("update", "Pod", "a", "2")}, []trace.Cause{on("add", "Pod", "a", "2")}},
-		{"deleted after all", []trace.Cause{on("add", "Pod", "a", "1"), on("delete", "Pod", "a", "2")}, []trace.Cause{on("delete", "Pod", "a", "2")}},
+		{"deleted last", []trace.Cause{on("add", "Pod", "a", "1"), on("delete", "Pod", "a", "2")}, []trace.Cause{on("delete", "Pod", "a", "2")}},
 		{"retry and event", []trace.Cause{retry, on("update", "Pod", "a", "1"), retry}, []trace.Cause{retry, on("update", "Pod", "a", "1")}},
-		{"time and event", []trace.Cause{after, on("update", "Pod", "a", "1")}, []trace.Cause{on("update", "Pod", "a", "1")}},
-		{"event and time", []trace.Cause{on("update", "Pod", "a", "1"), after}, []trace.Cause{on("update", "Pod", "a", "1")}},
-		{"time and time", []trace.Cause{after, after}, []trace.Cause{after}},
+		{"timer and event", []trace.Cause{after, on("update", "Pod", "a", "1")}, []trace.Cause{on("update", "Pod", "a", "1")}},
+		{"event and timer", []trace.Cause{on("update", "Pod", "a", "1"), after}, []trace.Cause{on("update", "Pod", "a", "1")}},
+		{"timer and timer", []trace.Cause{after, after}, []trace.Cause{after}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
