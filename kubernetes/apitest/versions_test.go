@@ -51,7 +51,7 @@ func newHistory(t *testing.T, p *apitest.Plane, list, create, apiVersion, kind s
 	make("m1")
 	h.tokens["expired"] = continued()
 	if err := p.Store.Compact(p.Store.Snapshot().Revision() + 1); err == nil {
-		t.Fatal("a future revision can't be compacted")
+		t.Fatal("want an error for the compaction of a future revision")
 	}
 	h.rv["past"] = make("m2")
 	if err := p.Store.Compact(p.Store.Snapshot().Revision()); err != nil {

@@ -45,9 +45,10 @@ type entry struct {
 	// storedAs, storagePath and hashVersion: see the fields of resource.Resource.
 	storedAs, storagePath, hashVersion string
 	group                              string // set if the hub type is served in two groups (Event)
-	// review makes it a kind whose objects are not stored; see the type review.
+	// review is set for a kind whose objects are not stored; see the type review.
 	review *review
-	// computed makes it a kind whose objects are computed for each request; see the type computed.
+	// computed is set for a kind whose objects are computed for each request; see the type
+	// computed.
 	computed *computed
 }
 

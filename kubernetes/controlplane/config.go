@@ -123,14 +123,14 @@ type Config struct {
 	NoControllers bool
 	// Controllers selects controllers by name, as kube-controller-manager's --controllers does; see
 	// ParseControllers. None means all. NoControllers, Workloads, Node and LoadBalancers still
-	// decide which controllers there are.
+	// decide which controllers exist.
 	Controllers workloads.Selection
 	// Workloads runs the controllers of Deployments, StatefulSets, DaemonSets, Jobs, EndpointSlices
 	// and other workload kinds; see package workloads. They start when the first such object
 	// exists. Ignored with NoControllers.
 	Workloads bool
 	// PodRanges are the ranges of pod addresses, at most one per IP family, of which each node gets
-	// a part as spec.podCIDRs. They need Workloads. None: nodes get none.
+	// a part as spec.podCIDRs. They need Workloads. If empty, nodes get none.
 	PodRanges []*net.IPNet
 	// Scheduler configures the scheduler; nil means Kubernetes' defaults. The scheduler runs with
 	// Workloads, and if Node is not NodeNone. It starts when a node and a pod without a node exist.

@@ -248,7 +248,7 @@ func TestSlowHandler(t *testing.T) {
 			t.Errorf("the slow handler got %q; %d in the store", got, len(inf.List("")))
 		}
 		if !isDone(slowReg.Synced()) {
-			t.Error("the registration of the slow handler must be synced")
+			t.Error("the registration of the slow handler is not synced")
 		}
 		time.Sleep(101 * time.Minute)
 		w.told(slow, strings.Join(want, ", "))

@@ -386,6 +386,6 @@ func TestTokenThatExpires(t *testing.T) {
 	}
 	deltas, _ := m.Step(Page[object]{Items: []object{obj("b", 6)}, Version: "6"})
 	if len(deltas) != 1 || len(deltas[0].Items) != 1 || deltas[0].Items[0].Name != "b" {
-		t.Errorf("got %+v: the first attempt must be discarded", deltas)
+		t.Errorf("got %+v, want the first attempt discarded", deltas)
 	}
 }

@@ -95,7 +95,7 @@ func TestSpans(t *testing.T) {
 			t.Fatalf("got %q, want %q", names, want)
 		}
 		if !p.spans[1].parent.Equal(p.spans[0].self) || p.spans[0].parent.IsValid() || p.spans[2].parent.IsValid() {
-			t.Error("writes must be children of their reconcile, and reconciles roots")
+			t.Error("a write is not a child of its reconcile, or a reconcile is not a root")
 		}
 		if links := p.spans[2].links; len(links) != 1 || !links[0].SpanContext.Equal(p.spans[0].self) {
 			t.Errorf("the second is linked to %v", links)

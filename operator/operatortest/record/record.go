@@ -70,7 +70,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A request counts also if its response is lost.
+	// Record the request first: it counts even if its response is lost.
 	if err := write(t.dir, eventOf(call, 0, "")); err != nil {
 		return nil, err
 	}

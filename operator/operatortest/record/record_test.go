@@ -76,7 +76,7 @@ func TestWrap(t *testing.T) {
 	t.Setenv(record.Dir, dir)
 	record.Wrap(config)
 	if config.Impersonate.UserName != "" {
-		t.Error("without roles, the operator must have an administrator's rights")
+		t.Error("without roles, the operator does not have an administrator's rights")
 	}
 	for range 2 {
 		if body := send(config, http.MethodGet, "/api/v1/pods"); body != rbac {
