@@ -143,7 +143,7 @@ func addFlags(set, own *flag.FlagSet) error {
 	return errors.Join(errs...)
 }
 
-// bothValues is the value of two flags of one name. It shows the first one.
+// bothValues is the value of two flags with the same name. It shows the value of the first.
 type bothValues struct {
 	flag.Value
 	own flag.Value

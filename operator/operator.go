@@ -94,9 +94,9 @@ func Invalid(path string, err error) (Result, error) {
 func Terminal(err error) error { return reconcile.Terminal(err) }
 
 // SaveStatus writes the status of obj, the object that a reconciler was called with, in the middle
-// of a reconcile. When it returns nil, all later reconciles see the status, also after a crash. Use
-// it for what must not be lost, such as the id of a resource that was created outside of the
-// cluster. It survives conflicts and failed requests; see reconcile.SaveStatus.
+// of a reconcile. When it returns nil, all later reconciles read the status, even after a crash.
+// Use it for values that must not be lost, such as the id of a resource that was created outside of
+// the cluster. It survives conflicts and failed requests; see reconcile.SaveStatus.
 func SaveStatus(ctx context.Context, obj Object) error { return reconcile.SaveStatus(ctx, obj) }
 
 // Log returns the logger of the current reconcile. It adds the controller and the object to each

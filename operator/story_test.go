@@ -181,7 +181,7 @@ func TestWebhookStory(t *testing.T) {
 		}
 		return nil
 	})
-	eventually(t, func() error { // the configuration for defaulting is another object
+	eventually(t, func() error { // the configuration for defaulting is a separate object
 		cutter := boat("v1", "cutter", map[string]any{"sails": []any{"main", "jib"}})
 		if err := c.Create(ctx, cutter); err != nil {
 			return err

@@ -26,7 +26,7 @@ type liveWatches struct {
 	mu      sync.Mutex
 	running map[clusterWatch]*liveWatch
 	needs   map[clusterObject][]watchID
-	known   map[*manager.Cluster]bool // additional clusters that forget is called for
+	known   map[*manager.Cluster]bool // additional clusters for which forget will be called
 }
 
 type clusterWatch struct {

@@ -150,7 +150,7 @@ func listRules() []rule {
 			answer{code: 400, message: "invalid continue token: continue key is not valid"}},
 		{storage + "resourceVersion is not allowed with a continue token", func(q question) bool { return q.token != "" && q.rv != "" && q.rv != "0" },
 			answer{code: 400, message: "specifying resource version is not allowed when using continue"}},
-		{"etcd3.handleCompactedErrorForPaging: a page whose snapshot is gone", func(q question) bool { return q.token == "expired" },
+		{"etcd3.handleCompactedErrorForPaging: a page whose snapshot is compacted", func(q question) bool { return q.token == "expired" },
 			answer{code: 410, message: "The provided continue parameter is too old to display a consistent list result. You can start a new list without " +
 				"the continue parameter, or use the continue token in this response", more: true}},
 		{"KEP-365: later pages have the revision of the first page", func(q question) bool { return q.token == "valid" && limited(q) },

@@ -37,7 +37,7 @@ type services struct {
 	// ranges are the configured ranges. The first is the default family.
 	ranges []addressRange
 	ports  portallocator.Interface
-	// begin returns the registry of Services, of which only BeginCreate and BeginUpdate are used,
+	// begin returns the registry of Services. Only its BeginCreate and BeginUpdate are used,
 	// because it has no storage. It is created on first use.
 	begin func() (*genericregistry.Store, error)
 

@@ -107,8 +107,8 @@ func newEffective() compatibility.MutableEffectiveVersion {
 	return compatibility.NewEffectiveVersion(version.MustParse(Linked), false, floor(), floor())
 }
 
-// Effective returns the version as Kubernetes' libraries take it. The fields of v must have the
-// form that Parse gives them.
+// Effective returns the version in the type that Kubernetes' libraries use. The fields of v must
+// have the form that Parse gives them.
 func (v Version) Effective() (compatibility.EffectiveVersion, error) {
 	effective := newEffective()
 	for _, part := range []struct {

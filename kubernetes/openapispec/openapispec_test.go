@@ -229,7 +229,7 @@ func TestV3(t *testing.T) {
 	}
 	zipped := get(h, url, "Accept-Encoding", "gzip")
 	if zipped.Header().Get("Content-Encoding") != "gzip" || !bytes.Equal(unzip(t, zipped.Body.Bytes()), w.Body.Bytes()) {
-		t.Error("the compressed document is another")
+		t.Error("the compressed document differs")
 	}
 	var pb openapiv3.Document
 	asProto := get(h, url, "Accept", "application/com.github.proto-openapi.spec.v3@v1.0+protobuf")
@@ -290,7 +290,7 @@ func TestV2(t *testing.T) {
 		}
 		zipped := get(h, "/openapi/v2", "Accept-Encoding", "gzip")
 		if !bytes.Equal(unzip(t, zipped.Body.Bytes()), w.Body.Bytes()) {
-			t.Errorf("%s: the compressed document is another", name)
+			t.Errorf("%s: the compressed document differs", name)
 		}
 	}
 }

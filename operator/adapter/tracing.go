@@ -61,7 +61,7 @@ type traced struct {
 	handed   *handover // may be nil
 
 	mu     sync.Mutex
-	kind   string // of the reconciled objects, as far as known
+	kind   string // of the reconciled objects; "" until it is known
 	causes map[crreconcile.Request]trace.Causes
 	// ready maps the requests in the queue to the times at which they are or were ready. running
 	// contains those that the queue has returned, until they are done. Both are empty if the trace

@@ -201,7 +201,7 @@ func isSamePage(a, b url.Values) bool {
 	return a.Get("continue") == b.Get("continue") && a.Get("labelSelector") == b.Get("labelSelector") && a.Get("fieldSelector") == b.Get("fieldSelector")
 }
 
-// continueIn returns the continue token of a list, of which data may be only the beginning. The
+// continueIn returns the continue token of a list. data may be only the beginning of the list. The
 // token is empty if this is the last page or the list has an unusual layout. known is false if data
 // ends before the metadata does.
 func (jsonCodec) continueIn(data []byte) (token string, known bool) {

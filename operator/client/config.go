@@ -172,7 +172,7 @@ func isLoopback(host string) bool {
 }
 
 // Steady reports whether watches through c can't die unnoticed, because the server runs in the same
-// process. The transport reports this by a method of the same name. Such watches need no periodic
+// process. The transport reports this by a method with the same name. Such watches need no periodic
 // renewal.
 func Steady(c Client) bool {
 	r, ok := c.(*restClient)

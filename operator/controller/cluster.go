@@ -21,7 +21,7 @@ type Clusters interface {
 type Visit struct {
 	// Context is the context for the work; clients find the cluster in it.
 	Context context.Context
-	// Engaged ends when the cluster is disengaged, with a cause that says so.
+	// Engaged ends when the cluster is disengaged; context.Cause returns the reason.
 	Engaged context.Context
 	// Leave ends the work.
 	Leave func()

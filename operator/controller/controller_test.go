@@ -160,7 +160,7 @@ func TestConcurrency(t *testing.T) {
 			mu.Lock()
 			active[req.Name]++
 			if active[req.Name] > 1 {
-				t.Errorf("%s is reconciled twice at once", req.Name)
+				t.Errorf("%s is reconciled twice at the same time", req.Name)
 			}
 			n := 0
 			for _, a := range active {

@@ -68,8 +68,8 @@ func (i *informer) catchUp(ctx context.Context) error {
 }
 
 // awaitFirstList waits for the first list. It returns false if there is nothing to wait for: the
-// informer has ended, or the list fails until an administrator fixes the cause. In the latter case
-// reads wait for the list anyway.
+// informer has ended, or the list fails until an administrator fixes the cause. In the second case,
+// reads wait for the list.
 func (i *informer) awaitFirstList(ctx context.Context) (bool, error) {
 	for {
 		i.mu.Lock()

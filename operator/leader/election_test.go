@@ -128,8 +128,8 @@ func TestHandOverOnRelease(t *testing.T) {
 	})
 }
 
-// MACH-08: a leader that crashes is replaced when its Lease has expired, and not earlier, whatever
-// its clock was.
+// MACH-08: a leader that crashes is replaced when its Lease has expired, and not earlier, even if
+// its clock was wrong.
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{t: t}

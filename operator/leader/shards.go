@@ -118,8 +118,9 @@ func NewShards(cfg ShardsConfig) (*Shards, error) {
 func (s *Shards) Identity() string { return s.cfg.Identity }
 
 // CatchUpWith sets a function that is called when this replica may have gained objects. Enter
-// rejects gained objects until it returns nil; by then, reads must be at least as new as the writes
-// of the previous owners. It is called again after an error. CatchUpWith must be called before Run.
+// rejects gained objects until the function returns nil. When it does, reads must be at least as
+// new as the writes of the previous owners. It is called again after an error. CatchUpWith must be
+// called before Run.
 func (s *Shards) CatchUpWith(catchUp func(context.Context) error) { s.catchUp = catchUp }
 
 // Enter reports whether this replica may work on an object now. If so, the caller must call leave

@@ -132,7 +132,7 @@ func TestSaveStatusGivesUp(t *testing.T) {
 	})
 }
 
-// RUN-08: an object that was deleted, or replaced, takes no checkpoint.
+// RUN-08: SaveStatus returns an error for an object that was deleted or replaced.
 func TestSaveStatusOfADeletedObject(t *testing.T) {
 	for name, replaced := range map[string]bool{"deleted": false, "replaced": true} {
 		t.Run(name, func(t *testing.T) {

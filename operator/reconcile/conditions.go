@@ -43,9 +43,9 @@ func Conditions(obj client.Object) *[]metav1.Condition {
 // sets it.
 //
 // The object is unstructured, or has a field Status.Conditions: a slice of metav1.Condition, or of
-// a struct with string fields Type and Status. Of the latter, SetCondition sets the fields Reason,
-// Message, ObservedGeneration, LastTransitionTime and LastUpdateTime if they exist. SetCondition
-// panics if the object has no such field.
+// a struct with string fields Type and Status. In such a struct, SetCondition also sets the fields
+// Reason, Message, ObservedGeneration, LastTransitionTime and LastUpdateTime if they exist.
+// SetCondition panics if the object has no such field.
 func SetCondition(obj client.Object, c metav1.Condition) bool {
 	conditions := Conditions(obj)
 	c.ObservedGeneration = obj.GetGeneration()

@@ -59,7 +59,7 @@ func TestDrop(t *testing.T) {
 		// A running key is not given to another worker before Done.
 		q.Add("east/running", "readded")
 		if item := get(); item.Key != "west/ready" {
-			t.Errorf("got %q, want the one that is not held", item.Key)
+			t.Errorf("got %q, want the key that no worker has", item.Key)
 		} else {
 			q.Done(item)
 		}

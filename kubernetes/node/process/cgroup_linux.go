@@ -97,7 +97,8 @@ func (c *cgroups) new(id string, limits corev1.ResourceList) (_ *cgroup, err err
 			if g.memory, err = g.add(parents.memory, id, map[string]string{"memory.limit_in_bytes": text}); err != nil {
 				return nil, err
 			}
-			// With swap, the limit is that of both. Kernels without swap accounting lack the file.
+			// This limit is that of memory and swap together. Kernels without swap accounting lack
+			// the file.
 			if err := write(g.memory, "memory.memsw.limit_in_bytes", text); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}

@@ -14,7 +14,7 @@
 //
 // All timers use package time, so years pass immediately in a testing/synctest bubble. Containers
 // have no goroutines. A container's state depends only on its spec and its start time, so a later
-// agent adopts it in the state that it has by then.
+// agent adopts the container in its state at that time.
 //
 // A container that is asked to stop ends immediately. The exit code is 0 if it would have run
 // forever, like a server that shuts down cleanly, and otherwise 143, like a program that is ended

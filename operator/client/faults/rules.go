@@ -135,7 +135,7 @@ func (s *Rules) decide(call Call) Rule {
 	return Rule{}
 }
 
-// wait waits as the rule says, and returns the error of ctx if it ends before.
+// wait delays or holds a call as the rule specifies. It returns the error of ctx if ctx ends first.
 func (r *Rule) wait(ctx context.Context) error {
 	if r.held != nil {
 		select {

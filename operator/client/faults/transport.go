@@ -39,7 +39,7 @@ func NewTransport(inner http.RoundTripper) *Transport {
 	return &Transport{inner: inner, Rules: Rules{refused: ofClients}}
 }
 
-// ofClients says why a rule does not apply to calls of a Transport.
+// ofClients returns why a rule does not apply to calls of a Transport; "" if it applies.
 func ofClients(c Call) string {
 	if c.Kind != "" {
 		return "rules of a Transport match by Resource; requests have no Kind"
