@@ -197,7 +197,7 @@ func (f *flags) config(getenv func(string) string) (Config, error) {
 	if getenv(localWebhooks) == "true" {
 		cfg.Webhooks.Local, cfg.Webhooks.Address = true, "127.0.0.1:0"
 	}
-	if f.secureMetrics { // also without an address, which Configure may set
+	if f.secureMetrics { // even without an address, because Configure may set one
 		cfg.SecureMetrics = &manager.SecureMetrics{TLS: protocols}
 		if f.metricsCert.dir != "" {
 			certificates, err := webhook.NewDirectory(f.metricsCert.dir, f.metricsCert.cert, f.metricsCert.key)

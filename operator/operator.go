@@ -53,11 +53,11 @@ type Deps struct {
 	// Watch adds a source to the controller while it runs, for kinds that are not known earlier.
 	// stop removes it.
 	Watch func(controller.Source) (stop func(), err error)
-	// WatchFor makes the watches in opts (Owns, OwnsKind, Watches and WatchesKind) those of the
-	// object of the reconcile, in addition to the controller's own. It replaces those of the
-	// object's earlier calls; without opts, it removes them. A watch runs while at least one object
-	// needs it, and then ends, with its cache. An object that is deleted needs none. When a watch
-	// begins, each existing object is an event.
+	// WatchFor adds the watches in opts (Owns, OwnsKind, Watches and WatchesKind) for the object of
+	// the reconcile, in addition to the controller's own. It replaces those of the object's earlier
+	// calls; without opts, it removes them. A watch runs while at least one object needs it, and
+	// then ends, with its cache. An object that is deleted needs none. When a watch begins, each
+	// existing object is an event.
 	//
 	// Two watches are the same if they are of the same function (Owns or Watches), kind and Go
 	// type; the predicates and the mapping function are then those of the first.
@@ -68,7 +68,7 @@ type Deps struct {
 	Manager *manager.Manager
 
 	recorder reconcile.Recorder
-	deleted  func(context.Context, Request) // drops what is recorded about a deleted object
+	deleted  func(context.Context, Request) // drops the records about a deleted object
 }
 
 // Cluster returns the cluster of a context; in a reconcile, that of the reconciled object. It has
@@ -174,7 +174,7 @@ func Configure(change func(cfg *Config) error) Part {
 //		return []operator.Part{operator.For(NewTeaReconciler, operator.Concurrency(workers))}, nil
 //	})
 //
-// Functions of Configure among them are called, too. An error ends the operator.
+// If list returns parts of Configure, their functions are called, too. An error ends the operator.
 func Parts(list func(cfg *Config) ([]Part, error)) Part {
 	return partFunc(func(p *parts) error {
 		p.before = append(p.before, func(cfg *Config) error {

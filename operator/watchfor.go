@@ -44,7 +44,7 @@ type liveWatch struct {
 	end    func()
 }
 
-// set makes the watches in opts those of the object of the current reconcile.
+// set replaces the watches that the object of the current reconcile needs with those in opts.
 func (l *liveWatches) set(ctx context.Context, opts ...Option) error {
 	if err := l.replace(ctx, opts); err != nil {
 		return fmt.Errorf("controller %s: watch for the reconciled object: %w", l.name, err)
@@ -130,7 +130,7 @@ func (l *liveWatches) need(cluster *manager.Cluster, w watch) error {
 	if kind, ok := source.(*controller.Kind); ok {
 		end = func() {
 			stop()
-			cluster.Informers().Remove(kind.Object) // it may have been read from, too
+			cluster.Informers().Remove(kind.Object) // needed if the informer was read from
 		}
 	}
 	if l.running == nil {

@@ -216,7 +216,8 @@ func (s *services) load(ctx context.Context) error {
 	return nil
 }
 
-// releasePorts frees the ports that old had and hub (nil: deleted) does not have.
+// releasePorts frees the ports of old that hub does not have. hub is nil if the Service was
+// deleted.
 func (s *services) releasePorts(hub, old runtime.Object) {
 	if old == nil || s.shared() {
 		return

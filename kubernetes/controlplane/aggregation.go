@@ -25,10 +25,11 @@ import (
 // the endpoints of their Services without a client certificate.
 type Aggregation struct {
 	// ProxyClient returns the client certificate with which other API servers recognize this one;
-	// nil means none. Without it, they take its requests for anonymous ones.
+	// nil means none. Without the certificate, other servers treat the requests of this server as
+	// anonymous.
 	ProxyClient func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
-	// ClusterIP calls the cluster IPs of Services instead of their endpoints, also for webhooks.
-	// A program such as kube-proxy must then route them.
+	// ClusterIP calls the cluster IPs of Services, including those of webhooks, instead of their
+	// endpoints. A program such as kube-proxy must then route them.
 	ClusterIP bool
 	// ForwardRedirects passes redirects of these servers to clients, which otherwise get 502.
 	ForwardRedirects bool

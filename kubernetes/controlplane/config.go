@@ -167,7 +167,7 @@ type Limits struct {
 	// mutating short requests in flight.
 	InFlight, MutatingInFlight int
 	// LongRunningPerUser limits the long-running requests, such as watches, of each user, and of
-	// all service accounts of a namespace together. Further ones get 429, except those of
+	// all service accounts of a namespace together. Further requests get 429, except those of
 	// system:masters.
 	LongRunningPerUser int
 	// NoPriorityAndFairness turns priority and fairness off: all short requests beyond InFlight and

@@ -103,8 +103,8 @@ func makeReady(ctx context.Context, transport http.RoundTripper, cidr *networkin
 	return nil
 }
 
-// adoptAddresses creates the IPAddresses of Services in a state of an earlier release, which had
-// none.
+// adoptAddresses creates the IPAddresses of Services in a state that an earlier release wrote
+// without IPAddresses.
 func adoptAddresses(ctx context.Context, state *store.Snapshot, transport http.RoundTripper) error {
 	for svc, err := range derived.List[corev1.Service](state, "services", "") {
 		if err != nil {

@@ -180,7 +180,7 @@ func use(effective compatibility.EffectiveVersion) error {
 	if claims.current == next {
 		return nil
 	}
-	// the registry is what CEL and storage read; the gates have the versions, too
+	// CEL and storage read the versions from the registry, and feature gates from the gates
 	global, ok := serverversion.DefaultComponentGlobalsRegistry.EffectiveVersionFor(compatibility.DefaultKubeComponent).(compatibility.MutableEffectiveVersion)
 	if !ok {
 		return errors.New("emulate a version: Kubernetes' version cannot be changed")

@@ -198,7 +198,7 @@ func (s *session) AttachContainer(ctx context.Context, _, _, name string, in io.
 	return attacher.Attach(ctx, s.streams(ctx, in, out, errs, tty, resize))
 }
 
-// streams returns the requested streams. The library may pass others, too.
+// streams returns the requested streams. The library may also pass streams that were not requested.
 func (s *session) streams(ctx context.Context, in io.Reader, out, errs io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) Streams {
 	all := Streams{TTY: tty}
 	if s.opts.Stdin {

@@ -57,7 +57,7 @@ type Config struct {
 // They are visible in managedFields, audit logs and metrics: see docs/guides/leaving.md. The zero
 // value has all of them on.
 type Plain struct {
-	// Applies makes Apply send a server-side apply also for objects that are known to be missing
+	// Applies makes Apply send a server-side apply even for objects that are known to be missing
 	// (WriteOptions.New). Otherwise it creates them, and the create owns its fields as the manager
 	// NAME:apply. With Applies, an Apply of an object that was created this way transfers the
 	// fields to the manager NAME, so that NAME:apply owns no fields.

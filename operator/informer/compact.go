@@ -155,7 +155,7 @@ func (i *informer) labelsOf(obj client.Object) (labels.Set, error) {
 	return set, nil
 }
 
-// indexed returns the decoded object for an index function, and caches the last ones.
+// indexed returns the decoded object for an index function, and caches the last few objects.
 func (c *compact) indexed(i *informer, obj client.Object) client.Object {
 	p, ok := obj.(*packed)
 	if !ok {

@@ -24,7 +24,7 @@ const (
 	// object uid, which existed at version (0 if unknown), is deleted, and so is object before
 	gone
 	behind   // the object has a newer state than the copy, at version or later
-	outdated // a newer state has replaced that of uid at version
+	outdated // a newer state has replaced the state of uid at version
 	opaque   // a newer state exists, and its version is not a number
 )
 

@@ -69,7 +69,7 @@ type Shards struct {
 	// Used only by Run's goroutine.
 	own    *coordinationv1.Lease
 	unsure bool // the last announcement failed, and the server may have executed it
-	// the resourceVersion from which on the server has none of state.sent but the last; empty until
+	// from this resourceVersion on, the server has none of state.sent except the last; empty until
 	// an announcement succeeds after the last was sent
 	sentAt   string
 	observed map[string]observation

@@ -169,7 +169,7 @@ func (w *webhooks) start(ctx context.Context, m *Manager, g *group) error {
 	return nil
 }
 
-// certificates returns those of a directory, or a new authority.
+// certificates returns the certificates in a directory, or a new authority.
 func (cfg *WebhookConfig) certificates(m *Manager) (webhook.Certificates, *webhook.Authority, error) {
 	dir := cfg.CertDir
 	if dir == "" && !cfg.Local {

@@ -306,7 +306,7 @@ func (e *Env) Create(t testing.TB, obj client.Object) {
 	}
 }
 
-// namespaced returns false also for unknown kinds; the request then returns the error.
+// namespaced returns false for unknown kinds, too; the request then returns the error.
 func (e *Env) namespaced(obj client.Object) bool {
 	kind, err := client.KindOf(obj, e.client.Scheme())
 	if err != nil {

@@ -59,7 +59,7 @@ func SetCondition(obj client.Object, c metav1.Condition) bool {
 	return meta.SetStatusCondition(conditions, c)
 }
 
-// GetCondition returns a condition of the object by its type. The object can be one as for
+// GetCondition returns a condition of the object by its type. It accepts the same objects as
 // SetCondition.
 func GetCondition(obj client.Object, conditionType string) (metav1.Condition, bool) {
 	if conditions := Conditions(obj); conditions != nil {

@@ -275,7 +275,7 @@ func (r *Registration) clientConfig(is admissionregistrationv1.WebhookClientConf
 	return is, true
 }
 
-// local reports whether a URL refers to this machine, as those of earlier runs do.
+// local reports whether a URL refers to this machine, as the URLs of earlier runs do.
 func local(address string) bool {
 	return strings.HasPrefix(address, "https://127.0.0.1:") || strings.HasPrefix(address, "https://localhost:") || strings.HasPrefix(address, "https://[::1]:")
 }

@@ -30,8 +30,8 @@ type (
 	CreateValidator[T any] interface {
 		ValidateCreate(ctx context.Context, obj *T) (Warnings, error)
 	}
-	// UpdateValidator validates updates, also of objects that are being deleted, such as the
-	// removal of a finalizer.
+	// UpdateValidator validates updates, including updates of objects that are being deleted, such
+	// as the removal of a finalizer.
 	UpdateValidator[T any] interface {
 		ValidateUpdate(ctx context.Context, old, obj *T) (Warnings, error)
 	}

@@ -179,7 +179,7 @@ func (s *sandbox) prepareHostPath(h *corev1.HostPathVolumeSource) error {
 	if h.Type != nil {
 		kind = *h.Type
 	}
-	// Check what exists of the path before anything is created.
+	// Check the existing part of the path before anything is created.
 	existing := filepath.Clean(h.Path)
 	real, err := filepath.EvalSymlinks(existing)
 	for errors.Is(err, fs.ErrNotExist) && existing != "/" {

@@ -15,7 +15,7 @@
 // # Differences from controller-runtime's cache
 //
 // Reads see the writes of the client that [NewClient] returns for the cache. Field selectors work
-// on every field, also without an index, and lists are ordered by namespace and name, with real
+// on every field, even without an index, and lists are ordered by namespace and name, with real
 // pages. A read of a namespace that the cache does not have goes to the server. Reads of a kind
 // that the server refuses to list fail immediately instead of waiting for the end of their context.
 //

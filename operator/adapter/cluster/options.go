@@ -89,8 +89,8 @@ func (c *Cache) plan(o cache.Options) error {
 		if namespaced && namespaces == nil {
 			namespaces = o.DefaultNamespaces
 		}
-		// A namespace's own settings come first, then those of the kind, of the namespace for all
-		// kinds, and of all kinds.
+		// The order of precedence is: the kind's settings for the namespace, the kind's settings,
+		// the settings for the namespace of all kinds, and the settings of all kinds.
 		merged := map[string]cache.Config{}
 		for name, settings := range namespaces {
 			if general := o.DefaultNamespaces[name]; !isEmpty(settings) || !isEmpty(general) {
