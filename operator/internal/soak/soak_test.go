@@ -41,7 +41,7 @@ import (
 // RUN-02, RUN-03, RUN-09: no work is lost or done twice. KELSON_SOAK is the real time to run for;
 // KELSON_SEED repeats one round.
 func TestSoak(t *testing.T) {
-	// The short form runs one round of each mode.
+	// Without KELSON_SOAK, the test runs one round of each mode.
 	length := time.Duration(0)
 	if text := os.Getenv("KELSON_SOAK"); text != "" {
 		var err error
@@ -88,7 +88,7 @@ func TestSoakDetectsErrors(t *testing.T) {
 		"careless":  {doesNotCare, "lost"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const rounds = 30 // most find it; the order of goroutines differs from run to run
+			const rounds = 30 // most seeds find the error; the order of goroutines differs from run to run
 			for seed := range uint64(rounds) {
 				w := run(t, seed, "election", tt.reconciler)
 				if slices.ContainsFunc(w.findings, func(f string) bool { return strings.HasPrefix(f, tt.want) }) {
@@ -158,7 +158,7 @@ func run(t *testing.T, seed uint64, mode string, reconciler variant) *world {
 		troubled.Wait()
 		w.mu.Lock()
 		for _, n := range w.networks {
-			if !n.isDown() { // those of killed replicas stay down
+			if !n.isDown() { // networks of killed replicas stay down
 				n.set(true, false)
 			}
 		}
@@ -362,7 +362,7 @@ func (w *world) user(ctx context.Context, t *testing.T) {
 			}
 			made++
 			w.count("orders")
-		case luck < 6: // the number of an order never decreases
+		case luck < 6: // the number of pods of an order never decreases
 			o := order(name, 0)
 			if c.Get(ctx, client.KeyOf(o), o) == nil && o.Spec.Want < 6 {
 				o.Spec.Want++
