@@ -54,13 +54,13 @@ type Deps struct {
 	// stop removes it.
 	Watch func(controller.Source) (stop func(), err error)
 	// WatchFor adds the watches in opts (Owns, OwnsKind, Watches and WatchesKind) for the object of
-	// the reconcile, in addition to the controller's own. It replaces those of the object's earlier
-	// calls; without opts, it removes them. A watch runs while at least one object needs it, and
-	// then ends, with its cache. An object that is deleted needs none. When a watch begins, each
-	// existing object is an event.
+	// the reconcile, in addition to the controller's own. They replace the watches of the object's
+	// earlier calls; without opts, WatchFor removes those. A watch runs while at least one object
+	// needs it, and then ends, with its cache. An object that is deleted needs none. When a watch
+	// begins, each existing object is an event.
 	//
-	// Two watches are the same if they are of the same function (Owns or Watches), kind and Go
-	// type; the predicates and the mapping function are then those of the first.
+	// Two watches are the same if they have the same function (Owns or Watches), kind and Go type.
+	// The predicates and the mapping function of the first one then apply.
 	//
 	// ctx is that of the reconcile.
 	WatchFor func(ctx context.Context, opts ...Option) error

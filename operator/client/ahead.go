@@ -51,8 +51,8 @@ const (
 	// pagesHeld is how many pages are in memory: one being decoded, one being received, one being
 	// prepared by the server.
 	pagesHeld = 3
-	// pageBytes is the approximate size that a page should have: servers take longer for a list the
-	// more pages it has. For this reason the client increases limits, up to maxPage objects.
+	// pageBytes is the approximate size that a page should have: a list with more pages takes
+	// servers longer. For this reason the client increases limits, up to maxPage objects.
 	pageBytes = 8 << 20
 	maxPage   = 10000
 	// headBytes is enough for the metadata of a list, which comes first.

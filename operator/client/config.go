@@ -55,7 +55,7 @@ type Config struct {
 
 // Plain turns off, one by one, optimizations that send other requests than the caller asked for.
 // They are visible in managedFields, audit logs and metrics: see docs/guides/leaving.md. The zero
-// value has all of them on.
+// value leaves all of them on.
 type Plain struct {
 	// Applies makes Apply send a server-side apply even for objects that are known to be missing
 	// (WriteOptions.New). Otherwise it creates them, and the create owns its fields as the manager

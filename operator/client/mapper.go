@@ -35,8 +35,8 @@ const discoveryTimeout = 30 * time.Second
 
 type fresh struct{}
 
-// IsFresh reports whether a Mapper has not found a name in the documents that get returned. In such
-// a context, get must read from the server, not from a cache.
+// IsFresh reports whether get must read from the server, not from a cache, because a Mapper has not
+// found a name in the documents that get returned before.
 func IsFresh(ctx context.Context) bool { return ctx.Value(fresh{}) != nil }
 
 // NewMapper returns a Mapper that reads discovery documents through get. path is absolute

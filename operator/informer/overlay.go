@@ -37,12 +37,14 @@ type entry struct {
 	whole   bool          // obj is the unmodified response of the server, as a watch delivers it
 	text    string        // for opaque: the version
 	since   time.Time
-	// known is when every copy had the entry, so that later reads see it; zero before that.
+	// known is the time since which every copy has the entry, so that later reads see it; zero
+	// before that.
 	known time.Time
 }
 
-// entryLife bounds how long an entry stays that the informer never confirms, because the confirming
-// event came before the entry. Such an entry hides no existing object; it only takes memory.
+// entryLife bounds how long an entry stays if the informer never confirms it, because the
+// confirming event came before the entry. Such an entry hides no existing object; it only takes
+// memory.
 const entryLife = 10 * time.Minute
 
 // addEntry adds an entry, unless there is a later one. The caller holds the lock.

@@ -45,8 +45,8 @@ type informer struct {
 	// indexed is true if an index was added. The informer then never ends.
 	indexed atomic.Bool
 
-	// several is true once there has been another informer of the kind, so that readers may use
-	// that one's copy.
+	// several is true once there has been another informer of the kind, so that readers may use the
+	// copy of the other informer.
 	several atomic.Bool
 
 	// unshown is true once a read has returned a state of the copy that was older than an own

@@ -185,7 +185,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // readLeases reads the Leases: the views of live replicas, and the members that our view should
-// have. It sends requests until a deadline at most.
+// have. It sends no requests after a deadline.
 func (s *Shards) readLeases(inf informer.Informer, deadline time.Time) (target view) {
 	now := time.Now()
 	s.mu.Lock()

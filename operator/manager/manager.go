@@ -151,8 +151,9 @@ func (m *Manager) Elected() <-chan struct{} { return m.elected }
 // Log returns the manager's logger.
 func (m *Manager) Log() *slog.Logger { return m.cfg.Log }
 
-// Add runs r with the manager: with leader election, from when this replica leads, otherwise from
-// the start. If that has happened, r starts immediately. OnEveryReplica(r) runs on all replicas.
+// Add runs r with the manager. With leader election, r starts when this replica leads, and
+// otherwise when the manager starts. If that has happened already, r starts immediately.
+// OnEveryReplica(r) runs on all replicas.
 func (m *Manager) Add(r Runnable) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

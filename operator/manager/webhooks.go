@@ -28,7 +28,7 @@ type WebhookConfig struct {
 	Address string
 	// Listener, if not nil, is used instead of Address, for example one without a port in tests.
 	Listener net.Listener
-	// CertDir is a directory with externally managed certificates, CertName and KeyName are the
+	// CertDir is a directory with externally managed certificates. CertName and KeyName are the
 	// names of the files (tls.crt and tls.key). The default is webhook.DefaultDirectory, if that
 	// has the files. With a directory, the operator does not modify webhook configurations.
 	CertDir, CertName, KeyName string

@@ -9,8 +9,8 @@
 //
 // A Cache has one or more leaves. A leaf is a set of informers with one configuration: selectors,
 // namespaces, transform and resync period. Options without per-object settings need one leaf. Each
-// kind in cache.Options.ByObject has its own, and so has each namespace of a kind whose namespaces
-// are configured differently.
+// kind in cache.Options.ByObject has its own leaf. If the namespaces of a kind are configured
+// differently, each namespace has its own leaf.
 //
 // # Differences from controller-runtime's cache
 //

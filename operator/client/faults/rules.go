@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Rules are the rules of a [Client] or a [Transport], and the calls that it has got.
+// Rules are the rules of a [Client] or a [Transport], and the calls that it has received.
 type Rules struct {
 	refused func(Call) string // why a rule for the call could never match; "" if it can
 
