@@ -59,8 +59,9 @@ func (p *ControlPlane) startEndpoints(ctx context.Context, cfg Endpoints) {
 	})
 }
 
-// withoutRetry is a transport that makes clients not repeat refused requests. When a server refuses
-// a request during its shutdown, client-go would repeat the request ten times, once a second.
+// withoutRetry is a transport that prevents clients from repeating refused requests. When a server
+// refuses a request during its shutdown, client-go would repeat the request ten times, once a
+// second.
 type withoutRetry struct{ http.RoundTripper }
 
 func (t withoutRetry) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -21,7 +21,7 @@ import (
 const streamIdle = 4 * time.Hour
 
 // ServeHTTP serves the part of a kubelet's API that API servers call. It does not authorize
-// requests: only the API server, which does, may call it.
+// requests: only the API server, which authorizes them, may call it.
 //
 //	GET  /healthz                                 ok
 //	GET  /pods                                    the node's pods, as a PodList

@@ -12,7 +12,7 @@ import (
 )
 
 // minStopGrace is the time that a container has to end after its preStop hook, even if the hook
-// took all of the grace period. It is a kubelet's.
+// took all of the grace period. Kubelets use the same value.
 const minStopGrace = 2 * time.Second
 
 // tend runs the postStart hook and the probes of a container that has just started, until it ends.
@@ -105,7 +105,7 @@ func (w *worker) probeLoop(ctx context.Context, r *record, t target, kind string
 }
 
 // probed records the result of a probe, and stops the container if a liveness or startup probe has
-// failed. It returns false if the container is not to be probed again.
+// failed. It returns false if the container must not be probed again.
 func (w *worker) probed(r *record, c Container, kind string, p *corev1.Probe, ok bool) bool {
 	switch {
 	case kind == "Readiness":

@@ -13,7 +13,7 @@ import (
 const measureAgain = 10 * time.Second
 
 // processes measures the containers of the process runtime. It keeps two readings of each container
-// that it saw last: the processor usage is that between them.
+// in the last sample. The processor usage is that between the two readings.
 type processes struct {
 	mu   sync.Mutex
 	last map[string]readings // by the container's ID

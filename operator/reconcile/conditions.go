@@ -75,8 +75,8 @@ func GetCondition(obj client.Object, conditionType string) (metav1.Condition, bo
 }
 
 // IsTrue reports whether the object has the condition with status True, observed at the object's
-// current generation. It does not check the generation of conditions without one: conditions of a
-// Go type without the field, and unstructured conditions without a value.
+// current generation. It does not check the generation of conditions without an observedGeneration:
+// conditions of a Go type without the field, and unstructured conditions without a value.
 func IsTrue(obj client.Object, conditionType string) bool {
 	if Conditions(obj) == nil {
 		list := otherConditions(obj)

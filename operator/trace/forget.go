@@ -2,8 +2,8 @@ package trace
 
 import "strings"
 
-// Forget drops the records about the objects of a disengaged cluster, so that a new cluster of that
-// name starts without it.
+// Forget drops the records about the objects of a disengaged cluster, so that a new cluster with
+// that name starts without them.
 func (t *Tracer) Forget(cluster string) {
 	if t == nil {
 		return

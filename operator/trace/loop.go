@@ -13,7 +13,7 @@ import (
 )
 
 // Loop describes a hot loop: reconciles that cause each other by their writes without end, or a
-// reconcile that reverts the changes of another writer, who makes them again.
+// reconcile that reverts the changes of another writer, which makes them again.
 type Loop struct {
 	// Controllers are the controllers of this process in the loop; Managers are all writers in it,
 	// by their name in managedFields.

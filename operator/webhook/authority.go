@@ -113,7 +113,8 @@ func (a *Authority) Run(ctx context.Context) error {
 	}
 }
 
-// follow sends to touched on each change of the Secret, until ctx ends; wait waits for that.
+// follow sends to touched on each change of the Secret, until ctx ends; wait returns when follow
+// has ended.
 func (a *Authority) follow(ctx context.Context, touched chan<- struct{}) (wait func()) {
 	secrets, err := informer.New(informer.Config{Client: a.cfg.Client, Log: a.cfg.Log, Scope: informer.Scope{
 		Namespaces: []string{a.cfg.Secret.Namespace}, Fields: fields.OneTermEqualSelector("metadata.name", a.cfg.Secret.Name),

@@ -275,8 +275,8 @@ func findHierarchies(name string) *hierarchies {
 	return &hierarchies{}
 }
 
-// groupMounts returns the directories of this process's own groups by controller; of the unified
-// hierarchy under "", and its mount point under "root".
+// groupMounts returns the directories of this process's own groups by controller. The group of the
+// unified hierarchy has the key "", and the hierarchy's mount point has the key "root".
 func groupMounts() map[string]string {
 	paths := map[string]string{}
 	text, _ := os.ReadFile("/proc/self/cgroup")

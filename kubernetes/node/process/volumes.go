@@ -173,7 +173,7 @@ func mayShow(real string, hidden []string) error {
 	return nil
 }
 
-// prepareHostPath checks a hostPath volume and creates its file or directory, as its type says.
+// prepareHostPath checks a hostPath volume and creates its file or directory, as its type requires.
 func (s *sandbox) prepareHostPath(h *corev1.HostPathVolumeSource) error {
 	kind := corev1.HostPathUnset
 	if h.Type != nil {
