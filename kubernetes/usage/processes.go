@@ -27,7 +27,7 @@ type reading struct {
 	cpu time.Duration
 }
 
-// measurement is the usage of a container in the window before it.
+// measurement is the usage of a container in the window that ends with the measurement.
 type measurement struct {
 	usage  corev1.ResourceList
 	window time.Duration
