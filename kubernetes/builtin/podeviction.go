@@ -157,7 +157,7 @@ func (k *kinds) spend(ctx context.Context, objects resource.Objects, p *core.Pod
 		always := b.Spec.UnhealthyPodEvictionPolicy != nil && *b.Spec.UnhealthyPodEvictionPolicy == policy.AlwaysAllow
 		enough := b.Status.CurrentHealthy >= b.Status.DesiredHealthy && b.Status.DesiredHealthy > 0
 		if always || enough {
-			return false, true, nil // evicting an unhealthy pod does not reduce the number of healthy pods
+			return false, true, nil // the budget loses no healthy pod
 		}
 	}
 	_, err = objects.Update(ctx, k.resource("policy", "poddisruptionbudgets"), b.Namespace, b.Name, poddisruptionbudget.StatusStrategy, dryRun,

@@ -134,7 +134,8 @@ func TestDirectoryIsReadAgain(t *testing.T) {
 		d, err := webhook.NewDirectory(dir, "", "")
 		must(t, err)
 		first := certificate(t, d)
-		write(append([]byte("\n"), pairs[1][0]...), pairs[0][1]) // only the certificate has been replaced
+		// Only the certificate is replaced.
+		write(append([]byte("\n"), pairs[1][0]...), pairs[0][1])
 		time.Sleep(2 * time.Second)
 		if now := certificate(t, d); now != first {
 			t.Error("a certificate without its key was used")

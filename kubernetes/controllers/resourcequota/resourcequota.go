@@ -117,7 +117,7 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 		_, err = c.cfg.Store.Commit(ctx, op)
 		var conflict *store.ConflictError
 		switch {
-		case errors.As(err, &conflict) && ctx.Err() == nil: // another counted write was committed first
+		case errors.As(err, &conflict) && ctx.Err() == nil: // another counted write was first
 		case err != nil:
 			return 0, fmt.Errorf("write quota: %w", err)
 		default:

@@ -88,7 +88,7 @@ func TestSoakDetectsErrors(t *testing.T) {
 		"careless":  {doesNotCare, "lost"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const rounds = 30 // most seeds find the error; the order of goroutines differs from run to run
+			const rounds = 30 // most seeds find it; goroutines run in any order
 			for seed := range uint64(rounds) {
 				w := run(t, seed, "election", tt.reconciler)
 				if slices.ContainsFunc(w.findings, func(f string) bool { return strings.HasPrefix(f, tt.want) }) {
