@@ -59,7 +59,7 @@ const (
 	configMapPath = "/api/v1/namespaces/%s/configmaps"
 )
 
-// add creates an object without fields but metadata, and returns a reference to it.
+// add creates an object with only metadata, and returns a reference to it.
 func (c *cluster) add(path, apiVersion, kind, name, metadata string, owners ...metav1.OwnerReference) metav1.OwnerReference {
 	c.Helper()
 	references, err := json.Marshal(owners)

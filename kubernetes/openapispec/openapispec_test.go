@@ -65,7 +65,8 @@ type entry struct {
 	data    []byte
 }
 
-// packed returns the archive's entries with a prefix and a suffix, by name without both.
+// packed returns the archive's entries whose names have a prefix and a suffix. The keys are the
+// names without both.
 func packed(t *testing.T, folder, suffix string) map[string]entry {
 	t.Helper()
 	r, err := zip.NewReader(strings.NewReader(openapispec.Archive), int64(len(openapispec.Archive)))

@@ -44,7 +44,7 @@ func TestRequeueOfClusters(t *testing.T) {
 }
 
 // RUN-07: a rate limiter of controller-runtime distinguishes objects with the same name in several
-// clusters, also when one of the clusters is disengaged.
+// clusters, even when one of the clusters is disengaged.
 func TestLimiterOfClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events)

@@ -41,7 +41,7 @@ func watched(t *testing.T, faults clienttest.Faults, form informer.Form) (client
 }
 
 // RUN-03: the event of a reconcile's own write causes no further reconcile if one has started, and
-// read the write, since then. Otherwise it does, and so do writes of others.
+// read the write, since then. Otherwise it does. Writes of others always cause one.
 func TestEchoes(t *testing.T) {
 	const lag = 10 * time.Millisecond
 	for name, tt := range map[string]struct {

@@ -84,7 +84,7 @@ func TestSaveStatusSurvivesConflicts(t *testing.T) {
 	}
 }
 
-// RUN-08: a checkpoint survives failed requests, also those that the server has executed.
+// RUN-08: a checkpoint survives failed requests, including those that the server has executed.
 func TestSaveStatusSurvivesFailures(t *testing.T) {
 	for name, executed := range map[string]bool{"the write fails": false, "the response is lost": true} {
 		t.Run(name, func(t *testing.T) {

@@ -143,7 +143,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A container ends when its first process does. Its other processes are killed, and do not delay
+// A container ends when its first process ends. Its other processes are killed, and do not delay
 // the end of the log.
 func TestProcessGroupIsKilled(t *testing.T) {
 	c := start1(t, shell("sleep 1000 & echo $!"))
