@@ -21,7 +21,7 @@
 //
 // # Clusters
 //
-// A manager can work on several clusters, which come and go while it runs: [Manager.Engage] and
+// A manager can work on several clusters, which join and leave while it runs: [Manager.Engage] and
 // [Manager.Disengage]. A [Provider] discovers them. A request contains its cluster; in a reconcile,
 // the manager's client reads from and writes to the cluster of the request.
 //
