@@ -106,7 +106,7 @@ func (w *boatWebhook) ValidateUpdate(_ context.Context, old, boat *Boat) (webhoo
 
 func (w *boatWebhook) ValidateDelete(_ context.Context, boat *Boat) (webhook.Warnings, error) {
 	if boat.Spec.Flag == "pirate" {
-		return nil, errors.New("pirates stay")
+		return nil, errors.New("a boat with a pirate flag cannot be deleted")
 	}
 	return nil, nil
 }
@@ -204,7 +204,7 @@ func TestWebhookStory(t *testing.T) {
 	must(t, c.Get(ctx, client.KeyOf(stored), stored))
 	must(t, unstructured.SetNestedField(stored.Object, "pirate", "spec", "flag"))
 	must(t, c.Update(ctx, stored))
-	if err := c.Delete(ctx, stored); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "pirates stay") {
+	if err := c.Delete(ctx, stored); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "a boat with a pirate flag cannot be deleted") {
 		t.Errorf("got %v", err)
 	}
 

@@ -15,8 +15,9 @@ import (
 // took all of the grace period. Kubelets use the same value.
 const minStopGrace = 2 * time.Second
 
-// tend runs the postStart hook and the probes of a container that has just started, until it ends.
-func (w *worker) tend(r *record, c Container) {
+// startHookAndProbes starts the postStart hook and the probes of a container that has just started.
+// They end when the container ends.
+func (w *worker) startHookAndProbes(r *record, c Container) {
 	if r.spec.Lifecycle == nil && r.spec.StartupProbe == nil && r.spec.ReadinessProbe == nil && r.spec.LivenessProbe == nil {
 		return
 	}
@@ -134,7 +135,7 @@ func (w *worker) change(r *record, c Container, f func()) bool {
 		return false
 	}
 	f()
-	w.poke()
+	w.replan()
 	return true
 }
 

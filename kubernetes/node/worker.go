@@ -59,8 +59,8 @@ func terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// poke makes the worker plan again.
-func (w *worker) poke() {
+// replan makes the worker plan again.
+func (w *worker) replan() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
@@ -72,7 +72,7 @@ func (w *worker) update(pod *corev1.Pod, gone bool) {
 	w.mu.Lock()
 	w.newest, w.gone = pod, w.gone || gone
 	w.mu.Unlock()
-	w.poke()
+	w.replan()
 }
 
 // run runs the pod until it is deleted or ctx ends. It returns when the pod's containers have
@@ -162,7 +162,7 @@ func (w *worker) step(ctx context.Context) (at time.Time, finished bool) {
 		}
 	}
 	if len(p.start) > 0 {
-		w.poke() // the new states decide what comes next
+		w.replan() // the new states decide what comes next
 	}
 	w.reportBackoff(time.Now())
 	return p.wake, false
@@ -215,7 +215,7 @@ func (w *worker) watchContainer(ctx context.Context, c Container) {
 	go func() {
 		select {
 		case <-c.Done():
-			w.poke()
+			w.replan()
 		case <-ctx.Done():
 		}
 	}()
@@ -299,7 +299,7 @@ func (w *worker) start(ctx context.Context, r *record) {
 	event(corev1.EventTypeNormal, "Created", "Container created")
 	event(corev1.EventTypeNormal, "Started", "Container started")
 	if executes {
-		w.tend(r, container)
+		w.startHookAndProbes(r, container)
 	}
 }
 

@@ -22,7 +22,7 @@ func TestProcesses(t *testing.T) {
 	gone := container{name: "gone", id: "process://gone", process: 1 << 30, started: time.Now()}
 	pods := []*used{{pod: &pod{running: []container{self, other, gone}}}}
 	p := &processes{}
-	burn(50 * time.Millisecond)
+	useCPU(50 * time.Millisecond)
 	now := time.Now()
 	first := p.sample(now, pods)
 	if len(first) != 2 {
@@ -51,7 +51,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-func burn(d time.Duration) {
+func useCPU(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 	}
 }

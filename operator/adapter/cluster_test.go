@@ -52,7 +52,7 @@ func TestLimiterOfClusters(t *testing.T) {
 		must(t, err)
 		limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[crreconcile.Request](time.Minute, time.Hour)
 		failing := crreconcile.Func(func(context.Context, crreconcile.Request) (crreconcile.Result, error) {
-			return crreconcile.Result{}, errors.New("no milk")
+			return crreconcile.Result{}, errors.New("reconcile failed")
 		})
 		must(t, adapter.NewControllerManagedBy(m).For(&corev1.ConfigMap{}).
 			WithOptions(crcontroller.Options{RateLimiter: limiter}).Complete(failing))

@@ -114,8 +114,8 @@ func isOwnDocument(p Patch) bool {
 	return false
 }
 
-// saysAll reports whether a patch is an apply of exactly obj.
-func saysAll(p Patch, obj Object) bool {
+// isApplyOf reports whether a patch is an apply of exactly obj.
+func isApplyOf(p Patch, obj Object) bool {
 	doc, isDocument := p.(ApplyDocument)
 	_, isApply := p.(applyPatch)
 	return isApply || isDocument && doc.object == obj

@@ -68,7 +68,7 @@ func (w *writing) outcome() error {
 		return nil
 	}
 	if w.failures++; w.failures%2 == 0 {
-		panic("oh")
+		panic("test panic")
 	}
 	return errors.New("broken")
 }

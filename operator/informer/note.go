@@ -150,7 +150,7 @@ func (s *informers) known(obj client.Object) map[*informer]life {
 	for _, i := range copies {
 		l := life{obj.GetUID(), parseVersion(obj.GetResourceVersion())}
 		i.mu.Lock()
-		if e, isNews := i.news(client.KeyOf(obj)); isNews && e.uid != "" {
+		if e, isPending := i.pending(client.KeyOf(obj)); isPending && e.uid != "" {
 			l = life{e.uid, e.version}
 		} else if cached, ok := i.objs.Get(client.KeyOf(obj)); ok {
 			l = life{cached.GetUID(), parseVersion(cached.GetResourceVersion())}

@@ -125,7 +125,7 @@ func play(t *testing.T, i *informer, p *part, step string) {
 
 func found(i *informer) string {
 	obj, _ := i.objs.Get(theKey)
-	if e, isNews := i.news(theKey); isNews {
+	if e, isPending := i.pending(theKey); isPending {
 		switch e.what {
 		case behind, outdated:
 			return "waits"

@@ -65,7 +65,7 @@ func (i *informer) addEntry(key client.Key, e entry) {
 	}
 	e.since = time.Now()
 	i.written[key] = e
-	if !i.isNews(key, e) {
+	if !i.isPending(key, e) {
 		delete(i.written, key)
 	}
 }
@@ -97,18 +97,18 @@ func (i *informer) writtenAs(obj client.Object) time.Time {
 	return e.known
 }
 
-// news returns the entry of a key, if the copy does not contain it yet. The caller holds the lock.
-func (i *informer) news(key client.Key) (entry, bool) {
+// pending returns the entry of a key if the copy does not contain it yet. The caller holds the lock.
+func (i *informer) pending(key client.Key) (entry, bool) {
 	e, ok := i.written[key]
-	if ok && !i.isNews(key, e) {
+	if ok && !i.isPending(key, e) {
 		delete(i.written, key)
 		ok = false
 	}
 	return e, ok
 }
 
-// isNews reports whether the copy does not contain an entry yet. The caller holds the lock.
-func (i *informer) isNews(key client.Key, e entry) bool {
+// isPending reports whether the copy does not contain an entry yet. The caller holds the lock.
+func (i *informer) isPending(key client.Key, e entry) bool {
 	var progress uint64
 	if p := i.partOf(key); p != nil {
 		progress = p.progress
@@ -142,7 +142,7 @@ func (i *informer) isNews(key client.Key, e entry) bool {
 // The caller holds the lock.
 func (i *informer) sweep(rewritten bool) {
 	for key, e := range i.written {
-		if rewritten || !i.isNews(key, e) {
+		if rewritten || !i.isPending(key, e) {
 			delete(i.written, key)
 		}
 	}

@@ -211,7 +211,7 @@ func (s *Shards) readLeases(inf informer.Informer, deadline time.Time) (target v
 			continue
 		}
 		o := s.observe(who, lease, now)
-		if now.Sub(o.at) < durationOf(lease, s.cfg.Duration) || !s.bury(who, lease, deadline) {
+		if now.Sub(o.at) < durationOf(lease, s.cfg.Duration) || !s.deleteExpired(who, lease, deadline) {
 			next.peers[who] = parseView(lease)
 			target = append(target, who)
 		}
@@ -260,10 +260,10 @@ func (s *Shards) tell() {
 	}
 }
 
-// bury deletes the Lease of a replica that has not renewed it in time, and reports whether the
-// replica is dead. The watch is not sufficient evidence, because it may have stalled. The
-// conditional delete is: it succeeds only if the Lease is unchanged.
-func (s *Shards) bury(who string, lease *coordinationv1.Lease, deadline time.Time) (dead bool) {
+// deleteExpired deletes the Lease of a replica that did not renew it in time, and reports whether
+// the replica is dead. The watch is not sufficient evidence, because it may have stalled. A
+// conditional delete is sufficient: it succeeds only if the Lease is unchanged.
+func (s *Shards) deleteExpired(who string, lease *coordinationv1.Lease, deadline time.Time) (dead bool) {
 	ctx := context.Background()
 	_, err := within(ctx, deadline, lease, func(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 		uid, version := lease.UID, lease.ResourceVersion

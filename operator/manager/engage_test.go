@@ -148,7 +148,7 @@ func TestDisengage(t *testing.T) {
 			case "later":
 				return true, reconcile.Result{RequeueAfter: time.Hour}, nil
 			case "failing":
-				return true, reconcile.Result{}, errors.New("no milk")
+				return true, reconcile.Result{}, errors.New("reconcile failed")
 			case "endless":
 				<-ctx.Done()
 				ends <- context.Cause(ctx)

@@ -201,7 +201,7 @@ func TestMetrics(t *testing.T) {
 			Sources: []controller.Source{&controller.Kind{Informers: m.Informers(), Object: &corev1.ConfigMap{}}},
 			Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
 				if n++; n == 1 {
-					panic("oh")
+					panic("test panic")
 				}
 				return reconcile.Result{}, nil
 			}),

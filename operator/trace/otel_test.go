@@ -83,7 +83,7 @@ func TestSpans(t *testing.T) {
 			Causes: trace.Because(on("add", "ConfigMap", "a", cm.ResourceVersion))})
 		// there is one
 		_ = c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}})
-		second.End(reconcile.Result{}, errors.New("no milk"))
+		second.End(reconcile.Result{}, errors.New("reconcile failed"))
 		var names []string
 		for _, s := range p.spans {
 			names = append(names, s.name)

@@ -173,12 +173,12 @@ func TestJSON(t *testing.T) {
 		})
 		_ = tracer.Client(newClient(t, apitest.New(apitest.ConfigMaps))).Create(ctx, configMap("a"))
 		time.Sleep(1500 * time.Microsecond)
-		span.End(reconcile.Result{RequeueAfter: time.Minute}, errors.New("no milk"))
+		span.End(reconcile.Result{RequeueAfter: time.Minute}, errors.New("reconcile failed"))
 
 		want := `{"id":1,"time":"2000-01-01T00:00:00Z","controller":"at","kind":"At","namespace":"default","name":"tea",` +
 			`"causes":[{"event":"update","kind":"Pod","namespace":"default","name":"tea","resourceVersion":"57"},{"event":"retry"}],` +
 			`"writes":[{"verb":"create","kind":"ConfigMap","namespace":"default","name":"a","resourceVersion":"1","changed":true,"at":"0s","duration":"0s"}],` +
-			`"requeueAfter":"1m0s","error":"no milk","duration":"1.5ms"}` + "\n"
+			`"requeueAfter":"1m0s","error":"reconcile failed","duration":"1.5ms"}` + "\n"
 		if got := regexp.MustCompile(`"run":"[0-9a-f]{8}",`).ReplaceAllString(out.String(), ""); got != want {
 			t.Errorf("got  %swant %s", out.String(), want)
 		}

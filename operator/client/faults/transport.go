@@ -36,11 +36,11 @@ func NewTransport(inner http.RoundTripper) *Transport {
 	if inner == nil {
 		inner = http.DefaultTransport
 	}
-	return &Transport{inner: inner, Rules: Rules{refused: ofClients}}
+	return &Transport{inner: inner, Rules: Rules{refused: notForTransport}}
 }
 
-// ofClients returns why a rule does not apply to calls of a Transport; "" if it applies.
-func ofClients(c Call) string {
+// notForTransport returns why a rule does not apply to calls of a Transport; "" if it applies.
+func notForTransport(c Call) string {
 	if c.Kind != "" {
 		return "rules of a Transport match by Resource; requests have no Kind"
 	}

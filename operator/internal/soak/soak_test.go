@@ -106,11 +106,11 @@ var modes = []string{"election", "shards"}
 const (
 	replicas   = 2
 	ordersMade = 15
-	// trouble is the duration of the faults, and peace the duration of the following time without
-	// faults. peace is long because a stalled watch is noticed only when its timeout ends, and a
-	// reconcile may wait for its next attempt.
-	trouble = 8 * time.Minute
-	peace   = 20 * time.Minute
+	// faultTime is the duration of the faults, and quietTime is the duration of the time without
+	// faults that follows. quietTime is long because a stalled watch is noticed only when its
+	// timeout ends, and a reconcile may wait for its next attempt.
+	faultTime = 8 * time.Minute
+	quietTime = 20 * time.Minute
 	// aftermath is how long after the last fault an operator may end because of it: until the Lease
 	// of its predecessor or its own has expired, and until it has tried to catch up for two
 	// minutes.
@@ -146,7 +146,7 @@ func run(t *testing.T, seed uint64, mode string, reconciler variant) *world {
 		w = &world{
 			server: apitest.New(orders, apitest.Pods, apitest.ConfigMaps, apitest.Events, leases), seed: seed, mode: mode, reconciler: reconciler, counts: map[string]int{},
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), trouble)
+		ctx, cancel := context.WithTimeout(t.Context(), faultTime)
 		defer cancel()
 		var all, troubled sync.WaitGroup
 		end := make(chan struct{})
@@ -163,7 +163,7 @@ func run(t *testing.T, seed uint64, mode string, reconciler variant) *world {
 			}
 		}
 		w.mu.Unlock()
-		time.Sleep(peace)
+		time.Sleep(quietTime)
 		w.judge()
 		close(end)
 		all.Wait()
@@ -206,27 +206,27 @@ func (w *world) mayEnd(err error) bool {
 // ends, it stops, kills and partitions the operator; then it calls calm.
 func (w *world) replica(ctx context.Context, n int, calm func(), end <-chan struct{}) {
 	random := rand.New(rand.NewPCG(w.seed, uint64(100+n)))
-	var peaceful time.Time // zero while there is trouble
+	var quietSince time.Time // zero during the faults
 	for life := 0; ; life++ {
 		link, stop, ended := w.start(fmt.Sprintf("%c%d", 'a'+n, life), uint64(1000*(n+1)+life))
-		link.set(!peaceful.IsZero(), false)
+		link.set(!quietSince.IsZero(), false)
 		for alive := true; alive; {
 			var next <-chan time.Time
-			trouble := ctx.Done()
-			if peaceful.IsZero() {
+			faultsEnd := ctx.Done()
+			if quietSince.IsZero() {
 				next = time.After(time.Duration(20+random.IntN(100)) * time.Second)
 			} else {
-				trouble = nil
+				faultsEnd = nil
 			}
 			select {
 			case <-end:
 				stop()
 				return
-			case <-trouble:
-				peaceful = time.Now()
+			case <-faultsEnd:
+				quietSince = time.Now()
 				calm()
 			case err := <-ended:
-				if !w.mayEnd(err) || !peaceful.IsZero() && time.Since(peaceful) > aftermath {
+				if !w.mayEnd(err) || !quietSince.IsZero() && time.Since(quietSince) > aftermath {
 					w.found("ended: %v", err)
 				}
 				stop()
