@@ -26,7 +26,7 @@ type network struct {
 
 	mu     sync.Mutex
 	random *rand.Rand
-	calm   bool
+	faultless   bool
 	down   bool
 	faults map[string]int // by name: how often each happened
 }
@@ -35,11 +35,11 @@ func newNetwork(server http.RoundTripper, seed, stream uint64) *network {
 	return &network{server: server, random: rand.New(rand.NewPCG(seed, stream)), faults: map[string]int{}}
 }
 
-// set changes the state of the network: calm is without faults, down without a connection.
-func (n *network) set(calm, down bool) {
+// set changes the state of the network: without faults, or without a connection.
+func (n *network) set(faultless, down bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.calm, n.down = calm, down
+	n.faultless, n.down = faultless, down
 }
 
 func (n *network) isDown() bool {
@@ -63,7 +63,7 @@ func (n *network) fault(r *http.Request, isWatch bool) string {
 	switch {
 	case n.down:
 		name = "down"
-	case n.calm:
+	case n.faultless:
 	case isWatch && luck < 600:
 		name = "cut watch"
 	case isWatch && luck < 700:

@@ -148,14 +148,14 @@ func run(t *testing.T, seed uint64, mode string, reconciler variant) *world {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), faultTime)
 		defer cancel()
-		var all, troubled sync.WaitGroup
+		var all, faulting sync.WaitGroup
 		end := make(chan struct{})
 		for n := range replicas {
-			troubled.Add(1)
-			all.Go(func() { w.replica(ctx, n, troubled.Done, end) })
+			faulting.Add(1)
+			all.Go(func() { w.replica(ctx, n, faulting.Done, end) })
 		}
-		troubled.Go(func() { w.user(ctx, t) })
-		troubled.Wait()
+		faulting.Go(func() { w.user(ctx, t) })
+		faulting.Wait()
 		w.mu.Lock()
 		for _, n := range w.networks {
 			if !n.isDown() { // networks of killed replicas stay down
@@ -203,8 +203,8 @@ func (w *world) mayEnd(err error) bool {
 }
 
 // replica runs an operator, and starts it again whenever it ends, until end is closed. Until ctx
-// ends, it stops, kills and partitions the operator; then it calls calm.
-func (w *world) replica(ctx context.Context, n int, calm func(), end <-chan struct{}) {
+// ends, it stops, kills and partitions the operator; then it calls faultsEnded.
+func (w *world) replica(ctx context.Context, n int, faultsEnded func(), end <-chan struct{}) {
 	random := rand.New(rand.NewPCG(w.seed, uint64(100+n)))
 	var quietSince time.Time // zero during the faults
 	for life := 0; ; life++ {
@@ -224,7 +224,7 @@ func (w *world) replica(ctx context.Context, n int, calm func(), end <-chan stru
 				return
 			case <-faultsEnd:
 				quietSince = time.Now()
-				calm()
+				faultsEnded()
 			case err := <-ended:
 				if !w.mayEnd(err) || !quietSince.IsZero() && time.Since(quietSince) > aftermath {
 					w.found("ended: %v", err)
