@@ -97,7 +97,7 @@ func (i *informer) writtenAs(obj client.Object) time.Time {
 	return e.known
 }
 
-// pending returns the entry of a key if the copy does not contain it yet. The caller holds the lock.
+// pending returns the entry of a key that the copy does not contain yet. The caller holds the lock.
 func (i *informer) pending(key client.Key) (entry, bool) {
 	e, ok := i.written[key]
 	if ok && !i.isPending(key, e) {

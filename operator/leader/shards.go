@@ -284,8 +284,8 @@ func (s state) equal(o state) bool {
 		!slices.EqualFunc(s.sent, o.sent, slices.Equal[view]) {
 		return false
 	}
-	for who, v := range s.peers {
-		if other, ok := o.peers[who]; !ok || !slices.Equal(v, other) {
+	for identity, v := range s.peers {
+		if other, ok := o.peers[identity]; !ok || !slices.Equal(v, other) {
 			return false
 		}
 	}

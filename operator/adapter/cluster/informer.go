@@ -49,7 +49,7 @@ func (c *Cache) newInformer(kind schema.GroupVersionKind, namespaced bool, obj c
 		if err != nil {
 			return nil, err
 		}
-		part.Get(client.Key{}) // an informer that was read does not end when its last handler is removed
+		part.Get(client.Key{}) // keeps the informer when its last handler is removed
 		i.parts[l] = part
 	}
 	return i, nil

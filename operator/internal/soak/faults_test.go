@@ -24,11 +24,11 @@ var errCut = errors.New("connection cut")
 type network struct {
 	server http.RoundTripper
 
-	mu     sync.Mutex
-	random *rand.Rand
-	faultless   bool
-	down   bool
-	faults map[string]int // by name: how often each happened
+	mu        sync.Mutex
+	random    *rand.Rand
+	faultless bool
+	down      bool
+	faults    map[string]int // by name: how often each happened
 }
 
 func newNetwork(server http.RoundTripper, seed, stream uint64) *network {
