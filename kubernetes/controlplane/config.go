@@ -90,7 +90,7 @@ type Config struct {
 	WatchTimeout time.Duration
 	// Node selects what runs pods; "" means NodeNone.
 	Node Node
-	// Nodes are simulated nodes that replace the one of NodeSimulated; they must be empty for any
+	// Nodes are simulated nodes that replace the one of NodeSimulated. They must be empty for any
 	// other value of Node. With NodeSimulated, further Nodes are simulated if they have the
 	// annotation kwok.x-k8s.io/node=fake; see package simulatednodes.
 	Nodes []simulatednodes.Group
@@ -136,8 +136,8 @@ type Config struct {
 	// Workloads, and if Node is not NodeNone. It starts when a node and a pod without a node exist.
 	Scheduler *scheduler.Settings
 	// LoadBalancers is the pool of addresses for Services of type LoadBalancer: at most one prefix
-	// for each IP family. An empty list means that another program runs them. Ignored with
-	// NoControllers.
+	// for each IP family. An empty list means that another program implements these Services.
+	// Ignored with NoControllers.
 	LoadBalancers []netip.Prefix
 	// ExternalCloud makes the control plane's own node wait for a cloud-controller-manager: it has
 	// the taint node.cloudprovider.kubernetes.io/uninitialized until that manager removes it.
@@ -148,7 +148,7 @@ type Config struct {
 	// Profiling serves profiles of the process below ProfilingPath, and the verbosity of the logs
 	// of Kubernetes' libraries below /debug/flags.
 	Profiling bool
-	// Flags are the names and values that /flagz shows; nil: it is not served.
+	// Flags are the names and values that /flagz shows. If nil, /flagz is not served.
 	Flags map[string]string
 	// NoFastPaths turns all fast paths off: the libraries of Kubernetes do all the work, with the
 	// same results, only slower. It is the first step in the triage of a bug; see

@@ -81,7 +81,7 @@ func TestSpans(t *testing.T) {
 		first.End(reconcile.Result{}, nil)
 		ctx, second := tr.Start(t.Context(), trace.Record{Controller: "two", Kind: "ConfigMap", Request: request,
 			Causes: trace.Because(on("add", "ConfigMap", "a", cm.ResourceVersion))})
-		// there is one
+		// fails, because the ConfigMap exists
 		_ = c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}})
 		second.End(reconcile.Result{}, errors.New("reconcile failed"))
 		var names []string

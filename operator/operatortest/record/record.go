@@ -1,11 +1,11 @@
 // Package record writes down which requests the operators of tests send, for kelson rights.
 //
-// operatortest and kelson.dev/lab/testenv pass the configuration of every operator to [Wrap]. It
-// does nothing unless the environment variable of [Dir] is set, as kelson rights --test does. Then
+// operatortest and kelson.dev/lab/testenv pass the configuration of every operator to [Wrap]. Wrap
+// does nothing unless the environment variable of [Dir] is set. kelson rights --test sets it. Then
 // each request that needs a rule of RBAC is written to a file of the process in that folder, once
 // for each verb, resource and namespace, as an event of the audit log (audit.k8s.io/v1) by [User].
 //
-// All functions are safe for concurrent use, also in several testing/synctest bubbles.
+// All functions are safe for concurrent use, even in several testing/synctest bubbles.
 package record
 
 import (
@@ -111,8 +111,8 @@ func messageOf(body []byte) string {
 	return status.Message
 }
 
-// byAuthorizer reports whether the message of a 403 is that of the authorizer. Admission refuses
-// with 403, too.
+// byAuthorizer reports whether the message of a 403 is from the authorizer. Admission also refuses
+// requests with 403.
 func byAuthorizer(message string) bool {
 	return strings.Contains(message, `User "`) && strings.Contains(message, `" cannot `)
 }
@@ -155,7 +155,7 @@ func eventOf(call faults.Call, code int, message string) event {
 	}
 	if call.Path == "" {
 		resource, group, _ := strings.Cut(call.Resource, ".")
-		sub, _, _ := strings.Cut(call.Subresource, "/") // after it is the path of a proxy
+		sub, _, _ := strings.Cut(call.Subresource, "/") // the rest is the path of a proxy
 		e.Object = &objectRef{Resource: resource, Group: group, Namespace: call.Namespace, Subresource: sub}
 	}
 	if code != 0 {
