@@ -124,7 +124,7 @@ func (f *flags) parse(set *flag.FlagSet, args []string, more []func(*flag.FlagSe
 }
 
 // addFlags adds the flags of own to set. A flag that set already has then sets both, and its
-// default becomes that of the flag in own.
+// default becomes the default of the flag in own.
 func addFlags(set, own *flag.FlagSet) error {
 	var errs []error
 	own.VisitAll(func(o *flag.Flag) {

@@ -61,8 +61,7 @@ type Deps struct {
 	//
 	// Two watches are the same if they have the same function (Owns or Watches), kind and Go type.
 	// The predicates and the mapping function of the first one then apply.
-	//
-	// ctx is that of the reconcile.
+	// ctx is the context of the reconcile.
 	WatchFor func(ctx context.Context, opts ...Option) error
 	// Manager gives access to the rest: additional clusters, checks, metrics.
 	Manager *manager.Manager
@@ -71,9 +70,9 @@ type Deps struct {
 	deleted  func(context.Context, Request) // drops the records about a deleted object
 }
 
-// Cluster returns the cluster of a context; in a reconcile, that of the reconciled object. It has
-// what a Client does not do: the rest.Config for exec, attach and port-forward, and an HTTP client
-// for logs.
+// Cluster returns the cluster of a context. In a reconcile, this is the cluster of the reconciled
+// object. It has what a Client does not do: the rest.Config for exec, attach and port-forward, and
+// an HTTP client for logs.
 func (d Deps) Cluster(ctx context.Context) (*manager.Cluster, error) {
 	return d.Manager.ClusterFrom(ctx)
 }
@@ -174,7 +173,7 @@ func Configure(change func(cfg *Config) error) Part {
 //		return []operator.Part{operator.For(NewTeaReconciler, operator.Concurrency(workers))}, nil
 //	})
 //
-// If list returns parts of Configure, their functions are called, too. An error ends the operator.
+// If list returns parts of Configure, their functions are also called. An error ends the operator.
 func Parts(list func(cfg *Config) ([]Part, error)) Part {
 	return partFunc(func(p *parts) error {
 		p.before = append(p.before, func(cfg *Config) error {

@@ -20,7 +20,7 @@ type Option func(*settings)
 type settings struct {
 	name        string
 	finalizer   string
-	kind        schema.GroupVersionKind // empty: that of the Go type
+	kind        schema.GroupVersionKind // empty means the kind of the Go type
 	concurrency int
 	timeout     time.Duration
 	resync      time.Duration

@@ -50,7 +50,7 @@ type Config struct {
 	Authenticator authenticator.Request
 	Audiences     []string
 
-	// Tokens issues the tokens of service accounts; nil: serviceaccounts/token is not served.
+	// Tokens issues the tokens of service accounts. If nil, serviceaccounts/token is not served.
 	Tokens *tokens.Issuer
 
 	// Store holds the Services and their addresses and ports. It is required for writes of
@@ -62,7 +62,7 @@ type Config struct {
 	// NodePorts is the range of node ports as "first-last". Empty means DefaultNodePorts.
 	NodePorts string
 
-	// APIs selects the versions and resources that are served; nil: all stable versions.
+	// APIs selects the versions and resources that are served; nil means all stable versions.
 	APIs *APIs
 	// Version is the release of Kubernetes whose kinds and versions are served; the zero value
 	// means the linked release. The caller must have claimed it; see package emulation.

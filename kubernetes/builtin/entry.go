@@ -26,7 +26,7 @@ type entry struct {
 	verbs      []string // nil: all
 
 	strategy resource.Strategy
-	// status is the strategy of the status subresource; nil: the kind has none.
+	// status is the strategy of the status subresource; nil if the kind has no status subresource.
 	status upstream.RESTUpdateStrategy
 	// noStatusTable means that the status subresource cannot be rendered as a table.
 	noStatusTable bool

@@ -52,7 +52,7 @@ type Read struct {
 	Selector string
 	// Live means that the reconcile read the server's state.
 	Live bool
-	// ResourceVersion is that of the object or list; empty if the read failed.
+	// ResourceVersion is the version of the object or list; empty if the read failed.
 	ResourceVersion string
 	// Count is the number of items of a list.
 	Count int

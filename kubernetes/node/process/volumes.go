@@ -38,7 +38,7 @@ type mount struct {
 // SetVolume implements node.Mounter.
 func (s *sandbox) SetVolume(v node.Volume) error {
 	if s.runtime.confinement != ConfinedRoot {
-		return nil // Sandbox refused all volumes except that of the service account
+		return nil // Sandbox refused all volumes except the service account's
 	}
 	m := mount{From: filepath.Join(s.dir, volumesDir, v.Name)}
 	switch {

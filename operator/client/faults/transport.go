@@ -103,7 +103,7 @@ func (t *Transport) roundTrip(inner http.RoundTripper, r *http.Request) (*http.R
 	return refuse(r, err)
 }
 
-// refuse returns an error of the API as a response, and any other error as that of the connection.
+// refuse returns an error of the API as a response, and any other error as a connection error.
 func refuse(r *http.Request, err error) (*http.Response, error) {
 	var api apierrors.APIStatus
 	if err == nil || !errors.As(err, &api) {
