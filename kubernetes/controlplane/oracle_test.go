@@ -80,7 +80,7 @@ type seen struct {
 	resource string // with its subresource
 	kind     schema.GroupVersionKind
 	dryRun   bool
-	obj, old *string // the label that distinguishes states; nil if there is no object
+	obj, old *string // the label that distinguishes states; nil if the object does not exist
 }
 
 // gate counts the calls of authorizer, admission and audit sink, and refuses writes on demand.
