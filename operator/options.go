@@ -124,7 +124,7 @@ func MatchEveryOwner() Option { return func(s *settings) { s.everyOwner = true }
 
 // Priority sets the priority of the requests that an event causes: higher ones are reconciled
 // first. The default is 0, and -100 for objects that existed at the start and for those of Resync.
-// A request waits at most one second longer per 100 that its priority is lower.
+// For every 100 that its priority is lower, a request waits at most one second longer.
 func Priority(priority func(Event) int) Option { return func(s *settings) { s.priority = priority } }
 
 // Concurrency sets how many objects are reconciled at the same time; the default is 1. An object is
@@ -139,7 +139,8 @@ func Timeout(d time.Duration) Option { return func(s *settings) { s.timeout = d 
 // watched.
 func Resync(every time.Duration) Option { return func(s *settings) { s.resync = every } }
 
-// Backoff says when errors are retried; by default after 5 ms, doubling up to 1000 s.
+// Backoff sets the delays before failed reconciles are retried. The default is 5 ms, doubled after
+// each failure up to 1000 s.
 func Backoff(l workqueue.Limiter[Request]) Option { return func(s *settings) { s.limiter = l } }
 
 // Named sets the name of the controller in logs, metrics and events; the default is its kind in

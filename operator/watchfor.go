@@ -55,7 +55,7 @@ func (l *liveWatches) set(ctx context.Context, opts ...Option) error {
 func (l *liveWatches) replace(ctx context.Context, opts []Option) error {
 	req, ok := reconcile.RequestFrom(ctx)
 	if !ok || l.controller == nil {
-		return errors.New("there is none: call WatchFor in Reconcile, with its context")
+		return errors.New("no object is being reconciled: call WatchFor in Reconcile, with its context")
 	}
 	watches, err := onlyWatches(opts)
 	if err != nil {
