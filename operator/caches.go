@@ -15,10 +15,10 @@ func Namespaces(names ...string) Part {
 }
 
 // Cache restricts which objects of kind T the operator caches, and sets the form in which it keeps
-// them. The default is all objects, or those in Namespaces, which also apply to a scope without
-// namespaces; metav1.NamespaceAll in a scope means all namespaces. The client does not find objects
-// outside of scope, except that it reads objects in other namespaces than the scope's from the API
-// server.
+// them. By default, it caches all objects, or those in Namespaces. Namespaces also apply to a scope
+// without namespaces; metav1.NamespaceAll in a scope means all namespaces. The client reads objects
+// in namespaces outside of the scope from the API server. It does not find other objects outside of
+// the scope.
 func Cache[T any, P client.Pointer[T]](scope informer.Scope, form ...informer.Form) Part {
 	return cacheOf(P(new(T)), scope, form)
 }
@@ -41,8 +41,8 @@ func cacheOf(obj Object, scope informer.Scope, form []informer.Form) Part {
 
 // Transform changes each object of kind T before the cache keeps it, to save memory. change may
 // modify and return its argument. It must not change the name or the resourceVersion. Several
-// transforms of a kind are called in order. Other kinds are not affected; for T, an Apply is sent
-// each time, because the cache can't tell whether it would change anything.
+// transforms of a kind are called in order. Other kinds are not affected; for T, the client sends
+// every Apply, because the cache can't tell whether it would change anything.
 func Transform[T any, P client.Pointer[T]](change func(*T) *T) Part {
 	return partFunc(func(p *parts) error {
 		if p.caches.Transforms == nil {

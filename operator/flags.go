@@ -124,7 +124,7 @@ func (f *flags) parse(set *flag.FlagSet, args []string, more []func(*flag.FlagSe
 }
 
 // addFlags adds the flags of own to set. A flag that set already has then sets both, and its
-// default becomes that of the flag in own.
+// default becomes the default of the flag in own.
 func addFlags(set, own *flag.FlagSet) error {
 	var errs []error
 	own.VisitAll(func(o *flag.Flag) {
@@ -143,7 +143,7 @@ func addFlags(set, own *flag.FlagSet) error {
 	return errors.Join(errs...)
 }
 
-// bothValues is the value of two flags of one name. It shows the first one.
+// bothValues is the value of two flags with the same name. It shows the value of the first.
 type bothValues struct {
 	flag.Value
 	own flag.Value
@@ -197,7 +197,7 @@ func (f *flags) config(getenv func(string) string) (Config, error) {
 	if getenv(localWebhooks) == "true" {
 		cfg.Webhooks.Local, cfg.Webhooks.Address = true, "127.0.0.1:0"
 	}
-	if f.secureMetrics { // also without an address, which Configure may set
+	if f.secureMetrics { // even without an address, because Configure may set one
 		cfg.SecureMetrics = &manager.SecureMetrics{TLS: protocols}
 		if f.metricsCert.dir != "" {
 			certificates, err := webhook.NewDirectory(f.metricsCert.dir, f.metricsCert.cert, f.metricsCert.key)

@@ -111,7 +111,8 @@ func parsed(t *testing.T, args string, more ...func(*flag.FlagSet)) *flags {
 	return f
 }
 
-// RUN-08: flags of other packages that have the name of one of Main's set both; klog's -v is one.
+// RUN-08: a flag of another package with the same name as one of Main's flags, such as klog's -v,
+// sets both.
 func TestFlagsOfOthers(t *testing.T) {
 	before := klog.V(5).Enabled()
 	t.Cleanup(func() { _ = new(klog.Level).Set("0") })

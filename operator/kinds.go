@@ -38,7 +38,7 @@ func OwnsKind[T any, P client.Pointer[T]](kind schema.GroupVersionKind, predicat
 //	operator.WatchesKind(corev1.SchemeGroupVersion.WithKind("Secret"), (*AtReconciler).usersOf)
 //
 //	func (r *AtReconciler) usersOf(ctx context.Context, s *metav1.PartialObjectMetadata) []operator.Request
-func WatchesKind[R, T any, P client.Pointer[T]](kind schema.GroupVersionKind, which func(r R, ctx context.Context, obj *T) []Request, predicates ...Predicate) Option {
+func WatchesKind[R, T any, P client.Pointer[T]](kind schema.GroupVersionKind, toRequests func(r R, ctx context.Context, obj *T) []Request, predicates ...Predicate) Option {
 	return func(s *settings) {
 		s.watches = append(s.watches, watch{watchID{"watches", kind, reflect.TypeFor[T]()}, func(w watching) (controller.Source, error) {
 			r, ok := w.reconciler.(R)
@@ -46,7 +46,7 @@ func WatchesKind[R, T any, P client.Pointer[T]](kind schema.GroupVersionKind, wh
 				return nil, fmt.Errorf("watch %v: the mapping function is a method of %v, but the reconciler is a %T", reflect.TypeFor[T](), reflect.TypeFor[R](), w.reconciler)
 			}
 			ctx := w.cluster.Context() // the client's reads go to the cluster of the object
-			handler := controller.EnqueueMapped(func(obj client.Object) []Request { return which(r, ctx, (*T)(obj.(P))) })
+			handler := controller.EnqueueMapped(func(obj client.Object) []Request { return toRequests(r, ctx, (*T)(obj.(P))) })
 			return w.on(ofKind[T, P](kind), handler, predicates), nil
 		}})
 	}

@@ -41,7 +41,7 @@ func Main(all ...Part) {
 type program struct {
 	args   []string
 	getenv func(string) string
-	flags  *flag.FlagSet // flags of others; its output is that of the log
+	flags  *flag.FlagSet // flags of other packages; the log goes to its output
 	alone  bool          // the operator may change process-wide settings
 }
 

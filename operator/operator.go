@@ -53,27 +53,26 @@ type Deps struct {
 	// Watch adds a source to the controller while it runs, for kinds that are not known earlier.
 	// stop removes it.
 	Watch func(controller.Source) (stop func(), err error)
-	// WatchFor makes the watches in opts (Owns, OwnsKind, Watches and WatchesKind) those of the
-	// object of the reconcile, in addition to the controller's own. It replaces those of the
-	// object's earlier calls; without opts, it removes them. A watch runs while at least one object
-	// needs it, and then ends, with its cache. An object that is deleted needs none. The objects
-	// that exist when a watch begins are events, too.
+	// WatchFor adds the watches in opts (Owns, OwnsKind, Watches and WatchesKind) for the object of
+	// the reconcile, in addition to the controller's own. They replace the watches of the object's
+	// earlier calls; without opts, WatchFor removes those. A watch runs while at least one object
+	// needs it, and then ends, with its cache. An object that is deleted needs none. When a watch
+	// begins, each existing object is an event.
 	//
-	// Two watches are the same if they are of the same function (Owns or Watches), kind and Go
-	// type; the predicates and the mapping function are then those of the first.
-	//
-	// ctx is that of the reconcile.
+	// Two watches are the same if they have the same function (Owns or Watches), kind and Go type.
+	// The predicates and the mapping function of the first one then apply.
+	// ctx is the context of the reconcile.
 	WatchFor func(ctx context.Context, opts ...Option) error
 	// Manager gives access to the rest: additional clusters, checks, metrics.
 	Manager *manager.Manager
 
 	recorder reconcile.Recorder
-	deleted  func(context.Context, Request) // drops what is recorded about a deleted object
+	deleted  func(context.Context, Request) // drops the records about a deleted object
 }
 
-// Cluster returns the cluster of a context; in a reconcile, that of the reconciled object. It has
-// what a Client does not do: the rest.Config for exec, attach and port-forward, and an HTTP client
-// for logs.
+// Cluster returns the cluster of a context. In a reconcile, this is the cluster of the reconciled
+// object. It has what a Client does not do: the rest.Config for exec, attach and port-forward, and
+// an HTTP client for logs.
 func (d Deps) Cluster(ctx context.Context) (*manager.Cluster, error) {
 	return d.Manager.ClusterFrom(ctx)
 }
@@ -94,9 +93,9 @@ func Invalid(path string, err error) (Result, error) {
 func Terminal(err error) error { return reconcile.Terminal(err) }
 
 // SaveStatus writes the status of obj, the object that a reconciler was called with, in the middle
-// of a reconcile. When it returns nil, all later reconciles see the status, also after a crash. Use
-// it for what must not be lost, such as the id of a resource that was created outside of the
-// cluster. It survives conflicts and failed requests; see reconcile.SaveStatus.
+// of a reconcile. When it returns nil, all later reconciles read the status, even after a crash.
+// Use it for values that must not be lost, such as the id of a resource that was created outside of
+// the cluster. It survives conflicts and failed requests; see reconcile.SaveStatus.
 func SaveStatus(ctx context.Context, obj Object) error { return reconcile.SaveStatus(ctx, obj) }
 
 // Log returns the logger of the current reconcile. It adds the controller and the object to each
@@ -174,7 +173,7 @@ func Configure(change func(cfg *Config) error) Part {
 //		return []operator.Part{operator.For(NewTeaReconciler, operator.Concurrency(workers))}, nil
 //	})
 //
-// Functions of Configure among them are called, too. An error ends the operator.
+// If list returns parts of Configure, their functions are also called. An error ends the operator.
 func Parts(list func(cfg *Config) ([]Part, error)) Part {
 	return partFunc(func(p *parts) error {
 		p.before = append(p.before, func(cfg *Config) error {

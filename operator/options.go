@@ -20,7 +20,7 @@ type Option func(*settings)
 type settings struct {
 	name        string
 	finalizer   string
-	kind        schema.GroupVersionKind // empty: that of the Go type
+	kind        schema.GroupVersionKind // empty means the kind of the Go type
 	concurrency int
 	timeout     time.Duration
 	resync      time.Duration
@@ -73,16 +73,17 @@ func Owns[T any, P client.Pointer[T]](predicates ...Predicate) Option {
 	return OwnsKind[T, P](schema.GroupVersionKind{}, predicates...)
 }
 
-// Watches watches kind T. A change to such an object causes reconciles of the requests that the
-// function which returns. R is the reconciler, so which can be a method expression:
+// Watches watches kind T. After a change to such an object, the controller reconciles the requests
+// that toRequests returns. R is the reconciler, so toRequests can be a method expression:
 //
 //	operator.For(NewAtReconciler, operator.Watches((*AtReconciler).usersOf))
 //
 //	func (r *AtReconciler) usersOf(ctx context.Context, cm *corev1.ConfigMap) []operator.Request
 //
-// For an update, which is called with the old and with the new object. It must not modify them.
-func Watches[R, T any, P client.Pointer[T]](which func(r R, ctx context.Context, obj *T) []Request, predicates ...Predicate) Option {
-	return WatchesKind[R, T, P](schema.GroupVersionKind{}, which, predicates...)
+// For an update, toRequests is called with the old and with the new object. It must not modify
+// them.
+func Watches[R, T any, P client.Pointer[T]](toRequests func(r R, ctx context.Context, obj *T) []Request, predicates ...Predicate) Option {
+	return WatchesKind[R, T, P](schema.GroupVersionKind{}, toRequests, predicates...)
 }
 
 // From adds a custom source of requests.
@@ -123,7 +124,7 @@ func MatchEveryOwner() Option { return func(s *settings) { s.everyOwner = true }
 
 // Priority sets the priority of the requests that an event causes: higher ones are reconciled
 // first. The default is 0, and -100 for objects that existed at the start and for those of Resync.
-// A request waits at most one second longer per 100 that its priority is lower.
+// For every 100 that its priority is lower, a request waits at most one second longer.
 func Priority(priority func(Event) int) Option { return func(s *settings) { s.priority = priority } }
 
 // Concurrency sets how many objects are reconciled at the same time; the default is 1. An object is
@@ -138,7 +139,8 @@ func Timeout(d time.Duration) Option { return func(s *settings) { s.timeout = d 
 // watched.
 func Resync(every time.Duration) Option { return func(s *settings) { s.resync = every } }
 
-// Backoff says when errors are retried; by default after 5 ms, doubling up to 1000 s.
+// Backoff sets the delays before failed reconciles are retried. The default is 5 ms, doubled after
+// each failure up to 1000 s.
 func Backoff(l workqueue.Limiter[Request]) Option { return func(s *settings) { s.limiter = l } }
 
 // Named sets the name of the controller in logs, metrics and events; the default is its kind in

@@ -167,7 +167,7 @@ func TestWrongWebhooks(t *testing.T) {
 		}
 		cfg.NoWebhooks = true
 		ctx, cancel := context.WithCancelCause(t.Context())
-		cancel(errors.New("at once"))
+		cancel(errors.New("stopped before the start"))
 		if err := operator.Run(ctx, cfg, part); err != nil {
 			t.Errorf("without webhooks: %v", err)
 		}

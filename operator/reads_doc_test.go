@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestReadsPage checks that the tests exist that the page about reads and writes names.
+// TestReadsPage checks that every test that the page about reads and writes names exists.
 func TestReadsPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/guides/reads.md")
 	if os.IsNotExist(err) {

@@ -37,8 +37,8 @@ type Config struct {
 	// TracerProvider, if not nil, creates OpenTelemetry spans of reconciles and their writes.
 	TracerProvider oteltrace.TracerProvider
 	// MetricsAddress, HealthAddress and TraceAddress are host:port addresses to serve metrics,
-	// probes, and the trace of recent reconciles at. kelson why reads the latter. An empty address
-	// is not served.
+	// probes, and the trace of recent reconciles at. kelson why reads the trace. If an address is
+	// empty, that endpoint is not served.
 	MetricsAddress, HealthAddress, TraceAddress string
 	// SecureMetrics serves metrics over TLS, only to authorized clients.
 	SecureMetrics *manager.SecureMetrics
@@ -55,7 +55,7 @@ type Config struct {
 	// Plain turns off optimizations that leave traces on the server.
 	Plain client.Plain
 	// Clusters are additional clusters that the controllers work on, by the names that requests
-	// carry. For clusters that come and go at run time, use a Provider.
+	// carry. For clusters that join and leave at run time, use a Provider.
 	Clusters map[string]*rest.Config
 }
 
@@ -149,7 +149,8 @@ const (
 	// startupTime is the time after which an operator has started and no longer needs the memory of
 	// its start.
 	startupTime = 5 * time.Second
-	// maxFilePages is how much of the program's file may stay in memory after the start.
+	// maxFilePages is the number of bytes of the program's file that may stay in memory after the
+	// start.
 	maxFilePages = 8 << 20
 )
 

@@ -106,7 +106,7 @@ func (w *boatWebhook) ValidateUpdate(_ context.Context, old, boat *Boat) (webhoo
 
 func (w *boatWebhook) ValidateDelete(_ context.Context, boat *Boat) (webhook.Warnings, error) {
 	if boat.Spec.Flag == "pirate" {
-		return nil, errors.New("pirates stay")
+		return nil, errors.New("a boat with a pirate flag cannot be deleted")
 	}
 	return nil, nil
 }
@@ -162,7 +162,7 @@ func TestWebhookStory(t *testing.T) {
 	ctx := t.Context()
 	crd := &unstructured.Unstructured{}
 	must(t, crd.UnmarshalJSON([]byte(boatCRD)))
-	// another test's may be on its way out
+	// another test's may not be deleted completely yet
 	eventually(t, func() error { return c.Create(ctx, crd) })
 	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
 
@@ -181,7 +181,7 @@ func TestWebhookStory(t *testing.T) {
 		}
 		return nil
 	})
-	eventually(t, func() error { // the configuration for defaulting is another object
+	eventually(t, func() error { // the configuration for defaulting is a separate object
 		cutter := boat("v1", "cutter", map[string]any{"sails": []any{"main", "jib"}})
 		if err := c.Create(ctx, cutter); err != nil {
 			return err
@@ -204,7 +204,7 @@ func TestWebhookStory(t *testing.T) {
 	must(t, c.Get(ctx, client.KeyOf(stored), stored))
 	must(t, unstructured.SetNestedField(stored.Object, "pirate", "spec", "flag"))
 	must(t, c.Update(ctx, stored))
-	if err := c.Delete(ctx, stored); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "pirates stay") {
+	if err := c.Delete(ctx, stored); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "a boat with a pirate flag cannot be deleted") {
 		t.Errorf("got %v", err)
 	}
 
@@ -230,7 +230,7 @@ func TestCABundleIsInjected(t *testing.T) {
 		"conversionReviewVersions": []any{"v1"},
 		"clientConfig":             map[string]any{"service": map[string]any{"namespace": "default", "name": "hooks", "path": "/convert"}},
 	}}, "spec", "conversion"))
-	// another test's may be on its way out
+	// another test's may not be deleted completely yet
 	eventually(t, func() error { return c.Create(ctx, crd) })
 	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
 

@@ -26,7 +26,7 @@ type liveWatches struct {
 	mu      sync.Mutex
 	running map[clusterWatch]*liveWatch
 	needs   map[clusterObject][]watchID
-	known   map[*manager.Cluster]bool // additional clusters that forget is called for
+	known   map[*manager.Cluster]bool // additional clusters for which forget will be called
 }
 
 type clusterWatch struct {
@@ -44,7 +44,7 @@ type liveWatch struct {
 	end    func()
 }
 
-// set makes the watches in opts those of the object of the current reconcile.
+// set replaces the watches that the object of the current reconcile needs with those in opts.
 func (l *liveWatches) set(ctx context.Context, opts ...Option) error {
 	if err := l.replace(ctx, opts); err != nil {
 		return fmt.Errorf("controller %s: watch for the reconciled object: %w", l.name, err)
@@ -55,7 +55,7 @@ func (l *liveWatches) set(ctx context.Context, opts ...Option) error {
 func (l *liveWatches) replace(ctx context.Context, opts []Option) error {
 	req, ok := reconcile.RequestFrom(ctx)
 	if !ok || l.controller == nil {
-		return errors.New("there is none: call WatchFor in Reconcile, with its context")
+		return errors.New("no object is being reconciled: call WatchFor in Reconcile, with its context")
 	}
 	watches, err := onlyWatches(opts)
 	if err != nil {
@@ -130,7 +130,7 @@ func (l *liveWatches) need(cluster *manager.Cluster, w watch) error {
 	if kind, ok := source.(*controller.Kind); ok {
 		end = func() {
 			stop()
-			cluster.Informers().Remove(kind.Object) // it may have been read from, too
+			cluster.Informers().Remove(kind.Object) // needed if the informer was read from
 		}
 	}
 	if l.running == nil {
@@ -185,8 +185,8 @@ func (l *liveWatches) noteDeletions(cluster *manager.Cluster, kind Object) Predi
 	}
 }
 
-// isCached reports whether the informers have an object now: a new one of the name of a deleted one
-// can have needs already.
+// isCached reports whether the informers have an object now: a new object may have the name of a
+// deleted one, and may already need watches.
 func isCached(cluster *manager.Cluster, kind Object, key Key) bool {
 	inf, err := cluster.Informers().For(kind)
 	if err != nil {

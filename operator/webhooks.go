@@ -134,8 +134,9 @@ func hook(add func(*host) error) Part {
 	})
 }
 
-// Setup calls do before the manager runs, to add things to it: it is deps.Manager. Main has then
-// parsed the command line. deps.Client does not read yet; see BeforeStart.
+// Setup calls do before the manager runs, so that do can add parts to it. The manager is
+// deps.Manager. Main has then parsed the command line. deps.Client does not read yet; see
+// BeforeStart.
 func Setup(do func(deps Deps) error) Part {
 	return partFunc(func(p *parts) error {
 		p.start = append(p.start, func(h *host) error { return do(h.deps("")) })

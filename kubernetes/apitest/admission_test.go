@@ -39,7 +39,7 @@ func (w *witness) Validate(_ context.Context, a admission.Attributes, _ admissio
 	w.note("validate", a)
 	for _, obj := range []any{a.GetObject(), a.GetOldObject()} {
 		if object, err := meta.Accessor(obj); err == nil && object.GetLabels()["refuse"] == string(a.GetOperation()) {
-			return admission.NewForbidden(a, errors.New("labelled so"))
+			return admission.NewForbidden(a, errors.New("refused by its label"))
 		}
 	}
 	return nil
@@ -75,7 +75,7 @@ func TestAdmission(t *testing.T) {
 	w.expect(t, "mutate DELETE configmaps/a  new=false old=true dry=false user=admin", "validate DELETE configmaps/a  new=false old=true dry=false user=admin")
 
 	status := p.Want(t, 403, "POST", maps, configMap("b", `"refuse":"CREATE"`))
-	if status["message"] != `configmaps "b" is forbidden: labelled so` {
+	if status["message"] != `configmaps "b" is forbidden: refused by its label` {
 		t.Errorf("%v", status)
 	}
 	p.Want(t, 404, "GET", maps+"/b", "")

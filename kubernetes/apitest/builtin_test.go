@@ -56,7 +56,7 @@ spec:
 	created := p.Want(t, 201, "PATCH", deploy+"?fieldManager=one", fmt.Sprintf(yaml, 2), apply)
 	same := p.Want(t, 200, "PATCH", deploy+"?fieldManager=one", fmt.Sprintf(yaml, 2), apply)
 	if apitest.At(created, "metadata", "resourceVersion") != apitest.At(same, "metadata", "resourceVersion") {
-		t.Errorf("applying the same again wrote: %v, %v", apitest.At(created, "metadata"), apitest.At(same, "metadata"))
+		t.Errorf("the second, identical apply changed the object: %v, %v", apitest.At(created, "metadata"), apitest.At(same, "metadata"))
 	}
 	conflict := p.Want(t, 409, "PATCH", deploy+"?fieldManager=two", fmt.Sprintf(yaml, 3), apply)
 	if apitest.At(conflict, "reason") != "Conflict" {

@@ -105,7 +105,7 @@ func TestEventsAreNotCached(t *testing.T) {
 }
 
 // API-11: kube-apiserver stores built-in kinds as protobuf, so an empty list without omitempty is
-// null afterwards, also in kinds that contain raw JSON.
+// null afterwards, even in kinds that contain raw JSON.
 func TestEmptyListsOfClaims(t *testing.T) {
 	p := apitest.New(t)
 	const claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaim"
@@ -149,7 +149,7 @@ func TestScaleKind(t *testing.T) {
 	if !strings.Contains(got, "StorageError: invalid object, Code: 4, Key: /registry/deployments/default/x, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID") {
 		t.Error(got)
 	}
-	// The columns are those of Scale, also for a custom kind, whose Scale is not available in
+	// The columns are those of Scale, even for a custom kind, whose Scale is not available in
 	// protobuf.
 	resp := p.Do(t, "GET", fleets+"/x/scale", "", "Accept: application/vnd.kubernetes.protobuf")
 	resp.Body.Close()

@@ -15,13 +15,13 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// deaf is an admission plugin that blocks until letGo is closed and, like Kubernetes' libraries,
-// ignores its context.
-type deaf struct{ letGo chan struct{} }
+// blockingPlugin is an admission plugin that blocks until letGo is closed. Like Kubernetes'
+// libraries, it ignores its context.
+type blockingPlugin struct{ letGo chan struct{} }
 
-func (d *deaf) Handles(admission.Operation) bool { return true }
+func (d *blockingPlugin) Handles(admission.Operation) bool { return true }
 
-func (d *deaf) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (d *blockingPlugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	warning.AddWarning(ctx, "", "before")
 	<-d.letGo
 	warning.AddWarning(ctx, "", "after")
@@ -48,7 +48,7 @@ func TestDeadlineDuringWork(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				plugin := &deaf{letGo: make(chan struct{})}
+				plugin := &blockingPlugin{letGo: make(chan struct{})}
 				open := make(chan struct{})
 				close(open)
 				held := plugin.letGo
@@ -81,7 +81,7 @@ func TestDeadlineDuringWork(t *testing.T) {
 // A write that has been stored when its deadline passes is not answered with 504.
 func TestDeadlineAfterWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plugin := &deaf{letGo: make(chan struct{})}
+		plugin := &blockingPlugin{letGo: make(chan struct{})}
 		p := apitest.New(t, func(c *rest.Config) { c.Admission = plugin })
 		go func() {
 			time.Sleep(time.Minute - time.Nanosecond)

@@ -110,10 +110,10 @@ func TestTables(t *testing.T) {
 	_, first, _ := s.Next(t)
 	_, second, _ := s.Next(t)
 	if len(first["columnDefinitions"].([]any)) < 5 || second["columnDefinitions"] != nil && len(second["columnDefinitions"].([]any)) > 0 {
-		t.Errorf("only the first event has the columns: %v", second["columnDefinitions"])
+		t.Errorf("a later event repeats the columns: %v", second["columnDefinitions"])
 	}
 	p.Want(t, 200, "DELETE", pods+"/a", "")
-	s.Next(t) // the event that it is being deleted
+	s.Next(t) // the object got a deletionTimestamp
 	typ, gone, _ := s.Next(t)
 	if typ != "DELETED" || gone["kind"] != "Table" {
 		t.Errorf("%s %v", typ, gone)
@@ -139,7 +139,7 @@ func TestGzip(t *testing.T) {
 		t.Errorf("%v %v", err, list)
 	}
 	if resp := p.Do(t, "GET", maps+"/m0", "", "Accept-Encoding: gzip"); resp.Header.Get("Content-Encoding") != "" {
-		t.Error("small responses must not be compressed")
+		t.Error("a small response was compressed")
 	}
 }
 

@@ -31,8 +31,8 @@ type history struct {
 	list, object string
 	apiVersion   string
 	rv           map[string]string
-	// token continues after m0 at "now". expired does so at a compacted revision, and latest in the
-	// state at the time of the request.
+	// token continues after m0 at "now". expired continues at a compacted revision, and latest in
+	// the state at the time of the request.
 	tokens map[string]string
 }
 
@@ -51,7 +51,7 @@ func newHistory(t *testing.T, p *apitest.Plane, list, create, apiVersion, kind s
 	make("m1")
 	h.tokens["expired"] = continued()
 	if err := p.Store.Compact(p.Store.Snapshot().Revision() + 1); err == nil {
-		t.Fatal("a future revision can't be compacted")
+		t.Fatal("want an error for the compaction of a future revision")
 	}
 	h.rv["past"] = make("m2")
 	if err := p.Store.Compact(p.Store.Snapshot().Revision()); err != nil {
@@ -137,39 +137,39 @@ func listRules() []rule {
 	const validation = "apimachinery internalversion/validation.ValidateListOptions: "
 	const storage = "apiserver storage.ValidateListOptions: "
 	return []rule{
-		{validation + "a match needs a revision", func(q question) bool { return q.match != "" && q.rv == "" },
+		{validation + "resourceVersionMatch needs a resourceVersion", func(q question) bool { return q.match != "" && q.rv == "" },
 			answer{code: 422, message: "resourceVersionMatch is forbidden unless resourceVersion is provided"}},
-		{validation + "a match does not go with a continue token", func(q question) bool { return q.match != "" && q.token != "" },
+		{validation + "resourceVersionMatch is not allowed with a continue token", func(q question) bool { return q.match != "" && q.token != "" },
 			answer{code: 422, message: "resourceVersionMatch is forbidden when continue is provided"}},
-		{validation + "no other match is known", func(q question) bool { return q.match == "Some" },
+		{validation + "unknown resourceVersionMatch", func(q question) bool { return q.match == "Some" },
 			answer{code: 422, message: `Unsupported value: "Some": supported values: "Exact", "NotOlderThan", ""`}},
-		{validation + "exactly 0 has no sense", func(q question) bool { return q.match == "Exact" && q.rv == "0" },
+		{validation + "Exact is not allowed at revision 0", func(q question) bool { return q.match == "Exact" && q.rv == "0" },
 			answer{code: 422, message: `resourceVersionMatch "exact" is forbidden for resourceVersion "0"`}},
 
-		{storage + "a token must be one", func(q question) bool { return q.token == "garbage" },
+		{storage + "invalid continue token", func(q question) bool { return q.token == "garbage" },
 			answer{code: 400, message: "invalid continue token: continue key is not valid"}},
-		{storage + "a token has a revision already", func(q question) bool { return q.token != "" && q.rv != "" && q.rv != "0" },
+		{storage + "resourceVersion is not allowed with a continue token", func(q question) bool { return q.token != "" && q.rv != "" && q.rv != "0" },
 			answer{code: 400, message: "specifying resource version is not allowed when using continue"}},
-		{"etcd3.handleCompactedErrorForPaging: a page whose snapshot is gone", func(q question) bool { return q.token == "expired" },
+		{"etcd3.handleCompactedErrorForPaging: a page whose snapshot is compacted", func(q question) bool { return q.token == "expired" },
 			answer{code: 410, message: "The provided continue parameter is too old to display a consistent list result. You can start a new list without " +
 				"the continue parameter, or use the continue token in this response", more: true}},
-		{"KEP-365: a page is of the first one's revision", func(q question) bool { return q.token == "valid" && limited(q) },
+		{"KEP-365: later pages have the revision of the first page", func(q question) bool { return q.token == "valid" && limited(q) },
 			answer{code: 200, names: "m1", rv: "now", more: true}},
-		{"KEP-365: without a limit, all the rest", func(q question) bool { return q.token == "valid" },
+		{"KEP-365: a page without a limit has all remaining objects", func(q question) bool { return q.token == "valid" },
 			answer{code: 200, names: "m1 m2 m3", rv: "now"}},
 
 		{storage + "a revision must be a number", func(q question) bool { return q.rv == "invalid" },
 			answer{code: 400, message: `invalid resource version: resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax`}},
-		{"cacher.waitUntilFreshLocked: a revision that was not given yet", func(q question) bool { return q.rv == "future" },
+		{"cacher.waitUntilFreshLocked: a future revision", func(q question) bool { return q.rv == "future" },
 			answer{code: 504, message: "Too large resource version: "}},
-		{"etcd3.interpretListError: exactly a compacted revision", func(q question) bool { return exact(q) && q.rv == "tooOld" },
+		{"etcd3.interpretListError: Exact at a compacted revision", func(q question) bool { return exact(q) && q.rv == "tooOld" },
 			answer{code: 410, message: "The resourceVersion for the provided list is too old."}},
 		{"API concepts, Exact, with a limit", func(q question) bool { return exact(q) && q.rv == "past" && q.limit != "" },
 			answer{code: 200, names: "m0", rv: "past", more: true}},
 		{"API concepts, Exact", func(q question) bool { return exact(q) && q.rv == "past" },
 			answer{code: 200, names: pastNames, rv: "past"}},
 		{"API concepts, Exact or newest, with a limit", limited, answer{code: 200, names: "m0", rv: "now", more: true}},
-		{"API concepts: Most Recent, Any, Not older than, and KEP-2340: all are the newest here", anything,
+		{"API concepts: Most Recent, Any, Not older than, and KEP-2340: all read the newest state here", anything,
 			answer{code: 200, names: allNames, rv: "now"}},
 	}
 }
@@ -311,26 +311,26 @@ func watchRules() []watchRule {
 	refused := func(code int, message string) stream { return stream{answer: answer{code: code, message: message}} }
 	legacy := func(q question) bool { return q.send == "" && (q.rv == "" || q.rv == "0") }
 	return []watchRule{
-		{validation + "a match needs sendInitialEvents", func(q question) bool { return q.match != "" && q.send == "" },
+		{validation + "resourceVersionMatch needs sendInitialEvents", func(q question) bool { return q.match != "" && q.send == "" },
 			refused(422, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")},
 		{validation + "sendInitialEvents needs NotOlderThan", func(q question) bool { return q.send != "" && q.match != "NotOlderThan" },
 			refused(422, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")},
 		{"cacher.Watch: a revision must be a number, and the error is not a Status", func(q question) bool { return q.rv == "invalid" },
 			refused(500, `resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax`)},
-		{"cacher.waitUntilFreshLocked: initial events of a state to come", func(q question) bool { return q.send == "true" && q.rv == "future" },
+		{"cacher.waitUntilFreshLocked: initial events of a future revision", func(q question) bool { return q.send == "true" && q.rv == "future" },
 			stream{answer{code: 200, message: "Timeout: Too large resource version: "}, []string{"ERROR"}}},
 		{"KEP-3157: initial events, then the bookmark; requested, or by metainternalversion.SetListOptionsDefaults without a revision",
 			func(q question) bool { return (q.send == "true" || legacy(q)) && q.bookmarks },
 			stream{answer{code: 200}, append(added, "INITIAL-END")}},
 		{"API concepts: initial events", func(q question) bool { return q.send == "true" || legacy(q) },
 			stream{answer{code: 200}, added}},
-		{"KEP-3157: sendInitialEvents=false without a revision, or at 0: from now on", func(q question) bool { return q.rv == "" || q.rv == "0" },
+		{"KEP-3157: sendInitialEvents=false without a revision, or at 0: only new events", func(q question) bool { return q.rv == "" || q.rv == "0" },
 			stream{answer{code: 200}, nil}},
-		{"API concepts, start at exact: what came after it", func(q question) bool { return q.rv == "past" },
+		{"API concepts, start at exact: the events after the revision", func(q question) bool { return q.rv == "past" },
 			stream{answer{code: 200}, []string{"ADDED m3"}}},
 		{"watchCacheHistory.GetIntervalLocked: from a compacted revision", func(q question) bool { return q.rv == "tooOld" },
 			stream{answer{code: 200, message: "too old resource version: "}, []string{"ERROR"}}},
-		{"API concepts, start at exact: nothing came yet", anything, stream{answer{code: 200}, nil}},
+		{"API concepts, start at exact: no events after the revision", anything, stream{answer{code: 200}, nil}},
 	}
 }
 

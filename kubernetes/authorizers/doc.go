@@ -1,9 +1,9 @@
-// Package authorizers has Kubernetes' own authorizers: Node, whose graph is fed from the store;
-// ABAC, with its policy file; and the parser of AuthorizationConfigurations.
+// Package authorizers provides Kubernetes' own authorizers: Node, whose graph is fed from the
+// store; ABAC, with its policy file; and the parser of AuthorizationConfigurations.
 //
 // Before Node decides a node's request, it adds everything to the graph that was written since the
-// previous one; so a node can read the secrets of a pod as soon as the pod is bound to it. Without
-// requests of nodes, it reads nothing. It has no goroutine.
+// previous one; so a node can read the secrets of a pod as soon as the pod is bound to it. If no
+// node sends requests, it reads nothing. It has no goroutine.
 //
 // Authorizers are safe for concurrent use.
 //

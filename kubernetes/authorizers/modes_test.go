@@ -133,7 +133,7 @@ func newReviewer(t *testing.T) *reviewer {
 		}
 		r.version.Store(review.APIVersion)
 		review.Status = authorizationv1.SubjectAccessReviewStatus{
-			Allowed: review.Spec.User == "ann", Denied: review.Spec.User == "eve", Reason: "so says the webhook",
+			Allowed: review.Spec.User == "ann", Denied: review.Spec.User == "eve", Reason: "decided by the test's webhook",
 		}
 		w.Header().Set("Content-Type", "application/json")
 		json.NewEncoder(w).Encode(&review)

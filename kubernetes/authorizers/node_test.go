@@ -98,7 +98,7 @@ func TestNode(t *testing.T) {
 	}
 	node("n1", attachment, true)
 	if _, _, incomplete, err := a.RulesFor(t.Context(), &user.DefaultInfo{Name: "system:node:n1", Groups: nodes}, "x"); !incomplete || err == nil {
-		t.Error("a node's rights can't be listed")
+		t.Error("want an error when the rules of a node are listed")
 	}
 	if _, _, incomplete, err := a.RulesFor(t.Context(), &user.DefaultInfo{Name: "ann"}, "x"); incomplete || err != nil {
 		t.Error(incomplete, err)

@@ -47,11 +47,11 @@ func (o objects) ListClusterRoleBindings(context.Context) (all []*rbacv1.Cluster
 // chance generates objects with few different names, so that they refer to each other.
 type chance struct{ *rand.Rand }
 
-func (c chance) one(of ...string) string { return of[c.IntN(len(of))] }
+func (c chance) one(choices ...string) string { return choices[c.IntN(len(choices))] }
 
-func (c chance) some(of ...string) (out []string) {
+func (c chance) some(choices ...string) (out []string) {
 	for range 1 + c.IntN(2) {
-		out = append(out, c.one(of...))
+		out = append(out, c.one(choices...))
 	}
 	return out
 }

@@ -178,7 +178,7 @@ func (cfg *Config) reconcile(ctx context.Context, c clients, o *object) error {
 	return retry.OnError(retry.DefaultBackoff, busy, run)
 }
 
-// copy creates an object with the users' changes of its predecessor.
+// copy creates an object with the changes that users made to its predecessor.
 func (c clients) copy(ctx context.Context, from *store.Object, o *object) error {
 	if o.key.Resource == clusterRoles {
 		old, err := derived.Of[rbacv1.ClusterRole](from)

@@ -50,7 +50,7 @@ type Config struct {
 	Authenticator authenticator.Request
 	Audiences     []string
 
-	// Tokens issues the tokens of service accounts; nil: serviceaccounts/token is not served.
+	// Tokens issues the tokens of service accounts. If nil, serviceaccounts/token is not served.
 	Tokens *tokens.Issuer
 
 	// Store holds the Services and their addresses and ports. It is required for writes of
@@ -62,7 +62,7 @@ type Config struct {
 	// NodePorts is the range of node ports as "first-last". Empty means DefaultNodePorts.
 	NodePorts string
 
-	// APIs selects the versions and resources that are served; nil: all stable versions.
+	// APIs selects the versions and resources that are served; nil means all stable versions.
 	APIs *APIs
 	// Version is the release of Kubernetes whose kinds and versions are served; the zero value
 	// means the linked release. The caller must have claimed it; see package emulation.
@@ -108,8 +108,8 @@ func Resources(cfg Config) ([]*resource.Resource, error) {
 
 // allKinds returns all kinds, with all versions that can be served.
 func allKinds(cfg Config) ([]*resource.Resource, error) {
-	// Admission policies refuse privileged containers, not the validation of pods. Upstream keeps
-	// this setting once per process.
+	// The validation of pods accepts privileged containers; only admission policies refuse them.
+	// Kubernetes keeps this setting once per process.
 	capabilities.Setup(true, 0)
 	k := &kinds{cfg: cfg, byName: map[schema.GroupResource]*resource.Resource{}}
 	services, err := newServices(k)

@@ -22,9 +22,9 @@ type heard []string
 
 func (h *heard) AddWarning(_, text string) { *h = append(*h, text) }
 
-// asTheLibrary reports whether the fast path accepts an object. If so, the library must accept it
+// fastCreate reports whether the fast path accepts a new object. If so, the library must accept it
 // too and not modify it.
-func asTheLibrary(t *testing.T, ctx context.Context, hub runtime.Object) bool {
+func fastCreate(t *testing.T, ctx context.Context, hub runtime.Object) bool {
 	t.Helper()
 	strategy := dataStrategy{configmap.Strategy}
 	if _, ok := hub.(*core.Secret); ok {
@@ -46,8 +46,8 @@ func asTheLibrary(t *testing.T, ctx context.Context, hub runtime.Object) bool {
 	return true
 }
 
-// updatedAsTheLibrary is asTheLibrary for an update, which modifies the object.
-func updatedAsTheLibrary(t *testing.T, ctx context.Context, hub, old runtime.Object) bool {
+// fastUpdate is like fastCreate, for an update. Unlike a create, an update modifies the object.
+func fastUpdate(t *testing.T, ctx context.Context, hub, old runtime.Object) bool {
 	t.Helper()
 	strategy := dataStrategy{configmap.Strategy}
 	if _, ok := hub.(*core.Secret); ok {
@@ -82,18 +82,18 @@ func TestFastUpdatesOfConfigMaps(t *testing.T) {
 		return &core.ConfigMap{ObjectMeta: *given.DeepCopy(), Data: map[string]string{"a": "x"}}, &core.ConfigMap{ObjectMeta: *stored.DeepCopy(), Data: map[string]string{"b": ""}}
 	}
 	next, was := maps()
-	if !updatedAsTheLibrary(t, ctx, next, was) || next.UID != stored.UID || next.Generation != stored.Generation {
+	if !fastUpdate(t, ctx, next, was) || next.UID != stored.UID || next.Generation != stored.Generation {
 		t.Errorf("the library is used for %v", next)
 	}
 	a := &core.Secret{ObjectMeta: *given.DeepCopy(), Type: core.SecretTypeOpaque, Data: map[string][]byte{"a": nil}}
 	b := &core.Secret{ObjectMeta: *stored.DeepCopy(), Type: core.SecretTypeOpaque, Immutable: &no}
-	if !updatedAsTheLibrary(t, ctx, a, b) {
+	if !fastUpdate(t, ctx, a, b) {
 		t.Errorf("the library is used for %v", a)
 	}
-	if b.Immutable = &yes; updatedAsTheLibrary(t, ctx, a, b) {
+	if b.Immutable = &yes; fastUpdate(t, ctx, a, b) {
 		t.Error("the library is not used for immutable objects")
 	}
-	if b.Immutable, b.Type = nil, core.SecretTypeTLS; updatedAsTheLibrary(t, ctx, a, b) {
+	if b.Immutable, b.Type = nil, core.SecretTypeTLS; fastUpdate(t, ctx, a, b) {
 		t.Error("the library is not used for another type")
 	}
 	for name, spoil := range map[string]func(next, was *core.ConfigMap){
@@ -112,7 +112,7 @@ func TestFastUpdatesOfConfigMaps(t *testing.T) {
 		"no namespace":  func(next, was *core.ConfigMap) { next.Namespace, was.Namespace = "", "" },
 	} {
 		next, was := maps()
-		if spoil(next, was); updatedAsTheLibrary(t, ctx, next, was) {
+		if spoil(next, was); fastUpdate(t, ctx, next, was) {
 			t.Errorf("%s: the library is not used", name)
 		}
 	}
@@ -138,15 +138,15 @@ func TestFastCreatesOfConfigMaps(t *testing.T) {
 		&core.ConfigMap{ObjectMeta: soundMeta(), Data: map[string]string{"a.b_c-D": "x", ".hidden": "y"}},
 		&core.Secret{ObjectMeta: soundMeta(), Data: map[string][]byte{"a": nil}, Type: core.SecretTypeOpaque},
 	} {
-		if !asTheLibrary(t, ctx, hub) {
+		if !fastCreate(t, ctx, hub) {
 			t.Errorf("the library is used for %v", hub)
 		}
 	}
 	no, yes, zero := metav1.Now(), true, int64(0)
 	for name, spoil := range map[string]func(m *metav1.ObjectMeta, data map[string]string){
 		"no name":              func(m *metav1.ObjectMeta, _ map[string]string) { m.Name = "" },
-		"a name in capitals":   func(m *metav1.ObjectMeta, _ map[string]string) { m.Name = "One" },
-		"a name of dots":       func(m *metav1.ObjectMeta, _ map[string]string) { m.Name = "a..b" },
+		"an uppercase name":    func(m *metav1.ObjectMeta, _ map[string]string) { m.Name = "One" },
+		"a name with two dots": func(m *metav1.ObjectMeta, _ map[string]string) { m.Name = "a..b" },
 		"a long name":          func(m *metav1.ObjectMeta, _ map[string]string) { m.Name = strings.Repeat("a", 254) },
 		"another namespace":    func(m *metav1.ObjectMeta, _ map[string]string) { m.Namespace = "other" },
 		"no uid":               func(m *metav1.ObjectMeta, _ map[string]string) { m.UID = "" },
@@ -155,7 +155,7 @@ func TestFastCreatesOfConfigMaps(t *testing.T) {
 		"deleted":              func(m *metav1.ObjectMeta, _ map[string]string) { m.DeletionTimestamp = &no },
 		"with grace":           func(m *metav1.ObjectMeta, _ map[string]string) { m.DeletionGracePeriodSeconds = &zero },
 		"a label's value":      func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["app"] = "a b" },
-		"a label's long value": func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["app"] = strings.Repeat("a", 64) },
+		"a long label value":   func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["app"] = strings.Repeat("a", 64) },
 		"a label's key":        func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["a/b/c"] = "" },
 		"a label's domain":     func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["A/b"] = "" },
 		"an annotation":        func(m *metav1.ObjectMeta, _ map[string]string) { m.Annotations["-a"] = "" },
@@ -169,10 +169,10 @@ func TestFastCreatesOfConfigMaps(t *testing.T) {
 		"a finalizer":          func(m *metav1.ObjectMeta, _ map[string]string) { m.Finalizers[0] = "/" },
 		"a manager":            func(m *metav1.ObjectMeta, _ map[string]string) { m.ManagedFields[0].Manager = "a\nb" },
 		"an operation":         func(m *metav1.ObjectMeta, _ map[string]string) { m.ManagedFields[0].Operation = "Guess" },
-		"a form of fields":     func(m *metav1.ObjectMeta, _ map[string]string) { m.ManagedFields[0].FieldsType = "" },
+		"no fieldsType":        func(m *metav1.ObjectMeta, _ map[string]string) { m.ManagedFields[0].FieldsType = "" },
 		"no key":               func(_ *metav1.ObjectMeta, data map[string]string) { data[""] = "" },
-		"a key with a blank":   func(_ *metav1.ObjectMeta, data map[string]string) { data["a b"] = "" },
-		"a key of dots":        func(_ *metav1.ObjectMeta, data map[string]string) { data["..a"] = "" },
+		"a key with a space":   func(_ *metav1.ObjectMeta, data map[string]string) { data["a b"] = "" },
+		"a key with two dots":  func(_ *metav1.ObjectMeta, data map[string]string) { data["..a"] = "" },
 		"a long key":           func(_ *metav1.ObjectMeta, data map[string]string) { data[strings.Repeat("a", 254)] = "" },
 		"too much": func(_ *metav1.ObjectMeta, data map[string]string) {
 			data["a"] = strings.Repeat("a", core.MaxSecretSize+1)
@@ -180,25 +180,25 @@ func TestFastCreatesOfConfigMaps(t *testing.T) {
 	} {
 		hub := &core.ConfigMap{ObjectMeta: soundMeta(), Data: map[string]string{}}
 		spoil(&hub.ObjectMeta, hub.Data)
-		if asTheLibrary(t, ctx, hub) {
+		if fastCreate(t, ctx, hub) {
 			t.Errorf("%s: the library is not used", name)
 		}
 		data := map[string][]byte{}
 		for key, value := range hub.Data {
 			data[key] = []byte(value)
 		}
-		if asTheLibrary(t, ctx, &core.Secret{ObjectMeta: hub.ObjectMeta, Data: data, Type: core.SecretTypeOpaque}) {
+		if fastCreate(t, ctx, &core.Secret{ObjectMeta: hub.ObjectMeta, Data: data, Type: core.SecretTypeOpaque}) {
 			t.Errorf("%s: the library is not used for a Secret", name)
 		}
 	}
-	if asTheLibrary(t, ctx, &core.Secret{ObjectMeta: soundMeta(), Type: core.SecretTypeTLS}) {
-		t.Error("the library is not used for keys")
+	if fastCreate(t, ctx, &core.Secret{ObjectMeta: soundMeta(), Type: core.SecretTypeTLS}) {
+		t.Error("the library is not used for a TLS Secret")
 	}
 	both := &core.ConfigMap{ObjectMeta: soundMeta(), Data: map[string]string{"a": ""}, BinaryData: map[string][]byte{"a": nil}}
-	if asTheLibrary(t, ctx, both) {
-		t.Error("the library is not used for bytes")
+	if fastCreate(t, ctx, both) {
+		t.Error("the library is not used for a key in data and binaryData")
 	}
-	if asTheLibrary(t, here, &core.ConfigMap{ObjectMeta: soundMeta()}) {
+	if fastCreate(t, here, &core.ConfigMap{ObjectMeta: soundMeta()}) {
 		t.Error("the library is not used without a namespace")
 	}
 
@@ -223,7 +223,7 @@ func TestFastCreatesOfConfigMaps(t *testing.T) {
 		m.SetAnnotations(map[string]string{word(): word()})
 		m.SetFinalizers([]string{word() + "/" + word()})
 		hub.OwnerReferences[0].APIVersion, hub.OwnerReferences[0].Kind = word(), word()
-		if asTheLibrary(t, ctx, hub) {
+		if fastCreate(t, ctx, hub) {
 			passed++
 		}
 	}

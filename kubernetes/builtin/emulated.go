@@ -12,9 +12,9 @@ import (
 	"kelson.dev/kubernetes/emulation"
 )
 
-// emulated returns the resources of all that exist in an emulated release, with the versions that
-// exist in it. Kubernetes' own code decides this from the lifecycles of the types. An error means
-// that apis explicitly enable a resource that is newer than the release.
+// emulated filters all: it returns the resources that exist in an emulated release, with the
+// versions that exist in it. Kubernetes' own code decides this from the lifecycles of the types. An
+// error means that apis explicitly enable a resource that is newer than the release.
 func emulated(all []*resource.Resource, apis *APIs, v emulation.Version) ([]*resource.Resource, error) {
 	if v.Emulated == "" {
 		return all, nil

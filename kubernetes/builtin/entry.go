@@ -26,7 +26,7 @@ type entry struct {
 	verbs      []string // nil: all
 
 	strategy resource.Strategy
-	// status is the strategy of the status subresource; nil: the kind has none.
+	// status is the strategy of the status subresource; nil if the kind has no status subresource.
 	status upstream.RESTUpdateStrategy
 	// noStatusTable means that the status subresource cannot be rendered as a table.
 	noStatusTable bool
@@ -45,9 +45,10 @@ type entry struct {
 	// storedAs, storagePath and hashVersion: see the fields of resource.Resource.
 	storedAs, storagePath, hashVersion string
 	group                              string // set if the hub type is served in two groups (Event)
-	// review makes it a kind whose objects are not stored; see the type review.
+	// review is set for a kind whose objects are not stored; see the type review.
 	review *review
-	// computed makes it a kind whose objects are computed for each request; see the type computed.
+	// computed is set for a kind whose objects are computed for each request; see the type
+	// computed.
 	computed *computed
 }
 

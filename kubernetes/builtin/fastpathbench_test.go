@@ -41,7 +41,7 @@ func BenchmarkFastPath(b *testing.B) {
 	}
 }
 
-// fastPathSteps returns the steps of a kind's writes that have a fast path, as r takes them.
+// fastPathSteps returns those steps of a write that have a fast path. Each step calls r.
 func fastPathSteps(b *testing.B, r *resource.Resource, body string) map[string]func() {
 	version := r.Versions[0].Name
 	hub := decode(b, r, version, resource.MediaJSON, []byte(body))

@@ -348,8 +348,8 @@ func (c *comparison) reapply(seed uint64, random *randomTree, hub runtime.Object
 	}
 }
 
-// apply returns the result of an applied configuration, or nil if it is refused. ok says that the
-// fast path answered.
+// apply returns the result of an applied configuration, or nil if it is refused. ok reports whether
+// the fast path answered.
 func (c *comparison) apply(seed uint64, live runtime.Object, config *unstructured.Unstructured, by string, force bool) (_ runtime.Object, ok bool) {
 	c.applied++
 	shown, _ := json.Marshal(config)

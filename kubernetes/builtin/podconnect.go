@@ -113,7 +113,7 @@ func (k kubelets) GetConnectionInfo(ctx context.Context, name types.NodeName) (*
 	if !ok {
 		return k.remoteKubelet(ctx, name)
 	}
-	transport := through(func(context.Context, string) (net.Conn, error) { return inprocess.Dial(ctx, n), nil })
+	transport := dialTransport(func(context.Context, string) (net.Conn, error) { return inprocess.Dial(ctx, n), nil })
 	return &client.ConnectionInfo{
 		Scheme: "http", Hostname: string(name), Port: strconv.Itoa(kubeletPort),
 		Transport: transport, InsecureSkipTLSVerifyTransport: transport,
@@ -127,8 +127,8 @@ func (k *kinds) node(name string) (Node, bool) {
 	return k.cfg.Node(name)
 }
 
-// through returns a transport that opens a new connection for each request.
-func through(dial func(ctx context.Context, port string) (net.Conn, error)) *http.Transport {
+// dialTransport returns a transport that opens a new connection for each request.
+func dialTransport(dial func(ctx context.Context, port string) (net.Conn, error)) *http.Transport {
 	return &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 		_, port, err := net.SplitHostPort(address)
 		if err != nil {

@@ -44,7 +44,7 @@ func (k *kinds) evictPod(ctx context.Context, req *resource.Request, body runtim
 			return nil, err
 		}
 		p := hub.(*core.Pod)
-		safe, pinned, err := k.spend(ctx, req.Objects, p, dryRun)
+		safe, pinned, err := k.takeDisruption(ctx, req.Objects, p, dryRun)
 		if err != nil {
 			return nil, err
 		}
@@ -130,10 +130,10 @@ func (k *kinds) evict(ctx context.Context, objects resource.Objects, p *core.Pod
 	return err
 }
 
-// spend takes one disruption from the budget of a pod if the eviction needs one. If pinned is true,
-// the decision is valid only for the revision of p. If safe is true, the caller may retry after a
-// conflict.
-func (k *kinds) spend(ctx context.Context, objects resource.Objects, p *core.Pod, dryRun bool) (safe, pinned bool, err error) {
+// takeDisruption takes one disruption from a pod's budget if the eviction needs one. If pinned is
+// true, the decision is valid only for the revision of p. If safe is true, the caller may retry
+// after a conflict.
+func (k *kinds) takeDisruption(ctx context.Context, objects resource.Objects, p *core.Pod, dryRun bool) (safe, pinned bool, err error) {
 	ended := p.Status.Phase == core.PodSucceeded || p.Status.Phase == core.PodFailed || p.DeletionTimestamp != nil
 	if ended || p.Status.Phase == core.PodPending {
 		return true, !ended, nil // the pod does not count for any budget
@@ -157,7 +157,7 @@ func (k *kinds) spend(ctx context.Context, objects resource.Objects, p *core.Pod
 		always := b.Spec.UnhealthyPodEvictionPolicy != nil && *b.Spec.UnhealthyPodEvictionPolicy == policy.AlwaysAllow
 		enough := b.Status.CurrentHealthy >= b.Status.DesiredHealthy && b.Status.DesiredHealthy > 0
 		if always || enough {
-			return false, true, nil // evicting an unhealthy pod does not reduce the healthy ones
+			return false, true, nil // the budget loses no healthy pod
 		}
 	}
 	_, err = objects.Update(ctx, k.resource("policy", "poddisruptionbudgets"), b.Namespace, b.Name, poddisruptionbudget.StatusStrategy, dryRun,
@@ -198,7 +198,7 @@ func take(b *policy.PodDisruptionBudget, podName string) error {
 		return forbidden(b.Name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
 			fmt.Sprintf("The disruption budget %s does not allow evicting pods currently: too many pending evictions not confirmed by PDB controller", b.Name))
 	case b.Status.DisruptionsAllowed == 0:
-		return tooManyRequests(0, whyNone(b))
+		return tooManyRequests(0, whyNoDisruption(b))
 	}
 	b.Status.DisruptionsAllowed--
 	if b.Status.DisruptionsAllowed == 0 {
@@ -214,7 +214,7 @@ func take(b *policy.PodDisruptionBudget, podName string) error {
 	return nil
 }
 
-func whyNone(b *policy.PodDisruptionBudget) string {
+func whyNoDisruption(b *policy.PodDisruptionBudget) string {
 	c := meta.FindStatusCondition(b.Status.Conditions, policyv1.DisruptionAllowedCondition)
 	told := c != nil && c.Status == metav1.ConditionFalse && c.Message != ""
 	switch {

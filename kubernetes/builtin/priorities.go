@@ -6,7 +6,7 @@ import (
 	"kelson.dev/apiserver/discovery"
 )
 
-// groupPriorities are those of Kubernetes' own groups in kube-apiserver. Sources: the tables of
+// groupPriorities are kube-apiserver's priorities of Kubernetes' own groups. Sources: the tables of
 // priorities in k8s.io/kubernetes/pkg/controlplane/apiserver and
 // k8s.io/kubernetes/cmd/kube-apiserver/app.
 var groupPriorities = map[string]int32{

@@ -112,7 +112,7 @@ func (k *kinds) toPod(ctx context.Context, p *core.Pod) (*http.Transport, error)
 	if err := Scheme().Convert(p.DeepCopy(), versioned, nil); err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	transport := through(func(dialing context.Context, port string) (net.Conn, error) {
+	transport := dialTransport(func(dialing context.Context, port string) (net.Conn, error) {
 		number, err := strconv.ParseUint(port, 10, 16)
 		if err != nil {
 			return nil, fmt.Errorf("port %q: %w", port, err)

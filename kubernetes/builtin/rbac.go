@@ -61,14 +61,15 @@ func (k *kinds) authorizer() authorizer.UnconditionalAuthorizer {
 	return k.cfg.Authorizer
 }
 
-// cosmetic reports whether an update changes only the fields that the garbage collector writes.
-func cosmetic(hub, old runtime.Object) bool {
+// onlyGarbageCollectorFields reports whether an update changes only fields that the garbage
+// collector writes.
+func onlyGarbageCollectorFields(hub, old runtime.Object) bool {
 	return old != nil && registry.IsOnlyMutatingGCFields(hub, old, helper.Semantic)
 }
 
 // rolesFree reports whether a role may be written regardless of its rules.
 func (g *guard) rolesFree(ctx context.Context, hub, old runtime.Object) bool {
-	return registry.EscalationAllowed(ctx) || registry.RoleEscalationAuthorized(ctx, g.may) || cosmetic(hub, old)
+	return registry.EscalationAllowed(ctx) || registry.RoleEscalationAuthorized(ctx, g.may) || onlyGarbageCollectorFields(hub, old)
 }
 
 func (g *guard) role(ctx context.Context, hub, old runtime.Object) error {
@@ -131,7 +132,7 @@ func (g *guard) clusterRoleBinding(ctx context.Context, hub, old runtime.Object)
 }
 
 func (g *guard) binding(ctx context.Context, hub, old runtime.Object, plural, name, namespace string, ref *rbac.RoleRef) error {
-	if registry.EscalationAllowed(ctx) || cosmetic(hub, old) || registry.BindingAuthorized(ctx, *ref, namespace, g.may) {
+	if registry.EscalationAllowed(ctx) || onlyGarbageCollectorFields(hub, old) || registry.BindingAuthorized(ctx, *ref, namespace, g.may) {
 		return nil
 	}
 	var versioned rbacv1.RoleRef

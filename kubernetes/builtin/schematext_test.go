@@ -19,7 +19,7 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-var update = flag.Bool("update", false, "write the text of the schemas again")
+var update = flag.Bool("update", false, "rewrite schemas.txt")
 
 // The text equals Kubernetes' own definitions of every type that a kind reaches in any version.
 // -update regenerates it.
@@ -34,7 +34,7 @@ func TestSchemaText(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if !reflect.DeepEqual(back, want[name].Atom) {
-			t.Errorf("%s does not survive the text:\n%s", name, line)
+			t.Errorf("%s changes when it is written as text and parsed:\n%s", name, line)
 		}
 		fmt.Fprintf(&text, "%s %s\n", name, line)
 	}
@@ -45,7 +45,7 @@ func TestSchemaText(t *testing.T) {
 		return
 	}
 	if text.String() != schemaText {
-		t.Error("schemas.txt is not what Kubernetes' definitions give: run go generate")
+		t.Error("schemas.txt does not match Kubernetes' definitions: run go generate")
 	}
 }
 

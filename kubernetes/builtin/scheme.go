@@ -54,7 +54,7 @@ var completeScheme = sync.OnceValue(func() *runtime.Scheme {
 type decoders map[string]runtime.Decoder
 
 // strictDecoders returns the decoders to the hub types of every group. A strict decoder returns the
-// object together with its findings, so it also serves the lenient modes.
+// object together with its findings, so callers also use it in the lenient modes.
 var strictDecoders = sync.OnceValue(func() map[schema.GroupVersion]decoders {
 	all := map[schema.GroupVersion]decoders{}
 	for _, version := range Scheme().PrioritizedVersionsAllGroups() {

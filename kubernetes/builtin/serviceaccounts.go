@@ -89,7 +89,7 @@ func tokenConflict(kind schema.GroupVersionKind, name string, why error) error {
 	return apierrors.NewConflict(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, name, why)
 }
 
-// boundTo returns the object to which a token is to be bound. The object must exist and have the
+// boundTo returns the object to which a token will be bound. The object must exist and have the
 // given UID. A pod must also run as the service account.
 func (k *kinds) boundTo(ctx context.Context, req *resource.Request, ref *authentication.BoundObjectReference) (bound tokens.Bound, err error) {
 	if ref == nil {

@@ -37,7 +37,7 @@ type services struct {
 	// ranges are the configured ranges. The first is the default family.
 	ranges []addressRange
 	ports  portallocator.Interface
-	// begin returns the registry of Services, of which only BeginCreate and BeginUpdate are used,
+	// begin returns the registry of Services. Only its BeginCreate and BeginUpdate are used,
 	// because it has no storage. It is created on first use.
 	begin func() (*genericregistry.Store, error)
 
@@ -216,7 +216,8 @@ func (s *services) load(ctx context.Context) error {
 	return nil
 }
 
-// releasePorts frees the ports that old had and hub (nil: deleted) does not have.
+// releasePorts frees the ports of old that hub does not have. hub is nil if the Service was
+// deleted.
 func (s *services) releasePorts(hub, old runtime.Object) {
 	if old == nil || s.shared() {
 		return

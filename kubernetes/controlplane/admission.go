@@ -14,8 +14,8 @@ import (
 // Admission selects the admission plugins. The zero value enables those that kube-apiserver enables
 // by default.
 type Admission struct {
-	// Enable names plugins to run in addition to the default ones; Disable names default plugins to
-	// leave out.
+	// Enable names plugins to run in addition to the default plugins. Disable names default plugins
+	// that do not run.
 	Enable, Disable []string
 	// Plugins holds the configuration of plugins that have one, by plugin name.
 	Plugins map[string][]byte

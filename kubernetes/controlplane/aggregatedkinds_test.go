@@ -59,7 +59,7 @@ const (
 	configMapPath = "/api/v1/namespaces/%s/configmaps"
 )
 
-// add creates an object without fields but metadata, and returns a reference to it.
+// add creates an object with only metadata, and returns a reference to it.
 func (c *cluster) add(path, apiVersion, kind, name, metadata string, owners ...metav1.OwnerReference) metav1.OwnerReference {
 	c.Helper()
 	references, err := json.Marshal(owners)
@@ -219,7 +219,7 @@ func TestGarbageCollectionOfAggregatedKinds(t *testing.T) {
 			c.configMap("a", gone)
 			time.Sleep(5 * time.Minute)
 			if got := c.names(fmt.Sprintf(configMapPath, "default")); len(got) != 2 {
-				c.Errorf("ConfigMaps %v: the server could not say whether owners exist", got)
+				c.Errorf("ConfigMaps %v: an object was deleted although its owners' server does not answer", got)
 			}
 			c.listen("wardle.example:443", "wardle.default.svc", c.handler)
 			c.left("b", "kept")

@@ -25,10 +25,11 @@ import (
 // the endpoints of their Services without a client certificate.
 type Aggregation struct {
 	// ProxyClient returns the client certificate with which other API servers recognize this one;
-	// nil means none. Without it, they take its requests for anonymous ones.
+	// nil means none. Without the certificate, other servers treat the requests of this server as
+	// anonymous.
 	ProxyClient func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
-	// ClusterIP calls the cluster IPs of Services instead of their endpoints, also for webhooks.
-	// Something like kube-proxy must then route them.
+	// ClusterIP calls the cluster IPs of Services, including those of webhooks, instead of their
+	// endpoints. A program such as kube-proxy must then route them.
 	ClusterIP bool
 	// ForwardRedirects passes redirects of these servers to clients, which otherwise get 502.
 	ForwardRedirects bool
@@ -52,7 +53,7 @@ func (p *ControlPlane) newAggregator(cfg Config, resolver *services.Resolver, me
 
 // localVersions returns the group versions that have local APIServices from the start. Like
 // kube-apiserver, it omits the group of APIServices. It also omits the group of metrics: users may
-// create that APIService to replace the built-in metrics by those of a Service.
+// create that APIService to replace the built-in metrics with those of a Service.
 func localVersions(set *resource.Set) []schema.GroupVersion {
 	var out []schema.GroupVersion
 	for _, res := range set.All() {
@@ -66,8 +67,8 @@ func localVersions(set *resource.Set) []schema.GroupVersion {
 	return out
 }
 
-// serversAs returns the API servers behind this one for a controller, which is their client with
-// the permissions of its service account.
+// serversAs returns the API servers behind this one for a controller. Its requests have the
+// permissions of the controller's service account.
 func (p *ControlPlane) serversAs(others *aggregator.Aggregator, controller string) *aggregated.Servers {
 	account := &serviceaccount.ServiceAccountInfo{Namespace: metav1.NamespaceSystem, Name: controller}
 	return aggregated.New(aggregated.Config{Discovery: others.Discovery, Changes: others.Changes, REST: p.RESTConfigAs(account.UserInfo())})

@@ -47,7 +47,7 @@ func TestAggregation(t *testing.T) {
 		c.register(wardle, "v1alpha1", "wardle")
 		c.wantAvailable(wardleName, "True", "Passed", "all checks passed")
 
-		// The user comes from this server, whatever the client sends.
+		// This server sets the headers with the user; it drops those that the client sends.
 		ann := &user.DefaultInfo{Name: "ann", UID: "7", Groups: []string{"cooks", "guests"}, Extra: map[string][]string{"example.com/Scope": {"a", "b"}}}
 		if code, answer := ask(t, c.plane, ann, "GET", flunders, ""); code != http.StatusForbidden {
 			t.Errorf("without permission: %d %s", code, answer)

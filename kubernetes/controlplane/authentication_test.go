@@ -197,7 +197,7 @@ func TestStaticTokens(t *testing.T) {
 	want(t, "known", s.bearer(t, "letmein"), "jane dev,qa")
 	want(t, "without groups", s.bearer(t, "plain"), "bob")
 	want(t, "unknown", s.bearer(t, "letmeout"), refused)
-	want(t, "known, and a certificate of a stranger", s.who(t, certified(t, newAuthority(t, "x"), "eve"), "Authorization: Bearer letmein"), "jane dev,qa")
+	want(t, "valid token, and a certificate of an unknown authority", s.who(t, certified(t, newAuthority(t, "x"), "eve"), "Authorization: Bearer letmein"), "jane dev,qa")
 	write(t, file, []byte("other,jane,7\n"))
 	want(t, "removed", s.bearer(t, "letmein"), refused)
 	want(t, "added", s.bearer(t, "other"), "jane")

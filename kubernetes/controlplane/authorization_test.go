@@ -53,7 +53,7 @@ func wantForbidden(t *testing.T, err error, parts ...string) {
 	}
 	for _, part := range parts {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%v\ndoes not say %q", err, part)
+			t.Errorf("%v\ndoes not contain %q", err, part)
 		}
 	}
 }
@@ -129,8 +129,7 @@ func TestEscalation(t *testing.T) {
 	ctx, admin, ann := t.Context(), client(plane, "root", user.SystemPrivilegedGroup).RbacV1(), client(plane, "ann").RbacV1()
 	must[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Create(ctx, clusterRole("writer",
 		rule("*", rbacv1.GroupName, "*"), rule("get", "", "pods")), createOpts))
-	// ann may write roles, but does not have the verbs escalate and bind. The star above is
-	// narrowed below.
+	// ann may write roles, but does not have the verbs escalate and bind.
 	writer := must[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Get(ctx, "writer", getOpts))
 	writer.Rules[0].Verbs = []string{"get", "list", "create", "update", "patch", "delete"}
 	must[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Update(ctx, writer, updateOpts))

@@ -74,8 +74,8 @@ func servePipes(t *testing.T, handler http.Handler, certificate *tls.Config) *pi
 	return p
 }
 
-// cluster is a control plane with API servers behind it, all in one process. It must be made in a
-// synctest bubble.
+// cluster is a control plane with API servers behind it, all in one process. It must be created in
+// a synctest bubble.
 type cluster struct {
 	*testing.T
 	plane     *controlplane.ControlPlane

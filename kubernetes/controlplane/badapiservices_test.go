@@ -9,7 +9,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// AGG-01: APIServices that cannot be right are rejected with Kubernetes' words. Two for one group
+// AGG-01: invalid APIServices are rejected with Kubernetes' error messages. Two for one group
 // version are impossible, because the name of each follows from its group version. Wrong
 // certificates and wrong groups of servers are in TestAvailability.
 func TestBadAPIServices(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-var measure = flag.Bool("measure", false, "measure what decoding bodies takes (TestNeed, with -v)")
+var measure = flag.Bool("measure", false, "measure the memory that decoding bodies takes (TestNeed, with -v)")
 
 // API-03: compares wire.Need's estimates of decoding memory with the memory actually used. -measure
 // -v prints the worst cases.

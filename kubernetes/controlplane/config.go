@@ -57,7 +57,7 @@ type Config struct {
 	DialWebhooks func(ctx context.Context, network, address string) (net.Conn, error)
 	// Requests, if not nil, wraps the transport of requests in process: those of the control
 	// plane's own controllers and of the clients of RESTConfig and Transport. A program that
-	// searches for rare orders of requests decides with it which comes first.
+	// searches for bugs in rare orders of requests uses it to decide which request comes first.
 	Requests func(http.RoundTripper) http.RoundTripper
 	// Aggregation configures how requests reach other API servers.
 	Aggregation Aggregation
@@ -76,8 +76,8 @@ type Config struct {
 	// builtin.ParseAPIs.
 	APIs *builtin.APIs
 	// Version is the release of Kubernetes that the control plane behaves like; the zero value
-	// means that of KubernetesVersion. All control planes that run in a process at the same time
-	// must have the same: see package emulation.
+	// means the release of KubernetesVersion. All control planes that run in a process at the same
+	// time must have the same Version; see package emulation.
 	Version emulation.Version
 	// Endpoints are those of the Service "kubernetes".
 	Endpoints Endpoints
@@ -90,9 +90,9 @@ type Config struct {
 	WatchTimeout time.Duration
 	// Node selects what runs pods; "" means NodeNone.
 	Node Node
-	// Nodes are simulated nodes that replace the one of NodeSimulated; other Nodes must have none.
-	// With NodeSimulated, further Nodes are simulated if they have the annotation
-	// kwok.x-k8s.io/node=fake; see package simulatednodes.
+	// Nodes are simulated nodes that replace the one of NodeSimulated. They must be empty for any
+	// other value of Node. With NodeSimulated, further Nodes are simulated if they have the
+	// annotation kwok.x-k8s.io/node=fake; see package simulatednodes.
 	Nodes []simulatednodes.Group
 	// Stages are installed at the start and script what simulated nodes and their pods do; see
 	// package stages. They need NodeSimulated.
@@ -123,32 +123,32 @@ type Config struct {
 	NoControllers bool
 	// Controllers selects controllers by name, as kube-controller-manager's --controllers does; see
 	// ParseControllers. None means all. NoControllers, Workloads, Node and LoadBalancers still
-	// decide which controllers there are.
+	// decide which controllers exist.
 	Controllers workloads.Selection
-	// Workloads runs the controllers of Deployments, StatefulSets, DaemonSets, Jobs and the like,
-	// and of EndpointSlices. They start when the first such object exists. Ignored with
-	// NoControllers.
+	// Workloads runs the controllers of Deployments, StatefulSets, DaemonSets, Jobs, EndpointSlices
+	// and other workload kinds; see package workloads. They start when the first such object
+	// exists. Ignored with NoControllers.
 	Workloads bool
 	// PodRanges are the ranges of pod addresses, at most one per IP family, of which each node gets
-	// a part as spec.podCIDRs. They need Workloads. None: nodes get none.
+	// a part as spec.podCIDRs. They need Workloads. If empty, nodes get none.
 	PodRanges []*net.IPNet
 	// Scheduler configures the scheduler; nil means Kubernetes' defaults. The scheduler runs with
 	// Workloads, and if Node is not NodeNone. It starts when a node and a pod without a node exist.
 	Scheduler *scheduler.Settings
 	// LoadBalancers is the pool of addresses for Services of type LoadBalancer: at most one prefix
-	// for each IP family. An empty list means that another program runs them. Ignored with
-	// NoControllers.
+	// for each IP family. An empty list means that another program implements these Services.
+	// Ignored with NoControllers.
 	LoadBalancers []netip.Prefix
 	// ExternalCloud makes the control plane's own node wait for a cloud-controller-manager: it has
 	// the taint node.cloudprovider.kubernetes.io/uninitialized until that manager removes it.
 	ExternalCloud bool
-	// Once lists functions that, like the controllers, run in only one of the control planes that
-	// share a Store's log at a time. Each runs until its context ends.
+	// Once lists functions that run, like the controllers, in only one control plane at a time of
+	// those that share a Store's log. Each runs until its context ends.
 	Once []func(context.Context) error
 	// Profiling serves profiles of the process below ProfilingPath, and the verbosity of the logs
 	// of Kubernetes' libraries below /debug/flags.
 	Profiling bool
-	// Flags are the names and values that /flagz shows; nil: it is not served.
+	// Flags are the names and values that /flagz shows. If nil, /flagz is not served.
 	Flags map[string]string
 	// NoFastPaths turns all fast paths off: the libraries of Kubernetes do all the work, with the
 	// same results, only slower. It is the first step in the triage of a bug; see
@@ -167,12 +167,12 @@ type Limits struct {
 	// mutating short requests in flight.
 	InFlight, MutatingInFlight int
 	// LongRunningPerUser limits the long-running requests, such as watches, of each user, and of
-	// all service accounts of a namespace together. Further ones get 429, except those of
+	// all service accounts of a namespace together. Further requests get 429, except those of
 	// system:masters.
 	LongRunningPerUser int
 	// NoPriorityAndFairness turns priority and fairness off: all short requests beyond InFlight and
-	// MutatingInFlight get 429, from whichever user, except those of system:masters. FlowSchemas
-	// and PriorityLevelConfigurations then have no effect.
+	// MutatingInFlight get 429, whichever user sent them, except those of system:masters.
+	// FlowSchemas and PriorityLevelConfigurations then have no effect.
 	NoPriorityAndFairness bool
 }
 

@@ -54,7 +54,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 		return nil
 	}
 	run("service-cidr-controller", servicecidrs.New(servicecidrs.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
-	// Part of kube-apiserver, so --controllers does not select it.
+	// This controller is part of kube-apiserver, so --controllers does not select it.
 	parts.run(ctx, "IP addresses", ipaddresses.New(ipaddresses.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
 	run("garbage-collector-controller", garbagecollector.New(garbagecollector.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Servers: p.serversAs(others, "generic-garbage-collector"), Log: cfg.Log,

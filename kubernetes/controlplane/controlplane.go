@@ -128,7 +128,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if builtin.ServesDefinitions(cfg.APIs) {
 		kinds = append(kinds, definitions.Resource())
 	}
-	if p.nodes.exist() { // without a node of its own, something else measures pods
+	if p.nodes.exist() { // without a node of its own, another server provides metrics of pods
 		kinds = append(kinds, usage.Resources(usage.Config{Store: p.store, Node: p.runsPodsOf, Log: cfg.Log})...)
 	}
 	p.registry.Put(kinds...)

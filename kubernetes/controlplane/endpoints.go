@@ -43,8 +43,9 @@ const (
 // cannot keep a server from ending.
 const endpointsTimeout = 5 * time.Second
 
-// startEndpoints runs maintainEndpoints until ctx ends or leaveEndpoints is called, which returns
-// when the server's address is removed: clients must not be sent to a server that refuses them.
+// startEndpoints runs maintainEndpoints until ctx ends or leaveEndpoints is called. leaveEndpoints
+// returns when the server's address is removed, so that clients are not sent to a server that
+// refuses them.
 func (p *ControlPlane) startEndpoints(ctx context.Context, cfg Endpoints) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -58,8 +59,9 @@ func (p *ControlPlane) startEndpoints(ctx context.Context, cfg Endpoints) {
 	})
 }
 
-// withoutRetry is a transport that makes clients not repeat refused requests. client-go would
-// repeat a request that a server refuses during its shutdown ten times, once a second.
+// withoutRetry is a transport that prevents clients from repeating refused requests. When a server
+// refuses a request during its shutdown, client-go would repeat the request ten times, once a
+// second.
 type withoutRetry struct{ http.RoundTripper }
 
 func (t withoutRetry) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -94,7 +96,8 @@ func (p *ControlPlane) maintainEndpoints(ctx context.Context, cfg Endpoints) err
 		if err := reconciler.ReconcileEndpoints("kubernetes", ip, ports, true); err != nil && ctx.Err() == nil {
 			p.log.Warn("write the endpoints of the Service kubernetes", "err", err)
 		} else if !p.store.Follows() {
-			// No other server writes them, so they are right until a client changes them.
+			// No other server writes the endpoints, so they are correct until a client changes
+			// them.
 			_ = p.store.Await(ctx, max(revision, p.store.Changed("endpoints", endpointSlices)), "endpoints", endpointSlices)
 		}
 		select {

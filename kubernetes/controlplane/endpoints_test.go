@@ -32,7 +32,7 @@ func addressesOf(t *testing.T, plane *ControlPlane) (endpoints, slice []string) 
 	return endpoints, slice
 }
 
-// The Service "kubernetes" has the address of the server, also after a client changed it. (API-15)
+// The Service "kubernetes" has the address of the server, even after a client changed it. (API-15)
 func TestEndpointsOfKubernetes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := Start(context.Background(), Config{Endpoints: Endpoints{Address: netip.MustParseAddrPort("192.0.2.7:6443")}})

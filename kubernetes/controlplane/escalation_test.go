@@ -25,7 +25,7 @@ type schemer struct {
 	kubernetes.Interface
 }
 
-func (s *schemer) one(of ...string) string { return of[s.IntN(len(of))] }
+func (s *schemer) one(choices ...string) string { return choices[s.IntN(len(choices))] }
 
 func (s *schemer) name() string { return fmt.Sprint("o", s.IntN(6)) }
 

@@ -108,8 +108,8 @@ func TestLimitsOfBodies(t *testing.T) {
 		{"deep arrays", "POST", bags, jsonMedia, bag("x", strings.Repeat("[", 3_000_000)), 400, "exceeded max depth"},
 		{"deep YAML", "POST", bags, yamlMedia, bag("x", strings.Repeat("[", 400_000)), 400, "exceeded max depth"},
 		{"deep YAML in blocks", "POST", bags, yamlMedia, strings.Repeat("- ", 400_000), 400, "exceeded max depth"},
-		{"YAML aliases", "POST", bags, yamlMedia, laughs(), 400, "document contains excessive aliasing"},
-		{"applied YAML aliases", "PATCH", bags + "/y?fieldManager=m", applyMedia, laughs(), 400, "document contains excessive aliasing"},
+		{"YAML aliases", "POST", bags, yamlMedia, billionLaughs(), 400, "document contains excessive aliasing"},
+		{"applied YAML aliases", "PATCH", bags + "/y?fieldManager=m", applyMedia, billionLaughs(), 400, "document contains excessive aliasing"},
 		{"deep applied YAML", "PATCH", bags + "/y?fieldManager=m", applyMedia, strings.Repeat("[", 400_000), 400, "exceeded max depth"},
 		{"YAML nodes", "POST", bags, yamlMedia, "a: [" + strings.Repeat("a,", 600_000) + "a]", 413, "Request entity too large: limit is 500000 YAML nodes"},
 		{"applied YAML nodes", "PATCH", bags + "/y?fieldManager=m", applyMedia, "a: [" + strings.Repeat("a,", 600_000) + "a]", 413, "limit is 500000 YAML nodes"},
@@ -128,12 +128,12 @@ func TestLimitsOfBodies(t *testing.T) {
 		{"deep CBOR", "POST", bags, cborMedia, "\xd9\xd9\xf7" + strings.Repeat("\x81", 3_000_000), 400, "exceeded max nested level"},
 		{"wide CBOR", "POST", bags, cborMedia, "\xd9\xd9\xf7\x9b\x7f\xff\xff\xff\xff\xff\xff\xff\x01", 400, "exceeded max number of elements"},
 		{"deep protobuf", "POST", definitions, protoMedia, protobufDefinition(2_900_000), 400, "exceeded max depth"},
-		{"protobuf as deep as may be", "POST", definitions, protoMedia, protobufDefinition(10_000), 422, "is invalid"},
+		{"protobuf of the maximum depth", "POST", definitions, protoMedia, protobufDefinition(10_000), 422, "is invalid"},
 		{"operations", "PATCH", bags + "/small", patchMedia, "[" + strings.Repeat(operation+",", 10_000) + operation + "]",
 			413, "The allowed maximum operations in a JSON patch is 10000, got 10001"},
 		{"copies", "PATCH", bags + "/small", patchMedia, "[" + copies + "]", 422, "the server rejected our request due to an error in our request"},
 		{"deep merge patch", "PATCH", bags + "/small", mergeMedia, `{"spec":` + nestedJSON(3_000, large) + `}`, 413, "nested too deeply"},
-		{"much at a deep place", "PATCH", bags + "/deep", patchMedia,
+		{"large value at a deep path", "PATCH", bags + "/deep", patchMedia,
 			`[{"op":"add","path":"/spec` + strings.Repeat("/a", 2_900) + `","value":` + large + `}]`, 413, "nested too deeply"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -163,8 +163,8 @@ func TestLimitsOfBodies(t *testing.T) {
 const bagDefinition = `{"metadata":{"name":"bags.x.io"},"spec":{"group":"x.io","names":{"plural":"bags","kind":"Bag"},"scope":"Namespaced","versions":[
 {"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
 
-// laughs returns a small YAML document that expands to a huge one.
-func laughs() string {
+// billionLaughs returns a small YAML document that expands to a huge one.
+func billionLaughs() string {
 	var b strings.Builder
 	b.WriteString("apiVersion: x.io/v1\nkind: Bag\nmetadata: {name: l}\na0: &a0 [x,x,x,x,x,x,x,x,x,x]\n")
 	for i := range 12 {

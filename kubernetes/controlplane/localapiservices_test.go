@@ -50,7 +50,7 @@ func TestLocalAPIServices(t *testing.T) {
 		if _, ok := got["v1.apiregistration.k8s.io"]; ok {
 			t.Error("kube-apiserver has no APIService for APIServices")
 		}
-		// The objects equal those that clients would have created.
+		// The objects equal those that a client's POST creates.
 		_, there := ask(t, plane, root, "GET", apiServicesPath+"/v1.autoscaling", "")
 		if code, answer := ask(t, plane, root, "DELETE", apiServicesPath+"/v1.autoscaling", ""); code != http.StatusOK {
 			t.Fatal(answer)
@@ -189,8 +189,8 @@ func TestCustomAPIServices(t *testing.T) {
 		send("DELETE", apiServicesPath+"/v1.probe.example.com", "", 200)
 		custom("v1.probe.example.com")
 
-		// While a definition serves the group version, a server of its own cannot be registered,
-		// and changes of the APIService are undone.
+		// While a definition serves the group version, clients cannot register another server for
+		// it, and the control plane undoes changes of the APIService.
 		remote := `"spec":{"group":"probe.example.com","version":"v1","groupPriorityMinimum":10,"versionPriority":15,"insecureSkipTLSVerify":true,
 			"service":{"namespace":"default","name":"none"}}}`
 		send("POST", apiServicesPath, `{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"v1.probe.example.com"},`+remote, http.StatusConflict)

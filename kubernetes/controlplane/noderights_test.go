@@ -59,7 +59,7 @@ func TestRightsOfNodes(t *testing.T) {
 					continue
 				}
 				code, text := tryVerb(t, client, verb, gv, res.Name, res.Namespaced)
-				// A verb that the resource lacks is refused by name only after authorization.
+				// If a resource lacks a verb, a request by name gets 405 only after authorization.
 				if code != http.StatusForbidden {
 					t.Errorf("%s %s of %s: %d, want 403: %.200s", verb, res.Name, gv, code, text)
 				}

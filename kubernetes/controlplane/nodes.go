@@ -34,7 +34,7 @@ type ownNodes struct {
 	// simulated runs the nodes of Config.Nodes, and those that clients create; nil unless the node
 	// is NodeSimulated.
 	simulated *simulatednodes.Controller
-	stages    *stages.Controller // nil if simulated is
+	stages    *stages.Controller // nil if simulated is nil
 
 	confinement process.Confinement // "" unless the node is NodeProcess
 }
@@ -105,8 +105,8 @@ func newNodes(cfg Config, p *ControlPlane) (*ownNodes, error) {
 	return n, nil
 }
 
-// machineAddress returns the address of this machine for pods that share its network. Endpoints
-// must not have loopback addresses, so that is the last resort.
+// machineAddress returns the address of this machine for pods that share its network. It returns a
+// loopback address only if there is no other, because Endpoints must not have loopback addresses.
 func machineAddress() string {
 	address, err := utilnet.ChooseHostInterface()
 	if err != nil {

@@ -80,7 +80,7 @@ type seen struct {
 	resource string // with its subresource
 	kind     schema.GroupVersionKind
 	dryRun   bool
-	obj, old *string // the label that distinguishes states; nil: no object
+	obj, old *string // the label that distinguishes states; nil if the object does not exist
 }
 
 // gate counts the calls of authorizer, admission and audit sink, and refuses writes on demand.
@@ -92,7 +92,7 @@ type gate struct {
 	refuse     string // "mutate", "validate" or ""
 }
 
-var errGate = errors.New("the gate is shut")
+var errGate = errors.New("the gate refuses writes")
 
 func (g *gate) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	g.authorized = append(g.authorized, a)
@@ -327,7 +327,7 @@ func (p *probe) run() bool {
 		}
 		t.Fatalf("the sample is not accepted under the name %s: %s", p.name, r.Body)
 	}
-	if !can("get") { // the kind is answered but not stored
+	if !can("get") { // the server answers the kind but does not store it
 		p.write(http.MethodPost, p.collection, "", p.object(p.name, "one"), expect{verb: "create", op: admission.Create, obj: text("")})
 		return true
 	}

@@ -140,8 +140,8 @@ func TestEventsPrecedeResponses(t *testing.T) {
 	}
 }
 
-// API-07: the events of an immediate deletion over HTTP/2 have the same distance as those of two
-// commits, and always the same order. Clients in this process do not wait.
+// API-07: the time between the events of an immediate deletion over HTTP/2 equals that between the
+// events of two commits, and their order is always the same. Clients in this process do not wait.
 func TestImmediateDeletion(t *testing.T) {
 	rounds := 10_000
 	if testing.Short() {

@@ -139,7 +139,7 @@ func TestNamesDoNotTraversePaths(t *testing.T) {
 }
 
 // CVE-2022-3172: an aggregated server redirected clients to other hosts. TestBackendRedirects has
-// such a server; here, the server of the group is unavailable. No API response is a redirect.
+// such a server. Here, the group's server is unavailable, and no API response may be a redirect.
 func TestNoRedirects(t *testing.T) {
 	plane, admin, _ := probed(t)
 	service := `{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"v1.elsewhere.example.com"},

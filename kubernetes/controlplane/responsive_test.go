@@ -66,7 +66,7 @@ func TestOtherClientsAreServed(t *testing.T) {
 		{"depth", "POST", path, asJSON, `{"data":` + nestedJSON(500_000, "1") + `}`, "", 400},
 		{"depth of YAML", "POST", path, "application/yaml", strings.Repeat("[", 400_000), "", 400},
 		{"nodes of YAML", "POST", path, "application/yaml", strings.Repeat("[", 3_000_000), "", 413},
-		{"aliases", "POST", path, "application/yaml", laughs(), "", 400},
+		{"aliases", "POST", path, "application/yaml", billionLaughs(), "", 400},
 		{"width", "POST", path, "application/cbor", "\xd9\xd9\xf7\x9b\x7f\xff\xff\xff\xff\xff\xff\xff\x01", "", 400},
 		{"operations", "PATCH", path + "/c", "application/json-patch+json", "[" + strings.Repeat(operation+",", 10_000) + operation + "]", "", 413},
 		{"headers", "GET", path, asJSON, "", strings.Repeat("x", 2<<20), 431},

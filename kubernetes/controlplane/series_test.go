@@ -19,7 +19,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// invention is a way to get an early response: a request that contains a new name each time.
+// invention is a request that gets an early response and contains a new name each time.
 type invention struct {
 	code   int
 	as     *user.DefaultInfo // nil: the user that the headers authenticate
@@ -140,7 +140,7 @@ func TestInventedNamesCreateNoSeries(t *testing.T) {
 	if testing.Short() {
 		count = 300
 	}
-	const fatNames = 64 // one of this many names is long
+	const fatNames = 64 // one of this many names is longer than the others
 	name := func(i int) string {
 		if i%fatNames == 0 {
 			return fmt.Sprintf("invented%d%s", i, strings.Repeat("x", 64<<10))
@@ -182,7 +182,7 @@ func TestInventedNamesCreateNoSeries(t *testing.T) {
 	}
 	const most = 8 << 20
 	if heldAfter > heldBefore+most {
-		t.Errorf("%d MiB are held after %d requests, %d MiB before", heldAfter>>20, count*len(inventions), heldBefore>>20)
+		t.Errorf("%d MiB are in use after %d requests, %d MiB before", heldAfter>>20, count*len(inventions), heldBefore>>20)
 	}
 	t.Logf("%d series, %d KiB more than before", len(after), (int(heldAfter)-int(heldBefore))>>10)
 }

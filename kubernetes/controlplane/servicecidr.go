@@ -29,8 +29,9 @@ const (
 )
 
 // defaultServiceCIDR creates the ServiceCIDR "kubernetes" with the configured ranges, which is
-// ready at once, and adds a second range to an existing one. Like kube-apiserver, it keeps an
-// existing one with other ranges: Services get their addresses from it, whatever is configured.
+// ready immediately. It adds a second range to an existing ServiceCIDR. Like kube-apiserver, it
+// keeps an existing one with other ranges: Services get their addresses from the stored
+// ServiceCIDR, not from the configured ranges.
 func defaultServiceCIDR(ctx context.Context, state *store.Snapshot, served *resource.Set, transport http.RoundTripper, serviceRange string, log *slog.Logger) error {
 	if !served.Serves(networkingv1.SchemeGroupVersion.WithResource("servicecidrs"), "") {
 		return nil
@@ -102,8 +103,8 @@ func makeReady(ctx context.Context, transport http.RoundTripper, cidr *networkin
 	return nil
 }
 
-// adoptAddresses creates the IPAddresses of Services in a state of an earlier release, which had
-// none.
+// adoptAddresses creates the IPAddresses of Services in a state that an earlier release wrote
+// without IPAddresses.
 func adoptAddresses(ctx context.Context, state *store.Snapshot, transport http.RoundTripper) error {
 	for svc, err := range derived.List[corev1.Service](state, "services", "") {
 		if err != nil {

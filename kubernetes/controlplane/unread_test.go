@@ -111,7 +111,7 @@ func held() (now uint64) {
 }
 
 // API-03: watches that clients do not read need little memory: no copies of objects and no large
-// buffers, whatever the size of the objects is.
+// buffers, regardless of the size of the objects.
 func TestUnreadWatches(t *testing.T) {
 	const (
 		watches = 200

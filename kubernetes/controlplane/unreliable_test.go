@@ -27,7 +27,7 @@ type remote struct {
 	*httptest.Server
 	mu     sync.Mutex
 	answer http.HandlerFunc
-	ended  chan struct{} // closed when the test ends, to release answers that hang
+	ended  chan struct{} // closed when the test ends, to release handlers that hang
 }
 
 func newRemote(t *testing.T) *remote {
@@ -71,8 +71,8 @@ func (r *remote) kubeconfig(t *testing.T) string {
 	return file
 }
 
-// says responds to every request with the same body.
-func says(code int, body string) http.HandlerFunc {
+// responds makes the server respond to every request with the same body.
+func responds(code int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.Copy(io.Discard, req.Body)
 		w.Header().Set("Content-Type", "application/json")
@@ -81,17 +81,17 @@ func says(code int, body string) http.HandlerFunc {
 	}
 }
 
-// lies are responses that must not identify a user or allow a request.
-func lies(review string) map[string]http.HandlerFunc {
+// falseResponses are responses that must not identify a user or allow a request.
+func falseResponses(review string) map[string]http.HandlerFunc {
 	yes := fmt.Sprintf(`{"apiVersion":%q,"kind":"Pod","status":{"authenticated":true,"allowed":true,"user":{"username":"root","groups":["system:masters"]}}}`, "v1")
 	return map[string]http.HandlerFunc{
-		"another kind":      says(http.StatusOK, yes),
-		"not JSON":          says(http.StatusOK, "yes"),
-		"cut":               says(http.StatusOK, `{"apiVersion":"`+review+`","status":{"authenticated":true,"allowed":tr`),
-		"empty":             says(http.StatusOK, ""),
-		"refused with true": says(http.StatusForbidden, `{"apiVersion":"`+review+`","kind":"TokenReview","status":{"authenticated":true,"allowed":true,"user":{"username":"root","groups":["system:masters"]}}}`),
-		"error":             says(http.StatusInternalServerError, "broken"),
-		"teapot":            says(http.StatusTeapot, "{}"),
+		"another kind":      responds(http.StatusOK, yes),
+		"not JSON":          responds(http.StatusOK, "yes"),
+		"cut":               responds(http.StatusOK, `{"apiVersion":"`+review+`","status":{"authenticated":true,"allowed":tr`),
+		"empty":             responds(http.StatusOK, ""),
+		"refused with true": responds(http.StatusForbidden, `{"apiVersion":"`+review+`","kind":"TokenReview","status":{"authenticated":true,"allowed":true,"user":{"username":"root","groups":["system:masters"]}}}`),
+		"error":             responds(http.StatusInternalServerError, "broken"),
+		"teapot":            responds(http.StatusTeapot, "{}"),
 	}
 }
 
@@ -105,7 +105,7 @@ func (s *site) othersAreServed(t *testing.T, while string) {
 	case got := <-done:
 		want(t, "another user while "+while, got, "bob dev")
 	case <-time.After(10 * time.Second):
-		t.Errorf("another user gets no answer while %s", while)
+		t.Errorf("another user gets no response while %s", while)
 	}
 }
 
@@ -121,11 +121,11 @@ func TestUnreliableTokenWebhook(t *testing.T) {
 	go s.code(t.Context(), client, "GET", "/api", "", nil)
 	s.othersAreServed(t, "the webhook hangs")
 
-	for name, answer := range lies("authentication.k8s.io/v1") {
+	for name, answer := range falseResponses("authentication.k8s.io/v1") {
 		r.set(answer)
 		want(t, name, s.bearer(t, strings.ReplaceAll(name, " ", "-")), refused)
 	}
-	r.set(says(http.StatusOK, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","status":{"authenticated":true,"user":{"username":"zoe"}}}`))
+	r.set(responds(http.StatusOK, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","status":{"authenticated":true,"user":{"username":"zoe"}}}`))
 	want(t, "a true answer", s.bearer(t, "good"), "zoe")
 }
 
@@ -144,7 +144,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// AUTHN-05: an identity provider that hangs, has a false name or serves no keys identifies no user.
+// AUTHN-05: an identity provider that hangs, reports a different issuer or serves no keys
+// identifies no user.
 func TestUnreliableIssuer(t *testing.T) {
 	i := newIssuer(t)
 	genuine := i.Config.Handler
@@ -170,10 +171,10 @@ func TestUnreliableIssuer(t *testing.T) {
 	want(t, "an issuer that hung", <-answered, refused)
 
 	for name, answer := range map[string]http.HandlerFunc{
-		"another issuer": says(http.StatusOK, fmt.Sprintf(`{"issuer":"https://elsewhere.example.com","jwks_uri":%q}`, i.URL+"/keys")),
-		"no keys":        says(http.StatusOK, fmt.Sprintf(`{"issuer":%q,"keys":[]}`, i.URL)),
-		"not JSON":       says(http.StatusOK, "<html>"),
-		"error":          says(http.StatusBadGateway, ""),
+		"another issuer": responds(http.StatusOK, fmt.Sprintf(`{"issuer":"https://elsewhere.example.com","jwks_uri":%q}`, i.URL+"/keys")),
+		"no keys":        responds(http.StatusOK, fmt.Sprintf(`{"issuer":%q,"keys":[]}`, i.URL)),
+		"not JSON":       responds(http.StatusOK, "<html>"),
+		"error":          responds(http.StatusBadGateway, ""),
 		"endless": func(w http.ResponseWriter, req *http.Request) {
 			for range 256 { // 16 MiB
 				if _, err := io.WriteString(w, strings.Repeat(" ", 64<<10)); err != nil {
@@ -200,7 +201,7 @@ func TestUnreliableAuthorizationWebhook(t *testing.T) {
 	}})
 	const secrets = "/api/v1/namespaces/kube-system/secrets"
 	eve := s.browser(t, "eve")
-	for name, answer := range lies("authorization.k8s.io/v1") {
+	for name, answer := range falseResponses("authorization.k8s.io/v1") {
 		r.set(answer)
 		// Each path is new: denials are cached.
 		got := s.code(t.Context(), eve, "GET", secrets+"/"+strings.ReplaceAll(strings.ToLower(name), " ", "-"), "", nil)
@@ -211,14 +212,14 @@ func TestUnreliableAuthorizationWebhook(t *testing.T) {
 	r.set(r.hang)
 	go s.code(t.Context(), eve, "GET", secrets+"/hangs", "", nil)
 	s.othersAreServed(t, "the authorization webhook hangs")
-	r.set(says(http.StatusOK, `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":true}}`))
+	r.set(responds(http.StatusOK, `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":true}}`))
 	if got := s.code(t.Context(), eve, "GET", secrets+"/allowed", "", nil); got != http.StatusNotFound {
 		t.Errorf("a correct response: %d, want 404 for a missing Secret", got)
 	}
 }
 
-// API-07, AUTHN-02: a WebSocket may carry its token as a subprotocol. Only that one identifies the
-// user, and the server never sends it back.
+// API-07, AUTHN-02: a WebSocket may carry its token as a subprotocol. Only a single encoded token
+// next to another subprotocol is accepted, and the server never sends it back.
 func TestTokensOfWebSockets(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens.csv")
 	write(t, file, []byte("correct-horse,ann,1,system:masters\n"))

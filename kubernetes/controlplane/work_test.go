@@ -107,7 +107,7 @@ func TestWorkOfOneRequest(t *testing.T) {
 	codes := map[string]int{
 		"strategic merge of env":                    413,
 		"strategic merge: deletes in env":           413,
-		"strategic merge: one element often":        413,
+		"strategic merge: one element many times":   413,
 		"strategic merge: primitives":               413,
 		"strategic merge: $deleteFromPrimitiveList": 413,
 		"JSON patch: insertions at the front":       413,
@@ -125,12 +125,12 @@ func TestWorkOfOneRequest(t *testing.T) {
 		"strategic merge: $setElementOrder of containers": 413,
 		"managedFields: appliers":                         422,
 		"managedFields: updaters":                         422,
-		"managedFields: by a patch":                       422,
+		"managedFields in a patch":                        422,
 		"managedFields: wide":                             201,
 		"metadata: ownerReferences":                       201,
 	}
-	// Requests that are refused only after validation cost their errors and warnings; a twentieth
-	// of the size is enough.
+	// Requests that are refused only after validation also take the time to create their errors and
+	// warnings, so these cases use a twentieth of the size.
 	small := map[string]int{
 		"lists: topologySpreadConstraints": 422,
 		"lists: containers":                422,
@@ -205,9 +205,9 @@ func TestScan(t *testing.T) {
 		}
 		path += "/" + res.Plural + "?dryRun=All"
 		t.Run(res.Kind, func(t *testing.T) {
-			fields(reflect.TypeOf(obj).Elem(), nil, seen, func(at []string, of reflect.Type) {
+			fields(reflect.TypeOf(obj).Elem(), nil, seen, func(at []string, typ reflect.Type) {
 				for _, variant := range []string{"{}", "named"} {
-					value := many(of, n, variant)
+					value := many(typ, n, variant)
 					if value == nil {
 						continue
 					}
@@ -246,7 +246,7 @@ func TestScan(t *testing.T) {
 }
 
 // fields calls each for the lists and maps of a type, once per field of each Go type.
-func fields(typ reflect.Type, at []string, seen map[string]bool, each func(at []string, of reflect.Type)) {
+func fields(typ reflect.Type, at []string, seen map[string]bool, each func(at []string, typ reflect.Type)) {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}

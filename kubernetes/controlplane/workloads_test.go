@@ -20,7 +20,7 @@ import (
 // leaves no goroutine behind.
 func TestDeployment(t *testing.T) {
 	// Upstream's error handler waits relative to the last error in the process. A bubble's clock is
-	// decades behind, so the controllers would wait for that long.
+	// decades behind that time, so the controllers would wait for decades.
 	handlers := utilruntime.ErrorHandlers
 	utilruntime.ErrorHandlers = nil
 	defer func() { utilruntime.ErrorHandlers = handlers }()

@@ -41,8 +41,8 @@ type Version struct {
 	// MinCompatible is the oldest release that can read the same state, as "1.33"; "" means the one
 	// before Emulated, if it can be emulated, and otherwise Emulated.
 	MinCompatible string
-	// ForwardCompatible also serves versions of resources that are newer than Emulated, of
-	// resources of which an older version that is not alpha is served.
+	// ForwardCompatible also serves versions that are newer than Emulated, of resources that are
+	// already served in an older beta or stable version.
 	ForwardCompatible bool
 	// ConfigForwardCompatible also serves newer APIs that the configuration of APIs enables
 	// explicitly.
@@ -107,8 +107,8 @@ func newEffective() compatibility.MutableEffectiveVersion {
 	return compatibility.NewEffectiveVersion(version.MustParse(Linked), false, floor(), floor())
 }
 
-// Effective returns the version as Kubernetes' libraries take it. The fields of v must have the
-// form that Parse gives them.
+// Effective returns the version in the type that Kubernetes' libraries use. The fields of v must
+// have the form that Parse gives them.
 func (v Version) Effective() (compatibility.EffectiveVersion, error) {
 	effective := newEffective()
 	for _, part := range []struct {
@@ -171,7 +171,7 @@ func (v Version) Use() error {
 	return use(effective)
 }
 
-// use needs the lock of claims.
+// use does the work of Claim and Use. The caller holds the lock of claims.
 func use(effective compatibility.EffectiveVersion) error {
 	next := effective.String()
 	if claims.running > 0 && claims.current != next {
@@ -180,7 +180,7 @@ func use(effective compatibility.EffectiveVersion) error {
 	if claims.current == next {
 		return nil
 	}
-	// the registry is what CEL and storage read; the gates have the versions, too
+	// CEL and storage read the versions from the registry, and feature gates from the gates
 	global, ok := serverversion.DefaultComponentGlobalsRegistry.EffectiveVersionFor(compatibility.DefaultKubeComponent).(compatibility.MutableEffectiveVersion)
 	if !ok {
 		return errors.New("emulate a version: Kubernetes' version cannot be changed")

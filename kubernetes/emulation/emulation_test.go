@@ -30,11 +30,11 @@ func TestParse(t *testing.T) {
 		if test.minCompatible != "" {
 			least = []string{test.minCompatible}
 		}
-		var of []string
+		var emulated []string
 		if test.emulated != "" {
-			of = []string{test.emulated}
+			emulated = []string{test.emulated}
 		}
-		got, err := emulation.ParseFlags(of, least)
+		got, err := emulation.ParseFlags(emulated, least)
 		if test.err != "" {
 			if err == nil || !strings.Contains(err.Error(), test.err) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%q %q: got %+v, %v, want error %q", test.emulated, test.minCompatible, got, err, test.err)

@@ -43,7 +43,7 @@ type Start struct {
 	// Nodes are simulated nodes, and Stages script them and their pods. Both are valid.
 	Nodes  []simulatednodes.Group
 	Stages []*stage.Stage
-	// Workloads runs the controllers of Deployments and the like.
+	// Workloads runs the controllers of workloads, such as Deployments.
 	Workloads bool
 }
 
@@ -138,7 +138,7 @@ func (p *Planes) create(ctx context.Context, req createRequest) (*plane, error) 
 	return made, nil
 }
 
-// reserve finds the initial state and counts the plane in p.making. If it succeeds, the caller must
+// reserve finds the initial state and increments p.making. If it succeeds, the caller must
 // decrement p.making.
 func (p *Planes) reserve(req createRequest) (*store.Snapshot, error) {
 	if req.Base != "" && req.Fork != "" {

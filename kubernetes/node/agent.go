@@ -70,7 +70,7 @@ const (
 	// WritesStatus: another client creates and deletes the Node. The Agent writes its status, with
 	// the capacity, addresses and system information that it has, and what WritesLease includes.
 	WritesStatus
-	// WritesLease: the status belongs to another client, too. The Agent renews the Lease, adds
+	// WritesLease: another client also writes the Node's status. The Agent renews the Lease, adds
 	// missing labels, and lists its drivers in the CSINode.
 	WritesLease
 	// WritesNothing: the Agent only runs pods.

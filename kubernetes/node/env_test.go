@@ -52,7 +52,7 @@ func TestEnvironment(t *testing.T) {
 		want      string // NAME=value in order, or the error
 	}{
 		{"plain, in order, the last wins", corev1.Container{Env: []corev1.EnvVar{{Name: "Z", Value: "1"}, {Name: "A", Value: "2"}, {Name: "Z", Value: "3"}}}, "Z=3 A=2"},
-		{"expansion sees what comes before", corev1.Container{Env: []corev1.EnvVar{
+		{"expansion uses earlier variables", corev1.Container{Env: []corev1.EnvVar{
 			{Name: "A", Value: "1"}, {Name: "B", Value: "$(A)-$(C)-$$(A)-$A"}, {Name: "C", Value: "$(B)"}}}, "A=1 B=1-$(C)-$(A)-$A C=1-$(C)-$(A)-$A"},
 		{"all of a config map", corev1.Container{EnvFrom: []corev1.EnvFromSource{{Prefix: "P_", ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: ref("c")}}},
 			Env: []corev1.EnvVar{{Name: "P_A", Value: "own"}}}, "P_A=own P_B=b"},

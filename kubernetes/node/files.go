@@ -21,8 +21,8 @@ const AccountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // File is a file of a volume.
 type File struct {
-	// Path is relative to the volume, or absolute in the container in results of
-	// ContainerSpec.Files.
+	// Path is relative to the volume. In the results of ContainerSpec.Files, it is an absolute path
+	// in the container.
 	Path string
 	Data []byte
 	// Mode has the permissions.

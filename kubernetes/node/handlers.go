@@ -217,5 +217,5 @@ func (t target) hook(ctx context.Context, h *corev1.LifecycleHandler, agent stri
 			return nil
 		}
 	}
-	return errors.New("invalid handler") // as a kubelet, which does not run tcpSocket hooks
+	return errors.New("invalid handler") // like a kubelet, which does not run tcpSocket hooks
 }

@@ -29,7 +29,7 @@ func portOf(t *testing.T, address string) intstr.IntOrString {
 	return intstr.FromInt(port)
 }
 
-// Probes over the network: what counts as healthy, and what is shown otherwise.
+// Probes over the network: which responses count as healthy, and the messages of failures.
 func TestNetworkProbes(t *testing.T) {
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		switch {

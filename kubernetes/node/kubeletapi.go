@@ -21,7 +21,7 @@ import (
 const streamIdle = 4 * time.Hour
 
 // ServeHTTP serves the part of a kubelet's API that API servers call. It does not authorize
-// requests: only the API server, which does, may call it.
+// requests: only the API server, which authorizes them, may call it.
 //
 //	GET  /healthz                                 ok
 //	GET  /pods                                    the node's pods, as a PodList
@@ -198,7 +198,7 @@ func (s *session) AttachContainer(ctx context.Context, _, _, name string, in io.
 	return attacher.Attach(ctx, s.streams(ctx, in, out, errs, tty, resize))
 }
 
-// streams returns the requested streams. The library may pass others, too.
+// streams returns the requested streams. The library may also pass streams that were not requested.
 func (s *session) streams(ctx context.Context, in io.Reader, out, errs io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) Streams {
 	all := Streams{TTY: tty}
 	if s.opts.Stdin {

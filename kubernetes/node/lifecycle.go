@@ -286,7 +286,7 @@ func deletionGrace(pod *corev1.Pod, gone bool) time.Duration {
 	return grace(pod)
 }
 
-// wakeAt makes the plan end at the latest at a time; zero means never.
+// wakeAt makes the plan end no later than at a time; zero means no limit.
 func (p *plan) wakeAt(at time.Time) {
 	if at.IsZero() {
 		return
@@ -296,7 +296,7 @@ func (p *plan) wakeAt(at time.Time) {
 	}
 }
 
-// started records that an attempt runs.
+// started records that an attempt has started.
 func (r *record) started(c Container, now time.Time) {
 	r.retire(now)
 	r.container, r.id = c, c.ID()

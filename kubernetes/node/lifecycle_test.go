@@ -50,8 +50,7 @@ func names(records []*record) string {
 	return out
 }
 
-// Each line has what happens at a second, and what the state machine plans and reports then.
-// CTRL-04
+// Each line has the events at a second, and what the state machine then plans and reports. CTRL-04
 func TestLifecycle(t *testing.T) {
 	type line struct {
 		at          int
@@ -92,7 +91,7 @@ func TestLifecycle(t *testing.T) {
 			{at: 2, end: "j", start: "a", phase: "Pending", waits: "PodInitializing"},
 			{at: 2, run: "a", phase: "Running", ready: "true"},
 		}},
-		{"init container fails for good", "Never", []string{"i"}, []string{"a"}, nil, []line{
+		{"init container fails permanently", "Never", []string{"i"}, []string{"a"}, nil, []line{
 			{at: 0, run: "i", phase: "Pending", waits: "PodInitializing"},
 			{at: 1, end: "i", code: 1, phase: "Failed", waits: "PodInitializing", ended: true},
 		}},
@@ -142,7 +141,7 @@ func TestLifecycle(t *testing.T) {
 			{at: 2, end: "a", stop: "s", phase: "Running"},
 			{at: 3, end: "s", code: 143, phase: "Succeeded", ended: true},
 		}},
-		{"deletion before the beginning", "Always", nil, []string{"a"}, nil, []line{
+		{"deletion before the start", "Always", nil, []string{"a"}, nil, []line{
 			{at: 0, deletes: true, phase: "Failed", waits: "ContainerCreating", ended: true},
 		}},
 	} {

@@ -89,8 +89,8 @@ func (w *world) log(opts corev1.PodLogOptions) string {
 	return string(text)
 }
 
-// events returns the pod's events as "Reason: message (xN)", in the order of their names, which is
-// by time.
+// events returns the pod's events as "Reason: message (xN)", sorted by name, which is also their
+// order in time.
 func (w *world) events() []string {
 	w.t.Helper()
 	list, err := client.List[corev1.Event](w.t.Context(), w.client, client.InNamespace("default"), client.MatchingFields{"involvedObject.name": "p"})
@@ -432,7 +432,7 @@ func (w *world) await(holds func(*corev1.Pod) bool) *corev1.Pod {
 }
 
 // CTRL-04: admission taints new nodes. The agent removes the taint when the node is ready and keeps
-// the configured ones.
+// the configured taints.
 func TestReadyNodeIsUntainted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, controlplane.Config{Node: controlplane.NodeSimulated, NodeLease: -1})

@@ -12,11 +12,12 @@ import (
 )
 
 // minStopGrace is the time that a container has to end after its preStop hook, even if the hook
-// took all of the grace period. It is a kubelet's.
+// took all of the grace period. Kubelets use the same value.
 const minStopGrace = 2 * time.Second
 
-// tend runs the postStart hook and the probes of a container that has just started, until it ends.
-func (w *worker) tend(r *record, c Container) {
+// startHookAndProbes starts the postStart hook and the probes of a container that has just started.
+// They end when the container ends.
+func (w *worker) startHookAndProbes(r *record, c Container) {
 	if r.spec.Lifecycle == nil && r.spec.StartupProbe == nil && r.spec.ReadinessProbe == nil && r.spec.LivenessProbe == nil {
 		return
 	}
@@ -105,7 +106,7 @@ func (w *worker) probeLoop(ctx context.Context, r *record, t target, kind string
 }
 
 // probed records the result of a probe, and stops the container if a liveness or startup probe has
-// failed. It returns false if the container is not to be probed again.
+// failed. It returns false if the container must not be probed again.
 func (w *worker) probed(r *record, c Container, kind string, p *corev1.Probe, ok bool) bool {
 	switch {
 	case kind == "Readiness":
@@ -134,7 +135,7 @@ func (w *worker) change(r *record, c Container, f func()) bool {
 		return false
 	}
 	f()
-	w.poke()
+	w.replan()
 	return true
 }
 

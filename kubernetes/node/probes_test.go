@@ -20,7 +20,7 @@ import (
 )
 
 // scripted is a runtime whose containers run until they are stopped. They end a second after
-// SIGTERM. answer decides how commands in them end, and journal has what happened, with the seconds
+// SIGTERM. answer decides how commands in them end, and journal lists the events, with the seconds
 // since the start.
 type scripted struct {
 	start  time.Time
@@ -186,7 +186,8 @@ func TestReadinessProbe(t *testing.T) {
 	})
 }
 
-// A failed liveness probe restarts the container. It begins after the startup probe has succeeded.
+// A failed liveness probe restarts the container. Liveness probes begin after the startup probe has
+// succeeded.
 func TestStartupAndLivenessProbe(t *testing.T) {
 	tries := 0
 	onScripted(t, func(line string, attempt int32) error {
@@ -252,8 +253,8 @@ func TestLifecycleHooks(t *testing.T) {
 		s.note("%s", line)
 		time.Sleep(4 * time.Second)
 		return nil
-	}, func(t *testing.T, w *world, of *scripted) {
-		s = of
+	}, func(t *testing.T, w *world, runtime *scripted) {
+		s = runtime
 		p := onNode("Always")
 		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: runLine("hello"), PreStop: runLine("bye")}
 		always := corev1.ContainerRestartPolicyAlways

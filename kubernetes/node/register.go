@@ -92,8 +92,8 @@ func (a *Agent) putNode(ctx context.Context) error {
 	return a.untaint(ctx, node)
 }
 
-// mergeLabels returns the labels of an existing Node with those of the agent, which replace equal
-// ones only if the Node is the agent's own.
+// mergeLabels returns the labels of an existing Node and those of the agent. If both have a label,
+// the agent's value is used only if the Node is the agent's own.
 func (a *Agent) mergeLabels(existing, own map[string]string) map[string]string {
 	low, high := existing, own
 	if a.config.Writes != WritesNode {

@@ -109,7 +109,7 @@ type Container interface {
 	// period. It does not wait. A later call can only shorten the remaining time. Stopping an ended
 	// container does nothing.
 	Stop(grace time.Duration)
-	// Logs reads the container's output, as far as opts selects it. The caller handles
+	// Logs reads the part of the container's output that opts selects. The caller handles
 	// opts.Container and opts.Previous. With Follow, the reader ends when the container or ctx
 	// ends, or when it is closed. The caller must close it.
 	Logs(ctx context.Context, opts *corev1.PodLogOptions) (io.ReadCloser, error)

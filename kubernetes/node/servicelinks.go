@@ -98,5 +98,5 @@ func linksOf(service *corev1.Service, at string) ([]corev1.EnvVar, error) {
 	return env, nil
 }
 
-// variable returns the form of a name in environment variables.
+// variable converts a name to the form that environment variables have.
 func variable(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }

@@ -92,7 +92,8 @@ func (l *lifecycle) phase(pod *corev1.Pod, gone bool) corev1.PodPhase {
 	return corev1.PodFailed
 }
 
-// pendingUnless returns the phase of a pod that has not started. If gone, it never will.
+// pendingUnless returns the phase of a pod that has not started. If gone is true, it will never
+// start.
 func pendingUnless(gone bool) corev1.PodPhase {
 	if gone {
 		return corev1.PodFailed

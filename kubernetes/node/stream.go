@@ -25,7 +25,7 @@ type Size struct{ Width, Height uint16 }
 type Executor interface {
 	// Exec runs a command with the container's environment and working directory. It returns when
 	// the command has ended: nil for exit code 0, and a k8s.io/utils/exec.CodeExitError otherwise.
-	// When ctx or the container ends, the command is ended, too.
+	// When ctx or the container ends, Exec ends the command.
 	Exec(ctx context.Context, command []string, s Streams) error
 }
 

@@ -20,7 +20,8 @@ func (c *counter) token(context.Context, *corev1.Pod, *corev1.ServiceAccountToke
 	return fmt.Sprint(c.issued), nil
 }
 
-// A token is renewed after 80 % of its lifetime, and at least daily; the earliest one counts.
+// A token is renewed after 80 % of its lifetime, and at least daily. A volume with several tokens
+// is renewed when the first of them needs it.
 func TestTokensAreRenewed(t *testing.T) {
 	now := time.Unix(1000, 0)
 	second, day := int64(600), int64(30*24*3600)

@@ -249,7 +249,7 @@ func follow[T any, P client.Pointer[T]](w *worker, kind, name string) {
 		options: []client.ListOption{client.InNamespace(w.pod.Namespace), client.MatchingFields{"metadata.name": name}},
 		changed: func(_, _ P) {
 			w.volumes.stale.Store(true)
-			w.poke()
+			w.replan()
 		},
 	}
 	w.background.Go(func() { objects.run(w.life) })

@@ -20,7 +20,8 @@ type worker struct {
 	agent *Agent
 	log   *slog.Logger
 	wake  chan struct{} // capacity 1
-	// abandon makes run return without a trace on the server; ended is closed when it has returned.
+	// abandon makes run return without another write to the server. ended is closed when run has
+	// returned.
 	abandon context.CancelFunc
 	ended   chan struct{}
 
@@ -58,8 +59,8 @@ func terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// poke makes the worker plan again.
-func (w *worker) poke() {
+// replan makes the worker plan again.
+func (w *worker) replan() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
@@ -71,7 +72,7 @@ func (w *worker) update(pod *corev1.Pod, gone bool) {
 	w.mu.Lock()
 	w.newest, w.gone = pod, w.gone || gone
 	w.mu.Unlock()
-	w.poke()
+	w.replan()
 }
 
 // run runs the pod until it is deleted or ctx ends. It returns when the pod's containers have
@@ -161,13 +162,13 @@ func (w *worker) step(ctx context.Context) (at time.Time, finished bool) {
 		}
 	}
 	if len(p.start) > 0 {
-		w.poke() // the new states decide what comes next
+		w.replan() // the new states decide what comes next
 	}
 	w.reportBackoff(time.Now())
 	return p.wake, false
 }
 
-// observe takes the newest pod, unless the response to a write is newer.
+// observe sets pod to the newest pod, unless the response to a write is newer.
 func (w *worker) observe() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -214,7 +215,7 @@ func (w *worker) watchContainer(ctx context.Context, c Container) {
 	go func() {
 		select {
 		case <-c.Done():
-			w.poke()
+			w.replan()
 		case <-ctx.Done():
 		}
 	}()
@@ -298,7 +299,7 @@ func (w *worker) start(ctx context.Context, r *record) {
 	event(corev1.EventTypeNormal, "Created", "Container created")
 	event(corev1.EventTypeNormal, "Started", "Container started")
 	if executes {
-		w.tend(r, container)
+		w.startHookAndProbes(r, container)
 	}
 }
 

@@ -65,7 +65,8 @@ type entry struct {
 	data    []byte
 }
 
-// packed returns the archive's entries with a prefix and a suffix, by name without both.
+// packed returns the archive's entries whose names have a prefix and a suffix. The keys are the
+// names without both.
 func packed(t *testing.T, folder, suffix string) map[string]entry {
 	t.Helper()
 	r, err := zip.NewReader(strings.NewReader(openapispec.Archive), int64(len(openapispec.Archive)))
@@ -229,7 +230,7 @@ func TestV3(t *testing.T) {
 	}
 	zipped := get(h, url, "Accept-Encoding", "gzip")
 	if zipped.Header().Get("Content-Encoding") != "gzip" || !bytes.Equal(unzip(t, zipped.Body.Bytes()), w.Body.Bytes()) {
-		t.Error("the compressed document is another")
+		t.Error("the compressed document differs")
 	}
 	var pb openapiv3.Document
 	asProto := get(h, url, "Accept", "application/com.github.proto-openapi.spec.v3@v1.0+protobuf")
@@ -290,7 +291,7 @@ func TestV2(t *testing.T) {
 		}
 		zipped := get(h, "/openapi/v2", "Accept-Encoding", "gzip")
 		if !bytes.Equal(unzip(t, zipped.Body.Bytes()), w.Body.Bytes()) {
-			t.Errorf("%s: the compressed document is another", name)
+			t.Errorf("%s: the compressed document differs", name)
 		}
 	}
 }

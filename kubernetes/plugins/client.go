@@ -80,8 +80,8 @@ func (limitRanges) List(context.Context, metav1.ListOptions) (*corev1.LimitRange
 	return &corev1.LimitRangeList{}, nil
 }
 
-// Get returns an error with the text of a NotFound that is not one: after a NotFound, the plugin
-// would sleep and retry. Type accounts has already waited for the account.
+// Get returns an error that has the text of a NotFound status but is not one: after a NotFound
+// status, the plugin would sleep and retry. Type accounts has already waited for the account.
 func (s serviceAccounts) Get(_ context.Context, name string, _ metav1.GetOptions) (*corev1.ServiceAccount, error) {
 	account, err := derived.Get[corev1.ServiceAccount](s.store.Snapshot(), "serviceaccounts", s.namespace, name)
 	if apierrors.IsNotFound(err) {

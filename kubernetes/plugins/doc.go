@@ -1,4 +1,4 @@
-// Package plugins has kube-apiserver's admission plugins.
+// Package plugins provides kube-apiserver's admission plugins.
 //
 //	chain, err := admission.New(cfg, plugins.Table(), deps)
 //	plugin, err := plugins.New("LimitRanger", plugins.Config{Store: st, Registry: registry, Authorizer: may})

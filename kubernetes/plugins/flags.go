@@ -6,6 +6,6 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/defaulttolerationseconds"
 )
 
-// AddFlags registers the flags that plugins of Kubernetes have. They apply to all control planes of
-// the process.
+// AddFlags registers the flags of Kubernetes' plugins. They apply to all control planes of the
+// process.
 func AddFlags(f *pflag.FlagSet) { defaulttolerationseconds.RegisterFlags(f) }

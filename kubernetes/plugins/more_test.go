@@ -242,7 +242,7 @@ func TestImagePolicyWebhook(t *testing.T) {
 	p.want(201, "POST", ns+"/pods", pod("good", "", ""))
 	evil := strings.Replace(pod("evil", "", ""), "i:1", "evil:1", 1)
 	p.refused("POST", ns+"/pods", evil, "image policy webhook backend denied one or more images: not this one")
-	// CVE-2023-2727: containers added later are checked, too.
+	// CVE-2023-2727: containers added later are also checked.
 	p.refused("PATCH", ns+"/pods/good/ephemeralcontainers", `{"spec":{"ephemeralContainers":[{"name":"e","image":"evil:2"}]}}`, "not this one",
 		"Content-Type: application/strategic-merge-patch+json")
 	if got := strings.Join(asked, " "); got != "i:1 evil:1 evil:2" && got != "i:1 evil:1 i:1 evil:2" {

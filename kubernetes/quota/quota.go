@@ -115,8 +115,8 @@ func registry(listers upstream.ListerForResourceFunc) (upstream.Registry, error)
 	if err != nil {
 		return nil, fmt.Errorf("create quota evaluators: %w", err)
 	}
-	// core.NewEvaluators would need informers to map extended resources to device classes. Here, no
-	// device class does that.
+	// core.NewEvaluators would need informers to map extended resources to device classes. The
+	// cache here is empty: no device class has an extended resource.
 	classes := extendedresourcecache.NewExtendedResourceCache(klog.Background())
 	evaluators = append(evaluators, core.NewResourceClaimEvaluator(listers, classes, nil, nil))
 	return generic.NewRegistry(evaluators), nil

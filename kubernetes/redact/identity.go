@@ -16,8 +16,8 @@ import (
 // maxElements is how many elements of a list are logged.
 const maxElements = 10
 
-// identity returns the part of a value that may be logged: numbers and booleans unchanged, and
-// text.
+// identity returns the part of a value that may be logged: numbers and booleans unchanged, strings
+// without the contents of objects, the names of objects, and otherwise the type.
 func identity(v any) any {
 	switch v := v.(type) {
 	case nil:

@@ -15,8 +15,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// build creates upstream's scheduler, which runs parts of itself until ctx ends, and its informers,
-// which the caller must start.
+// build creates upstream's scheduler and its informers. The caller must start the informers. Parts
+// of the scheduler run until ctx ends.
 func build(ctx context.Context, cfg Config) (*scheduler.Scheduler, *factory, error) {
 	config := rest.CopyConfig(cfg.REST)
 	config.ContentType, config.AcceptContentTypes = resource.MediaProtobuf, resource.MediaProtobuf+","+resource.MediaJSON

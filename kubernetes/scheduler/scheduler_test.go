@@ -63,7 +63,7 @@ func addPod(t *testing.T, env *testenv.Env, name, cpu string, change func(*corev
 	t.Helper()
 	createPod(t, env, name, cpu, change)
 	env.Settle(t)
-	// The scheduler repeats an attempt after a second if its first one met a change of a node.
+	// If a node changes during the first attempt, the scheduler repeats the attempt after a second.
 	time.Sleep(2 * time.Second)
 	env.Settle(t)
 }

@@ -98,7 +98,7 @@ func TestExtender(t *testing.T) {
 	env.Eventually(t, 20*time.Second, func() bool { return verdict(t, env, "p") == "b" })
 }
 
-// EXT-02: a bad file is one line of an error that names the file and the cause.
+// EXT-02: a bad file causes a one-line error that names the file and the cause.
 func TestLoadErrors(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"", "Object 'Kind' is missing"},

@@ -108,7 +108,7 @@ func New(cfg Config) (*Issuer, error) {
 	}
 	accepted := []any{cfg.Key.Public()}
 	for _, key := range cfg.Keys {
-		// Keys often has the public key of Key, too
+		// Keys often also contains the public key of Key
 		if own, ok := cfg.Key.Public().(interface{ Equal(crypto.PublicKey) bool }); !ok || !own.Equal(key) {
 			accepted = append(accepted, key)
 		}

@@ -157,7 +157,8 @@ func TestExpiry(t *testing.T) {
 }
 
 // AUTHN-04: when the clock is set back, tokens that were issued before are not valid until the
-// clock is there again; when it is set forward, they expire early. No cache survives that.
+// clock reaches their time of issue again; when it is set forward, they expire early. No result is
+// cached.
 func TestTokensWhenTheClockIsSet(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

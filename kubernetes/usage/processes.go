@@ -13,7 +13,7 @@ import (
 const measureAgain = 10 * time.Second
 
 // processes measures the containers of the process runtime. It keeps two readings of each container
-// that it saw last: the processor usage is that between them.
+// in the last sample. The processor usage is that between the two readings.
 type processes struct {
 	mu   sync.Mutex
 	last map[string]readings // by the container's ID
@@ -27,7 +27,7 @@ type reading struct {
 	cpu time.Duration
 }
 
-// measurement is the usage of a container in the window before it.
+// measurement is the usage of a container in the window that ends with the measurement.
 type measurement struct {
 	usage  corev1.ResourceList
 	window time.Duration
@@ -81,7 +81,8 @@ func (p *processes) sample(now time.Time, pods []*used) map[string]measurement {
 	return measured
 }
 
-// total is what a process and its descendants have used, and their memory, in bytes.
+// total is the processor time that a process and its descendants have used, and their memory in
+// bytes.
 type total struct {
 	cpu    time.Duration
 	memory int64

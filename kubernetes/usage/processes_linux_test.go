@@ -22,20 +22,20 @@ func TestProcesses(t *testing.T) {
 	gone := container{name: "gone", id: "process://gone", process: 1 << 30, started: time.Now()}
 	pods := []*used{{pod: &pod{running: []container{self, other, gone}}}}
 	p := &processes{}
-	burn(50 * time.Millisecond)
+	useCPU(50 * time.Millisecond)
 	now := time.Now()
 	first := p.sample(now, pods)
 	if len(first) != 2 {
 		t.Fatalf("measured %v", first)
 	}
-	of := func(c container, in map[string]measurement) (cpu, memory float64) {
+	usage := func(c container, in map[string]measurement) (cpu, memory float64) {
 		usage := in[c.id].usage
 		return usage.Cpu().AsApproximateFloat64(), usage.Memory().AsApproximateFloat64()
 	}
-	if cpu, memory := of(self, first); cpu <= 0 || memory < 1<<20 || first[self.id].window.Round(time.Second) != time.Minute {
+	if cpu, memory := usage(self, first); cpu <= 0 || memory < 1<<20 || first[self.id].window.Round(time.Second) != time.Minute {
 		t.Errorf("this process: %v cpu, %v bytes, in %v", cpu, memory, first[self.id].window)
 	}
-	if cpu, memory := of(other, first); cpu > 0.5 || memory <= 0 {
+	if cpu, memory := usage(other, first); cpu > 0.5 || memory <= 0 {
 		t.Errorf("sleep: %v cpu, %v bytes", cpu, memory)
 	}
 	// A later reading counts only what was used since the one before.
@@ -51,7 +51,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-func burn(d time.Duration) {
+func useCPU(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 	}
 }

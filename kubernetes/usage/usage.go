@@ -26,7 +26,7 @@ type Config struct {
 	// Store holds the pods and nodes.
 	Store *store.Store
 	// Node reports whether the control plane itself runs the pods of a node. Other pods are
-	// omitted: something else must measure them.
+	// omitted: another server must measure them.
 	Node func(name string) bool
 	// Log receives invalid profiles; nil discards them.
 	Log *slog.Logger
@@ -124,8 +124,7 @@ func (u *used) metrics() *v1beta1.PodMetrics {
 	}
 }
 
-// measure returns the usage of the running pods of a namespace, or of all, and only that of the pod
-// with a name unless it is "".
+// measure returns the usage of the running pods in a namespace with a name; "" means any.
 func (m *meter) measure(sn *store.Snapshot, namespace, name string) []*used {
 	now := time.Now()
 	var all []*used

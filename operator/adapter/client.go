@@ -18,7 +18,7 @@ func Client(m *manager.Manager) crclient.WithWatch { return Wrap(m.Client()) }
 
 // ClientFrom returns the client of one cluster: the cluster of a context, which in a reconcile is
 // that of the reconciled object. All its methods are for this cluster. It is like Client otherwise.
-// The error says that the cluster is not engaged.
+// It returns an error if the cluster is not engaged.
 func ClientFrom(ctx context.Context, m *manager.Manager) (crclient.WithWatch, error) {
 	c, err := m.ClusterFrom(ctx)
 	if err != nil {

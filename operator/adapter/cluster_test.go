@@ -44,7 +44,7 @@ func TestRequeueOfClusters(t *testing.T) {
 }
 
 // RUN-07: a rate limiter of controller-runtime distinguishes objects with the same name in several
-// clusters, also when one of the clusters is disengaged.
+// clusters, even when one of the clusters is disengaged.
 func TestLimiterOfClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events)
@@ -52,7 +52,7 @@ func TestLimiterOfClusters(t *testing.T) {
 		must(t, err)
 		limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[crreconcile.Request](time.Minute, time.Hour)
 		failing := crreconcile.Func(func(context.Context, crreconcile.Request) (crreconcile.Result, error) {
-			return crreconcile.Result{}, errors.New("no milk")
+			return crreconcile.Result{}, errors.New("reconcile failed")
 		})
 		must(t, adapter.NewControllerManagedBy(m).For(&corev1.ConfigMap{}).
 			WithOptions(crcontroller.Options{RateLimiter: limiter}).Complete(failing))

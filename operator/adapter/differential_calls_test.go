@@ -71,10 +71,10 @@ func remarshal(from, to any) {
 	}
 }
 
-// apply applies an object by our client, and its apply configuration by theirs. Of Go types, only
-// ConfigMap has no field that is encoded although it is unset, which ours drops or owns. Generated
-// configurations are compared by their effect alone: they lack managedFields, and theirs decodes
-// the response into what they have.
+// apply applies an object with our client, and its apply configuration with theirs. Of the Go
+// types, our client gets only ConfigMap: the others encode unset fields, which it drops or owns.
+// Generated configurations are compared only by their effect, because they lack managedFields, and
+// their client decodes the response into the fields that they have.
 func (w *twins) apply(c calls, s shape, obj [2]client.Object, seed uint64) calls {
 	form := dynamic
 	if s.form == typed && s.kind == "ConfigMap" {
@@ -211,7 +211,7 @@ func (w *twins) pages(s shape) calls {
 				return err
 			}
 			token = list.GetContinue()
-			list.SetRemainingItemCount(nil) // counts what the server creates at its own time
+			list.SetRemainingItemCount(nil) // counts objects that the server creates asynchronously
 			pages = append(pages, w.normal(list))
 			if token == "" {
 				into.(*unstructured.Unstructured).Object["pages"] = pages

@@ -266,7 +266,7 @@ func changeTemplate(r *rand.Rand, o *corev1.PodTemplate) {
 	}
 	spec.Containers = []corev1.Container{container("a")}
 	if r.IntN(2) == 0 {
-		// The server refuses two of a name.
+		// The server refuses two with the same name.
 		spec.Containers = append(spec.Containers, container(pick(r, "b", "b", "a")))
 	}
 	if r.IntN(2) == 0 {
@@ -301,4 +301,4 @@ func (w *twins) document(s shape, seed uint64, name string) map[string]any {
 	return doc
 }
 
-func pick[E any](r *rand.Rand, of ...E) E { return of[r.IntN(len(of))] }
+func pick[E any](r *rand.Rand, choices ...E) E { return choices[r.IntN(len(choices))] }

@@ -97,12 +97,12 @@ func TestClientDifferential(t *testing.T) {
 	}
 	for _, call := range []string{"create", "get", "list", "update", "patch", "delete", "status", "apply", "scale"} {
 		if ends[call+" true"] == 0 || ends[call+" false"] == 0 {
-			t.Errorf("%s ended well %d times, and badly %d times: this shows too little", call, ends[call+" true"], ends[call+" false"])
+			t.Errorf("%s succeeded %d times and failed %d times: too few for this test", call, ends[call+" true"], ends[call+" false"])
 		}
 	}
 	for _, call := range []string{"watch", "pages", "token"} {
 		if ends[call+" true"] == 0 {
-			t.Errorf("%s never ended well: this shows too little", call)
+			t.Errorf("%s never succeeded: too little for this test", call)
 		}
 	}
 	t.Log(ends)

@@ -137,7 +137,7 @@ func TestNamesOfThePage(t *testing.T) {
 				folder, ok := s.packages[pkg]
 				if !ok {
 					if pkg != "metav1" && pkg != "retry" {
-						t.Errorf("%s: what package is %s?", match[0], pkg)
+						t.Errorf("%s: unknown package %s", match[0], pkg)
 					}
 					continue
 				}

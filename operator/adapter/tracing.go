@@ -61,10 +61,11 @@ type traced struct {
 	handed   *handover // may be nil
 
 	mu     sync.Mutex
-	kind   string // of the reconciled objects, as far as known
+	kind   string // of the reconciled objects; "" until it is known
 	causes map[crreconcile.Request]trace.Causes
-	// ready has the requests in the queue, with when they are or were ready; running has those that
-	// the queue has returned, until they are done. Both are empty if the trace has no details.
+	// ready maps the requests in the queue to the times at which they are or were ready. running
+	// contains those that the queue has returned, until they are done. Both are empty if the trace
+	// has no details.
 	ready   map[crreconcile.Request]time.Time
 	running map[crreconcile.Request]trace.Queue
 }

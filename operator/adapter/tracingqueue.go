@@ -88,7 +88,7 @@ func (l *tracedLimiter) When(req crreconcile.Request) time.Duration {
 	return d
 }
 
-// queued notes that a request becomes ready after a time, unless it does before.
+// queued notes that a request becomes ready after a time, unless it becomes ready earlier.
 func (c *traced) queued(req crreconcile.Request, after time.Duration) {
 	if !c.tracer.Details() {
 		return

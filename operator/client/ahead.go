@@ -51,8 +51,8 @@ const (
 	// pagesHeld is how many pages are in memory: one being decoded, one being received, one being
 	// prepared by the server.
 	pagesHeld = 3
-	// pageBytes is the approximate size that a page should have: servers take longer for a list the
-	// more pages it has. For this reason the client increases limits, up to maxPage objects.
+	// pageBytes is the approximate size that a page should have: a list with more pages takes
+	// servers longer. For this reason the client increases limits, up to maxPage objects.
 	pageBytes = 8 << 20
 	maxPage   = 10000
 	// headBytes is enough for the metadata of a list, which comes first.
@@ -201,7 +201,7 @@ func isSamePage(a, b url.Values) bool {
 	return a.Get("continue") == b.Get("continue") && a.Get("labelSelector") == b.Get("labelSelector") && a.Get("fieldSelector") == b.Get("fieldSelector")
 }
 
-// continueIn returns the continue token of a list, of which data may be only the beginning. The
+// continueIn returns the continue token of a list. data may be only the beginning of the list. The
 // token is empty if this is the last page or the list has an unusual layout. known is false if data
 // ends before the metadata does.
 func (jsonCodec) continueIn(data []byte) (token string, known bool) {

@@ -107,7 +107,7 @@ func TestListAhead(t *testing.T) {
 		must(t, err)
 		check(t, all)
 		if got := asked.take(); !strings.HasPrefix(got, "10, ") || !strings.HasSuffix(got, " pod-09") || strings.Count(got, ",") != 1 {
-			t.Errorf("requested %s", got) // fewer objects are left than the next page may have
+			t.Errorf("requested %s", got) // the second page has all remaining objects
 		}
 	})
 	t.Run("encoded", func(t *testing.T) {

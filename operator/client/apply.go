@@ -16,8 +16,8 @@ import (
 // Every field in the document becomes owned by the field manager: it would conflict with other
 // managers, or the server would reject it. A Go struct, however, encodes more than its author has
 // set. An ApplyDocument therefore drops
-//   - nulls (metadata.creationTimestamp, also in pod templates; nil pointers and slices without
-//     omitempty): in an apply, a null means "owned, and unset";
+//   - nulls (metadata.creationTimestamp, including in pod templates; nil pointers and slices
+//     without omitempty): in an apply, a null means "owned, and unset";
 //   - metadata.managedFields: the server rejects an apply that has them, and an object that was
 //     read has;
 //   - status, if the apply is not to the status subresource and the status is empty ("status":
@@ -114,8 +114,8 @@ func isOwnDocument(p Patch) bool {
 	return false
 }
 
-// saysAll reports whether a patch is an apply of exactly obj.
-func saysAll(p Patch, obj Object) bool {
+// isApplyOf reports whether a patch is an apply of exactly obj.
+func isApplyOf(p Patch, obj Object) bool {
 	doc, isDocument := p.(ApplyDocument)
 	_, isApply := p.(applyPatch)
 	return isApply || isDocument && doc.object == obj

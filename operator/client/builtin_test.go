@@ -17,9 +17,9 @@ import (
 // scheme.
 func TestBuiltinKinds(t *testing.T) {
 	count := 0
-	for kind, of := range scheme.Scheme.AllKnownTypes() {
-		obj, ok := reflect.New(of).Interface().(runtime.Object)
-		if !ok || kind.Version == runtime.APIVersionInternal || !strings.HasPrefix(of.PkgPath(), builtinPath) {
+	for kind, typ := range scheme.Scheme.AllKnownTypes() {
+		obj, ok := reflect.New(typ).Interface().(runtime.Object)
+		if !ok || kind.Version == runtime.APIVersionInternal || !strings.HasPrefix(typ.PkgPath(), builtinPath) {
 			continue
 		}
 		count++

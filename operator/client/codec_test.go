@@ -67,12 +67,12 @@ func TestSharing(t *testing.T) {
 	first, second := read(false)
 	fields(first)["changed"] = true
 	if fields(second)["changed"] != nil {
-		t.Error("what may be changed is shared")
+		t.Error("values that callers may modify are shared")
 	}
 	first, second = read(true)
 	fields(first)["changed"] = true
 	if fields(second)["changed"] == nil {
-		t.Error("what never changes is not shared")
+		t.Error("immutable values are not shared")
 	}
 }
 

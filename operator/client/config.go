@@ -55,9 +55,9 @@ type Config struct {
 
 // Plain turns off, one by one, optimizations that send other requests than the caller asked for.
 // They are visible in managedFields, audit logs and metrics: see docs/guides/leaving.md. The zero
-// value has all of them on.
+// value leaves all of them on.
 type Plain struct {
-	// Applies makes Apply send a server-side apply also for objects that are known to be missing
+	// Applies makes Apply send a server-side apply even for objects that are known to be missing
 	// (WriteOptions.New). Otherwise it creates them, and the create owns its fields as the manager
 	// NAME:apply. With Applies, an Apply of an object that was created this way transfers the
 	// fields to the manager NAME, so that NAME:apply owns no fields.
@@ -172,7 +172,7 @@ func isLoopback(host string) bool {
 }
 
 // Steady reports whether watches through c can't die unnoticed, because the server runs in the same
-// process. The transport reports this by a method of the same name. Such watches need no periodic
+// process. The transport reports this by a method with the same name. Such watches need no periodic
 // renewal.
 func Steady(c Client) bool {
 	r, ok := c.(*restClient)

@@ -17,8 +17,8 @@ import (
 
 // A server-side apply of a missing object costs a server at least half as much again as a create:
 // the server looks the object up and merges the document with nothing. So if the caller says that
-// the object is new (WriteOptions.New), Apply creates it. The differences to an apply are resolved
-// here:
+// the object is new (WriteOptions.New), Apply creates it. This file resolves the differences from
+// an apply:
 //
 //   - A create records its fields under the operation Update, by a manager with the suffix
 //     creationSuffix. Later applies also own these fields, but a field that such an apply leaves
@@ -58,7 +58,7 @@ func (c *restClient) apply(ctx context.Context, e endpoint, r request, obj Objec
 	}
 	live := obj
 	switch {
-	// a conflict with the own create
+	// a conflict with the client's own create
 	case apierrors.IsConflict(err) && manager != "" && strings.Contains(err.Error(), `"`+manager+creationSuffix+`"`):
 		meta := &metav1.PartialObjectMetadata{}
 		meta.SetGroupVersionKind(e.kind)

@@ -20,8 +20,8 @@ import (
 )
 
 // RUN-04: docs/guides/leaving.md. Objects that the client created in place of an apply have fields
-// of a second manager, which an apply by client-go does not remove. Once they were applied with
-// Plain.Applies, it does.
+// of a second manager, which an apply by client-go does not remove. After one apply with
+// Plain.Applies, client-go's apply removes them.
 func TestLeavingStory(t *testing.T) {
 	cfg := apiserver.For(t)
 	ctx := t.Context()

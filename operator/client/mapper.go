@@ -15,8 +15,8 @@ import (
 
 // Mapper is a RESTMapper that calls discovery on demand: for one group version when a fully
 // qualified kind is first used, for all groups for a partial name, and again for names that it does
-// not find. It does not poll. It finds a kind as soon as it is served; that a kind no longer exists
-// shows in the requests that use it.
+// not find. It does not poll. It finds a kind as soon as it is served. If a kind no longer exists,
+// the requests that use it fail.
 //
 // A Mapper is safe for concurrent use. It holds no lock during requests.
 type Mapper struct {
@@ -35,8 +35,8 @@ const discoveryTimeout = 30 * time.Second
 
 type fresh struct{}
 
-// IsFresh reports whether a Mapper has not found a name in the documents that get returned. In such
-// a context, get must read from the server, not from a cache.
+// IsFresh reports whether get must read from the server, not from a cache, because a Mapper has not
+// found a name in the documents that get returned before.
 func IsFresh(ctx context.Context) bool { return ctx.Value(fresh{}) != nil }
 
 // NewMapper returns a Mapper that reads discovery documents through get. path is absolute

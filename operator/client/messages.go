@@ -126,7 +126,8 @@ func droppedIn(sent, got reflect.Value, top bool) string {
 	return ""
 }
 
-// droppedValue reports whether got has less than was, which is not zero, and the path below it.
+// droppedValue reports whether got lacks a part of was, which is not zero, and returns the path of
+// that part.
 func droppedValue(was, got reflect.Value) (path string, isDropped bool) {
 	switch was.Kind() {
 	case reflect.Pointer:

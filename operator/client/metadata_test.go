@@ -51,7 +51,7 @@ func TestSharedManagedFields(t *testing.T) {
 	} else if unsafe.StringData(a.Labels["x"]) != unsafe.StringData(b.Labels["x"]) {
 		t.Error("strings are not shared")
 	}
-	// Items of a list share parts, too.
+	// Items of a list also share parts.
 	list := &corev1.PodList{Items: []corev1.Pod{*managedPod(), *managedPod(), *managedPod()}}
 	raw, err = list.Marshal()
 	if err != nil {

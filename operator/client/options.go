@@ -107,7 +107,7 @@ type WriteOptions struct {
 	Given bool
 	// New declares that the object probably does not exist. A forced Apply then creates it, which
 	// costs the server less, and applies only if the object exists. The resulting object and the
-	// fields that later applies remove are the same.
+	// fields that later applies remove are the same as after an apply.
 	New bool
 }
 

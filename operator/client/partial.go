@@ -16,11 +16,11 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// A Go type may lack fields of the objects that it is decoded from, if it is older than they are. A
-// write of such an object's status must not drop these fields (see status.go). The decoders record
-// such objects here when they read them, for every client, cache and watch, so the table is global
-// to the process. It is almost always empty. Entries are never removed, because it is not known
-// which version of an object a writer has.
+// A Go type that is older than the objects that are decoded into it may lack some of their fields.
+// A write of such an object's status must not drop these fields (see status.go). The decoders
+// record such objects here when they read them, for every client, cache and watch, so the table is
+// global to the process. It is almost always empty. Entries are never removed, because it is not
+// known which version of an object a writer has.
 
 // maxPartial bounds the recorded objects of a type. Beyond that, all objects of the type count as
 // recorded.
@@ -60,7 +60,7 @@ func notePartial(obj metav1.Object, what jsondecode.Loss) {
 }
 
 // noteLacking records that a type, or the item type of a list, lacks fields of decoded messages.
-// The decoder cannot tell in which place and of which objects, because it decodes equal parts of
+// The decoder cannot tell which objects are affected, and where, because it decodes equal parts of
 // messages only once.
 func noteLacking(into runtime.Object) {
 	if list, ok := into.(ObjectList); ok {

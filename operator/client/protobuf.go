@@ -103,8 +103,8 @@ func open(data []byte) (raw []byte, kind metav1.TypeMeta, err error) {
 	return raw, kind, err
 }
 
-// openBegun returns the available part of the message in an envelope, of which data may be only the
-// beginning.
+// openBegun returns the available part of the message in an envelope. data may be only the
+// beginning of the envelope.
 func openBegun(data []byte) (raw []byte, isThere bool) {
 	for data, isThere = bytes.CutPrefix(data, []byte(magic)); isThere; {
 		number, kind, n := protowire.ConsumeTag(data)

@@ -45,7 +45,7 @@ func TestSchemeOfApimachinery(t *testing.T) {
 	own := got.DeepCopy()
 	c.Scheme().Default(own)
 	if own.Immutable == nil || got.Immutable != nil {
-		t.Errorf("the copy is defaulted to %v, and what it was made of to %v", own.Immutable, got.Immutable)
+		t.Errorf("the copy has the default %v, and the original has %v", own.Immutable, got.Immutable)
 	}
 	var secret corev1.Secret
 	must(t, c.Scheme().Convert(got, &secret, nil))

@@ -11,8 +11,8 @@ import (
 )
 
 // sharing holds parts that values decoded from one stream have in common: equal strings and, if no
-// caller ever modifies the values, equal subtrees: managedFields, and any part of a protobuf
-// message. It is for use by one goroutine. A nil *sharing shares nothing.
+// caller ever modifies the values, equal subtrees (managedFields, and any part of a protobuf
+// message). It is for use by one goroutine. A nil *sharing shares nothing.
 type sharing struct {
 	seed    maphash.Seed
 	strings [stringSlots][2]string    // by hash, most recently used first

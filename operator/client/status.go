@@ -219,7 +219,7 @@ func (p StatusPatch) isWhole(manager string) bool {
 		}
 		fields, err := tree.Parse(e.FieldsV1.Raw, nil)
 		if err == nil && fields[statusField] == nil {
-			continue // another field of that name
+			continue // another field with that name
 		}
 		if err != nil || e.Manager != manager || e.Operation != metav1.ManagedFieldsOperationUpdate || !p.coversOld(fields) {
 			return false

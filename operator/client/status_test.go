@@ -132,7 +132,7 @@ func TestStatusPatchStory(t *testing.T) {
 		return answer
 	}
 
-	t.Run("of one manager", func(t *testing.T) {
+	t.Run("one manager", func(t *testing.T) {
 		u := created(t, "one")
 		u = write(t, c, patch(u, `null`, `{"lit":true,"turns":1}`, `{"lit":true,"turns":1}`))
 		sent.want(t, sentProbe, sentUpdate)
@@ -159,7 +159,7 @@ func TestStatusPatchStory(t *testing.T) {
 		}
 		check(t, u, `null`)
 	})
-	t.Run("with another", func(t *testing.T) {
+	t.Run("two managers", func(t *testing.T) {
 		u := created(t, "another")
 		raw(other, u, `{"keeper":"Ida"}`)
 		u = write(t, c, patch(u, `null`, `{"lit":true}`, `{"lit":true}`))
@@ -180,7 +180,7 @@ func TestStatusPatchStory(t *testing.T) {
 		write(t, c, patch(u, `null`, `{"turns":1}`, `{"turns":1}`))
 		sent.want(t, sentPatch)
 	})
-	t.Run("that is wrong", func(t *testing.T) {
+	t.Run("invalid value", func(t *testing.T) {
 		u := created(t, "wrong")
 		err := c.Subresource("status").Patch(ctx, lighthouse("wrong"), patch(u, `null`, `{"turns":"one"}`, `{"turns":"one"}`))
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "status.turns") {
@@ -188,7 +188,7 @@ func TestStatusPatchStory(t *testing.T) {
 		}
 		sent.want(t, sentUpdate, sentPatch)
 	})
-	t.Run("without the right to update", func(t *testing.T) {
+	t.Run("without permission to update", func(t *testing.T) {
 		c := founder(func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodPut {
 				return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("patch, please")), Request: r}, nil
@@ -201,7 +201,7 @@ func TestStatusPatchStory(t *testing.T) {
 		sent.want(t, sentProbe, sentUpdate, sentPatch, sentPatch)
 		check(t, u, `{"turns":2}`, `founder Update status {"f:status":{".":{},"f:turns":{}}}`)
 	})
-	t.Run("before it is known", func(t *testing.T) {
+	t.Run("unknown whether the kind is custom", func(t *testing.T) {
 		down := true
 		c := founder(func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 			if down && r.Header.Get("Content-Type") == string(types.StrategicMergePatchType) {
@@ -216,7 +216,7 @@ func TestStatusPatchStory(t *testing.T) {
 		write(t, c, patch(u, `{"turns":1}`, `{"turns":2}`, `{"turns":2}`))
 		sent.want(t, sentProbe, sentUpdate)
 	})
-	t.Run("of Kubernetes' own kinds", func(t *testing.T) {
+	t.Run("Kubernetes' own kinds", func(t *testing.T) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "status-patch-"}}
 		must(t, other.Create(ctx, ns))
 		t.Cleanup(func() { _ = other.Delete(context.Background(), ns) })

@@ -203,7 +203,7 @@ func (c *restClient) patch(ctx context.Context, subresource string, obj Object, 
 	}
 	if patch.Type() == types.ApplyPatchType && subresource == "" {
 		o.New = o.New && isOwnDocument(patch) // other documents may be YAML
-		return c.apply(ctx, e, r, obj, saysAll(patch, obj), o)
+		return c.apply(ctx, e, r, obj, isApplyOf(patch, obj), o)
 	}
 	if p, ok := patch.(StatusPatch); ok && subresource == statusName {
 		if done, err := c.writeStatus(ctx, e, r, obj, p, o); done {

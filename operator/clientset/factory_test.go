@@ -44,8 +44,8 @@ func newClient(t *testing.T, s *apitest.Server) client.Client {
 	return c
 }
 
-func configMap(namespace, name string, of map[string]string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: of}}
+func configMap(namespace, name string, labels map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
 }
 
 var resource = corev1.Resource("configmaps")
@@ -108,7 +108,7 @@ func TestFactory(t *testing.T) {
 			if x := obj.(*corev1.ConfigMap).Labels["x"]; x != "" {
 				return []string{x}, nil
 			}
-			return nil, errors.New("it has none")
+			return nil, errors.New("the object has no label x")
 		}}))
 		var h recorded
 		reg, err := inf.AddEventHandler(h.handler())
@@ -238,7 +238,7 @@ func TestFactoryOptions(t *testing.T) {
 		transform := func(obj any) (any, error) {
 			cm := obj.(*corev1.ConfigMap)
 			if cm.Name == "b" {
-				return nil, errors.New("it stays as it is")
+				return nil, errors.New("the object cannot be transformed")
 			}
 			cm.Data = nil
 			return cm, nil

@@ -21,12 +21,12 @@ type Clusters interface {
 type Visit struct {
 	// Context is the context for the work; clients find the cluster in it.
 	Context context.Context
-	// Engaged ends when the cluster is disengaged, with a cause that says so.
+	// Engaged ends when the cluster is disengaged; context.Cause returns the reason.
 	Engaged context.Context
 	// Leave ends the work.
 	Leave func()
 	// Later, if positive, is the delay after which to retry the request, because the cluster is
-	// engaged but not ready. Then only Engaged is set besides it.
+	// engaged but not ready. In that case, only Later and Engaged are set.
 	Later time.Duration
 }
 
@@ -75,8 +75,8 @@ func (c *Controller) visit(ctx context.Context, req reconcile.Request, causes tr
 	return visit{ctx: ctx, engaged: in.Engaged, leave: func() { end(); in.Leave() }}, true
 }
 
-// endAfter returns a context that ends with ctx, or some time after another has ended, with that
-// one's cause, or when end is called.
+// endAfter returns a context that ends with ctx, when end is called, or some time after another
+// context has ended, with the cause of that context.
 func endAfter(ctx, another context.Context, by time.Duration) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(another, func() {
@@ -92,7 +92,8 @@ func endAfter(ctx, another context.Context, by time.Duration) (_ context.Context
 }
 
 // lockEngaged reports whether the cluster of v is still engaged, so that a request may be queued
-// again. Until release is called, Disengage waits to drop requests, and so drops what was queued.
+// again. Until release is called, Disengage waits. It then also drops the requests that were queued
+// in the meantime.
 func (c *Controller) lockEngaged(v visit) (release func(), ok bool) {
 	if v.engaged == nil {
 		return func() {}, true

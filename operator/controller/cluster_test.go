@@ -122,8 +122,10 @@ func TestDisengageWhileReconciling(t *testing.T) {
 	}{
 		"success": {"success", "", func(context.Context) (reconcile.Result, error) { return reconcile.Result{}, nil }},
 		"later":   {"success", "", func(context.Context) (reconcile.Result, error) { return reconcile.Result{RequeueAfter: time.Hour}, nil }},
-		"error":   {"disengaged", "", func(context.Context) (reconcile.Result, error) { return reconcile.Result{}, errors.New("no milk") }},
-		"panic":   {"error", "no milk", func(context.Context) (reconcile.Result, error) { panic("no milk") }},
+		"error": {"disengaged", "", func(context.Context) (reconcile.Result, error) {
+			return reconcile.Result{}, errors.New("reconcile failed")
+		}},
+		"panic": {"error", "reconcile failed", func(context.Context) (reconcile.Result, error) { panic("reconcile failed") }},
 		"stuck": {"disengaged", "", func(ctx context.Context) (reconcile.Result, error) {
 			<-ctx.Done()
 			if !errors.Is(context.Cause(ctx), errGone) {

@@ -8,16 +8,16 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// conflicts counts the conflicts in a row of each object, for a bounded number of objects.
+// conflicts counts the consecutive conflicts of each object, for a bounded number of objects.
 type conflicts struct {
 	mu    sync.Mutex
 	inRow boundedmap.Map[reconcile.Request, int]
 }
 
 const (
-	// persistentConflicts is the number of conflicts in a row from which on they are not chance:
-	// the cache does not catch up, or two writers overwrite each other. With the default backoff,
-	// it is reached after five seconds.
+	// persistentConflicts is the number of consecutive conflicts that are no longer chance: the
+	// cache does not catch up, or two writers overwrite each other. With the default backoff, it is
+	// reached after five seconds.
 	persistentConflicts = 10
 	maxConflicting      = 1024
 )
@@ -39,7 +39,8 @@ func (c *conflicts) end(req reconcile.Request) {
 	}
 }
 
-// noteConflict logs a conflict: as a warning for the tenth, twentieth, fortieth and so on in a row.
+// noteConflict logs a conflict: as a warning for the tenth, twentieth, fortieth consecutive
+// conflict and so on.
 func (c *Controller) noteConflict(log *slog.Logger, req reconcile.Request, err error) {
 	n := c.conflicts.add(req)
 	if n < persistentConflicts {

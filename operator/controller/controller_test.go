@@ -74,7 +74,7 @@ func (r *runs) add(name string) {
 
 // RUN-03
 func TestOutcomes(t *testing.T) {
-	conflict := apierrors.NewConflict(schema.GroupResource{}, "a", errors.New("meanwhile"))
+	conflict := apierrors.NewConflict(schema.GroupResource{}, "a", errors.New("the object has been modified"))
 	tests := []struct {
 		name   string
 		first  func() (reconcile.Result, error)
@@ -96,7 +96,7 @@ func TestOutcomes(t *testing.T) {
 		{"invalid", func() (reconcile.Result, error) {
 			return reconcile.Result{}, reconcile.Invalid("spec", errors.New("broken"))
 		}, []string{"0s other"}, "not retrying"},
-		{"panic", func() (reconcile.Result, error) { panic("oh") }, []string{"0s other", "5ms retry"}, "panic: oh"},
+		{"panic", func() (reconcile.Result, error) { panic("test panic") }, []string{"0s other", "5ms retry"}, "panic: test panic"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestConcurrency(t *testing.T) {
 			mu.Lock()
 			active[req.Name]++
 			if active[req.Name] > 1 {
-				t.Errorf("%s is reconciled twice at once", req.Name)
+				t.Errorf("%s is reconciled twice at the same time", req.Name)
 			}
 			n := 0
 			for _, a := range active {

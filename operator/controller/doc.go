@@ -42,7 +42,7 @@
 //
 // # Clusters
 //
-// A request names the cluster of its object. If clusters come and go ([Config].Clusters),
-// [Controller.Disengage] removes what the controller has of a cluster, and requests for clusters
-// that are not engaged are dropped.
+// A request names the cluster of its object. If clusters join and leave at run time
+// ([Config].Clusters), [Controller.Disengage] removes what the controller has of a cluster, and
+// requests for clusters that are not engaged are dropped.
 package controller

@@ -33,16 +33,17 @@ func EnqueueObject(e Event, enqueue func(reconcile.Request)) {
 	enqueue(reconcile.Request{NamespacedName: client.KeyOf(e.Object)})
 }
 
-// EnqueueMapped returns an EventHandler that calls which with the object of the event, and enqueues
-// the returned requests. For an update, it calls which for the old and the new object.
-func EnqueueMapped(which func(client.Object) []reconcile.Request) EventHandler {
+// EnqueueMapped returns an EventHandler that calls toRequests with the object of the event, and
+// enqueues the returned requests. For an update, it calls toRequests for the old and the new
+// object.
+func EnqueueMapped(toRequests func(client.Object) []reconcile.Request) EventHandler {
 	return func(e Event, enqueue func(reconcile.Request)) {
 		if e.Old != nil {
-			for _, r := range which(e.Old) {
+			for _, r := range toRequests(e.Old) {
 				enqueue(r)
 			}
 		}
-		for _, r := range which(e.Object) {
+		for _, r := range toRequests(e.Object) {
 			enqueue(r)
 		}
 	}

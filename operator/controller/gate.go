@@ -44,12 +44,12 @@ func (p *parked) drop(req reconcile.Request) {
 	delete(p.keys, req)
 }
 
-// dropAll drops the requests for which the function which returns true, and returns their number.
-func (p *parked) dropAll(which func(reconcile.Request) bool) (dropped int) {
+// dropAll drops the requests for which match returns true, and returns their number.
+func (p *parked) dropAll(match func(reconcile.Request) bool) (dropped int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := len(p.keys)
-	maps.DeleteFunc(p.keys, func(req reconcile.Request, _ trace.Causes) bool { return which(req) })
+	maps.DeleteFunc(p.keys, func(req reconcile.Request, _ trace.Causes) bool { return match(req) })
 	return before - len(p.keys)
 }
 

@@ -41,7 +41,7 @@ func watched(t *testing.T, faults clienttest.Faults, form informer.Form) (client
 }
 
 // RUN-03: the event of a reconcile's own write causes no further reconcile if one has started, and
-// read the write, since then. Otherwise it does, and so do writes of others.
+// read the write, since then. Otherwise it does. Writes of others always cause one.
 func TestEchoes(t *testing.T) {
 	const lag = 10 * time.Millisecond
 	for name, tt := range map[string]struct {
@@ -50,12 +50,12 @@ func TestEchoes(t *testing.T) {
 		byOthers bool
 		want     int32
 	}{
-		"nothing between":          {want: 2},
-		"one between":              {again: lag / 2, want: 2},
-		"one between, compact":     {again: lag / 2, want: 2, form: informer.Compact},
-		"one between, metadata":    {again: lag / 2, want: 2, form: informer.Metadata},
-		"one later":                {again: 2 * lag, want: 3},
-		"one between, and a write": {again: lag / 2, byOthers: true, want: 3},
+		"no reconcile in between":     {want: 2},
+		"one in between":              {again: lag / 2, want: 2},
+		"one in between, compact":     {again: lag / 2, want: 2, form: informer.Compact},
+		"one in between, metadata":    {again: lag / 2, want: 2, form: informer.Metadata},
+		"one later":                   {again: 2 * lag, want: 3},
+		"one in between, and a write": {again: lag / 2, byOthers: true, want: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -109,9 +109,9 @@ func TestLateEvents(t *testing.T) {
 		two   bool          // informers of the kind
 		want  int32
 	}{
-		"nothing between":            {want: 2},
-		"one between":                {again: late / 2, want: 2},
-		"one between, of two copies": {again: late / 2, two: true, want: 3},
+		"no reconcile in between":    {want: 2},
+		"one in between":             {again: late / 2, want: 2},
+		"one in between, two copies": {again: late / 2, two: true, want: 3},
 		"one later":                  {again: 2 * late, want: 3},
 	} {
 		t.Run(name, func(t *testing.T) {

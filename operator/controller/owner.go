@@ -19,10 +19,10 @@ func EnqueueEveryOwner(owner schema.GroupVersionKind, mapper meta.RESTMapper) Ev
 	return h.handle
 }
 
-// EnqueueOwner returns an EventHandler for objects owned by those of the controller: it enqueues
-// the controller owner of the object, if that is of kind owner. On the first such object, it asks
-// mapper whether the kind is namespaced. For an update, it enqueues the owners of the old and the
-// new object.
+// EnqueueOwner returns an EventHandler for objects that objects of the controller's kind own: it
+// enqueues the controller owner of the object, if that is of kind owner. On the first such object,
+// it asks mapper whether the kind is namespaced. For an update, it enqueues the owners of the old
+// and the new object.
 func EnqueueOwner(owner schema.GroupVersionKind, mapper meta.RESTMapper) EventHandler {
 	h := &ownerHandler{kind: owner, mapper: mapper}
 	return h.handle

@@ -34,7 +34,7 @@ func TestPredicatesOnMetadata(t *testing.T) {
 		{"labels the same", controller.LabelsChanged, update(object("1", "1"), object("1", "2")), false},
 		{"selected", selected, controller.Event{Type: trace.Add, Object: object("x", "")}, true},
 		{"not selected", selected, controller.Event{Type: trace.Add, Object: object("y", "")}, false},
-		{"selected no longer", selected, update(object("x", ""), object("y", "")), true},
+		{"no longer selected", selected, update(object("x", ""), object("y", "")), true},
 		{"on", controller.On(trace.Delete), controller.Event{Type: trace.Delete, Object: object("", "")}, true},
 		{"not on", controller.On(trace.Delete), controller.Event{Type: trace.Add, Object: object("", "")}, false},
 	} {

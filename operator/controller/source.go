@@ -137,8 +137,8 @@ type kindHandler struct {
 
 func (h *kindHandler) handle(e Event) { h.handleSince(e, time.Time{}) }
 
-// handleSince is handle for an event that all reconciles that started after a time have seen; zero
-// if there is no such time.
+// handleSince handles an event. Reconciles that started after known have already read the change;
+// known is zero if there is no such time.
 func (h *kindHandler) handleSince(e Event, known time.Time) {
 	if !h.wanted(e) {
 		return

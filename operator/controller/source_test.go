@@ -157,9 +157,9 @@ func TestPredicates(t *testing.T) {
 		{"version, changed", controller.ResourceVersionChanged, update(object(1, "1", nil), object(1, "2", nil)), true},
 		{"namespace", controller.InNamespace("default"), update(nil, object(1, "1", nil)), true},
 		{"and", controller.And(yes, no), controller.Event{}, false},
-		{"and none", controller.And(), controller.Event{}, true},
+		{"and, no predicates", controller.And(), controller.Event{}, true},
 		{"or", controller.Or(no, yes), controller.Event{}, true},
-		{"or none", controller.Or(), controller.Event{}, false},
+		{"or, no predicates", controller.Or(), controller.Event{}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -42,12 +42,12 @@ func (s *sources) disengage(cluster string) {
 	s.end(func(m *member) bool { return m.cluster == cluster })
 }
 
-// end stops and removes the sources for which the function which returns true.
-func (s *sources) end(which func(*member) bool) {
+// end stops and removes the sources for which match returns true.
+func (s *sources) end(match func(*member) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.members = slices.DeleteFunc(s.members, func(m *member) bool {
-		if !which(m) {
+		if !match(m) {
 			return false
 		}
 		if m.cancel != nil {

@@ -36,7 +36,7 @@ func (w *writing) Reconcile(context.Context, reconcile.Request) (reconcile.Resul
 func (w *writing) ReconcileYielding(_ context.Context, req reconcile.Request, yield func()) (reconcile.Result, error) {
 	w.change(func() {
 		if w.busy[req.Name] {
-			w.t.Errorf("%s is reconciled twice at once", req.Name)
+			w.t.Errorf("%s is reconciled twice at the same time", req.Name)
 		}
 		w.busy[req.Name] = true
 		w.reconciling++
@@ -68,7 +68,7 @@ func (w *writing) outcome() error {
 		return nil
 	}
 	if w.failures++; w.failures%2 == 0 {
-		panic("oh")
+		panic("test panic")
 	}
 	return errors.New("broken")
 }
@@ -157,8 +157,8 @@ func TestOneWorkerDoesNotYield(t *testing.T) {
 	})
 }
 
-// RUN-03: whatever the result of the last write, the controller continues with the same number of
-// workers.
+// RUN-03: the controller continues with the same number of workers, regardless of the result of the
+// last write.
 func TestYieldAndFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWriting(t)

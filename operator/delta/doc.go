@@ -10,7 +10,7 @@
 //	      Updated        Added
 //
 // A slow consumer therefore handles an object once and receives all its changes. In particular, it
-// never misses that an object was deleted and recreated. client-go has the same as DeltaFIFO. A
+// never misses that an object was deleted and recreated. client-go's DeltaFIFO does the same. A
 // [FIFO] holds only the newest object of each key.
 //
 // Nothing is lost or delivered twice: changes after a key was popped are returned when it is popped

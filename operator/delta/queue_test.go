@@ -89,17 +89,17 @@ func TestQueue(t *testing.T) {
 	}{
 		"order of keys and of deltas": {nil, func(q *queue) { q.Add(a(1)); q.Add(b(1)); q.Update(a(2)); q.Delete(a(3)); q.Add(a(4)) },
 			"a Added1 Updated2 Deleted3 Added4, b Added1"},
-		"two deletions are one":           {[]thing{a(1)}, func(q *queue) { q.Delete(a(2)); q.Delete(a(3)) }, "a Deleted3"},
-		"the deletion that was seen wins": {[]thing{a(1)}, func(q *queue) { q.Delete(a(2)); q.Replace(nil, "") }, "a Deleted2"},
-		"also when it comes later":        {[]thing{a(1)}, func(q *queue) { q.Replace(nil, ""); q.Delete(a(2)) }, "a Deleted2 initial"},
-		"deletion of the unknown":         {nil, func(q *queue) { q.Delete(a(1)) }, ""},
+		"two deletions are merged":       {[]thing{a(1)}, func(q *queue) { q.Delete(a(2)); q.Delete(a(3)) }, "a Deleted3"},
+		"an observed deletion wins":      {[]thing{a(1)}, func(q *queue) { q.Delete(a(2)); q.Replace(nil, "") }, "a Deleted2"},
+		"a later observed deletion wins": {[]thing{a(1)}, func(q *queue) { q.Replace(nil, ""); q.Delete(a(2)) }, "a Deleted2 initial"},
+		"deletion of an unknown object":  {nil, func(q *queue) { q.Delete(a(1)) }, ""},
 		"replace reports missing objects": {[]thing{a(1), b(1)}, func(q *queue) { q.Replace([]thing{a(2)}, "") },
 			"a Replaced2 initial, b Deleted1? initial"},
-		"also of what only waits":      {nil, func(q *queue) { q.Add(b(7)); q.Replace([]thing{a(2)}, "") }, "b Added7 Deleted7?, a Replaced2"},
-		"and of objects that are both": {[]thing{b(1)}, func(q *queue) { q.Update(b(7)); q.Replace(nil, "") }, "b Updated7 Deleted7?"},
-		"resync":                       {[]thing{a(1), b(1)}, func(q *queue) { q.Update(a(2)); q.Resync() }, "a Updated2, b Sync1"},
-		"nothing to do":                {nil, func(q *queue) { q.Replace(nil, "") }, ""},
-		"initial":                      {nil, func(q *queue) { q.Replace([]thing{a(1), b(1)}, ""); q.Add(c(1)) }, "a Replaced1 initial, b Replaced1 initial, c Added1"},
+		"replace deletes queued objects":           {nil, func(q *queue) { q.Add(b(7)); q.Replace([]thing{a(2)}, "") }, "b Added7 Deleted7?, a Replaced2"},
+		"replace deletes known and queued objects": {[]thing{b(1)}, func(q *queue) { q.Update(b(7)); q.Replace(nil, "") }, "b Updated7 Deleted7?"},
+		"resync":        {[]thing{a(1), b(1)}, func(q *queue) { q.Update(a(2)); q.Resync() }, "a Updated2, b Sync1"},
+		"nothing to do": {nil, func(q *queue) { q.Replace(nil, "") }, ""},
+		"initial":       {nil, func(q *queue) { q.Replace([]thing{a(1), b(1)}, ""); q.Add(c(1)) }, "a Replaced1 initial, b Replaced1 initial, c Added1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q, k := newQueue()
@@ -110,7 +110,7 @@ func TestQueue(t *testing.T) {
 			if got := drain(t, q, k); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
-			if name != "deletion of the unknown" && !q.HasSynced() {
+			if name != "deletion of an unknown object" && !q.HasSynced() {
 				t.Error("not synced")
 			}
 		})

@@ -16,7 +16,7 @@
 // Three rules limit repeated events on the API server; other sinks get every event:
 //
 //   - an event that equals an earlier one in component, object, type, reason and message increments
-//     the count of that one with a patch;
+//     the count of the earlier event with a patch;
 //   - if events differ only in their message, those after the tenth within ten minutes are combined
 //     into one;
 //   - a component can write a burst of 25 events about one object, and then one every five minutes;

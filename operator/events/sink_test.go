@@ -74,7 +74,7 @@ func TestSinks(t *testing.T) {
 	})
 }
 
-// MACH-08: sinks come and go while the broadcaster runs.
+// MACH-08: sinks are added and removed while the broadcaster runs.
 func TestAddAndRemove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, events.Config{})

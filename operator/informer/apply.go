@@ -94,7 +94,7 @@ func (i *informer) isApplied(want applied, obj client.Object) bool {
 	i.mu.Lock()
 	was, ok := i.applied[key]
 	state, has := i.objs.Get(key)
-	if e, isNews := i.news(key); isNews {
+	if e, isPending := i.pending(key); isPending {
 		state, has = e.obj, e.what == present
 	}
 	i.mu.Unlock()
@@ -110,7 +110,7 @@ func (i *informer) isAbsent(obj client.Object) bool {
 	key := client.KeyOf(obj)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if e, isNews := i.news(key); isNews {
+	if e, isPending := i.pending(key); isPending {
 		return e.what == gone
 	}
 	_, has := i.objs.Get(key)

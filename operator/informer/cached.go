@@ -265,12 +265,12 @@ func (i *informer) read(ctx context.Context, key client.Key) (client.Object, err
 			i.mu.Unlock()
 			return nil, errOutside
 		}
-		e, isNews := i.news(key)
+		e, isPending := i.pending(key)
 		cached, _ := i.objs.Get(key)
 		changed := i.change()
 		i.mu.Unlock()
 		switch {
-		case !isNews:
+		case !isPending:
 			return cached, nil
 		case e.what == gone:
 			return nil, nil

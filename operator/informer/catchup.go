@@ -18,8 +18,8 @@ import (
 const (
 	// catchUpAtOnce is how many watches are compared with the server at the same time.
 	catchUpAtOnce = 4
-	// catchUpFirst is the page size of the first request, often the only one; catchUpPage that of
-	// the following ones.
+	// catchUpFirst is the page size of the first request, which is often the only one. catchUpPage
+	// is the page size of the following requests.
 	catchUpFirst, catchUpPage = 500, 5000
 	// renewAfter is how long CatchUp waits before it reopens a watch, because the connection may be
 	// broken. Each further wait is longer by renewFactor, so that slow connections make progress
@@ -68,8 +68,8 @@ func (i *informer) catchUp(ctx context.Context) error {
 }
 
 // awaitFirstList waits for the first list. It returns false if there is nothing to wait for: the
-// informer has ended, or the list fails until an administrator fixes the cause. In the latter case
-// reads wait for the list anyway.
+// informer has ended, or the list fails until an administrator fixes the cause. In the second case,
+// reads wait for the list.
 func (i *informer) awaitFirstList(ctx context.Context) (bool, error) {
 	for {
 		i.mu.Lock()
@@ -205,7 +205,8 @@ func (p *part) isAsOf(version uint64) bool {
 	return version > 0 && p.progress >= version
 }
 
-// missing returns the objects in the copy that the server no longer had. The caller holds the lock.
+// missing returns the objects in the copy that no longer existed on the server. The caller holds
+// the lock.
 func (p *part) missing(g gap) map[client.Key]types.UID {
 	missing := map[client.Key]types.UID{}
 	for _, obj := range p.informer.list(p.namespace) {

@@ -116,17 +116,17 @@ func (i *informer) whole(obj client.Object) client.Object {
 	return into
 }
 
-func (i *informer) wholes(objs []client.Object) []client.Object {
+func (i *informer) allWhole(objs []client.Object) []client.Object {
 	if i.form != Compact {
 		return objs
 	}
-	wholes := objs[:0]
+	whole := objs[:0]
 	for _, obj := range objs {
 		if obj = i.whole(obj); obj != nil {
-			wholes = append(wholes, obj)
+			whole = append(whole, obj)
 		}
 	}
-	return wholes
+	return whole
 }
 
 // garbled logs an object that does not decode into its Go type. Forms that keep decoded objects
@@ -155,7 +155,7 @@ func (i *informer) labelsOf(obj client.Object) (labels.Set, error) {
 	return set, nil
 }
 
-// indexed returns the decoded object for an index function, and caches the last ones.
+// indexed returns the decoded object for an index function, and caches the last few objects.
 func (c *compact) indexed(i *informer, obj client.Object) client.Object {
 	p, ok := obj.(*packed)
 	if !ok {

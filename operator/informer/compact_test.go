@@ -62,7 +62,7 @@ func TestCompact(t *testing.T) {
 		changed.Spec.NodeName, changed.Labels["v"] = "node9", "9"
 		w.must(w.direct.Update(t.Context(), changed))
 		w.must(w.direct.Delete(t.Context(), want[4]))
-		w.told(h, "~p03 9, -p04")
+		w.expectCalls(h, "~p03 9, -p04")
 		if on, _ := inf.ByIndex("node", "node9"); len(on) != 1 {
 			t.Errorf("after the change: %v", on)
 		}
@@ -122,7 +122,7 @@ func TestCompactGarbled(t *testing.T) {
 		w.handle(inf, h)
 		w.run()
 		w.must(w.set.WaitForSync(t.Context()))
-		w.told(h, "+good initial")
+		w.expectCalls(h, "+good initial")
 		if all := inf.List(""); len(all) != 1 {
 			t.Errorf("list: %v", all)
 		}

@@ -21,8 +21,8 @@ import (
 // is read from the server, and its state noted. If that request fails, the read fails too, so it
 // never returns a state that may be older than an own write.
 //
-// What the server has not executed by then stays unknown: a request that the network delivers later
-// looks like the write of another client.
+// If the server executes the write only after that read, the informer can't know: a request that
+// the network delivers late looks like the write of another client.
 type doubts struct {
 	any atomic.Bool // while false, readers need no lock
 
@@ -63,7 +63,7 @@ func isUnknown(err error) bool {
 	return true
 }
 
-// doubt records that the outcome of a write of obj is unknown, if err says so. An obj without a
+// doubt records that the outcome of a write of obj is unknown, if err means that. An obj without a
 // name stands for any object of the kind.
 func (s *informers) doubt(err error, obj client.Object) {
 	if !isUnknown(err) {
@@ -117,7 +117,8 @@ func (d *doubts) inDoubt(kind schema.GroupKind, namespace, name string) (objects
 	return objects, ofKind.all
 }
 
-// resolved drops a doubt unless a later write has renewed it. The key is nil for that about all.
+// resolved drops a doubt unless a later write has renewed it. The key is nil for the doubt about
+// all objects.
 func (d *doubts) resolved(kind schema.GroupKind, key *client.Key, ticket uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

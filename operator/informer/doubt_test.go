@@ -188,7 +188,7 @@ func TestDoubtfulReads(t *testing.T) {
 	})
 }
 
-// RUN-02: an operator without the verb get finds out by its lists.
+// RUN-02: without permission to get objects, the client resolves doubts with lists.
 func TestDoubtWithoutGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := newLosing(t)

@@ -113,8 +113,8 @@ type Informers interface {
 	Client() client.Client
 	// Remove ends the informer of obj's kind and object type, if there is one, and saves its memory
 	// and watch. The next read or handler starts a new one, which has no indexes. An informer in
-	// use ends only with InUse: otherwise, one with indexes stays, and one with handlers ends with
-	// its last handler.
+	// use ends only with InUse. Otherwise, an informer with indexes stays, and an informer with
+	// handlers ends with its last handler.
 	Remove(obj client.Object, o ...RemoveOption)
 	// Has reports whether an informer has an object with the kind, name and uid of obj, in any
 	// form. It starts no informer.

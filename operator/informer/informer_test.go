@@ -158,7 +158,7 @@ func (r *recorder) take() string {
 	return strings.Join(lines, ", ")
 }
 
-func (w *world) told(r *recorder, want string) {
+func (w *world) expectCalls(r *recorder, want string) {
 	w.t.Helper()
 	synctest.Wait()
 	if got := r.take(); got != want {
@@ -197,13 +197,13 @@ func TestHandlers(t *testing.T) {
 			t.Error("synced before it runs")
 		}
 		w.run()
-		w.told(first, "+a initial")
+		w.expectCalls(first, "+a initial")
 		if !isDone(inf.Synced()) || !isDone(reg.Synced()) {
 			t.Error("not synced")
 		}
 		w.create(b)
 		w.must(w.direct.Update(w.ctx, labelled(b, "2")))
-		w.told(first, "+b, ~b 2")
+		w.expectCalls(first, "+b, ~b 2")
 
 		late := w.handle(inf, second)
 		synctest.Wait()
@@ -214,14 +214,14 @@ func TestHandlers(t *testing.T) {
 			t.Error("late handler is not synced")
 		}
 		w.must(w.direct.Delete(w.ctx, a))
-		w.told(first, "-a")
-		w.told(second, "-a")
+		w.expectCalls(first, "-a")
+		w.expectCalls(second, "-a")
 
 		late.Remove()
 		late.Remove() // a second call has no effect
 		w.must(w.direct.Delete(w.ctx, b))
-		w.told(first, "-b")
-		w.told(second, "")
+		w.expectCalls(first, "-b")
+		w.expectCalls(second, "")
 		if n := w.server.Watches(); n != 1 {
 			t.Errorf("%d watches, want 1", n)
 		}
@@ -243,15 +243,15 @@ func TestSlowHandler(t *testing.T) {
 			w.create(pod(fmt.Sprint(n)))
 			want = append(want, fmt.Sprintf("+%d", n))
 		}
-		w.told(fast, strings.Join(want, ", "))
+		w.expectCalls(fast, strings.Join(want, ", "))
 		if got := slow.take(); got != "" || len(inf.List("")) != 100 {
 			t.Errorf("the slow handler got %q; %d in the store", got, len(inf.List("")))
 		}
 		if !isDone(slowReg.Synced()) {
-			t.Error("the registration of the slow handler must be synced")
+			t.Error("the registration of the slow handler is not synced")
 		}
 		time.Sleep(101 * time.Minute)
-		w.told(slow, strings.Join(want, ", "))
+		w.expectCalls(slow, strings.Join(want, ", "))
 	})
 }
 
@@ -318,7 +318,7 @@ func TestEndsWithItsLastHandler(t *testing.T) {
 		}
 		again := &recorder{}
 		w.handle(inf, again) // an ended informer starts again
-		w.told(again, "+a initial")
+		w.expectCalls(again, "+a initial")
 		// readers keep the informer running
 		if _, ok := inf.Get(client.Key{Namespace: "default", Name: "a"}); !ok {
 			t.Error("nothing to read")
@@ -355,7 +355,7 @@ func TestKindAddedAndRemoved(t *testing.T) {
 		w.server.AddKind(kind)
 		create("a")
 		w.must(w.set.WaitForSync(t.Context()))
-		w.told(h, "+a initial")
+		w.expectCalls(h, "+a initial")
 		w.server.RemoveKind("gadgets")
 		time.Sleep(time.Hour)
 		if s := w.set.Statuses()[0]; s.Err == nil {
@@ -364,9 +364,9 @@ func TestKindAddedAndRemoved(t *testing.T) {
 		w.server.AddKind(kind)
 		create("b")
 		time.Sleep(time.Minute)
-		w.told(h, "+b, -a stale")
+		w.expectCalls(h, "+b, -a stale")
 		create("c")
-		w.told(h, "+c")
+		w.expectCalls(h, "+c")
 		if s := w.set.Statuses()[0]; s.Err != nil {
 			t.Errorf("after the kind was created again: %s", s)
 		}
@@ -443,7 +443,7 @@ func TestResync(t *testing.T) {
 		w.handle(w.pods(), r)
 		w.run()
 		time.Sleep(150 * time.Minute)
-		w.told(r, "+a initial, ~a 1, ~a 1")
+		w.expectCalls(r, "+a initial, ~a 1, ~a 1")
 	})
 }
 

@@ -39,14 +39,14 @@ func TestKnownHandler(t *testing.T) {
 		w.handle(inf, k)
 		w.run()
 		time.Sleep(10 * time.Minute)
-		w.told(k.recorder, "+a initial")
+		w.expectCalls(k.recorder, "+a initial")
 
 		step := func(do func(), want string) {
 			t.Helper()
 			k.begin = time.Now()
 			do()
 			time.Sleep(10 * time.Minute)
-			w.told(k.recorder, want)
+			w.expectCalls(k.recorder, want)
 		}
 		b, c := pod("b"), pod("c")
 		step(func() { w.must(w.client.Create(w.ctx, b)) }, "+b since 0s")

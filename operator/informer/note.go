@@ -143,14 +143,14 @@ type life struct {
 }
 
 // known returns, per informer, the known object of obj's name, or obj itself. A successful delete
-// by that name ends its life in any case.
+// of that name deletes the object in any case.
 func (s *informers) known(obj client.Object) map[*informer]life {
 	_, copies := s.kindInformers(obj)
 	all := map[*informer]life{}
 	for _, i := range copies {
 		l := life{obj.GetUID(), parseVersion(obj.GetResourceVersion())}
 		i.mu.Lock()
-		if e, isNews := i.news(client.KeyOf(obj)); isNews && e.uid != "" {
+		if e, isPending := i.pending(client.KeyOf(obj)); isPending && e.uid != "" {
 			l = life{e.uid, e.version}
 		} else if cached, ok := i.objs.Get(client.KeyOf(obj)); ok {
 			l = life{cached.GetUID(), parseVersion(cached.GetResourceVersion())}
@@ -176,7 +176,7 @@ func (s *informers) noteGone(obj client.Object, uid types.UID, known map[*inform
 	})
 }
 
-// transformed returns obj as a transform, which may be nil, changes it.
+// transformed returns the result of a transform of obj. The transform may be nil.
 func transformed(obj client.Object, transform func(client.Object) client.Object) client.Object {
 	if transform == nil {
 		return obj

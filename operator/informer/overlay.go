@@ -24,7 +24,7 @@ const (
 	// object uid, which existed at version (0 if unknown), is deleted, and so is object before
 	gone
 	behind   // the object has a newer state than the copy, at version or later
-	outdated // a newer state has replaced that of uid at version
+	outdated // a newer state has replaced the state of uid at version
 	opaque   // a newer state exists, and its version is not a number
 )
 
@@ -37,12 +37,14 @@ type entry struct {
 	whole   bool          // obj is the unmodified response of the server, as a watch delivers it
 	text    string        // for opaque: the version
 	since   time.Time
-	// known is when every copy had the entry, so that later reads see it; zero before that.
+	// known is the time since which every copy has the entry, so that later reads see it; zero
+	// before that.
 	known time.Time
 }
 
-// entryLife bounds how long an entry stays that the informer never confirms, because the confirming
-// event came before the entry. Such an entry hides no existing object; it only takes memory.
+// entryLife bounds how long an entry stays if the informer never confirms it, because the
+// confirming event came before the entry. Such an entry hides no existing object; it only takes
+// memory.
 const entryLife = 10 * time.Minute
 
 // addEntry adds an entry, unless there is a later one. The caller holds the lock.
@@ -63,7 +65,7 @@ func (i *informer) addEntry(key client.Key, e entry) {
 	}
 	e.since = time.Now()
 	i.written[key] = e
-	if !i.isNews(key, e) {
+	if !i.isPending(key, e) {
 		delete(i.written, key)
 	}
 }
@@ -95,18 +97,18 @@ func (i *informer) writtenAs(obj client.Object) time.Time {
 	return e.known
 }
 
-// news returns the entry of a key, if the copy does not contain it yet. The caller holds the lock.
-func (i *informer) news(key client.Key) (entry, bool) {
+// pending returns the entry of a key that the copy does not contain yet. The caller holds the lock.
+func (i *informer) pending(key client.Key) (entry, bool) {
 	e, ok := i.written[key]
-	if ok && !i.isNews(key, e) {
+	if ok && !i.isPending(key, e) {
 		delete(i.written, key)
 		ok = false
 	}
 	return e, ok
 }
 
-// isNews reports whether the copy does not contain an entry yet. The caller holds the lock.
-func (i *informer) isNews(key client.Key, e entry) bool {
+// isPending reports whether the copy does not contain an entry yet. The caller holds the lock.
+func (i *informer) isPending(key client.Key, e entry) bool {
 	var progress uint64
 	if p := i.partOf(key); p != nil {
 		progress = p.progress
@@ -140,7 +142,7 @@ func (i *informer) isNews(key client.Key, e entry) bool {
 // The caller holds the lock.
 func (i *informer) sweep(rewritten bool) {
 	for key, e := range i.written {
-		if rewritten || !i.isNews(key, e) {
+		if rewritten || !i.isPending(key, e) {
 			delete(i.written, key)
 		}
 	}

@@ -537,14 +537,14 @@ func TestGivenAndShared(t *testing.T) { // RUN-04
 		given, kept := labelled(pod("a"), "1"), labelled(pod("b"), "1")
 		w.must(w.client.Create(t.Context(), given, client.WriteOptions{Given: true}))
 		w.must(w.client.Create(t.Context(), kept))
-		shared := func(name string, opts client.GetOptions) (of *corev1.Pod, in client.Object) {
-			of = &corev1.Pod{}
+		shared := func(name string, opts client.GetOptions) (got *corev1.Pod, in client.Object) {
+			got = &corev1.Pod{}
 			opts.Shared = &in
-			w.must(w.client.Get(t.Context(), client.Key{Namespace: "default", Name: name}, of, opts))
-			return of, in
+			w.must(w.client.Get(t.Context(), client.Key{Namespace: "default", Name: name}, got, opts))
+			return got, in
 		}
-		if of, in := shared("a", client.GetOptions{}); in != client.Object(given) || of == given || of.Labels["v"] != "1" {
-			t.Errorf("given: %p, want %p; a copy: %+v", in, given, of)
+		if got, in := shared("a", client.GetOptions{}); in != client.Object(given) || got == given || got.Labels["v"] != "1" {
+			t.Errorf("given: %p, want %p; a copy: %+v", in, given, got)
 		}
 		if _, in := shared("b", client.GetOptions{}); in == nil || in == client.Object(kept) || in.GetLabels()["v"] != "1" {
 			t.Errorf("not given: %p, written %p", in, kept)
@@ -554,8 +554,8 @@ func TestGivenAndShared(t *testing.T) { // RUN-04
 		}
 		time.Sleep(2 * time.Minute)
 		// The watch has delivered the object that was given away, which is not decoded again.
-		if of, in := shared("a", client.GetOptions{}); in != client.Object(given) || of == given || of.Labels["v"] != "1" {
-			t.Errorf("given, after the watch: %p, want %p; a copy: %+v", in, given, of)
+		if got, in := shared("a", client.GetOptions{}); in != client.Object(given) || got == given || got.Labels["v"] != "1" {
+			t.Errorf("given, after the watch: %p, want %p; a copy: %+v", in, given, got)
 		}
 		if _, in := shared("b", client.GetOptions{}); in == nil || in == client.Object(kept) || in.GetLabels()["v"] != "1" {
 			t.Errorf("not given, after the watch: %p, written %p", in, kept)
@@ -566,7 +566,7 @@ func TestGivenAndShared(t *testing.T) { // RUN-04
 		others.Labels["v"] = "2"
 		w.must(w.direct.Update(t.Context(), others))
 		time.Sleep(2 * time.Minute)
-		if of, in := shared("a", client.GetOptions{}); in == nil || in == client.Object(given) || of.Labels["v"] != "2" {
+		if got, in := shared("a", client.GetOptions{}); in == nil || in == client.Object(given) || got.Labels["v"] != "2" {
 			t.Errorf("after another's write: %+v", in)
 		}
 	})

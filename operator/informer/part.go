@@ -23,7 +23,7 @@ type part struct {
 	// progress is the version up to which all events were received; 0 while unknown.
 	progress   uint64
 	progressed time.Time // time of the last event, bookmark or list
-	failing    trouble
+	failing    failures
 }
 
 var _ reflector.Sink[client.Object] = (*part)(nil)
@@ -37,7 +37,7 @@ func (p *part) put(obj client.Object) {
 	defer i.mu.Unlock()
 	i.put(obj)
 	p.advance(obj.GetResourceVersion())
-	i.news(client.KeyOf(obj)) // drops the entry if the copy contains it now
+	i.pending(client.KeyOf(obj)) // drops the entry if the copy contains it now
 }
 
 // put stores an object and queues a notice for the handlers. The caller holds the lock.
@@ -75,7 +75,7 @@ func (p *part) Delete(obj client.Object) {
 		i.tell(&notice{what: deleted, obj: obj})
 	}
 	p.advance(obj.GetResourceVersion())
-	i.news(client.KeyOf(obj))
+	i.pending(client.KeyOf(obj))
 }
 
 func (p *part) Replace(objs []client.Object, version string) {

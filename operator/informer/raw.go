@@ -25,8 +25,8 @@ func (i *informer) newestOf(key client.Key) client.Object {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	obj, _ := i.objs.Get(key)
-	e, isNews := i.news(key)
-	if !isNews {
+	e, isPending := i.pending(key)
+	if !isPending {
 		return obj
 	}
 	switch e.what {
@@ -47,7 +47,7 @@ func (i *informer) List(namespace string) []client.Object {
 	i.mu.Lock()
 	objs := i.overlaid(i.list(namespace), func(obj client.Object) bool { return namespace == "" || obj.GetNamespace() == namespace })
 	i.mu.Unlock()
-	return i.wholes(objs)
+	return i.allWhole(objs)
 }
 
 func (i *informer) Version() string {
@@ -71,7 +71,7 @@ func (i *informer) ByIndex(name, value string) ([]client.Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("informer of %s: %w", i.id.kind, err)
 	}
-	return i.wholes(objs), nil
+	return i.allWhole(objs), nil
 }
 
 // overlaid merges objects found in the copy with the overlay. wanted selects the objects of the
@@ -82,14 +82,14 @@ func (i *informer) overlaid(found []client.Object, wanted func(client.Object) bo
 	}
 	objs := found[:0]
 	for _, obj := range found {
-		if e, isNews := i.news(client.KeyOf(obj)); !isNews || e.what != present && e.what != gone {
+		if e, isPending := i.pending(client.KeyOf(obj)); !isPending || e.what != present && e.what != gone {
 			objs = append(objs, obj)
 		}
 	}
 	for key := range i.written {
-		e, isNews := i.news(key)
+		e, isPending := i.pending(key)
 		switch {
-		case !isNews || e.what == gone:
+		case !isPending || e.what == gone:
 		case e.what != present:
 			i.unshown.Store(true)
 		case i.partOf(key) != nil && wanted(e.obj):

@@ -89,8 +89,8 @@ func TestReadsAfterLostResponses(t *testing.T) {
 	})
 }
 
-// RUN-02: handlers and predicates get events from the watch, also for own writes; all reads already
-// include them.
+// RUN-02: handlers and predicates get events from the watch, even for the operator's own writes.
+// All reads already include these writes.
 func TestHandlersFollowTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)

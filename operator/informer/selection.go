@@ -70,15 +70,15 @@ func (i *informer) snapshot(q query) (objs []client.Object, version string, err 
 	objs = all[:0]
 	for _, obj := range all {
 		if len(i.written) > 0 {
-			if _, isNews := i.news(client.KeyOf(obj)); isNews {
+			if _, isPending := i.pending(client.KeyOf(obj)); isPending {
 				continue
 			}
 		}
 		objs = append(objs, obj)
 	}
 	for key := range i.written {
-		e, isNews := i.news(key)
-		if !isNews || q.namespace != "" && key.Namespace != q.namespace || i.partOf(key) == nil {
+		e, isPending := i.pending(key)
+		if !isPending || q.namespace != "" && key.Namespace != q.namespace || i.partOf(key) == nil {
 			continue
 		}
 		switch e.what {

@@ -45,8 +45,8 @@ type informer struct {
 	// indexed is true if an index was added. The informer then never ends.
 	indexed atomic.Bool
 
-	// several is true once there has been another informer of the kind, so that readers may use
-	// that one's copy.
+	// several is true once there has been another informer of the kind, so that readers may use the
+	// copy of the other informer.
 	several atomic.Bool
 
 	// unshown is true once a read has returned a state of the copy that was older than an own
@@ -60,7 +60,7 @@ type informer struct {
 	handlers []*registration
 	over     bool
 	isSynced bool
-	unmapped trouble // why there are no parts yet
+	unmapped failures // why there are no parts yet
 	// closed at the next change of the state above or of the copy; nil if there is no waiter
 	changed chan struct{}
 	written overlay
@@ -161,7 +161,7 @@ func (i *informer) reflect(ctx context.Context, namespaces []string) {
 	defer i.mu.Unlock()
 	for n, namespace := range namespaces {
 		p := &part{informer: i, namespace: namespace, renew: make(chan struct{}, 1)}
-		i.unmapped = trouble{}
+		i.unmapped = failures{}
 		i.parts = append(i.parts, p)
 		cfg := reflector.Config[client.Object]{
 			Source:    i.source(namespace),
@@ -348,7 +348,7 @@ func (i *informer) broadcast() {
 }
 
 // failed records an error for waiters, and logs it if it differs from the previous one.
-func (i *informer) failed(t *trouble, err error, namespace string) {
+func (i *informer) failed(t *failures, err error, namespace string) {
 	err = i.explain(err, namespace)
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -373,5 +373,5 @@ func (p *part) recovered() {
 	if p.failing.logged != "" {
 		p.informer.log.Info("informer can read " + p.informer.id.kind.Kind + " again")
 	}
-	p.failing = trouble{}
+	p.failing = failures{}
 }

@@ -168,12 +168,12 @@ func soak(t *testing.T, seed uint64) {
 
 		ctx, cancel := context.WithCancel(w.ctx)
 		var all sync.WaitGroup
-		all.Go(func() { w.trouble(ctx, sky, random) })
+		all.Go(func() { w.injectFaults(ctx, sky, random) })
 		var writers sync.WaitGroup
 		for n := range 4 {
-			writers.Go(func() { w.insist(rand.New(rand.NewPCG(seed, 10+uint64(n))), fmt.Sprint("own", n)) })
+			writers.Go(func() { w.writeAndCompare(rand.New(rand.NewPCG(seed, 10+uint64(n))), fmt.Sprint("own", n)) })
 		}
-		all.Go(func() { // somebody else
+		all.Go(func() { // another client
 			other := rand.New(rand.NewPCG(seed, 3))
 			for ctx.Err() == nil {
 				time.Sleep(time.Duration(other.IntN(200)) * time.Millisecond)
@@ -228,8 +228,8 @@ func soak(t *testing.T, seed uint64) {
 	})
 }
 
-// trouble causes faults that do not belong to a single request.
-func (w *world) trouble(ctx context.Context, sky *weather, random *rand.Rand) {
+// injectFaults causes faults that do not belong to a single request.
+func (w *world) injectFaults(ctx context.Context, sky *weather, random *rand.Rand) {
 	for ctx.Err() == nil {
 		time.Sleep(time.Duration(random.IntN(4000)) * time.Millisecond)
 		switch random.IntN(4) {
@@ -249,9 +249,9 @@ func (w *world) trouble(ctx context.Context, sky *weather, random *rand.Rand) {
 	}
 }
 
-// insist makes random writes to one pod, repeats failed ones, and compares each read with the
-// expected state.
-func (w *world) insist(random *rand.Rand, name string) {
+// writeAndCompare makes random writes to one pod, repeats failed writes, and compares each read
+// with the expected state.
+func (w *world) writeAndCompare(random *rand.Rand, name string) {
 	key := client.Key{Namespace: "default", Name: name}
 	for step := range 60 {
 		time.Sleep(time.Duration(random.IntN(150)) * time.Millisecond)

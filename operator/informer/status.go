@@ -110,14 +110,14 @@ func (i *informer) statuses() []Status {
 	return all
 }
 
-// trouble is a sequence of failures.
-type trouble struct {
+// failures describes a sequence of failures.
+type failures struct {
 	err    error // the last one; nil if there is none
 	since  time.Time
 	logged string // the text logged last
 }
 
-func (t *trouble) note(err error) {
+func (t *failures) note(err error) {
 	if t.err == nil {
 		t.since = time.Now()
 	}

@@ -139,6 +139,6 @@ func TestMetadataForm(t *testing.T) { // MACH-05
 			t.Errorf("statuses: %v", s)
 		}
 		w.must(w.direct.Delete(t.Context(), a))
-		w.told(h, "+a initial, -a")
+		w.expectCalls(h, "+a initial, -a")
 	})
 }

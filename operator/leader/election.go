@@ -423,8 +423,8 @@ func (e *Election) releaseOnce(ctx context.Context) error {
 		if holderOf(lease) != e.cfg.Identity {
 			return nil
 		}
-		nobody, second, now := "", int32(1), metav1.NowMicro()
-		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &nobody, &second
+		noHolder, second, now := "", int32(1), metav1.NowMicro()
+		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &noHolder, &second
 		lease.Spec.RenewTime, lease.Spec.AcquireTime = &now, &now
 		return e.cfg.Client.Update(ctx, lease)
 	})

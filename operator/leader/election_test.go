@@ -44,7 +44,7 @@ func newClient(t *testing.T, s *apitest.Server) client.Client {
 	return c
 }
 
-// stage has candidates, and checks that at most one leads at a time.
+// stage runs candidates, and checks that at most one leads at a time.
 type stage struct {
 	t       *testing.T
 	leading atomic.Int32
@@ -69,7 +69,7 @@ func (s *stage) lead(name string, finish time.Duration) func(context.Context) er
 
 func (s *stage) begin(name string) {
 	if s.leading.Add(1) != 1 {
-		s.t.Errorf("%s leads beside another", name)
+		s.t.Errorf("%s leads at the same time as another", name)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,8 +128,8 @@ func TestHandOverOnRelease(t *testing.T) {
 	})
 }
 
-// MACH-08: a leader that crashes is replaced when its Lease has expired, and not earlier, whatever
-// its clock was.
+// MACH-08: a leader that crashes is replaced when its Lease has expired, and not earlier, even if
+// its clock was wrong.
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{t: t}

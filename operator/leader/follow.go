@@ -21,13 +21,13 @@ type following struct {
 	running sync.WaitGroup
 }
 
-// follow watches one Lease or, if which has no name, the Leases in its namespace that a selector
+// follow watches one Lease or, if key has no name, the Leases in its namespace that a selector
 // matches, until stop is called. It reports changes for which matters returns true.
-func follow(ctx context.Context, c client.Client, which client.Key, selector labels.Selector, matters func(*coordinationv1.Lease) bool,
+func follow(ctx context.Context, c client.Client, key client.Key, selector labels.Selector, matters func(*coordinationv1.Lease) bool,
 	log *slog.Logger) (*following, error) {
-	scope := informer.Scope{Namespaces: []string{which.Namespace}, Labels: selector}
-	if which.Name != "" {
-		scope.Fields = fields.OneTermEqualSelector("metadata.name", which.Name)
+	scope := informer.Scope{Namespaces: []string{key.Namespace}, Labels: selector}
+	if key.Name != "" {
+		scope.Fields = fields.OneTermEqualSelector("metadata.name", key.Name)
 	}
 	leases, err := informer.New(informer.Config{Client: c, Scope: scope, Log: log})
 	if err != nil {
@@ -39,7 +39,7 @@ func follow(ctx context.Context, c client.Client, which client.Key, selector lab
 	}
 	f := &following{changed: make(chan struct{}, 1), leases: leases}
 	_, err = inf.AddHandler(handler(func(obj client.Object, gone bool) {
-		if lease := obj.(*coordinationv1.Lease); (which.Name == "" || lease.Name == which.Name) && (gone || matters(lease)) {
+		if lease := obj.(*coordinationv1.Lease); (key.Name == "" || lease.Name == key.Name) && (gone || matters(lease)) {
 			select {
 			case f.changed <- struct{}{}:
 			default: // a change is already pending

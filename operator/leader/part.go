@@ -153,8 +153,8 @@ func (s *Shards) joined(ctx context.Context) (*coordinationv1.Lease, error) {
 	if err := s.cfg.Client.Get(ctx, client.Key{Namespace: s.cfg.Group.Namespace, Name: s.leaseName()}, lease); err != nil {
 		return nil, err
 	}
-	if who := holderOf(lease); who != s.cfg.Identity {
-		return nil, fmt.Errorf("%w: Lease %s belongs to %q", ErrLost, lease.Name, who)
+	if identity := holderOf(lease); identity != s.cfg.Identity {
+		return nil, fmt.Errorf("%w: Lease %s belongs to %q", ErrLost, lease.Name, identity)
 	}
 	return s.announce(ctx, lease, view{})
 }
@@ -185,7 +185,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // readLeases reads the Leases: the views of live replicas, and the members that our view should
-// have. It sends requests until a deadline at most.
+// have. It sends no requests after a deadline.
 func (s *Shards) readLeases(inf informer.Informer, deadline time.Time) (target view) {
 	now := time.Now()
 	s.mu.Lock()
@@ -197,28 +197,28 @@ func (s *Shards) readLeases(inf informer.Informer, deadline time.Time) (target v
 	}
 	for _, obj := range inf.List(s.cfg.Group.Namespace) {
 		lease := obj.(*coordinationv1.Lease)
-		who := holderOf(lease)
-		if lease.Labels[groupLabel] != s.cfg.Group.Name || who == "" {
+		identity := holderOf(lease)
+		if lease.Labels[groupLabel] != s.cfg.Group.Name || identity == "" {
 			continue
 		}
-		seen[who] = true
-		if who == s.cfg.Identity {
+		seen[identity] = true
+		if identity == s.cfg.Identity {
 			next.announced = parseView(lease)
-			target = append(target, who)
+			target = append(target, identity)
 			if s.sentAt != "" && atLeast(lease.ResourceVersion, s.sentAt) {
 				next.sent = nil // the watch has delivered the last of them
 			}
 			continue
 		}
-		o := s.observe(who, lease, now)
-		if now.Sub(o.at) < durationOf(lease, s.cfg.Duration) || !s.bury(who, lease, deadline) {
-			next.peers[who] = parseView(lease)
-			target = append(target, who)
+		o := s.observe(identity, lease, now)
+		if now.Sub(o.at) < durationOf(lease, s.cfg.Duration) || !s.deleteExpired(identity, lease, deadline) {
+			next.peers[identity] = parseView(lease)
+			target = append(target, identity)
 		}
 	}
-	for who := range s.observed {
-		if !seen[who] {
-			delete(s.observed, who)
+	for identity := range s.observed {
+		if !seen[identity] {
+			delete(s.observed, identity)
 		}
 	}
 	slices.Sort(target)
@@ -236,8 +236,8 @@ func (s *Shards) readLeases(inf informer.Informer, deadline time.Time) (target v
 }
 
 // observe records the record of a Lease, unless a newer one was seen.
-func (s *Shards) observe(who string, lease *coordinationv1.Lease, now time.Time) observation {
-	o, known := s.observed[who]
+func (s *Shards) observe(identity string, lease *coordinationv1.Lease, now time.Time) observation {
+	o, known := s.observed[identity]
 	version, _ := strconv.ParseUint(lease.ResourceVersion, 10, 64) // 0 if not a number
 	if known && version < o.version {
 		return o
@@ -249,7 +249,7 @@ func (s *Shards) observe(who string, lease *coordinationv1.Lease, now time.Time)
 		}
 	}
 	o.version = version
-	s.observed[who] = o
+	s.observed[identity] = o
 	return o
 }
 
@@ -260,10 +260,10 @@ func (s *Shards) tell() {
 	}
 }
 
-// bury deletes the Lease of a replica that has not renewed it in time, and reports whether the
-// replica is dead. The watch is not sufficient evidence, because it may have stalled. The
-// conditional delete is: it succeeds only if the Lease is unchanged.
-func (s *Shards) bury(who string, lease *coordinationv1.Lease, deadline time.Time) (dead bool) {
+// deleteExpired deletes the Lease of a replica that did not renew it in time, and reports whether
+// the replica is dead. The watch is not sufficient evidence, because it may have stalled. A
+// conditional delete is sufficient: it succeeds only if the Lease is unchanged.
+func (s *Shards) deleteExpired(identity string, lease *coordinationv1.Lease, deadline time.Time) (dead bool) {
 	ctx := context.Background()
 	_, err := within(ctx, deadline, lease, func(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 		uid, version := lease.UID, lease.ResourceVersion
@@ -278,12 +278,12 @@ func (s *Shards) bury(who string, lease *coordinationv1.Lease, deadline time.Tim
 	if err != nil {
 		return apierrors.IsNotFound(err)
 	}
-	if now.UID != lease.UID || holderOf(now) != who {
+	if now.UID != lease.UID || holderOf(now) != identity {
 		return true
 	}
 	at := time.Now()
 	// deleting is forbidden or failed, but the Lease was not renewed
-	return at.Sub(s.observe(who, now, at).at) >= durationOf(now, s.cfg.Duration)
+	return at.Sub(s.observe(identity, now, at).at) >= durationOf(now, s.cfg.Duration)
 }
 
 // turn stops new work on objects that target assigns to other replicas, and reports whether target

@@ -43,8 +43,8 @@ const (
 // the objects. A replica works on an object if its own view assigns the object to it, and no other
 // live replica's view assigns the object to that other replica. To change its view, a replica first
 // stops working on objects that the new view assigns to others; then it announces the new view, and
-// uses it only after its watch has delivered the announcement. So of two announcements, the later
-// one was made with the earlier one in sight, and no object is assigned to both replicas. Other
+// uses it only after its watch has delivered the announcement. So of two replicas, the one that
+// announces later has seen the other's announcement, and no object is assigned to both. Other
 // replicas may act on an announcement before this replica's watch delivers it, even if the response
 // was lost. So, as soon as it has sent the request, this replica does not work on objects that the
 // announcement gives away, even if its view has changed since.
@@ -69,7 +69,7 @@ type Shards struct {
 	// Used only by Run's goroutine.
 	own    *coordinationv1.Lease
 	unsure bool // the last announcement failed, and the server may have executed it
-	// the resourceVersion from which on the server has none of state.sent but the last; empty until
+	// from this resourceVersion on, the server has none of state.sent except the last; empty until
 	// an announcement succeeds after the last was sent
 	sentAt   string
 	observed map[string]observation
@@ -118,8 +118,9 @@ func NewShards(cfg ShardsConfig) (*Shards, error) {
 func (s *Shards) Identity() string { return s.cfg.Identity }
 
 // CatchUpWith sets a function that is called when this replica may have gained objects. Enter
-// rejects gained objects until it returns nil; by then, reads must be at least as new as the writes
-// of the previous owners. It is called again after an error. CatchUpWith must be called before Run.
+// rejects gained objects until the function returns nil. When it does, reads must be at least as
+// new as the writes of the previous owners. It is called again after an error. CatchUpWith must be
+// called before Run.
 func (s *Shards) CatchUpWith(catchUp func(context.Context) error) { s.catchUp = catchUp }
 
 // Enter reports whether this replica may work on an object now. If so, the caller must call leave
@@ -283,8 +284,8 @@ func (s state) equal(o state) bool {
 		!slices.EqualFunc(s.sent, o.sent, slices.Equal[view]) {
 		return false
 	}
-	for who, v := range s.peers {
-		if other, ok := o.peers[who]; !ok || !slices.Equal(v, other) {
+	for identity, v := range s.peers {
+		if other, ok := o.peers[identity]; !ok || !slices.Equal(v, other) {
 			return false
 		}
 	}

@@ -39,20 +39,20 @@ func newField(t *testing.T, size int) *field {
 	return &field{t: t, server: apitest.New(leases), size: size, holders: map[int]string{}, done: map[int]string{}}
 }
 
-func (f *field) begin(n int, who string) {
+func (f *field) begin(n int, identity string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if other, held := f.holders[n]; held {
-		f.t.Errorf("%d is with %s and %s", n, other, who)
+		f.t.Errorf("%d is with %s and %s", n, other, identity)
 	}
-	f.holders[n] = who
+	f.holders[n] = identity
 }
 
-func (f *field) end(n int, who string) {
+func (f *field) end(n int, identity string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.holders, n)
-	f.done[n] = who
+	f.done[n] = identity
 	f.count++
 }
 
@@ -173,8 +173,8 @@ func (f *field) shares(pass time.Duration) map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	shares := map[string]int{}
-	for _, who := range f.done {
-		shares[who]++
+	for _, identity := range f.done {
+		shares[identity]++
 	}
 	return shares
 }

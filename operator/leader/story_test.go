@@ -45,7 +45,7 @@ func TestHandOverStory(t *testing.T) {
 	}
 	for _, name := range []string{"second", "third", "fourth"} {
 		next := enter(name)
-		time.Sleep(100 * time.Millisecond) // by then, it waits
+		time.Sleep(100 * time.Millisecond) // time for it to start waiting
 		begin := time.Now()
 		must(t, stop())
 		if now := <-leads; now != name {

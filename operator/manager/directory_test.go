@@ -41,7 +41,7 @@ func writeCertificate(t *testing.T, dir, certName, keyName string) {
 	}
 }
 
-// RUN-05: certificates in a directory, also in the usual default directory, are used, and then
+// RUN-05: certificates in a directory, including the usual default directory, are used, and then
 // nothing is written to the API server.
 func TestGivenCertificates(t *testing.T) {
 	for name, where := range map[string]func(t *testing.T) (manager.WebhookConfig, string){
@@ -101,7 +101,7 @@ func TestGivenCertificates(t *testing.T) {
 	})
 }
 
-// RUN-05: the operator's namespace is that of its pod.
+// RUN-05: the operator's namespace is the namespace of its pod.
 func TestInClusterNamespace(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "tea")
 	if got := manager.InClusterNamespace(); got != "tea" {

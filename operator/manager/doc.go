@@ -11,8 +11,8 @@
 //  3. the informers of all clusters, and the event writers
 //  4. everything that runs on every replica ([OnEveryReplica]); controllers that wait for
 //     leadership fill their queues
-//  5. controllers and everything else that was added: at once without leader election; otherwise
-//     when this replica leads and its informers have the writes of the previous leader
+//  5. controllers and everything else that was added: immediately without leader election;
+//     otherwise when this replica leads and its informers have the writes of the previous leader
 //
 // When its context ends, or any part fails, Run stops these groups in reverse order, each after the
 // following one has ended. So the last reconciles still have their informers, the Lease is released
@@ -21,7 +21,7 @@
 //
 // # Clusters
 //
-// A manager can work on several clusters, which come and go while it runs: [Manager.Engage] and
+// A manager can work on several clusters, which join and leave while it runs: [Manager.Engage] and
 // [Manager.Disengage]. A [Provider] discovers them. A request contains its cluster; in a reconcile,
 // the manager's client reads from and writes to the cluster of the request.
 //

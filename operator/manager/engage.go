@@ -15,8 +15,8 @@ import (
 var (
 	// ErrClusterNotFound means that no cluster with the name is engaged.
 	ErrClusterNotFound = errors.New("cluster not found")
-	// ErrDisengaged is the cause of the end of a disengaged cluster's context, and of those of its
-	// reconciles.
+	// ErrDisengaged is the cause with which the context of a disengaged cluster and the contexts of
+	// its reconciles end.
 	ErrDisengaged = errors.New("the cluster was disengaged")
 )
 

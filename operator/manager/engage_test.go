@@ -148,7 +148,7 @@ func TestDisengage(t *testing.T) {
 			case "later":
 				return true, reconcile.Result{RequeueAfter: time.Hour}, nil
 			case "failing":
-				return true, reconcile.Result{}, errors.New("no milk")
+				return true, reconcile.Result{}, errors.New("reconcile failed")
 			case "endless":
 				<-ctx.Done()
 				ends <- context.Cause(ctx)
@@ -301,7 +301,7 @@ func TestEngageAgain(t *testing.T) {
 		_, err := f.Engage("east", hosted(servers[0], "one"))
 		must(t, err)
 		if _, err := f.Engage("east", hosted(servers[1], "two")); err == nil {
-			t.Error("two clusters of one name")
+			t.Error("two clusters with the same name")
 		}
 		time.Sleep(time.Second)
 		must(t, f.Disengage("east"))

@@ -201,13 +201,13 @@ func TestShardHandoverReadsEarlierWrites(t *testing.T) {
 		}
 		must(t, stopA())
 		time.Sleep(time.Minute)
-		of := map[string]int{}
+		children := map[string]int{}
 		for _, pod := range s.Objects("pods") {
-			of[pod["metadata"].(map[string]any)["labels"].(map[string]any)["of"].(string)]++
+			children[pod["metadata"].(map[string]any)["labels"].(map[string]any)["of"].(string)]++
 		}
 		for n := range all {
-			if name := fmt.Sprint("cm", n); of[name] != 1 {
-				t.Errorf("%s has %d children", name, of[name])
+			if name := fmt.Sprint("cm", n); children[name] != 1 {
+				t.Errorf("%s has %d children", name, children[name])
 			}
 		}
 		must(t, stopB())

@@ -89,7 +89,8 @@ func (g *group) unfinished() error {
 // stopMoment is how long a group may take to stop after the time is up.
 const stopMoment = 100 * time.Millisecond
 
-// runnables holds runnables until their group starts; later ones start immediately.
+// runnables holds runnables until their group starts; runnables that are added later start
+// immediately.
 type runnables struct {
 	waiting []Runnable
 	group   *group

@@ -36,7 +36,7 @@ type Config struct {
 	// TracerProvider, if not nil, creates OpenTelemetry spans of reconciles and their writes.
 	TracerProvider oteltrace.TracerProvider
 	// MetricsAddress, HealthAddress and TraceAddress are host:port addresses to serve metrics,
-	// probes, and the trace of recent reconciles at. kelson why reads the latter. An empty address
+	// probes, and the trace of recent reconciles at. kelson why reads the trace. An empty address
 	// is not served.
 	MetricsAddress, HealthAddress, TraceAddress string
 	// SecureMetrics serves metrics over TLS, only to clients that the API server authorizes to get
@@ -151,8 +151,9 @@ func (m *Manager) Elected() <-chan struct{} { return m.elected }
 // Log returns the manager's logger.
 func (m *Manager) Log() *slog.Logger { return m.cfg.Log }
 
-// Add runs r with the manager: with leader election, from when this replica leads, otherwise from
-// the start. If that has happened, r starts immediately. OnEveryReplica(r) runs on all replicas.
+// Add runs r with the manager. With leader election, r starts when this replica leads, and
+// otherwise when the manager starts. If that has happened already, r starts immediately.
+// OnEveryReplica(r) runs on all replicas.
 func (m *Manager) Add(r Runnable) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -107,7 +107,7 @@ func TestFailureStopsAllParts(t *testing.T) {
 		m.Add(manager.Func(func(ctx context.Context) error {
 			<-ctx.Done()
 			stopped = true
-			return errors.New("not told: it is ending already")
+			return errors.New("not returned by Run: the manager is already ending")
 		}))
 		m.Add(manager.Func(func(context.Context) error {
 			m.Add(manager.Func(func(context.Context) error { // added while it runs
@@ -201,7 +201,7 @@ func TestMetrics(t *testing.T) {
 			Sources: []controller.Source{&controller.Kind{Informers: m.Informers(), Object: &corev1.ConfigMap{}}},
 			Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
 				if n++; n == 1 {
-					panic("oh")
+					panic("test panic")
 				}
 				return reconcile.Result{}, nil
 			}),

@@ -29,7 +29,7 @@ func (m *Manager) Run(ctx context.Context) error {
 
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	// The first failure stops everything; later ones are consequences.
+	// The first failure stops everything; later failures are consequences.
 	failed := func(err error) { end(&failure{err}) }
 	groups := struct{ servers, hooks, sources, others, leaders *group }{
 		newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed),

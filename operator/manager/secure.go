@@ -108,21 +108,21 @@ func (g *guard) ask(ctx context.Context, q question, token string) (int, error) 
 }
 
 func (g *guard) review(ctx context.Context, q question, token string) (int, error) {
-	who := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
-	if err := g.m.own.live.Create(ctx, who); err != nil {
+	tokenReview := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
+	if err := g.m.own.live.Create(ctx, tokenReview); err != nil {
 		return 0, err
 	}
-	if !who.Status.Authenticated {
+	if !tokenReview.Status.Authenticated {
 		return http.StatusUnauthorized, nil
 	}
-	may := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: who.Status.User.Username, UID: who.Status.User.UID, Groups: who.Status.User.Groups,
+	accessReview := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: tokenReview.Status.User.Username, UID: tokenReview.Status.User.UID, Groups: tokenReview.Status.User.Groups,
 		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: q.path, Verb: q.verb},
 	}}
-	if err := g.m.own.live.Create(ctx, may); err != nil {
+	if err := g.m.own.live.Create(ctx, accessReview); err != nil {
 		return 0, err
 	}
-	if !may.Status.Allowed {
+	if !accessReview.Status.Allowed {
 		return http.StatusForbidden, nil
 	}
 	return http.StatusOK, nil

@@ -72,7 +72,7 @@ func connectionLasts(t *testing.T, request string, reads bool) time.Duration {
 	} else {
 		time.Sleep(2 * writeWithin)
 		_ = ours.SetReadDeadline(time.Now().Add(time.Hour))
-		// what is left is read at once, if the connection ended
+		// if the connection has ended, this reads the rest immediately
 		began = time.Now().Add(-writeWithin)
 		_, _ = io.Copy(io.Discard, ours)
 	}

@@ -73,18 +73,18 @@ func TestFailoverStory(t *testing.T) {
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		children, err := client.List[corev1.Secret](t.Context(), direct, client.InNamespace(ns))
 		must(t, err)
-		of := map[string]int{}
+		count := map[string]int{}
 		for _, s := range children {
-			of[s.Labels["of"]]++
+			count[s.Labels["of"]]++
 		}
 		wrong = ""
 		for turn := range turns {
 			for n := range each {
 				name := fmt.Sprintf("c-%d-%d", turn, n)
-				if of[name] > 1 {
-					t.Fatalf("%s has %d children", name, of[name])
+				if count[name] > 1 {
+					t.Fatalf("%s has %d children", name, count[name])
 				}
-				if of[name] == 0 {
+				if count[name] == 0 {
 					wrong = name + " has no child"
 				}
 			}

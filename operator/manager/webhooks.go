@@ -28,7 +28,7 @@ type WebhookConfig struct {
 	Address string
 	// Listener, if not nil, is used instead of Address, for example one without a port in tests.
 	Listener net.Listener
-	// CertDir is a directory with externally managed certificates, CertName and KeyName are the
+	// CertDir is a directory with externally managed certificates. CertName and KeyName are the
 	// names of the files (tls.crt and tls.key). The default is webhook.DefaultDirectory, if that
 	// has the files. With a directory, the operator does not modify webhook configurations.
 	CertDir, CertName, KeyName string
@@ -169,7 +169,7 @@ func (w *webhooks) start(ctx context.Context, m *Manager, g *group) error {
 	return nil
 }
 
-// certificates returns those of a directory, or a new authority.
+// certificates returns the certificates in a directory, or a new authority.
 func (cfg *WebhookConfig) certificates(m *Manager) (webhook.Certificates, *webhook.Authority, error) {
 	dir := cfg.CertDir
 	if dir == "" && !cfg.Local {

@@ -25,7 +25,7 @@ func TestWebhookMetrics(t *testing.T) {
 	must(t, err)
 	must(t, m.AddWebhook(webhook.Hook{Path: "/mutate-x", Mutating: true}, webhook.HandlerFunc(func(_ context.Context, req webhook.Request) webhook.Response {
 		if req.Operation == "PANIC" {
-			panic("as asked")
+			panic("requested panic")
 		}
 		return webhook.Allowed()
 	})))

@@ -12,7 +12,7 @@
 //
 // It has the functions and methods of kelson.dev/lab/testenv with the same parameters, except:
 //
-//   - Settle, because it is not observable from outside when a process is idle: use Eventually
+//   - Settle, because a test can't observe when another process is idle: use Eventually
 //   - Log and Plane, because the control plane is another process
 //   - some options that planes of a shared process cannot have: docs/guides/testing.md lists them
 //   - the type of Nodes' argument, because testenv's type is in the control plane's module

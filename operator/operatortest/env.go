@@ -92,7 +92,7 @@ func Nodes(node Node, groups ...NodeGroup) Option {
 	return func(o *options) { o.node, o.nodes = node, groups }
 }
 
-// NodeGroup describes simulated nodes that are equal except for their names and zones.
+// NodeGroup describes simulated nodes that differ only in their names and zones.
 type NodeGroup struct {
 	// Count is the number of nodes.
 	Count int `json:"count"`
@@ -102,7 +102,7 @@ type NodeGroup struct {
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 	Labels   map[string]string   `json:"labels,omitempty"`
 	Taints   []corev1.Taint      `json:"taints,omitempty"`
-	// Zones are the values of the label topology.kubernetes.io/zone, in turn.
+	// Zones are the values of the label topology.kubernetes.io/zone, which the nodes get in turn.
 	Zones []string `json:"zones,omitempty"`
 	// Region is the value of the label topology.kubernetes.io/region.
 	Region string `json:"region,omitempty"`
@@ -114,9 +114,9 @@ func Stages(paths ...string) Option {
 	return func(o *options) { o.stages = append(o.stages, paths...) }
 }
 
-// Workloads runs Kubernetes' own controllers of Deployments, StatefulSets, Jobs and the like, and
-// of EndpointSlices. They start when the first such object exists. With NodeSimulated or
-// NodeProcess, their pods run.
+// Workloads runs Kubernetes' own controllers of Deployments, StatefulSets, Jobs and other
+// workloads, and of EndpointSlices. They start when the first such object exists. With
+// NodeSimulated or NodeProcess, their pods run.
 func Workloads() Option {
 	return func(o *options) { o.workloads = true }
 }
@@ -306,7 +306,7 @@ func (e *Env) Create(t testing.TB, obj client.Object) {
 	}
 }
 
-// namespaced returns false also for unknown kinds; the request then returns the error.
+// namespaced returns false for unknown kinds, too; the request then returns the error.
 func (e *Env) namespaced(obj client.Object) bool {
 	kind, err := client.KindOf(obj, e.client.Scheme())
 	if err != nil {

@@ -128,7 +128,7 @@ func (s *server) do(ctx context.Context, method, path string, body, into any) er
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("%w%s", err, s.stderr.told())
+		return fmt.Errorf("%w%s", err, s.stderr.report())
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
@@ -141,7 +141,7 @@ func (s *server) do(ctx context.Context, method, path string, body, into any) er
 		if json.Unmarshal(answer, &status) == nil && status.Message != "" {
 			message = status.Message
 		}
-		return fmt.Errorf("%s %s: %s: %s%s", method, path, resp.Status, message, s.stderr.told())
+		return fmt.Errorf("%s %s: %s: %s%s", method, path, resp.Status, message, s.stderr.report())
 	}
 	if into == nil {
 		return nil

@@ -125,7 +125,7 @@ func startServer(node Node) (_ *server, err error) {
 	if err != nil {
 		stdin.Close()
 		_ = cmd.Process.Kill()
-		return nil, fmt.Errorf("start %s serve: %w%s", path, err, s.stderr.told())
+		return nil, fmt.Errorf("start %s serve: %w%s", path, err, s.stderr.report())
 	}
 	return s, nil
 }
@@ -158,8 +158,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// told returns the output, formatted for an error message.
-func (t *tail) told() string {
+// report returns the output, formatted for an error message.
+func (t *tail) report() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.data) == 0 {

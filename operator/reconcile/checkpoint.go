@@ -19,19 +19,19 @@ import (
 )
 
 // SaveStatus writes the status of obj, the object that a Typed reconciler was called with, in the
-// middle of a reconcile. When it returns nil, the server has the status, and so has each later
-// reconcile, also after a crash. Use it for what must not be lost, such as the id of a resource
-// that was created outside of the cluster.
+// middle of a reconcile. When it returns nil, the server has stored the status, and each later
+// reconcile reads it, even after a crash. Use it for values that must not be lost, such as the id
+// of a resource that was created outside of the cluster.
 //
 // In contrast to the write after Reconcile, SaveStatus survives concurrent changes of the object
 // and failed requests: it reads the object from the server, repeats its changes of the status
 // there, and tries again, for up to ten seconds. Changes of the status by others are then in obj,
-// too; where both changed a field, that of obj wins. The rest of obj stays as the reconcile read
-// it.
+// too; where both changed a field, the value in obj wins. The rest of obj stays as the reconcile
+// read it.
 //
 // SaveStatus sends no request if the status has not changed. After an error, the server may not
 // have the status. The error is a NotFound status (see apierrors) if the object was deleted, or
-// replaced by a new one of its name; Reconcile must then undo what it created.
+// replaced by a new one with the same name; Reconcile must then undo what it created.
 func SaveStatus(ctx context.Context, obj client.Object) error {
 	saver := currentIn(ctx).status
 	if saver == nil {
@@ -79,7 +79,8 @@ func (r *run[T, P]) saveStatus(ctx context.Context, obj client.Object) error {
 	return err
 }
 
-// isTransient reports whether a repetition of a write can succeed. The write may have succeeded.
+// isTransient reports whether a write that failed with err can succeed if it is repeated. The
+// server may already have executed the write.
 func isTransient(err error) bool {
 	var status apierrors.APIStatus
 	switch {

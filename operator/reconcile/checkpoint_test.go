@@ -84,7 +84,7 @@ func TestSaveStatusSurvivesConflicts(t *testing.T) {
 	}
 }
 
-// RUN-08: a checkpoint survives failed requests, also those that the server has executed.
+// RUN-08: a checkpoint survives failed requests, including those that the server has executed.
 func TestSaveStatusSurvivesFailures(t *testing.T) {
 	for name, executed := range map[string]bool{"the write fails": false, "the response is lost": true} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestSaveStatusGivesUp(t *testing.T) {
 	})
 }
 
-// RUN-08: an object that was deleted, or replaced, takes no checkpoint.
+// RUN-08: SaveStatus returns an error for an object that was deleted or replaced.
 func TestSaveStatusOfADeletedObject(t *testing.T) {
 	for name, replaced := range map[string]bool{"deleted": false, "replaced": true} {
 		t.Run(name, func(t *testing.T) {

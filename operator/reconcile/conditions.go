@@ -43,9 +43,9 @@ func Conditions(obj client.Object) *[]metav1.Condition {
 // sets it.
 //
 // The object is unstructured, or has a field Status.Conditions: a slice of metav1.Condition, or of
-// a struct with string fields Type and Status. Of the latter, SetCondition sets the fields Reason,
-// Message, ObservedGeneration, LastTransitionTime and LastUpdateTime if they exist. SetCondition
-// panics if the object has no such field.
+// a struct with string fields Type and Status. In such a struct, SetCondition also sets the fields
+// Reason, Message, ObservedGeneration, LastTransitionTime and LastUpdateTime if they exist.
+// SetCondition panics if the object has no such field.
 func SetCondition(obj client.Object, c metav1.Condition) bool {
 	conditions := Conditions(obj)
 	c.ObservedGeneration = obj.GetGeneration()
@@ -59,7 +59,7 @@ func SetCondition(obj client.Object, c metav1.Condition) bool {
 	return meta.SetStatusCondition(conditions, c)
 }
 
-// GetCondition returns a condition of the object by its type. The object can be one as for
+// GetCondition returns a condition of the object by its type. It accepts the same objects as
 // SetCondition.
 func GetCondition(obj client.Object, conditionType string) (metav1.Condition, bool) {
 	if conditions := Conditions(obj); conditions != nil {
@@ -75,8 +75,8 @@ func GetCondition(obj client.Object, conditionType string) (metav1.Condition, bo
 }
 
 // IsTrue reports whether the object has the condition with status True, observed at the object's
-// current generation. It does not check the generation of conditions without one: conditions of a
-// Go type without the field, and unstructured conditions without a value.
+// current generation. It does not check the generation of conditions without an observedGeneration:
+// conditions of a Go type without the field, and unstructured conditions without a value.
 func IsTrue(obj client.Object, conditionType string) bool {
 	if Conditions(obj) == nil {
 		list := otherConditions(obj)

@@ -125,7 +125,7 @@ func (t *typed[T, P]) runFinalize(ctx context.Context, before client.Object, obj
 type run[T any, P client.Pointer[T]] struct {
 	*typed[T, P]
 	read    client.Object // the object as it was read
-	before  client.Object // the object as the server has it, as far as is known
+	before  client.Object // the last known state of the object on the server
 	obj     P             // the reconciler's copy
 	version string        // the resourceVersion that obj has unless the reconciler wrote it
 }

@@ -23,10 +23,10 @@ import (
 // RUN-04: a terminal error is retried until the status of that reconcile is written.
 func TestTerminalWithStatusThatCannotBeWritten(t *testing.T) {
 	for name, do := range map[string]error{
-		"terminal":         reconcile.Terminal(errBroken),
-		"invalid":          reconcile.Invalid("spec", errBroken),
-		"wrapped terminal": fmt.Errorf("order: %w", reconcile.Terminal(errBroken)),
-		"terminal of 409":  reconcile.Terminal(apierrors.NewConflict(schema.GroupResource{}, "x", errBroken)),
+		"terminal":          reconcile.Terminal(errBroken),
+		"invalid":           reconcile.Invalid("spec", errBroken),
+		"wrapped terminal":  fmt.Errorf("order: %w", reconcile.Terminal(errBroken)),
+		"terminal conflict": reconcile.Terminal(apierrors.NewConflict(schema.GroupResource{}, "x", errBroken)),
 	} {
 		for _, code := range []int{http.StatusInternalServerError, http.StatusConflict} {
 			t.Run(fmt.Sprint(name, code), func(t *testing.T) {
@@ -89,16 +89,16 @@ func TestIsConflict(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"nil":                       {nil, false},
-		"another":                   {errBroken, false},
-		"one":                       {conflict, true},
-		"wrapped":                   {fmt.Errorf("write: %w", conflict), true},
-		"two":                       {errors.Join(conflict, fmt.Errorf("write: %w", conflict)), true},
-		"and another":               {errors.Join(errBroken, conflict), false},
-		"and another, after it":     {errors.Join(conflict, errBroken), false},
-		"under an error of its own": {fmt.Errorf("%w: %w", errBroken, conflict), false},
-		"and another, deeper":       {fmt.Errorf("a: %w", errors.Join(conflict, fmt.Errorf("b: %w", errBroken))), false},
-		"terminal":                  {reconcile.Terminal(conflict), true},
+		"nil":                        {nil, false},
+		"another error":              {errBroken, false},
+		"a conflict":                 {conflict, true},
+		"wrapped":                    {fmt.Errorf("write: %w", conflict), true},
+		"two conflicts":              {errors.Join(conflict, fmt.Errorf("write: %w", conflict)), true},
+		"joined with another error":  {errors.Join(errBroken, conflict), false},
+		"joined with a later error":  {errors.Join(conflict, errBroken), false},
+		"wrapped with another error": {fmt.Errorf("%w: %w", errBroken, conflict), false},
+		"nested with another error":  {fmt.Errorf("a: %w", errors.Join(conflict, fmt.Errorf("b: %w", errBroken))), false},
+		"terminal":                   {reconcile.Terminal(conflict), true},
 	} {
 		if got := reconcile.IsConflict(tt.err); got != tt.want {
 			t.Errorf("%s: %v", name, got)

@@ -292,7 +292,7 @@ func TestEveryInterleaving(t *testing.T) {
 	const depth = 3
 	// tape has the choices of one run; the next run changes the last choice that has an
 	// alternative.
-	type choice struct{ chosen, of int }
+	type choice struct{ chosen, alternatives int }
 	var tape []choice
 	runs := 0
 	for {
@@ -310,7 +310,7 @@ func TestEveryInterleaving(t *testing.T) {
 		w.settle()
 		runs++
 		tape = tape[:at]
-		for len(tape) > 0 && tape[len(tape)-1].chosen+1 == tape[len(tape)-1].of {
+		for len(tape) > 0 && tape[len(tape)-1].chosen+1 == tape[len(tape)-1].alternatives {
 			tape = tape[:len(tape)-1]
 		}
 		if len(tape) == 0 {
@@ -386,6 +386,6 @@ func TestTokenThatExpires(t *testing.T) {
 	}
 	deltas, _ := m.Step(Page[object]{Items: []object{obj("b", 6)}, Version: "6"})
 	if len(deltas) != 1 || len(deltas[0].Items) != 1 || deltas[0].Items[0].Name != "b" {
-		t.Errorf("got %+v: the first attempt must be discarded", deltas)
+		t.Errorf("got %+v, want the first attempt discarded", deltas)
 	}
 }

@@ -29,7 +29,7 @@ type WatchOptions struct {
 // Source is the collection on the server. Errors from the server must be apierrors.
 type Source[T metav1.Object] interface {
 	List(ctx context.Context, opts ListOptions) (Page[T], error)
-	// Watch returns events with objects of type T, also for bookmarks.
+	// Watch returns events with objects of type T, even for bookmarks.
 	Watch(ctx context.Context, opts WatchOptions) (watch.Interface, error)
 }
 

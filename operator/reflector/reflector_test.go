@@ -186,7 +186,7 @@ func TestBackoff(t *testing.T) { // MACH-02
 			t.Errorf("%d attempts in an hour", n)
 		}
 		if n := strings.Count(calls, "watch") + strings.Count(calls, "list"); n != len(failures) {
-			t.Errorf("%d calls, %d failures told", n, len(failures))
+			t.Errorf("%d calls, %d failures reported", n, len(failures))
 		}
 		for n := range times[1:] {
 			if d := times[n+1].Sub(times[n]); d == 0 || d > maxBackoff+time.Millisecond {

@@ -22,8 +22,8 @@ func (instant) List(context.Context, client.ObjectList, ...client.ListOption) er
 func (instant) Update(context.Context, client.Object, ...client.WriteOption) error        { return nil }
 func (instant) Scheme() *runtime.Scheme                                                   { return scheme.Scheme }
 
-// BenchmarkReconcile is a reconcile with two reads and a write, without records as every operator
-// runs, and with them.
+// BenchmarkReconcile measures a reconcile with two reads and a write: without records, as most
+// operators run, and with records.
 func BenchmarkReconcile(b *testing.B) {
 	for _, mode := range []struct {
 		name string

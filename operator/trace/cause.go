@@ -26,8 +26,8 @@ type Cause struct {
 	Kind            string
 	Key             client.Key
 	ResourceVersion string
-	// By is the ID of the reconcile that made the change; 0 if it was not made by a reconcile of
-	// this process, or too long ago.
+	// By is the ID of the reconcile that made the change; 0 if no reconcile of this process made
+	// it, or if it was made too long ago.
 	By uint64
 	// Manager is the field manager that made the change, from managedFields: the name of an
 	// operator, or of a tool such as kubectl-edit. It is empty if unknown.

@@ -16,7 +16,8 @@ import (
 type Details struct {
 	// Queue is nil if the reconcile did not come from a queue that reports its state.
 	Queue *Queue
-	// RetryAfter is the backoff after an error; zero if the object is not retried, or immediately.
+	// RetryAfter is the backoff after an error; zero if the object is not retried, or is retried
+	// immediately.
 	RetryAfter time.Duration
 	// Reads and Logs are in the order in which they ended, at most maxReads and maxLogs of them;
 	// MoreReads and MoreLogs count the others.
@@ -51,7 +52,7 @@ type Read struct {
 	Selector string
 	// Live means that the reconcile read the server's state.
 	Live bool
-	// ResourceVersion is that of the object or list; empty if the read failed.
+	// ResourceVersion is the version of the object or list; empty if the read failed.
 	ResourceVersion string
 	// Count is the number of items of a list.
 	Count int

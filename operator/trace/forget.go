@@ -2,8 +2,8 @@ package trace
 
 import "strings"
 
-// Forget drops what is recorded about the objects of a disengaged cluster, so that a new cluster of
-// that name starts without it.
+// Forget drops the records about the objects of a disengaged cluster, so that a new cluster with
+// that name starts without them.
 func (t *Tracer) Forget(cluster string) {
 	if t == nil {
 		return
@@ -17,7 +17,7 @@ func (t *Tracer) Forget(cluster string) {
 	t.loops.mu.Lock()
 	defer t.loops.mu.Unlock()
 	for _, a := range t.loops.activities.Drop(inCluster) {
-		t.loops.calm(a)
+		t.loops.clearSuspicion(a)
 	}
 	// Reported loops are keyed by the names of their objects, in the format of subject.String.
 	t.loops.told.Drop(func(name string) bool { return strings.Contains(name, " "+cluster+":") })

@@ -16,8 +16,8 @@ type Log struct {
 	Attributes string
 }
 
-// Log returns a logger that also adds to the record what it logs through log. It returns log
-// without details.
+// Log returns a logger that logs through log and also adds each message to the record. If the
+// record has no details, it returns log.
 func (s *Span) Log(log *slog.Logger) *slog.Logger {
 	if s == nil || !s.tracer.Details() {
 		return log

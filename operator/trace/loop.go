@@ -13,7 +13,7 @@ import (
 )
 
 // Loop describes a hot loop: reconciles that cause each other by their writes without end, or a
-// reconcile that reverts the changes of another writer, who makes them again.
+// reconcile that reverts the changes of another writer, which makes them again.
 type Loop struct {
 	// Controllers are the controllers of this process in the loop; Managers are all writers in it,
 	// by their name in managedFields.
@@ -166,7 +166,7 @@ func (l *loops) activity(s subject, now time.Time) *activity {
 	a, ok := l.activities.Get(s)
 	if !ok || now.Sub(a.since) > loopWindow {
 		if ok {
-			l.calm(a)
+			l.clearSuspicion(a)
 		}
 		a = &activity{since: now}
 		l.activities.Set(s, a)
@@ -174,8 +174,8 @@ func (l *loops) activity(s subject, now time.Time) *activity {
 	return a
 }
 
-// calm resets the suspicion when an activity ends or is evicted.
-func (l *loops) calm(a *activity) {
+// clearSuspicion resets the suspicion when an activity ends or is evicted.
+func (l *loops) clearSuspicion(a *activity) {
 	if a.suspicious {
 		a.suspicious = false
 		l.suspects.Add(-1)
@@ -192,7 +192,7 @@ func (t *Tracer) Suspicious(cluster, kind string, key client.Key) bool {
 	defer t.loops.mu.Unlock()
 	a, ok := t.loops.activities.Get(subject{cluster, kind, key})
 	if ok && time.Since(a.since) > 2*loopWindow {
-		t.loops.calm(a)
+		t.loops.clearSuspicion(a)
 	}
 	return ok && a.suspicious
 }

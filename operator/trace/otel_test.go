@@ -81,9 +81,9 @@ func TestSpans(t *testing.T) {
 		first.End(reconcile.Result{}, nil)
 		ctx, second := tr.Start(t.Context(), trace.Record{Controller: "two", Kind: "ConfigMap", Request: request,
 			Causes: trace.Because(on("add", "ConfigMap", "a", cm.ResourceVersion))})
-		// there is one
+		// fails, because the ConfigMap exists
 		_ = c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}})
-		second.End(reconcile.Result{}, errors.New("no milk"))
+		second.End(reconcile.Result{}, errors.New("reconcile failed"))
 		var names []string
 		for _, s := range p.spans {
 			names = append(names, s.name)
@@ -95,7 +95,7 @@ func TestSpans(t *testing.T) {
 			t.Fatalf("got %q, want %q", names, want)
 		}
 		if !p.spans[1].parent.Equal(p.spans[0].self) || p.spans[0].parent.IsValid() || p.spans[2].parent.IsValid() {
-			t.Error("writes must be children of their reconcile, and reconciles roots")
+			t.Error("a write is not a child of its reconcile, or a reconcile is not a root")
 		}
 		if links := p.spans[2].links; len(links) != 1 || !links[0].SpanContext.Equal(p.spans[0].self) {
 			t.Errorf("the second is linked to %v", links)

@@ -119,7 +119,7 @@ func New(cfg Config) *Tracer {
 		return nil
 	}
 	t := &Tracer{cfg: cfg}
-	t.loops.activities.Gone = t.loops.calm
+	t.loops.activities.Gone = t.loops.clearSuspicion
 	if cfg.Provider != nil {
 		t.otel = cfg.Provider.Tracer("kelson.dev/operator")
 	}

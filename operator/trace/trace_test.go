@@ -40,11 +40,11 @@ func TestMerge(t *testing.T) {
 		{"different objects", []trace.Cause{on("add", "Pod", "a", "1"), on("add", "Pod", "b", "2")}, []trace.Cause{on("add", "Pod", "a", "1"), on("add", "Pod", "b", "2")}},
 		{"newest of an object", []trace.Cause{on("update", "Pod", "a", "1"), on("update", "Pod", "a", "2")}, []trace.Cause{on("update", "Pod", "a", "2")}},
 		{"new and changed is new", []trace.Cause{on("add", "Pod", "a", "1"), on("update", "Pod", "a", "2")}, []trace.Cause{on("add", "Pod", "a", "2")}},
-		{"deleted after all", []trace.Cause{on("add", "Pod", "a", "1"), on("delete", "Pod", "a", "2")}, []trace.Cause{on("delete", "Pod", "a", "2")}},
+		{"deleted last", []trace.Cause{on("add", "Pod", "a", "1"), on("delete", "Pod", "a", "2")}, []trace.Cause{on("delete", "Pod", "a", "2")}},
 		{"retry and event", []trace.Cause{retry, on("update", "Pod", "a", "1"), retry}, []trace.Cause{retry, on("update", "Pod", "a", "1")}},
-		{"time and event", []trace.Cause{after, on("update", "Pod", "a", "1")}, []trace.Cause{on("update", "Pod", "a", "1")}},
-		{"event and time", []trace.Cause{on("update", "Pod", "a", "1"), after}, []trace.Cause{on("update", "Pod", "a", "1")}},
-		{"time and time", []trace.Cause{after, after}, []trace.Cause{after}},
+		{"timer and event", []trace.Cause{after, on("update", "Pod", "a", "1")}, []trace.Cause{on("update", "Pod", "a", "1")}},
+		{"event and timer", []trace.Cause{on("update", "Pod", "a", "1"), after}, []trace.Cause{on("update", "Pod", "a", "1")}},
+		{"timer and timer", []trace.Cause{after, after}, []trace.Cause{after}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -173,12 +173,12 @@ func TestJSON(t *testing.T) {
 		})
 		_ = tracer.Client(newClient(t, apitest.New(apitest.ConfigMaps))).Create(ctx, configMap("a"))
 		time.Sleep(1500 * time.Microsecond)
-		span.End(reconcile.Result{RequeueAfter: time.Minute}, errors.New("no milk"))
+		span.End(reconcile.Result{RequeueAfter: time.Minute}, errors.New("reconcile failed"))
 
 		want := `{"id":1,"time":"2000-01-01T00:00:00Z","controller":"at","kind":"At","namespace":"default","name":"tea",` +
 			`"causes":[{"event":"update","kind":"Pod","namespace":"default","name":"tea","resourceVersion":"57"},{"event":"retry"}],` +
 			`"writes":[{"verb":"create","kind":"ConfigMap","namespace":"default","name":"a","resourceVersion":"1","changed":true,"at":"0s","duration":"0s"}],` +
-			`"requeueAfter":"1m0s","error":"no milk","duration":"1.5ms"}` + "\n"
+			`"requeueAfter":"1m0s","error":"reconcile failed","duration":"1.5ms"}` + "\n"
 		if got := regexp.MustCompile(`"run":"[0-9a-f]{8}",`).ReplaceAllString(out.String(), ""); got != want {
 			t.Errorf("got  %swant %s", out.String(), want)
 		}

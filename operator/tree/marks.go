@@ -3,8 +3,8 @@ package tree
 import "iter"
 
 // Marks yields the position of each brace, bracket, comma and colon outside of strings, in order.
-// It accepts any bytes, so it can judge a document before it is decoded; in malformed JSON it may
-// take a part of a string for structure or the reverse.
+// It accepts any bytes, so it can judge a document before it is decoded; in malformed JSON, it may
+// mistake a part of a string for structure, or structure for a part of a string.
 func Marks(data []byte) iter.Seq2[int, byte] {
 	return func(yield func(int, byte) bool) {
 		for i := 0; i < len(data); i++ {

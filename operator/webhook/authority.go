@@ -84,8 +84,8 @@ func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, erro
 // retryAfter is the delay after an error of the Secret.
 const retryAfter = 2 * time.Second
 
-// Run issues and renews certificates until ctx ends. It watches the Secret, so that it reacts at
-// once if another replica renews the certificates or the Secret is deleted.
+// Run issues and renews certificates until ctx ends. It watches the Secret, so that it reacts
+// immediately if another replica renews the certificates or the Secret is deleted.
 func (a *Authority) Run(ctx context.Context) error {
 	touched := make(chan struct{}, 1)
 	if a.cfg.Client != nil {
@@ -113,7 +113,8 @@ func (a *Authority) Run(ctx context.Context) error {
 	}
 }
 
-// follow sends to touched on each change of the Secret, until ctx ends; wait waits for that.
+// follow sends to touched on each change of the Secret, until ctx ends; wait returns when follow
+// has ended.
 func (a *Authority) follow(ctx context.Context, touched chan<- struct{}) (wait func()) {
 	secrets, err := informer.New(informer.Config{Client: a.cfg.Client, Log: a.cfg.Log, Scope: informer.Scope{
 		Namespaces: []string{a.cfg.Secret.Namespace}, Fields: fields.OneTermEqualSelector("metadata.name", a.cfg.Secret.Name),

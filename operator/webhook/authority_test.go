@@ -72,15 +72,15 @@ func TestReplicasShareOneAuthority(t *testing.T) {
 			t.Error("not renewed")
 		}
 		must(t, c.Delete(t.Context(), &corev1.Secret{ObjectMeta: meta(secretKey)}))
-		anew := same("after the Secret was deleted")
-		if bytes.Equal(anew.Certificate[0], renewed.Certificate[0]) {
+		recreated := same("after the Secret was deleted")
+		if bytes.Equal(recreated.Certificate[0], renewed.Certificate[0]) {
 			t.Error("the Secret was not recreated")
 		}
 		secret, err := client.Get[corev1.Secret](t.Context(), c, secretKey)
 		must(t, err)
 		secret.Data["tls.key"] = []byte("nonsense")
 		must(t, c.Update(t.Context(), secret))
-		if mended := same("after the Secret was damaged"); bytes.Equal(mended.Certificate[0], anew.Certificate[0]) {
+		if restored := same("after the Secret was damaged"); bytes.Equal(restored.Certificate[0], recreated.Certificate[0]) {
 			t.Error("the Secret was not restored")
 		}
 		// A later replica uses the existing certificates.
@@ -134,7 +134,8 @@ func TestDirectoryIsReadAgain(t *testing.T) {
 		d, err := webhook.NewDirectory(dir, "", "")
 		must(t, err)
 		first := certificate(t, d)
-		write(append([]byte("\n"), pairs[1][0]...), pairs[0][1]) // half of a renewal
+		// Only the certificate is replaced.
+		write(append([]byte("\n"), pairs[1][0]...), pairs[0][1])
 		time.Sleep(2 * time.Second)
 		if now := certificate(t, d); now != first {
 			t.Error("a certificate without its key was used")
@@ -149,6 +150,6 @@ func TestDirectoryIsReadAgain(t *testing.T) {
 		}
 		must(t, os.Remove(filepath.Join(dir, "tls.crt")))
 		time.Sleep(2 * time.Second)
-		certificate(t, d) // the last one is still valid for long enough
+		certificate(t, d) // the last certificate is still valid long enough
 	})
 }

@@ -72,12 +72,12 @@ func TestBundleIsKept(t *testing.T) {
 	other, _ := (*bundle)(nil).renewed(now, nil, time.Hour)
 	foreign, _ := other.encode()
 	for name, damage := range map[string]func(map[string][]byte){
-		"no key":             func(d map[string][]byte) { delete(d, keyKey) },
-		"no authority":       func(d map[string][]byte) { delete(d, caCertKey); delete(d, caKeyKey) },
-		"another one's key":  func(d map[string][]byte) { d[keyKey] = foreign[keyKey] },
-		"no PEM":             func(d map[string][]byte) { d[certKey] = []byte("hello") },
-		"one authority less": func(d map[string][]byte) { d[caKeyKey] = nil },
-		"two serving at once": func(d map[string][]byte) {
+		"no key":                  func(d map[string][]byte) { delete(d, keyKey) },
+		"no authority":            func(d map[string][]byte) { delete(d, caCertKey); delete(d, caKeyKey) },
+		"another bundle's key":    func(d map[string][]byte) { d[keyKey] = foreign[keyKey] },
+		"no PEM":                  func(d map[string][]byte) { d[certKey] = []byte("hello") },
+		"a missing authority key": func(d map[string][]byte) { d[caKeyKey] = nil },
+		"two serving certificates": func(d map[string][]byte) {
 			d[certKey] = append(d[certKey], d[caCertKey]...)
 			d[keyKey] = append(d[keyKey], d[caKeyKey]...)
 		},

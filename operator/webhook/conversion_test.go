@@ -62,7 +62,7 @@ func (s *ShipV3) ConvertTo(hub webhook.Hub) error {
 func (s *ShipV3) ConvertFrom(hub webhook.Hub) error {
 	h := hub.(*Ship)
 	if h.Masts < 0 {
-		panic("no ship")
+		panic("negative number of masts")
 	}
 	if h.Masts > 9 {
 		return errors.New("too many masts")
@@ -94,7 +94,7 @@ func TestConversion(t *testing.T) {
 		{"several", "v2", ship("v1", `"3"`) + "," + ship("v3", `["a"]`), ship("v2", "3") + "," + ship("v2", "1")},
 		{"none", "v2", "", ""},
 		{"one of several fails", "v3", ship("v2", "1") + "," + ship("v2", "12"), "convert sea.example.com/v2 to sea.example.com/v3: too many masts"},
-		{"panic", "v3", ship("v2", "-1"), "panic: no ship"},
+		{"panic", "v3", ship("v2", "-1"), "panic: negative number of masts"},
 		{"unknown version", "v9", ship("v2", "1"), "no kind"},
 		{"no object", "v2", `{"kind":7}`, "convert: "},
 	} {

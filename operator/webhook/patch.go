@@ -53,7 +53,7 @@ func (d *differ) add(op, path string, value any) {
 	d.patch = append(d.patch, Operation{Op: op, Path: path, Value: value})
 }
 
-// diff descends into the differences as far as the structure of raw matches.
+// diff descends into the differences while the structure of raw matches.
 func (d *differ) diff(path string, raw, before, after any) {
 	if reflect.DeepEqual(before, after) {
 		return

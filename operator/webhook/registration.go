@@ -153,8 +153,8 @@ func (r *Registration) kinds() []schema.GroupVersionKind {
 	return kinds
 }
 
-// bundleSource enqueues all objects, and the own configuration even if it does not exist, when the
-// CA bundle changes.
+// bundleSource enqueues all objects, and the operator's own configuration even if it does not
+// exist, when the CA bundle changes.
 func (r *Registration) bundleSource(informers informer.Informers, obj client.Object) controller.Source {
 	return controller.SourceFunc(func(ctx context.Context, q *controller.Queue) (<-chan struct{}, error) {
 		inf, err := informers.For(obj)
@@ -275,7 +275,7 @@ func (r *Registration) clientConfig(is admissionregistrationv1.WebhookClientConf
 	return is, true
 }
 
-// local reports whether a URL refers to this machine, as those of earlier runs do.
+// local reports whether a URL refers to this machine, as the URLs of earlier runs do.
 func local(address string) bool {
 	return strings.HasPrefix(address, "https://127.0.0.1:") || strings.HasPrefix(address, "https://localhost:") || strings.HasPrefix(address, "https://[::1]:")
 }

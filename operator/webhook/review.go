@@ -97,7 +97,7 @@ func readReview(w http.ResponseWriter, r *http.Request, into any) (int, error) {
 	return 0, nil
 }
 
-// writeJSON responds with 200 also for denials, which are in the review.
+// writeJSON responds with 200 even for denials, which are in the review.
 func writeJSON(w http.ResponseWriter, answer any) {
 	data, err := json.Marshal(answer)
 	if err != nil {

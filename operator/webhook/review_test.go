@@ -30,10 +30,10 @@ type rules struct{}
 func (rules) Default(ctx context.Context, cm *corev1.ConfigMap) error {
 	req, ok := webhook.RequestFrom(ctx)
 	if !ok || req.UserInfo.Username == "" {
-		return errors.New("who asks?")
+		return errors.New("the request has no user")
 	}
 	if cm.Data["panic"] != "" {
-		panic("as asked")
+		panic("requested panic")
 	}
 	if cm.Labels == nil {
 		cm.Labels = map[string]string{"by": req.UserInfo.Username}
@@ -93,8 +93,8 @@ func TestReview(t *testing.T) {
 			patch: `[{"op":"add","path":"/metadata/labels","value":{"by":"jo"}}]`},
 		{name: "nothing to default", h: mutate, body: review("UPDATE", `{"metadata":{"labels":{"a":"b"}}}`, "{}"), allowed: true},
 		{name: "deletions are not defaulted", h: mutate, body: review("DELETE", "null", `{"metadata":{"name":"a"}}`), allowed: true},
-		{name: "unowned", h: mutate, body: strings.Replace(review("CREATE", "{}", "null"), "jo", "", 1), status: "403 Forbidden who asks?"},
-		{name: "panic", h: mutate, body: review("CREATE", `{"data":{"panic":"x"}}`, "null"), status: "500  panic: as asked"},
+		{name: "unowned", h: mutate, body: strings.Replace(review("CREATE", "{}", "null"), "jo", "", 1), status: "403 Forbidden the request has no user"},
+		{name: "panic", h: mutate, body: review("CREATE", `{"data":{"panic":"x"}}`, "null"), status: "500  panic: requested panic"},
 		{name: "created", h: validate, body: review("CREATE", `{"data":{"a":"b"}}`, "null"), allowed: true, warn: "created"},
 		{name: "invalid", h: validate, body: review("CREATE", `{"metadata":{"name":"a"}}`, "null"), status: `422 Invalid ConfigMap "a" is invalid`},
 		{name: "changed", h: validate, body: review("UPDATE", `{"data":{"keep":"2"}}`, `{"data":{"keep":"1"}}`), status: "403 Forbidden data.keep must not change", warn: "think"},

@@ -30,8 +30,8 @@ type (
 	CreateValidator[T any] interface {
 		ValidateCreate(ctx context.Context, obj *T) (Warnings, error)
 	}
-	// UpdateValidator validates updates, also of objects that are being deleted, such as the
-	// removal of a finalizer.
+	// UpdateValidator validates updates, including updates of objects that are being deleted, such
+	// as the removal of a finalizer.
 	UpdateValidator[T any] interface {
 		ValidateUpdate(ctx context.Context, old, obj *T) (Warnings, error)
 	}
@@ -87,9 +87,10 @@ func Validate[T any, P client.Pointer[T]](v Validator[T]) Handler {
 }
 
 // Handlers returns a Handler for each kind of webhook for which w has methods: mutating if w is a
-// Defaulter, validating if it is a CreateValidator, UpdateValidator or DeleteValidator. The latter
-// allows the operations for which w has no method. The other one is nil. A method with the name of
-// one of these interfaces and with another signature is an error, as is having none.
+// Defaulter, validating if it is a CreateValidator, UpdateValidator or DeleteValidator. The
+// validating Handler allows the operations for which w has no method. A Handler for which w has no
+// method is nil. It is an error if w has none of these methods, or has one with a different
+// signature.
 func Handlers[T any, P client.Pointer[T]](w any) (mutating, validating Handler, err error) {
 	defaulter, _ := w.(Defaulter[T])
 	v := validatorsOf[T, P](w)

@@ -2,10 +2,10 @@ package workqueue
 
 // Drop removes keys from the queue: ready ones, delayed ones, and those added again while a worker
 // has them. It also resets their backoff. A key that a worker has stays with it until Done, and is
-// not queued again unless it is added again. Drop returns the number of removed keys. which is
+// not queued again unless it is added again. Drop returns the number of removed keys. match is
 // called while the queue is locked, and must not call it.
-func (q *Queue[T, P]) Drop(which func(key T) bool) (dropped int) {
-	keys, dropped := q.drop(which)
+func (q *Queue[T, P]) Drop(match func(key T) bool) (dropped int) {
+	keys, dropped := q.drop(match)
 	for _, key := range keys {
 		q.limiter.Forget(key)
 	}
@@ -13,11 +13,11 @@ func (q *Queue[T, P]) Drop(which func(key T) bool) (dropped int) {
 }
 
 // drop is Drop without the limiter: keys are all that were found.
-func (q *Queue[T, P]) drop(which func(key T) bool) (keys []T, dropped int) {
+func (q *Queue[T, P]) drop(match func(key T) bool) (keys []T, dropped int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for key, e := range q.entries {
-		if !which(key) {
+		if !match(key) {
 			continue
 		}
 		keys = append(keys, key)

@@ -26,7 +26,7 @@ func TestDrop(t *testing.T) {
 			}
 			return item
 		}
-		of := func(prefix string) func(string) bool {
+		hasPrefix := func(prefix string) func(string) bool {
 			return func(key string) bool { return strings.HasPrefix(key, prefix) }
 		}
 
@@ -43,7 +43,7 @@ func TestDrop(t *testing.T) {
 		q.AddRateLimited("west/failed", "")
 		q.AddAfter("west/later", "", 2*time.Hour)
 		q.Add("west/ready", "")
-		if n := q.Drop(of("east/")); n != 4 {
+		if n := q.Drop(hasPrefix("east/")); n != 4 {
 			t.Errorf("%d were dropped, want 4: ready, delayed, failed, and added again", n)
 		}
 		if s := q.Stats(); s.Ready != 1 || s.Waiting != 2 || s.Running != 2 {
@@ -52,14 +52,14 @@ func TestDrop(t *testing.T) {
 		if limiter.NumRequeues("east/failed") != 0 || limiter.NumRequeues("west/failed") != 1 {
 			t.Error("the limiter has reset the wrong keys")
 		}
-		if n := q.Drop(of("east/")); n != 0 {
+		if n := q.Drop(hasPrefix("east/")); n != 0 {
 			t.Errorf("%d were dropped the second time", n)
 		}
 
 		// A running key is not given to another worker before Done.
 		q.Add("east/running", "readded")
 		if item := get(); item.Key != "west/ready" {
-			t.Errorf("got %q, want the one that is not held", item.Key)
+			t.Errorf("got %q, want the key that no worker has", item.Key)
 		} else {
 			q.Done(item)
 		}

@@ -126,9 +126,9 @@ func (q *Queue[T, P]) next() *entry[T, P] {
 	return best
 }
 
-// maxResting bounds the entries without pending work that stay in the map, because most keys come
-// back, and the entries kept for reuse. They take a few megabytes, little compared to the objects
-// of so many keys.
+// maxResting bounds two sets of entries: those without pending work, which stay in the map because
+// most keys come back, and those that are kept for reuse. They take a few megabytes, little
+// compared to the objects of so many keys.
 const maxResting = 16384
 
 // entry returns the entry of a key, and creates it if necessary.
@@ -150,15 +150,15 @@ func (q *Queue[T, P]) entry(key T) *entry[T, P] {
 	return e
 }
 
-// addResting is called for an entry without pending work.
+// addResting counts an entry without pending work. If there are too many, it removes all of them.
 func (q *Queue[T, P]) addResting(e *entry[T, P]) {
 	if q.resting++; q.resting > maxResting {
 		q.forgetResting()
 	}
 }
 
-// forgetResting removes all resting entries from the map. They replace the spares; there are no
-// spares if that many entries rest.
+// forgetResting removes all resting entries from the map. They become the spares. No earlier spares
+// are lost, because there are none when so many entries rest.
 func (q *Queue[T, P]) forgetResting() {
 	q.spares, q.resting = nil, 0
 	for key, e := range q.entries {

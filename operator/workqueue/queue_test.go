@@ -73,7 +73,7 @@ func TestKeyInProcessing(t *testing.T) {
 	wantReady(t, q, 0)
 }
 
-// MACH-06: an item from Get can be passed to Done only once, whatever happens to the key
+// MACH-06: an item from Get can be passed to Done only once, regardless of what happens to the key
 // afterwards.
 func TestDoneTwiceHasNoEffect(t *testing.T) {
 	q := newPlain(Config[string, struct{}]{})

@@ -126,7 +126,7 @@ func (c *Controller) syncRequest(ctx context.Context, name string) (again time.D
 }
 
 // approve approves requests of kubelets for client and serving certificates. If retry is not 0, the
-// decision may be another one after that time.
+// decision may change after that time.
 func (c *Controller) approve(ctx context.Context, r *certificatesv1.CertificateSigningRequest) (retry time.Duration, err error) {
 	request, err := rules.ParseCSR(r.Spec.Request)
 	if err != nil {

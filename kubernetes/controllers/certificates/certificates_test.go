@@ -194,7 +194,7 @@ func TestRequestsAreDeleted(t *testing.T) {
 
 // CTRL-02: requests that were decided before the clock was set. A time in the future delays the
 // deletion; a time that is further away than a timer can wait does no harm. A certificate is valid
-// from the signer's clock.
+// from the current time of the signer's clock.
 func TestRequestsWhenTheClockIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env, _ := signing(t)

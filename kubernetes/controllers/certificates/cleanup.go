@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// answeredStays and openStays are how long requests are kept: after they were issued, denied or
-// failed, and while they wait for a decision or a certificate.
+// answeredStays is how long requests are kept after they were issued, denied or failed. openStays
+// is how long requests are kept while they wait for a decision or a certificate.
 const (
 	answeredStays = time.Hour
 	openStays     = 24 * time.Hour

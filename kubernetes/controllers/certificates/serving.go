@@ -80,15 +80,15 @@ func (c *Controller) checkServing(name string, request *x509.CertificateRequest)
 		addr, _ := netip.AddrFromSlice(ip)
 		addr = addr.Unmap()
 		if !addr.IsGlobalUnicast() {
-			return fmt.Errorf("address %s is not one of a machine", addr)
+			return fmt.Errorf("address %s is not a global unicast address", addr)
 		}
 		for _, owner := range owners[addr] {
 			if owner != name {
-				return fmt.Errorf("address %s belongs to node %q too", addr, owner)
+				return fmt.Errorf("address %s also belongs to node %q", addr, owner)
 			}
 		}
 		if len(owners[addr]) == 0 {
-			return fmt.Errorf("address %s is not one of the node", addr)
+			return fmt.Errorf("address %s is not an address of the node", addr)
 		}
 		if _, err := derived.Get[networkingv1.IPAddress](current, "ipaddresses.networking.k8s.io", "", addr.String()); err == nil {
 			return fmt.Errorf("address %s belongs to a Service", addr)

@@ -83,14 +83,14 @@ func servingCertificates(t *testing.T) {
 		if err := node.Create(t.Context(), servingRequest(t, test.name, test.subject, test.dns, test.ips)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Minute) // addresses may follow the request
+		time.Sleep(2 * time.Minute) // the node's addresses may be set after the request
 		if got := len(get(t, env, test.name).Status.Certificate) > 0; got != test.want {
 			t.Errorf("%s: signed: %t, want %t", test.name, got, test.want)
 		}
 	}
 	env.Create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "gone"}})
 	if r := get(t, env, "no-node"); len(r.Status.Certificate) > 0 || len(r.Status.Conditions) > 0 {
-		t.Errorf("an old request was decided when its node came: %v", r.Status)
+		t.Errorf("an old request was decided when its node was created: %v", r.Status)
 	}
 }
 

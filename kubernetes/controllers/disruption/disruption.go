@@ -5,8 +5,8 @@
 // The controller reacts to store events of budgets, of pods that they select, and of the workloads
 // that own those pods. An eviction decrements disruptionsAllowed itself and records the pod in
 // disruptedPods. The controller removes the record when the pod has been deleted, or after two
-// minutes. It also resets the condition DisruptionTarget, which an eviction sets before it deletes
-// the pod, of pods that were not deleted.
+// minutes. An eviction sets the condition DisruptionTarget of a pod before it deletes the pod. The
+// controller resets the condition if the pod was not deleted.
 package disruption
 
 import (
@@ -127,8 +127,9 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 	return again, nil
 }
 
-// target returns the condition DisruptionTarget of a pod that is to be disrupted and not yet
-// deleted, or nil. Kubelets, which set it with their own reason, may take long to end a pod.
+// target returns the condition DisruptionTarget of a pod that should be disrupted and is not
+// deleted yet, or nil. It ignores conditions that a kubelet set, because kubelets may take long to
+// end a pod.
 func target(pod *corev1.Pod) *corev1.PodCondition {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return nil

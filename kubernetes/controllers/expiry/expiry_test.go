@@ -61,7 +61,7 @@ func TestObjectsExpireAfterTheirLastWrite(t *testing.T) {
 }
 
 // Objects that were written before the clock was set back, and objects that are written after them,
-// expire a lifetime from the start at the latest.
+// expire at most one lifetime after the start.
 func TestObjectsOfTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{})

@@ -41,7 +41,7 @@ func (q *queue) begin(objects iter.Seq[*store.Object], lifetime time.Duration) {
 	q.signal()
 }
 
-// add adds the writes among events. They are due after all earlier ones.
+// add adds the writes among events. They are due after all earlier entries.
 func (q *queue) add(events []*store.Event, due time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -14,10 +14,10 @@
 //     object with the same name but another uid is not the owner.
 //   - A reference to a kind that is not served keeps the dependent, because the owner may exist.
 //
-// Objects and owners may also be in other API servers, to which APIServices refer. Only while there
-// are such servers, the collector follows the metadata of their objects, and a second queue with
-// its own workers has the work that needs their answers, so that a slow server delays no other
-// work. An owner in a server that does not answer counts as existing.
+// Objects and owners may also be in other API servers, to which APIServices refer. While such
+// servers exist, the collector follows the metadata of their objects. A second queue with its own
+// workers processes the items that need answers from these servers, so that a slow server delays no
+// other work. An owner in a server that does not answer counts as existing.
 //
 // Every event queues the objects that it may affect. One worker at a time processes an object, and
 // always uses the newest state.

@@ -60,7 +60,7 @@ func (c *Collector) collect(ctx context.Context, it item) error {
 		if len(waiting)+len(gone) == 0 {
 			return nil
 		}
-		// The object stays because of its solid owners. Remove the other references: owners that
+		// The object stays because it has solid owners. Remove the other references: owners that
 		// are deleted in the foreground must not wait for this object, and deleted owners must not
 		// become its owners again.
 		return at.update(ctx, obj, func(object metav1.Object) {

@@ -19,20 +19,20 @@ import (
 	"kelson.dev/operator/reflector"
 )
 
-// mirror has the metadata of the objects in other API servers: of all resources that can be listed,
-// watched and deleted, as in Kubernetes' collector. The objects have the form of the store's, with
-// the metadata as Data and the path of the resource in the API as Key.Resource, which no resource
-// of the store has. All methods are safe for concurrent use.
+// mirror holds the metadata of the objects in other API servers, for all resources that can be
+// listed, watched and deleted, as in Kubernetes' collector. It represents them as store objects:
+// Data is the metadata, and Key.Resource is the path of the resource in the API, which differs from
+// the name of every resource in the store. All methods are safe for concurrent use.
 type mirror struct {
 	servers *aggregated.Servers
 	log     *slog.Logger
-	changed func(*store.Event) // called after the mirror has the change
+	changed func(*store.Event) // called after the mirror has applied the change
 	tasks   sync.WaitGroup
 
 	mu       sync.RWMutex
 	monitors map[string]*monitor // by resource
 	byUID    map[types.UID]*store.Object
-	// dependents has the objects with owners, by the uid of each owner.
+	// dependents holds the objects with owners, by the uid of each owner.
 	dependents map[types.UID]map[store.Key]*store.Object
 }
 
@@ -59,10 +59,10 @@ func resourceOf(gvr schema.GroupVersionResource) string {
 	return "/apis/" + gvr.Group + "/" + gvr.Version + "/" + gvr.Resource
 }
 
-// adjust starts and ends monitors so that they are those of the resources in discovery. Objects of
-// a resource that is no longer served are forgotten, which does not count as their deletion.
+// adjust starts and ends monitors so that each resource in discovery has one. It drops the objects
+// of a resource that is no longer served, but does not treat them as deleted.
 func (m *mirror) adjust(ctx context.Context) {
-	kinds, _ := m.servers.Kinds() // resources of servers that do not answer are as last listed
+	kinds, _ := m.servers.Kinds() // for servers that do not answer: the resources as last listed
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	wanted := map[string]bool{}
@@ -100,7 +100,8 @@ func (m *mirror) start(ctx context.Context, kind aggregated.Kind, resource strin
 			m.log.Error("follow aggregated resource", "resource", resource, "err", err)
 			return
 		}
-		// A server may be too old for streaming lists. The reflector ends with ctx.
+		// Do not use streaming lists: the server may be too old for them. The reflector ends with
+		// ctx.
 		_ = reflector.New(reflector.Config[*metav1.PartialObjectMetadata]{
 			Source: source{client}, Sink: mon, Pages: true,
 			Failed: func(err error) { m.log.Debug("follow aggregated resource", "resource", resource, "err", err) },
@@ -255,8 +256,8 @@ func (m *monitor) drop(key store.Key) {
 	}
 }
 
-// objectOf returns an object of another server in the form of the store's, with what the collector
-// needs.
+// objectOf returns an object of another server as a store object, with the fields that the
+// collector needs.
 func objectOf(resource string, from *metav1.PartialObjectMetadata) (*store.Object, error) {
 	kept := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: from.Namespace, Name: from.Name, UID: from.UID, ResourceVersion: from.ResourceVersion,
@@ -342,7 +343,7 @@ func (g graph) dependents(uid types.UID) iter.Seq[*store.Object] {
 	}
 }
 
-// isRemote reports whether a resource is one of another server.
+// isRemote reports whether a resource belongs to another server.
 func isRemote(resource string) bool { return resource != "" && resource[0] == '/' }
 
 // metadataOf returns the metadata of an object of another server.

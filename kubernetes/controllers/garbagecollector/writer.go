@@ -82,7 +82,8 @@ type remote struct {
 
 func (r remote) namespaced() bool { return r.kind.Namespaced }
 
-// update sends a merge patch, the one patch that every server has, of this version of the object.
+// update sends a merge patch, which every server supports, on condition that the object still has
+// this version.
 func (r remote) update(ctx context.Context, obj *store.Object, change func(metav1.Object)) error {
 	was, err := metadataOf(obj)
 	if err != nil {

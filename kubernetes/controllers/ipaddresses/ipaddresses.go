@@ -2,9 +2,9 @@
 // refers to the Service, and each IPAddress of the service allocator refers to a Service with the
 // address.
 //
-// Writes of Services keep both in step. The controller is for IPAddresses that users delete or
-// change, and for states that were written without IPAddresses. It uses the Events of Kubernetes'
-// ipallocator-repair-controller.
+// Writes of Services also write their IPAddresses. The controller handles IPAddresses that users
+// delete or change, and states that were written without IPAddresses. It uses the Events of
+// Kubernetes' ipallocator-repair-controller.
 package ipaddresses
 
 import (
@@ -53,7 +53,7 @@ func New(cfg Config) *Controller {
 	return &Controller{cfg: cfg, broadcaster: broadcaster, recorder: broadcaster.Recorder("ipallocator-repair-controller")}
 }
 
-// pair is an address and the Service that has it or is said to have it.
+// pair is an address and a Service that has it, or to which its IPAddress refers.
 type pair struct {
 	address netip.Addr
 	service store.Key
@@ -135,7 +135,7 @@ func (c *Controller) sync(ctx context.Context, key pair) (time.Duration, error) 
 		return 0, c.ensure(ctx, sn, svc, ip, key)
 	}
 	if ip == nil || parent(ip) != key.service || ip.Labels[networkingv1.LabelManagedBy] != builtin.AddressManager {
-		return 0, nil // nothing, another pair's matter, or the object of a client
+		return 0, nil // no IPAddress, one of another pair, or a client's
 	}
 	return c.release(ctx, sn, ip, key)
 }

@@ -97,8 +97,8 @@ func (c *Controller) Run(ctx context.Context) error {
 // Both are as in Kubernetes.
 const (
 	maxRetry = time.Minute
-	// concurrent is how many namespaces are processed at once if there are other servers, which may
-	// be slow.
+	// concurrent is how many namespaces are processed concurrently if there are other servers,
+	// which may be slow.
 	concurrent = 10
 )
 

@@ -2,10 +2,10 @@
 // not been reported one minute after the node was created, it sets the node's conditions to
 // Unknown, as `kubectl describe node` shows them.
 //
-// It does not change nodes whose readiness was ever reported, even if their lease has expired:
-// package workloads runs Kubernetes' own controller when the first node has a Lease. That
-// controller polls ten times a second, which nodes without heartbeats do not need. Package
-// nodetaints maintains the taints.
+// It does not change a node once its readiness has been reported, even if its Lease has expired.
+// For such nodes, package workloads runs Kubernetes' own controller as soon as the first node has a
+// Lease. That controller polls ten times a second, which nodes without heartbeats do not need.
+// Package nodetaints maintains the taints.
 package nodelifecycle
 
 import (

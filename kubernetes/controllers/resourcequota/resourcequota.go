@@ -96,8 +96,8 @@ func (c *Controller) event(e *store.Event, add func(store.Key)) {
 	}
 }
 
-// statusLags reports whether a quota's status has other limits than its spec, because either of
-// them was written.
+// statusLags reports whether the limits in a quota's status differ from those in its spec, because
+// a client wrote either of them.
 func statusLags(e *store.Event) bool {
 	q, err := derived.Of[corev1.ResourceQuota](e.Object)
 	return err != nil || !upstream.Equals(q.Spec.Hard, q.Status.Hard)
@@ -117,7 +117,7 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 		_, err = c.cfg.Store.Commit(ctx, op)
 		var conflict *store.ConflictError
 		switch {
-		case errors.As(err, &conflict) && ctx.Err() == nil: // another counted write came first
+		case errors.As(err, &conflict) && ctx.Err() == nil: // another counted write was first
 		case err != nil:
 			return 0, fmt.Errorf("write quota: %w", err)
 		default:

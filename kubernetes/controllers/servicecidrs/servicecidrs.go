@@ -3,8 +3,8 @@
 //
 // It follows the protocol of Kubernetes' service-cidr-controller: the finalizer
 // networking.k8s.io/service-cidr-finalizer and the condition Ready, which is False with the reason
-// Terminating while IPAddresses hold the ServiceCIDR. The finalizer is removed 10 s after the
-// deletion began at the earliest, so that writes that read the ServiceCIDR before have ended.
+// Terminating while IPAddresses hold the ServiceCIDR. The controller removes the finalizer at least
+// 10 s after the deletion began, so that writes that read the ServiceCIDR earlier have ended.
 package servicecidrs
 
 import (

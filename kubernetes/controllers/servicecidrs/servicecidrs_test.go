@@ -66,8 +66,8 @@ func remove(t *testing.T, env *testenv.Env, obj client.Object) {
 }
 
 // API-14: each cluster IP has an IPAddress as soon as the write of its Service is acknowledged, and
-// until the Service is deleted or releases the address. An IPAddress of a client keeps Services
-// from the address.
+// until the Service is deleted or releases the address. Services can't get an address for which a
+// client created an IPAddress.
 func TestAddressesOfServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)
@@ -101,7 +101,7 @@ func TestAddressesOfServices(t *testing.T) {
 		env.Create(t, gateway)
 		err := env.Client().Create(t.Context(), service("c", at("10.0.0.98")))
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "failed to allocate IP 10.0.0.98: provided IP is already allocated") {
-			t.Errorf("an address that an IPAddress has: %v", err)
+			t.Errorf("an address with a client's IPAddress: %v", err)
 		}
 		for _, edge := range []string{"10.0.0.0", "10.0.0.255"} {
 			err := env.Client().Create(t.Context(), service("c", at(edge)))
@@ -173,7 +173,7 @@ func TestRepair(t *testing.T) {
 		env.Create(t, invented)
 		time.Sleep(30 * time.Second)
 		env.Settle(t)
-		want(t, "of no Service, young", holder(t, env, "10.0.0.51"), "default/gone")
+		want(t, "of no Service, new", holder(t, env, "10.0.0.51"), "default/gone")
 		time.Sleep(31 * time.Second)
 		env.Settle(t)
 		want(t, "of no Service", holder(t, env, "10.0.0.51"), "")

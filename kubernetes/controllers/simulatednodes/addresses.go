@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// network is the network of the addresses of simulated nodes: the range for benchmarks, which no
-// real machine has. Source: RFC 2544.
+// network is the network of the addresses of simulated nodes. It is reserved for benchmarks, so no
+// real machine has these addresses. Source: RFC 2544.
 var network = netip.MustParsePrefix("198.18.0.0/15")
 
 // addresses gives each node an address. The zero value is empty.

@@ -8,9 +8,10 @@
 // object adds a node at run time, and deleting it removes the node. [Config].Groups are created at
 // the start. A node keeps the capacity, addresses and system information of its object.
 //
-// A node with the annotation [AnnotationSilent] stops without a word, as a machine without power or
-// network does: its Lease is not renewed and its pods do not change. When the annotation is
-// removed, the node comes back and finds its pods as they would be by then.
+// A node with the annotation [AnnotationSilent] stops without reporting it, as a machine that loses
+// power or its network does: its Lease is not renewed and its pods do not change. When the
+// annotation is removed, the node reports again, and its pods have the state that they would have
+// reached by then.
 //
 // All agents share one runtime and one reader of the store's pods, so a node costs a few goroutines
 // and a pod costs the same as on a single node.

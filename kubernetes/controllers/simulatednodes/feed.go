@@ -22,7 +22,7 @@ type feed struct {
 	bound   map[store.Key]string                 // pod → its node
 	skipped map[store.Key]*corev1.Pod
 	changed map[string]func(old, pod *corev1.Pod) // node → its agent
-	taken   []store.Key                           // pods of Stages that tell must pass on
+	taken   []store.Key                           // pods that tell must report to Stages.PodTaken
 }
 
 func newFeed(st *store.Store, stages Stages) *feed {
@@ -65,7 +65,7 @@ func (f *feed) update(events []*store.Event) {
 	}
 }
 
-// begin takes a whole state.
+// begin replaces the feed's pods with those of a snapshot.
 func (f *feed) begin(sn *store.Snapshot) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,11 +81,11 @@ func (f *feed) begin(sn *store.Snapshot) {
 	}
 }
 
-// put takes a new state of a pod. The caller holds mu.
+// put records a new pod or a new state of one. The caller holds mu.
 func (f *feed) put(obj *store.Object) {
 	pod, err := derived.Of[corev1.Pod](obj)
 	if err != nil || pod.Spec.NodeName == "" {
-		return // no agent could run what can't be decoded
+		return // no node yet, or a pod that no agent can decode
 	}
 	node := pod.Spec.NodeName
 	old := f.nodes[node][obj.Key]
@@ -94,7 +94,7 @@ func (f *feed) put(obj *store.Object) {
 	}
 	delete(f.skipped, obj.Key)
 	if old != nil && old.UID != pod.UID || old == nil && f.bound[obj.Key] != "" {
-		f.remove(obj.Key) // replaced by another of the same name
+		f.remove(obj.Key) // another pod of the same name replaced it
 		old = nil
 	}
 	if old == nil && f.stages != nil && f.stages.RunsPod(obj, pod) {
@@ -111,7 +111,7 @@ func (f *feed) put(obj *store.Object) {
 	}
 }
 
-// remove takes the end of a pod. The caller holds mu.
+// remove removes a deleted pod. The caller holds mu.
 func (f *feed) remove(key store.Key) {
 	delete(f.skipped, key)
 	node, ok := f.bound[key]
@@ -129,7 +129,7 @@ func (f *feed) remove(key store.Key) {
 	}
 }
 
-// follow passes the pods of a node to changed until ctx ends, and first those that exist.
+// follow passes the existing pods of a node to changed, and then their changes until ctx ends.
 func (f *feed) follow(ctx context.Context, node string, changed func(old, pod *corev1.Pod)) {
 	f.mu.Lock()
 	for _, pod := range f.nodes[node] {
@@ -143,7 +143,7 @@ func (f *feed) follow(ctx context.Context, node string, changed func(old, pod *c
 	delete(f.changed, node)
 }
 
-// handOver takes a pod away from its agent, and returns the pod, or nil if it is not an agent's.
+// handOver takes a pod away from its agent, and returns the pod, or nil if no agent has it.
 func (f *feed) handOver(key store.Key) *corev1.Pod {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -157,7 +157,7 @@ func (f *feed) handOver(key store.Key) *corev1.Pod {
 	return pod
 }
 
-// isSkipped reports whether a pod is not the agents'.
+// isSkipped reports whether Stages run a pod instead of an agent.
 func (f *feed) isSkipped(key store.Key) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

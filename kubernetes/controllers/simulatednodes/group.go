@@ -26,7 +26,7 @@ const (
 // AnnotationSilent makes a simulated node silent while its value is "true".
 const AnnotationSilent = "sim.kelson.dev/silent"
 
-// Group describes simulated nodes that are equal except for their names and zones.
+// Group describes simulated nodes that differ only in their names and zones.
 type Group struct {
 	// Count is the number of nodes. It must be positive, unless Node is set.
 	Count int `json:"count,omitempty"`
@@ -37,11 +37,11 @@ type Group struct {
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 	Labels   map[string]string   `json:"labels,omitempty"`
 	Taints   []corev1.Taint      `json:"taints,omitempty"`
-	// Zones are the values of the label topology.kubernetes.io/zone, in turn.
+	// Zones are the values of the label topology.kubernetes.io/zone, which the nodes get in turn.
 	Zones []string `json:"zones,omitempty"`
 	// Region is the value of the label topology.kubernetes.io/region.
 	Region string `json:"region,omitempty"`
-	// Node, if not nil, is a single node as it is; the other fields must be unset.
+	// Node, if not nil, is the only node, unmodified; the other fields must be unset.
 	Node *corev1.Node `json:"node,omitempty"`
 }
 

@@ -47,7 +47,7 @@ func TestParseGroup(t *testing.T) {
 	}
 }
 
-// Bad values are one line that quotes what is wrong.
+// Errors are one line that quotes the invalid value.
 func TestBadGroups(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                   "want a number of nodes first",

@@ -107,8 +107,8 @@ func (c *Controller) Agent(name string) *node.Agent {
 // Simulates reports whether a node exists, is simulated, and is not silent.
 func (c *Controller) Simulates(name string) bool { return c.Agent(name) != nil }
 
-// HandOver makes Stages run a pod that its agent has run. When it returns, the agent writes nothing
-// about the pod any more.
+// HandOver makes Stages run a pod instead of its agent. After it has returned, the agent no longer
+// writes to the pod.
 func (c *Controller) HandOver(key store.Key) {
 	pod := c.feed.handOver(key)
 	if pod == nil {

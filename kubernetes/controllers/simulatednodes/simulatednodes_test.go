@@ -45,8 +45,8 @@ func podOn(node, name string) *corev1.Pod {
 	}}
 }
 
-// CTRL-08: declared nodes have what they were declared with, and run pods, which the scheduler
-// places by taints, zones and capacities.
+// CTRL-08: nodes have the settings of their groups, and run pods, which the scheduler places by
+// taints, zones and capacities.
 func TestDeclaredNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t), testenv.Nodes(controlplane.NodeSimulated,
@@ -97,7 +97,7 @@ func TestDeclaredNodes(t *testing.T) {
 }
 
 // CTRL-08: a simulated node runs while its Node object exists, and does not change the settings in
-// that object. Two agents do not run one pod, and addresses of pods are unique over nodes.
+// that object. Two agents do not run one pod, and addresses of pods are unique across nodes.
 func TestNodesAtRunTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated))
@@ -132,7 +132,7 @@ func TestNodesAtRunTime(t *testing.T) {
 			t.Errorf("%+v, %+v", early.Status, own.Status)
 		}
 
-		// A second Node of the same name is another node.
+		// A second Node of the same name is a new node.
 		if err := env.Client().Delete(t.Context(), made); err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func TestNodesAtRunTime(t *testing.T) {
 }
 
 // CTRL-08: a silent node becomes unreachable; when it comes back, it is ready again and its pods
-// run on, without a restart.
+// are still running, without a restart.
 func TestSilentNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Workloads(), testenv.NodeLeases(40*time.Second),

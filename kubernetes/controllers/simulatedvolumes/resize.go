@@ -11,8 +11,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// resize enlarges the volume of a bound claim that requests more, and then the claim's status. Both
-// writes are conditional on the state that was read.
+// resize enlarges the volume of a bound claim that requests more, and then the size in the claim's
+// status. Both writes are conditional on the state that was read.
 func (c *Controller) resize(ctx context.Context, sn *store.Snapshot, claim *corev1.PersistentVolumeClaim) error {
 	wanted := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	has, known := claim.Status.Capacity[corev1.ResourceStorage]

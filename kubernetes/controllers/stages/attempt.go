@@ -30,7 +30,8 @@ type attempt struct {
 	changed  *unstructured.Unstructured // the result of the last patch
 }
 
-// play carries out the actions of an attempt. If one fails, it repeats that and the others later.
+// play carries out the actions of an attempt. If one fails, play repeats it later and then
+// continues with the others.
 func (k *kind) play(a *attempt) {
 	c := k.controller
 	select {
@@ -62,7 +63,7 @@ func (k *kind) play(a *attempt) {
 	}
 }
 
-// failed plans the next attempt, if it can succeed.
+// failed plans the next attempt, unless none can succeed.
 func (k *kind) failed(a *attempt, err error) {
 	log := k.controller.cfg.Log.With("stage", a.program.Name, "object", a.key, "error", err)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || errors.Is(err, errTemplate) {
@@ -104,7 +105,7 @@ func (k *kind) continueWith(a *attempt) {
 	k.mu.Lock()
 	planned := k.jobs[a.key]
 	k.mu.Unlock()
-	if planned == nil { // otherwise the event was faster
+	if planned == nil { // otherwise the event of this write has already been planned
 		k.plan(a.key, revision, o)
 	}
 }
@@ -176,7 +177,7 @@ func withUID(data []byte, uid types.UID) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// apply creates or changes the object that a template gives.
+// apply creates or changes the object that a template describes.
 func (c *Controller) apply(ctx context.Context, a *attempt, action stage.Action) error {
 	other := &unstructured.Unstructured{}
 	if err := json.Unmarshal(action.Data, &other.Object); err != nil {

@@ -11,13 +11,13 @@
 //
 // # Which pods and nodes Stages run
 //
-// A pod that matches a Stage when it is bound to its node, before anything has reported a status,
-// is run by Stages alone, as by KWOK. All other pods are run by the simulation until a Stage
-// changes their status; from then on, Stages run them. If none matches such a pod when it is
-// deleted, its deletion is completed as by a kubelet.
+// If a pod matches a Stage when it is bound to its node, before it has a status, only Stages run
+// it, as in KWOK. The simulation runs all other pods until a Stage changes their status; from then
+// on, Stages run them. If no Stage matches such a pod when it is deleted, the controller completes
+// the deletion as a kubelet does.
 //
-// A node that matches a Stage before its readiness was ever reported is reported by Stages alone;
-// its Lease is renewed in any case.
+// If a node matches a Stage before its readiness was ever reported, only Stages report its status.
+// The simulation renews its Lease in any case.
 //
-// Without Stages, the package follows no kind but Stage itself.
+// Without Stages, the package follows only the kind Stage.
 package stages

@@ -79,7 +79,7 @@ func (c *Controller) podIPs(o *stage.Object, node string, host bool, uid, name, 
 	return []string{ip}, nil
 }
 
-// podIP returns the address of a pod: the same one for each call until the pod is deleted.
+// podIP returns the address of a pod. The address stays the same until the pod is deleted.
 func (c *Controller) podIP(_ string, uid types.UID, name, namespace, current string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -138,8 +138,8 @@ func (k *kind) manages(obj *store.Object) bool {
 	return true
 }
 
-// look finds the Stage that applies to a state of an object, and plans it. It replaces what was
-// planned for an earlier state.
+// look finds the Stage that applies to a state of an object, and plans it. The plan replaces that
+// for an earlier state.
 func (k *kind) look(obj *store.Object) {
 	k.mu.Lock()
 	planned := k.jobs[obj.Key]
@@ -195,7 +195,7 @@ func (k *kind) after(delay time.Duration, work func(), j *job) {
 	if k.life.Err() != nil {
 		return
 	}
-	// The counter of parts is not zero: run is one of its goroutines, and needs mu to end.
+	// parts.Go can't race with parts.Wait: run is a goroutine of parts, and needs mu to end.
 	start := func() {
 		if k.life.Err() == nil {
 			work()
@@ -214,7 +214,8 @@ func (k *kind) after(delay time.Duration, work func(), j *job) {
 	})
 }
 
-// current reports whether a job is still the newest of its object, and takes it off the plan.
+// take removes a job from the plan. It reports false if the job is no longer the newest of its
+// object.
 func (k *kind) take(key store.Key, j *job) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

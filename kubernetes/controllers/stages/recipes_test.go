@@ -214,8 +214,8 @@ func TestOOMKills(t *testing.T) {
 	})
 }
 
-// CTRL-08: the recipe for a node that goes silent and comes back, by a Stage: its pods are evicted,
-// replaced elsewhere, and gone when it is back.
+// CTRL-08: the recipe for a node that goes silent and comes back, by a Stage: its pods are evicted
+// and replaced on other nodes, and no longer exist when it is back.
 func TestNodeGoesSilentAndComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Workloads(), testenv.NodeLeases(40*time.Second),

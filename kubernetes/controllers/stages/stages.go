@@ -48,7 +48,7 @@ type Config struct {
 	Runtime *simulated.Runtime
 	// Stages are installed at the start, with the definition of their kind.
 	Stages []*stage.Stage
-	// Random returns a number from 0 to below its argument; nil means a random one.
+	// Random(n) returns a number in [0,n); if nil, the numbers are random.
 	Random func(int64) int64
 	Log    *slog.Logger
 }
@@ -60,7 +60,7 @@ type Controller struct {
 	client  client.Client
 	events  *events.Broadcaster
 	written *derived.View[*compiled]
-	limit   chan struct{} // of actions at a time
+	limit   chan struct{} // the number of concurrent actions
 	record  sync.Once     // starts events
 	parts   sync.WaitGroup
 
@@ -177,7 +177,8 @@ func (c *Controller) reload(ctx context.Context) {
 	}
 }
 
-// RunsPod reports whether Stages run a pod, which is new to its node, instead of the simulation.
+// RunsPod reports whether Stages run a pod instead of the simulation. It is called for pods that
+// are new to their node.
 func (c *Controller) RunsPod(obj *store.Object, pod *corev1.Pod) bool {
 	lifecycle := c.lifecycle(podKind)
 	if lifecycle == nil {
@@ -196,8 +197,8 @@ func (c *Controller) RunsPod(obj *store.Object, pod *corev1.Pod) bool {
 	return matches(lifecycle, obj, podKind)
 }
 
-// RunsNode reports whether Stages report the status of a node, which is new, instead of the
-// simulation.
+// RunsNode reports whether Stages report the status of a node instead of the simulation. It is
+// called for new nodes.
 func (c *Controller) RunsNode(n *corev1.Node) bool {
 	lifecycle := c.lifecycle(nodeKind)
 	if lifecycle == nil {
@@ -206,7 +207,7 @@ func (c *Controller) RunsNode(n *corev1.Node) bool {
 	if slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Reason != "NodeStatusNeverUpdated"
 	}) {
-		return n.Status.NodeInfo.MachineID != n.Name // which only the simulation reports
+		return n.Status.NodeInfo.MachineID != n.Name // only the simulation reports this MachineID
 	}
 	obj := c.cfg.Store.Snapshot().Get(store.Key{Resource: "nodes", Name: n.Name})
 	return obj != nil && matches(lifecycle, obj, nodeKind)

@@ -90,7 +90,7 @@ func exists(t *testing.T, env *testenv.Env, obj client.Object) bool {
 }
 
 // CTRL-08: KWOK's fast Stages, unmodified, instead of the simulation: nodes are initialized and
-// pods run, complete and are deleted at once.
+// pods run, complete and are deleted immediately.
 func TestKWOKFast(t *testing.T) {
 	stages := kwok(t, "node/fast", "node/heartbeat", "pod/fast")
 	synctest.Test(t, func(t *testing.T) {

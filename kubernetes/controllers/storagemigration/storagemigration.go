@@ -1,12 +1,12 @@
 // Package storagemigration replaces storage-version-migrator-controller: for each
-// StorageVersionMigration, it stores the objects of the resource again that are stored in an older
-// form, and reports the result in the migration's status. Of a custom resource, it also reports it
-// in the definition's condition StorageMigrating, and removes the versions that no object is stored
-// in from status.storedVersions, so that they can be removed from the definition.
+// StorageVersionMigration, it stores again the objects that are stored in an older form, and
+// reports the result in the migration's status. For a custom resource, it also reports the result
+// in the definition's condition StorageMigrating. It removes the versions in which no object is
+// stored from status.storedVersions, so that they can be removed from the definition.
 //
 // Older forms are custom objects that were stored under an earlier state of their definition (in
 // another version, or before a change of defaults), and, over etcd, values that were encrypted with
-// an earlier key. A store of its own encrypts everything with the current key at each checkpoint.
+// an earlier key. Kelson's own store encrypts everything with the current key at each checkpoint.
 // Over etcd the controller can't see which key encrypted a value, so it stores all objects again.
 // Watches see a migrated object as modified.
 package storagemigration

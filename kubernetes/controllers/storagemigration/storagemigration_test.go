@@ -17,7 +17,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// versions returns the versions of a definition, of which one is that of storage.
+// versions returns the versions of a definition, one of which is the storage version.
 func versions(storage string) []any {
 	var all []any
 	for _, name := range []string{"v1", "v2"} {

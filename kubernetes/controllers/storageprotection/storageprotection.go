@@ -57,7 +57,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	})
 }
 
-// keys adds the object itself and the objects that it uses, as far as they are being deleted.
+// keys adds the object itself and the objects that it uses, but only those that are being deleted.
 func (c *Controller) keys(obj *store.Object, add func(store.Key)) {
 	if obj.Key.Resource != "pods" && !obj.Head.DeletionTimestamp.IsZero() {
 		add(obj.Key)

@@ -19,8 +19,8 @@ const (
 	lastUsedLabel     = "kubernetes.io/legacy-token-last-used"
 	invalidSinceLabel = "kubernetes.io/legacy-token-invalid-since"
 
-	// trackingName is the ConfigMap in kube-system that has the day since which the last use of
-	// tokens is recorded.
+	// trackingName is the ConfigMap in kube-system with the day on which recording the last use of
+	// tokens began.
 	trackingName = "kube-apiserver-legacy-service-account-token-tracking"
 	trackingKey  = "since"
 

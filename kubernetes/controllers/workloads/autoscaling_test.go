@@ -15,9 +15,9 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// CTRL-09: a HorizontalPodAutoscaler scales a Deployment up at once when the usage of its pods
-// rises, to its maximum at most, and down when the usage has been low for five minutes. The metrics
-// are objects of a custom kind.
+// CTRL-09: a HorizontalPodAutoscaler scales a Deployment up, at most to its maximum, as soon as the
+// usage of its pods rises, and down when the usage has been low for five minutes. The metrics are
+// objects of a custom kind.
 func TestHorizontalPodAutoscaler(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		defineMetric(t, env, "metrics.k8s.io", "pods", "PodMetrics")

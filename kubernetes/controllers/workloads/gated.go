@@ -70,7 +70,7 @@ func (s *informers) taintRulesIfEnabled() devices.DeviceTaintRuleInformer {
 	return s.taintRules()
 }
 
-// failing is a controller that can fail to start, which it logs.
+// failing is a controller that can fail to start. It logs the error.
 type failing func(ctx context.Context, workers int) error
 
 func (run failing) Run(ctx context.Context, workers int) {

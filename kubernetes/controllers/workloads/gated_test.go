@@ -24,8 +24,8 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// EXT-02: a DeviceTaintRule with the effect NoExecute evicts the pods whose claims have the device,
-// and no others, and reports it.
+// EXT-02: a DeviceTaintRule with the effect NoExecute evicts only the pods whose claims have the
+// device, and reports the eviction in its status.
 func TestDeviceTaintRuleEvicts(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		env.Create(t, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}})

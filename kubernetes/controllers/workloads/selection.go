@@ -24,8 +24,8 @@ func (s Selection) Runs(name string) bool {
 	return len(s) == 0 || slices.Contains(s, "*")
 }
 
-// Check returns an error if the list names a controller that is not in known, or separates
-// controllers of together, which run as one.
+// Check returns an error if the list names a controller that is not in known, or selects only some
+// of the controllers in together, which run as one.
 func (s Selection) Check(known []string, together [][]string) error {
 	for _, each := range s {
 		if name := strings.TrimPrefix(each, "-"); name != "*" && !slices.Contains(known, name) {

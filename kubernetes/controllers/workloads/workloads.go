@@ -43,7 +43,7 @@ type Config struct {
 	// Selected selects controllers by name; none means all.
 	Selected Selection
 	// PodRanges are the ranges of pod addresses, at most one per IP family, of which each node gets
-	// a part as spec.podCIDRs. None: nodes get none.
+	// a part as spec.podCIDRs. If empty, nodes get none.
 	PodRanges []*net.IPNet
 	// Log receives all records of the controllers at level Debug; nil discards them.
 	Log *slog.Logger

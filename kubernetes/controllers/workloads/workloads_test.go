@@ -72,8 +72,8 @@ func TestStatefulSet(t *testing.T) {
 	})
 }
 
-// CTRL-03: a DaemonSet creates a pod on the node, replaces it when it is deleted, and has none
-// where its node selector does not match.
+// CTRL-03: a DaemonSet creates a pod on the node, replaces it when it is deleted, and creates none
+// on nodes that its node selector does not match.
 func TestDaemonSet(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "agent"}, Spec: appsv1.DaemonSetSpec{

@@ -158,7 +158,7 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// The log returns what was written, in whatever pieces.
+// The log returns what was written, however the writes were split.
 func FuzzWriter(f *testing.F) {
 	f.Add("a\nb", 1)
 	f.Add("", 3)

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Options select what to read from a log. The zero value reads everything that it has now, without
-// times.
+// Options select what to read from a log. The zero value reads everything that the log has now,
+// without times.
 type Options struct {
 	// Follow waits for more output until the log is closed.
 	Follow bool

@@ -97,7 +97,8 @@ func (c *cgroups) new(id string, limits corev1.ResourceList) (_ *cgroup, err err
 			if g.memory, err = g.add(parents.memory, id, map[string]string{"memory.limit_in_bytes": text}); err != nil {
 				return nil, err
 			}
-			// With swap, the limit is that of both. Kernels without swap accounting lack the file.
+			// This limit is that of memory and swap together. Kernels without swap accounting lack
+			// the file.
 			if err := write(g.memory, "memory.memsw.limit_in_bytes", text); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
@@ -274,8 +275,8 @@ func findHierarchies(name string) *hierarchies {
 	return &hierarchies{}
 }
 
-// groupMounts returns the directories of this process's own groups by controller; of the unified
-// hierarchy under "", and its mount point under "root".
+// groupMounts returns the directories of this process's own groups by controller. The group of the
+// unified hierarchy has the key "", and the hierarchy's mount point has the key "root".
 func groupMounts() map[string]string {
 	paths := map[string]string{}
 	text, _ := os.ReadFile("/proc/self/cgroup")

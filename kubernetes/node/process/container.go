@@ -215,8 +215,8 @@ func exitOf(state *os.ProcessState) node.Exit {
 	return exit
 }
 
-// message returns the termination message: the contents of the file or, after a failure and if the
-// policy says so, the end of the log.
+// message returns the termination message: the contents of the file or, after a failure, the end of
+// the log if the policy allows that.
 func (c *container) message(code int32, spec *corev1.Container) string {
 	if path := strings.Trim(filepath.Clean("/"+spec.TerminationMessagePath), "/"); path != "" {
 		if text := c.read(path, messageBytes); text != "" {

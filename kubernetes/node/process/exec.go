@@ -212,8 +212,8 @@ type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// Dial connects to a port of this machine, on which the pod's processes listen: on all addresses,
-// the loopback address or the pod's.
+// Dial connects to a port of this machine. The pod's processes may listen on all addresses, on the
+// loopback address or on the pod's address.
 func (s *sandbox) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))

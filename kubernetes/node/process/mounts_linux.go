@@ -87,7 +87,7 @@ func (v *rootFS) mount(m mount) (shadows []string, err error) {
 
 func pathOf(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 
-// source opens what a mount shows.
+// source opens the file or directory that a mount shows.
 func (v *rootFS) source(m mount) (*os.File, error) {
 	if m.SubPath == "" {
 		return v.openSource(m)
@@ -193,8 +193,8 @@ func openMountPoint(root *os.Root, name string, dir bool) (*os.File, error) {
 	return openBeneath(root, name)
 }
 
-// shadow replaces the last existing directory on the way to name, which is read-only, by one with
-// the same entries that is not. It returns the directory.
+// shadow replaces the last existing directory in the path name, which is read-only, with a writable
+// one that has the same entries. It returns the path of the directory.
 func (v *rootFS) shadow(root *os.Root, name string) (string, error) {
 	dir := filepath.Dir(name)
 	for {

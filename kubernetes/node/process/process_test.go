@@ -123,10 +123,10 @@ func TestStop(t *testing.T) {
 		grace        time.Duration
 		code         int32
 	}{
-		{"asked", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done", time.Minute, 7},
-		{"not handled", "echo ready; sleep 100", time.Minute, 143},
-		{"deaf", "trap '' TERM; echo ready; while :; do sleep 0.01; done", 50 * time.Millisecond, 137},
-		{"at once", "trap '' TERM; echo ready; while :; do sleep 0.01; done", 0, 137},
+		{"SIGTERM handled", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done", time.Minute, 7},
+		{"SIGTERM not handled", "echo ready; sleep 100", time.Minute, 143},
+		{"SIGTERM ignored", "trap '' TERM; echo ready; while :; do sleep 0.01; done", 50 * time.Millisecond, 137},
+		{"no grace period", "trap '' TERM; echo ready; while :; do sleep 0.01; done", 0, 137},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -143,7 +143,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A container ends when its first process does. Its other processes are killed, and do not delay
+// A container ends when its first process ends. Its other processes are killed, and do not delay
 // the end of the log.
 func TestProcessGroupIsKilled(t *testing.T) {
 	c := start1(t, shell("sleep 1000 & echo $!"))

@@ -23,8 +23,8 @@ import (
 //	    └───────── reexecSpec, in a pipe ──────────▲      │
 //	    ◀──────── startError, in a pipe; or its end ──────┘
 //
-// This costs the start of this program, some tens of milliseconds. An agent that runs as root uses
-// a thread instead.
+// Starting this program again takes some tens of milliseconds. An agent that runs as root uses a
+// thread instead.
 
 // reexecName is the name (Args[0]) under which this program executes a container's command.
 const reexecName = "kelson: container"

@@ -13,8 +13,8 @@ import (
 	"kelson.dev/kubernetes/node"
 )
 
-// writeVolume makes files the contents of a volume. Readers get either all previous files or all
-// new files: the names in the volume are links through ..data, which changes atomically.
+// writeVolume replaces the contents of a volume with files. Readers get either all previous files
+// or all new files: the names in the volume are links through ..data, which changes atomically.
 //
 //	<dir>/config     → ..data/config
 //	<dir>/..data     → ..2841

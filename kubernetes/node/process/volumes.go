@@ -38,7 +38,7 @@ type mount struct {
 // SetVolume implements node.Mounter.
 func (s *sandbox) SetVolume(v node.Volume) error {
 	if s.runtime.confinement != ConfinedRoot {
-		return nil // Sandbox refused all volumes except that of the service account
+		return nil // Sandbox refused all volumes except the service account's
 	}
 	m := mount{From: filepath.Join(s.dir, volumesDir, v.Name)}
 	switch {
@@ -173,13 +173,13 @@ func mayShow(real string, hidden []string) error {
 	return nil
 }
 
-// prepareHostPath checks a hostPath volume and creates its file or directory, as its type says.
+// prepareHostPath checks a hostPath volume and creates its file or directory, as its type requires.
 func (s *sandbox) prepareHostPath(h *corev1.HostPathVolumeSource) error {
 	kind := corev1.HostPathUnset
 	if h.Type != nil {
 		kind = *h.Type
 	}
-	// Check what exists of the path before anything is created.
+	// Check the existing part of the path before anything is created.
 	existing := filepath.Clean(h.Path)
 	real, err := filepath.EvalSymlinks(existing)
 	for errors.Is(err, fs.ErrNotExist) && existing != "/" {

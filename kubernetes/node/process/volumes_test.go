@@ -192,7 +192,7 @@ func TestHostPath(t *testing.T) {
 			}
 		}
 	}
-	// A link that changes after the check.
+	// The pod replaces a link after the check.
 	link := filepath.Join(shown, "link")
 	if err := os.Symlink("dir", link); err != nil {
 		t.Fatal(err)

@@ -22,8 +22,8 @@ var (
 // ErrNotExecuted means that a command can't be simulated.
 var ErrNotExecuted = errors.New("the simulated runtime can't run this command: it simulates only echo, sleep, true, false and exit")
 
-// Exec simulates a command, as for a container's own command (see command.go), or returns
-// ErrNotExecuted.
+// Exec simulates a command in the same way as a container's own command (see command.go), or
+// returns ErrNotExecuted.
 func (c *container) Exec(ctx context.Context, command []string, s node.Streams) error {
 	if len(command) == 0 {
 		return errors.New("no command specified")

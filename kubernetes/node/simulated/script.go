@@ -17,7 +17,7 @@ const (
 	// AnnotationRunFor is how long a container runs, such as "90s", or "forever".
 	AnnotationRunFor = "sim.kelson.dev/run-for"
 	// AnnotationExitCode is the exit code, 0-255. A list such as "1,1,0" has a code for each
-	// attempt; the last one is also for all further attempts.
+	// attempt; the last code also applies to all further attempts.
 	AnnotationExitCode = "sim.kelson.dev/exit-code"
 	// AnnotationExitReason is the exit reason, such as OOMKilled, instead of Completed or Error.
 	AnnotationExitReason = "sim.kelson.dev/exit-reason"

@@ -14,15 +14,15 @@
 //
 // All timers use package time, so years pass immediately in a testing/synctest bubble. Containers
 // have no goroutines. A container's state depends only on its spec and its start time, so a later
-// agent adopts it in the state that it has by then.
+// agent adopts the container in its state at that time.
 //
 // A container that is asked to stop ends immediately. The exit code is 0 if it would have run
 // forever, like a server that shuts down cleanly, and otherwise 143, like a program that is ended
-// by SIGTERM. With sim.kelson.dev/stop-after it takes that long, and is killed (137) at the end of
-// the grace period.
+// by SIGTERM. With sim.kelson.dev/stop-after, it ends after that time, but is killed (137) at the
+// end of the grace period.
 //
 // Commands executed in a container are simulated in the same way if they are simple enough, and
-// otherwise refused ([ErrNotExecuted]). No port is open.
+// otherwise refused ([ErrNotExecuted]). Simulated containers listen on no port.
 //
 //	agent := node.NewAgent(node.AgentConfig{…, Runtime: simulated.New(simulated.Config{})})
 package simulated

@@ -179,8 +179,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A later agent finds a container in the state that it has by then, or one that has ended with its
-// log.
+// A later agent finds a container in its state at that time, or an ended container with its log.
 func TestAdopt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spec := specOf("Never", nil, "sh", "-c", "echo one; sleep 60; echo two")

@@ -29,8 +29,8 @@ func newQuery(text string) (*query, error) {
 // queryTime limits a query, which could run forever.
 const queryTime = time.Second
 
-// run returns the results that are not null. Like KWOK, it returns none if the query fails, as it
-// does when it iterates over a field that is not there.
+// run returns the results that are not null. Like KWOK, it returns none if the query fails, for
+// example because it iterates over a missing field.
 func (q *query) run(ctx context.Context, o *Object) (results []any) {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()

@@ -80,7 +80,7 @@ func TestKWOKsOwnTestData(t *testing.T) {
 	}
 }
 
-// stagesOf reads the Stages of a folder, in which storage-class.yaml is another object.
+// stagesOf reads the Stages of a folder. Some folders also have files without Stages.
 func stagesOf(t *testing.T, folder string) (all []*stage.Stage) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
@@ -206,7 +206,7 @@ func compare(t *testing.T, want []byte, got any) {
 	}
 }
 
-// All Stages of KWOK compile, also those without test data.
+// All Stages of KWOK compile, including those without test data.
 func TestAllOfKWOKsStagesCompile(t *testing.T) {
 	root := kwok(t)
 	folders, err := filepath.Glob(filepath.Join(root, "*", "*"))

@@ -17,7 +17,7 @@ type Program struct {
 	Name string
 	// Kind is the kind of the Stage's objects.
 	Kind schema.GroupVersionKind
-	// Immediate means that the next Stage is looked for without waiting for an event.
+	// Immediate means that the controller looks for the next Stage without waiting for an event.
 	Immediate bool
 
 	selects     bool
@@ -141,8 +141,8 @@ func (p *Program) Matches(ctx context.Context, o *Object) bool {
 	return true
 }
 
-// Weight returns the weight of the Stage for an object; ok is false if the object takes it out of
-// the choice.
+// Weight returns the weight of the Stage for an object; ok is false if the object excludes the
+// Stage from the choice.
 func (p *Program) Weight(ctx context.Context, o *Object) (_ int64, ok bool) {
 	return p.weight.get(ctx, o)
 }
@@ -169,8 +169,8 @@ func (p *Program) DelayRange(ctx context.Context, o *Object, now time.Time) (sho
 	return shortest, longest, true
 }
 
-// Delay returns how long from now the object stays in its state. random returns a number from 0 to
-// below its argument.
+// Delay returns how long from now the object stays in its state. random(n) returns a number in
+// [0,n).
 func (p *Program) Delay(ctx context.Context, o *Object, now time.Time, random func(int64) int64) time.Duration {
 	shortest, longest, _ := p.DelayRange(ctx, o, now)
 	if longest > shortest {
@@ -208,8 +208,8 @@ func (l Lifecycle) Candidates(ctx context.Context, o *Object) (candidates []*Pro
 	return withoutWeight, make([]int64, len(withoutWeight))
 }
 
-// Choose returns the Stage that applies to an object in its current state, or nil. random returns a
-// number from 0 to below its argument.
+// Choose returns the Stage that applies to an object in its current state, or nil. random(n)
+// returns a number in [0,n).
 func (l Lifecycle) Choose(ctx context.Context, o *Object, random func(int64) int64) *Program {
 	candidates, weights := l.Candidates(ctx, o)
 	switch len(candidates) {

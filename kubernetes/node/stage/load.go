@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Load reads the Stages in files and folders of manifests, YAML or JSON, and checks them. Of a
-// folder, it reads the files with the endings .yaml, .yml and .json, without subfolders, and skips
-// kustomizations.
+// Load reads the Stages in files and folders of manifests, YAML or JSON, and checks them. In a
+// folder, it reads the files with the extensions .yaml, .yml and .json, and skips kustomizations
+// and subfolders.
 func Load(paths ...string) (stages []*Stage, err error) {
 	for _, path := range paths {
 		files := []string{path}
@@ -62,8 +62,8 @@ func manifests(folder string) (files []string, err error) {
 	return files, nil
 }
 
-// Parse reads the Stages in a file of manifests and checks them. Unknown fields are errors, which
-// are one line.
+// Parse reads the Stages in a file of manifests and checks them. Unknown fields are errors. The
+// text of an error has one line.
 func Parse(data []byte) (stages []*Stage, err error) {
 	for documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data))); ; {
 		document, err := documents.Read()

@@ -14,7 +14,7 @@ type Object struct {
 	numbered                   any // numbers are json.Number, for templates
 }
 
-// NewObject returns an object from its JSON. apiVersion and kind are those of the Stages, and set
+// NewObject returns an object from its JSON. apiVersion and kind are taken from the Stages and set
 // in the object.
 func NewObject(data []byte, apiVersion, kind string) (*Object, error) {
 	o := &Object{Unstructured: &unstructured.Unstructured{}}

@@ -95,7 +95,8 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-// Stages are chosen by weight; a weight that the object takes away leaves the others.
+// Stages are chosen by weight. If the object removes the weight of a Stage, one of the others is
+// chosen.
 func TestWeights(t *testing.T) {
 	lifecycle := func(specs ...string) (l stage.Lifecycle) {
 		for i, spec := range specs {

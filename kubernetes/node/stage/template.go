@@ -15,13 +15,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Functions are the functions of templates that the cluster implements: NodeIP, NodeName and
-// NodePort without arguments; NodeIPWith and NodeIPsWith of a node's name; PodIP, and PodIPWith and
-// PodIPsWith of a node's name, whether the pod has the host's network, and the pod's uid, name and
-// namespace. They can replace others, such as Now.
+// Functions are the template functions that need the cluster. NodeIP, NodeName, NodePort and PodIP
+// take no arguments. NodeIPWith and NodeIPsWith take a node's name. PodIPWith and PodIPsWith take a
+// node's name, whether the pod uses the host's network, and the pod's uid, name and namespace.
+// Functions can also replace others, such as Now.
 type Functions = template.FuncMap
 
-// ofCluster are the functions that a caller must give.
+// ofCluster are the functions that a caller must provide.
 var ofCluster = []string{"NodeIP", "NodeName", "NodePort", "NodeIPWith", "NodeIPsWith", "PodIP", "PodIPWith", "PodIPsWith"}
 
 // Version is what the function Version returns.
@@ -29,7 +29,7 @@ const Version = "kelson"
 
 var started = sync.OnceValue(func() string { return time.Now().Format(time.RFC3339Nano) })
 
-// functions are those that need no cluster, and placeholders for the others.
+// functions are the functions that need no cluster, and placeholders for those in ofCluster.
 var functions = sync.OnceValue(func() template.FuncMap {
 	all := sprig.TxtFuncMap()
 	for _, unsafe := range []string{"env", "expandenv", "getHostByName"} {

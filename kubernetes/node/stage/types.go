@@ -111,8 +111,7 @@ type Next struct {
 	StatusPatchAs     *Impersonation `json:"statusPatchAs,omitempty"`
 }
 
-// Step is one step; what is set in it happens in the order event, finalizers, delete or patch,
-// apply.
+// Step is one step. Its fields take effect in the order event, finalizers, delete or patch, apply.
 type Step struct {
 	Patch      *Patch      `json:"patch,omitempty"`
 	Event      *Event      `json:"event,omitempty"`
@@ -152,7 +151,7 @@ type Patch struct {
 	Impersonation *Impersonation `json:"impersonation,omitempty"`
 }
 
-// Apply creates or changes another object, which a template gives.
+// Apply creates or changes another object, which a template describes.
 type Apply struct {
 	Template    string `json:"template,omitempty"`
 	Subresource string `json:"subresource,omitempty"`

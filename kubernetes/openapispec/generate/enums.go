@@ -14,7 +14,7 @@ import (
 // minor is the version in the documents.
 const minor = "1.37"
 
-// completed adds to a document what a server adds to the files: the version, and the values of enum
+// completed adds the parts of a document that a server adds: the version, and the values of enum
 // fields. where is the path of the schemas in the document.
 func completed(data []byte, where ...string) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(data))

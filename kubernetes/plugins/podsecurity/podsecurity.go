@@ -2,7 +2,7 @@
 // that a namespace's labels select.
 //
 //	pod-security.kubernetes.io/enforce: restricted   # reject pods that violate the standard
-//	pod-security.kubernetes.io/warn: restricted      # add warnings, also for workloads that create pods
+//	pod-security.kubernetes.io/warn: restricted      # warn, including for workloads that create pods
 //	pod-security.kubernetes.io/audit: baseline
 //
 // The rules are those of k8s.io/pod-security-admission. The plugin reads namespaces and pods from

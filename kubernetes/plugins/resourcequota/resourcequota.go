@@ -43,8 +43,8 @@ type Config struct {
 	Store    *store.Store
 	Registry *resource.Registry
 	// Controller is set if a quota controller runs, which gives new quotas their status. Quotas are
-	// then in force as soon as they are written; otherwise, as with kube-apiserver alone, when a
-	// client has written their status.
+	// then in force as soon as they are written. Otherwise, as with kube-apiserver alone, they are
+	// in force once a client has written their status.
 	Controller bool
 	// Config is a Configuration with limitedResources; nil means that resources without quota are
 	// unlimited.

@@ -261,19 +261,19 @@ func TestWatchErrorHandler(t *testing.T) {
 		}
 		var mu sync.Mutex
 		var seen []error
-		var of string
+		var description string
 		c, _ := start(t, s, cache.Options{DefaultWatchErrorHandler: func(_ context.Context, r *toolscache.Reflector, err error) {
 			mu.Lock()
 			defer mu.Unlock()
-			seen, of = append(seen, err), r.TypeDescription()
+			seen, description = append(seen, err), r.TypeDescription()
 		}})
 		_, err := c.GetInformer(t.Context(), &corev1.ConfigMap{}, cache.BlockUntilSynced(false))
 		must(t, err)
 		time.Sleep(time.Second)
 		mu.Lock()
 		defer mu.Unlock()
-		if len(seen) == 0 || !apierrors.IsForbidden(seen[0]) || of != "/v1, Kind=ConfigMap" {
-			t.Errorf("the handler got %v for %s", seen, of)
+		if len(seen) == 0 || !apierrors.IsForbidden(seen[0]) || description != "/v1, Kind=ConfigMap" {
+			t.Errorf("the handler got %v for %s", seen, description)
 		}
 	})
 }

@@ -9,13 +9,13 @@
 //
 // A Cache has one or more leaves. A leaf is a set of informers with one configuration: selectors,
 // namespaces, transform and resync period. Options without per-object settings need one leaf. Each
-// kind in cache.Options.ByObject has its own, and so has each namespace of a kind whose namespaces
-// are configured differently.
+// kind in cache.Options.ByObject has its own leaf. If the namespaces of a kind are configured
+// differently, each namespace has its own leaf.
 //
 // # Differences from controller-runtime's cache
 //
 // Reads see the writes of the client that [NewClient] returns for the cache. Field selectors work
-// on every field, also without an index, and lists are ordered by namespace and name, with real
+// on every field, even without an index, and lists are ordered by namespace and name, with real
 // pages. A read of a namespace that the cache does not have goes to the server. Reads of a kind
 // that the server refuses to list fail immediately instead of waiting for the end of their context.
 //

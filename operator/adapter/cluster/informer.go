@@ -49,7 +49,7 @@ func (c *Cache) newInformer(kind schema.GroupVersionKind, namespaced bool, obj c
 		if err != nil {
 			return nil, err
 		}
-		part.Get(client.Key{}) // an informer that was read from does not end with its last handler
+		part.Get(client.Key{}) // keeps the informer when its last handler is removed
 		i.parts[l] = part
 	}
 	return i, nil
@@ -111,8 +111,8 @@ func (c *Cache) RemoveInformer(_ context.Context, obj crclient.Object) error {
 	return nil
 }
 
-// IndexField adds an index of a field, for field selectors of lists. Other fields can be selected
-// too; an index makes that fast, or defines the value of the field.
+// IndexField adds an index of a field, for field selectors of lists. Lists can also select by a
+// field without an index. An index makes that faster, or defines the value of the field.
 func (c *Cache) IndexField(_ context.Context, obj crclient.Object, field string, extract crclient.IndexerFunc) error {
 	i, err := c.informer(obj, true)
 	if err != nil {

@@ -89,8 +89,8 @@ func (c *Cache) plan(o cache.Options) error {
 		if namespaced && namespaces == nil {
 			namespaces = o.DefaultNamespaces
 		}
-		// A namespace's own settings come first, then those of the kind, of the namespace for all
-		// kinds, and of all kinds.
+		// The order of precedence is: the kind's settings for the namespace, the kind's settings,
+		// the settings for the namespace of all kinds, and the settings of all kinds.
 		merged := map[string]cache.Config{}
 		for name, settings := range namespaces {
 			if general := o.DefaultNamespaces[name]; !isEmpty(settings) || !isEmpty(general) {
@@ -105,8 +105,8 @@ func (c *Cache) plan(o cache.Options) error {
 	return nil
 }
 
-// place creates the leaves of one kind, or of all kinds without specific settings. Namespaces whose
-// settings are empty have those of the rest.
+// place creates the leaves of one kind, or of all kinds without specific settings. Namespaces with
+// empty settings use those of the rest.
 func (c *Cache) place(namespaces map[string]cache.Config, rest cache.Config) (placement, error) {
 	if len(namespaces) == 0 {
 		whole, err := c.leaf(rest, nil)

@@ -54,7 +54,8 @@ func (c *Cache) Get(ctx context.Context, key crclient.ObjectKey, out crclient.Ob
 	return nil
 }
 
-// notFound has the kind instead of the resource, as in controller-runtime's cache.
+// notFound returns an error that names the kind instead of the resource, as controller-runtime's
+// cache does.
 func (i *Informer) notFound(key client.Key) error {
 	return apierrors.NewNotFound(schema.GroupResource{Group: i.kind.Group, Resource: i.kind.Kind}, key.Name)
 }
@@ -114,7 +115,7 @@ func (c *Cache) List(ctx context.Context, out crclient.ObjectList, opts ...crcli
 }
 
 func (i *Informer) listLeaf(ctx context.Context, l *leaf, out crclient.ObjectList, o crclient.ListOptions) error {
-	// The requirements of Raw options are for servers.
+	// A cache ignores the requirements in Raw options, because they are for servers.
 	list := client.ListOptions{Namespace: o.Namespace, Labels: o.LabelSelector, Fields: o.FieldSelector, Limit: o.Limit, Continue: o.Continue}
 	if !unsafe(l, o.UnsafeDisableDeepCopy) || list.Fields != nil && !list.Fields.Empty() || list.Limit > 0 || list.Continue != "" {
 		return i.explain(l.informers.Client().List(ctx, out, list))
@@ -181,7 +182,8 @@ func (c *Cache) itemOf(list crclient.ObjectList) (client.Object, error) {
 	return typed, nil
 }
 
-// explain turns the error of a read whose context ended into the one of controller-runtime's cache.
+// explain converts the error of a read whose context ended to the error that controller-runtime's
+// cache returns.
 func (i *Informer) explain(err error) error {
 	if err != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		return apierrors.NewTimeoutError(fmt.Sprintf("failed waiting for %T Informer to sync: %v", i.prototype, err), 0)

@@ -367,8 +367,8 @@ func (s *Server) RemoveKind(resource string) {
 	s.CutWatches()
 }
 
-// record records a change and sets the version of obj, also for a deletion. The caller holds the
-// lock.
+// record records a change, which may be a deletion, and sets the version of obj. The caller holds
+// the lock.
 func (s *Server) record(kind string, resource string, old, obj *unstructured.Unstructured) {
 	s.revision++
 	obj.SetResourceVersion(s.version(s.revision))

@@ -65,7 +65,7 @@ func ExampleTransport() {
 	// update pods default web
 }
 
-// A watch that is late, and then ends as when the server has compacted its history.
+// A watch whose events arrive late, and which then ends as if the server had compacted its history.
 func ExampleRule_Hold() {
 	ctx := context.Background()
 	config := apitest.New(apitest.Pods).REST() // in your tests: env.RESTConfig()

@@ -157,10 +157,10 @@ type Client struct {
 var _ client.Client = (*Client)(nil)
 
 // New returns a client without rules.
-func New(c client.Client) *Client { return &Client{Client: c, Rules: Rules{refused: ofTransports}} }
+func New(c client.Client) *Client { return &Client{Client: c, Rules: Rules{refused: notForClient}} }
 
-// ofTransports says why a rule does not apply to calls of a Client.
-func ofTransports(c Call) string {
+// notForClient returns why a rule does not apply to calls of a Client; "" if it applies.
+func notForClient(c Call) string {
 	if c.Resource != "" || c.Path != "" || c.Verb == Event {
 		return "rules of a Client match by Kind; Resource, Path and Event are for a Transport"
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Rules are the rules of a [Client] or a [Transport], and the calls that it has got.
+// Rules are the rules of a [Client] or a [Transport], and the calls that it has received.
 type Rules struct {
 	refused func(Call) string // why a rule for the call could never match; "" if it can
 
@@ -135,7 +135,7 @@ func (s *Rules) decide(call Call) Rule {
 	return Rule{}
 }
 
-// wait waits as the rule says, and returns the error of ctx if it ends before.
+// wait delays or holds a call as the rule specifies. It returns the error of ctx if ctx ends first.
 func (r *Rule) wait(ctx context.Context) error {
 	if r.held != nil {
 		select {

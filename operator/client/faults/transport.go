@@ -19,7 +19,7 @@ import (
 //
 // An [Error] of the API becomes a response with its code and Status; for an event, the watch ends
 // with an ERROR event, as when a server has compacted its history (Expired). Any other error, such
-// as Cut, is that of the connection.
+// as Cut, is returned as an error of the connection.
 //
 // Watches request JSON, so that their events can be read; clients that prefer another encoding also
 // accept JSON. Bookmarks are not events.
@@ -36,11 +36,11 @@ func NewTransport(inner http.RoundTripper) *Transport {
 	if inner == nil {
 		inner = http.DefaultTransport
 	}
-	return &Transport{inner: inner, Rules: Rules{refused: ofClients}}
+	return &Transport{inner: inner, Rules: Rules{refused: notForTransport}}
 }
 
-// ofClients says why a rule does not apply to calls of a Transport.
-func ofClients(c Call) string {
+// notForTransport returns why a rule does not apply to calls of a Transport; "" if it applies.
+func notForTransport(c Call) string {
 	if c.Kind != "" {
 		return "rules of a Transport match by Resource; requests have no Kind"
 	}
@@ -103,7 +103,7 @@ func (t *Transport) roundTrip(inner http.RoundTripper, r *http.Request) (*http.R
 	return refuse(r, err)
 }
 
-// refuse returns an error as the response of a server, or as that of the connection.
+// refuse returns an error of the API as a response, and any other error as a connection error.
 func refuse(r *http.Request, err error) (*http.Response, error) {
 	var api apierrors.APIStatus
 	if err == nil || !errors.As(err, &api) {
@@ -132,7 +132,7 @@ func withKind(s metav1.Status) metav1.Status {
 func CallOf(r *http.Request) (Call, error) {
 	verb := Verb(strings.ToLower(r.Method))
 	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	// The API of a server can be below a path, as that of a throwaway plane.
+	// The API of a server can be below a path, as the API of a throwaway plane is.
 	call := Call{}
 	for len(path) > 0 && path[0] != "api" && path[0] != "apis" {
 		path = path[1:]

@@ -274,7 +274,8 @@ type notWatchList struct{}
 
 func (notWatchList) IsWatchListSemanticsUnSupported() bool { return true }
 
-// RUN-07: Wrap works with a rest.Config of its own transport, and the rules apply to all.
+// RUN-07: Wrap works with a rest.Config that has its own transport, and the rules apply to all
+// clients.
 func TestTransportWrap(t *testing.T) {
 	config := apitest.New(apitest.Pods).REST()
 	faulty := faults.NewTransport(nil)

@@ -54,13 +54,13 @@ func (m *Map[K, V]) emptied() map[K]V {
 	return m.old
 }
 
-// Drop removes the keys for which the function which returns true, and returns them with their
+// Drop removes the keys for which match returns true, and returns them with their
 // values.
-func (m *Map[K, V]) Drop(which func(K) bool) map[K]V {
+func (m *Map[K, V]) Drop(match func(K) bool) map[K]V {
 	dropped := map[K]V{}
 	for _, generation := range []map[K]V{m.old, m.young} {
 		maps.DeleteFunc(generation, func(k K, v V) bool {
-			if !which(k) {
+			if !match(k) {
 				return false
 			}
 			dropped[k] = v

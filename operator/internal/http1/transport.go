@@ -8,8 +8,8 @@
 // response is read.
 //
 // net/http handles everything else. A [Transport] wraps an http.Transport and dials like it. It
-// passes to it reads (which are compressed, and retried if the connection was closed), requests
-// through proxies, upgrades, and bodies of unknown length.
+// passes these requests to the http.Transport: reads (which are compressed, and retried if the
+// connection was closed), requests through proxies, upgrades, and bodies of unknown length.
 //
 // A server can close an idle connection. A write sent over such a connection would be lost with an
 // unknown outcome, so the package asks the operating system for the state of a connection before it
@@ -268,7 +268,7 @@ func (c *connection) exchange(req *http.Request) (*http.Response, error) {
 			resp.Close = resp.Close || sent != nil
 			return resp, nil
 		case resp.StatusCode == http.StatusSwitchingProtocols:
-			return nil, errors.New("the server switched protocols unasked")
+			return nil, errors.New("the server switched protocols, although the request did not ask for that")
 		}
 	}
 }

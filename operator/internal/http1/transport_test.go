@@ -273,13 +273,12 @@ func TestOtherRequests(t *testing.T) {
 	if got, err := w.do(t.Context(), "GET", "/a", nil); err != nil || got != "200 GET/a" || w.otherwise.Load() != 1 {
 		t.Errorf("a read: %q %v", got, err)
 	}
-	// as long as it is
 	unknown := io.MultiReader(strings.NewReader("a"), bytes.NewReader([]byte("b")))
 	if got, err := w.do(t.Context(), "POST", "/a", unknown); err != nil || got != "200 POST/aab" || w.otherwise.Load() != 2 {
 		t.Errorf("a body of unknown length: %q %v", got, err)
 	}
-	w.base.Proxy = func(*http.Request) (*url.URL, error) { return nil, errors.New("no proxy today") }
-	if _, err := w.do(t.Context(), "POST", "/a", nil); err == nil || !strings.Contains(err.Error(), "no proxy today") {
+	w.base.Proxy = func(*http.Request) (*url.URL, error) { return nil, errors.New("no proxy found") }
+	if _, err := w.do(t.Context(), "POST", "/a", nil); err == nil || !strings.Contains(err.Error(), "no proxy found") {
 		t.Errorf("a proxy: %v", err)
 	}
 }

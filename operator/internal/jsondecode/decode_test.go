@@ -165,8 +165,8 @@ func compare[T any](t *testing.T, data []byte) {
 	}
 }
 
-// MACH-01: a json.Number is a number, or a string with one: other strings are not decoded, as by
-// apimachinery's decoder.
+// MACH-01: a json.Number is a number, or a string that contains a number. Other strings are
+// rejected, as by apimachinery's decoder.
 func TestNumbersAreNumbers(t *testing.T) {
 	for value, valid := range map[string]bool{
 		`12`: true, `"12"`: true, `-1.5e3`: true, `"-1.5e3"`: true,

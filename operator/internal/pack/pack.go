@@ -31,8 +31,8 @@ import (
 )
 
 const (
-	// maxDictionary bounds the size of a dictionary. It rarely has many strings; the bound matters
-	// for large ones.
+	// maxDictionary bounds the size of a dictionary. A dictionary rarely has many strings; the
+	// bound matters for large strings.
 	maxDictionary = 128 << 10
 	// The first learnFirst strings are added to the dictionary, and later ones that pack to more
 	// than 1/learnBelow of their size.

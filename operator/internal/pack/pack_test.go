@@ -15,7 +15,7 @@ func object(n int) []byte {
 		n, n*2654435761, n*40503, 1000+n, strings.Repeat(`"labels":{"app.kubernetes.io/name":"widget"},`, 5), strings.Repeat(`{"template":["a","b"]}`, 20))
 }
 
-// Unpack returns what was packed, whatever was packed before and after it.
+// Unpack returns what was packed, regardless of what was packed before and after it.
 func TestRoundTrip(t *testing.T) {
 	p := New()
 	packed, size, whole := []Packed{}, 0, 0

@@ -29,7 +29,7 @@ type part struct {
 }
 
 const (
-	// maxPart is the largest encoded size of a shared part, maxParts that of all shared parts
+	// maxPart is the largest encoded size of a shared part, and maxParts of all shared parts
 	// together.
 	maxPart  = 16 << 10
 	maxParts = 128 << 10
@@ -38,8 +38,9 @@ const (
 	onceLen  = 128
 )
 
-// find returns an earlier part, whose value is nil if there is none. keep is then the hash under
-// which to keep the new part, or zero not to keep it, because most parts never repeat.
+// find returns an earlier part; its value is nil if none is known. In that case, keep is the hash
+// under which the caller should keep the new part. It is zero for a part that should not be kept,
+// because most parts never repeat.
 func (p *Parts) find(by unsafe.Pointer, raw []byte) (known part, keep uint64) {
 	if p == nil || len(raw) > maxPart {
 		return part{}, 0

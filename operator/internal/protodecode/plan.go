@@ -38,7 +38,7 @@ type field struct {
 	offset  uintptr
 	op      op
 	t       reflect.Type // of the field
-	message *plan        // of the field's message type, or that of its elements
+	message *plan        // of the field's message type, or of the message type of its elements
 	alone   bool         // never shared: items of lists have fields that messages do not set
 }
 

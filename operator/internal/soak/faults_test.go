@@ -24,22 +24,22 @@ var errCut = errors.New("connection cut")
 type network struct {
 	server http.RoundTripper
 
-	mu     sync.Mutex
-	random *rand.Rand
-	calm   bool
-	down   bool
-	faults map[string]int // by name: how often each happened
+	mu        sync.Mutex
+	random    *rand.Rand
+	faultless bool
+	down      bool
+	faults    map[string]int // by name: how often each happened
 }
 
 func newNetwork(server http.RoundTripper, seed, stream uint64) *network {
 	return &network{server: server, random: rand.New(rand.NewPCG(seed, stream)), faults: map[string]int{}}
 }
 
-// set changes the state of the network: calm is without faults, down without a connection.
-func (n *network) set(calm, down bool) {
+// set changes the state of the network: without faults, or without a connection.
+func (n *network) set(faultless, down bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.calm, n.down = calm, down
+	n.faultless, n.down = faultless, down
 }
 
 func (n *network) isDown() bool {
@@ -54,7 +54,7 @@ func (n *network) between(low, high time.Duration) time.Duration {
 	return low + time.Duration(n.random.Int64N(int64(high-low)))
 }
 
-// fault draws what happens to a request.
+// fault chooses at random what happens to a request.
 func (n *network) fault(r *http.Request, isWatch bool) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -63,7 +63,7 @@ func (n *network) fault(r *http.Request, isWatch bool) string {
 	switch {
 	case n.down:
 		name = "down"
-	case n.calm:
+	case n.faultless:
 	case isWatch && luck < 600:
 		name = "cut watch"
 	case isWatch && luck < 700:

@@ -41,7 +41,7 @@ import (
 // RUN-02, RUN-03, RUN-09: no work is lost or done twice. KELSON_SOAK is the real time to run for;
 // KELSON_SEED repeats one round.
 func TestSoak(t *testing.T) {
-	// The short form runs one round of each mode.
+	// Without KELSON_SOAK, the test runs one round of each mode.
 	length := time.Duration(0)
 	if text := os.Getenv("KELSON_SOAK"); text != "" {
 		var err error
@@ -81,16 +81,16 @@ func TestSoak(t *testing.T) {
 // The oracle detects incorrect reconcilers.
 func TestSoakDetectsErrors(t *testing.T) {
 	for name, tt := range map[string]struct {
-		of   variant
-		want string
+		reconciler variant
+		want       string
 	}{
 		"forgetful": {forgets, "duplicated"},
 		"careless":  {doesNotCare, "lost"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const rounds = 30 // most find it; the order of goroutines differs from run to run
+			const rounds = 30 // most seeds find it; goroutines run in any order
 			for seed := range uint64(rounds) {
-				w := run(t, seed, "election", tt.of)
+				w := run(t, seed, "election", tt.reconciler)
 				if slices.ContainsFunc(w.findings, func(f string) bool { return strings.HasPrefix(f, tt.want) }) {
 					return
 				}
@@ -106,11 +106,11 @@ var modes = []string{"election", "shards"}
 const (
 	replicas   = 2
 	ordersMade = 15
-	// trouble is the duration of the faults, and peace the duration of the following time without
-	// faults. peace is long because a stalled watch is noticed only when its timeout ends, and a
-	// reconcile may wait for its next attempt.
-	trouble = 8 * time.Minute
-	peace   = 20 * time.Minute
+	// faultTime is the duration of the faults, and quietTime is the duration of the time without
+	// faults that follows. quietTime is long because a stalled watch is noticed only when its
+	// timeout ends, and a reconcile may wait for its next attempt.
+	faultTime = 8 * time.Minute
+	quietTime = 20 * time.Minute
 	// aftermath is how long after the last fault an operator may end because of it: until the Lease
 	// of its predecessor or its own has expired, and until it has tried to catch up for two
 	// minutes.
@@ -118,10 +118,10 @@ const (
 )
 
 type world struct {
-	server *apitest.Server
-	seed   uint64
-	mode   string
-	of     variant
+	server     *apitest.Server
+	seed       uint64
+	mode       string
+	reconciler variant
 
 	mu       sync.Mutex
 	findings []string
@@ -139,31 +139,31 @@ func (w *world) report(t *testing.T) {
 	}
 }
 
-func run(t *testing.T, seed uint64, mode string, of variant) *world {
+func run(t *testing.T, seed uint64, mode string, reconciler variant) *world {
 	var w *world
 	synctest.Test(t, func(t *testing.T) {
 		leases := apitest.Kind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", Plural: "leases"}
 		w = &world{
-			server: apitest.New(orders, apitest.Pods, apitest.ConfigMaps, apitest.Events, leases), seed: seed, mode: mode, of: of, counts: map[string]int{},
+			server: apitest.New(orders, apitest.Pods, apitest.ConfigMaps, apitest.Events, leases), seed: seed, mode: mode, reconciler: reconciler, counts: map[string]int{},
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), trouble)
+		ctx, cancel := context.WithTimeout(t.Context(), faultTime)
 		defer cancel()
-		var all, troubled sync.WaitGroup
+		var all, faulting sync.WaitGroup
 		end := make(chan struct{})
 		for n := range replicas {
-			troubled.Add(1)
-			all.Go(func() { w.replica(ctx, n, troubled.Done, end) })
+			faulting.Add(1)
+			all.Go(func() { w.replica(ctx, n, faulting.Done, end) })
 		}
-		troubled.Go(func() { w.user(ctx, t) })
-		troubled.Wait()
+		faulting.Go(func() { w.user(ctx, t) })
+		faulting.Wait()
 		w.mu.Lock()
 		for _, n := range w.networks {
-			if !n.isDown() { // those of killed replicas stay down
+			if !n.isDown() { // networks of killed replicas stay down
 				n.set(true, false)
 			}
 		}
 		w.mu.Unlock()
-		time.Sleep(peace)
+		time.Sleep(quietTime)
 		w.judge()
 		close(end)
 		all.Wait()
@@ -202,31 +202,31 @@ func (w *world) mayEnd(err error) bool {
 	return true
 }
 
-// replica runs an operator, again whenever it ends, until end is closed. Until ctx ends, it stops,
-// kills and partitions the operator; then it calls calm.
-func (w *world) replica(ctx context.Context, n int, calm func(), end <-chan struct{}) {
+// replica runs an operator, and starts it again whenever it ends, until end is closed. Until ctx
+// ends, it stops, kills and partitions the operator; then it calls faultsEnded.
+func (w *world) replica(ctx context.Context, n int, faultsEnded func(), end <-chan struct{}) {
 	random := rand.New(rand.NewPCG(w.seed, uint64(100+n)))
-	var peaceful time.Time // zero while there is trouble
+	var quietSince time.Time // zero during the faults
 	for life := 0; ; life++ {
 		link, stop, ended := w.start(fmt.Sprintf("%c%d", 'a'+n, life), uint64(1000*(n+1)+life))
-		link.set(!peaceful.IsZero(), false)
+		link.set(!quietSince.IsZero(), false)
 		for alive := true; alive; {
 			var next <-chan time.Time
-			trouble := ctx.Done()
-			if peaceful.IsZero() {
+			faultsEnd := ctx.Done()
+			if quietSince.IsZero() {
 				next = time.After(time.Duration(20+random.IntN(100)) * time.Second)
 			} else {
-				trouble = nil
+				faultsEnd = nil
 			}
 			select {
 			case <-end:
 				stop()
 				return
-			case <-trouble:
-				peaceful = time.Now()
-				calm()
+			case <-faultsEnd:
+				quietSince = time.Now()
+				faultsEnded()
 			case err := <-ended:
-				if !w.mayEnd(err) || !peaceful.IsZero() && time.Since(peaceful) > aftermath {
+				if !w.mayEnd(err) || !quietSince.IsZero() && time.Since(quietSince) > aftermath {
 					w.found("ended: %v", err)
 				}
 				stop()
@@ -278,7 +278,7 @@ func (w *world) start(name string, stream uint64) (link *network, stop func(), e
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ended <- operator.Run(ctx, cfg, operator.Name("soak"), operator.AddToScheme(addOrders), w.of(r, opts...))
+		ended <- operator.Run(ctx, cfg, operator.Name("soak"), operator.AddToScheme(addOrders), w.reconciler(r, opts...))
 	}()
 	return link, func() { cancel(); <-done }, ended
 }
@@ -362,7 +362,7 @@ func (w *world) user(ctx context.Context, t *testing.T) {
 			}
 			made++
 			w.count("orders")
-		case luck < 6: // the number of an order never decreases
+		case luck < 6: // the number of pods of an order never decreases
 			o := order(name, 0)
 			if c.Get(ctx, client.KeyOf(o), o) == nil && o.Spec.Want < 6 {
 				o.Spec.Want++

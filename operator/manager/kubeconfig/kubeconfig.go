@@ -54,7 +54,7 @@ const (
 
 // Config selects the Secrets and their content.
 type Config struct {
-	// Namespace of the Secrets; by default that of the operator's pod.
+	// Namespace of the Secrets; by default the namespace of the operator's pod.
 	Namespace string
 	// Label that marks the Secrets, with the value "true"; DefaultLabel if empty.
 	Label string

@@ -130,12 +130,12 @@ func TestFromSecrets(t *testing.T) {
 
 		east.Annotations = map[string]string{"changed": "yes"}
 		must(t, own.Update(t.Context(), east))
-		expect("a change that is not of the kubeconfig")
+		expect("a change outside of the kubeconfig")
 
 		broken := secret("west", "http://two", `{}`)
 		broken.Data[kubeconfig.DefaultKey] = []byte("{")
 		must(t, own.Create(t.Context(), broken))
-		expect("a kubeconfig that is none")
+		expect("an invalid kubeconfig")
 		broken.Data = secret("west", "http://two", `{}`).Data
 		must(t, own.Update(t.Context(), broken))
 		expect("and is corrected", "west:on-two")

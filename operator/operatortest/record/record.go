@@ -1,11 +1,11 @@
 // Package record writes down which requests the operators of tests send, for kelson rights.
 //
-// operatortest and kelson.dev/lab/testenv pass the configuration of every operator to [Wrap]. It
-// does nothing unless the environment variable of [Dir] is set, as kelson rights --test does. Then
+// operatortest and kelson.dev/lab/testenv pass the configuration of every operator to [Wrap]. Wrap
+// does nothing unless the environment variable of [Dir] is set. kelson rights --test sets it. Then
 // each request that needs a rule of RBAC is written to a file of the process in that folder, once
 // for each verb, resource and namespace, as an event of the audit log (audit.k8s.io/v1) by [User].
 //
-// All functions are safe for concurrent use, also in several testing/synctest bubbles.
+// All functions are safe for concurrent use, even in several testing/synctest bubbles.
 package record
 
 import (
@@ -43,9 +43,9 @@ const User = "operator"
 // Refused is the exit code of a process in which RBAC has refused a request.
 const Refused = 97
 
-// Wrap records the requests of a client with this configuration, if the environment says so. It
-// changes config. Without Roles, the client gets an administrator's rights, so that a request that
-// its own rights do not allow does not hide the later ones.
+// Wrap records the requests of a client with this configuration, if the environment variable of
+// [Dir] is set. It changes config. Without Roles, the client gets an administrator's rights, so
+// that a request that its own rights do not allow does not hide the later ones.
 func Wrap(config *rest.Config) {
 	if dir := os.Getenv(Dir); dir != "" {
 		if os.Getenv(Roles) == "" {
@@ -70,7 +70,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A request counts also if its response is lost.
+	// Record the request first: it counts even if its response is lost.
 	if err := write(t.dir, eventOf(call, 0, "")); err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// messageOf returns the message of a Status in JSON or protobuf; "" if it is none.
+// messageOf returns the message of a Status in JSON or protobuf; "" if the body is not a Status.
 func messageOf(body []byte) string {
 	var status metav1.Status
 	if raw, ok := bytes.CutPrefix(body, []byte("k8s\x00")); ok {
@@ -111,8 +111,8 @@ func messageOf(body []byte) string {
 	return status.Message
 }
 
-// byAuthorizer reports whether the message of a 403 is that of the authorizer. Admission refuses
-// with 403, too.
+// byAuthorizer reports whether the message of a 403 is from the authorizer. Admission also refuses
+// requests with 403.
 func byAuthorizer(message string) bool {
 	return strings.Contains(message, `User "`) && strings.Contains(message, `" cannot `)
 }
@@ -155,7 +155,7 @@ func eventOf(call faults.Call, code int, message string) event {
 	}
 	if call.Path == "" {
 		resource, group, _ := strings.Cut(call.Resource, ".")
-		sub, _, _ := strings.Cut(call.Subresource, "/") // after it is the path of a proxy
+		sub, _, _ := strings.Cut(call.Subresource, "/") // the rest is the path of a proxy
 		e.Object = &objectRef{Resource: resource, Group: group, Namespace: call.Namespace, Subresource: sub}
 	}
 	if code != 0 {

@@ -31,8 +31,8 @@ func protobufStatus(t *testing.T, message string) string {
 	return out.String()
 }
 
-// LAB-05: requests are recorded once each, refusals of RBAC with their message, and those of
-// admission not as refusals. Without the variable, nothing is.
+// LAB-05: each request is recorded once. A refusal by RBAC is recorded with its message; a refusal
+// by admission is recorded as an ordinary request. Without the variable, nothing is recorded.
 func TestWrap(t *testing.T) {
 	rbac := `{"kind":"Status","message":"pods is forbidden: User \"x\" cannot list resource \"pods\" in API group \"\" at the cluster scope"}`
 	server := roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -76,7 +76,7 @@ func TestWrap(t *testing.T) {
 	t.Setenv(record.Dir, dir)
 	record.Wrap(config)
 	if config.Impersonate.UserName != "" {
-		t.Error("without roles, the operator must have an administrator's rights")
+		t.Error("without roles, the operator does not have an administrator's rights")
 	}
 	for range 2 {
 		if body := send(config, http.MethodGet, "/api/v1/pods"); body != rbac {
