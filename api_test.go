@@ -21,8 +21,8 @@ import (
 
 var updateAPI = flag.Bool("update-api", false, "write the exported API of the modules to their api.txt")
 
-// TestExportedAPI compares what the modules export with their files api.txt, so that no change of
-// the API goes unnoticed in a review. make generate updates the files.
+// TestExportedAPI compares what the modules export with their files api.txt, so that reviewers see
+// every change of the API. make generate updates the files.
 func TestExportedAPI(t *testing.T) {
 	for _, module := range []string{"operator", "apiserver"} {
 		t.Run(module, func(t *testing.T) {

@@ -159,7 +159,7 @@ read x; echo got-$x; exit 4`
 		t.Fatal(err)
 	}
 	screenShows(t, screen, "got-typed")
-	// ends with an error when the last writer has closed the terminal
+	// returns an error when the last writer has closed the terminal
 	_, _ = io.Copy(io.Discard, screen)
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 4 {

@@ -29,7 +29,8 @@ var example = sync.OnceValues(func() (string, error) {
 	return buildTo("cnat", "../../examples/cnat/cmd")
 })
 
-// kubectlBinary is the upstream kubectl that the binary links in, by its own name.
+// kubectlBinary returns a link to the binary named kubectl, which runs the linked-in upstream
+// kubectl.
 var kubectlBinary = sync.OnceValues(func() (string, error) {
 	kelson, err := binary()
 	if err != nil {

@@ -77,8 +77,8 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	wantContains(t, "events", kubectl("get", "events"), "Scheduled", "Successfully assigned default/"+pod, "at/example-at")
 
 	wantContains(t, "delete", kubectl("delete", "at", "example-at"), `"example-at" deleted`)
-	eventually(t, "the pod goes with its At", func() bool { return kubectl("get", "pods", "-o", "name") == "" })
-	eventually(t, "the watch shows the end", func() bool { return strings.Contains(watched.String(), "DELETED") })
+	eventually(t, "the pod is deleted with its At", func() bool { return kubectl("get", "pods", "-o", "name") == "" })
+	eventually(t, "the watch shows the deletion", func() bool { return strings.Contains(watched.String(), "DELETED") })
 	watch.Process.Signal(syscall.SIGINT)
 	watch.Wait()
 	wantContains(t, "get -w", watched.String(), "ADDED", "PENDING", "RUNNING", "DONE", "DELETED")

@@ -36,7 +36,7 @@ var (
 	namespaces  = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 )
 
-// Timeout is how long a process may take until it serves.
+// Timeout is how long a process may take to start serving.
 const Timeout = 30 * time.Second
 
 // Backend is a custom API server on this machine that a cluster calls. Its methods must not be
@@ -122,7 +122,7 @@ func (b *Backend) aliases() (manifests.Objects, error) {
 	}
 	var all manifests.Objects
 	for _, key := range b.services {
-		// other clusters do not know the annotation and use the external name
+		// other API servers ignore the annotation and use the external name
 		obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 			"type": "ExternalName", "externalName": "localhost", "ports": []any{map[string]any{"port": number}},
 		}}}
@@ -212,7 +212,7 @@ func (b *Backend) available(ctx context.Context, ended <-chan struct{}) (bool, e
 				return false, nil
 			case <-ctx.Done():
 				return false, errors.Join(fmt.Errorf("wait for APIService %s: not available after %s: %s", obj.GetName(), Timeout, why), err)
-			case <-time.After(50 * time.Millisecond): // the client has no watch of this kind
+			case <-time.After(50 * time.Millisecond): // the client cannot watch this kind
 			}
 		}
 	}
@@ -231,8 +231,8 @@ func condition(obj *unstructured.Unstructured, name string) (bool, string) {
 	return false, "it has no condition " + name
 }
 
-// Unregister deletes the Services and APIServices, which would name a server that has ended. The
-// namespaces stay.
+// Unregister deletes the Services and APIServices, which would otherwise refer to a server that has
+// ended. The namespaces stay.
 func (b *Backend) Unregister() error {
 	if b.starts == 0 {
 		return nil

@@ -90,7 +90,7 @@ func checkServerArgs(args []string) error {
 	return nil
 }
 
-// write writes a kubeconfig for the cluster alone to file, and returns its name.
+// write writes a kubeconfig that has only this cluster to file, and returns its name.
 func (c *clusterFlags) write(file string) (string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.kubeconfig

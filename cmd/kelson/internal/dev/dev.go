@@ -79,8 +79,9 @@ that it imports.
 A custom API server runs behind the control plane: kelson registers the
 APIServices in config/apiservice, with a certificate authority for this run, and
 points their Service to this machine. Changes of its objects are in the log too.
-The server keeps its objects until kelson ends. With --kubeconfig, kelson deletes the APIServices and the Service when it
-ends; the cluster's API server must be able to reach localhost.
+The server keeps its objects until kelson ends. With --kubeconfig, kelson deletes
+the APIServices and the Service when it ends; the cluster's API server must be able
+to reach localhost.
 
 Use the printed kubeconfig for kubectl in another terminal, and open the address
 of the console in a browser. Ctrl-C stops everything.`,
@@ -170,7 +171,8 @@ func run(ctx context.Context, opts devOptions, out, errOut io.Writer) error {
 	return err
 }
 
-// cluster is where the operator runs against: a control plane in this process, or another cluster.
+// cluster is the cluster that the operator uses: a control plane in this process, or another
+// cluster.
 type cluster struct {
 	log        *devlog.Log
 	client     client.Client
@@ -339,8 +341,8 @@ func develop(ctx context.Context, proj *project.Project, opts devOptions, c *clu
 	return nil
 }
 
-// ended returns the reason for which ctx ended, or nil if the user canceled it. If ctx has not
-// ended, it returns err.
+// ended returns the cause of the end of ctx, or nil if the user canceled it. If ctx has not ended,
+// it returns err.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err

@@ -59,9 +59,9 @@ raises an alarm: it prints the shortest plan that causes the difference, and the
 command that runs this plan again. It fails if there is an alarm.
 
 With --export, it writes a Go test for each alarm to the project. The test runs
-the plan again, so it fails until the bug is fixed. It needs no cluster, but this
-program, in PATH or in the environment variable KELSON. A JSON file next to the
-test, and the file of --failure, contain the steps of the run, the steps of the
+the plan again, so it fails until the bug is fixed. It needs no cluster, but it runs
+this program, from PATH or from the environment variable KELSON. A JSON file next to
+the test, and the file of --failure, contain the steps of the run, the steps of the
 run without faults, and the step at which the failure became inevitable. kelson
 console --failure shows them.
 
@@ -259,7 +259,7 @@ func (l *lastBytes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// result is the error of the command after the last message.
+// result returns the error of the command after the last message.
 func (p *printer) result() error {
 	switch {
 	case p.last.Kind == "error":

@@ -28,7 +28,7 @@ type printer struct {
 
 // Result is what kelson explore --output prints.
 type Result struct {
-	// Plans is how many plans were run, in Seconds.
+	// Plans is how many plans ran in Seconds.
 	Plans   int     `json:"plans"`
 	Seconds float64 `json:"seconds"`
 	// OneFault is how many plans of one fault there are, and Skipped how many of them are equal to
@@ -39,7 +39,7 @@ type Result struct {
 	// of the control plane occurred.
 	Points int `json:"points"`
 	States int `json:"states"`
-	// Unequal is how many of three further runs without faults took other steps than the first.
+	// Unequal is how many of three further runs without faults took different steps than the first.
 	Unequal    int    `json:"unequal"`
 	Difference string `json:"difference,omitempty"`
 	// Unconfirmed is how many alarms were dropped because further runs did not raise them.
@@ -117,7 +117,7 @@ func (p *printer) take(m explore.Message) error {
 	return nil
 }
 
-// alarm prints an alarm, unless there is one document at the end, and writes its files.
+// alarm prints an alarm, unless the output is a single document at the end, and writes its files.
 func (p *printer) alarm(m explore.Message, text bool) error {
 	p.clear()
 	if text {

@@ -1,5 +1,5 @@
-// Package output has what commands that print data share: the flag --output and colors on
-// terminals.
+// Package output has the parts that commands which print data share: the flag --output, and colors
+// and progress on terminals.
 package output
 
 import (

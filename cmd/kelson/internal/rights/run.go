@@ -90,7 +90,7 @@ func (r *runner) goCommand(ctx context.Context, args ...string) (string, error) 
 }
 
 // record runs the tests and the exploration with an administrator's rights, and returns what the
-// operator has requested. Packages in which no operator runs are skipped in later runs.
+// operator has requested. Later runs skip packages in which no operator runs.
 func (r *runner) record(ctx context.Context) ([]rights.Request, int, error) {
 	var all []rights.Request
 	events := 0
@@ -197,7 +197,7 @@ func (r *runner) run(ctx context.Context, roles string, stop bool, dir, program 
 	cmd.WaitDelay = 10 * time.Second
 	var out lastBytes
 	cmd.Stdout, cmd.Stderr = &out, &out
-	err := child.Run(cmd) // a group, which ends as a whole: an exploration has a child
+	err := child.Run(cmd) // a group, so that the child process of an exploration also ends
 	var exited *exec.ExitError
 	switch {
 	case ctx.Err() != nil:

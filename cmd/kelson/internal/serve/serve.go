@@ -96,7 +96,7 @@ requests in flight and exits.`,
 	return c
 }
 
-// complete adds what kelson serve and kelson fork have in common.
+// complete adds the parts that kelson serve and kelson fork have in common.
 func (o *Options) complete(c *cobra.Command) {
 	c.Args = func(c *cobra.Command, args []string) error {
 		if o.Node == nodeContainers && c.ArgsLenAtDash() == 0 {
@@ -194,7 +194,7 @@ func run(ctx context.Context, opts Options, out, errOut io.Writer) error {
 		return errors.Join(err, p.Run(ended))
 	}
 	fmt.Fprintf(out, "console: %s\n", url)
-	// before the plane waits for the console's watches
+	// stop the console first: the plane waits for its watches to end
 	context.AfterFunc(ctx, func() { _ = stop() })
 	return p.Run(ctx)
 }

@@ -38,7 +38,7 @@ func explanation(t *causes.Trace, log *causes.Log, o causes.Object, last int) ca
 	if len(logged) == 0 {
 		return x
 	}
-	// The log has the writes of the traces too.
+	// The log also contains the writes that the traces describe.
 	x.Writes = slices.DeleteFunc(x.Writes, func(s causes.Step) bool {
 		return slices.ContainsFunc(logged, func(l *causes.LoggedStep) bool {
 			return l.ResourceVersion != "" && l.ResourceVersion == s.Write.ResourceVersion

@@ -190,7 +190,7 @@ func TestRead(t *testing.T) {
 	if !m.Defines("shop.example.com") || m.Defines("example.com") {
 		t.Error("Defines")
 	}
-	// another reading has the same certificates
+	// a second Read returns the same certificates
 	again, err := source.Read()
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,8 @@
 //
 // If the project does not compile, the loop logs the errors and the current operator keeps running.
 // The operator serves its webhooks on this machine, with certificates for this run. A custom API
-// server runs in the same way: the loop registers it with the cluster, for this machine.
+// server runs in the same way: the loop registers it with the cluster, at an address of this
+// machine.
 package loop
 
 import (
@@ -130,8 +131,8 @@ func Start(ctx context.Context, cfg Config, started func() error) (_ *Loop, err 
 	return l, l.samples(ctx)
 }
 
-// tempFolder creates a folder for the loop's files. That of pods is not in /tmp, because pods can
-// mount volumes there.
+// tempFolder creates a folder for the loop's files. If the operator runs in a pod, the folder is
+// not in /tmp, because pods can mount volumes there.
 func tempFolder(pods bool) (string, error) {
 	if !pods {
 		return os.MkdirTemp("", "kelson-dev-")

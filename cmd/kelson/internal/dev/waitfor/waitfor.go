@@ -1,9 +1,10 @@
 // Package waitfor waits for a field of an object to have a value.
 //
 // A condition has the form OBJECT:JSONPATH=VALUE, for example "at/example-at:{.status.phase}=DONE"
-// or, in a namespace other than default, "team-a/at/example-at:{.status.phase}=DONE". The kind of
-// the object is its plural, singular or short name or its kind, as for kubectl. The path is a
-// JSONPath as for kubectl. Without "=VALUE", any value that is not empty satisfies the condition.
+// or, in a namespace other than default, "team-a/at/example-at:{.status.phase}=DONE". OBJECT is
+// KIND/NAME as in kubectl: KIND is a plural, singular or short name, or the kind itself. The path
+// is a JSONPath as in kubectl. Without "=VALUE", any value that is not empty satisfies the
+// condition.
 package waitfor
 
 import (
