@@ -68,8 +68,8 @@ type Options struct {
 	Generators []string
 	// Check makes Generate write nothing, and return ErrStale if it would have written something.
 	Check bool
-	// Lenient makes mistakes that controller-gen accepts warnings instead of errors: unknown,
-	// misplaced and malformed markers, which have no effect, and kinds that a server would reject.
+	// Lenient turns errors that controller-gen ignores into warnings: unknown, misplaced and
+	// malformed markers, which have no effect, and kinds that a server would reject.
 	Lenient bool
 	// Settings configure single generators, by name. The zero value means Kelson's defaults.
 	Settings map[string]Settings

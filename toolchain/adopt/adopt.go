@@ -123,7 +123,7 @@ func (f *finder) add(call Call) {
 	f.plan.Calls = append(f.plan.Calls, call)
 }
 
-// unresolved stands for a value that is not known.
+// unresolved stands for an unknown value.
 const unresolved = "\x01"
 
 func unknown(s string) bool { return strings.Contains(s, unresolved) }

@@ -12,7 +12,7 @@ import (
 
 // Compare reports changes of definitions that break stored objects or existing clients as an
 // [Error], and changes that may break them as a [Warning]. It does not report compatible additions.
-// It compares the definitions only: the stored objects may not contain any value that is no longer
+// It compares only the definitions: perhaps no stored object contains a value that is no longer
 // allowed. Because API servers ratchet validation, a stored value that is now invalid is accepted
 // until a client changes it.
 func Compare(before, after []Definition) []Finding {

@@ -174,7 +174,7 @@ func (c *copier) same(from, to loader.Type) bool {
 	}
 	switch t := from.(type) {
 	case *loader.Struct, *loader.Interface:
-		return false // each is written out where it is used
+		return false // the conversion of such a type is written inline
 	case *loader.Pointer:
 		return c.same(t.Elem, to.(*loader.Pointer).Elem)
 	case *loader.Slice:

@@ -172,7 +172,7 @@ func (g *generator) fields(t loader.Type) []*model.Field {
 		return nil
 	}
 	owner := n.Decl
-	for !owner.Generic() { // a type declared as another type has that one's fields
+	for !owner.Generic() { // a type that is declared as another type has the fields of that type
 		src, ok := (&loader.Named{Decl: owner, Args: owner.Type().Args}).Source().(*loader.Named)
 		if !ok {
 			break
