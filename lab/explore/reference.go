@@ -12,10 +12,10 @@ import (
 // not caused by faults.
 const referenceRuns = 4
 
-// baseline is what the runs without faults have shown.
+// baseline holds the results of the runs without faults.
 type baseline struct {
-	*result        // of the first run
-	unequal int    // how many of the others took other steps
+	*result        // result of the first run
+	unequal int    // how many of the other runs took different steps
 	where   string // the first difference
 }
 
