@@ -18,7 +18,7 @@ import (
 )
 
 // startAttempts bounds how often a test starts Chromium. On busy machines, a start fails now and
-// then although nothing is wrong.
+// then without a defect.
 const startAttempts = 3
 
 // shared is the browser of all tests of this process. Each test has its own browser context in it:
@@ -93,8 +93,8 @@ func startOnce(path string) (context.Context, func(), error) {
 	var printed tail
 	var command *exec.Cmd
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path),
-		chromedp.NoSandbox,  // containers and root have no sandbox
-		chromedp.DisableGPU, // do not look for one
+		chromedp.NoSandbox,  // the sandbox does not work in containers and for root
+		chromedp.DisableGPU, // do not search for a GPU
 		chromedp.CombinedOutput(&printed),
 		// Chromium ends when its debugging pipe closes, also if this process is killed
 		chromedp.ModifyCmdFunc(func(cmd *exec.Cmd) { command = cmd }))

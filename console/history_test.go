@@ -63,7 +63,8 @@ func writeHistory(t *testing.T) string {
 	return name
 }
 
-// LAB-07: versions of an object, deleted since; any two compared; what changed in the cluster.
+// LAB-07: the view shows the versions of a deleted object, compares any two of them, and shows all
+// changes in the cluster between two moments.
 func TestHistory(t *testing.T) {
 	chromium(t)
 	changes := 0

@@ -20,8 +20,8 @@ import (
 	"kelson.dev/lab/plan"
 )
 
-// hostile are texts that would run code, load something or break out of their place if a page
-// treated them as anything but text.
+// hostile lists texts that would run code, load a resource or break out of their element if a page
+// did not treat them as plain text.
 var hostile = []string{
 	`<script>hacked=1</script>`,
 	`<img src=x onerror="hacked=2">`,

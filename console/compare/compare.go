@@ -37,7 +37,7 @@ type Run struct {
 	Controllers []string  `json:"controllers"`
 }
 
-// State is what the page shows.
+// State is the content of the page.
 type State struct {
 	Runs []*Run `json:"runs"` // the newest first
 	A    string `json:"a"`    // the compared runs; empty if there are fewer than two
@@ -49,7 +49,7 @@ type State struct {
 	Different int   `json:"different"`
 	// First is the index in Rows of the first difference; -1 if there is none.
 	First  int               `json:"first"`
-	More   int               `json:"more,omitempty"` // rows that are not sent
+	More   int               `json:"more,omitempty"` // number of rows that are not sent
 	Traced bool              `json:"traced"`
 	Errors map[string]string `json:"errors,omitempty"`
 }
@@ -156,8 +156,8 @@ func recordsOf(records []*trace.LineRecord, run string) []*trace.LineRecord {
 	return all
 }
 
-// lane identifies the reconciles that are compared with each other: those of an object by a
-// controller. Different lanes may be interleaved differently in each run.
+// lane identifies the reconciles that are compared with each other: those of one object by one
+// controller. The order between lanes may differ in each run.
 type lane struct{ controller, cluster, kind, namespace, name string }
 
 func laneOf(r *trace.LineRecord) lane {
@@ -211,7 +211,7 @@ func pair(a, b []*trace.LineRecord) []Row {
 	return rows
 }
 
-// signatures returns what is compared of each reconcile: its writes and its result, without
+// signatures returns the compared parts of each reconcile: its writes and its result, without
 // resource versions and times, which differ between any two runs.
 func signatures(list []*trace.LineRecord) []string {
 	all := make([]string, len(list))

@@ -13,7 +13,7 @@ type matched struct {
 // match pairs the items of two lists: those of a longest common subsequence are equal, and those
 // between are paired in order.
 func match(a, b []string) []matched {
-	next := func(i, j int) bool { return true } // whether to take both, if they are equal
+	next := func(i, j int) bool { return true } // whether to pair two equal items
 	var common [][]int32
 	if (len(a)+1)*(len(b)+1) <= maxAlign {
 		common = make([][]int32, len(a)+1)

@@ -70,7 +70,7 @@ func (s *Server) remove(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if q.Get("name") == "" {
-		// it would delete the collection
+		// an empty name would delete the collection
 		return nil, web.Errorf(http.StatusBadRequest, "name: required")
 	}
 	options := `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background","preconditions":{"uid":` + quote(q.Get("uid")) + `}}`

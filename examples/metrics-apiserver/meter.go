@@ -68,15 +68,15 @@ func (m *meter) memory() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	of := map[string]int64{}
+	values := map[string]int64{}
 	for line := range strings.Lines(string(data)) {
 		var kilobytes int64
 		name, value, _ := strings.Cut(line, ":")
 		if _, err := fmt.Sscan(value, &kilobytes); err == nil {
-			of[name] = kilobytes << 10
+			values[name] = kilobytes << 10
 		}
 	}
-	return of["MemTotal"] - of["MemAvailable"], nil
+	return values["MemTotal"] - values["MemAvailable"], nil
 }
 
 // users returns what the processes of each user use, by uid.

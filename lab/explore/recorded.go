@@ -43,11 +43,11 @@ func Recorded(file string, resources ...string) ([]Input, error) {
 			return nil, fmt.Errorf("history %s: %d resources are called %q; it has %s", file, len(found), word, strings.Join(namesOf(h), ", "))
 		}
 		for _, key := range h.Keys(found[0].Name()) {
-			of, err := writesOf(h, found[0], key)
+			writes, err := writesOf(h, found[0], key)
 			if err != nil {
 				return nil, fmt.Errorf("history %s: %w", file, err)
 			}
-			all = append(all, of...)
+			all = append(all, writes...)
 		}
 	}
 	if len(all) == 0 {

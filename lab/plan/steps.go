@@ -47,7 +47,7 @@ type maker struct {
 	deletes  []*trace.LineRecord // those that deleted objects
 	items    []*item
 	byRecord map[*trace.LineRecord]*item
-	byState  map[state]*item // that wrote it
+	byState  map[state]*item // the step that wrote the state
 	latest   map[subject]version
 	// last change by Kubernetes' controllers of an object or its dependents
 	foreign map[subject]uint64
@@ -124,7 +124,7 @@ func (m *maker) learn() {
 	}
 }
 
-// version adds a version to the step the step that wrote the version, or to what a step led to.
+// version adds a version to the step that wrote it, or to the effects of a step.
 func (m *maker) version(v version) error {
 	obj := v.event.Object
 	about := m.subject(obj)

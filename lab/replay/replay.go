@@ -57,7 +57,7 @@ type Config struct {
 type Result struct {
 	From        time.Time    `json:"from"`
 	To          time.Time    `json:"to"`
-	Inputs      int          `json:"inputs"`  // writes of others
+	Inputs      int          `json:"inputs"`  // repeated writes of other clients
 	Moments     int          `json:"moments"` // moments at which objects were compared
 	Objects     int          `json:"objects"` // compared ones
 	Divergences []Divergence `json:"divergences,omitempty"`

@@ -71,10 +71,10 @@ const acknowledged = "acknowledged"
 
 // returnSpace checks that a server whose disk is full reports this, frees space, and checks that
 // the server then accepts writes again. It returns how long that took, and the response to a write
-// before.
+// while the disk was full.
 func (s *server) returnSpace(ctx context.Context) (took time.Duration, answer string, err error) {
 	var status int
-	for range 200 { // the last free bytes
+	for range 200 { // uses the last free bytes
 		status, err = s.target.send(ctx, editor, http.MethodPost, defaultMaps, bodies.JSON, configMap(fmt.Sprint("last-", time.Now().UnixNano()), strings.Repeat("x", 500_000)))
 		if status != http.StatusCreated {
 			break

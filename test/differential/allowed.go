@@ -2,14 +2,14 @@ package main
 
 import "regexp"
 
-// allowance is an accepted difference, and why it is accepted. It must match something in a
+// allowance is an accepted difference, and why it is accepted. It must match a difference in a
 // complete run; otherwise it is out of date and the run fails, unless chance is set. Empty patterns
 // match everything.
 type allowance struct {
 	stream, label, where string // regular expressions that must match the whole text
 	peer, kelson         string // regular expressions that must match a part
 	why                  string
-	chance               bool // whether the difference shows depends on the seed or on timing
+	chance               bool // the difference occurs only with some seeds or timings
 
 	matched int
 }

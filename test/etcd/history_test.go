@@ -97,7 +97,7 @@ func testCutOff(t *testing.T, forget bool) {
 		t.Fatal(err)
 	}
 	if sn.Count("things", "") != 20 || sn.Get(store.Key{Resource: "things", Name: "first"}) != nil || sn.Revision() != last {
-		t.Errorf("%d things at %d, want 20 at %d", sn.Count("things", ""), sn.Revision(), last)
+		t.Errorf("%d objects at %d, want 20 at %d", sn.Count("things", ""), sn.Revision(), last)
 	}
 	events, until, err := cursor.Next()
 	switch {

@@ -40,10 +40,10 @@ func TestMeasureCluster(t *testing.T) {
 	fmt.Fprintf(&b, "%s, Linux/%s, medians of %d runs:\n\n| | node ready | first pod ready | control plane, resident | node, resident |\n|---|--:|--:|--:|--:|\n",
 		time.Now().Format("2 January 2006"), goarch(t), rounds)
 	for i, s := range sides {
-		median := func(of func(figures) float64) float64 {
+		median := func(figure func(figures) float64) float64 {
 			values := make([]float64, 0, rounds)
 			for _, f := range found[i] {
-				values = append(values, of(f))
+				values = append(values, figure(f))
 			}
 			slices.Sort(values)
 			return values[len(values)/2]

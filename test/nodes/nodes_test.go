@@ -120,11 +120,11 @@ func (c *cluster) nothingLeft(state string) {
 	if err != nil {
 		c.Fatal(err)
 	}
-	for _, left := range []struct{ what, in, of string }{
+	for _, left := range []struct{ what, name, list string }{
 		{"a mount", state, string(mounts)}, {"a table", "kelson-node", string(rules)}, {"a table", "kube-proxy", string(rules)},
 	} {
-		if strings.Contains(left.of, left.in) {
-			c.Errorf("%s %s is left in\n%s", left.what, left.in, left.of)
+		if strings.Contains(left.list, left.name) {
+			c.Errorf("%s %s is left in\n%s", left.what, left.name, left.list)
 		}
 	}
 	if _, err := os.Stat("/sys/class/net/kelson0"); err == nil {

@@ -78,13 +78,13 @@ func managesKey(fixed bool) func() reconciler {
 	const next = "next"
 	return stateless(alive(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
 		var keys corev1.SecretList
-		of := []client.ListOption{client.InNamespace(cm.Namespace), client.MatchingLabels{"app": cm.Name, "role": "key"}}
-		if err := c.List(ctx, &keys, of...); err != nil {
+		children := []client.ListOption{client.InNamespace(cm.Namespace), client.MatchingLabels{"app": cm.Name, "role": "key"}}
+		if err := c.List(ctx, &keys, children...); err != nil {
 			return err
 		}
 		if len(keys.Items) == 0 {
 			// The cache may be late.
-			if err := c.(cached).live.List(ctx, &keys, of...); err != nil {
+			if err := c.(cached).live.List(ctx, &keys, children...); err != nil {
 				return err
 			}
 		}

@@ -21,7 +21,7 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// Source is where a trace comes from.
+// Source is the file or URL of a trace.
 type Source struct {
 	// Place is a file, which may be created later, or a URL of an operator that serves its latest
 	// reconciles.
@@ -123,7 +123,7 @@ func (t *Traces) update(place string, read reader, ctx context.Context) {
 	}
 	t.mu.Lock()
 	if len(data) == 0 && err == nil && t.errors[place] == errMalformed.Error() {
-		text = t.errors[place] // nothing was added to the malformed file
+		text = t.errors[place] // the malformed file has not grown
 	}
 	added = added || t.errors[place] != text
 	if text == "" {
@@ -177,7 +177,7 @@ const maxTrace = 64 << 20
 func urlReader(s Source) reader {
 	client := &http.Client{Timeout: 30 * time.Second}
 	if s.Insecure {
-		// the user asked for it
+		// the user requested this
 		client.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	}
 	return func(ctx context.Context) ([]byte, error) {
