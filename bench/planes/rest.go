@@ -23,8 +23,8 @@ import (
 const restTime = 5 * time.Second
 
 // atRest measures the memory of control planes without requests: empty ones, and forks of one with
-// a custom kind and a hundred objects. What all share is in use before: the first figure is read
-// with one control plane.
+// a custom kind and a hundred objects. The first measurement is made with one running control
+// plane, to exclude the memory that all control planes share.
 func (o *options) atRest(ctx context.Context) ([]row, error) {
 	var rows []row
 	prepared, stop, err := prepare(ctx)
@@ -79,7 +79,7 @@ func start(ctx context.Context, from *store.Snapshot) (*controlplane.ControlPlan
 	return controlplane.Start(ctx, controlplane.Config{NodeLease: -1, From: from})
 }
 
-// answers makes sure that a plane answers a request.
+// answers checks that a plane responds to a request.
 func answers(ctx context.Context, plane *controlplane.ControlPlane) error {
 	client, err := dynamic.NewForConfig(plane.RESTConfig())
 	if err != nil {

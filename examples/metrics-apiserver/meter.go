@@ -19,7 +19,7 @@ type meter struct{ proc string }
 // ticks is the unit of CPU times in /proc, in seconds. Linux counts hundredths of a second.
 const ticks = 0.01
 
-// machine returns what the machine uses.
+// machine returns the resource usage of the machine.
 func (m *meter) machine(ctx context.Context) (usage, metav1.Duration, error) {
 	before, err := m.busy()
 	if err != nil {
@@ -79,7 +79,7 @@ func (m *meter) memory() (int64, error) {
 	return values["MemTotal"] - values["MemAvailable"], nil
 }
 
-// users returns what the processes of each user use, by uid.
+// users returns the resource usage of the processes of each user, by uid.
 func (m *meter) users(ctx context.Context) (map[string]usage, metav1.Duration, error) {
 	before := m.processes()
 	begin := time.Now()

@@ -100,7 +100,7 @@ func start(t *testing.T) *cluster {
 	c.ready = time.Now()
 	c.reaches("here")
 	if _, err := os.Stat(filepath.Join(filepath.Dir(kelson), "kelson-dns")); err == nil {
-		// Then the cluster creates nothing more by itself.
+		// After this, the cluster does not create more objects by itself.
 		c.kubectl("wait", "-n", "kube-system", "deployment/coredns", "--for=condition=Available", "--timeout=180s")
 	}
 	return c
@@ -175,7 +175,7 @@ func (c *cluster) eventually(what string, within time.Duration, holds func() boo
 	}
 }
 
-// reaches waits until a node has its serving certificate and the server reaches it.
+// reaches waits until a node has its serving certificate and the server can connect to it.
 func (c *cluster) reaches(node string) {
 	c.Helper()
 	c.eventually("the server reaches the node "+node, 3*time.Minute, func() bool {

@@ -27,8 +27,8 @@ type row struct {
 	operator               func(fixed bool) func() reconciler
 	inputs                 []explore.Input
 	invariants             []explore.Invariant
-	oracles                string              // by which it may be found; "" for a control
-	owns                   []ctrlclient.Object // the kinds of its children; nil for Secrets
+	oracles                string              // oracles that may find it; "" for a control
+	owns                   []ctrlclient.Object // the kinds of the operator's children; nil for Secrets
 }
 
 func edit(change func(*corev1.ConfigMap)) explore.Input {
@@ -80,7 +80,8 @@ func createThree(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// deleteBoth deletes a resource and what it refers to, as tools that remove a whole folder do.
+// deleteBoth deletes a resource and the ConfigMap to which it refers, like a tool that deletes all
+// manifests of a folder.
 func deleteBoth(ctx context.Context, c client.Client) error {
 	if err := c.Delete(ctx, external()); err != nil {
 		return err
@@ -95,7 +96,7 @@ func TestCorpus(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			scenario := func(fixed bool) explore.Scenario {
 				s := explore.Scenario{Operator: run(r.operator(fixed), &corev1.Secret{}), Inputs: r.inputs, Invariants: r.invariants,
-					NoWatchList: true} // as servers were when the bugs were found
+					NoWatchList: true} // like the servers with which the bugs were found
 				if r.owns != nil {
 					s.Operator = run(r.operator(fixed), r.owns...)
 					s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}

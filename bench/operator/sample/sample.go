@@ -224,7 +224,7 @@ type Figures struct {
 	Rate       map[string]float64
 }
 
-// Print prints the figures, after adding those that are the same for every process.
+// Print adds the figures that every process has, and prints all.
 func (f Figures) Print() {
 	f.CPU = CPU()
 	f.Peak, f.RSS = status("VmHWM:"), status("VmRSS:")

@@ -16,7 +16,7 @@ type Fleet struct {
 type FleetSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	Ships int32 `json:"ships"`
-	// Cargo is that of each Ship.
+	// Cargo is the cargo of each Ship.
 	Cargo string `json:"cargo,omitempty"`
 }
 
