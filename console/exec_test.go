@@ -25,7 +25,7 @@ func TestExec(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shell"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "none", Command: []string{"sleep", "3600"}}}},
 	})
-	config, err := clientcmd.BuildConfigFromFlags("", env.Kubeconfig(t)) // sending commands needs a port
+	config, err := clientcmd.BuildConfigFromFlags("", env.Kubeconfig(t)) // commands need a port
 	if err != nil {
 		t.Fatal(err)
 	}

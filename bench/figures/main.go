@@ -142,7 +142,7 @@ func (o *options) compare(ctx context.Context) error {
 		if err := o.live(ctx, i, s, r); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		runtime.GC() // so that the measurement of the next side excludes collecting this side's garbage
+		runtime.GC() // exclude this garbage from the next measurement
 	}
 	r.took = time.Since(begin)
 	r.print(os.Stdout)

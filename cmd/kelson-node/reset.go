@@ -144,7 +144,7 @@ func removePods(ctx context.Context, o *options, log *slog.Logger) error {
 			p := n.containerdProcess(config)
 			running, stop := context.WithCancel(ctx)
 			var ended sync.WaitGroup
-			ended.Go(func() { _ = p.Run(running, log) }) // if containerd fails, removing the pods fails
+			ended.Go(func() { _ = p.Run(running, log) }) // an error also makes removePods fail
 			defer ended.Wait()
 			defer stop()
 			if err := n.waitForRuntime(ctx); err != nil {

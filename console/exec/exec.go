@@ -138,7 +138,8 @@ func (t *terminal) Write(output []byte) (int, error) {
 func (t *terminal) send(kind int, data []byte) error {
 	t.sending.Lock()
 	defer t.sending.Unlock()
-	_ = t.conn.SetWriteDeadline(time.Now().Add(sendWithin)) // the write below reports a closed connection
+	// the write below reports a closed connection
+	_ = t.conn.SetWriteDeadline(time.Now().Add(sendWithin))
 	return t.conn.WriteMessage(kind, data)
 }
 
@@ -154,7 +155,7 @@ func (t *terminal) end(err error) {
 	}
 	data, err := json.Marshal(e)
 	if err == nil {
-		_ = t.send(websocket.TextMessage, data) // an error means that the page has closed the connection
+		_ = t.send(websocket.TextMessage, data) // an error means that the page has disconnected
 		_ = t.send(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""))
 	}
 }

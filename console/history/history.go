@@ -122,7 +122,7 @@ func key(r *http.Request) history.Key {
 
 // Version is a version of an object with its changes.
 type Version struct {
-	Revision uint64           `json:"revision,string"` // a string, because it may be too large for numbers of JavaScript
+	Revision uint64           `json:"revision,string"` // may exceed the integers of JavaScript
 	Time     time.Time        `json:"time"`
 	Deleted  bool             `json:"deleted,omitempty"`
 	Created  bool             `json:"created,omitempty"`

@@ -85,7 +85,7 @@ type Line struct {
 // Lane is an object.
 type Lane struct {
 	causes.Object
-	Controller string `json:"controller,omitempty"` // the first controller that reconciled the object
+	Controller string `json:"controller,omitempty"` // the first one that reconciled the object
 }
 
 const (

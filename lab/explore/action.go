@@ -169,7 +169,9 @@ func (t *trial) same(oracle, what string, earlier State, moment string) bool {
 	for _, line := range without(t.scenario.Ignore, t.history.state().Diff(earlier)) {
 		id, what, _ := strings.Cut(line, ": ")
 		if what == existsNow && t.history.creates[id] == 0 {
-			continue // it is part of the prepared state; earlier contains only those prepared objects that were changed
+			// it is part of the prepared state; earlier contains only those prepared objects that
+			// were changed
+			continue
 		}
 		lines = append(lines, strings.NewReplacer("does not without faults", "did not "+moment, "without faults", moment).Replace(line))
 	}

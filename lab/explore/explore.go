@@ -152,7 +152,7 @@ type explorer struct {
 	scenario Scenario
 	base     *testenv.Env
 	variants map[string]*result // results of runs with only actions, by plan
-	crashes  map[moment]bool    // crashes of runs without alarms; nil if runs do not end early at them
+	crashes  map[moment]bool    // of runs without alarms; nil if no run ends early
 }
 
 // close stops the programs and servers that newExplorer has started.

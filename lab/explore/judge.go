@@ -26,7 +26,9 @@ func (e *explorer) alarms(plan Plan, r, reference *result) []Alarm {
 			return alarms
 		}
 		if slices.ContainsFunc(taken, func(f Fault) bool { return f.Kind == Batch }) {
-			return nil // objects that an operator leaves behind for one object, it also leaves behind for its copies
+			// objects that an operator leaves behind for one object, it also leaves behind for its
+			// copies
+			return nil
 		}
 		lines := slices.DeleteFunc(without(e.scenario.Ignore, r.left.Diff(reference.left)), func(line string) bool {
 			return !strings.Contains(line, existsNow) && !strings.Contains(line, thereAre)

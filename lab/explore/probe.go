@@ -22,7 +22,7 @@ const (
 
 // probe collects the actions that are possible in a run without faults.
 type probe struct {
-	plans map[string]Fault // by all fields except the number of the input, of which the last one counts
+	plans map[string]Fault // by the fault without the input; the last one counts
 	order []string
 }
 

@@ -139,7 +139,8 @@ func decode(o *store.Object) (*unstructured.Unstructured, error) {
 func digest(v any) [sha256.Size]byte {
 	data, err := json.Marshal(v) // sorts the keys
 	if err != nil {
-		panic(fmt.Sprintf("explore: encode: %v", err)) // cannot happen: the value was decoded from JSON
+		// cannot happen: the value was decoded from JSON
+		panic(fmt.Sprintf("explore: encode: %v", err))
 	}
 	return sha256.Sum256(data)
 }

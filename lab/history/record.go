@@ -40,8 +40,9 @@ const (
 // resources can't be discovered at the start, or if the history can't be written.
 func (r *Recorder) Run(parent context.Context) error {
 	config := rest.CopyConfig(r.Config)
-	config.QPS = -1                           // a list per resource, once
-	config.WarningHandler = rest.NoWarnings{} // do not warn about deprecated resources, which a recorder also lists
+	config.QPS = -1 // a list per resource, once
+	// do not warn about deprecated resources, which a recorder also lists
+	config.WarningHandler = rest.NoWarnings{}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return err

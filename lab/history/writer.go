@@ -45,7 +45,7 @@ type objectWriter struct {
 	deleted  bool
 	data     []byte // of the newest version; nil: not in memory
 	index    uint64 // its number
-	chain    int    // number of versions that must be decoded to read it; maxChain: data must not be used as dictionary
+	chain    int    // versions to decode to read it; maxChain: not a dictionary
 }
 
 // NewWriter begins a history. The caller calls Flush before it closes the file.

@@ -122,7 +122,8 @@ func (r *reader) stored(key history.Key, data []byte) (stored []byte, why string
 		if err := json.Unmarshal(data, &obj); err != nil {
 			return nil, "", err
 		}
-		obj["apiVersion"], _ = json.Marshal(crd.Spec.Group + "/" + v.Name) // encoding a string does not fail
+		// encoding a string does not fail
+		obj["apiVersion"], _ = json.Marshal(crd.Spec.Group + "/" + v.Name)
 		stored, err = json.Marshal(obj)
 		return stored, "", err
 	}

@@ -81,7 +81,8 @@ func measure(c *cluster) figures {
 	c.kubectl("run", "first", "--image=busybox:test", "--", "sleep", "3600")
 	c.kubectl("wait", "pod/first", "--for=condition=Ready", "--timeout=180s")
 	f.pod = time.Since(c.began)
-	time.Sleep(10 * time.Second) // longer than the five seconds after which kelson returns unused memory
+	// longer than the five seconds after which kelson returns unused memory
+	time.Sleep(10 * time.Second)
 	for _, p := range c.server {
 		f.control += resident(c.T, p.Pid)
 		f.node += ofChildren(c.T, p.Pid)

@@ -68,7 +68,7 @@ type layout struct {
 	docs     map[*ast.CommentGroup]spot // doc comments
 	trailing map[*ast.CommentGroup]bool // comments after a declaration on the same line
 	areas    []ast.Node                 // structs and declarations, outer before inner
-	skip     []ast.Node                 // functions and interfaces, whose comments do not contain markers
+	skip     []ast.Node                 // functions and interfaces: their comments have no markers
 }
 
 func (c *collector) collect() {

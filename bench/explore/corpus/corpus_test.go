@@ -28,7 +28,7 @@ type row struct {
 	inputs                 []explore.Input
 	invariants             []explore.Invariant
 	oracles                string              // oracles that may find it; "" for a control
-	owns                   []ctrlclient.Object // the kinds of the operator's children; nil for Secrets
+	owns                   []ctrlclient.Object // kinds of its children; nil for Secrets
 }
 
 func edit(change func(*corev1.ConfigMap)) explore.Input {

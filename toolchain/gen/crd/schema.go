@@ -23,8 +23,8 @@ type builder struct {
 	names    map[string]*loader.Named
 	errs     []error
 	warnings []error
-	seen     map[string]bool // messages of reported errors, because a type can be reached in several ways
-	current  model.Type      // the declaration that the builder reads now, for the positions of errors
+	seen     map[string]bool // error messages, because types are reached several times
+	current  model.Type      // the declaration being read, for the positions of errors
 	field    *model.Field
 }
 

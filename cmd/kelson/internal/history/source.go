@@ -32,7 +32,8 @@ func (s *source) complete(_ *cobra.Command, args []string, toComplete string) ([
 	}
 	h, err := s.open()
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp // without a history, only subcommands are completed
+		// without a history, only subcommands are completed
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	defer h.Close()
 	kind, _, named := strings.Cut(toComplete, "/")
