@@ -113,10 +113,10 @@ validated types of Kubernetes, they are equal. The differences, with reasons:
 | a nil pointer to a struct that no marker requires | the function panics | not validated | clients can send it |
 | fields of an inline struct, if the path is nil | below the name of the Go type | at their JSON path | clients know no Go types |
 | types of other modules that have rules and no functions | an error | an error; types without rules are allowed | there is nothing to ignore |
-| lists of a list, arrays and the like | errors | errors if they have rules | there is nothing to ignore |
-| level of a marker inside +k8s:eachVal and the like | lost if the rule has no argument | kept | ` + "`+k8s:eachVal=+k8s:alpha=+k8s:format=…`" + ` must not reject |
+| lists of lists, arrays and similar types | errors | errors if they have rules | there is nothing to ignore |
+| level of a marker inside +k8s:eachVal and similar markers | lost if the rule has no argument | kept | ` + "`+k8s:eachVal=+k8s:alpha=+k8s:format=…`" + ` must not reject |
 | unions and modes under +k8s:ifEnabled and levels | those of the first member apply to all unions of the struct | each union has its own | one union must not disable another |
-| more than one rule for a mode | all run | +k8s:required and the like end the validation | as elsewhere |
+| more than one rule for a mode | all run | +k8s:required and similar rules end the validation | as elsewhere |
 | registration in a scheme | always | none: the method is enough | the library finds methods |
 `)
 	return b.Bytes()
