@@ -106,7 +106,7 @@ type Settings struct {
 	RoleName string
 }
 
-// Result is what Generate did.
+// Result describes the work of Generate.
 type Result struct {
 	// Files lists all generated files, sorted by path.
 	Files []File

@@ -239,7 +239,7 @@ func TestKilledServerLosesNothing(t *testing.T) {
 		w := newWriter(t, s)
 		for _, name := range acknowledged {
 			if !w.exists(name) {
-				t.Errorf("round %d: %s was acknowledged and is gone", round, name)
+				t.Errorf("round %d: the acknowledged object %s is missing", round, name)
 			}
 		}
 		stop := time.AfterFunc(time.Duration(200+100*round)*time.Millisecond, func() { s.cmd.Process.Kill() })
@@ -265,7 +265,7 @@ func TestKilledServerLosesNothing(t *testing.T) {
 	w := newWriter(t, s)
 	for _, name := range acknowledged {
 		if !w.exists(name) {
-			t.Errorf("%s was acknowledged and is gone", name)
+			t.Errorf("the acknowledged object %s is missing", name)
 		}
 	}
 	if code := s.stop(syscall.SIGTERM); code != 0 {

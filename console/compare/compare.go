@@ -42,8 +42,8 @@ type State struct {
 	Runs []*Run `json:"runs"` // the newest first
 	A    string `json:"a"`    // the compared runs; empty if there are fewer than two
 	B    string `json:"b"`
-	// Rows are the reconciles of both runs in the order of time; Equal is how many are equal, and
-	// Different how many differ or are in one run only.
+	// Rows are the reconciles of both runs in the order of time; Equal is the number of equal ones,
+	// and Different the number of those that differ or are in only one run.
 	Rows      []Row `json:"rows"`
 	Equal     int   `json:"equal"`
 	Different int   `json:"different"`
@@ -54,7 +54,7 @@ type State struct {
 	Errors map[string]string `json:"errors,omitempty"`
 }
 
-// Row is a reconcile in both runs, or in one of them. A row of equal reconciles may stand for
+// Row is a reconcile in both runs, or in one of them. A row of equal reconciles may represent
 // several.
 type Row struct {
 	A     *trace.LineRecord `json:"a,omitempty"`

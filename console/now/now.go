@@ -41,7 +41,8 @@ func (s *Server) now(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// recheck is how often the state is computed without a change, because it depends on the time.
+// recheck is the interval at which the state is computed even without a change, because it depends
+// on the time.
 const recheck = 5 * time.Second
 
 // either returns a function that returns a channel. The channel is closed when a channel of a or b

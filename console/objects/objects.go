@@ -163,7 +163,8 @@ func finish(w http.ResponseWriter, r *http.Request, stream *web.Stream, err erro
 	}
 }
 
-// object streams one object: as an event named object with its JSON, or gone.
+// object streams one object: events named object with its JSON, and an event named gone after its
+// deletion.
 func (s *Server) object(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	kind, err := s.Cluster.Kind(q.Get("resource"))

@@ -15,7 +15,7 @@ type Node struct {
 	Resource  string `json:"resource"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
-	Count     int    `json:"count,omitempty"` // of objects, if the node stands for several
+	Count     int    `json:"count,omitempty"` // of objects, if the node represents several
 	Deleting  bool   `json:"deleting,omitempty"`
 	X         int    `json:"x"`
 	Y         int    `json:"y"`

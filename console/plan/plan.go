@@ -61,10 +61,10 @@ type State struct {
 	// File is the name of the plan's file. Runnable means that the console can make plans.
 	File     string `json:"file,omitempty"`
 	Runnable bool   `json:"runnable"`
-	// Running is when the current run began; Failure is the error of the last one.
+	// Running is the start time of the current run; Failure is the error of the last run.
 	Running *time.Time `json:"running,omitempty"`
 	Failure *web.Error `json:"failure,omitempty"`
-	// Plan is nil if there is none yet. Time is when it was made or written.
+	// Plan is nil if no plan exists yet. Time is the time at which the plan was made or written.
 	Plan    *plan.Plan `json:"plan,omitempty"`
 	Time    *time.Time `json:"time,omitempty"`
 	Summary string     `json:"summary,omitempty"`

@@ -106,7 +106,7 @@ type process struct {
 	memory int64
 }
 
-// processes reads all processes by their id. Processes that end meanwhile are omitted.
+// processes reads all processes by their id. It omits processes that end during the reading.
 func (m *meter) processes() map[string]process {
 	all := map[string]process{}
 	files, _ := filepath.Glob(filepath.Join(m.proc, "[0-9]*", "stat")) // the pattern is valid

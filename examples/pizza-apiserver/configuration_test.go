@@ -187,7 +187,7 @@ func TestConfigurationOfTheCluster(t *testing.T) {
 	if err := c.kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(ctx, "no-anchovies", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the policy is gone", func() (bool, string) {
+	eventually(t, "the policy is deleted", func() (bool, string) {
 		resp, answer := send(masters, "POST", "v1alpha1/toppings?dryRun=All", topping("anchovies"))
 		return resp.StatusCode == http.StatusCreated, answer
 	})

@@ -73,7 +73,7 @@ type resourceName struct{ resource, namespace, name string }
 // LoggedWrite is a successful write in a log.
 type LoggedWrite struct {
 	AuditID types.UID `json:"auditID"`
-	// Begin is when the server received the request, and Time when it responded.
+	// Begin is the time at which the server received the request, and Time that of the response.
 	Begin time.Time `json:"begin"`
 	Time  time.Time `json:"time"`
 	By    Client    `json:"by"`

@@ -31,7 +31,7 @@ type LoggedStep struct {
 // Probably is a conclusion from an audit log.
 type Probably struct {
 	Cause *LoggedStep `json:"cause"`
-	// Earlier is how much earlier the server received the cause.
+	// Earlier is the time between the server's receipt of the cause and of this write.
 	Earlier metav1.Duration `json:"earlier"`
 	// Evidence lists the reasons why the cause is probable.
 	Evidence []string `json:"evidence"`

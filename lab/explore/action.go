@@ -40,8 +40,8 @@ const (
 	// drain of its node does.
 	FailPod   Kind = "fail-pod"
 	DeletePod Kind = "delete-pod"
-	// LoseNode deletes a Node, as when its machine is gone: its Pods are evicted. When everything
-	// is quiet, the Node is created again.
+	// LoseNode deletes a Node, as after the loss of its machine: its Pods are evicted. When
+	// everything is quiet, the Node is created again.
 	LoseNode Kind = "lose-node"
 	// ClockJump lets time pass while the operator is stopped, like a suspended machine. When the
 	// operator continues, its clock has jumped, and all its timers that have expired fire at once.

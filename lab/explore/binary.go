@@ -33,7 +33,7 @@ type Binary struct {
 	Env []string
 	// Dir is the folder in which the program runs; "" means that of this process.
 	Dir string
-	// Parallel is how many runs happen at the same time; 0 means two for each processor.
+	// Parallel is the number of concurrent runs; 0 means two for each processor.
 	Parallel int
 }
 

@@ -33,26 +33,26 @@ type Options struct {
 
 // Report is the result of an exploration.
 type Report struct {
-	// Plans is how many plans were run. OneFault is how many plans with a single fault exist, and
-	// Skipped how many of these were not run, because another run had the same state at the same
-	// moment.
+	// Plans is the number of plans that ran. OneFault is the number of existing plans with a single
+	// fault. Skipped is the number of these that did not run, because another run had the same
+	// state at the same moment.
 	Plans, OneFault, Skipped int
-	// Pruned is how many runs with several faults ended early at a crash, because an earlier run
-	// without an alarm had a crash in the same state.
+	// Pruned is the number of runs with several faults that ended early at a crash, because an
+	// earlier run without an alarm had a crash in the same state.
 	Pruned int
-	// States is how many different states of the control plane occurred.
+	// States is the number of different states of the control plane.
 	States int
-	// Points is how many writes and events the run without faults has.
+	// Points is the number of writes and events in the run without faults.
 	Points int
-	// Unequal is how many of three further runs without faults took different steps than the first,
-	// and Difference is the first different step. If it is not 0, the operator is not
-	// deterministic: plans may not be reproducible.
+	// Unequal is the number of runs, out of three further runs without faults, that took different
+	// steps than the first. Difference is the first different step. If Unequal is not 0, the
+	// operator is not deterministic: plans may not be reproducible.
 	Unequal    int
 	Difference string
 	// Failing lists the reconciles that return errors forever without any fault.
 	Failing []string
-	// Unconfirmed is how many alarms of a Binary were dropped, because fewer than two of three
-	// further runs of the plan raised one.
+	// Unconfirmed is the number of alarms of a Binary that were dropped, because fewer than two of
+	// three further runs of the plan raised one.
 	Unconfirmed int
 	Took        time.Duration
 	Alarms      []Alarm
@@ -226,7 +226,7 @@ func (c *campaign) further(plan Plan, r *result) []Plan {
 // maxFaults bounds the faults of a plan.
 const maxFaults = 4
 
-// orders is how many random orders are tried among the plans of one fault.
+// orders is the number of random orders among the plans with a single fault.
 const orders = 10
 
 // mutate makes a plan with several faults: a plan that led to new states, and one more fault, which

@@ -14,7 +14,7 @@ type CurvePoint struct {
 	// and Text is that step.
 	Step int    `json:"step"`
 	Text string `json:"text"`
-	// Failures is how many of Runs raise an alarm.
+	// Failures is the number of runs, out of Runs, that raise an alarm.
 	Failures int `json:"failures"`
 	Runs     int `json:"runs"`
 }

@@ -24,7 +24,7 @@ type Message struct {
 	Kind string
 	Text string `json:",omitempty"`
 	// Plan and Finding describe an alarm: the shortest plan that causes it, and the failure. Alarms
-	// is how many were found so far.
+	// is the number of alarms so far.
 	Plan    string `json:",omitempty"`
 	Finding string `json:",omitempty"`
 	Alarms  int    `json:",omitempty"`

@@ -97,7 +97,8 @@ func Run(t *testing.T, s Scenario) {
 	}
 }
 
-// Replay runs one plan, and fails the test if it raises an alarm. The text is what an alarm names.
+// Replay runs one plan, and fails the test if it raises an alarm. The text is a plan, in the form
+// in which alarms print it.
 func Replay(t *testing.T, s Scenario, text string) {
 	t.Helper()
 	r, alarms, _, err := replay(t, s, text)

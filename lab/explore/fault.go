@@ -46,9 +46,9 @@ const (
 	// SlowResponse has the server execute a write and delays the response until everything else is
 	// quiet, which is longer than the operator's own timeouts.
 	SlowResponse Kind = "slow-response"
-	// TwoLeaders delays a write until everything else is quiet, and starts another process of the
-	// operator meanwhile, as if the first one had lost its lease without noticing. Then the write
-	// reaches the server, and the first process ends.
+	// TwoLeaders delays a write until everything else is quiet, and meanwhile starts another
+	// process of the operator, as if the first one had lost its lease without noticing. Then the
+	// write reaches the server, and the first process ends.
 	TwoLeaders Kind = "two-leaders"
 	// Deny answers a write, and all later ones of its verb and resource, with 403 as an admission
 	// webhook does, until everything else is quiet.

@@ -144,8 +144,8 @@ func TestHealthyPods(t *testing.T) {
 	}
 }
 
-// LAB-03 (F15): the Pods of a Node that is gone are evicted. An operator that replaces them raises
-// no alarm; an operator that does not watch them raises one.
+// LAB-03 (F15): the Pods of a lost Node are evicted. An operator that replaces them raises no
+// alarm; an operator that does not watch them raises one.
 func TestLostNode(t *testing.T) {
 	s := runsPods(true)
 	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true, Plans: 1})

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// referenceRuns is how often the scenario runs without faults. Differences between these runs are
-// not caused by faults.
+// referenceRuns is the number of runs without faults. Differences between these runs are not caused
+// by faults.
 const referenceRuns = 4
 
 // baseline holds the results of the runs without faults.

@@ -27,8 +27,8 @@ const (
 	// maxDelay is the number of requests and events after which a delayed watch or request
 	// continues even if the rest is not quiet: in a cluster, no delay is endless.
 	maxDelay = 300
-	// stepsPerSecond is how many requests and events without a pause between them take a second of
-	// virtual time.
+	// stepsPerSecond is the number of requests and events, without a pause between them, that take
+	// a second of virtual time.
 	stepsPerSecond = 100
 	// maxBackoff is the longest time that controllers wait before they retry, with a margin.
 	maxBackoff = 20 * time.Minute

@@ -23,8 +23,8 @@ type wireExplorer struct {
 
 const (
 	defaultWireFor = time.Minute
-	// wireRepetitions is how often the plan of an alarm runs again, and wireConfirmed how many of
-	// these runs must raise an alarm.
+	// wireRepetitions is the number of further runs of an alarm's plan, and wireConfirmed the
+	// number of these that must raise an alarm.
 	wireRepetitions = 3
 	wireConfirmed   = 2
 )

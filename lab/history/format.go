@@ -80,8 +80,8 @@ func (k Key) String() string {
 type Version struct {
 	Key      Key
 	Revision uint64
-	// Time is when the version was observed. Times in a history never decrease: if the clock went
-	// back, a version has the time of the version before it.
+	// Time is the time at which the version was observed. Times in a history never decrease: if the
+	// clock went back, a version has the time of the version before it.
 	Time time.Time
 	// Deleted means that the object was deleted at this revision.
 	Deleted bool

@@ -30,13 +30,13 @@ import (
 
 const (
 	pageSize = 500
-	// readers is how many kinds are read at the same time.
+	// readers is the number of kinds that are read concurrently.
 	readers = 8
 )
 
-// Cluster reads all objects of a cluster. It needs the verbs get and list. Kinds are read one after
-// the other, so if the cluster changes meanwhile, the result mixes states of different moments.
-// Owners that were created between the reads of two kinds are read again.
+// Cluster reads all objects of a cluster. It needs the verbs get and list. It reads kinds at
+// different times, so if the cluster changes during that, the result mixes states of different
+// moments. It reads missing owners, which were created between the reads of two kinds, one by one.
 //
 // Kinds that the user may not list, that other API servers serve, or that this version of
 // Kubernetes does not have are missing in the state; its notes name them. It omits Events and

@@ -91,7 +91,8 @@ type Step struct {
 	// Because are the causes.
 	Because []Cause `json:"because,omitempty"`
 	Writes  []Write `json:"writes,omitempty"`
-	// Error is the error of the reconcile. Times is how often the same reconcile failed with it.
+	// Error is the error of the reconcile. Times is the number of times that the same reconcile
+	// failed with it.
 	Error string `json:"error,omitempty"`
 	Times int    `json:"times,omitempty"`
 	// Simulated describes how the step depends on pods that did not really run, or is "".

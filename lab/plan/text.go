@@ -32,7 +32,7 @@ type TextOptions struct {
 const (
 	maxFields = 30 // of a write
 	maxNamed  = 5  // of similar steps
-	// minSimilar is how many similar steps are shown as one.
+	// minSimilar is the minimum number of similar steps that are shown as one.
 	minSimilar = 4
 )
 

@@ -42,7 +42,7 @@ var attacks = []attack{
 	{name: "control-equal", what: "control: the same at the server's priority", run: spin, control: true, equal: true},
 	{name: "probes", what: "anonymous: 40 connections of unread /healthz?verbose responses", run: unreadProbes},
 	{name: "headers", what: "no role: POSTs whose bodies never arrive", run: unsentBodies},
-	{name: "labels", what: "anonymous: 2,500 paths of 200 kB; /metrics is scraped meanwhile", run: inventedLabels},
+	{name: "labels", what: "anonymous: 2,500 paths of 200 kB, with concurrent scrapes of /metrics", run: inventedLabels},
 	{name: "names", what: "anonymous and no role: invented groups, namespaces, methods, tokens and users", run: inventedNames},
 	{name: "readers", what: "edit: 300 lists of 20 MB, read at 1 kB/s", setup: largeObjects, run: slowReaders},
 	{name: "watches", what: "edit: 2,700 unread watches on 20 MB of objects, which change", setup: largeObjects, run: unreadWatches, p99: burst},

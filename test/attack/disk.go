@@ -18,7 +18,7 @@ import (
 const (
 	smallDisk = 96 << 20 // bytes of the file system that an attack fills
 	largeDisk = 1 << 30  // after space has returned
-	// recoverWithin is how soon a server must accept writes after space has returned.
+	// recoverWithin is the time within which a server must accept writes after space has returned.
 	recoverWithin = 30 * time.Second
 )
 

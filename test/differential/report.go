@@ -69,7 +69,7 @@ func allowed(d *difference, list []*allowance) bool {
 	return false
 }
 
-// reason is why differences are accepted, and how many there are.
+// reason is the reason for accepted differences, with their number.
 type reason struct {
 	why   string
 	count int

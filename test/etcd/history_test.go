@@ -14,7 +14,7 @@ import (
 )
 
 // A store that can't reach the cluster returns errors. Afterwards it continues from its revision,
-// or reports lost events if the history was compacted meanwhile. API-13
+// or reports lost events if the history was compacted in the meantime. API-13
 func TestCutOff(t *testing.T) {
 	for _, forget := range []bool{false, true} {
 		t.Run(fmt.Sprint("forgotten=", forget), func(t *testing.T) { testCutOff(t, forget) })

@@ -83,7 +83,7 @@ func TestOperateNodes(t *testing.T) {
 		contains(run("cordon", nodes[0]), "cordoned")
 		contains(run("get", "node", nodes[0]), "SchedulingDisabled")
 		contains(run("drain", nodes[0], "--ignore-daemonsets", "--timeout=120s"), "evicting pod", "drained")
-		time.Sleep(time.Minute) // until pods that are being deleted are gone
+		time.Sleep(time.Minute) // until the terminating pods are deleted
 		run("wait", "deployment/web", "--for=condition=Available", "--timeout=60s")
 		if on := used(); slices.Contains(on, nodes[0]) {
 			t.Errorf("after the drain of %s, pods are on %v", nodes[0], on)

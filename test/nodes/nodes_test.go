@@ -252,7 +252,7 @@ func TestContainers(t *testing.T) {
 	c.portForward(pod)
 
 	c.kubectl("delete", "deployment", "web", "--timeout=180s")
-	c.eventually("the pods are gone", 3*time.Minute, func() bool { return c.try("get", "pods", "-o", "name") == "" })
+	c.eventually("the pods are deleted", 3*time.Minute, func() bool { return c.try("get", "pods", "-o", "name") == "" })
 }
 
 // portForward reads a page of a pod through kubectl port-forward.

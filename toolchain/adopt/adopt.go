@@ -31,7 +31,7 @@ type Call struct {
 	Args []string
 }
 
-// Plan is how a project runs controller-gen.
+// Plan describes how a project runs controller-gen.
 type Plan struct {
 	Calls []Call
 	// Removed are absolute paths of files that the Makefile removes after it generated them.

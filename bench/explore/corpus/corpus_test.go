@@ -62,7 +62,7 @@ var rows = []row{
 		[]explore.Input{explore.Create(resource(map[string]string{"size": "1"})), edit(data("size", "2"))}, nil, "O1 O11", []ctrlclient.Object{&appsv1.ReplicaSet{}}},
 	{"believes its cache", "cert-manager PR #9097", "deletes candidates for a key other than the one that its cache names", "F4, F6", managesKey,
 		[]explore.Input{explore.Create(resource(nil))}, nil, "O1 O2 O9", nil},
-	{"external reference", "kubernetes-sigs/kro#1316", "computes a child again before it is gone, from an object that is gone", "F12", readsExternal,
+	{"external reference", "kubernetes-sigs/kro#1316", "computes a child again before it is deleted, from a deleted object", "F12", readsExternal,
 		[]explore.Input{explore.Create(external()), explore.Create(resource(nil)), explore.Do("delete both", deleteBoth)}, nil, "O1 O3 O9", nil},
 	{"counts failed Pods", "kubernetes-sigs/jobset PR #1276", "counts a leader Pod that has failed", "F15", countsLeaders,
 		[]explore.Input{explore.Create(resource(nil))}, nil, "O3 O4 O7", []ctrlclient.Object{&corev1.Pod{}}},

@@ -53,7 +53,7 @@ func TestConfigurationAppliesToTheNextRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := c.create(t, configMap(name)); err != nil {
-			t.Fatalf("create after the configuration is gone: %v", err)
+			t.Fatalf("create after the deletion of the configuration: %v", err)
 		}
 	}
 }

@@ -109,7 +109,7 @@ func prepareNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// cluster is kelson serve with a node beside it, and a second node.
+// cluster is kelson serve with a node on the same machine, and a second node.
 type cluster struct {
 	options
 	kubeconfig string

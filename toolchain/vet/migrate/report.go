@@ -28,7 +28,7 @@ type Finding struct {
 	// File is relative to the project's directory. Line counts from 1.
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
-	// Name is what is used, as in "ctrl.NewManager".
+	// Name is the used name, as in "ctrl.NewManager".
 	Name string `json:"name"`
 	// Advice is the change, or the reason.
 	Advice string `json:"advice,omitempty"`

@@ -22,7 +22,7 @@ var programRules = map[string]rule{
 	"cluster.Options.NewCache":  {Change, "create the cache with adapter.NewCache"},
 	"cluster.Options.NewClient": {Change, "create the client with adapter.NewClient"},
 
-	"cache.Options.NewInformer":                           {Stays, "has no effect, and a warning says so: the informers are the library's"},
+	"cache.Options.NewInformer":                           {Stays, "has no effect and logs a warning: the informers are the library's"},
 	"cache.Options.DefaultEnableWatchBookmarks":           {Stays, "has no effect: watches always accept bookmarks"},
 	"cache.ByObject.EnableWatchBookmarks":                 {Stays, "has no effect: watches always accept bookmarks"},
 	"cache.Config.EnableWatchBookmarks":                   {Stays, "has no effect: watches always accept bookmarks"},

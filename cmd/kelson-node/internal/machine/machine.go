@@ -43,7 +43,7 @@ type Wants struct {
 // runtimes are the sockets on which container runtimes listen by default.
 var runtimes = []string{"/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/cri-dockerd.sock"}
 
-// pluginDirs are where CNI plugins are installed: by Kubernetes' packages and by distributions.
+// pluginDirs are the folders into which Kubernetes' packages and distributions install CNI plugins.
 var pluginDirs = []string{"/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni"}
 
 // plugins are the CNI plugins that the network of a node needs.

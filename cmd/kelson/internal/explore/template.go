@@ -104,7 +104,7 @@ func kelsonExploreManager(config *rest.Config, o manager.Options) (manager.Manag
 	return &kelsonExploreManaged{m, kelsonExplore.ctx, kelsonExplore.began}, nil
 }
 
-// kelsonExploreManaged ends with its process, whatever context it is started with.
+// kelsonExploreManaged ends with its process, independently of the context that Start gets.
 type kelsonExploreManaged struct {
 	manager.Manager
 	process context.Context

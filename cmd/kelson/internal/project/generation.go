@@ -63,7 +63,7 @@ func (i inverted) Set(s string) error {
 
 func (i inverted) Type() string { return "bool" }
 
-// Generation is what the generators do in a project.
+// Generation lists the runs of the generators in a project.
 type Generation struct {
 	dir  string
 	runs []toolchain.Options

@@ -173,7 +173,7 @@ func (r *runner) under(ctx context.Context, roles []rbac.Role, all bool) ([]righ
 	return rights.General(refused, r.declared), nil
 }
 
-// outcome is what a run has recorded.
+// outcome holds the requests that a run has recorded.
 type outcome struct {
 	requests, refused []rights.Request
 	events            int

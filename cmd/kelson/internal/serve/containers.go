@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// nodeContainers is the value of --node that runs kelson-node beside the server.
+	// nodeContainers is the value of --node that also starts kelson-node on this machine.
 	nodeContainers = "containers"
 	// nodeProgram is the program that runs the node, of the module cmd/kelson-node.
 	nodeProgram = "kelson-node"

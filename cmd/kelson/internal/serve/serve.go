@@ -134,7 +134,7 @@ func (o *Options) complete(c *cobra.Command) {
 	f.IntVar(&o.SecurePort, "secure-port", 6443, "port to listen on; 0 picks a free one")
 	f.StringSliceVar(&o.names, "tls-san", nil, "further host names and addresses for which the serving certificate is valid, such as those of a load balancer; may be repeated")
 	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "file to write the administrator's kubeconfig to (default \"kubeconfig\" in the data directory)")
-	f.StringVar(&o.Node, "node", string(controlplane.NodeSimulated), NodeUsage+"; or containers: runs kelson-node, whose flags follow --, beside the server")
+	f.StringVar(&o.Node, "node", string(controlplane.NodeSimulated), NodeUsage+"; or containers: also starts kelson-node, with the flags after --")
 	f.StringArrayVar(&o.nodes, "nodes", nil, nodesUsage)
 	f.StringArrayVar(&o.stages, "stages", nil, "file or folder with KWOK's Stages, which script what simulated nodes and their pods do; may be repeated")
 	o.pods.addUsersFlag(f)

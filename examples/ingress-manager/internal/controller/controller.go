@@ -28,7 +28,8 @@ import (
 // empty value means all hosts.
 const Annotation = "ingress/http"
 
-// maxRetries is how often a failed Service is retried. After that it waits for its next change.
+// maxRetries is the maximum number of retries of a failed Service. After that, the Service waits
+// for its next change.
 const maxRetries = 10
 
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch

@@ -91,7 +91,7 @@ func story(t *testing.T, c client.Client, settle func(check func() error)) {
 	found, err = client.Get[networkingv1.Ingress](ctx, c, client.KeyOf(found))
 	must(t, err)
 	if found.Spec.IngressClassName == nil || *found.Spec.IngressClassName != class {
-		t.Error("the class of the Ingress is gone")
+		t.Error("the class of the Ingress was removed")
 	}
 	must(t, c.Delete(ctx, found))
 	ingress(forHost("", 9090))
@@ -107,7 +107,7 @@ func story(t *testing.T, c client.Client, settle func(check func() error)) {
 	change(func(s *corev1.Service) { s.Annotations = map[string]string{controller.Annotation: ""} })
 	ingress(func(found *networkingv1.Ingress) error {
 		if found == nil || found.Spec.DefaultBackend == nil {
-			return errors.New("the other client's Ingress is gone")
+			return errors.New("the other client's Ingress was deleted")
 		}
 		return nil
 	})

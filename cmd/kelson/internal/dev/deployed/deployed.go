@@ -1,6 +1,6 @@
 // Package deployed runs the operator of an existing project as the project deploys it, on this
 // machine: with the arguments, environment, volumes, service account and probes of its Deployment,
-// and the objects beside it.
+// and the other deployed objects.
 //
 //	config/default ─ Source ─▶ Manifests ─▶ objects         applied to the cluster
 //	                               └──────▶ the Deployment  applied for the node of this machine
@@ -33,7 +33,7 @@ import (
 // ErrNone means that a project has no kustomization that deploys an operator.
 var ErrNone = errors.New("the project deploys no operator with config/default")
 
-// Manifests are what a project deploys.
+// Manifests are the objects that a project deploys.
 type Manifests struct {
 	// Definitions are the CustomResourceDefinitions.
 	Definitions manifests.Objects

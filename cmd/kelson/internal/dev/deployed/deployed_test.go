@@ -15,7 +15,7 @@ import (
 )
 
 // project is an existing project: two Deployments with webhooks, certificates of cert-manager, a
-// proxy beside the manager, and a remote resource.
+// proxy container in the manager's pod, and a remote resource.
 const project = `
 -- config/default/kustomization.yaml --
 namespace: shop-system

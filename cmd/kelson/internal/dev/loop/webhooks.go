@@ -19,7 +19,7 @@ import (
 	"kelson.dev/operator/operatortest/manifest"
 )
 
-// defaultAddress is where operators based on controller-runtime serve webhooks.
+// defaultAddress is the address at which operators based on controller-runtime serve webhooks.
 const defaultAddress = "127.0.0.1:9443"
 
 // webhooks are the webhooks of an operator on this machine. URLs replace the services in the

@@ -89,7 +89,7 @@ func (c *Condition) Wait(ctx context.Context, s *store.Store, kinds *resource.Re
 			stop()
 		}
 	}
-	// Evaluate the newest state after every change, whatever changed.
+	// Evaluate the newest state after every change of any object.
 	err := s.Follow(following, "", look, func([]*store.Event) { look(s.Snapshot()) })
 	switch {
 	case held:
