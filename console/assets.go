@@ -12,7 +12,7 @@ import (
 
 //go:generate go run ./build
 
-// dist holds what build makes of the pages.
+// dist holds the files that build makes from the pages.
 //
 //go:embed dist
 var dist embed.FS

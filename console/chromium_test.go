@@ -75,8 +75,8 @@ func browser(t testing.TB) context.Context {
 	return ctx
 }
 
-// startBrowser starts Chromium, again if a start fails. The error has what each attempt printed.
-// Callers call stop once; it waits until the browser has ended and its files are removed.
+// startBrowser starts Chromium, and retries if a start fails. The error has the output of each
+// attempt. Callers call stop once; it waits until the browser has ended and its files are removed.
 func startBrowser(path string) (ctx context.Context, stop func(), err error) {
 	var failures []error
 	for attempt := range startAttempts {
@@ -129,7 +129,7 @@ func startOnce(path string) (context.Context, func(), error) {
 	return nil, nil, fmt.Errorf("%s (%s)\n%s", reason, status, printed.lines(20))
 }
 
-// tail keeps the end of what a program prints.
+// tail keeps the end of a program's output.
 type tail struct{ data []byte }
 
 func (t *tail) Write(p []byte) (int, error) {

@@ -82,7 +82,7 @@ func TestRights(t *testing.T) {
 	b.goTo("/rights?user=jane")
 	b.until(`document.querySelector('tr.failed')?.innerText.includes('get secrets')`)
 
-	// a user who may not read roles still sees what was needed
+	// a user who may not read roles still sees the needed rules
 	changes := 0
 	b = open(t, start(t, console.Config{Cluster: fakeCluster(t, &changes), Name: "test", AuditLog: log}))
 	b.goTo("/rights")

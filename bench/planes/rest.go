@@ -90,7 +90,7 @@ func answers(ctx context.Context, plane *controlplane.ControlPlane) error {
 }
 
 // prepare returns the state of a control plane with a custom kind and a hundred objects. The plane
-// runs until stop, so that what control planes share is in memory.
+// runs until stop, so that the data that control planes share stays in memory.
 func prepare(ctx context.Context) (state *store.Snapshot, stop func(), err error) {
 	plane, err := start(ctx, nil)
 	if err != nil {
@@ -125,7 +125,7 @@ type usage struct {
 	goroutines int
 }
 
-// used returns what this process uses after a collection.
+// used returns the memory that this process uses after a garbage collection.
 func used() (usage, error) {
 	time.Sleep(restTime)
 	debug.FreeOSMemory()

@@ -127,7 +127,7 @@ func startCommand(t *testing.T, name string, args ...string) *server {
 	t.Helper()
 	s := &server{stderr: &bytes.Buffer{}, done: make(chan struct{})}
 	s.cmd = exec.Command(built(t, binary), append([]string{name, "--secure-port=0"}, args...)...)
-	// the test removes what a killed server leaves behind
+	// the test removes the files that a killed server leaves behind
 	s.cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
 	s.cmd.Stderr = s.stderr
 	stdout, err := s.cmd.StdoutPipe()
@@ -162,7 +162,7 @@ func (s *server) stop(signal syscall.Signal) int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// output collects what a process prints. It is safe for concurrent use.
+// output collects the output of a process. It is safe for concurrent use.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer

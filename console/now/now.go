@@ -1,4 +1,4 @@
-// Package now serves the view Now: the objects that are not ready, and what they wait for.
+// Package now serves the view Now: the objects that are not ready, and the reasons.
 package now
 
 import (
@@ -91,7 +91,7 @@ type Item struct {
 	Problems []Problem `json:"problems"`
 }
 
-// Problem describes what is wrong with an object, or what it waits for.
+// Problem describes an error of an object, or a condition for which it waits.
 type Problem struct {
 	Tone string    `json:"tone"` // "bad" or "wait"
 	What string    `json:"what"` // a few words

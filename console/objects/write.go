@@ -13,8 +13,7 @@ import (
 	"kelson.dev/console/internal/web"
 )
 
-// maxBody bounds a request to change an object, in bytes; it is larger than what API servers
-// accept.
+// maxBody bounds a request to change an object, in bytes; it exceeds the limit of API servers.
 const maxBody = 4 << 20
 
 // errReadOnly is the response to changes without --write.

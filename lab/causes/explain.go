@@ -18,7 +18,7 @@ type Explanation struct {
 	Reconciles []*Reconcile `json:"reconciles,omitempty"`
 	// Caused are the reconciles that the object caused, if operators did not write or reconcile it.
 	Caused []*Reconcile `json:"caused,omitempty"`
-	// Logged are the last writes of the object in an audit log, with what probably caused them; see
+	// Logged are the last writes of the object in an audit log, with their probable causes; see
 	// [Log].
 	Logged []*LoggedStep `json:"logged,omitempty"`
 	// Unsettled are the last reconciles of the object that failed or that requested a repetition,

@@ -23,8 +23,8 @@ import (
 // recordedTogether is the longest time between recorded writes that become one input.
 const recordedTogether = time.Second
 
-// Recorded returns inputs that repeat what happened to the objects of some resources in a history:
-// a file or folder of kelson record, kelson serve --history or kelson history import. A resource is
+// Recorded returns inputs that repeat the changes of the objects of some resources in a history: a
+// file or folder of kelson record, kelson serve --history or kelson history import. A resource is
 // named as in kubectl. Objects that existed at the beginning are created first.
 //
 // It omits changes of status and finalizers, because operators make them. All other changes are

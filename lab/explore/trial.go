@@ -96,7 +96,7 @@ type result struct {
 	own       map[string]bool
 	states    map[[32]byte]bool
 	effect    bool              // SetField has changed more than the field
-	failing   map[string]string // the errors that persist, by what returns them
+	failing   map[string]string // the errors that persist, by controller and object
 	crashes   []moment          // after the last fault
 	pruned    bool              // the run ended at a crash that an earlier run also had
 	alarms    []Alarm

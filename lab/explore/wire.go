@@ -30,7 +30,7 @@ const (
 )
 
 // ExploreBinary is [Explore] for a scenario with a Binary, outside of tests. When ctx ends, it
-// returns what was explored, and the error of ctx.
+// returns the report so far, and the error of ctx.
 func ExploreBinary(ctx context.Context, s Scenario, o Options) (Report, error) {
 	e, err := newWireExplorer(ctx, s)
 	if err != nil {

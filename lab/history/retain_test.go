@@ -240,8 +240,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A history that cannot be written ends, and the store continues. The next start adds what is
-// missing.
+// If the history cannot be written, the Retainer ends, and the store continues. The next start adds
+// the missing versions.
 func TestHistoryThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	p := startPlane(t, dir, history.Limits{Bytes: 1 << 20})

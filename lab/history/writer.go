@@ -14,8 +14,8 @@ import (
 
 // Writer appends versions to a history. Its methods are safe for concurrent use.
 //
-// A Writer keeps the newest version of every object in memory, because the next one is stored as
-// its difference.
+// A Writer keeps the newest version of every object in memory, because it stores the next version
+// as a difference from it.
 type Writer struct {
 	mu        sync.Mutex
 	to        io.Writer

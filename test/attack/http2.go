@@ -12,8 +12,8 @@ import (
 	"kelson.dev/apiserver/attacktest/clients"
 )
 
-// stream is an HTTP/2 connection that opens streams and reads only what the server may send
-// regardless of flow control.
+// stream is an HTTP/2 connection that opens streams and never extends their flow-control windows,
+// so it reads only frames without flow control.
 type stream struct {
 	t      *target
 	conn   *clients.Conn
@@ -26,7 +26,7 @@ type stream struct {
 }
 
 // dial connects as a user. window is the flow-control window of each stream. streams is the maximum
-// number of open streams, within what the server allows. The connection ends with ctx.
+// number of open streams, if the server allows that many. The connection ends with ctx.
 func (t *target) dial(ctx context.Context, user string, window uint32, streams int) (*stream, error) {
 	config, err := t.tls(user)
 	if err != nil {

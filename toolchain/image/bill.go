@@ -110,7 +110,7 @@ func BillOf(binary string, p Platform, created time.Time, licenses map[string]st
 	return Bill{p, append(data, '\n')}, err
 }
 
-// notInID matches what the identifiers of SPDX must not contain.
+// notInID matches characters that identifiers of SPDX must not contain.
 var notInID = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 
 func module(m *debug.Module) spdxPackage {

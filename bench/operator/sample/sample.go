@@ -1,5 +1,5 @@
-// Package sample has what both sides of the operator benchmarks share: a custom resource, Pods, and
-// the output of figures.
+// Package sample has the parts that both sides of the operator benchmarks share: a custom resource,
+// Pods, and the output of figures.
 package sample
 
 import (

@@ -98,7 +98,8 @@ func (t *Traces) Run(ctx context.Context) {
 
 var errMalformed = errors.New("not a trace: a line is not a record in JSON")
 
-// reader returns the complete lines that were added since its last call, or more.
+// reader returns the complete lines that were added since its last call. It may also return earlier
+// lines again.
 type reader func(context.Context) ([]byte, error)
 
 func (t *Traces) update(place string, read reader, ctx context.Context) {

@@ -356,7 +356,7 @@ func (f file) tar(w *tar.Writer, at string) error {
 	return nil
 }
 
-// output returns what a command prints, without the last newline.
+// output returns the output of a command, without the last newline.
 func output(ctx context.Context, program string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, program, args...)
 	c.Env = append(os.Environ(), "GOWORK=off")

@@ -34,7 +34,7 @@ func pattern(name string) string {
 	return strings.ReplaceAll(regexp.QuoteMeta(name), " ", `( \[[A-Za-z:]+\])* `)
 }
 
-// reported matches what Ginkgo writes when a spec ends: outcome, duration, and name with labels.
+// reported matches Ginkgo's output at the end of a spec: outcome, duration, and name with labels.
 var reported = regexp.MustCompile(`^[•S!](?: \[([A-Z ]+)\])? \[([0-9.]+) seconds\]\n(.*)\n`)
 
 // parseLog returns the results in the output of one or more runs of the suite.

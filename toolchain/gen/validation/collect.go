@@ -78,8 +78,8 @@ func (g *generator) learn(n *loader.Named) {
 
 func unionKey(family, parent, name string) string { return family + "\n" + parent + "\n" + name }
 
-// collect records what a marker contributes to the metadata. It ignores errors in places, which the
-// second pass reports.
+// collect adds the data of a marker to the metadata. It ignores errors in places, which the second
+// pass reports.
 func (g *generator) collect(p place, m *marker.Marker) {
 	if in := payload(m); in != nil {
 		at, err := g.inner(p, m)

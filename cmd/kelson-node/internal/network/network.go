@@ -245,8 +245,9 @@ func Wait(ctx context.Context, client kubernetes.Interface, node string) error {
 	}
 }
 
-// Remove removes what Run changed: the CNI configuration in a directory, the bridge and the rules.
-// Routes end with the addresses of the machine's network. The directory of Config.Data stays.
+// Remove undoes the changes of Run: it removes the CNI configuration in a directory, the bridge and
+// the rules. Routes end with the addresses of the machine's network. The directory of Config.Data
+// stays.
 func Remove(ctx context.Context, dir string) error {
 	var errs []error
 	if err := os.Remove(filepath.Join(dir, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Register adds what the commands below root do not complete themselves: values of the flags
-// --context and --namespace, and no files where a command takes no arguments.
+// Register adds completions to the commands below root: the values of the flags --context and
+// --namespace. It turns off the completion of files for commands without arguments.
 func Register(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		Register(c)

@@ -247,7 +247,7 @@ func exploreLinked(ctx context.Context, p *project.Project, binary string, o opt
 	return out.result()
 }
 
-// lastBytes keeps the end of what is written to it.
+// lastBytes keeps the last bytes that are written to it.
 type lastBytes []byte
 
 // Write implements io.Writer.

@@ -120,7 +120,7 @@ func (e *exporter) export(alarm explore.Message) (what, shown string, err error)
 	return fmt.Sprintf("test: %s in %s", name, shown), shown, f.Close()
 }
 
-// writeFailure writes what is known about an alarm: explore.Failure of kelson.dev/lab/explore. It
+// writeFailure writes the data of an alarm, a Failure of kelson.dev/lab/explore, to a file. It
 // replaces the file of an earlier exploration, whose steps may differ.
 func writeFailure(file string, failure *explore.Failure) error {
 	if failure == nil {

@@ -65,5 +65,5 @@ func (g *Gates) Apply(cfg *controlplane.Config) error {
 	return g.audit.Apply(cfg)
 }
 
-// Close closes what Apply opened: the audit trail.
+// Close closes the audit trail, which Apply has opened.
 func (g *Gates) Close() error { return g.audit.Close() }

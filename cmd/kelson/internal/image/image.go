@@ -163,7 +163,7 @@ func (d *Delivery) Build(ctx context.Context, p *project.Project) (*image.Image,
 	return image.Build(ctx, cfg)
 }
 
-// notInName matches what the name of an image must not contain.
+// notInName matches characters that the name of an image must not contain.
 var notInName = regexp.MustCompile(`[^a-z0-9]+`)
 
 // LocalName returns a name for an image that no registry has. The tag depends on the content, so

@@ -67,12 +67,13 @@ func (i inverted) Type() string { return "bool" }
 type Generation struct {
 	dir  string
 	runs []toolchain.Options
-	// Notes describe what was adopted and what was not, one per line.
+	// Notes describe the adopted calls of controller-gen, and those that were not adopted, one per
+	// line.
 	Notes []string
 }
 
-// Plan determines what the generators do in the project in dir. Without names, all of the project's
-// generators run.
+// Plan determines the runs of the generators in the project in dir. Without names, all of the
+// project's generators run.
 func (g Generators) Plan(dir string, names []string) (Generation, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {

@@ -89,8 +89,8 @@ func (r *runner) goCommand(ctx context.Context, args ...string) (string, error) 
 	return stdout.String(), nil
 }
 
-// record runs the tests and the exploration with an administrator's rights, and returns what the
-// operator has requested. Later runs skip packages in which no operator runs.
+// record runs the tests and the exploration with an administrator's rights, and returns the
+// requests of the operator. Later runs skip packages in which no operator runs.
 func (r *runner) record(ctx context.Context) ([]rights.Request, int, error) {
 	var all []rights.Request
 	events := 0
@@ -234,7 +234,7 @@ func (o *outcome) read(dir string) error {
 	return nil
 }
 
-// lastBytes keeps the end of what is written to it.
+// lastBytes keeps the last bytes that are written to it.
 type lastBytes []byte
 
 // Write implements io.Writer.

@@ -58,7 +58,7 @@ func find(t *causes.Trace, log *causes.Log, kind, namespace, name string) []caus
 	return slices.Compact(all)
 }
 
-// logged prints what probably caused a write in an audit log.
+// logged prints the probable causes of a write in an audit log.
 func (p printer) logged(s *causes.LoggedStep, depth int) {
 	switch {
 	case s.Exact != nil:
@@ -93,7 +93,7 @@ func writer(s *causes.LoggedStep) string {
 	return s.By.String()
 }
 
-// loggedDeed returns what a write did.
+// loggedDeed returns a text that describes a write.
 func loggedDeed(s *causes.LoggedStep) string {
 	if s.Exact != nil {
 		return deed(&s.Exact.Write)

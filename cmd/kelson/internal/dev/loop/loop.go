@@ -55,8 +55,8 @@ type Config struct {
 	Served func(ctx context.Context, versions []schema.GroupVersion) (stop func(), err error)
 	// Reload repeats the affected steps when files change.
 	Reload bool
-	// Deploy, if not nil, runs the operator of an existing project as the project deploys it. Its
-	// Dir and Output are set by the loop.
+	// Deploy, if not nil, runs the operator of an existing project as the project deploys it. The
+	// loop sets its Dir and Output.
 	Deploy *deployed.NodeConfig
 	// Definitions and Samples list files and folders with further definitions to install, and with
 	// the samples to apply instead of config/samples.
@@ -72,7 +72,7 @@ type Loop struct {
 	hooks    *webhooks
 	backend  *backend.Backend // of a custom API server, or nil
 	deployed *deployment      // of an existing project, or nil
-	unfollow func()           // stops what Config.Served started, or nil
+	unfollow func()           // result of Config.Served, or nil
 
 	binary   [sha256.Size]byte
 	operator *project.Process
@@ -102,7 +102,7 @@ func Start(ctx context.Context, cfg Config, started func() error) (_ *Loop, err 
 		}
 	}
 	if l.deployed != nil {
-		// the cluster calls its webhooks in its pod
+		// the cluster calls the webhooks of the operator in its pod
 	} else if cfg.Project.Server {
 		if l.backend, err = backend.New(cfg.Project, cfg.Client, cfg.Kubeconfig, l.temp); err != nil {
 			return nil, err
@@ -377,7 +377,7 @@ func (l *Loop) serve(ctx context.Context) error {
 	return err
 }
 
-// stopFollowing stops what Config.Served started.
+// stopFollowing calls the function that Config.Served returned.
 func (l *Loop) stopFollowing() {
 	if l.unfollow != nil {
 		l.unfollow()
