@@ -12,8 +12,8 @@ import (
 	"kelson.dev/apiserver/attacktest/clients"
 )
 
-// stream is an HTTP/2 connection that opens streams and never extends their flow-control windows,
-// so it reads only frames without flow control.
+// stream is an HTTP/2 connection that opens streams. It extends their flow-control windows only in
+// trickle, so it otherwise reads only frames without flow control.
 type stream struct {
 	t      *target
 	conn   *clients.Conn
