@@ -56,7 +56,7 @@ func TestWatchersGiveUp(t *testing.T) {
 	}
 }
 
-// A failed row is reported in the table and below it, and the other rows are shown.
+// The report shows a failed row in the table and below it, and still shows the other rows.
 func TestFailedRows(t *testing.T) {
 	r := &results{}
 	r.set(0, "list-cr", figure{failure: errors.New("no answer")})

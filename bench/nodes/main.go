@@ -44,7 +44,7 @@ var (
 	pods    = flag.Int("pods", 10_000, "number of pods")
 	clients = flag.Int("clients", 32, "clients that create pods at the same time")
 	scripts = flag.Bool("stages", false, "Kelson runs KWOK's fast Stages of pods instead of its simulation")
-	limit   = flag.Duration("limit", 15*time.Minute, "how long one side may take")
+	limit   = flag.Duration("limit", 15*time.Minute, "time limit for one side")
 )
 
 func main() {

@@ -205,7 +205,7 @@ type Field struct {
 	Managers []string `json:"managers,omitempty"`
 }
 
-// blame returns which version gave each field of an object its value.
+// blame returns, for each field of an object, the version that gave it its value.
 func (s *Server) blame(r *http.Request) (any, error) {
 	revision, err := revision(r, "revision")
 	if err != nil {

@@ -15,7 +15,7 @@ type doubts struct {
 	kind        func(*store.Object) subject
 }
 
-// doubt is the reason why an object is doubtful, and the revision from which on it is.
+// doubt says since which revision an object is doubtful, and why.
 type doubt struct {
 	revision uint64
 	why      string

@@ -124,7 +124,7 @@ of the console in a browser. Ctrl-C stops everything.`,
 	opts.gens.AddSkipFlag(f)
 	f.BoolVarP(&opts.Verbose, "verbose", "v", false, "log what the control plane does")
 	for _, name := range []string{"write-kubeconfig", "node", "secure-port", "verbose", "run-pods-unconfined-as-this-user"} {
-		// these configure the control plane of this process
+		// these flags configure the control plane of this process
 		c.MarkFlagsMutuallyExclusive("kubeconfig", name)
 	}
 	return c
@@ -178,7 +178,7 @@ type cluster struct {
 	client     client.Client
 	rest       *rest.Config
 	kubeconfig string
-	// starts to log what happens
+	// starts the log of changes, reconciles and output
 	other  bool                 // not a control plane in this process
 	deploy *deployed.NodeConfig // how a node connects to it; nil if it is another cluster
 	follow func(ctx context.Context, dir string) (stop func(), err error)

@@ -20,7 +20,7 @@ type options struct {
 	output    output.Format
 }
 
-// object is an object with its versions, or with how it differs between two moments, in JSON and
+// object is an object with its versions, or with its differences between two moments, in JSON and
 // YAML.
 type object struct {
 	Resource  string    `json:"resource"`
