@@ -21,12 +21,12 @@ var program struct {
 
 // calm makes runs independent of the machine and of each other, until the test ends:
 //
-//   - MAXPROCS is 1. When a step lets several goroutines continue, such as those of Kubernetes'
+//   - GOMAXPROCS is 1. When a step lets several goroutines continue, such as those of Kubernetes'
 //     controllers that create Pods, the order in which they reach a lock would otherwise depend on
 //     the machine. Runs also take less time, because they have little parallel work.
 //   - UIDs are not random: the n-th object of a run has the same UID in all runs. Operators compute
 //     names from UIDs.
-//   - rors that Kubernetes' libraries report are dropped. Faults cause many, and the reporter
+//   - Errors that Kubernetes' libraries report are dropped. Faults cause many, and the reporter
 //     limits its rate by waiting after the previous error, which may be one of another run.
 func calm(t *testing.T) {
 	p := &program

@@ -7,7 +7,7 @@
 //
 // Every attack gets a new server, and takes these steps:
 //
-//  1. he administrator prepares the objects that the attack needs (attack.setup).
+//  1. The administrator prepares the objects that the attack needs (attack.setup).
 //  2. A tenant works in its own namespace, and a prober requests /readyz: the baseline.
 //  3. The attack runs in its own process, at a lower priority, because real attackers use the
 //     processors of other machines. The tenant and the prober continue.

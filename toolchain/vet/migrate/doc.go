@@ -9,7 +9,7 @@
 // Read type-checks the project, and finds every use of a name of controller-runtime, and the uses
 // of client-go's informers. There are two ways to move, and a verdict for each use and each way:
 //
-//   - e whole program: ctrl.NewManager becomes adapter.NewManager, and controller-runtime's own
+//   - The whole program: ctrl.NewManager becomes adapter.NewManager, and controller-runtime's own
 //     code runs on the library's cache and client. Almost all code moves unchanged. Findings of
 //     this way are in Report.Program.
 //   - Reconciler by reconciler: a reconciler runs on the library's manager. For each, the report
