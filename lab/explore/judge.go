@@ -26,7 +26,7 @@ func (e *explorer) alarms(plan Plan, r, reference *result) []Alarm {
 			return alarms
 		}
 		if slices.ContainsFunc(taken, func(f Fault) bool { return f.Kind == Batch }) {
-			// objects that an operator leaves behind for one object, it also leaves behind for its
+			// an operator that leaves objects behind for one object also leaves them behind for its
 			// copies
 			return nil
 		}

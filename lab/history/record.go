@@ -31,7 +31,7 @@ type Recorder struct {
 
 const (
 	discoverEvery = 10 * time.Second // time until a new resource is recorded
-	flushEvery    = time.Second      // the maximum time of versions that a crash can lose
+	flushEvery    = time.Second      // a crash loses at most the versions of this time
 	retryAfter    = time.Second
 	pageSize      = 500
 )

@@ -210,7 +210,7 @@ func (r *run) operate(ctx context.Context) error {
 			return ctx.Err()
 		}
 		stop()
-		<-ended // until its last records have arrived
+		<-ended // wait until its last records have arrived
 		return r.recorder.lost
 	}
 }

@@ -24,9 +24,9 @@ func importCommand() *cobra.Command {
 An audit log has one JSON event per line. It contains the versions that clients
 wrote only if the audit policy logs writes at the level RequestResponse, and the
 versions that clients read only if it logs reads at that level. Pass all files of a
-log that was rotated, in any order. The history lacks objects that were not written while the log
-was kept. An audit log has no revisions of deletions; each deletion gets
-the revision after the previous version.
+log that was rotated, in any order. The history lacks objects that were not written
+while the log was kept. An audit log has no revisions of deletions; each deletion
+gets the revision after the previous version.
 
 The history omits values of Secrets, except with --secrets.`,
 		Example: `  kelson history import audit.log audit-2026-11-23T10-00-00.log --out incident.history

@@ -62,9 +62,9 @@ operator creates are simulated; steps that depend on them are marked.
 The operator runs as a process of this machine with the rights of its service
 account in config/default or config/rbac, and with the arguments of its
 Deployment in config/default, except those about listening and leader election.
-Flags after -- are added. It can reach systems outside of the cluster
-that this machine can reach: to prevent this, run the command on a machine without
-access to them.`,
+Flags after -- are added. The operator can reach systems outside of the cluster that
+this machine can reach: to prevent this, run the command on a machine without access
+to them.`,
 		Example: `  kelson plan
   kelson plan --against v1.2.0 --output markdown
   kelson plan --backup cluster.backup -- --dry-run-dns`,
