@@ -29,8 +29,8 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 //
 //   - The Host must be one of the console's own, so that a site can't use a name that
 //     resolves to this machine (DNS rebinding).
-//   - Origin and Sec-Fetch-Site must be the console's own, if the browser sends them. Browsers always
-//     send them for requests that other sites could forge.
+//   - Origin and Sec-Fetch-Site must be the console's own, if the browser sends them. Browsers
+//     always send them for requests that other sites could forge.
 //   - The cookie is HttpOnly and SameSite=Strict.
 type guard struct {
 	token  string
