@@ -35,8 +35,7 @@ func (g *generator) test() ([]byte, error) {
 func TestConversionsLoseNothing(t *$testing.T) {
 `+cases.String()+`}
 
-// roundTripConversion fills objects with random values, converts them to the other version and
-// back, and compares.
+// roundTripConversion fills objects with random values, converts them there and back, and compares.
 func roundTripConversion[A, B any](t *$testing.T, there func(*A, *B, $conversion.Scope) error, back func(*B, *A, $conversion.Scope) error) {
 	t.Helper()
 	for seed := range int64(200) {
