@@ -24,7 +24,7 @@ var (
 	kelson   = flag.String("kelson", "bin/kelson", "the kelson `binary`, which is the server")
 	programs = flag.String("programs", "bin/adapter", "`folder` with a folder per program, with its two builds plain and adapter")
 	rounds   = flag.Int("rounds", 3, "`number` of rounds")
-	docs     = flag.String("docs", "", "`file` whose section is written; empty: none")
+	docs     = flag.String("docs", "", "`file` in which to write the section; empty: none")
 )
 
 // sides are the names of the programs.

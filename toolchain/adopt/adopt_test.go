@@ -123,7 +123,7 @@ package apis
 
 //go:generate go tool -modfile=../go.tools.mod controller-gen crd object:headerFile="../hack/header.txt" paths="./..." output:crd:artifacts:config=crds
 `, want: []string{"apis/doc.go:3 apis: crd object:headerFile=../hack/header.txt paths=./... output:crd:artifacts:config=crds"}},
-		"what it removes": {archive: `
+		"files that it removes": {archive: `
 -- Makefile --
 clean:
 	rm -rf config/crd/a.yaml
