@@ -109,7 +109,7 @@ func (r *reader) stored(key history.Key, data []byte) (stored []byte, why string
 	}
 	crd := r.custom[key.Resource]
 	if crd == nil {
-		return nil, "no definition of theirs existed, or another API server served them", nil
+		return nil, "their definition did not exist, or another API server served them", nil
 	}
 	for _, v := range crd.Spec.Versions {
 		if !v.Storage || v.Name == version {

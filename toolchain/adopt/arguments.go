@@ -19,7 +19,7 @@ type Arguments struct {
 	Settings map[string]toolchain.Settings
 
 	AllowFloats, EmbeddedObjectMeta bool
-	// MaxDescription is as in crd.Budget.PerField.
+	// MaxDescription has the meaning of crd.Budget.PerField.
 	MaxDescription int
 }
 

@@ -57,7 +57,7 @@ func main() {
 	flag.StringVar(&o.dns, "dns", "../../bin/kelson-dns", "the DNS server of the cluster, a CoreDNS; built into an image")
 	flag.StringVar(&o.suite, "suite", "", "the test binary; built when empty")
 	flag.StringVar(&o.work, "work", "/var/tmp/kelson-conformance", "folder of images, state, results and logs; specs that have passed there are not run again")
-	flag.StringVar(&o.docs, "docs", "", "page whose section is written from the results")
+	flag.StringVar(&o.docs, "docs", "", "page with the section to rewrite")
 	flag.StringVar(&o.only, "only", "", "regular expression over the names of the specs to run")
 	flag.BoolVar(&o.again, "again", false, "forget the results in the folder -work")
 	flag.IntVar(&o.procs, "procs", 4, "maximum number of specs that run at a time; some must run alone")

@@ -40,7 +40,7 @@ func (c *copier) value(in, out string, from, to loader.Type) {
 		c.why = bad.Err.Error()
 		return
 	}
-	if from.String() == to.String() && named(from) { // a type of a third package
+	if from.String() == to.String() && named(from) { // one type, used by both versions
 		c.linef("%s = %s", out, in)
 		return
 	}

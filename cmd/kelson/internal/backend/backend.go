@@ -136,7 +136,7 @@ func (b *Backend) aliases() (manifests.Objects, error) {
 }
 
 // Register waits until the API server accepts connections, registers it with apply, and waits until
-// its APIServices are available. It returns false if the server ends before. The first call returns
+// its APIServices are available. It returns false if the server ends first. The first call returns
 // an error if the API server is deployed in the cluster, whose Service it would replace.
 func (b *Backend) Register(ctx context.Context, apply func(context.Context, manifests.Objects) error, ended <-chan struct{}) (bool, error) {
 	if served, err := Accepts(ctx, b.address, ended); err != nil {
@@ -191,7 +191,7 @@ func (b *Backend) Versions() (all []schema.GroupVersion) {
 	return all
 }
 
-// available waits until all APIServices are available. It returns false if the server ends before.
+// available waits until all APIServices are available. It returns false if the server ends first.
 func (b *Backend) available(ctx context.Context, ended <-chan struct{}) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()

@@ -70,7 +70,7 @@ func {{.Name}}(t *testing.T) {
 }
 `))
 
-// export writes the test of an alarm. It returns a message about that and the test's file. It does
+// export writes the test of an alarm, and returns a message and the path of the test's file. It does
 // not overwrite an existing test.
 func (e *exporter) export(alarm explore.Message) (what, shown string, err error) {
 	folder, err := filepath.Abs(filepath.Join(e.project, e.folder))

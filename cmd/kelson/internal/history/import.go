@@ -85,7 +85,7 @@ func writeAuditLog(log *history.AuditLog, name string, secrets bool) (got histor
 	}
 	defer func() {
 		if err = errors.Join(err, f.Close()); err != nil {
-			_ = os.Remove(name) // the error contains the cause
+			_ = os.Remove(name) // err already has the cause
 		}
 	}()
 	w, err := history.NewWriter(f)

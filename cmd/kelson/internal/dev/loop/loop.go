@@ -360,8 +360,8 @@ func (l *Loop) restart(ctx context.Context, binary string) error {
 	return l.apply(ctx, l.hooks.configurations)
 }
 
-// serve registers the running custom API server. It returns nil if the server exits before: Run
-// reports that.
+// serve registers the running custom API server. It returns nil if the server exits first: Run
+// reports the exit.
 func (l *Loop) serve(ctx context.Context) error {
 	served, err := l.backend.Register(ctx, l.apply, l.operator.Done())
 	if err != nil || !served {

@@ -57,7 +57,7 @@ func newWebhooks(p *project.Project, temp string) (*webhooks, error) {
 	}
 	if p.MainImports("kelson.dev/operator") {
 		// The library's main function has a flag for the address, so that several operators can run
-		// at the same time. Projects that import only its packages have their own flags.
+		// at the same time. Projects without this function have their own flags.
 		if h.address, err = backend.FreeAddress(); err != nil {
 			return nil, err
 		}
