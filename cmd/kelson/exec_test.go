@@ -194,7 +194,7 @@ func copies(t *testing.T, env []string) {
 	kubectlRun(t, env, "", 0, "cp", "web:copy", back)
 	want, _ := os.ReadFile(there)
 	if got, err := os.ReadFile(back); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("the echo has %d bytes, %v", len(got), err)
+		t.Errorf("the copy has %d bytes, %v", len(got), err)
 	}
 }
 

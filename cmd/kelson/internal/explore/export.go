@@ -70,8 +70,8 @@ func {{.Name}}(t *testing.T) {
 }
 `))
 
-// export writes the test of an alarm, and returns a message and the path of the test's file. It does
-// not overwrite an existing test.
+// export writes the test of an alarm, and returns a message and the path of the test's file. It
+// does not overwrite an existing test.
 func (e *exporter) export(alarm explore.Message) (what, shown string, err error) {
 	folder, err := filepath.Abs(filepath.Join(e.project, e.folder))
 	if err != nil {

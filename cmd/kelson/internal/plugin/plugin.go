@@ -62,7 +62,8 @@ The folder must be in $PATH. The links remain valid when the binary is replaced.
 	return c
 }
 
-// folder returns the directory for the plugin: that of the binary if kubectl looks for plugins there.
+// folder returns the directory for the plugin: that of the binary if kubectl looks for plugins
+// there.
 func folder(own string) (string, error) {
 	if inPath(own) {
 		return own, nil
