@@ -173,7 +173,7 @@ func (c *Console) URL() string {
 	return scheme + "://" + host + "/?token=" + c.guard.token
 }
 
-// shutdownTime bounds the time for requests in flight at the end; streams end before.
+// shutdownTime is how long Run waits at the end for requests in flight. Run ends streams first.
 const shutdownTime = 2 * time.Second
 
 // The time limits of a client for its request, and from the request to the end of the response.

@@ -10,8 +10,8 @@ import (
 // Explanation says why an object is in its state.
 type Explanation struct {
 	Object Object `json:"object"`
-	// Writes are the last writes of the object, the oldest first; Earlier is the number of those
-	// before.
+	// Writes are the last writes of the object, the oldest first; Earlier is the number of
+	// writes before them.
 	Writes  []Step `json:"writes,omitempty"`
 	Earlier int    `json:"earlierWrites,omitempty"`
 	// Reconciles are the last reconciles of an object that no operator wrote.

@@ -79,7 +79,7 @@ func isResource(name, resource string) bool {
 }
 
 // Explain returns the last writes of an object with their probable causes, the oldest first, and
-// the number of those before.
+// the number of earlier ones.
 func (l *Log) Explain(o Object, last int) (steps []*LoggedStep, earlier int) {
 	if l.trace != nil {
 		l.trace.mu.RLock()

@@ -107,7 +107,7 @@ kelson runs as root on Linux, each process has its own network.`,
 			return run(c, project.Folder(own), o)
 		},
 	}
-	c.Flags().DurationVar(&o.limit, "for", 30*time.Second, "how long to explore; the build and the runs without faults come before. For a process, the default is "+processLimit.String())
+	c.Flags().DurationVar(&o.limit, "for", 30*time.Second, "how long to explore, without the build and the runs without faults. For a process, the default is "+processLimit.String())
 	c.Flags().Uint64Var(&o.seed, "seed", 0, "seed of the random plans")
 	c.Flags().StringVar(&o.plan, "plan", "", "run only this plan, as printed by an alarm")
 	c.Flags().StringVar(&o.tests, "export", "", "write each alarm as a Go test to this folder of the project; without a value, to "+testFolder)

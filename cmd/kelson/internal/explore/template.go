@@ -70,7 +70,7 @@ var kelsonExplore struct {
 	ctx      context.Context
 	config   *rest.Config
 	began    func()
-	err      error // that main has logged last
+	err      error // the last error that main logged
 }
 
 func kelsonExploreConfig() (*rest.Config, error) {

@@ -118,8 +118,8 @@ func withoutConversion(definitions manifests.Objects) {
 	}
 }
 
-// served waits until the webhooks accept connections. It returns nil if the operator exits before:
-// Run reports that.
+// served waits until the webhooks accept connections. It returns nil if the operator exits first:
+// Run reports the exit.
 func (h *webhooks) served(ctx context.Context, ended <-chan struct{}) error {
 	if _, err := backend.Accepts(ctx, h.address, ended); err != nil {
 		return fmt.Errorf("wait for webhooks: the operator does not serve them at %s: %w", h.address, err)
