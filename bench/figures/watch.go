@@ -189,9 +189,9 @@ func (l *life) idleWatchers(ctx context.Context) error {
 		return err
 	}
 	saw := sum(all)
-	note := fmt.Sprintf("%s writes: all saw all in order", thousands(float64(writes)))
+	note := fmt.Sprintf("%s writes: all watchers received them in order", thousands(float64(writes)))
 	if saw.whole < len(all) {
-		note = fmt.Sprintf("%s writes: %s of %s saw all in order", thousands(float64(writes)), thousands(float64(saw.whole)), thousands(float64(len(all))))
+		note = fmt.Sprintf("%s writes: %s of %s watchers received all in order", thousands(float64(writes)), thousands(float64(saw.whole)), thousands(float64(len(all))))
 		if l.side.kelson {
 			return fmt.Errorf("idle watchers: %s; one of the others: %w", note, saw.missed)
 		}
