@@ -21,8 +21,8 @@ import (
 
 var updateAPI = flag.Bool("update-api", false, "write the exported API of the modules to their api.txt")
 
-// TestExportedAPI compares what the modules export with their files api.txt, so that no change of
-// the API goes unnoticed in a review. make generate updates the files.
+// TestExportedAPI compares what the modules export with their files api.txt, so that reviewers see
+// every change of the API. make generate updates the files.
 func TestExportedAPI(t *testing.T) {
 	for _, module := range []string{"operator", "apiserver"} {
 		t.Run(module, func(t *testing.T) {
@@ -93,12 +93,12 @@ func local() {}
 	}
 }
 
-func difference(of, without []string) (rest []string) {
+func difference(all, without []string) (rest []string) {
 	has := map[string]bool{}
 	for _, line := range without {
 		has[line] = true
 	}
-	for _, line := range of {
+	for _, line := range all {
 		if !has[line] {
 			rest = append(rest, line)
 		}
@@ -184,11 +184,11 @@ func apiOfType(set *token.FileSet, spec *ast.TypeSpec) []string {
 	if spec.Assign.IsValid() {
 		head += " ="
 	}
-	switch of := spec.Type.(type) {
+	switch t := spec.Type.(type) {
 	case *ast.StructType:
 		head += " struct"
 		lines := []string{head}
-		for _, field := range of.Fields.List {
+		for _, field := range t.Fields.List {
 			if len(field.Names) == 0 && ast.IsExported(receiver(field.Type)) {
 				lines = append(lines, head+", "+text(set, field.Type))
 			}
@@ -202,7 +202,7 @@ func apiOfType(set *token.FileSet, spec *ast.TypeSpec) []string {
 	case *ast.InterfaceType:
 		head += " interface"
 		lines := []string{head}
-		for _, method := range of.Methods.List {
+		for _, method := range t.Methods.List {
 			switch {
 			case len(method.Names) == 0:
 				lines = append(lines, head+", "+text(set, method.Type))
@@ -218,18 +218,18 @@ func apiOfType(set *token.FileSet, spec *ast.TypeSpec) []string {
 }
 
 // receiver returns the name of a receiver's or an embedded field's type.
-func receiver(of ast.Expr) string {
-	switch of := of.(type) {
+func receiver(expr ast.Expr) string {
+	switch t := expr.(type) {
 	case *ast.StarExpr:
-		return receiver(of.X)
+		return receiver(t.X)
 	case *ast.IndexExpr:
-		return receiver(of.X)
+		return receiver(t.X)
 	case *ast.IndexListExpr:
-		return receiver(of.X)
+		return receiver(t.X)
 	case *ast.SelectorExpr:
-		return of.Sel.Name
+		return t.Sel.Name
 	case *ast.Ident:
-		return of.Name
+		return t.Name
 	}
 	return ""
 }

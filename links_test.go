@@ -27,8 +27,8 @@ func TestLinks(t *testing.T) {
 		}
 		if d.IsDir() {
 			base := d.Name()
-			// Templates of projects (_former and the like) link to files of the project that they
-			// become.
+			// Templates of projects, such as those in _former, link to files of the project that
+			// they create.
 			if base == "testdata" || base == "bin" || base == "node_modules" || strings.HasPrefix(base, "_") ||
 				strings.HasPrefix(base, ".") && name != "." {
 				return filepath.SkipDir
@@ -56,7 +56,7 @@ func TestLinks(t *testing.T) {
 					target = filepath.Join(filepath.Dir(page), name)
 				}
 				if _, err := os.Stat(target); err != nil {
-					t.Errorf("%s:%d: the link %s leads nowhere: %v", page, n+1, match[1], err)
+					t.Errorf("%s:%d: the target of the link %s does not exist: %v", page, n+1, match[1], err)
 					continue
 				}
 				if fragment == "" || filepath.Ext(target) != ".md" {

@@ -17,7 +17,8 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// LAB-07: axe-core finds nothing serious in any view, light, dark, and as narrow as at 400 % zoom.
+// LAB-07: axe-core finds no serious problem in any view: in the light and the dark theme, and with
+// the width of 400 % zoom.
 func TestAccessible(t *testing.T) {
 	chromium(t)
 	f, err := os.Open("testdata/axe/axe.min.js.gz")

@@ -12,13 +12,13 @@ import (
 
 //go:generate go run ./build
 
-// dist holds what build makes of the pages.
+// dist holds the files that build makes from the pages.
 //
 //go:embed dist
 var dist embed.FS
 
-// packed returns the compressed files, by path. They are compressed on first use: the page is
-// opened rarely, and the binary is compressed when it is distributed.
+// packed returns the compressed files, by path. They are compressed on first use instead of in the
+// binary: users open the page rarely, and the binary is compressed for distribution anyway.
 var packed = sync.OnceValue(func() map[string][]byte {
 	files, _ := dist.ReadDir("dist") // embedded
 	all := map[string][]byte{}
@@ -41,7 +41,8 @@ var contentTypes = map[string]string{
 	".txt":  "text/plain; charset=utf-8",
 }
 
-// page serves the files. All paths that name no file are addresses within the page.
+// page serves the files. For all paths that do not name a file, it serves the page, which
+// interprets the path.
 func page() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.URL.Path

@@ -21,7 +21,8 @@ import (
 	"kelson.dev/console"
 )
 
-// stepTime bounds the wait for one condition of a page; machines that run the tests are busy.
+// stepTime bounds the wait for one condition of a page. It is long, because machines that run the
+// tests are busy.
 const stepTime = 60 * time.Second
 
 // tab is a page of a browser. It fails the test if the page logs an error, runs a dialog, or sends
@@ -83,7 +84,7 @@ func (b *tab) event(event any) {
 		}
 		b.problems = append(b.problems, text)
 	case *cdplog.EventEntryAdded:
-		// the page shows which requests were refused
+		// the tests expect refused requests, and the page shows them
 		if e.Entry.Level == "error" && e.Entry.Source != "network" {
 			b.problems = append(b.problems, e.Entry.Text)
 		}
@@ -137,13 +138,14 @@ func (b *tab) within(limit time.Duration, expression string) {
 		case err != nil && !strings.Contains(err.Error(), "navigated or closed"):
 			b.fatal(fmt.Errorf("%s: %w", expression, err))
 		}
-		// Otherwise it is false, or the page was navigating: the next evaluation sees the new page.
+		// Otherwise the condition is false, or the page was navigating: then the next evaluation
+		// uses the new page.
 		if time.Now().After(deadline) {
 			text := eval[string](b, `document.body.innerText`)
 			b.shot("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
 			b.t.Fatalf("%s: not true after %s; the page shows\n%s", expression, limit, text)
 		}
-		time.Sleep(20 * time.Millisecond) // polls another process
+		time.Sleep(20 * time.Millisecond) // polls, because the browser is another process
 	}
 }
 
@@ -161,7 +163,7 @@ func quoted(s string) string {
 func (b *tab) goTo(path string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate(b.base + path))
-	// the title is set after the keys are bound
+	// the page sets the title after it has bound the keys
 	b.until(`document.title !== 'Kelson' && document.querySelector('nav.side a') !== null`)
 }
 

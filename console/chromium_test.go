@@ -18,7 +18,7 @@ import (
 )
 
 // startAttempts bounds how often a test starts Chromium. On busy machines, a start fails now and
-// then although nothing is wrong.
+// then without a defect.
 const startAttempts = 3
 
 // shared is the browser of all tests of this process. Each test has its own browser context in it:
@@ -75,8 +75,8 @@ func browser(t testing.TB) context.Context {
 	return ctx
 }
 
-// startBrowser starts Chromium, again if a start fails. The error has what each attempt printed.
-// Callers call stop once; it waits until the browser has ended and its files are removed.
+// startBrowser starts Chromium, and retries if a start fails. The error has the output of each
+// attempt. Callers call stop once; it waits until the browser has ended and its files are removed.
 func startBrowser(path string) (ctx context.Context, stop func(), err error) {
 	var failures []error
 	for attempt := range startAttempts {
@@ -93,8 +93,8 @@ func startOnce(path string) (context.Context, func(), error) {
 	var printed tail
 	var command *exec.Cmd
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path),
-		chromedp.NoSandbox,  // containers and root have no sandbox
-		chromedp.DisableGPU, // do not look for one
+		chromedp.NoSandbox,  // the sandbox does not work in containers and for root
+		chromedp.DisableGPU, // do not search for a GPU
 		chromedp.CombinedOutput(&printed),
 		// Chromium ends when its debugging pipe closes, also if this process is killed
 		chromedp.ModifyCmdFunc(func(cmd *exec.Cmd) { command = cmd }))
@@ -129,7 +129,7 @@ func startOnce(path string) (context.Context, func(), error) {
 	return nil, nil, fmt.Errorf("%s (%s)\n%s", reason, status, printed.lines(20))
 }
 
-// tail keeps the end of what a program prints.
+// tail keeps the end of a program's output.
 type tail struct{ data []byte }
 
 func (t *tail) Write(p []byte) (int, error) {

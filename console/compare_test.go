@@ -45,7 +45,8 @@ func writeFailure(t *testing.T, text string) string {
 	return name
 }
 
-// LAB-07: two runs side by side, with the first difference; when a failure became inevitable.
+// LAB-07: the view shows two runs side by side, with the first difference, and when a failure
+// became inevitable.
 func TestCompareRuns(t *testing.T) {
 	chromium(t)
 	changes := 0
@@ -68,8 +69,8 @@ func TestCompareRuns(t *testing.T) {
 	b.goTo("/compare?all=true")
 	b.until(`document.querySelectorAll('.steps2 tbody tr').length === 4`)
 	b.goTo("/compare")
-	b.until(`[...document.querySelectorAll('button')].some((k) => k.textContent === 'Show equal ones')`)
-	eval[chromedp.Void](b, `[...document.querySelectorAll('button')].find((k) => k.textContent === 'Show equal ones').click()`)
+	b.until(`[...document.querySelectorAll('button')].some((k) => k.textContent === 'Show equal rows')`)
+	eval[chromedp.Void](b, `[...document.querySelectorAll('button')].find((k) => k.textContent === 'Show equal rows').click()`)
 	b.until(`document.querySelectorAll('.compare tbody tr').length === 5`)
 	b.goTo("/compare?a=good&b=good")
 	b.shows("have the same results in both runs")

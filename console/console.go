@@ -15,11 +15,11 @@
 // # Rights
 //
 // The console acts with the rights of one rest.Config, for every client that has its address with
-// the token; see guard. It changes nothing unless Config.Write is set.
+// the token; see guard. It sends no writes unless Config.Write is set.
 //
 // # Concurrency
 //
-// A Console is safe for concurrent use. What it watches, it watches only while a page shows it.
+// A Console is safe for concurrent use. It watches objects only while a page shows them.
 package console
 
 import (
@@ -50,7 +50,7 @@ import (
 	"kelson.dev/console/why"
 )
 
-// TraceSource is where the trace of an operator comes from: a file or a URL.
+// TraceSource is the source of an operator's trace: a file or a URL.
 type TraceSource = traces.Source
 
 // IsURL reports whether the place of a trace is a URL.
@@ -75,19 +75,20 @@ type Config struct {
 	History string
 	// Failure is a file with a failure of kelson explore, in JSON; empty: none.
 	Failure string
-	// Plan is a file with the output of kelson plan in JSON or YAML, which may change; empty: none.
+	// Plan is a file with the output of kelson plan in JSON or YAML; the console follows changes of
+	// the file. Empty: none.
 	Plan string
-	// MakePlan makes plans on request; nil: the console makes none. The plans replace that of the
-	// file. It must not change the cluster: it is also called if Write is false.
+	// MakePlan makes plans on request; nil: the console makes none. These plans replace the plan of
+	// the file. It must not change the cluster: it is also called if Write is false.
 	MakePlan func(ctx context.Context, lastCommit bool) ([]byte, error)
 	// AuditLog is the audit log of the cluster, in JSON; empty: none.
 	AuditLog string
-	// Listener is what Run accepts connections from. The caller binds it to a loopback address,
-	// unless connections are encrypted.
+	// Listener is the listener from which Run accepts connections. The caller binds it to a
+	// loopback address, unless connections are encrypted.
 	Listener net.Listener
 	// Hosts are more names by which browsers reach the listener, without ports.
 	Hosts []string
-	// Secure says that connections of the listener are encrypted with TLS.
+	// Secure means that connections of the listener are encrypted with TLS.
 	Secure bool
 }
 
@@ -148,7 +149,7 @@ func (c *Console) routes() http.Handler {
 	return mux
 }
 
-// session describes what the page shows.
+// session describes the parts of the console that the page shows.
 func (c *Console) session(*http.Request) (any, error) {
 	version, err := c.cluster.Version()
 	s := map[string]any{"cluster": c.config.Name, "server": c.cluster.Host(), "version": version, "write": c.config.Write, "failure": c.config.Failure != ""}
@@ -172,7 +173,7 @@ func (c *Console) URL() string {
 	return scheme + "://" + host + "/?token=" + c.guard.token
 }
 
-// shutdownTime bounds the time for requests in flight at the end; streams are ended before.
+// shutdownTime is how long Run waits at the end for requests in flight. Run ends streams first.
 const shutdownTime = 2 * time.Second
 
 // The time limits of a client for its request, and from the request to the end of the response.

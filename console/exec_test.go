@@ -25,7 +25,7 @@ func TestExec(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shell"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "none", Command: []string{"sleep", "3600"}}}},
 	})
-	config, err := clientcmd.BuildConfigFromFlags("", env.Kubeconfig(t)) // commands need a network
+	config, err := clientcmd.BuildConfigFromFlags("", env.Kubeconfig(t)) // commands need a port
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestExec(t *testing.T) {
 	b.shows("Run")
 	b.until(`document.querySelector('.problem') === null && [...document.querySelectorAll('.tabs a')].some((a) => a.textContent === 'Exec')`)
 	run := func() { eval[chromedp.Void](b, `document.querySelector('form.bar button').click()`) }
-	// the pod may not run yet
+	// retry, because the pod may not run yet
 	for {
 		run()
 		b.until(`document.querySelector('.problem') || document.querySelector('form.bar')?.innerText.includes('Connected')`)

@@ -30,7 +30,7 @@ func TestFieldDocumentation(t *testing.T) {
 	b.press(kb.Escape)
 	b.until(`document.querySelector('.field') === null`)
 
-	// an item of a list, through references; from there to a field that the object does not have
+	// an item of a list, through references; then a field that the schema does not have
 	b.goTo("/object/deployments.apps/default/web?tab=yaml&field=" + url.QueryEscape(`["spec","template","spec","containers","0"]`))
 	b.shows("A single application container")
 	eval[chromedp.Void](b, `[...document.querySelectorAll('.subfields button')].find((k) => k.textContent === 'imagePullPolicy').click()`)

@@ -29,8 +29,8 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 //
 //   - The Host must be one of the console's own, so that a site can't use a name that
 //     resolves to this machine (DNS rebinding).
-//   - Origin and Sec-Fetch-Site must be the console's own, if the browser sends them. It always
-//     does for requests that other sites could forge.
+//   - Origin and Sec-Fetch-Site must be the console's own, if the browser sends them. Browsers
+//     always send them for requests that other sites could forge.
 //   - The cookie is HttpOnly and SameSite=Strict.
 type guard struct {
 	token  string
@@ -111,7 +111,8 @@ func (g *guard) checkOrigin(r *http.Request) error {
 	case "", "same-origin", "none":
 		return nil
 	}
-	// A link on another page may open the console, which the cookie does not follow.
+	// A link on another page may open the console. Browsers do not send the cookie with this
+	// request.
 	if r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" && r.Method == http.MethodGet && !isAPI(r) {
 		return nil
 	}

@@ -105,7 +105,7 @@ func TestRefusedRequests(t *testing.T) {
 		{name: "no cookie for the page", path: "/", cookie: "none", code: 401, body: "token"},
 		{name: "wrong cookie", path: "/api/session", cookie: "wrong", code: 401},
 		{name: "wrong token", path: "/?token=0123456789abcdef0123456789abcdef", cookie: "none", code: 401, body: "wrong token"},
-		{name: "token of no effect for the API", path: "/api/session?token=x", cookie: "none", code: 401},
+		{name: "token without effect for the API", path: "/api/session?token=x", cookie: "none", code: 401},
 		{name: "foreign host", path: "/api/session", host: "attacker.example", code: 421},
 		{name: "foreign host with the port", path: "/api/session", host: "attacker.example:" + own.Port(), code: 421},
 		{name: "other port", path: "/api/session", host: "127.0.0.1:1", code: 421},
@@ -202,6 +202,6 @@ func TestSigningIn(t *testing.T) {
 		t.Error("the token is passed on")
 	}
 	if strings.Contains(string(body), "url=//") || strings.Contains(string(body), "<script") || strings.Contains(string(body), `\x`) {
-		t.Errorf("the page leads elsewhere: %s", body)
+		t.Errorf("the page continues to another address: %s", body)
 	}
 }

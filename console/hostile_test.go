@@ -20,8 +20,8 @@ import (
 	"kelson.dev/lab/plan"
 )
 
-// hostile are texts that would run code, load something or break out of their place if a page
-// treated them as anything but text.
+// hostile lists texts that would run code, load a resource or break out of their element if a page
+// did not treat them as plain text.
 var hostile = []string{
 	`<script>hacked=1</script>`,
 	`<img src=x onerror="hacked=2">`,
@@ -211,9 +211,9 @@ func hostileTrace(t *testing.T) string {
 	return name
 }
 
-// LAB-07: texts from the cluster and from traces are shown as text, in every view. The tab fails
-// the test if a script, a dialog or a request to another host is tried, and if the policy had to
-// stop one.
+// LAB-07: texts from the cluster and from traces are shown as text, in every view. The test
+// fails if a page tries to run a script, open a dialog or send a request to another host, even if
+// the Content-Security-Policy prevents it.
 func TestHostileTexts(t *testing.T) {
 	chromium(t)
 	b := open(t, start(t, console.Config{Cluster: hostileCluster(t), Name: hostile[0], Write: true, Failure: hostileFailure(t), Plan: hostilePlan(t), AuditLog: hostileAudit(t), Traces: []console.TraceSource{{Place: hostileTrace(t)}}}))

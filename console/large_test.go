@@ -16,8 +16,8 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// LAB-07: 10,000 objects: the list shows at once what is in view, scrolls to the end, filters and
-// follows changes; the search finds one of them.
+// LAB-07: with 10,000 objects, the list renders only the visible rows, scrolls to the end, filters
+// and follows changes. The search finds one of the objects.
 func TestTenThousandObjects(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t)
@@ -59,7 +59,7 @@ func TestTenThousandObjects(t *testing.T) {
 	b.everyView("large", "configmaps/default/item-04321")
 }
 
-// LAB-07: the console has the rights of its user and no others; the page says what was refused.
+// LAB-07: the console has only the rights of its user; the page shows which requests were refused.
 func TestRightsOfTheUser(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t)
@@ -76,8 +76,8 @@ func TestRightsOfTheUser(t *testing.T) {
 	b.shot("forbidden")
 }
 
-// LAB-07: Now, Map and the search show the namespaces that the user may list, if it may not list in
-// all of them.
+// LAB-07: Now, Map and the search show the namespaces that the user may list, if the user may not
+// list objects in all namespaces.
 func TestUserOfANamespace(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t)

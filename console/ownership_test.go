@@ -11,7 +11,8 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// LAB-07: owners, selectors and references, and one node per kind if there are many objects.
+// LAB-07: the view Map shows owners, selectors and references. If there are many objects, it shows
+// one node per kind.
 func TestMap(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t, testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads())

@@ -34,7 +34,7 @@ func samplePlan() *plan.Plan {
 			{Number: 3, Controller: "web", Of: &web, Error: "update Web status: forbidden", Times: 4},
 		},
 		Refused: []plan.Refusal{{Verb: "update", Subresource: "status", Object: web, Message: "forbidden", Times: 4}},
-		Notes:   []string{"Events and Leases are left out"},
+		Notes:   []string{"Events and Leases are omitted"},
 	}
 }
 
@@ -51,8 +51,8 @@ func writePlan(t *testing.T, p *plan.Plan) string {
 	return name
 }
 
-// LAB-07: what an operator would do, with causes and fields and without the values of Secrets. The
-// page follows the file, and the exported plan is whole.
+// LAB-07: the view Plan shows what an operator would do, with causes and fields and without the
+// values of Secrets. It follows changes of the file. The exported plan is complete.
 func TestPlan(t *testing.T) {
 	chromium(t)
 	changes := 0
@@ -75,7 +75,7 @@ func TestPlan(t *testing.T) {
 	step(2, "probably because the write of deployments.apps/default/shop (step 1)")
 	step(2, "the pods of the Deployment did not run")
 	step(3, "fails update Web status: forbidden (4 times)")
-	b.shows("Events and Leases are left out")
+	b.shows("Events and Leases are omitted")
 	b.until(`document.querySelector('.problem')?.innerText.includes('update Web default/shop (status): forbidden (4 times)')`)
 	if text := eval[string](b, `document.documentElement.innerHTML`); strings.Contains(text, "aHVudGVyMg") {
 		t.Error("the page has the value of a Secret")
@@ -115,7 +115,8 @@ func TestPlan(t *testing.T) {
 	b.shows("it has neither steps nor a cluster")
 }
 
-// LAB-07: the console makes plans on request, one at a time, and shows why one could not be made.
+// LAB-07: the console makes plans on request, one at a time, and shows the error if a plan could
+// not be made.
 func TestMakePlan(t *testing.T) {
 	chromium(t)
 	changes := 0

@@ -34,13 +34,14 @@ func appendAudit(t *testing.T, name, user, verb, group, resource, namespace stri
 		data = data[:len(data)-len(incomplete)]
 	}
 	data = append(append(append(data, line...), '\n'), incomplete...)
-	// written in place, as the log of a server grows
+	// append to the file, as a server does with its log
 	if err := os.WriteFile(name, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// LAB-07: which rules of a service account are used, unused and missing, while the audit log grows.
+// LAB-07: the view Rights shows which rules of a service account are used, unused and missing, and
+// follows the audit log.
 func TestRights(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t)
@@ -81,7 +82,7 @@ func TestRights(t *testing.T) {
 	b.goTo("/rights?user=jane")
 	b.until(`document.querySelector('tr.failed')?.innerText.includes('get secrets')`)
 
-	// a user who may not read roles still sees what was needed
+	// a user who may not read roles still sees the needed rules
 	changes := 0
 	b = open(t, start(t, console.Config{Cluster: fakeCluster(t, &changes), Name: "test", AuditLog: log}))
 	b.goTo("/rights")

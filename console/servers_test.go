@@ -37,7 +37,7 @@ func TestDevelopmentLoop(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		_ = dev.Process.Signal(syscall.SIGTERM)
-		_ = dev.Wait() // it was asked to end
+		_ = dev.Wait() // the test has asked it to end
 	})
 	address := regexp.MustCompile(`console +(http://\S+)`)
 	url := ""

@@ -40,8 +40,8 @@ func largeTrace(t *testing.T, reconciles int) string {
 	return name
 }
 
-// LAB-07: the timeline of 50,000 marks is drawn fast enough for 60 frames a second. A test machine
-// is busy, so that the bound on the median leaves room; the log has the measured times.
+// LAB-07: the timeline of 50,000 marks is drawn fast enough for 60 frames a second. Test machines
+// are busy, so the test bounds only the median, with a margin; the log has the measured times.
 func TestTimeline(t *testing.T) {
 	chromium(t)
 	changes := 0
@@ -135,7 +135,7 @@ func firstLine(t *testing.T, name string) string {
 	return line + "\n"
 }
 
-// LAB-07: the steps of a failure, with its faults and restarts.
+// LAB-07: the timeline shows the steps of a failure, with its faults and restarts.
 func TestTimelineOfAFailure(t *testing.T) {
 	chromium(t)
 	changes := 0

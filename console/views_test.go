@@ -14,7 +14,7 @@ import (
 )
 
 // testTrace is the trace of two operators: deploy creates a ConfigMap for a Deployment, and pods
-// fails first and creates a Pod for the ConfigMap then.
+// first fails and then creates a Pod for the ConfigMap.
 func testTrace(t *testing.T, began time.Time) string {
 	t.Helper()
 	at := func(ms int) string {

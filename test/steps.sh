@@ -45,7 +45,7 @@ step() {
 	echo "== $what" >>"$log"
 	begin=$(wc -c <"$log")
 	code=0
-	# Not in a condition: there a failure would end nothing.
+	# Do not run the command in a condition, where set -e has no effect.
 	set +e
 	(set -e && "$@") >>"$log" 2>&1 </dev/null
 	code=$?

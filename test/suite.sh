@@ -6,7 +6,7 @@
 
 . "$root/test/section.sh"
 
-# The folder belongs to this run, so servers that a suite left running can be found by it.
+# The folder belongs to this run, so its path identifies servers that a suite has left running.
 scratch=$(mktemp -d "$work/run.XXXXXX")
 KUBEBUILDER_ASSETS=$scratch/bin
 export KUBEBUILDER_ASSETS

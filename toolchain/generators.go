@@ -91,7 +91,7 @@ type run struct {
 
 func (r *run) fail(errs ...error) { r.errs = append(r.errs, errs...) }
 
-// mistake records errors that controller-gen accepts.
+// mistake records an error that controller-gen ignores: a warning if Options.Lenient is set.
 func (r *run) mistake(errs ...error) {
 	if !r.opts.Lenient {
 		r.fail(errs...)
@@ -190,7 +190,8 @@ func (r *run) definitions() {
 	}
 }
 
-// served reports whether a custom API server serves a kind, so that it has no definition.
+// served reports whether a custom API server serves a kind, which then needs no
+// CustomResourceDefinition.
 func (r *run) served(res *model.Resource) bool {
 	served := 0
 	for _, v := range res.Versions {

@@ -12,7 +12,7 @@ import (
 	"kelson.dev/toolchain/loader"
 )
 
-// output collects files, so that none is written if there is an error.
+// output collects files, so that an error prevents all writes.
 type output struct {
 	dir       string
 	keepEqual bool
@@ -39,7 +39,7 @@ func (o *output) add(name string, content []byte) error {
 	return nil
 }
 
-// same reports whether an existing file means the same as its new content.
+// same reports whether an existing file has the same meaning as its new content.
 func (o *output) same(rel string, have, content []byte) bool {
 	var aliases map[string]string
 	if p := o.packages[rel]; p != nil {

@@ -8,7 +8,8 @@ import (
 	"kelson.dev/toolchain"
 )
 
-// GEN-03: the package comment lists every generator, by default or on request, as Generators does.
+// GEN-03: the package comment lists the same generators as Generators, those that run by default
+// and those on request.
 func TestPackageCommentListsGenerators(t *testing.T) {
 	source, err := os.ReadFile("toolchain.go")
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 
 // sameMeaning reports whether two versions of a generated file mean the same: Go files with the
 // same functions in any order, and YAML files with the same objects. In objects, it ignores
-// differences between versions of controller-gen and changes by later steps of projects:
-// controller-gen's annotation, the order of webhooks, how rules are merged, line breaks in
+// differences that come from other versions of controller-gen or from later steps of a project's
+// build: controller-gen's annotation, the order of webhooks, how rules are merged, line breaks in
 // descriptions, and missing descriptions. aliases are the targets of the type aliases of a Go
 // file's package, as PATH.NAME or NAME.
 func sameMeaning(name string, have, want []byte, aliases map[string]string) bool {
@@ -106,7 +106,8 @@ func aliasesOf(p *loader.Package) map[string]string {
 	return found
 }
 
-// grants returns the single grants of rules, sorted: a verb on a resource of a group, or on a URL.
+// grants splits rules into single grants, sorted. A grant is a verb on a resource of a group, or on
+// a URL.
 func grants(rules []any) []any {
 	found := map[string]bool{}
 	for _, r := range rules {
@@ -167,8 +168,8 @@ func equalMeaning(have, want any) bool {
 
 var counted = regexp.MustCompile(`^\[(.*)\]\.filter\(x,x==true\)\.size\(\)(.*)$`)
 
-// sum returns the rule that counts set fields by adding, as controller-gen v0.23 writes it, for one
-// that filters a list, as earlier versions do.
+// sum converts a CEL rule that counts set fields by filtering a list, as controller-gen before
+// v0.23 writes it, to one that adds, as v0.23 writes it.
 func sum(rule string) string {
 	m := counted.FindStringSubmatch(rule)
 	if m == nil {
@@ -187,7 +188,7 @@ func equalMember(key string, have, want any) bool {
 	switch {
 	case key == "description" && textA && textB:
 		a, b = strings.Join(strings.Fields(a), " "), strings.Join(strings.Fields(b), " ")
-		// versions before v0.12 kept what follows ---
+		// versions before v0.12 kept the text after ---
 		return a == b || strings.HasPrefix(a, b+" --- ")
 	case key == "rule" && textA && textB:
 		return a == b || sum(a) == sum(b)

@@ -37,7 +37,7 @@ func (r *run) removeStale(crds *crd.Generator, dir string) {
 	}
 }
 
-// gone reports whether a group is one of the project's and no longer has the kind as a custom
+// gone reports whether a group belongs to the project and no longer has the kind as a custom
 // resource.
 func (r *run) gone(group, kind string) bool {
 	ours := false

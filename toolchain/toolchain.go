@@ -68,8 +68,8 @@ type Options struct {
 	Generators []string
 	// Check makes Generate write nothing, and return ErrStale if it would have written something.
 	Check bool
-	// Lenient makes mistakes that controller-gen accepts warnings instead of errors: unknown,
-	// misplaced and malformed markers, which have no effect, and kinds that a server would reject.
+	// Lenient turns errors that controller-gen ignores into warnings: unknown, misplaced and
+	// malformed markers, which have no effect, and kinds that a server would reject.
 	Lenient bool
 	// Settings configure single generators, by name. The zero value means Kelson's defaults.
 	Settings map[string]Settings
@@ -106,7 +106,7 @@ type Settings struct {
 	RoleName string
 }
 
-// Result is what Generate did.
+// Result describes the work of Generate.
 type Result struct {
 	// Files lists all generated files, sorted by path.
 	Files []File

@@ -1,12 +1,12 @@
 // Command adapter compares programs on controller-runtime's manager with the same programs on the
-// operator library's adapter. test/adapter/project.sh NAME build compiles each of them both ways;
+// operator library's adapter. test/adapter/project.sh NAME build compiles each program both ways;
 // workloads lists them.
 //
 //	go run ./bench/adapter -kelson bin/kelson -docs docs/internals/benchmarks.md [name...]
 //
 // For each side it starts a server with the program's definitions, and the program. It creates
-// objects, and waits until the program has nothing more to do. It then starts the program again,
-// on the same objects. The sides alternate; figures are medians over the rounds.
+// objects, and waits until the program is idle. It then starts the program again, on the same
+// objects. The sides alternate; figures are medians over the rounds.
 package main
 
 import (
@@ -24,7 +24,7 @@ var (
 	kelson   = flag.String("kelson", "bin/kelson", "the kelson `binary`, which is the server")
 	programs = flag.String("programs", "bin/adapter", "`folder` with a folder per program, with its two builds plain and adapter")
 	rounds   = flag.Int("rounds", 3, "`number` of rounds")
-	docs     = flag.String("docs", "", "`file` whose section is written; empty: none")
+	docs     = flag.String("docs", "", "`file` in which to write the section; empty: none")
 )
 
 // sides are the names of the programs.

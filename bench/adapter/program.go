@@ -19,7 +19,7 @@ import (
 
 // figures are the measurements of one run of a program until it was idle.
 type figures struct {
-	memory, peak float64 // MiB resident, at the end and at most
+	memory, peak float64 // MiB resident, at the end and the maximum
 	cpu          float64 // seconds
 	reads        float64 // GET requests: lists, watches and single reads
 	writes       float64 // other requests
@@ -38,7 +38,7 @@ type program struct {
 
 // startProgram starts a program and waits until its metrics are served.
 func startProgram(ctx context.Context, w workload, dir, executable, kubeconfig, token string) (*program, error) {
-	// into memory, so that reading it is not measured
+	// read it into memory, so that the measurement excludes reading it
 	if _, err := os.ReadFile(executable); err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func writeCertificate(dir string) error {
 		os.WriteFile(filepath.Join(dir, "tls.key"), pair.KeyPEM, 0o600))
 }
 
-// quiet is for how long nothing must happen before a program counts as idle.
+// quiet is how long a program must send no requests before it counts as idle.
 const quiet = 5 * time.Second
 
 // waitIdle waits until the program no longer reconciles or sends requests.
@@ -115,7 +115,7 @@ func (p *program) waitIdle(ctx context.Context) (figures, error) {
 		case <-p.process.Done:
 			return now, fmt.Errorf("program ended:\n%s", p.process.Output())
 		case <-ctx.Done():
-			return now, fmt.Errorf("program does not settle: %w", ctx.Err())
+			return now, fmt.Errorf("program does not become idle: %w", ctx.Err())
 		}
 	}
 }
@@ -177,7 +177,7 @@ func cpuOf(id int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, rest, _ := strings.Cut(string(stat), ") ") // after the name
+	_, rest, _ := strings.Cut(string(stat), ") ") // the fields after the name
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("/proc/%d/stat has %d fields", id, len(fields))

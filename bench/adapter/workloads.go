@@ -8,7 +8,7 @@ import (
 
 // workload is a program and the objects that it reconciles.
 type workload struct {
-	name        string // of its file in test/adapter/projects
+	name        string // name of its file in test/adapter/projects
 	title, noun string
 	definitions string            // folder with its definitions, in its source
 	labels      map[string]string // of the definitions
@@ -19,7 +19,7 @@ type workload struct {
 	secure      bool               // metrics are served with TLS, to users who may read them
 }
 
-// flags are what a program needs on its command line. The ports are on the loopback interface.
+// flags are the arguments that a program needs. The ports are on the loopback interface.
 type flags struct {
 	kubeconfig, certs, config string // files; certs is a folder with a certificate for webhooks
 	metrics, health, webhook  string // ports
@@ -28,7 +28,7 @@ type flags struct {
 var workloads = []workload{
 	{
 		name: "cluster-api", title: "Cluster API's core manager", noun: "Clusters", count: 300, definitions: "core/config/crd/bases",
-		// as Cluster API's kustomization labels them, for its contract of versions
+		// Cluster API's kustomization adds this label, for its contract of versions
 		labels:  map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2"},
 		objects: clusters,
 		args: func(f flags) []string {
@@ -71,7 +71,7 @@ internalCertManagement: {enable: false}
 `, apiVersion, f.metrics, f.health, f.webhook, f.certs)
 }
 
-// object returns an object in the namespace default. Its name has the number i.
+// object returns an object in the namespace default. Its name contains the number i.
 func object(apiVersion, kind string, i int, spec map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "spec": spec}}
 	o.SetNamespace("default")

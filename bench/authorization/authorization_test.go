@@ -94,7 +94,7 @@ func shared(namespace string) *policy {
 	return p
 }
 
-// alone returns a policy in which all bindings are those of one user.
+// alone returns a policy in which all bindings have the same user.
 func alone() *policy {
 	p := &policy{}
 	for i := range bindings {

@@ -18,17 +18,20 @@ import (
 )
 
 const (
-	// clients is how many clients load a server at once, each with its own HTTP/1.1 connection. A
-	// client sends one request after the other and does not decode responses, so that the figures
-	// are those of the servers. bench/figures does the same.
+	// clients is the number of concurrent clients, each with its own HTTP/1.1 connection. A client
+	// sends one request after the other and does not decode responses, so that the figures show the
+	// servers' work. bench/figures does the same.
 	clients = 16
-	// many is how many objects the clients create, and then read and list, as in bench/figures.
+	// many is the number of objects that the clients create, and then read and list, as in
+	// bench/figures.
 	many = 10_000
-	// deleted is how many of them are deleted, and patched how many are changed.
+	// deleted is the number of these objects that the clients delete, and patched the number that
+	// they change.
 	deleted, patched = 5_000, 2_000
-	// For a time of long, requests are repeated that change nothing.
+	// long is the time for which the clients repeat requests that change nothing.
 	long = 3 * time.Second
-	// watchers see the creation of seen objects.
+	// watchers is the number of watchers, and seen the number of objects whose creation they
+	// receive.
 	watchers, seen = 100, 1_000
 )
 
@@ -93,8 +96,8 @@ func loads(ctx context.Context, config *rest.Config, server int, figures map[str
 	return l.watch(ctx)
 }
 
-// measure lets some clients send count requests, or requests for a time d if count is 0. send gets
-// the number of the request, from 0.
+// measure makes some clients send count requests, or send requests for a time d if count is 0. send
+// gets the number of the request, from 0.
 func (l *load) measure(name string, clients int, count int64, d time.Duration, send func(c *http.Client, n int64) error) error {
 	before, err := processorTime(l.server)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command customserver measures a custom API server of kelson.dev/apiserver beside
-// k8s.io/sample-apiserver: the same kind, the same cluster for authentication and authorization,
-// and a separate etcd for each side.
+// Command customserver compares a custom API server of kelson.dev/apiserver with
+// k8s.io/sample-apiserver: with the same kind, the same cluster for authentication and
+// authorization, and a separate etcd for each side.
 //
 //	make bench-customserver
 //
@@ -92,7 +92,7 @@ const (
 	watched = "… create until the watch has it, µs"
 	loaded  = "resident memory after that, MB"
 
-	// Memory and requests with many objects; see load.go.
+	// These figures are of memory and requests with many objects; see load.go.
 	crowded    = "resident memory after 10,000 more objects, MB"
 	loadCreate = "16 clients: create"
 	loadGet    = "16 clients: get"

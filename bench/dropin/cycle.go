@@ -68,7 +68,7 @@ func ownTime(ctx context.Context) (start, stop time.Duration, err error) {
 		if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			return 0, 0, err
 		}
-		var exit *exec.ExitError // etcd ends by the signal
+		var exit *exec.ExitError // the signal ends etcd
 		if err := s.cmd.Wait(); err != nil && !errors.As(err, &exit) {
 			return 0, 0, fmt.Errorf("stop %s: %w", s.cmd.Path, err)
 		}

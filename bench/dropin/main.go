@@ -33,7 +33,7 @@ type side struct {
 	rounds       int
 }
 
-// figures are what is measured of a side; the times are medians.
+// figures are the measurements of a side; the times are medians.
 type figures struct {
 	start, stop       time.Duration // of envtest
 	ownStart, ownStop time.Duration // of the programs alone
@@ -45,7 +45,7 @@ func main() {
 	kelson := flag.String("kelson", "bin/kelson", "the kelson binary")
 	peers := flag.String("peers", "bin/peers", "folder with etcd and kube-apiserver; empty: measure kelson alone")
 	docs := flag.String("docs", "", "page whose part is replaced by the table")
-	flag.IntVar(&o.rounds, "rounds", 9, "rounds of starts of kelson; the peers have a third")
+	flag.IntVar(&o.rounds, "rounds", 9, "rounds of starts of kelson; the peers get a third of these")
 	flag.IntVar(&o.objects, "objects", 10_000, "ConfigMaps, and custom resources, that are created")
 	flag.DurationVar(&o.idle, "idle", 5*time.Second, "time without requests before memory is read")
 	flag.Parse()

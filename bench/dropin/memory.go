@@ -123,7 +123,7 @@ func (o *options) fill(ctx context.Context, config *rest.Config) error {
 		}
 		return widgets, fmt.Sprintf(`{"apiVersion":"bench.kelson.dev/v1","kind":"Widget","metadata":{"name":"w%d"},"spec":{"count":%d,"note":%q}}`, i, i, payload)
 	}
-	// until the kind is served
+	// retry until the kind is served
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		err := post(widgets, `{"apiVersion":"bench.kelson.dev/v1","kind":"Widget","metadata":{"name":"first"}}`)
 		if err == nil {

@@ -95,7 +95,7 @@ func (w *crowd) stream(ctx context.Context, c *client, s *seen, ready func()) er
 	for s.events < w.writes {
 		line, err := r.ReadSlice('\n')
 		rest := err
-		for errors.Is(rest, bufio.ErrBufferFull) { // only the beginning matters
+		for errors.Is(rest, bufio.ErrBufferFull) { // keep only the beginning
 			_, rest = r.ReadSlice('\n')
 		}
 		if rest != nil {
@@ -145,7 +145,7 @@ func (w *crowd) event(line, name []byte, s *seen) error {
 	return nil
 }
 
-// account summarizes what all watchers of a crowd received.
+// account summarizes the events that all watchers of a crowd received.
 type account struct {
 	events, whole, resumed int
 	last                   time.Time
@@ -171,7 +171,7 @@ func sum(all []seen) (a account) {
 	return a
 }
 
-// summary says how often watches had to be resumed.
+// summary returns a text with the number of resumed watches.
 func (a account) summary() string {
 	switch a.resumed {
 	case 0:

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// A server that ends its watches after three events each, and responds once that it is too busy.
+// Watchers receive all events from a server that ends its watches after three events each, and once
+// responds that it is too busy.
 func TestWatchersResume(t *testing.T) {
 	const writes = 10
 	var asked atomic.Int64
@@ -36,7 +37,8 @@ func TestWatchersResume(t *testing.T) {
 	}
 }
 
-// A watcher fails if it can't resume: the events are compacted, or an event comes twice.
+// A watcher fails if the server has compacted the events after its revision, or sends an event
+// twice.
 func TestWatchersGiveUp(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"type":"ERROR","object":{"kind":"Status","code":410}}` + "\n":                                               `"code":410`,
@@ -54,7 +56,7 @@ func TestWatchersGiveUp(t *testing.T) {
 	}
 }
 
-// A failed row is reported in the table and below it, and the other rows are shown.
+// The report shows a failed row in the table and below it, and still shows the other rows.
 func TestFailedRows(t *testing.T) {
 	r := &results{}
 	r.set(0, "list-cr", figure{failure: errors.New("no answer")})

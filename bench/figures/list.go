@@ -28,7 +28,7 @@ func (l *life) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The first LIST fills the caches of both sides and is not counted.
+	// The first LIST fills the caches of both sides; its time does not count.
 	for len(all) < 4 || len(all) < 30 && time.Since(begin) < l.length {
 		start := time.Now()
 		resp, err := c.transport.RoundTrip(c.request(ctx, http.MethodGet, widgets, "", nil))

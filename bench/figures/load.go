@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// load is the result of several clients that work concurrently.
+// load is the result of several concurrent clients.
 type load struct {
 	operations int
 	took       time.Duration
@@ -25,7 +25,7 @@ func (l load) figure() figure {
 	return figure{value: l.perSecond(), cpu: l.cpu, client: l.client, p99: l.p99, measured: true}
 }
 
-// errNothing is returned by rows that read if nothing was stored.
+// errNothing is the error of rows that read objects if none were stored.
 var errNothing = errors.New("no objects to read")
 
 // errEnough ends a client's part of a load without an error.

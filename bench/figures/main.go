@@ -50,9 +50,9 @@ func main() {
 	run := flag.String("run", "", "only rows whose id matches")
 	only := flag.String("sides", "", "only these columns, by number: 0 peer, 1 kelson, both durable; 2 peer, 3 kelson, both not")
 	flag.DurationVar(&o.length, "length", 3*time.Second, "how long a verb is measured")
-	flag.DurationVar(&o.idle, "idle", 5*time.Second, "how long a side is left alone before its memory is read")
-	flag.DurationVar(&o.patience, "patience", 3*time.Minute, "how long the idle watchers may take to see everything")
-	flag.IntVar(&o.objects, "objects", 10_000, "objects of each kind that are stored to be read")
+	flag.DurationVar(&o.idle, "idle", 5*time.Second, "how long to wait without requests before a side's memory is read")
+	flag.DurationVar(&o.patience, "patience", 3*time.Minute, "how long the idle watchers may take to receive all writes")
+	flag.IntVar(&o.objects, "objects", 10_000, "objects of each kind to store and read")
 	flag.IntVar(&o.startRounds, "start-rounds", 5, "rounds of starts")
 	flag.IntVar(&o.idleWatching, "idle-watchers", 10_000, "idle watchers")
 	flag.IntVar(&o.idleWrites, "idle-writes", 1000, "writes that the idle watchers see")
@@ -60,8 +60,8 @@ func main() {
 	flag.BoolVar(&o.http2, "http2", false, "clients speak HTTP/2, one connection each, instead of HTTP/1.1")
 	million := flag.Bool("million", false, "instead of the table: load, list and restart Kelson with many objects")
 	flag.IntVar(&o.million, "million-objects", 1_000_000, "how many objects -million stores")
-	flag.StringVar(&o.profiles, "profiles", "", "folder for processor profiles of kelson serve, one a row")
-	merged := flag.String("merged", "", "file for all that is in the folder of profiles, as the compiler takes it")
+	flag.StringVar(&o.profiles, "profiles", "", "folder for processor profiles of kelson serve, one per row")
+	merged := flag.String("merged", "", "file for the merged profiles of -profiles, in the form that the compiler needs")
 	list := flag.Bool("list", false, "print the rows' ids")
 	flag.Parse()
 	if *list {
@@ -107,7 +107,7 @@ func (o *options) parse(run, only, args string) (err error) {
 	return nil
 }
 
-// wanted reports whether any of these rows is to be measured.
+// wanted reports whether the flags select any of these rows.
 func (o *options) wanted(ids ...string) bool {
 	for _, id := range ids {
 		if o.filter == nil || o.filter.MatchString(id) {
@@ -129,7 +129,7 @@ func (o *options) warn(err error) {
 func (o *options) compare(ctx context.Context) error {
 	begin := time.Now()
 	r := &results{}
-	if err := o.inProcess(ctx, r); err != nil { // first, while this process is small
+	if err := o.inProcess(ctx, r); err != nil { // first, while the heap of this process is small
 		return err
 	}
 	if err := o.starts(ctx, r); err != nil {
@@ -142,7 +142,7 @@ func (o *options) compare(ctx context.Context) error {
 		if err := o.live(ctx, i, s, r); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		runtime.GC() // so that the next side does not pay for this side's garbage
+		runtime.GC() // exclude this garbage from the next measurement
 	}
 	r.took = time.Since(begin)
 	r.print(os.Stdout)
@@ -216,8 +216,8 @@ func (o *options) serverLife(ctx context.Context, column int, s side, r *results
 	return nil
 }
 
-// lost records why rows could not be measured: those of ids that are wanted and have no value yet.
-// It returns an error only if ctx has ended.
+// lost records the reason why rows could not be measured, for those of ids that are wanted and have
+// no value yet. It returns an error only if ctx has ended.
 func (l *life) lost(ctx context.Context, err error, ids ...string) error {
 	if err == nil {
 		return nil

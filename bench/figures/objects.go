@@ -60,8 +60,7 @@ func patchBody(buf []byte, w *widget) []byte {
 	return fmt.Appendf(buf[:0], `{"spec":{"count":%d}}`, w.count)
 }
 
-// widget is a stored widget. Only one client at a time uses it, so that client has its newest
-// state.
+// widget is a stored widget. Only one client at a time uses it, so the client has its newest state.
 type widget struct {
 	name     string
 	path     string
@@ -98,7 +97,7 @@ func (l *life) prepare(ctx context.Context) error {
 	if err := c.do(ctx, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", jsonMedia, []byte(definition)); err != nil {
 		return err
 	}
-	// The peer serves a new kind some time after it reports it.
+	// The peer serves a new kind some time after it reports the kind as established.
 	until := time.Now().Add(30 * time.Second)
 	for served := 0; served < 5; {
 		err := c.do(ctx, http.MethodGet, widgets, "", nil)

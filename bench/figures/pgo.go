@@ -46,7 +46,7 @@ func mergeProfiles(folder, to string) error {
 	for _, l := range p.Location {
 		l.Address = 0
 	}
-	// merges locations that differed only in addresses
+	// merge locations that differ only in addresses
 	if p, err = profile.Merge([]*profile.Profile{p}); err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ const grace = 30 * time.Second
 // process is a server under measurement.
 type process struct{ *child.Process }
 
-// answers waits until url returns 200 to client.
+// answers waits until url responds to client with 200.
 func (p process) answers(ctx context.Context, client *http.Client, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -47,7 +47,7 @@ func (p process) answers(ctx context.Context, client *http.Client, url string) e
 	}
 }
 
-// memory is the resident memory of a process, in bytes: all of it, and the part without pages of
+// memory is the resident memory of a process in bytes: the total, and the part without pages of
 // files.
 type memory struct{ resident, anonymous int64 }
 

@@ -88,7 +88,7 @@ func (r *results) empty(row row) bool {
 	return true
 }
 
-// failures says why rows have no value; rows of a side that failed together are in one line.
+// failures lists why rows have no value. Rows of a side that failed together share a line.
 func (r *results) failures() (lines []string) {
 	for i, s := range sides {
 		ids := map[string][]string{}

@@ -12,7 +12,7 @@ type row struct {
 	target   float64 // the minimum ratio in Kelson's favor; 0: none
 }
 
-// unit is the unit of a row's values. For all units but rates, smaller is better.
+// unit is the unit of a row's values. Smaller values are better, except for rates.
 type unit int
 
 const (

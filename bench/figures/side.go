@@ -85,7 +85,7 @@ func (s *server) run(binary string, args ...string) (process, error) {
 }
 
 // ready waits for /readyz, which needs no credentials. It does not verify the server's certificate,
-// because the peer's is not known yet and the request has no secrets.
+// because that of the peer is not known yet, and the request contains no secrets.
 func (s *server) ready(ctx context.Context, p process, begin time.Time) error {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()

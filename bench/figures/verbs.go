@@ -17,8 +17,8 @@ func bodies(n int) [][]byte {
 	return all
 }
 
-// fill stores the objects that are read and listed later: the same number of ConfigMaps and
-// widgets, with 16 clients. It is also the row of creating them.
+// fill stores the objects that later rows read and list: the same number of ConfigMaps and widgets,
+// with 16 clients. It also measures the rows of these creations.
 func (l *life) fill(ctx context.Context) error {
 	clients := l.clients(l.options, 16)
 	defer closeAll(clients)
@@ -39,7 +39,7 @@ func (l *life) fill(ctx context.Context) error {
 		}
 		l.set(kind.id, done.figure())
 	}
-	l.stock, l.widgets = l.objects, nil // the fill's widgets are only read
+	l.stock, l.widgets = l.objects, nil // later rows only read the fill's widgets
 	return nil
 }
 
@@ -57,7 +57,7 @@ func (l *life) reads(ctx context.Context) error {
 			var paths []string
 			for i := range l.stock {
 				number := i + 1
-				if kind.prefix == "w" { // they were stored after the ConfigMaps
+				if kind.prefix == "w" { // their numbers come after those of the ConfigMaps
 					number += l.stock
 				}
 				paths = append(paths, fmt.Sprintf("%s/%s-%07d", kind.path, kind.prefix, number))
@@ -80,7 +80,7 @@ func (l *life) verb(ctx context.Context, id string, n int, op func(ctx context.C
 	return l.verbFor(ctx, id, n, l.length, op)
 }
 
-// verbFor also takes the duration; 0 means until all work is done.
+// verbFor does the same as verb, for a given duration; 0 means until all work is done.
 func (l *life) verbFor(ctx context.Context, id string, n int, d time.Duration, op func(ctx context.Context, c *client, who int) error) error {
 	clients := l.clients(l.options, n)
 	defer closeAll(clients)

@@ -89,7 +89,8 @@ func (l *life) watched(ctx context.Context, id, collection string, body func(buf
 	return nil
 }
 
-// written has the time at which the writes began, and the CPU time that the side had used by then.
+// written holds the time at which the writes began, and the CPU time that the side had used by
+// then.
 type written struct {
 	begin time.Time
 	cpu   time.Duration
@@ -157,7 +158,7 @@ func (l *life) idleWatchers(ctx context.Context) error {
 			c.transport.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 4 << 20}
 			transports = append(transports, c)
 		}
-		c := *transports[len(transports)-1] // share the connection, not the rest
+		c := *transports[len(transports)-1] // share the connection, but not the other fields
 		c.headers = map[string]http.Header{}
 		wg.Go(func() { all[i] = crowd.watch(ctx, &c) })
 		if i%streams == 0 {
@@ -188,9 +189,9 @@ func (l *life) idleWatchers(ctx context.Context) error {
 		return err
 	}
 	saw := sum(all)
-	note := fmt.Sprintf("%s writes: all saw all in order", thousands(float64(writes)))
+	note := fmt.Sprintf("%s writes: all watchers received them in order", thousands(float64(writes)))
 	if saw.whole < len(all) {
-		note = fmt.Sprintf("%s writes: %s of %s saw all in order", thousands(float64(writes)), thousands(float64(saw.whole)), thousands(float64(len(all))))
+		note = fmt.Sprintf("%s writes: %s of %s watchers received all in order", thousands(float64(writes)), thousands(float64(saw.whole)), thousands(float64(len(all))))
 		if l.side.kelson {
 			return fmt.Errorf("idle watchers: %s; one of the others: %w", note, saw.missed)
 		}

@@ -1,7 +1,7 @@
 // Package generators compares Kelson's generators with controller-gen, on real projects and on a
 // small one:
 //
-//	make generators          compares the outputs for the API packages of real projects; most of its time are downloads
+//	make generators          compares the outputs for the API packages of real projects; takes most of its time for downloads
 //	make bench-generators    compares the time of a run and of an edit; writes its part of docs/internals/benchmarks.md
 package generators
 
@@ -16,8 +16,8 @@ import (
 // peer is the compared version.
 const peer = "sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0"
 
-// Peer builds controller-gen, with the dependencies of its own module, and returns the path of the
-// binary. It does not build it again.
+// Peer builds controller-gen once, with the dependencies of its own module, and returns the path of
+// the binary.
 func Peer(ctx context.Context) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

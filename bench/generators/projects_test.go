@@ -242,7 +242,7 @@ func documents(t *testing.T, data []byte) map[string]any {
 		}
 		meta, _ := doc["metadata"].(map[string]any)
 		if annotations, ok := meta["annotations"].(map[string]any); ok {
-			// has the generator's own name
+			// the value is the version of the generator
 			delete(annotations, "controller-gen.kubebuilder.io/version")
 			if len(annotations) == 0 {
 				delete(meta, "annotations")

@@ -1,13 +1,13 @@
-// Command nodes measures simulated pods on simulated nodes: how long it takes until all are Ready,
-// the memory of the servers, and how late watchers see it. It runs Kelson, with its simulation and
-// with KWOK's Stages, or KWOK on the kube-apiserver of KUBECONFIG.
+// Command nodes measures simulated pods on simulated nodes: the time until all are Ready, the
+// memory of the servers, and the delay with which watches see changes. It runs Kelson, with its
+// simulation and with KWOK's Stages, or KWOK on the kube-apiserver of KUBECONFIG.
 //
 //	nodes -kelson bin/kelson                                    # Kelson's simulation
 //	nodes -kelson bin/kelson -stages                            # KWOK's Stages in Kelson
 //	go run ./test/against -- bin/nodes -kwok bin/peers/kwok     # KWOK; both programs must be built
 //
-// All pods are bound to their nodes by the client, because KWOK brings no scheduler. The client
-// and the servers share the CPUs.
+// The client binds all pods to their nodes, because KWOK has no scheduler. The client and the
+// servers share the CPUs.
 package main
 
 import (
@@ -44,7 +44,7 @@ var (
 	pods    = flag.Int("pods", 10_000, "number of pods")
 	clients = flag.Int("clients", 32, "clients that create pods at the same time")
 	scripts = flag.Bool("stages", false, "Kelson runs KWOK's fast Stages of pods instead of its simulation")
-	limit   = flag.Duration("limit", 15*time.Minute, "how long one side may take")
+	limit   = flag.Duration("limit", 15*time.Minute, "time limit for one side")
 )
 
 func main() {
@@ -131,7 +131,7 @@ func ofKWOK(ctx context.Context) error {
 	for _, file := range stages {
 		args = append(args, "--config="+file)
 	}
-	// Its log would be long: it retries pods that it has already changed.
+	// Discard KWOK's log, which would be long: KWOK retries pods that it has already changed.
 	cmd := exec.Command(*kwok, args...)
 	if err := cmd.Start(); err != nil {
 		return err
@@ -157,7 +157,7 @@ func siblings() (ids []int, err error) {
 		}
 		stat, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "stat"))
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 		if len(fields) > 1 && fields[1] == strconv.Itoa(os.Getppid()) {
@@ -204,7 +204,7 @@ func measure(ctx context.Context, name, kubeconfig string, processes []int) erro
 		return err
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: "default"}}
-	// It may exist.
+	// The namespace may exist.
 	_, _ = c.CoreV1().ServiceAccounts("default").Create(ctx, account, metav1.CreateOptions{})
 	seen, err := follow(ctx, c)
 	if err != nil {
@@ -268,7 +268,7 @@ func prepareNodes(ctx context.Context, c *kubernetes.Clientset) error {
 
 func nodeName(i int) string { return fmt.Sprintf("node-%d", i+1) }
 
-// create creates the pods and returns when each request began.
+// create creates the pods and returns the start times of the requests.
 func create(ctx context.Context, config *rest.Config) (map[string]time.Time, error) {
 	began := make(map[string]time.Time, *pods)
 	var mu sync.Mutex
@@ -304,7 +304,7 @@ func create(ctx context.Context, config *rest.Config) (map[string]time.Time, err
 	return began, failed
 }
 
-// sightings are when a watch saw pods for the first time, and Ready.
+// sightings has the times at which a watch saw each pod for the first time, and Ready.
 type sightings struct {
 	first, ready map[string]time.Time
 	ended        int // watches that the server ended
@@ -338,8 +338,8 @@ func follow(ctx context.Context, c *kubernetes.Clientset) (*sightings, error) {
 	return s, nil
 }
 
-// watch takes events until the watch ends or all pods are Ready, and returns the version to
-// continue from.
+// watch processes events until the watch ends or all pods are Ready, and returns the version from
+// which to continue.
 func (s *sightings) watch(ctx context.Context, c *kubernetes.Clientset, version string) (string, error) {
 	w, err := c.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{ResourceVersion: version})
 	if err != nil {

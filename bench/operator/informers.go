@@ -106,7 +106,7 @@ func informersOf(ctx context.Context, dir string, start func(context.Context, st
 	fmt.Fprintf(os.Stderr, "%s has the objects after %s\n", s.name, time.Since(begin).Round(time.Second))
 	count := []string{"-count", strconv.Itoa(*objects)}
 	for _, task := range []struct{ name, title string }{{"samples", "custom resources"}, {"pods", "Pods"}} {
-		// The server's caches are filled by the first read, so the first run is not counted.
+		// The first run does not count, because it fills the server's caches.
 		if _, err := do(ctx, "ours", task.name, s, append(count, "-compact")...); err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ var (
 	objects = flag.Int("objects", 50000, "objects of each kind for informers")
 	samples = flag.Int("samples", 5000, "custom resources to reconcile")
 	rounds  = flag.Int("rounds", 3, "number of alternating measurements of informers; the table has medians")
-	turns   = flag.Int("turns", 6, "how often reconciles are, and what came of each turn is compared; they vary more")
+	turns   = flag.Int("turns", 6, "number of alternating measurements of reconciles, which vary more; the table compares the sides of each turn")
 	only    = flag.String("only", "", "one part: informers, handlers, queue, reconcile or idle")
 	on      = flag.String("on", "", "one server: kelson or kube-apiserver")
 	profile = flag.String("profile", "", "folder for CPU and allocation profiles of our side")
@@ -76,7 +76,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// isAsked reports whether a server takes part.
+// isAsked reports whether the flags select a server.
 func isAsked(name string) bool {
 	return (*on == "" || *on == name) && (name != "kube-apiserver" || hasPeer())
 }

@@ -93,8 +93,8 @@ func (t *table) row(what string, u unit, theirs, ours float64, want target) {
 }
 
 // pairs adds a row that was measured in turns. It judges the median of the turns' ratios, because
-// the speed of the machine changes over time and the two figures of a turn are from the same
-// minutes. want is a fraction or multiple of the peer's figure.
+// the speed of the machine changes over time, but hardly between the two figures of a turn. want is
+// a fraction or multiple of the peer's figure.
 func (t *table) pairs(what string, u unit, theirs, ours []float64, want target) {
 	var ratios []float64
 	for i := range theirs {
@@ -136,7 +136,7 @@ func (t *table) print(w io.Writer) {
 	_ = out.Flush()
 }
 
-// The section of the page is between these lines.
+// These lines enclose the section of the page.
 const (
 	sectionBegin = "<!-- written by make bench-operator -->\n"
 	sectionEnd   = "<!-- end of what make bench-operator writes -->\n"

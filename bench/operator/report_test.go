@@ -44,8 +44,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// A run while the machine has half the speed does not distort the result, because the ratio of each
-// run counts.
+// A run at half the machine's speed does not distort the result, because the table uses the ratio
+// of each run.
 func TestPairs(t *testing.T) {
 	table := &table{}
 	table.group("Group")

@@ -52,8 +52,8 @@ func begin(which, task string, s *server, args ...string) (*side, error) {
 	return p, p.cmd.Start()
 }
 
-// load reads an executable, so that reading it from disk is not measured: the kernel drops unused
-// pages.
+// load reads an executable into memory, because the kernel drops unused pages and the measurement
+// must exclude reading from disk.
 func load(executable string) error {
 	f, err := os.Open(executable)
 	if err != nil {

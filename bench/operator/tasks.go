@@ -117,10 +117,10 @@ func idle(ctx context.Context, dir string, t *table) error {
 	return nil
 }
 
-// reconciles measures operators that create a ConfigMap and a status for each of 5,000 custom
-// resources, and then for one at a time. It also measures the same writes without an operator.
-// Compared runs follow each other directly, and the order alternates, so that no side profits from
-// the state of the machine after a run.
+// reconciles measures operators that create a ConfigMap and write a status for each of 5,000 custom
+// resources, and then for one resource at a time. It also measures the same writes without an
+// operator. Compared runs follow each other directly, and the order alternates, so that no side
+// profits from the state of the machine after a run.
 func reconciles(ctx context.Context, dir string, t *table) error {
 	order := []struct {
 		which, server string
@@ -240,7 +240,7 @@ func reconcileOn(ctx context.Context, dir, which string, start func(context.Cont
 		return r, err
 	}
 
-	// One at a time, by an otherwise idle operator.
+	// Measure one resource at a time, with an otherwise idle operator.
 	if p, err = begin(which, "reconcile", s); err != nil {
 		return r, err
 	}

@@ -24,8 +24,8 @@ var (
 	widgets     = schema.GroupVersionResource{Group: "bench.kelson.dev", Version: "v1", Resource: "widgets"}
 )
 
-// envtests is how many tests run with kube-apiservers of their own at once, and in all. A hundred
-// would need 30 GiB.
+// envtests is the number of parallel tests with a kube-apiserver of their own. A hundred would need
+// 30 GiB.
 const envtests = 4
 
 // inParallel runs tests in parallel. Each has its own control plane, installs a definition, creates

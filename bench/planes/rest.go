@@ -23,8 +23,8 @@ import (
 const restTime = 5 * time.Second
 
 // atRest measures the memory of control planes without requests: empty ones, and forks of one with
-// a custom kind and a hundred objects. What all share is in use before: the first figure is read
-// with one control plane.
+// a custom kind and a hundred objects. The first measurement is made with one running control
+// plane, to exclude the memory that all control planes share.
 func (o *options) atRest(ctx context.Context) ([]row, error) {
 	var rows []row
 	prepared, stop, err := prepare(ctx)
@@ -79,7 +79,7 @@ func start(ctx context.Context, from *store.Snapshot) (*controlplane.ControlPlan
 	return controlplane.Start(ctx, controlplane.Config{NodeLease: -1, From: from})
 }
 
-// answers makes sure that a plane answers a request.
+// answers checks that a plane responds to a request.
 func answers(ctx context.Context, plane *controlplane.ControlPlane) error {
 	client, err := dynamic.NewForConfig(plane.RESTConfig())
 	if err != nil {
@@ -90,7 +90,7 @@ func answers(ctx context.Context, plane *controlplane.ControlPlane) error {
 }
 
 // prepare returns the state of a control plane with a custom kind and a hundred objects. The plane
-// runs until stop, so that what control planes share is in memory.
+// runs until stop, so that the data that control planes share stays in memory.
 func prepare(ctx context.Context) (state *store.Snapshot, stop func(), err error) {
 	plane, err := start(ctx, nil)
 	if err != nil {
@@ -125,7 +125,7 @@ type usage struct {
 	goroutines int
 }
 
-// used returns what this process uses after a collection.
+// used returns the memory that this process uses after a garbage collection.
 func used() (usage, error) {
 	time.Sleep(restTime)
 	debug.FreeOSMemory()

@@ -11,8 +11,8 @@ import (
 )
 
 // verdict measures how long go test takes for the one test of a scaffolded project after a file of
-// its controller was saved, with warm build caches. The row of starts of `make bench` shows how
-// long envtest takes without the compiler and the test.
+// its controller was saved, with warm build caches. For comparison, a row of `make bench` shows how
+// long envtest takes to start, without the compiler and the test.
 func (o *options) verdict(ctx context.Context) ([]row, error) {
 	dir, err := os.MkdirTemp("", "kelson-verdict-")
 	if err != nil {

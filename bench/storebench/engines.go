@@ -2,7 +2,7 @@
 //
 //	go test -bench . ./storebench
 //
-// The engines are the log of apiserver/store/disk, pebble, and as a reference the minimum for
+// The engines are the log of apiserver/store/disk, pebble, and, as a reference, the minimum for
 // durability: one append to one file and one sync per batch, without compaction.
 // docs/design/store.md records the figures.
 package storebench

@@ -69,9 +69,10 @@ the digest of its certificate authority, and requests the certificates of the ku
 with the token. After that it needs no token; the kubelet renews its certificates.
 
 With several URLs, of servers of one cluster, the node uses one that is ready, and
-another when that fails: the command then listens at --balancer-address, and forwards
-connections. The certificates of the servers must be valid for that address, as those
-of kelson serve are for 127.0.0.1. A node that has joined may change its servers.
+switches to another when that one fails. For this, the command listens at
+--balancer-address and forwards connections. The certificates of the servers must be
+valid for that address; those of kelson serve are valid for 127.0.0.1. To change the
+servers of a node that has joined, run the command with other URLs.
 
 The command uses the container runtime that runs on the machine, such as containerd
 or CRI-O. If none runs, it starts containerd with its own configuration. It runs
@@ -204,7 +205,7 @@ func join(ctx context.Context, o *options, log *slog.Logger) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var parts sync.WaitGroup
-	// What runs longest ends last: containerd outlives the kubelet.
+	// Processes end in the reverse order of their start: containerd ends after the kubelet.
 	defer parts.Wait()
 	defer cancel(nil)
 	if len(o.servers) > 1 {
@@ -273,7 +274,7 @@ func join(ctx context.Context, o *options, log *slog.Logger) error {
 	return nil
 }
 
-// node is a node that starts.
+// node holds what join computes while it starts a node.
 type node struct {
 	*options
 	machine *machine.Machine
@@ -326,7 +327,7 @@ func (n *node) waitForRuntime(ctx context.Context) error {
 func (n *node) importImages(ctx context.Context) error {
 	for _, dir := range n.images {
 		if name, err := machine.RuntimeName(ctx, n.machine.Runtime); err != nil || name != "containerd" {
-			return errors.Join(err, fmt.Errorf("--images %s: archives can be imported into containerd only, and %s is %q", dir, n.machine.Runtime, name))
+			return errors.Join(err, fmt.Errorf("--images %s: archives can only be imported into containerd, and %s is %q", dir, n.machine.Runtime, name))
 		}
 		archives, err := filepath.Glob(filepath.Join(dir, "*.tar"))
 		if err != nil {
@@ -442,7 +443,7 @@ func (n *node) proxy(ctx context.Context, client kubernetes.Interface) (run.Proc
 	return self("kube-proxy", []string{"kube-proxy", "--config=" + config}, n.logFile("kube-proxy"))
 }
 
-// self returns this program with other arguments.
+// self returns a Process that runs this program with other arguments.
 func self(name string, args []string, log string) (run.Process, error) {
 	path, err := os.Executable()
 	return run.Process{Name: name, Path: path, Args: args, Log: log}, err

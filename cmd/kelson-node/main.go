@@ -8,9 +8,9 @@
 //	check     report what the machine lacks
 //	reset     remove the node from the machine
 //
-// The packages below internal: machine finds out what the machine has and lacks, cluster verifies
-// the server and keeps the credentials, balancer connects to one of several servers, settings
-// writes the configuration files, and run supervises the processes.
+// The packages below internal: machine inspects the machine and reports what it lacks, cluster
+// verifies the server and keeps the credentials, balancer connects to one of several servers,
+// settings writes the configuration files, and run supervises the processes.
 //
 // The module is separate because of its dependencies; no other module of this repository uses it.
 package main
@@ -25,7 +25,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
-	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of clients
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // registers the metrics of clients
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )

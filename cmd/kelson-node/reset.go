@@ -40,8 +40,8 @@ func resetCommand() *cobra.Command {
 join must not run. The command stops all pods of the container runtime, removes what
 join, kubelet and kube-proxy changed on the machine, and deletes the data directory
 with the credentials. With --kubeconfig, of a user who may do so, it also deletes the
-Node object; a node itself may not. Run kubectl drain before, so that the pods move
-to other nodes in order.`,
+Node object; a node may not delete its own. Run kubectl drain first, so that the pods
+move to other nodes without an outage.`,
 		Example: `  kubectl drain NODE --ignore-daemonsets --delete-emptydir-data
   kelson-node reset --kubeconfig admin.kubeconfig`,
 		Args: cobra.NoArgs,
@@ -89,7 +89,8 @@ func reset(ctx context.Context, o *options, kubeconfig string, log *slog.Logger)
 	)
 }
 
-// deleteNode deletes the Node object of the node whose credentials files has. It may be gone.
+// deleteNode deletes the Node object of the node with the credentials in files. A missing Node
+// object is not an error.
 func deleteNode(ctx context.Context, kubeconfig string, files cluster.Files, log *slog.Logger) error {
 	name, err := files.Node()
 	if err != nil {
@@ -143,7 +144,7 @@ func removePods(ctx context.Context, o *options, log *slog.Logger) error {
 			p := n.containerdProcess(config)
 			running, stop := context.WithCancel(ctx)
 			var ended sync.WaitGroup
-			ended.Go(func() { _ = p.Run(running, log) }) // its errors are those of the pods
+			ended.Go(func() { _ = p.Run(running, log) }) // an error also makes removePods fail
 			defer ended.Wait()
 			defer stop()
 			if err := n.waitForRuntime(ctx); err != nil {

@@ -34,10 +34,10 @@ func TestKubectlAuth(t *testing.T) {
 			t.Errorf("ann may %s: %q, want %q", args, got, want)
 		}
 	}
-	wantContains(t, "what ann may", kubectl("auth", "can-i", "--list", "--as=ann"), "pods/log", "[get list watch]", "/healthz", "selfsubjectrulesreviews")
-	wantContains(t, "what the administrator may", kubectl("auth", "can-i", "--list"), "*.*", "[*]")
-	wantContains(t, "who ann is", kubectl("auth", "whoami", "--as=ann", "--as-group=dev", "--as-uid=7"), "ann", "7", "dev", "system:authenticated")
-	wantContains(t, "who the administrator is", kubectl("auth", "whoami"), "system:masters")
+	wantContains(t, "permissions of ann", kubectl("auth", "can-i", "--list", "--as=ann"), "pods/log", "[get list watch]", "/healthz", "selfsubjectrulesreviews")
+	wantContains(t, "permissions of the administrator", kubectl("auth", "can-i", "--list"), "*.*", "[*]")
+	wantContains(t, "identity of ann", kubectl("auth", "whoami", "--as=ann", "--as-group=dev", "--as-uid=7"), "ann", "7", "dev", "system:authenticated")
+	wantContains(t, "identity of the administrator", kubectl("auth", "whoami"), "system:masters")
 
 	refused := command(t, []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}, "kubectl", "get", "secrets", "--as=ann")
 	if refused.code == 0 {

@@ -14,7 +14,7 @@ import (
 
 // withoutOutput are the commands without --output, with the reason.
 var withoutOutput = map[string]string{
-	"kelson kubectl": "kubectl's commands have their own", "kelson kube-apiserver": "runs until it is stopped", "kelson etcd": "runs until it is stopped",
+	"kelson kubectl": "kubectl's commands have their own --output", "kelson kube-apiserver": "runs until it is stopped", "kelson etcd": "runs until it is stopped",
 	"kelson serve": "runs until it is stopped", "kelson fork": "runs until it is stopped", "kelson dev": "runs until it is stopped", "kelson console": "runs until it is stopped",
 	"kelson run": "prints the operator's output", "kelson test": "prints the output of go test", "kelson record": "runs until it is stopped",
 	"kelson init": "writes files", "kelson create api": "writes files", "kelson create webhook": "writes files", "kelson edit": "writes files", "kelson delete api": "writes files",

@@ -56,7 +56,7 @@ func TestDevReloadsOnSave(t *testing.T) {
 				return
 			}
 			if time.Now().After(deadline) || cmd.ProcessState != nil {
-				t.Fatalf("it does not say %q", part)
+				t.Fatalf("the output lacks %q", part)
 			}
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// The folder works after it is moved, its path is printed alone, and a second call replaces only
-// kelson's own files. CLI-05
+// The folder works after it is moved, --print-path prints only its path, and a second call replaces
+// only kelson's own files. CLI-05
 func TestEnvtestFolder(t *testing.T) {
 	kelson, dir := built(t, binary), filepath.Join(t.TempDir(), "assets")
 	if got := command(t, nil, kelson, "envtest", "--print-path", dir); got.stdout != dir+"\n" || got.code != 0 {
@@ -57,7 +57,7 @@ func TestEnvtestFolder(t *testing.T) {
 	}
 }
 
-// The servers of a killed test end. CLI-05
+// The servers exit when the test that started them is killed. CLI-05
 func TestServersEndWithTheirParent(t *testing.T) {
 	dir := t.TempDir()
 	if got := command(t, nil, built(t, binary), "envtest", dir); got.code != 0 {
@@ -98,12 +98,12 @@ func TestServersEndWithTheirParent(t *testing.T) {
 	within(t, "ends", func() bool { return !healthy() })
 }
 
-// within waits until a condition of another process holds.
+// within polls until a condition that depends on another process holds, for at most 30 seconds.
 func within(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not within 30 s", what)
+			t.Fatalf("%s: not true after 30 s", what)
 		}
 	}
 }

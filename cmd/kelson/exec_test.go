@@ -123,7 +123,7 @@ func execs(t *testing.T, env []string) {
 	}
 	big := strings.Repeat("0123456789abcdef", 64<<10)
 	if got := kubectlRun(t, env, big, 0, "exec", "-i", "web", "--", "cat"); got.stdout != big {
-		t.Errorf("a megabyte came back as %d bytes", len(got.stdout))
+		t.Errorf("the echo of a megabyte has %d bytes", len(got.stdout))
 	}
 	wantContains(t, "no command", kubectlRun(t, env, "", 1, "exec", "web", "--", "no-such-command").stderr, `"no-such-command": executable file not found in $PATH`)
 	wantContains(t, "no container", kubectlRun(t, env, "", 1, "exec", "web", "-c", "none", "--", "ls").stderr, "container none is not valid for pod web")
@@ -159,7 +159,7 @@ read x; echo got-$x; exit 4`
 		t.Fatal(err)
 	}
 	screenShows(t, screen, "got-typed")
-	// ends with an error when the last writer has closed the terminal
+	// returns an error when the last writer has closed the terminal
 	_, _ = io.Copy(io.Discard, screen)
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 4 {
@@ -194,7 +194,7 @@ func copies(t *testing.T, env []string) {
 	kubectlRun(t, env, "", 0, "cp", "web:copy", back)
 	want, _ := os.ReadFile(there)
 	if got, err := os.ReadFile(back); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%d bytes came back, %v", len(got), err)
+		t.Errorf("the copy has %d bytes, %v", len(got), err)
 	}
 }
 

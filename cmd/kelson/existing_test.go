@@ -170,7 +170,7 @@ kind: ConfigMap
 metadata: {name: sample, labels: {hook: "true"}}
 `
 
-// kelson dev runs the operator of an existing project as its Deployment says. CLI-02
+// kelson dev runs the operator of an existing project as its Deployment describes. CLI-02
 func TestDevExistingProject(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds an operator")
@@ -205,7 +205,7 @@ func TestDevExistingProject(t *testing.T) {
 	}
 	for _, part := range []string{"runs with [--patched] shop-system fast", "created: 201", "secrets: 403", "issued 1 certificates"} {
 		if !strings.Contains(string(said), part) {
-			t.Errorf("it does not say %q\n%s", part, said)
+			t.Errorf("the output lacks %q\n%s", part, said)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // A guideStep is a part of a guide that the test runs. A comment in the line before a block, or on
-// its own, says how:
+// its own, determines how the test treats it:
 //
 //	<!-- run -->                       the commands of the console block succeed and print what it shows
 //	<!-- run, fails -->                … fail, and print what it shows

@@ -85,7 +85,7 @@ func TestTokensOfNodes(t *testing.T) {
 	}
 }
 
-// A server without bootstrap tokens says so when a token is created, and keeps no token.
+// kelson token create fails if the server does not accept bootstrap tokens, and leaves no Secret.
 func TestTokensNeedBootstrapAuthentication(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

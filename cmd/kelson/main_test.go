@@ -29,7 +29,8 @@ var example = sync.OnceValues(func() (string, error) {
 	return buildTo("cnat", "../../examples/cnat/cmd")
 })
 
-// kubectlBinary is the upstream kubectl that the binary links in, by its own name.
+// kubectlBinary returns a link to the binary named kubectl, which runs the linked-in upstream
+// kubectl.
 var kubectlBinary = sync.OnceValues(func() (string, error) {
 	kelson, err := binary()
 	if err != nil {
@@ -126,7 +127,7 @@ func startCommand(t *testing.T, name string, args ...string) *server {
 	t.Helper()
 	s := &server{stderr: &bytes.Buffer{}, done: make(chan struct{})}
 	s.cmd = exec.Command(built(t, binary), append([]string{name, "--secure-port=0"}, args...)...)
-	// the test removes what a killed server leaves behind
+	// the test removes the files that a killed server leaves behind
 	s.cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
 	s.cmd.Stderr = s.stderr
 	stdout, err := s.cmd.StdoutPipe()
@@ -161,7 +162,7 @@ func (s *server) stop(signal syscall.Signal) int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// output collects what a process prints. It is safe for concurrent use.
+// output collects the output of a process. It is safe for concurrent use.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A past state is served read-only while its server runs; a fork continues from it, and leaves the
-// server and its history alone. LAB-06
+// A past state is served read-only while its server runs; a fork continues from it, and does not
+// change the server or its history. LAB-06
 func TestServeThePast(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

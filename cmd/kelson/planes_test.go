@@ -107,7 +107,7 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	if event := <-watch.ResultChan(); event.Object.(*corev1.ConfigMap).Name != "a" {
 		t.Errorf("event %v", event)
 	}
-	// The server's own control plane is another one.
+	// The server's own control plane does not have the objects of the plane.
 	if _, err := newWriter(t, s).client.CoreV1().ConfigMaps("default").Get(t.Context(), "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("on the server itself: %v", err)
 	}

@@ -67,7 +67,7 @@ func TestReplay(t *testing.T) {
 		t.Errorf("the same operator: %+v", got)
 	}
 
-	// Somebody writes with the operator's name. The operator does not.
+	// A user writes with the operator's field manager. The operator does not repeat this write.
 	kubectl("label", "pod", "simpledeployment-sample-2", "by=hand", "--field-manager="+manager)
 	labelled := revisionOf(t, kubectl, "pod/simpledeployment-sample-2")
 	eventually(t, "the history has the label", func() bool {

@@ -123,9 +123,9 @@ type rightsOf struct {
 	}
 }
 
-// LAB-05: the requests of a project's tests give its least role. Under this role, nothing is
-// refused, and without any of its rules something is. A rule without a marker is missing, with the
-// place of the nearest marker, and a marker that nothing needs is unused.
+// LAB-05: the requests of a project's tests give its least role. Under this role, no request is
+// refused; if any of its rules is removed, a request is refused. A rule without a marker is
+// missing, with the place of the nearest marker, and a marker that nothing needs is unused.
 func TestRightsOfTests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the tests of a project many times")
@@ -155,7 +155,7 @@ func TestRightsOfTests(t *testing.T) {
 		t.Errorf("explored: %+v", explored)
 	}
 
-	// A copy in the same module, with one marker less and one more.
+	// A copy in the same module, with one verb of a marker removed and one added.
 	copied, err := os.MkdirTemp("../../examples", "rights-test-")
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestRightsOfTests(t *testing.T) {
 	}
 	changed := strings.Replace(string(source), "resources=pods,verbs=get;list;watch;create;patch;delete", "resources=pods,verbs=get;list;watch;patch;delete;deletecollection", 1)
 	if changed == string(source) {
-		t.Fatal("the marker of pods is another one")
+		t.Fatal("the marker of pods is not the expected one")
 	}
 	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
 		t.Fatal(err)

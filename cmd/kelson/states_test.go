@@ -33,7 +33,7 @@ func TestStates(t *testing.T) {
 					t.Errorf("kelson data check: %d, %q %q", got.code, got.stdout, got.stderr)
 				}
 			}
-			for range 2 { // the second server reads what the first one wrote
+			for range 2 { // the second server reads the state that the first one wrote
 				openState(t, data)
 				check()
 			}

@@ -77,8 +77,8 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	wantContains(t, "events", kubectl("get", "events"), "Scheduled", "Successfully assigned default/"+pod, "at/example-at")
 
 	wantContains(t, "delete", kubectl("delete", "at", "example-at"), `"example-at" deleted`)
-	eventually(t, "the pod goes with its At", func() bool { return kubectl("get", "pods", "-o", "name") == "" })
-	eventually(t, "the watch shows the end", func() bool { return strings.Contains(watched.String(), "DELETED") })
+	eventually(t, "the pod is deleted with its At", func() bool { return kubectl("get", "pods", "-o", "name") == "" })
+	eventually(t, "the watch shows the deletion", func() bool { return strings.Contains(watched.String(), "DELETED") })
 	watch.Process.Signal(syscall.SIGINT)
 	watch.Wait()
 	wantContains(t, "get -w", watched.String(), "ADDED", "PENDING", "RUNNING", "DONE", "DELETED")
@@ -239,7 +239,7 @@ func TestKilledServerLosesNothing(t *testing.T) {
 		w := newWriter(t, s)
 		for _, name := range acknowledged {
 			if !w.exists(name) {
-				t.Errorf("round %d: %s was acknowledged and is gone", round, name)
+				t.Errorf("round %d: the acknowledged object %s is missing", round, name)
 			}
 		}
 		stop := time.AfterFunc(time.Duration(200+100*round)*time.Millisecond, func() { s.cmd.Process.Kill() })
@@ -265,7 +265,7 @@ func TestKilledServerLosesNothing(t *testing.T) {
 	w := newWriter(t, s)
 	for _, name := range acknowledged {
 		if !w.exists(name) {
-			t.Errorf("%s was acknowledged and is gone", name)
+			t.Errorf("the acknowledged object %s is missing", name)
 		}
 	}
 	if code := s.stop(syscall.SIGTERM); code != 0 {

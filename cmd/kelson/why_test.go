@@ -172,7 +172,8 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 				})
 				return got.stdout
 			}
-			// The traces of earlier tests do not matter: there is none beside the kubeconfig.
+			// Traces of earlier tests have no effect, because the folder of the kubeconfig has no
+			// trace.
 			guess := why()
 			wantContains(t, "why", guess, "Pod default/"+pod, "applied by cnat ("+test.user+")", "probably because At default/wanted", "evidence: cnat received it: it watches ats.cnat.programming-kubernetes.info",
 				"At default/wanted is the owner of Pod default/"+pod, "created by kubectl ("+test.user+")", "first cause: a request of "+test.user)

@@ -37,24 +37,24 @@ type Run struct {
 	Controllers []string  `json:"controllers"`
 }
 
-// State is what the page shows.
+// State is the content of the page.
 type State struct {
 	Runs []*Run `json:"runs"` // the newest first
 	A    string `json:"a"`    // the compared runs; empty if there are fewer than two
 	B    string `json:"b"`
-	// Rows are the reconciles of both runs in the order of time; Equal is how many are equal, and
-	// Different how many differ or are in one run only.
+	// Rows are the reconciles of both runs in the order of time; Equal is the number of equal ones,
+	// and Different the number of those that differ or are in only one run.
 	Rows      []Row `json:"rows"`
 	Equal     int   `json:"equal"`
 	Different int   `json:"different"`
 	// First is the index in Rows of the first difference; -1 if there is none.
 	First  int               `json:"first"`
-	More   int               `json:"more,omitempty"` // rows that are not sent
+	More   int               `json:"more,omitempty"` // number of rows that are not sent
 	Traced bool              `json:"traced"`
 	Errors map[string]string `json:"errors,omitempty"`
 }
 
-// Row is a reconcile in both runs, or in one of them. A row of equal reconciles may stand for
+// Row is a reconcile in both runs, or in one of them. A row of equal reconciles may represent
 // several.
 type Row struct {
 	A     *trace.LineRecord `json:"a,omitempty"`
@@ -156,8 +156,8 @@ func recordsOf(records []*trace.LineRecord, run string) []*trace.LineRecord {
 	return all
 }
 
-// lane identifies the reconciles that are compared with each other: those of an object by a
-// controller. Different lanes may be interleaved differently in each run.
+// lane identifies the reconciles that are compared with each other: those of one object by one
+// controller. The order between lanes may differ in each run.
 type lane struct{ controller, cluster, kind, namespace, name string }
 
 func laneOf(r *trace.LineRecord) lane {
@@ -211,7 +211,7 @@ func pair(a, b []*trace.LineRecord) []Row {
 	return rows
 }
 
-// signatures returns what is compared of each reconcile: its writes and its result, without
+// signatures returns the compared parts of each reconcile: its writes and its result, without
 // resource versions and times, which differ between any two runs.
 func signatures(list []*trace.LineRecord) []string {
 	all := make([]string, len(list))

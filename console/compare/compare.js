@@ -14,7 +14,7 @@ export function Compare({ query, session }) {
   const [state, error] = useStates(address('compare', { a, b, all }));
   const began = (/** @type {string} */ id) => Date.parse(state.runs.find((/** @type {any} */ r) => r.id === id)?.began);
   return html`<${Header} title="Compare" note=${state?.a ? `${state.equal.toLocaleString()} reconciles are equal, ${state.different.toLocaleString()} differ` : ''}
-      actions=${state?.a || session?.failure ? html`<button aria-pressed=${all === 'true'} onClick=${() => setQuery({ all: all ? null : 'true' }, { replace: true })}>Show equal ones</button>` : null} />
+      actions=${state?.a || session?.failure ? html`<button aria-pressed=${all === 'true'} onClick=${() => setQuery({ all: all ? null : 'true' }, { replace: true })}>Show equal rows</button>` : null} />
     <${Problem} error=${error} />
     <${Failure} all=${all} />
     ${!state ? (error ? null : html`<${Loading} />`) : !state.a ? (session?.failure ? null : state.runs.length ? html`<p class="empty">The traces have one run. Start the console with the traces of two: <code>--trace FILE --trace FILE</code></p>`

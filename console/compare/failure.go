@@ -13,8 +13,8 @@ import (
 	"kelson.dev/lab/history"
 )
 
-// Failure is a failure that kelson explore has written: Failure of kelson.dev/lab/explore, which
-// programs outside of tests don't import. All of its fields may be absent.
+// Failure is a failure that kelson explore has written. It has the fields of Failure in
+// kelson.dev/lab/explore, which only tests import. All fields may be absent.
 type Failure struct {
 	Oracle string `json:"oracle,omitempty"`
 	What   string `json:"what,omitempty"`
@@ -23,12 +23,12 @@ type Failure struct {
 	Plan string `json:"plan,omitempty"`
 	Seen int    `json:"seen,omitempty"`
 	Runs int    `json:"runs,omitempty"`
-	// Steps are those of the failing run.
+	// Steps are the steps of the failing run.
 	Steps []string `json:"steps,omitempty"`
-	// Curve shows when the failure became inevitable: of the runs that continue from a step, how
-	// many fail.
+	// Curve shows when the failure became inevitable: how many of the runs that continue from a
+	// step fail.
 	Curve []Point `json:"curve,omitempty"`
-	// Passing is the run without faults that Failing is compared with; nil if the file has none.
+	// Passing is the run without faults with which Failing is compared; nil if the file has none.
 	Passing *FailureRun `json:"passing,omitempty"`
 	Failing *FailureRun `json:"failing,omitempty"`
 }
@@ -37,10 +37,11 @@ type Failure struct {
 type FailureRun struct {
 	Plan  string   `json:"plan,omitempty"`
 	Steps []string `json:"steps"`
-	// Times are when the steps happened, in seconds since the first; files of older versions of
+	// Times are the times of the steps, in seconds since the first; files of older versions of
 	// kelson have none.
 	Times []float64 `json:"times,omitempty"`
-	// Objects are those that the run had changed at its end, by "RESOURCE NAMESPACE/NAME".
+	// Objects are the final states of the objects that the run changed, by "RESOURCE
+	// NAMESPACE/NAME".
 	Objects map[string][]map[string]any `json:"objects,omitempty"`
 }
 
@@ -52,7 +53,8 @@ func (r *FailureRun) after(step int) *float64 {
 	return &r.Times[step]
 }
 
-// Point is a point of the curve. Step is the index of the last step that is that of the failure.
+// Point is a point of the curve. Step is the index of the last step that the runs share with the
+// failing run.
 type Point struct {
 	Step     int    `json:"step"`
 	Text     string `json:"text,omitempty"`
@@ -80,16 +82,16 @@ func ReadFailure(name string) (*Failure, error) {
 	return f, nil
 }
 
-// FailureState is what the page shows of a failure.
+// FailureState is the page's content about a failure.
 type FailureState struct {
 	*Failure
-	// Rows are the steps of both runs side by side, or of the failing run only. First is the index
+	// Rows are the steps of both runs side by side, or only of the failing run. First is the index
 	// of the first difference; -1 if there is none.
 	Rows  []StepRow `json:"rows"`
 	First int       `json:"first"`
 	// More is the number of later rows that are not sent.
 	More int `json:"more,omitempty"`
-	// Different are the fields of objects in which the ends of the runs differ.
+	// Different lists the fields of objects in which the final states of the runs differ.
 	Different []Field `json:"different,omitempty"`
 }
 
@@ -107,8 +109,8 @@ type StepRow struct {
 	Times  int      `json:"times,omitempty"` // of equal steps in a row
 }
 
-// Field is a field of an object in which the ends of the runs differ. Path is empty if only one run
-// has the object.
+// Field is a field of an object in which the final states of the runs differ. Path is empty if only
+// one run has the object.
 type Field struct {
 	Object string `json:"object"`
 	Path   string `json:"path,omitempty"`
@@ -215,7 +217,7 @@ func object(name string, list []map[string]any, i int) ([]byte, error) {
 	}
 	o := list[i]
 	if strings.HasPrefix(name, "secrets ") {
-		// so that history.Diff hides the values, whatever explore omits
+		// history.Diff hides the values of objects of this kind; explore may have omitted the kind
 		o = maps.Clone(o)
 		o["apiVersion"], o["kind"] = "v1", "Secret"
 	}

@@ -11,7 +11,7 @@ import (
 	"kelson.dev/lab/explore"
 )
 
-// show returns what the page gets of a failure file.
+// show returns the page's content for a failure file.
 func show(t *testing.T, file any, query string) (*FailureState, error) {
 	t.Helper()
 	data, err := json.Marshal(file)
@@ -45,7 +45,7 @@ func TestFailureOfExplore(t *testing.T) {
 	}
 }
 
-// LAB-07: both runs side by side, and the fields in which they end differently.
+// LAB-07: the page shows both runs side by side, and the fields in which their final states differ.
 func TestFailureRuns(t *testing.T) {
 	object := func(fields string) map[string]any {
 		o := map[string]any{}

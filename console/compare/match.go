@@ -1,7 +1,7 @@
 package compare
 
-// maxAlign bounds the product of the lengths of two lists of which a longest common subsequence is
-// computed. Longer ones are paired by their position.
+// maxAlign is the maximum product of the lengths of two lists for which match computes a longest
+// common subsequence. It pairs the items of longer lists by their position.
 const maxAlign = 4 << 20
 
 // matched is a pair of items of two lists, by index; -1: the item has no counterpart.
@@ -10,10 +10,10 @@ type matched struct {
 	equal bool
 }
 
-// match pairs the items of two lists: those of a longest common subsequence are equal, and those
-// between are paired in order.
+// match pairs the items of two lists. It pairs the equal items of a longest common subsequence, and
+// then the items between them, in order.
 func match(a, b []string) []matched {
-	next := func(i, j int) bool { return true } // whether to take both, if they are equal
+	next := func(i, j int) bool { return true } // whether to pair two equal items
 	var common [][]int32
 	if (len(a)+1)*(len(b)+1) <= maxAlign {
 		common = make([][]int32, len(a)+1)

@@ -54,7 +54,8 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 		web.Fail(w, web.Errorf(http.StatusForbidden, "the console is read-only; start it with --write to permit commands in containers"))
 		return
 	case r.Header.Get("Origin") == "":
-		// Browsers send it with every WebSocket; the console has checked that it is its own.
+		// Browsers send Origin with every WebSocket request; guard has checked that it is the
+		// console's own.
 		web.Fail(w, web.Errorf(http.StatusForbidden, "requests without Origin are refused"))
 		return
 	case len(q["command"]) == 0:
@@ -73,11 +74,11 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 	t := &terminal{conn: conn, sizes: make(chan remotecommand.TerminalSize, 1), done: ctx.Done()}
 	input, typed := io.Pipe()
 	go func() {
-		defer cancel() // the page has gone
+		defer cancel() // the page has closed the connection
 		defer typed.Close()
 		t.read(typed)
 	}()
-	defer typed.Close() // ends the copying of input, and the goroutine's wait for it
+	defer typed.Close() // ends the copying of input, and the goroutine that waits for input
 	err = s.Cluster.Exec(ctx, q.Get("namespace"), q.Get("name"), q.Get("container"), q["command"],
 		remotecommand.StreamOptions{Stdin: input, Stdout: t, Tty: true, TerminalSizeQueue: t})
 	t.end(err)
@@ -91,7 +92,7 @@ type terminal struct {
 	done    <-chan struct{}
 }
 
-// read passes the messages of the page on until the connection ends.
+// read processes the messages of the page until the connection ends.
 func (t *terminal) read(typed io.Writer) {
 	for {
 		kind, message, err := t.conn.ReadMessage()
@@ -137,7 +138,8 @@ func (t *terminal) Write(output []byte) (int, error) {
 func (t *terminal) send(kind int, data []byte) error {
 	t.sending.Lock()
 	defer t.sending.Unlock()
-	_ = t.conn.SetWriteDeadline(time.Now().Add(sendWithin)) // a closed connection fails below
+	// the write below reports a closed connection
+	_ = t.conn.SetWriteDeadline(time.Now().Add(sendWithin))
 	return t.conn.WriteMessage(kind, data)
 }
 
@@ -153,7 +155,7 @@ func (t *terminal) end(err error) {
 	}
 	data, err := json.Marshal(e)
 	if err == nil {
-		_ = t.send(websocket.TextMessage, data) // an error means that the page has gone
+		_ = t.send(websocket.TextMessage, data) // an error means that the page has disconnected
 		_ = t.send(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""))
 	}
 }

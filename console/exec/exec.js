@@ -6,8 +6,8 @@ import { setQuery } from '../page/lib/route.js';
 import { Problem } from '../page/lib/ui.js';
 
 /**
- * Returns a document for the terminal. The page's policy permits no style elements, so theirs are
- * replaced by sheets of the document. sheets receives them.
+ * Returns a document for the terminal. The page's policy does not permit style elements, so this
+ * document replaces those of the terminal by style sheets, which it adds to sheets.
  * @param {CSSStyleSheet[]} sheets
  */
 function styled(sheets) {

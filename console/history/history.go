@@ -36,7 +36,7 @@ func (s *Server) Routes(mux *http.ServeMux) {
 // Close closes the files.
 func (s *Server) Close() { s.source.close() }
 
-// read calls f with the history as it is now, or was a moment ago.
+// read calls f with the current history, or one that is slightly older; see source.
 func (s *Server) read(f func(*history.History) (any, error)) (any, error) {
 	if s.Source == "" {
 		return nil, web.Errorf(http.StatusNotFound, "no history is connected")
@@ -50,10 +50,10 @@ type resource struct {
 	Objects int    `json:"objects"`
 }
 
-// interval is how often a stream looks for new versions.
+// interval is the time between two checks of a stream for new versions.
 const interval = time.Second
 
-// resources streams what the history has.
+// resources streams the resources of the history with their objects.
 func (s *Server) resources(w http.ResponseWriter, r *http.Request) {
 	later := func() <-chan struct{} {
 		c := make(chan struct{})
@@ -120,14 +120,14 @@ func key(r *http.Request) history.Key {
 	return history.Key{Resource: q.Get("resource"), Namespace: q.Get("namespace"), Name: q.Get("name")}
 }
 
-// Version is a version of an object and what changed in it.
+// Version is a version of an object with its changes.
 type Version struct {
-	Revision uint64           `json:"revision,string"` // may be too large for numbers of JavaScript
+	Revision uint64           `json:"revision,string"` // may exceed the integers of JavaScript
 	Time     time.Time        `json:"time"`
 	Deleted  bool             `json:"deleted,omitempty"`
 	Created  bool             `json:"created,omitempty"`
 	Changes  []history.Change `json:"changes,omitempty"`
-	More     int              `json:"more,omitempty"` // changes that are omitted
+	More     int              `json:"more,omitempty"` // number of changes that are omitted
 }
 
 const (
@@ -135,7 +135,7 @@ const (
 	maxChanges  = 50
 )
 
-// versions returns the last versions of an object, with what each changed.
+// versions returns the last versions of an object, each with its changes.
 func (s *Server) versions(r *http.Request) (any, error) {
 	return s.read(func(h *history.History) (any, error) {
 		var known []history.Version
@@ -199,13 +199,13 @@ type Field struct {
 	Value    string    `json:"value"`
 	Revision uint64    `json:"revision,string"` // 0 if it is unknown
 	Time     time.Time `json:"time"`
-	// First says that the field may have had the value before the history began.
+	// First means that the field may have had the value before the history began.
 	First bool `json:"first,omitempty"`
 	// Managers are the names of the managers of the field, the last writer first.
 	Managers []string `json:"managers,omitempty"`
 }
 
-// blame returns which version gave each field of an object its value.
+// blame returns, for each field of an object, the version that gave it its value.
 func (s *Server) blame(r *http.Request) (any, error) {
 	revision, err := revision(r, "revision")
 	if err != nil {
@@ -227,7 +227,7 @@ func (s *Server) blame(r *http.Request) (any, error) {
 			}
 			all = append(all, one)
 		}
-		// the last changes first
+		// the most recent changes first
 		slices.SortStableFunc(all, func(a, b Field) int { return cmp.Compare(b.Revision, a.Revision) })
 		return map[string]any{"fields": all}, nil
 	})

@@ -9,8 +9,8 @@ import { Badge, Header, Loading, Problem, clock } from '../page/lib/ui.js';
 import { text } from '../page/lib/yaml.js';
 
 /**
- * Requests once, and again when the parameters or the version change. A new version keeps the
- * previous result until the next is there.
+ * Sends a request, and sends it again when the parameters or the version change. While the result
+ * for a new version loads, the previous one stays.
  * @param {string|null} path @param {Record<string, string|undefined>} params @param {string} [version] @returns {[any, any]}
  */
 function useRequest(path, params, version) {
@@ -106,7 +106,7 @@ export function HistoryObject({ resource, namespace, name, query }) {
 /** Returns a date and time of day. @param {string} time */
 const moment = (time) => new Date(time).toLocaleDateString() + ' ' + clock(time);
 
-/** Returns an object without managedFields, and without what every version has another value of. @param {any} object @param {boolean} [compared] */
+/** Returns an object without managedFields, and for comparisons without fields whose value differs in every version. @param {any} object @param {boolean} [compared] */
 function strip(object, compared) {
   const { managedFields: _, ...metadata } = object.metadata ?? {};
   if (compared) delete metadata.resourceVersion;

@@ -11,7 +11,7 @@ import (
 	"kelson.dev/lab/history"
 )
 
-// source opens a history, again when it has changed. The zero value is ready to use.
+// source opens a history, and opens it again when it has changed. The zero value is ready to use.
 type source struct {
 	mu     sync.Mutex
 	open   *history.History
@@ -20,8 +20,9 @@ type source struct {
 	took   time.Duration // the time to open it
 }
 
-// patience is how many times as long as opening a history takes it is used although it has changed:
-// a large history that is written all the time must not be opened all the time.
+// patience limits how often a changed history is opened: an open history is used for at least
+// patience times the duration of opening it. Otherwise, a large history that is written all the
+// time would be opened all the time.
 const patience = 10
 
 // read calls f with the history.
@@ -39,7 +40,7 @@ func (s *source) read(name string, f func(*history.History) (any, error)) (any, 
 			return nil, err
 		}
 		if s.open != nil {
-			_ = s.open.Close() // it was only read
+			_ = s.open.Close() // a file that was only read loses no data
 		}
 		s.open, s.state, s.opened = h, state, time.Now()
 		s.took = s.opened.Sub(began)
@@ -51,7 +52,7 @@ func (s *source) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open != nil {
-		_ = s.open.Close() // it was only read
+		_ = s.open.Close() // a file that was only read loses no data
 		s.open = nil
 	}
 }

@@ -1,4 +1,4 @@
-// Package now serves the view Now: the objects that are not ready, and what they wait for.
+// Package now serves the view Now: the objects that are not ready, and the reasons.
 package now
 
 import (
@@ -41,11 +41,12 @@ func (s *Server) now(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// recheck is how often the state is computed without a change, because it depends on the time.
+// recheck is the interval at which the state is computed even without a change, because it depends
+// on the time.
 const recheck = 5 * time.Second
 
-// either returns a function whose channel is closed when one of the channels of a and b is, or
-// after recheck.
+// either returns a function that returns a channel. The channel is closed when a channel of a or b
+// is closed, or after recheck.
 func either(ctx context.Context, a, b func() <-chan struct{}) func() <-chan struct{} {
 	return func() <-chan struct{} {
 		first, second, both := a(), b(), make(chan struct{})
@@ -64,7 +65,7 @@ func either(ctx context.Context, a, b func() <-chan struct{}) func() <-chan stru
 	}
 }
 
-// State is what the page shows.
+// State is the content of the page.
 type State struct {
 	Items []Item `json:"items"`
 	Wakes []Wake `json:"wakes,omitempty"`
@@ -73,30 +74,30 @@ type State struct {
 	Synced  bool `json:"synced"`
 	// Failures are resources that can't be listed, and traces that can't be read.
 	Failures []Failure `json:"failures,omitempty"`
-	Traced   bool      `json:"traced"` // there are traces
+	Traced   bool      `json:"traced"` // the console has traces
 }
 
-// Failure is something that the view could not read.
+// Failure is a resource or trace that the view could not read.
 type Failure struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
 }
 
-// Item is an object that has not settled.
+// Item is an object that is not ready.
 type Item struct {
 	causes.Object
 	Resource string    `json:"resource,omitempty"`
-	Depth    int       `json:"depth,omitempty"` // of ownership, below another item
+	Depth    int       `json:"depth,omitempty"` // depth below another item, by ownership
 	Problems []Problem `json:"problems"`
 }
 
-// Problem describes what is wrong with an object, or what it waits for.
+// Problem describes an error of an object, or a condition for which it waits.
 type Problem struct {
-	Tone string    `json:"tone"` // bad, or wait
+	Tone string    `json:"tone"` // "bad" or "wait"
 	What string    `json:"what"` // a few words
 	Text string    `json:"text,omitempty"`
 	Time time.Time `json:"time,omitzero"` // since when
-	Run  string    `json:"run,omitempty"` // with ID: the reconcile
+	Run  string    `json:"run,omitempty"` // with ID: identifies the reconcile
 	ID   uint64    `json:"id,omitempty"`
 }
 
@@ -110,7 +111,7 @@ type Wake struct {
 	ID         uint64    `json:"id"`
 }
 
-// Times after which a state that should be short is shown.
+// Times after which the view shows states that are normally short.
 const (
 	deletionTime = 3 * time.Second
 	observeTime  = 3 * time.Second
@@ -179,7 +180,7 @@ func ofTraces(t *traces.Traces, now time.Time, namespace string, exists func(cau
 		object     causes.Object
 	}
 	latest := map[key]*trace.LineRecord{}
-	failures := map[key]int{} // in a row
+	failures := map[key]int{} // consecutive failures
 	since := map[key]time.Time{}
 	var order []key
 	for _, r := range t.Records() {

@@ -46,7 +46,8 @@ var negative = []string{
 	"Failed", "Failure", "Degraded", "Stalled", "Pressure", "Unavailable", "Dangling", "Error", "Violat", "DeletionContentFailure", "DiscoveryFailure", "ParsingFailure",
 }
 
-// conditionTone returns wait or bad for a condition that means that an object is not ready.
+// conditionTone returns "wait" or "bad" for a condition which means that an object is not ready,
+// and "" for others.
 func conditionTone(o *inventory.Object, c inventory.Condition, now time.Time) string {
 	for _, part := range negative {
 		if strings.Contains(c.Type, part) {
@@ -69,7 +70,7 @@ func conditionTone(o *inventory.Object, c inventory.Condition, now time.Time) st
 			return "wait"
 		}
 		return "bad"
-	case "ContainersReady": // Ready says the same
+	case "ContainersReady": // the condition Ready reports the same
 		return ""
 	case "Progressing":
 		return "bad"

@@ -1,5 +1,5 @@
 // @ts-check
-// One object: what it is, its YAML, Events and logs.
+// One object: its overview, YAML, Events and logs.
 import { useState } from 'preact/hooks';
 import { address, useStream } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';

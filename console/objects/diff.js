@@ -21,7 +21,7 @@ export function diff(from, to) {
     for (let i = start; i < endA; i++) put('-', a[i]);
     for (let j = start; j < endB; j++) put('+', b[j]);
   } else {
-    // lengths of the longest common subsequences of the rests
+    // lengths of the longest common subsequences of the remaining lines
     const width = m + 1;
     const common = new Uint32Array((n + 1) * width);
     for (let i = n - 1; i >= 0; i--)

@@ -12,7 +12,7 @@ import { withoutManagedFields } from './yaml.js';
 
 /** @param {{object: any, resource: string}} props */
 export function Edit({ object, resource }) {
-  const [base] = useState(object); // the version that is edited, also when newer ones arrive
+  const [base] = useState(object); // the version that is edited; newer ones do not replace it
   const original = useMemo(() => text(withoutManagedFields(base)), [base]);
   const [draft, setDraft] = useState(original);
   const [result, setResult] = useState(/** @type {{draft: string, error?: any, changes?: ReturnType<typeof diff>, warnings?: string[]}|null} */ (null));
@@ -60,7 +60,7 @@ export function Edit({ object, resource }) {
       <button disabled=${draft === original} onClick=${() => setDraft(original)}>Reset</button>
       <button aria-pressed=${Boolean(documented)} onClick=${() => setDocumented(documented ? null : [])}>Documentation</button>
       <span class="quiet" role="status">${draft === original ? 'No changes' : current ? (current.error ? '' : 'The server accepts this.') : 'Checking…'}</span>
-      ${stale ? html`<span class="badge wait">The object has changed since</span>` : null}
+      ${stale ? html`<span class="badge wait">The object in the cluster has changed</span>` : null}
       <span class="spring"></span>
       <button class="danger" disabled=${busy} onClick=${() => confirm(`Delete ${base.kind} ${name}?`) && act(() => request('object', { ...params, uid }, { method: 'DELETE' }))}>Delete</button>
     </div>

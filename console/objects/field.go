@@ -104,7 +104,7 @@ func (d *documents) get(ctx context.Context, c *cluster.Cluster, kind cluster.Ki
 }
 
 // field returns the documentation of the field that the parameter path names, as in
-// .spec.containers[0].image. Keys with other characters than letters are quoted, as in
+// .spec.containers[0].image. Keys with characters other than letters are quoted, as in
 // .metadata.labels["a/b"].
 func (s *Server) field(r *http.Request) (any, error) {
 	q := r.URL.Query()
@@ -163,7 +163,7 @@ func (d *document) find(kind cluster.Kind) *schema {
 // that of the schema.
 func (d *document) resolve(s *schema) *schema {
 	result := *s
-	for range 8 { // references of a valid document don't form cycles
+	for range 8 { // a bound, although references of a valid document do not form cycles
 		next := s.Ref
 		if next == "" && len(s.AllOf) == 1 && s.Type == "" {
 			next = s.AllOf[0].Ref

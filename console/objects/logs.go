@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// tailLines is how many lines of a log are shown from before the page was opened.
+	// tailLines is the number of earlier lines of a log that the page shows when it opens.
 	tailLines = "2000"
 	// maxLine bounds a line of a log in bytes; the rest of the line is dropped.
 	maxLine = 16 << 10
-	// gather is the time in which lines are sent together.
+	// gather is the time for which lines are collected before they are sent together.
 	gather = 50 * time.Millisecond
 )
 

@@ -102,7 +102,7 @@ func (s *Server) table(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var (
-		stream  *web.Stream // nil until the cluster has answered
+		stream  *web.Stream // nil until the cluster has responded
 		pending Rows
 	)
 	flush := func() error {
@@ -141,7 +141,7 @@ func (s *Server) table(w http.ResponseWriter, r *http.Request) {
 			} else {
 				pending.Set = append(pending.Set, t.rows()...)
 			}
-			// Set and Gone of one event are different objects only if their order doesn't matter
+			// one event must not have the same object in Set and Gone, because these have no order
 			if kind == watch.Deleted || len(pending.Set) >= maxBatch {
 				return flush()
 			}
@@ -163,7 +163,8 @@ func finish(w http.ResponseWriter, r *http.Request, stream *web.Stream, err erro
 	}
 }
 
-// object streams one object: as an event named object with its JSON, or gone.
+// object streams one object: events named object with its JSON, and an event named gone after its
+// deletion.
 func (s *Server) object(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	kind, err := s.Cluster.Kind(q.Get("resource"))
@@ -211,7 +212,8 @@ func (s *Server) object(w http.ResponseWriter, r *http.Request) {
 		},
 	})
 	if apierrors.IsForbidden(err) && stream == nil {
-		// The user may have the right to get it. The page repeats the request when the stream ends.
+		// The user may have the right to get the object. The page repeats the request when the
+		// stream ends.
 		var object json.RawMessage
 		if s.Cluster.Get(r.Context(), cluster.Request{Path: kind.Path(q.Get("namespace"), name)}, &object) == nil {
 			_ = send("object", object)
@@ -316,7 +318,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		},
 		Event: func(t watch.EventType, object json.RawMessage) error {
 			if t == watch.Deleted {
-				return nil // it expired; the page keeps it
+				return nil // it has expired; the page keeps it
 			}
 			return send(object)
 		},

@@ -13,8 +13,7 @@ import (
 	"kelson.dev/console/internal/web"
 )
 
-// maxBody bounds a request to change an object, in bytes; it is larger than what API servers
-// accept.
+// maxBody bounds a request to change an object, in bytes; it exceeds the limit of API servers.
 const maxBody = 4 << 20
 
 // errReadOnly is the response to changes without --write.
@@ -70,7 +69,7 @@ func (s *Server) remove(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if q.Get("name") == "" {
-		// it would delete the collection
+		// an empty name would delete the collection
 		return nil, web.Errorf(http.StatusBadRequest, "name: required")
 	}
 	options := `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background","preconditions":{"uid":` + quote(q.Get("uid")) + `}}`

@@ -15,13 +15,13 @@ type Node struct {
 	Resource  string `json:"resource"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
-	Count     int    `json:"count,omitempty"` // of objects, if the node stands for several
+	Count     int    `json:"count,omitempty"` // of objects, if the node represents several
 	Deleting  bool   `json:"deleting,omitempty"`
 	X         int    `json:"x"`
 	Y         int    `json:"y"`
 }
 
-// Edge leads from an owner to what it owns, or from an object to one that it refers to.
+// Edge leads from an owner to an object that it owns, or from an object to one to which it refers.
 type Edge struct {
 	From string `json:"from"`
 	To   string `json:"to"`
@@ -35,26 +35,26 @@ type Graph struct {
 	Columns int     `json:"columns"`
 	Rows    int     `json:"rows"`
 	Objects int     `json:"objects"`
-	// Folded says that objects of one kind with the same owner are one node, because there are more
-	// than maxNodes.
+	// Folded means that objects of one kind with the same owner are one node, because there are
+	// more than maxNodes objects.
 	Folded bool `json:"folded,omitempty"`
 }
 
 // maxNodes is the number of objects up to which each object is a separate node.
 const maxNodes = 300
 
-// tree is an object with what it owns.
+// tree is an object with the objects that it owns.
 type tree struct {
 	object   *inventory.Object
 	owned    []*tree
-	count    int // of objects that the tree stands for
+	count    int // number of objects that the tree represents
 	column   int
 	row      int
-	attached bool // it has an owner, or refers to something, or is referred to
+	attached bool // it has an owner, or it is at either end of a reference
 }
 
-// layout draws objects: owners to the left of what they own, in the order of their names.
-// References and selections are edges between them.
+// layout draws objects in the order of their names, and owners to the left of the objects that they
+// own. References and selections are edges.
 func layout(objects []*inventory.Object, all bool) Graph {
 	g := Graph{Nodes: []*Node{}, Edges: []Edge{}, Objects: len(objects)}
 	trees := map[string]*tree{} // by UID
@@ -88,7 +88,7 @@ func layout(objects []*inventory.Object, all bool) Graph {
 			shown++
 		}
 	}
-	stands := map[string]*tree{} // which tree stands for an object, by UID
+	stands := map[string]*tree{} // tree that represents an object, by UID
 	g.Folded = shown > maxNodes
 	roots = fold(roots, g.Folded, stands)
 	for _, t := range roots {
@@ -119,7 +119,8 @@ func ownerOf(o *inventory.Object, trees map[string]*tree) *tree {
 	return found
 }
 
-// above reports whether t is owner or owns it through others: owner references may form a circle.
+// above reports whether owner is t or is owned by t, directly or through others: owner references
+// may form a cycle.
 func above(t, owner *tree, trees map[string]*tree) bool {
 	for hops := 0; owner != nil; hops++ {
 		if owner == t || hops > len(trees) {
@@ -174,8 +175,8 @@ func selects(selector, labels map[string]string) bool {
 	return true
 }
 
-// fold sorts siblings, and joins those of one kind if there are too many objects. It notes which
-// tree stands for each object.
+// fold sorts siblings, and joins those of one kind if there are too many objects. It records which
+// tree represents each object.
 func fold(siblings []*tree, join bool, stands map[string]*tree) []*tree {
 	slices.SortFunc(siblings, func(a, b *tree) int {
 		return cmp.Or(
@@ -200,8 +201,8 @@ func fold(siblings []*tree, join bool, stands map[string]*tree) []*tree {
 	return kept
 }
 
-// place gives a tree its position: a leaf takes the next row, and an owner is in the row of the
-// first that it owns.
+// place sets the position of a tree: a leaf takes the next row, and an owner is in the row of the
+// first object that it owns.
 func (g *Graph) place(t *tree, column int) {
 	t.column, t.row = column, g.Rows
 	o := t.object

@@ -1,5 +1,5 @@
 // @ts-check
-// Who owns, selects and refers to what. The server computes the positions.
+// The objects that own, select or refer to each other. The server computes the positions.
 import { useState } from 'preact/hooks';
 import { address, useStates } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';

@@ -28,7 +28,7 @@ func (s *Server) Routes(mux *http.ServeMux) {
 
 const pace = 500 * time.Millisecond
 
-// graph streams the drawing of the objects of a namespace, or of all.
+// graph streams the drawing of the objects of one or all namespaces.
 func (s *Server) graph(w http.ResponseWriter, r *http.Request) {
 	defer s.Inventory.Use()()
 	q := r.URL.Query()
@@ -42,7 +42,7 @@ func (s *Server) graph(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// Link is what a controller does with a kind.
+// Link describes what a controller does with a kind.
 type Link struct {
 	Controller string `json:"controller"`
 	Kind       string `json:"kind"`

@@ -68,7 +68,7 @@ function App() {
   else if (first === 'object' && rest.length === 3)
     body = html`<${Detail} key=${route.path} resource=${rest[0]} namespace=${rest[1] === '-' ? '' : rest[1]} name=${rest[2]} query=${route.query} session=${session} views=${objectViews} />`;
   else if (view) body = html`<${view.show} key=${view.id} query=${route.query} parts=${rest} session=${session} namespace=${namespace} />`;
-  else body = html`<p class="empty">This address names nothing in the console.</p>`;
+  else body = html`<p class="empty">The console has no page with this address.</p>`;
 
   return html`
     <a class="skip" href="#main">Skip to content</a>
@@ -110,7 +110,7 @@ function Kinds({ kinds, current, namespace }) {
     const group = k.group ?? '';
     groups.set(group, [...(groups.get(group) ?? []), k]);
   }
-  // groups of custom resources come first: they are why the page is open
+  // groups of custom resources come first, because users look for these most often
   const builtin = (/** @type {string} */ g) => !g.includes('.') || g.endsWith('.k8s.io');
   const sorted = [...groups].sort(([a], [b]) => Number(builtin(a)) - Number(builtin(b)) || a.localeCompare(b));
   return html`

@@ -1,4 +1,4 @@
-// Package plan serves the view Plan: what an operator would do, as kelson plan found.
+// Package plan serves the view Plan: what an operator would do, according to kelson plan.
 package plan
 
 import (
@@ -33,10 +33,10 @@ type Server struct {
 	made    document
 	running time.Time // when the current run began; zero: none
 	failure error     // of the last run
-	ran     bool      // made comes from a run, which replaces the file
+	ran     bool      // made comes from a run, and not from the file
 }
 
-// document is a plan, and how current it is.
+// document is a plan with the time at which it was made.
 type document struct {
 	plan *plan.Plan
 	time time.Time
@@ -56,24 +56,24 @@ func (s *Server) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/plan/export", s.export)
 }
 
-// State is what the page shows.
+// State is the content of the page.
 type State struct {
-	// File is the name of the plan's file, Runnable says that the console can make plans.
+	// File is the name of the plan's file. Runnable means that the console can make plans.
 	File     string `json:"file,omitempty"`
 	Runnable bool   `json:"runnable"`
-	// Running is when the current run began; Failure is the error of the last one.
+	// Running is the start time of the current run; Failure is the error of the last run.
 	Running *time.Time `json:"running,omitempty"`
 	Failure *web.Error `json:"failure,omitempty"`
-	// Plan is nil if there is none yet. Time is when it was made or written.
+	// Plan is nil if no plan exists yet. Time is the time at which the plan was made or written.
 	Plan    *plan.Plan `json:"plan,omitempty"`
 	Time    *time.Time `json:"time,omitempty"`
 	Summary string     `json:"summary,omitempty"`
 	Empty   bool       `json:"empty,omitempty"` // the operator would do nothing
-	More    int        `json:"more,omitempty"`  // steps that are not sent
+	More    int        `json:"more,omitempty"`  // number of steps that are not sent
 }
 
 const (
-	// pace is the interval at which the file is looked at.
+	// pace is the interval between two checks of the file.
 	pace = time.Second
 	// maxSteps bounds the steps on the page. The exported plan has all.
 	maxSteps = 2000
@@ -106,8 +106,8 @@ func (s *Server) plan(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// wait returns a channel that is closed when a run begins or ends, or when the file should be
-// looked at again.
+// wait returns a channel that is closed when a run begins or ends, or when it is time to check the
+// file again.
 func (s *Server) wait() <-chan struct{} {
 	changed := s.changed.Wait()
 	if s.file == "" {
@@ -163,14 +163,14 @@ func Parse(data []byte) (*plan.Plan, error) {
 	return p, nil
 }
 
-// errNoPlan is the error of documents that could be any.
+// errNoPlan is the error for documents that do not look like a plan.
 var errNoPlan = web.Errorf(http.StatusUnprocessableEntity, "it has neither steps nor a cluster: kelson plan -o json prints plans")
 
-// hidden takes the place of values of Secrets.
+// hidden replaces values of Secrets.
 const hidden = "(hidden)"
 
-// hide hides the values of Secrets. kelson plan has hidden them, also where they were copied to;
-// this is for files that something else has written.
+// hide hides the values of Secrets. kelson plan has already hidden them, and their copies in other
+// objects; hide is for files that other programs have written.
 func hide(p *plan.Plan) {
 	for i := range p.Installed {
 		hideIn(p.Installed[i].Object, p.Installed[i].Changes)
@@ -269,10 +269,10 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", media)
 	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
-	_, _ = w.Write(body.Bytes()) // an error means that the client has gone
+	_, _ = w.Write(body.Bytes()) // an error means that the client has closed the connection
 }
 
-// encode writes a plan as kelson plan does.
+// encode writes a plan in the format of kelson plan.
 func encode(out *bytes.Buffer, p *plan.Plan) error {
 	e := json.NewEncoder(out)
 	e.SetIndent("", "  ")

@@ -27,7 +27,7 @@ export function Plan({ query, namespace }) {
     }
   };
   const run = state.runnable ? html`<button disabled=${!!state.running} onClick=${() => start('')}>Make a plan</button>
-    <button disabled=${!!state.running} title="What ends differently than with the operator of the last commit" onClick=${() => start('HEAD')}>Compare with the last commit</button>` : null;
+    <button disabled=${!!state.running} title="Show objects whose final states differ from those with the operator of the last commit" onClick=${() => start('HEAD')}>Compare with the last commit</button>` : null;
   const text = (query.get('q') ?? '').toLowerCase();
   const steps = (p?.steps ?? []).filter((/** @type {any} */ s) => (!text || searched(s).includes(text)) && (!namespace || inNamespace(s, namespace)));
   const target = Number(query.get('step'));
@@ -44,7 +44,7 @@ export function Plan({ query, namespace }) {
       : html`No plan is connected. Make one with <code>kelson plan -o json > plan.json</code>, and start the console with <code>--plan plan.json</code>.`}</p>`) : html`
       ${p.unquiet ? html`<div class="problem" role="alert"><strong>Incomplete</strong> ${p.unquiet}</div>` : null}
       ${p.compared ? html`<${Compared} plan=${p} />` : state.empty ? html`<div class="calm" role="status">The operator would do nothing.</div>` : html`<p class="summary" role="status">${state.summary}</p>`}
-      ${(p.refused ?? []).map((/** @type {any} */ r) => html`<div class="problem"><strong>Refused</strong> ${r.verb} <${Name} of=${r.object} />${r.subresource ? ` (${r.subresource})` : ''}: ${r.message}${r.times > 1 ? ` (${r.times} times)` : ''}</div>`)}
+      ${(p.refused ?? []).map((/** @type {any} */ r) => html`<div class="problem"><strong>Refused</strong> ${r.verb} <${Name} object=${r.object} />${r.subresource ? ` (${r.subresource})` : ''}: ${r.message}${r.times > 1 ? ` (${r.times} times)` : ''}</div>`)}
       ${p.installed?.length ? html`<details class="installed"><summary>${count(p.installed.length, 'object')} installed before the operator starts</summary><ul>${p.installed.map((/** @type {any} */ i) => html`<li><${Written} w=${i} /></li>`)}</ul></details>` : null}
       ${p.compared && visible.length ? html`<h2>Steps</h2>` : null}
       <ol class="steplist">${visible.map((/** @type {any} */ s) => html`<${Step} key=${s.number} s=${s} target=${s.number === target} />`)}</ol>
@@ -71,11 +71,11 @@ function Running({ since }) {
   return html`<p class="quiet running" role="status">Building the operator and running it on a copy of the cluster: ${duration(now - Date.parse(since))}</p>`;
 }
 
-/** An object, with a link if it is there before the operator runs. @param {{of: Ref, absent?: boolean}} props */
-function Name({ of, absent }) {
-  const label = html`<span class="kind">${of.kind}</span> ${of.namespace ? html`<span class="ns">${of.namespace}/</span>` : null}${of.name}`;
-  if (absent || !of.name || !of.resource) return html`<span class="object">${label}</span>`;
-  return html`<a class="object" href=${objectHref(of.group ? of.resource + '.' + of.group : of.resource, of.namespace, of.name)}>${label}</a>`;
+/** An object, with a link if it exists before the operator runs. @param {{object: Ref, absent?: boolean}} props */
+function Name({ object: o, absent }) {
+  const label = html`<span class="kind">${o.kind}</span> ${o.namespace ? html`<span class="ns">${o.namespace}/</span>` : null}${o.name}`;
+  if (absent || !o.name || !o.resource) return html`<span class="object">${label}</span>`;
+  return html`<a class="object" href=${objectHref(o.group ? o.resource + '.' + o.group : o.resource, o.namespace, o.name)}>${label}</a>`;
 }
 
 /** @param {{number: number}} props */
@@ -90,7 +90,7 @@ function Step({ s, target }) {
     }
   };
   return html`<li class=${'step' + (target ? ' target' : '') + (s.error ? ' bad' : '')} ref=${show} aria-label=${'Step ' + s.number}>
-    <h2><a class="stepnumber" href=${'/plan?step=' + s.number} aria-label=${'Address of step ' + s.number}>${s.number}</a> ${s.controller ? html`<span class="quiet">${s.controller}</span> ` : ''}${s.of ? html`<${Name} of=${s.of} />` : s.controller ? '' : 'A write'}
+    <h2><a class="stepnumber" href=${'/plan?step=' + s.number} aria-label=${'Address of step ' + s.number}>${s.number}</a> ${s.controller ? html`<span class="quiet">${s.controller}</span> ` : ''}${s.of ? html`<${Name} object=${s.of} />` : s.controller ? '' : 'A write'}
       ${s.simulated ? html` <${Badge} text="simulated" as="wait" />` : null}</h2>
     ${(s.because ?? []).map((/** @type {any} */ c) => html`<div class="because"><span class="quiet">${c.probably ? 'probably because' : 'because'}</span> ${c.text}${c.step ? html` (<${StepLink} number=${c.step} />)` : null}</div>`)}
     ${(s.writes ?? []).map((/** @type {any} */ w) => html`<${Written} w=${w} />`)}
@@ -104,12 +104,12 @@ const tones = { create: 'good', update: 'wait', delete: 'bad' };
 function Written({ w }) {
   const changes = /** @type {Change[]} */ (w.changes ?? []);
   const verb = /** @type {'create'|'update'|'delete'} */ (w.verb);
-  return html`<details class="write" open=${changes.length <= 12}><summary><${Badge} text=${verb} as=${tones[verb]} /> <${Name} of=${w.object} absent=${true} />${w.subresource ? html` <span class="quiet">${w.subresource}</span>` : null}
+  return html`<details class="write" open=${changes.length <= 12}><summary><${Badge} text=${verb} as=${tones[verb]} /> <${Name} object=${w.object} absent=${true} />${w.subresource ? html` <span class="quiet">${w.subresource}</span>` : null}
       <span class="quiet"> ${changes.length ? count(changes.length, 'field') : ''}</span></summary>
-    ${verb === 'create' ? null : html`<div class="led"><span class="quiet">now:</span> <${Name} of=${w.object} /></div>`}
+    ${verb === 'create' ? null : html`<div class="led"><span class="quiet">now:</span> <${Name} object=${w.object} /></div>`}
     <${Changes} changes=${changes} />
     ${(w.webhooks ?? []).map((/** @type {string} */ h) => html`<div class="quiet">webhook ${h} was not called; it could change or refuse this</div>`)}
-    ${w.led?.length ? html`<div class="led"><span class="quiet">Kubernetes then:</span> ${w.led.map((/** @type {any} */ l, /** @type {number} */ i) => html`${i ? ', ' : ''}${l.verb} <${Name} of=${l.object} absent=${l.verb === 'create'} />`)}</div>` : null}</details>`;
+    ${w.led?.length ? html`<div class="led"><span class="quiet">Kubernetes then:</span> ${w.led.map((/** @type {any} */ l, /** @type {number} */ i) => html`${i ? ', ' : ''}${l.verb} <${Name} object=${l.object} absent=${l.verb === 'create'} />`)}</div>` : null}</details>`;
 }
 
 /** @param {{changes: Change[]}} props */
@@ -123,6 +123,6 @@ const cut = (text) => (text.length > 1000 ? text.slice(0, 1000) + `… (${text.l
 
 /** @param {{plan: any}} props */
 const Compared = ({ plan: p }) => (p.differences?.length ? html`<p class="summary" role="status"><strong>${count(p.differences.length, 'object')} would end differently</strong> than with ${p.compared}.</p>
-  <ul class="steplist">${p.differences.map((/** @type {any} */ d) => html`<li class="step"><h2><${Name} of=${d.object} absent=${true} />${d.only ? html` <${Badge} text=${d.only === 'new' ? 'only with this version' : 'only with ' + p.compared} as="wait" />` : null}</h2>
+  <ul class="steplist">${p.differences.map((/** @type {any} */ d) => html`<li class="step"><h2><${Name} object=${d.object} absent=${true} />${d.only ? html` <${Badge} text=${d.only === 'new' ? 'only with this version' : 'only with ' + p.compared} as="wait" />` : null}</h2>
     <${Changes} changes=${d.changes ?? []} />${d.steps?.length ? html`<div class="quiet">written in ${d.steps.map((/** @type {number} */ n, /** @type {number} */ i) => html`${i ? ', ' : ''}<${StepLink} number=${n} />`)}</div>` : null}</li>`)}</ul>`
   : html`<div class="calm" role="status">The operator would leave the cluster as ${p.compared} does.</div>`);

@@ -124,7 +124,8 @@ func id(r *http.Request) (run string, number uint64, err error) {
 // maxChain bounds the reconciles of a chain in each direction.
 const maxChain = 500
 
-// chain returns the IDs, as run/number, of the reconciles that led to one, and that it led to.
+// chain returns the IDs, as run/number, of the reconciles that led to one, and of those to which it
+// led.
 func (s *Server) chain(r *http.Request) (any, error) {
 	run, number, err := id(r)
 	if err != nil {

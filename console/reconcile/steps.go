@@ -37,11 +37,11 @@ type Stale struct {
 	ID         uint64 `json:"id,omitempty"`
 	Controller string `json:"controller,omitempty"`
 	Seen       bool   `json:"seen,omitempty"`
-	// Conflict says that the reconcile's write failed because the object had been modified.
+	// Conflict means that the reconcile's write failed because the object had been modified.
 	Conflict bool `json:"conflict,omitempty"`
 }
 
-// steps returns what a reconcile did, in order.
+// steps returns the reads, writes and log records of a reconcile, in order.
 func steps(t *traces.Traces, r *trace.LineRecord) []Step {
 	var all []Step
 	for i := range r.Reads {
@@ -56,7 +56,7 @@ func steps(t *traces.Traces, r *trace.LineRecord) []Step {
 	}
 	slices.SortStableFunc(all, func(a, b Step) int {
 		if a.At == nil || b.At == nil {
-			return 0 // the trace is of an older library, without times
+			return 0 // the trace comes from an older library, which records no times
 		}
 		return cmp.Compare(*a.At, *b.At)
 	})
@@ -126,7 +126,7 @@ func markStale(records []*trace.LineRecord, record *trace.LineRecord, all []Step
 	}
 }
 
-// written returns when a write had certainly been done.
+// written returns the time at which a write had certainly been executed.
 func written(r *trace.LineRecord, w *trace.LineWrite) time.Time {
 	if w.At == "" {
 		return after(r, r.Duration)
@@ -134,9 +134,9 @@ func written(r *trace.LineRecord, w *trace.LineWrite) time.Time {
 	return after(r, w.At, w.Duration)
 }
 
-// mark marks the reads that are older than a state which existed at a time. The newest such state
-// wins. A list may be of an older version than the operator's own writes that it contains, so these
-// do not count for it.
+// mark marks the reads that returned a state older than one which existed at a time. If several
+// such states exist, it records the newest. The version of a list may be older than the operator's
+// own writes that it contains, so mark ignores these for lists.
 func mark(reads []*Step, record *trace.LineRecord, newer Stale, existed time.Time) {
 	for _, s := range reads {
 		read := s.Read

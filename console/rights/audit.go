@@ -38,7 +38,7 @@ func newLog(name, user string) *log {
 func (l *log) read() error {
 	f, err := os.Open(l.name)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // the server has not started
+		return nil // the server has not started yet
 	}
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (l *log) read() error {
 	return nil
 }
 
-// note notes the names and groups of a line, if it is of the user. It ignores malformed lines.
+// note records the names and groups of a line, if it is about the user. It ignores malformed lines.
 func (l *log) note(line []byte) {
 	if l.user == "" || plain(l.user) && !bytes.Contains(line, []byte(`"`+l.user+`"`)) {
 		return
@@ -106,7 +106,7 @@ func (l *log) note(line []byte) {
 	}
 }
 
-// plain reports whether all encoders write a text in the same way as JSON.
+// plain reports whether all JSON encoders write a text in the same way, without escapes.
 func plain(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&/`, r) })
 }
@@ -119,8 +119,8 @@ func (l *log) sorted() []rights.Request {
 	})
 }
 
-// completeLines reads to the last line that ends, because another process may be writing the next
-// one.
+// completeLines reads up to the end of the last complete line, because another process may be
+// writing the next one.
 type completeLines struct {
 	in   *bufio.Reader
 	rest []byte

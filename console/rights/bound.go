@@ -15,9 +15,9 @@ import (
 type bound struct {
 	Kind      string // Role or ClusterRole
 	Name      string
-	Namespace string // in which the role is granted; empty: all
+	Namespace string // namespace in which the role is granted; empty: all
 	Binding   string
-	// Group says that the role is bound to a group that all users, or all service accounts, are in.
+	// Group means that the role is bound to a group of all users or all service accounts.
 	Group bool
 	// Through is another group of the user, to which the role is bound; empty: to the user itself.
 	Through string

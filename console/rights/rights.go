@@ -31,19 +31,20 @@ type Server struct {
 // Routes registers the handlers.
 func (s *Server) Routes(mux *http.ServeMux) { mux.HandleFunc("GET /api/rights", s.rights) }
 
-// State is what the page shows.
+// State is the content of the page.
 type State struct {
 	Log   string `json:"log"`
 	User  string `json:"user"`
 	Users []User `json:"users"` // of the log, service accounts first
-	// Requests are what the user needed; Events is the number of its requests.
+	// Requests are the different requests of the user; Events is the number of all its requests.
 	Requests []Request `json:"requests"`
 	Events   int       `json:"events"`
-	// Rules are those of the roles that are bound to the user.
+	// Rules are the rules of the roles that are bound to the user.
 	Rules []Rule `json:"rules"`
-	// Least are the roles that allow the requests and nothing else, as YAML.
+	// Least are the roles that allow exactly the requests, as YAML.
 	Least string `json:"least"`
-	// Error says why the roles are unknown. Then Rules is empty, and Missing of requests false.
+	// Error is the reason why the roles are unknown. In this case, Rules is empty, and Missing of
+	// all requests is false.
 	Error *web.Error `json:"error,omitempty"`
 }
 
@@ -78,7 +79,7 @@ type Rule struct {
 }
 
 const (
-	pace    = time.Second // at which the log is read
+	pace    = time.Second // interval at which the log is read
 	maxUser = 200
 )
 
@@ -141,12 +142,12 @@ func usersOf(events map[string]int) []User {
 	return all[:min(len(all), maxUser)]
 }
 
-// compare compares requests, which have names, with the roles of their user.
+// compare compares requests, which have the names of their objects, with the roles of their user.
 func compare(requests []rights.Request, names map[rights.Request]map[string]bool, roles []bound, known bool) (*State, error) {
 	state := &State{Users: []User{}, Requests: []Request{}, Rules: []Rule{}}
 	for _, role := range roles {
 		if role.Group {
-			continue // the user can't do without these roles
+			continue // these roles cannot be taken from the user
 		}
 		for _, rule := range role.Rules {
 			state.Rules = append(state.Rules, ruleOf(role, rule, requests, names))
@@ -206,9 +207,9 @@ func ruleOf(role bound, rule rbacv1.PolicyRule, requests []rights.Request, names
 	return shown
 }
 
-// missingNames reports whether a request is not allowed for some of the names that it had, and
-// returns these names if it is allowed for others. Names that are in no rule are equal to each
-// other.
+// missingNames reports whether a request is not allowed for some of its names, and returns these
+// names if it is allowed for others. It checks only one of the names that no rule has, because the
+// result is the same for all of them.
 func missingNames(r rights.Request, names map[string]bool, roles []bound) (missing []string, isMissing bool) {
 	inRules := map[string]bool{}
 	for _, role := range roles {
@@ -255,7 +256,7 @@ func allowed(r rights.Request, name string, roles []bound) bool {
 	return len(rights.Compare([]rights.Request{r}, granted, nil).Missing) == 0
 }
 
-// list returns the first names, and how many more there are.
+// list returns the first names, and the number of further ones.
 func list(names []string) string {
 	const shown = 5
 	text := strings.Join(names[:min(len(names), shown)], ", ")

@@ -10,7 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// LAB-07: rules with resourceNames count for these names only, and the groups of a user come from
+// LAB-07: rules with resourceNames apply only to these names, and the groups of a user come from
 // its requests.
 func TestNamesAndGroups(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "audit.log")
@@ -47,7 +47,8 @@ func TestNamesAndGroups(t *testing.T) {
 	for _, r := range state.Requests {
 		got += fmt.Sprintf("%s %v\n", r.What, r.Missing)
 	}
-	// create has no name when a rule is checked, and a rule for settings does not allow extra
+	// create has no name when the server checks a rule, and a rule for the name settings does not
+	// allow the name extra
 	want := "create configmaps in namespace default true\nget configmaps in namespace default named extra true\nupdate configmaps in namespace default false\n"
 	if got != want {
 		t.Errorf("requests:\n%swant:\n%s", got, want)

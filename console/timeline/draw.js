@@ -19,7 +19,7 @@ export function palette(el) {
 export function draw(g, v) {
   const { model, axis, colors: c, width, height, gutter, scale } = v;
   g.fillStyle = c.bg;
-  g.fillRect(0, 0, width + 1, height + 1); // also the rest of a pixel
+  g.fillRect(0, 0, width + 1, height + 1); // also the partial pixel at the edge
   const first = Math.max(0, Math.floor(v.top / laneHeight));
   const last = Math.min(v.lanes.length, Math.ceil((v.top + height - axisHeight) / laneHeight));
   const toX = (/** @type {number} */ t) => gutter + (axis.position(t) - v.from) * scale;

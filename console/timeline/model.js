@@ -10,7 +10,7 @@ export class Model {
   /** @type {{start: number, length: number, type: number, id: string}[][]} marks by lane and time */ marks = [];
   /** @type {Map<string, {lane: number, start: number, length: number}>} the span of each reconcile */ spans = new Map();
   /** @type {number[]} */ starts = []; // sorted lazily, for the axis
-  /** @type {Map<string, {lane: number, start: number, text: string}>} marks that are no reconciles */ notes = new Map();
+  /** @type {Map<string, {lane: number, start: number, text: string}>} marks that are not reconciles */ notes = new Map();
   /** @type {{start: number, type: 'restart'|'fault'|'alarm'|'input', text: string}[]} marks of all lanes, by time */ lines = [];
   steps = false; // a run of a failure is shown; a step takes a millisecond
   /** @type {number[]} */ times = []; // of the steps, in seconds since the first

@@ -12,7 +12,7 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// stepTime is the distance of two steps on the axis.
+// stepTime is the distance between two steps on the axis.
 const stepTime = time.Millisecond
 
 // steps returns a run of the failure: passing or failing.

@@ -1,5 +1,5 @@
-// Package timeline serves the view Timeline: when which reconcile ran, which object was written,
-// which Events there were, and when operators started again; or the steps of a failure.
+// Package timeline serves the view Timeline: the times of reconciles, writes, Events and restarts
+// of operators; or the steps of a failure.
 package timeline
 
 import (
@@ -32,11 +32,11 @@ func (s *Server) Routes(mux *http.ServeMux) {
 }
 
 // Marks is an event of the stream: marks that were added. The fields of mark i are at index i of
-// each list, so that fifty thousand marks are small and fast to decode.
+// each list, so that even fifty thousand marks are small and fast to decode.
 type Marks struct {
 	// Lanes are new lanes; they continue the numbers of those sent before.
 	Lanes []Lane `json:"lanes,omitempty"`
-	// Lane is the number of a mark's lane.
+	// Lane has the numbers of the marks' lanes.
 	Lane []int `json:"lane"`
 	// Start and Length are in microseconds. Start counts from Origin; Length is 0 for a write.
 	Start  []int64   `json:"start"`
@@ -44,20 +44,22 @@ type Marks struct {
 	Origin time.Time `json:"origin"`
 	// Type is one of the constants below.
 	Type []int `json:"type"`
-	// ID is the reconcile of a mark: run/number; or event/UID, or step/number. Marks of the latter
-	// have a text, by index.
+	// ID identifies a mark: run/number for a reconcile, event/UID for an Event, or step/number.
+	// Marks of the last two kinds have a text, by index.
 	ID   []string       `json:"id"`
 	Text map[int]string `json:"text,omitempty"`
 	// Lines are marks of all lanes.
 	Lines []Line `json:"lines,omitempty"`
-	// Steps says that a run of a failure is shown, and that Start is in milliseconds a step.
+	// Steps means that the marks are the steps of a run of a failure, and that Start counts a
+	// millisecond per step.
 	Steps bool `json:"steps,omitempty"`
-	// Times are when the steps happened, in seconds since the first; empty if that is not known.
+	// Times are the times of the steps, in seconds since the first; empty if unknown.
 	Times []float64 `json:"times,omitempty"`
-	// Complete is true in the last event of those that were recorded when the stream began.
+	// Complete is true in the event that ends the marks which were recorded before the stream
+	// began.
 	Complete bool   `json:"complete"`
 	Traced   bool   `json:"traced"`
-	Skipped  int    `json:"skipped,omitempty"` // older records that are not sent
+	Skipped  int    `json:"skipped,omitempty"` // number of older records that are not sent
 	Error    string `json:"error,omitempty"`
 }
 
@@ -83,7 +85,7 @@ type Line struct {
 // Lane is an object.
 type Lane struct {
 	causes.Object
-	Controller string `json:"controller,omitempty"` // the first that reconciled it
+	Controller string `json:"controller,omitempty"` // the first one that reconciled the object
 }
 
 const (
@@ -156,19 +158,19 @@ func (s *Server) timeline(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// lanes is what one stream has sent.
+// lanes records what one stream has sent.
 type lanes struct {
 	numbers map[causes.Object]int
 	sent    map[*trace.LineRecord]bool
 	origin  time.Time
 	traced  bool
-	// events are when the Events that were sent happened last, by UID.
+	// events has the last times of the Events that were sent, by UID.
 	events map[string]time.Time
-	// runs and controllers are those of the records that were sent.
+	// runs and controllers are the runs and controllers of the records that were sent.
 	runs, controllers map[string]bool
 }
 
-// fresh returns the records that were not sent, and notes that they are.
+// fresh returns the records that were not sent yet, and marks them as sent.
 func (t *lanes) fresh(records []*trace.LineRecord) []*trace.LineRecord {
 	var added []*trace.LineRecord
 	for _, r := range records {
@@ -215,8 +217,8 @@ func (t *lanes) marks(records []*trace.LineRecord) Marks {
 	return m
 }
 
-// answered returns when a write had been answered, since the start of its reconcile, which took a
-// time; traces without details do not say.
+// answered returns the time from the start of a reconcile to the response to one of its writes. For
+// traces without details, it returns the duration of the reconcile.
 func answered(w *trace.LineWrite, took time.Duration) time.Duration {
 	at, err := time.ParseDuration(w.At)
 	if err != nil {
@@ -258,8 +260,8 @@ func (m *Marks) say(text string) {
 	m.Text[len(m.Start)-1] = text
 }
 
-// started adds a line if a record is the first one of a run, and an earlier run had the same
-// controller: the operator has started again, or another replica of it has taken over.
+// started adds a line if a record is the first one of a run and an earlier run had the same
+// controller: the operator has restarted, or another replica has taken over.
 func (t *lanes) started(m *Marks, r *trace.LineRecord) {
 	if !t.runs[r.Run] && t.controllers[r.Controller] {
 		m.Lines = append(m.Lines, Line{r.Time.Sub(t.origin).Microseconds(), "restart", "a new run of the operator: controller " + r.Controller + ", run " + r.Run})

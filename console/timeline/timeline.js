@@ -50,7 +50,7 @@ export function Timeline({ query, namespace, session }) {
   }, [model, version, search, namespace]);
 
   return html`<${Header} title="Timeline" note=${model.count ? `${model.count.toLocaleString()} marks in ${lanes.length.toLocaleString()} lanes` : ''} actions=${html`
-      ${run ? null : html`<button aria-pressed=${fold} title="Shorten times in which nothing happens" onClick=${() => setQuery({ fold: fold ? 'false' : null }, { replace: true })}>Fold gaps</button>`}
+      ${run ? null : html`<button aria-pressed=${fold} title="Shorten times without marks" onClick=${() => setQuery({ fold: fold ? 'false' : null }, { replace: true })}>Fold gaps</button>`}
       <input class="filter" type="search" placeholder="Object or controller" aria-label="Filter lanes" value=${query.get('q') ?? ''} onInput=${(/** @type {any} */ e) => setQuery({ q: e.target.value }, { replace: true })} />`} />
     <${Problem} error=${error ?? refused} />
     ${session?.failure ? html`<div class="bar"><label>Show <select value=${run} onChange=${(/** @type {any} */ e) => setQuery({ run: e.target.value, select: null }, { replace: true })}>

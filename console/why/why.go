@@ -32,11 +32,10 @@ const (
 	maxObjects  = 200
 )
 
-// State is why an object is in its state.
+// State explains why an object is in its state.
 type State struct {
 	causes.Explanation
-	// Effects are the last reconciles that the object caused, with what they wrote, the newest
-	// first.
+	// Effects are the last reconciles that the object caused, with their writes, the newest first.
 	Effects []*causes.Reconcile `json:"effects,omitempty"`
 	Traced  bool                `json:"traced"`
 	Errors  map[string]string   `json:"errors,omitempty"` // of traces, by place
@@ -52,7 +51,7 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) {
 	}
 	web.States(r.Context(), w, s.Traces.Changed, pace, func(context.Context) (any, error) {
 		state := State{Explanation: s.Traces.Explain(o, last), Traced: s.Traces.Sources() > 0, Errors: s.Traces.Errors()}
-		state.Caused = nil // Effects has them
+		state.Caused = nil // Effects has these
 		// The page shows the newest first, each with all its causes.
 		for i, w := range state.Writes {
 			state.Writes[i].By = s.Traces.Chain(w.By.LineRecord)

@@ -75,8 +75,8 @@ function Cause({ time, what, r, bad }) {
 }
 
 /**
- * Returns the first of a row of reconciles that failed with the same error, each a retry of the one
- * before, and how many there are before r.
+ * Returns the first of consecutive reconciles that failed with the same error, each a retry of the
+ * previous one, and how many of them precede r.
  * @param {any} r
  */
 function retries(r) {
@@ -90,7 +90,7 @@ function retries(r) {
   }
 }
 
-/** The causes of a reconcile, and theirs. @param {{r: any}} props */
+/** The causes of a reconcile, and the causes of these. @param {{r: any}} props */
 export function Causes({ r }) {
   if (r.repeated) return html`<ol class="causes"><li class="quiet">causes are shown above</li></ol>`;
   if (r.cut) return html`<ol class="causes"><li class="quiet">…</li></ol>`;
@@ -99,7 +99,7 @@ export function Causes({ r }) {
     const c = b.cause;
     const object = c.kind ? html`<${ObjectLink} ...${c} />` : null;
     const event = /** @type {any} */ (events)[c.event];
-    const what = c.event === 'retry' ? 'the previous reconcile failed' : c.event === 'after' ? 'the previous reconcile asked for it'
+    const what = c.event === 'retry' ? 'the previous reconcile failed' : c.event === 'after' ? 'the previous reconcile requested it'
       : c.event === 'other' ? html`an event outside of the cluster ${c.name}` : b.write ? html`${object} was <b>${deed(b.write)}</b>` : html`${object} ${event ?? c.event}`;
     const { first, folded } = c.event === 'retry' && b.by ? retries(b.by) : { first: b.by, folded: 0 };
     const more = c.fields ? html` <code class="quiet">${c.fields}</code>` : null;

@@ -19,7 +19,7 @@ type meter struct{ proc string }
 // ticks is the unit of CPU times in /proc, in seconds. Linux counts hundredths of a second.
 const ticks = 0.01
 
-// machine returns what the machine uses.
+// machine returns the resource usage of the machine.
 func (m *meter) machine(ctx context.Context) (usage, metav1.Duration, error) {
 	before, err := m.busy()
 	if err != nil {
@@ -68,18 +68,18 @@ func (m *meter) memory() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	of := map[string]int64{}
+	values := map[string]int64{}
 	for line := range strings.Lines(string(data)) {
 		var kilobytes int64
 		name, value, _ := strings.Cut(line, ":")
 		if _, err := fmt.Sscan(value, &kilobytes); err == nil {
-			of[name] = kilobytes << 10
+			values[name] = kilobytes << 10
 		}
 	}
-	return of["MemTotal"] - of["MemAvailable"], nil
+	return values["MemTotal"] - values["MemAvailable"], nil
 }
 
-// users returns what the processes of each user use, by uid.
+// users returns the resource usage of the processes of each user, by uid.
 func (m *meter) users(ctx context.Context) (map[string]usage, metav1.Duration, error) {
 	before := m.processes()
 	begin := time.Now()
@@ -106,7 +106,7 @@ type process struct {
 	memory int64
 }
 
-// processes reads all processes by their id. Processes that end meanwhile are omitted.
+// processes reads all processes by their id. It omits processes that end during the reading.
 func (m *meter) processes() map[string]process {
 	all := map[string]process{}
 	files, _ := filepath.Glob(filepath.Join(m.proc, "[0-9]*", "stat")) // the pattern is valid

@@ -70,7 +70,7 @@ func TestTop(t *testing.T) {
 	}
 	eventually := func(want string, args ...string) string {
 		t.Helper()
-		// other processes have no virtual time
+		// poll, because virtual time does not cover other processes
 		for begin := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 			out, err := kubectl("", args...)
 			if err == nil && strings.Contains(out, want) {

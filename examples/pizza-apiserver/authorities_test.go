@@ -22,7 +22,7 @@ import (
 )
 
 // AGG-02: the server verifies client certificates once and caches the result, and still follows the
-// authorities and the names of proxies that the cluster publishes, on connections that are open.
+// authorities and the names of proxies that the cluster publishes, also on open connections.
 func TestPublishedAuthoritiesChange(t *testing.T) {
 	if testing.Short() {
 		t.Skip("more than a second")
@@ -75,7 +75,7 @@ func TestPublishedAuthoritiesChange(t *testing.T) {
 	want("user of the new authority", as(t, later, "admin", "system:masters"), "", http.StatusOK)
 }
 
-// publish changes what the cluster publishes about clients and proxies.
+// publish changes the data that the cluster publishes about clients and proxies.
 func (c *cluster) publish(t *testing.T, data map[string]string) {
 	t.Helper()
 	maps := c.kube.CoreV1().ConfigMaps("kube-system")

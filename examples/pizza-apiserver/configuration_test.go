@@ -82,7 +82,8 @@ func behind(t *testing.T, cluster *rest.Config, log io.Writer) func(u user.Info,
 	}
 }
 
-// eventually repeats a check of what the server learns from the cluster's watches.
+// eventually repeats a check until the server has received the change from the cluster by its
+// watches.
 func eventually(t *testing.T, what string, check func() (bool, string)) {
 	t.Helper()
 	for until := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
@@ -186,7 +187,7 @@ func TestConfigurationOfTheCluster(t *testing.T) {
 	if err := c.kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(ctx, "no-anchovies", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the policy is gone", func() (bool, string) {
+	eventually(t, "the policy is deleted", func() (bool, string) {
 		resp, answer := send(masters, "POST", "v1alpha1/toppings?dryRun=All", topping("anchovies"))
 		return resp.StatusCode == http.StatusCreated, answer
 	})
@@ -195,7 +196,8 @@ func TestConfigurationOfTheCluster(t *testing.T) {
 	}
 }
 
-// AGG-02: a server whose account may not read the configuration says so, and serves without it.
+// AGG-02: a server whose account may not read the configuration logs a warning, and serves without
+// the configuration.
 func TestConfigurationOfTheClusterIsForbidden(t *testing.T) {
 	if testing.Short() {
 		t.Skip("more than a second")
@@ -227,8 +229,8 @@ func TestConfigurationOfTheClusterIsForbidden(t *testing.T) {
 	}
 }
 
-// AGG-02: a cluster's policy reads its parameters from the cluster, and those whose kind this
-// server serves from the server.
+// AGG-02: a cluster's policy reads its parameters from the cluster, and parameters of kinds that
+// this server serves from the server itself.
 func TestParametersOfPolicies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("more than a second")

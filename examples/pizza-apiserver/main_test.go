@@ -92,7 +92,8 @@ func kubectl(t *testing.T, kubeconfig string, args ...string) string {
 	return out.String()
 }
 
-// AGG-02, AGG-03: standalone, from an empty folder to kubectl get pizzas, with state that survives.
+// AGG-02, AGG-03: the standalone server starts with an empty folder, serves kubectl get pizzas, and
+// keeps its state over a restart.
 func TestStandalone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("more than a second")
@@ -224,8 +225,7 @@ func TestDelegated(t *testing.T) {
 		{"wrong token", "GET", base + "pizzas", nil, map[string]string{"Authorization": "Bearer wrong"}, 401, "Unauthorized"},
 		{"front proxy", "GET", base + "pizzas", identity(c.proxy, "aggregator"), alice, 200, "PizzaList"},
 		{"headers with another name", "GET", base + "pizzas", identity(c.proxy, "mallory"), alice, 401, "Unauthorized"},
-		// The client does not even send a certificate of an authority that the server does not
-		// announce.
+		// Clients do not send certificates of authorities that the server does not announce.
 		{"headers of another authority", "GET", base + "pizzas", identity(other, "aggregator"), alice, 403, "system:anonymous"},
 		{"headers alone", "GET", base + "pizzas", nil, alice, 403, "system:anonymous"},
 		{"missing namespace", "POST", base + "namespaces/nowhere/pizzas", nil, bearer, 404, `namespaces \"nowhere\" not found`},

@@ -119,7 +119,7 @@ func TestPizzaOnAServer(t *testing.T) {
 			if time.Now().After(until) {
 				t.Fatalf("%s is not available: %s", version, conditions)
 			}
-			// a real server in another process has no virtual time
+			// poll, because virtual time does not cover a server in another process
 			time.Sleep(100 * time.Millisecond)
 		}
 	}

@@ -1,6 +1,6 @@
 // Command sql-apiserver serves the rows of a table as a kind: in the PostgreSQL database that the
 // environment variable DATABASE_URL names, or in the SQLite file kitchen.db. Other programs may
-// write to the database at the same time; watches see that immediately.
+// write to the database at the same time; watches receive these writes immediately.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"kelson.dev/examples/sql-apiserver/v1alpha1"
 )
 
-// API shows the table ingredients of a database.
+// API describes a server for the table ingredients of a database.
 func API(rows source) apiserver.Part {
 	return apiserver.Group("kitchen.example.com",
 		apiserver.Kind(&v1alpha1.Ingredient{}, apiserver.ClusterScoped(), rules{}, apiserver.From(rows, 0)))

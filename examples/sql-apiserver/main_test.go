@@ -77,7 +77,7 @@ func testTable(t *testing.T, rows source, other *sql.DB) {
 		t.Errorf("labels: %v", err)
 	}
 
-	// Another program.
+	// Write as another program does.
 	if _, err := other.Exec("UPDATE ingredients SET amount = 300"); err != nil {
 		t.Fatal(err)
 	}

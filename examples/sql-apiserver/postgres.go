@@ -47,7 +47,7 @@ func (t postgres) Notify(ctx context.Context, changed func()) error {
 	if _, err := conn.Exec(ctx, "LISTEN ingredients"); err != nil {
 		return err
 	}
-	changed() // what happened before
+	changed() // report the writes before the subscription
 	for {
 		if _, err := conn.WaitForNotification(ctx); err != nil {
 			if ctx.Err() != nil {

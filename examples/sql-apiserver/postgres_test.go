@@ -28,7 +28,7 @@ func server(t *testing.T) string {
 	}
 	slices.Sort(found)
 	bin := filepath.Dir(found[len(found)-1])
-	dir, err := os.MkdirTemp("", "sql-apiserver") // other users can't enter t.TempDir
+	dir, err := os.MkdirTemp("", "sql-apiserver") // other users cannot access t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func server(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		uid, _ := strconv.Atoi(account.Uid) // numbers on Unix
+		uid, _ := strconv.Atoi(account.Uid) // a user id is a number on Unix
 		gid, _ := strconv.Atoi(account.Gid)
 		if err := os.Chown(dir, uid, gid); err != nil {
 			t.Fatal(err)
@@ -69,7 +69,7 @@ func server(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	// another process has no virtual time
+	// poll, because virtual time does not cover other processes
 	for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		if err = db.Ping(); err == nil {
 			return at.String()
@@ -83,7 +83,7 @@ func server(t *testing.T) string {
 // AGG-04: rows of PostgreSQL are objects, with notifications by LISTEN.
 func TestPostgres(t *testing.T) {
 	at := server(t)
-	for range 2 { // the second time, table and trigger exist
+	for range 2 { // the second call finds an existing table and trigger
 		rows, err := openPostgres(t.Context(), at)
 		if err != nil {
 			t.Fatal(err)

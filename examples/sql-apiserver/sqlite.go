@@ -21,7 +21,8 @@ func openSQLite(ctx context.Context, file string) (sqlite, error) {
 	return t, t.create(ctx, "unixepoch()")
 }
 
-// Notify reports writes of other connections and processes: SQLite counts them for each connection.
+// Notify reports writes of other connections and processes: SQLite counts such writes for each
+// connection.
 func (t sqlite) Notify(ctx context.Context, changed func()) error {
 	conn, err := t.Conn(ctx)
 	if err != nil {

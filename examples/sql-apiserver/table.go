@@ -55,8 +55,8 @@ func (t *table) List(ctx context.Context) (all []*v1alpha1.Ingredient, err error
 	return all, rows.Err()
 }
 
-// Create inserts a row. The table has columns for the spec alone: labels and the like are rejected
-// instead of getting lost.
+// Create inserts a row. The table has columns only for the spec, so Create rejects labels,
+// annotations, finalizers and owners instead of dropping them.
 func (t *table) Create(ctx context.Context, in *v1alpha1.Ingredient) error {
 	if err := plain(in); err != nil {
 		return err

@@ -24,15 +24,15 @@ import (
 // [Log.Explain] concludes what probably caused a write of an operator that records no trace. A Log
 // may be used by several goroutines. After ReadAuditLog, only Attach changes it.
 type Log struct {
-	writes  []*LoggedWrite // by their begin, because events may precede the response
+	writes  []*LoggedWrite // sorted by Begin, because events may precede the response
 	watches []*loggedWatch
 	objects map[resourceName]*loggedObject
 	kinds   map[string]string // by group resource, where bodies are logged
 	end     time.Time
-	trace   *Trace // nil: there are no exact answers
+	trace   *Trace // nil: no answers are exact
 }
 
-// Client is who sends a request.
+// Client is the sender of a request.
 type Client struct {
 	User    string `json:"user"`
 	Agent   string `json:"userAgent,omitempty"`
@@ -54,7 +54,7 @@ func (c Client) String() string {
 	return fmt.Sprintf("%s (%s)", c.program(), c.User)
 }
 
-// isTool reports whether people use the program for single requests, whatever it watches meanwhile.
+// isTool reports whether people use the program for single requests, even if it also watches.
 func (c Client) isTool() bool {
 	switch c.program() {
 	case "kubectl", "oc", "k9s", "helm", "kustomize", "curl", "Wget", "Mozilla", "Lens", "Headlamp", "Terraform", "HashiCorp", "python-requests", "PostmanRuntime":
@@ -73,7 +73,7 @@ type resourceName struct{ resource, namespace, name string }
 // LoggedWrite is a successful write in a log.
 type LoggedWrite struct {
 	AuditID types.UID `json:"auditID"`
-	// Begin is when the server received the request, and Time when it responded.
+	// Begin is the time at which the server received the request, and Time that of the response.
 	Begin time.Time `json:"begin"`
 	Time  time.Time `json:"time"`
 	By    Client    `json:"by"`
@@ -103,7 +103,7 @@ func (w *LoggedWrite) Object() Object {
 	return Object{Kind: kind, Namespace: w.Namespace, Name: w.Name}
 }
 
-// loggedObject is the information in a log about an object, from all times.
+// loggedObject combines all information in a log about an object.
 type loggedObject struct {
 	uid    types.UID
 	owners []metav1.OwnerReference
@@ -209,7 +209,7 @@ func (l *Log) add(e *auditv1.Event, watches map[types.UID]*loggedWatch) {
 		w.Namespace = ""
 	}
 	if e.Verb == "patch" && e.ResponseStatus.Code == http.StatusCreated {
-		w.Verb = "apply" // no other patch creates an object
+		w.Verb = "apply" // only server-side apply creates objects by a patch
 	}
 	if e.RequestObject != nil {
 		w.body = e.RequestObject.Raw
@@ -233,7 +233,7 @@ func metaOf(e *auditv1.Event) *metav1.PartialObjectMetadata {
 	return &m
 }
 
-// read notes the owners and the kind of an object that a response contains.
+// read records the owners and the kind of an object that a response contains.
 func (l *Log) read(e *auditv1.Event, resource string) {
 	m := metaOf(e)
 	if m == nil || strings.HasSuffix(m.Kind, "List") {
@@ -278,8 +278,8 @@ func (w *loggedWatch) receives(logged *LoggedWrite) bool {
 
 func isDryRun(uri string) bool { return strings.Contains(uri, "dryRun=All") }
 
-// background reports whether a resource is written for people or coordination, or only answers a
-// question.
+// background reports whether clients write a resource for people (Events) or for coordination
+// (Leases), or only to get an answer (reviews).
 func background(resource string) bool {
 	switch resource {
 	case "events", "events.events.k8s.io", "leases.coordination.k8s.io":

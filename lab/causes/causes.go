@@ -31,7 +31,7 @@ type Trace struct {
 	records  []*trace.LineRecord // by time
 	byID     map[id]*trace.LineRecord
 	writers  map[state]write
-	effects  map[state][]*trace.LineRecord  // by the state in a cause
+	effects  map[state][]*trace.LineRecord  // by the state in their causes
 	byObject map[Object][]*trace.LineRecord // reconciles of an object, by time
 	log      *Log                           // continues chains; nil without an audit log
 }
@@ -137,7 +137,7 @@ func insert(list []*trace.LineRecord, r *trace.LineRecord) []*trace.LineRecord {
 	return slices.Insert(list, i, r)
 }
 
-// Records returns all records by time. Later calls of Add don't change the slice.
+// Records returns all records by time. Later calls of Add do not change the slice.
 func (t *Trace) Records() []*trace.LineRecord {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

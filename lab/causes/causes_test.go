@@ -8,7 +8,7 @@ import (
 	"kelson.dev/lab/causes"
 )
 
-// Two operators: one creates a ConfigMap for a Deploy, the other a Pod for the ConfigMap.
+// Two operators: one creates a ConfigMap for a Deploy, the other creates a Pod for the ConfigMap.
 const (
 	first = `{"id":1,"run":"aaaa","time":"2030-01-02T15:04:05Z","controller":"deploy","kind":"Deploy","namespace":"default","name":"d","causes":[{"event":"add","kind":"Deploy","namespace":"default","name":"d","resourceVersion":"7","manager":"kubectl-create"}],"writes":[{"verb":"apply","kind":"ConfigMap","namespace":"default","name":"c","resourceVersion":"8","changed":true}],"duration":"1ms"}
 `

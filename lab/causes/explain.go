@@ -10,19 +10,19 @@ import (
 // Explanation says why an object is in its state.
 type Explanation struct {
 	Object Object `json:"object"`
-	// Writes are the last writes of the object, the oldest first; Earlier is the number of those
-	// before.
+	// Writes are the last writes of the object, the oldest first; Earlier is the number of
+	// writes before them.
 	Writes  []Step `json:"writes,omitempty"`
 	Earlier int    `json:"earlierWrites,omitempty"`
 	// Reconciles are the last reconciles of an object that no operator wrote.
 	Reconciles []*Reconcile `json:"reconciles,omitempty"`
 	// Caused are the reconciles that the object caused, if operators did not write or reconcile it.
 	Caused []*Reconcile `json:"caused,omitempty"`
-	// Logged are the last writes of the object in an audit log, with what probably caused them; see
+	// Logged are the last writes of the object in an audit log, with their probable causes; see
 	// [Log].
 	Logged []*LoggedStep `json:"logged,omitempty"`
-	// Unsettled are the last reconciles of the object that failed or are to be repeated, one for
-	// each controller.
+	// Unsettled are the last reconciles of the object that failed or that requested a repetition,
+	// one for each controller.
 	Unsettled []*Reconcile `json:"unsettled,omitempty"`
 	// Loops are the hot loops that involve the object.
 	Loops []LoopAt `json:"loops,omitempty"`
@@ -45,17 +45,17 @@ type Reconcile struct {
 	*trace.LineRecord
 	// Because explains the causes of LineRecord, in the same order.
 	Because []Because `json:"because,omitempty"`
-	// Repeated says that Because is empty since it is in another place of the explanation.
+	// Repeated means that Because is empty because another place of the explanation has it.
 	Repeated bool `json:"repeated,omitempty"`
-	// Cut says that Because is empty since the chain is too long.
+	// Cut means that Because is empty because the chain is too long.
 	Cut bool `json:"cut,omitempty"`
 }
 
 // Because is a cause of a reconcile, with the reconcile that caused it if it is known.
 type Because struct {
 	Cause trace.LineCause `json:"cause"`
-	// By is nil if no reconcile of the trace made the change. A person or another program made it;
-	// Cause.Manager may have the name.
+	// By is the reconcile that made the change. It is nil if a person or a program without a trace
+	// made it; Cause.Manager may have its name.
 	By *Reconcile `json:"by,omitempty"`
 	// Write is the write of By that made the change; nil if it is unknown.
 	Write *trace.LineWrite `json:"write,omitempty"`
@@ -104,14 +104,14 @@ func (t *Trace) Explain(o Object, last int) Explanation {
 }
 
 // WriteOf returns the write that made a version of an object, with its causes. It returns false if
-// no reconcile of the trace did.
+// no reconcile of the trace made the version.
 func (t *Trace) WriteOf(o Object, resourceVersion string) (Step, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.writeOf(o, resourceVersion)
 }
 
-// writeOf is WriteOf while the caller holds the lock.
+// writeOf does the same as WriteOf. The caller holds the lock.
 func (t *Trace) writeOf(o Object, resourceVersion string) (Step, bool) {
 	w, ok := t.writers[state{o, resourceVersion}]
 	if !ok {
@@ -225,7 +225,7 @@ type Effect struct {
 	Led   []*trace.LineRecord `json:"led,omitempty"`
 }
 
-// Effects returns what a reconcile wrote, and which reconciles its writes caused.
+// Effects returns the writes of a reconcile, and the reconciles that these caused.
 func (t *Trace) Effects(r *trace.LineRecord) []Effect {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// LoggedStep is a write in an audit log with what caused it.
+// LoggedStep is a write in an audit log with its probable cause.
 type LoggedStep struct {
 	*LoggedWrite
 	// Exact is the same write in the trace of the operator that made it. Its causes are recorded,
@@ -22,7 +22,7 @@ type LoggedStep struct {
 	Probably *Probably `json:"probably,omitempty"`
 	// First describes the first cause: a request of a person, a schedule, a node.
 	First string `json:"first,omitempty"`
-	// Repeated says that the causes are in another place of the explanation, and Cut that the chain
+	// Repeated means that another place of the explanation has the causes, and Cut that the chain
 	// is too long.
 	Repeated bool `json:"repeated,omitempty"`
 	Cut      bool `json:"cut,omitempty"`
@@ -31,23 +31,23 @@ type LoggedStep struct {
 // Probably is a conclusion from an audit log.
 type Probably struct {
 	Cause *LoggedStep `json:"cause"`
-	// Earlier is how much earlier the server received the cause.
+	// Earlier is the time between the server's receipt of the cause and of this write.
 	Earlier metav1.Duration `json:"earlier"`
-	// Evidence says why the cause is probable, one reason each.
+	// Evidence lists the reasons why the cause is probable.
 	Evidence []string `json:"evidence"`
 	// Others is the number of other writes that fit, but less well.
 	Others int `json:"others,omitempty"`
 }
 
 const (
-	// within is how long after a write an operator may react to it.
+	// within is the longest time between a write and an operator's reaction to it.
 	within = time.Minute
 	// enough is the least score of a cause.
 	enough = 45
 )
 
-// Attach makes the answers of l exact for the writes in a trace, and the trace continue its chains
-// in l.
+// Attach connects l and a trace: for the writes in the trace, the answers of l become exact, and
+// chains of the trace continue in l.
 func (l *Log) Attach(t *Trace) {
 	l.trace = t
 	t.mu.Lock()
@@ -79,7 +79,7 @@ func isResource(name, resource string) bool {
 }
 
 // Explain returns the last writes of an object with their probable causes, the oldest first, and
-// the number of those before.
+// the number of earlier ones.
 func (l *Log) Explain(o Object, last int) (steps []*LoggedStep, earlier int) {
 	if l.trace != nil {
 		l.trace.mu.RLock()
@@ -208,7 +208,7 @@ func (l *Log) causeOf(w *LoggedWrite, watching []*loggedWatch) (*candidate, int)
 	return &all[0], len(all) - 1
 }
 
-// judge returns how well v explains w.
+// judge returns a score for how well v explains w.
 func (l *Log) judge(w, v *LoggedWrite, watching []*loggedWatch) candidate {
 	c := candidate{write: v}
 	because := func(score int, format string, args ...any) {
@@ -260,7 +260,7 @@ func (l *Log) judge(w, v *LoggedWrite, watching []*loggedWatch) candidate {
 		because(12, "the names are alike")
 	}
 	if c.score == 0 || len(c.evidence) < 2 {
-		return candidate{write: v} // the time alone is no reason
+		return candidate{write: v} // the time alone is not evidence
 	}
 	if v.By == w.By {
 		c.score -= 8 // another client is a better explanation than the operator itself
@@ -291,8 +291,8 @@ func (l *Log) owns(owner, owned resourceName) bool {
 	return false
 }
 
-// ownsIndirectly reports whether an object is an owner of another, or of one of its owners, at most
-// so many steps away.
+// ownsIndirectly reports whether an object is an owner of another, or of one of its owners, up to
+// the given number of steps.
 func (l *Log) ownsIndirectly(owner, owned resourceName, steps int) bool {
 	if l.owns(owner, owned) {
 		return true
@@ -308,7 +308,7 @@ func (l *Log) ownsIndirectly(owner, owned resourceName, steps int) bool {
 	return false
 }
 
-// is reports whether a reference of an object in a namespace refers to an object.
+// is reports whether an owner reference of an object in a namespace refers to an object.
 func (l *Log) is(ref metav1.OwnerReference, o resourceName, namespace string) bool {
 	if uid := l.uidOf(o); uid != "" {
 		return string(ref.UID) == uid

@@ -95,8 +95,8 @@ func lastStep(t *testing.T, l *causes.Log, kind, name string) *causes.LoggedStep
 	return steps[len(steps)-1]
 }
 
-// LAB-09: of several writes that an operator has received, its owner's is the cause, and a person's
-// request the first one.
+// LAB-09: of several writes that an operator has received, that of the object's owner is the cause.
+// The first cause is a person's request.
 func TestProbableCause(t *testing.T) {
 	l := readLog(t, shop())
 	s := lastStep(t, l, "configmaps", "tea-config")
@@ -109,15 +109,15 @@ func TestProbableCause(t *testing.T) {
 			t.Errorf("evidence %q lacks %q", evidence, want)
 		}
 	}
-	// The status is written for the same Shop; the ConfigMap of the operator itself is another,
-	// weaker reason.
+	// The operator writes the status because of the same Shop. Its own write of the ConfigMap also
+	// fits, but less well.
 	status := lastStep(t, l, "shop", "tea")
 	if status.Probably == nil || status.Probably.Cause.By.User != "ann" {
 		t.Errorf("the status: %+v", status.Probably)
 	}
 }
 
-// LAB-09: a program that has not received a write did not react to it.
+// LAB-09: a write that a program has not received is not a cause.
 func TestReactionNeedsReceivedWrite(t *testing.T) {
 	lines := shop()
 	lines[0].plural = "others" // it does not watch Shops
@@ -136,7 +136,7 @@ func TestReactionNeedsReceivedWrite(t *testing.T) {
 	}
 }
 
-// LAB-09: refused requests, dry runs and Leases are no writes.
+// LAB-09: refused requests, dry runs and Leases do not count as writes.
 func TestNoWrites(t *testing.T) {
 	lines := shop()
 	refused, dry, lease := lines[5], lines[5], lines[5]
@@ -153,9 +153,9 @@ func TestNoWrites(t *testing.T) {
 	}
 }
 
-// LAB-09: the garbage collector, which acts as another user than its watches, deletes because the
-// owner was deleted; a Job without an event comes from its CronJob's schedule; a kubelet is a first
-// cause.
+// LAB-09: the cause of a deletion by the garbage collector is the deletion of the owner, although
+// the collector deletes and watches as different users. The cause of a Job without an event is its
+// CronJob's schedule. A kubelet is a first cause.
 func TestKubernetesControllers(t *testing.T) {
 	const manager = "kube-controller-manager/v1.37 (linux/amd64)"
 	watch := logLine{at: 0, user: "system:kube-controller-manager", agent: manager + "/metadata-informers", verb: "watch", group: "shop.io", plural: "shops", stage: "ResponseStarted"}
@@ -182,7 +182,7 @@ func TestKubernetesControllers(t *testing.T) {
 	}
 }
 
-// LAB-09: answers stay exact where there is a trace, and its chains continue in the log.
+// LAB-09: answers about writes in a trace stay exact, and chains of the trace continue in the log.
 func TestLogWithTrace(t *testing.T) {
 	const record = `{"id":1,"run":"a","time":"2030-01-02T15:04:06Z","controller":"shop","kind":"Shop","namespace":"default","name":"tea","causes":[{"event":"add","kind":"Shop","namespace":"default","name":"tea","resourceVersion":"10","manager":"kubectl"}],"writes":[{"verb":"create","kind":"ConfigMap","namespace":"default","name":"tea-config","resourceVersion":"13","changed":true}],"duration":"1ms"}
 `

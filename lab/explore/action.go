@@ -31,7 +31,8 @@ const (
 	// CreateWith creates an object of the inputs with another value of a field.
 	CreateWith Kind = "create-with"
 	// DeleteChild deletes an object that the operator has created, and EditChild changes a field of
-	// it. Finalizer adds a finalizer to it, which is removed after everything was deleted.
+	// it. Finalizer adds a finalizer to it. The explorer removes the finalizer after it has deleted
+	// everything else.
 	DeleteChild Kind = "delete-child"
 	EditChild   Kind = "edit-child"
 	Finalizer   Kind = "foreign-finalizer"
@@ -39,11 +40,11 @@ const (
 	// drain of its node does.
 	FailPod   Kind = "fail-pod"
 	DeletePod Kind = "delete-pod"
-	// LoseNode deletes a Node, as when its machine is gone: its Pods are evicted. When everything
-	// is quiet, the Node comes back.
+	// LoseNode deletes a Node, as after the loss of its machine: its Pods are evicted. When
+	// everything is quiet, the Node is created again.
 	LoseNode Kind = "lose-node"
-	// ClockJump lets time pass while nothing of the operator happens, as when its machine was
-	// suspended: the clock jumps, and everything that was due meanwhile happens at once.
+	// ClockJump lets time pass while the operator is stopped, like a suspended machine. When the
+	// operator continues, its clock has jumped, and all its timers that have expired fire at once.
 	ClockJump Kind = "clock-jump"
 )
 
@@ -52,10 +53,10 @@ var (
 	withField = []Kind{SetField, Flicker, CreateWith, EditChild}
 )
 
-// after is the verb of the points of actions.
+// after is the verb of points at which actions happen.
 const after = "after"
 
-// foreignFinalizer is what Finalizer adds.
+// foreignFinalizer is the finalizer that Finalizer adds.
 const foreignFinalizer = "explore.kelson.dev/foreign"
 
 func (f Fault) isAction() bool { return f.At.Verb == after }
@@ -98,7 +99,7 @@ func (t *trial) object(at Point) *unstructured.Unstructured {
 	return nil
 }
 
-// perform performs an action and applies the oracles that compare the states around it.
+// perform performs an action, and applies the oracles that compare the states before and after it.
 func (t *trial) perform(f Fault, obj *unstructured.Unstructured) bool {
 	before, complete := t.history.state(), !t.gate.holds()
 	ok := true
@@ -141,7 +142,7 @@ func (t *trial) perform(f Fault, obj *unstructured.Unstructured) bool {
 	return t.restarts() && t.healthy(before)
 }
 
-// try makes a change that the server may refuse. A change that it refuses has no effect.
+// try makes a change, which the server may refuse. A refused change has no effect.
 func (t *trial) try(do func(context.Context, client.Client) error) bool {
 	refused := error(nil)
 	ok := t.do(Input{name: "action", do: func(ctx context.Context, c client.Client) error {
@@ -161,13 +162,16 @@ func (t *trial) try(do func(context.Context, client.Client) error) bool {
 
 func isRefusal(err error) bool { return apierrors.ReasonForError(err) != "" }
 
-// same raises an alarm if the state is not that of an earlier moment, and reports whether it is.
+// same raises an alarm if the state differs from the earlier state, and reports whether they are
+// equal.
 func (t *trial) same(oracle, what string, earlier State, moment string) bool {
 	var lines []string
 	for _, line := range without(t.scenario.Ignore, t.history.state().Diff(earlier)) {
 		id, what, _ := strings.Cut(line, ": ")
 		if what == existsNow && t.history.creates[id] == 0 {
-			continue // it is part of the prepared state, of which earlier has only what was changed
+			// it is part of the prepared state; earlier contains only those prepared objects that
+			// were changed
+			continue
 		}
 		lines = append(lines, strings.NewReplacer("does not without faults", "did not "+moment, "without faults", moment).Replace(line))
 	}
@@ -177,8 +181,8 @@ func (t *trial) same(oracle, what string, earlier State, moment string) bool {
 	return len(lines) == 0
 }
 
-// restarts restarts the operator. If a new process changes something although the old one was
-// quiet, the old one has missed what the action did.
+// restarts restarts the operator. If the new process changes something although the old one was
+// quiet, the old one has not reacted to the action.
 func (t *trial) restarts() bool {
 	before := t.history.state()
 	t.log("the operator restarts")
@@ -290,7 +294,7 @@ func setField(object map[string]any, path, value string) error {
 	return nil
 }
 
-// integers makes int64 of numbers without a fraction, as in decoded objects.
+// integers converts numbers without a fraction to int64, as in decoded objects.
 func integers(v any) any {
 	switch v := v.(type) {
 	case float64:
@@ -337,7 +341,7 @@ func put(in any, path []string, v any) {
 	}
 }
 
-// createWith returns the input that CreateWith makes of one.
+// createWith returns the input that CreateWith derives from another.
 func (t *trial) createWith(input Input) Input {
 	for i, f := range t.plan {
 		if f.Kind != CreateWith || input.again == nil || t.done[i] || f.At.N != t.inputs+1 {
@@ -373,7 +377,7 @@ func (t *trial) unstructured(obj client.Object) (*unstructured.Unstructured, err
 	return u, nil
 }
 
-// failPod sets the status that an eviction by the node leaves.
+// failPod sets the status of a Pod that its node has evicted.
 func failPod(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
 	var pod corev1.Pod
 	if err := c.Get(ctx, client.KeyOf(obj), &pod); err != nil {
@@ -404,16 +408,16 @@ func (t *trial) loseNode(name string) bool {
 	t.history.lost = append(t.history.lost, name)
 	return t.try(func(ctx context.Context, c client.Client) error {
 		if node.Name == "" {
-			return nil // there was none
+			return nil // the Node had no Lease
 		}
 		again := node.DeepCopy()
 		again.ObjectMeta = metav1.ObjectMeta{Name: node.Name, Labels: node.Labels, Annotations: node.Annotations}
-		again.Spec.Taints = nil // those of a node that is not ready
+		again.Spec.Taints = nil // the taints of a node that is not ready
 		return c.Create(ctx, again)
 	})
 }
 
-// jump lets time pass, and holds what the operator sends and receives.
+// jump lets time pass, and meanwhile holds the requests, responses and events of the operator.
 func (t *trial) jump(duration string) bool {
 	d, err := time.ParseDuration(duration)
 	if err != nil {

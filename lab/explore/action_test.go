@@ -37,8 +37,8 @@ func explored(t *testing.T, s explore.Scenario) map[string]explore.Alarm {
 	return alarms
 }
 
-// LAB-03 (F12, O4): an operator that does not watch its children does not repair them; one that
-// does raises no alarm.
+// LAB-03 (F12, O4): an operator that does not watch its children does not repair them, which raises
+// an alarm. An operator that watches them raises none.
 func TestDeletedChild(t *testing.T) {
 	for name, watches := range map[string]bool{"faulty": false, "correct": true} {
 		t.Run(name, func(t *testing.T) {
@@ -84,8 +84,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// LAB-03 (F13): the write of a process that is not the leader any more comes after those of the
-// next one.
+// LAB-03 (F13): a process that is no longer the leader writes after the next leader has written.
 func TestTwoLeaders(t *testing.T) {
 	started := 0
 	s := eachConfigMap(nil)
@@ -117,7 +116,8 @@ func TestTwoLeaders(t *testing.T) {
 	}
 }
 
-// LAB-03 (F14): a response that arrives after the operator's timeout is one more way to lose it.
+// LAB-03 (F14): a response that arrives after the operator's timeout has the same effect as a lost
+// one.
 func TestSlowResponse(t *testing.T) {
 	scenario := func(correct bool) explore.Scenario {
 		return eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
@@ -226,7 +226,7 @@ func TestFieldsFromSchema(t *testing.T) {
 		reconcile func(context.Context, client.Client, *unstructured.Unstructured) error
 		want      string
 	}{
-		"O3: an optional field is dereferenced": {func(ctx context.Context, c client.Client, boat *unstructured.Unstructured) error {
+		"O3: an unset optional field is dereferenced": {func(ctx context.Context, c client.Client, boat *unstructured.Unstructured) error {
 			captain := boat.Object["spec"].(map[string]any)["crew"].(map[string]any)["captain"].(string)
 			return put(ctx, c, "captain", map[string]string{"is": captain})
 		}, "O3 set-field after boats.example.com default/argo #1 spec.crew=null"},
@@ -239,7 +239,7 @@ func TestFieldsFromSchema(t *testing.T) {
 			}
 			return nil
 		}, `O6 set-field after boats.example.com default/argo #1 spec=null`},
-		"O8: what a value has created stays": {func(ctx context.Context, c client.Client, boat *unstructured.Unstructured) error {
+		"O8: an object that a value has created stays": {func(ctx context.Context, c client.Client, boat *unstructured.Unstructured) error {
 			if sails, found, _ := unstructured.NestedInt64(boat.Object, "spec", "sails"); found {
 				return put(ctx, c, "sails", map[string]string{"number": fmt.Sprint(sails)})
 			}

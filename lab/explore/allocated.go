@@ -10,8 +10,8 @@ import (
 // tokenVolume is the name of the volume that the server adds to Pods.
 var tokenVolume = regexp.MustCompile(`^kube-api-access-[a-z0-9]{5}$`)
 
-// allocated are the fields, by kind, whose values the control plane chooses among those that are
-// free. They depend on which of several equal objects comes first.
+// allocated lists fields, by kind, for which the control plane allocates a free value. The values
+// depend on the order in which equal objects are created.
 var allocated = map[string][]string{
 	"Pod":           {"containerID", "podIP", "podIPs", "hostIP", "hostIPs", "nodeName"},
 	"Service":       {"clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"},
@@ -19,8 +19,8 @@ var allocated = map[string][]string{
 	"EndpointSlice": {"addresses", "nodeName"},
 }
 
-// hideAllocated replaces allocated values in an object. Whether there is one still counts, and
-// whether a Service has none by choice.
+// hideAllocated replaces allocated values in an object by a placeholder. It keeps the difference
+// between a set and an unset field, and the value None of headless Services.
 func hideAllocated(kind string, v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Binary is an operator as a separate program, in any language and unchanged. Each process of a run
-// is a process of the operating system: a kill is a SIGKILL. Its requests pass a transport on a
-// loopback port, which injects the faults.
+// Binary is an operator as a separate, unchanged program in any language. Each process of a run is
+// a process of the operating system: a kill is a SIGKILL. A proxy on a loopback port passes its
+// requests to the control plane and injects the faults.
 //
 // Runs of a Binary take real time. The explorer does not decide the order of the operator's
 // goroutines, so equal plans may give different runs, and every alarm is confirmed by further runs.
@@ -33,7 +33,7 @@ type Binary struct {
 	Env []string
 	// Dir is the folder in which the program runs; "" means that of this process.
 	Dir string
-	// Parallel is how many runs happen at the same time; 0 means two for each processor.
+	// Parallel is the number of concurrent runs; 0 means two for each processor.
 	Parallel int
 }
 
@@ -41,21 +41,22 @@ type Binary struct {
 const (
 	wireQuiet   = 250 * time.Millisecond
 	wireHorizon = 30 * time.Second
-	// firstQuiet is how long the operator must be quiet after its very first start. What it watches
-	// then, later starts must watch, too, before the operator counts as started.
+	// firstQuiet is how long the operator must be quiet after its very first start. After a later
+	// start, the operator counts as started only when it watches the same resources again.
 	firstQuiet = 2 * time.Second
-	// polling is how many times the quiet period nothing must change if the operator continues to
-	// send requests.
+	// polling is the number of quiet periods during which nothing must change if the operator
+	// continues to send requests.
 	polling = 8
-	// firstRequest is how long an operator may take until it sends a request.
+	// firstRequest is how long an operator may take to send its first request.
 	firstRequest = 20 * time.Second
-	// missingWatch is how long a watch that has ended may be missing: client-go lists again after
-	// a second or two.
+	// missingWatch is how long the explorer waits for a watch that has ended to begin again:
+	// client-go lists again after a second or two.
 	missingWatch = 5 * time.Second
-	// retry is how long an operator may wait before it retries after a 429, whose Retry-After is a
-	// second, and after writes are no longer denied.
+	// retry is how long an operator may wait before it retries after a 429 with a Retry-After of a
+	// second, or after writes are no longer denied.
 	retry = 1500 * time.Millisecond
-	// together is how long requests and events must be absent before a random one is chosen.
+	// together is how long no request or event must arrive before the explorer chooses one at
+	// random.
 	together = 3 * time.Millisecond
 )
 
@@ -82,13 +83,13 @@ func (b *Binary) runs(isolated bool) int {
 	return 2 * runtime.NumCPU()
 }
 
-// wire is what the trials of a Binary share.
+// wire holds the data that the trials of a Binary share.
 type wire struct {
 	binary   *Binary
 	dir      string // for kubeconfigs
 	isolated bool   // processes have networks of their own
-	// watches are those that are open when the operator has started, by resource; nil before its
-	// first start.
+	// watches counts the watches that are open when the operator has started, by resource. It is
+	// nil before the first start.
 	watches map[string]int
 }
 
@@ -109,7 +110,7 @@ func (w *wire) command(ctx context.Context, kubeconfig string) *exec.Cmd {
 	return cmd
 }
 
-// settleWire is settle for a Binary. The operator is quiet if all of these hold:
+// settleWire does the same as settle for a Binary. The operator is quiet if all of these hold:
 //
 //   - It has sent a request, and all watches that it opens after a start without faults are open,
 //     except those that a fault delays.
@@ -171,7 +172,8 @@ func (t *trial) settleWire() bool {
 	}
 }
 
-// idle reports whether the process waits for something other than time.
+// idle reports whether the process is quiet: no request is in flight, none of its threads runs, and
+// all watches that it should have are open.
 func (p *process) idle(cut map[string]bool, quietFor time.Duration) bool {
 	if p.inflight.Load() > 0 || running(p.pid) {
 		return false
@@ -187,13 +189,13 @@ func (p *process) idle(cut map[string]bool, quietFor time.Duration) bool {
 			if p.missing == nil {
 				p.missing = map[string]bool{}
 			}
-			p.missing[resource] = true // it does not come back
+			p.missing[resource] = true // it does not begin again
 		}
 	}
 	return true
 }
 
-// watching notes that a watch has begun (1) or ended (-1).
+// watching records that a watch has begun (1) or ended (-1).
 func (p *process) watching(resource string, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,8 +212,8 @@ func (w *wire) run(ctx context.Context, p *process, handler http.Handler) error 
 	return <-ended
 }
 
-// runOnThread is run. If processes have their own networks, it does not unlock its thread: the
-// thread ends with the goroutine.
+// runOnThread does the work of run. If processes have their own networks, it does not unlock its
+// thread, so that the thread ends with the goroutine.
 func (w *wire) runOnThread(ctx context.Context, p *process, handler http.Handler) error {
 	if w.isolated {
 		if err := ownNetwork(); err != nil {

@@ -19,8 +19,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// operatorVariable makes the test program an operator: a process of its own for the tests of
-// Binary.
+// operatorVariable is the environment variable that makes the test program run as an operator, in a
+// process of its own, for the tests of Binary.
 const operatorVariable = "KELSON_EXPLORE_TEST_OPERATOR"
 
 // programs are the operators by their names.
@@ -31,7 +31,7 @@ var programs = map[string]func(context.Context, *rest.Config) error{
 	"panics":  func(context.Context, *rest.Config) error { panic("no size") },
 	"silent":  func(ctx context.Context, _ *rest.Config) error { <-ctx.Done(); return nil },
 	"restless": eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
-		time.Sleep(5 * time.Millisecond) // slower than what counts as a hot loop
+		time.Sleep(5 * time.Millisecond) // slower than a hot loop
 		cm.Data = map[string]string{"at": time.Now().String()}
 		return operator.Result{RequeueAfter: 20 * time.Millisecond}, c.Update(ctx, cm)
 	}).Operator,

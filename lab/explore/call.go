@@ -30,14 +30,15 @@ type call struct {
 
 func (c call) label() string { return strings.TrimSpace(c.verb + " " + c.resource + " " + c.object) }
 
-// background are resources that are written for people or for coordination. Their writes are not
-// points of faults, and do not count as changes of the state.
+// background lists resources that clients write for people or for coordination, such as Events and
+// Leases. Their writes are not points of faults, and do not count as changes of the state.
 var background = sets.New("events", "events.events.k8s.io", "leases.coordination.k8s.io")
 
 // point reports whether faults can happen at the call.
 func (c call) point() bool { return c.write && !background.Has(c.resource) && !isReview(c.resource) }
 
-// isReview reports whether a resource only answers a question, such as TokenReview.
+// isReview reports whether a resource, such as TokenReview, stores nothing and only returns an
+// answer.
 func isReview(resource string) bool {
 	group := strings.SplitN(resource, ".", 2)
 	return len(group) == 2 && (group[1] == "authorization.k8s.io" || group[1] == "authentication.k8s.io")
@@ -45,7 +46,7 @@ func isReview(resource string) bool {
 
 var requestInfo = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
-// describe parses a request. It may replace the request's body by an equal one.
+// describe parses a request. It reads the body, and may replace it by a copy.
 func describe(r *http.Request) (call, error) {
 	info, err := requestInfo.NewRequestInfo(r)
 	if err != nil {
@@ -129,8 +130,8 @@ func nameInBody(r *http.Request) (string, error) {
 	return meta.Name, nil
 }
 
-// acceptJSON asks for JSON instead of protobuf or CBOR, which every client accepts too, so that
-// the events of watches can be read.
+// acceptJSON makes a request accept only JSON, so that the explorer can parse the events of
+// watches. Clients that ask for protobuf or CBOR also accept JSON.
 func acceptJSON(r *http.Request) {
 	var kept []string
 	for _, accept := range r.Header.Values("Accept") {

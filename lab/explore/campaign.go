@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// Options says how long to explore.
+// Options configures an exploration.
 type Options struct {
 	// For bounds the time; 0 means ten seconds, and a minute if the operator is a Binary, whose
 	// runs without faults do not count.
 	For time.Duration
-	// OneFault ends the exploration when every plan of one fault was tried.
+	// OneFault ends the exploration when all plans with a single fault were tried.
 	OneFault bool
 	// UntilAlarm ends the exploration at the first alarm.
 	UntilAlarm bool
@@ -33,25 +33,26 @@ type Options struct {
 
 // Report is the result of an exploration.
 type Report struct {
-	// Plans is how many plans were run, and OneFault how many plans of one fault there are. Skipped
-	// is how many of them were not run, because a run with the same state at the same moment was.
+	// Plans is the number of plans that ran. OneFault is the number of existing plans with a single
+	// fault. Skipped is the number of these that did not run, because another run had the same
+	// state at the same moment.
 	Plans, OneFault, Skipped int
-	// Pruned is how many runs of several faults ended at a crash, because an earlier run without an
-	// alarm had a crash in the same state.
+	// Pruned is the number of runs with several faults that ended early at a crash, because an
+	// earlier run without an alarm had a crash in the same state.
 	Pruned int
-	// States is how many different states of the control plane occurred.
+	// States is the number of different states of the control plane.
 	States int
-	// Points is how many writes and events the run without faults has.
+	// Points is the number of writes and events in the run without faults.
 	Points int
-	// Unequal is how many of three further runs without faults took other steps than the first,
-	// and Difference is the first one. If it is not 0, the operator is not deterministic: plans may
-	// not be reproducible.
+	// Unequal is the number of runs, out of three further runs without faults, that took different
+	// steps than the first. Difference is the first different step. If Unequal is not 0, the
+	// operator is not deterministic: plans may not be reproducible.
 	Unequal    int
 	Difference string
-	// Failing are the reconciles that return errors for ever without any fault.
+	// Failing lists the reconciles that return errors forever without any fault.
 	Failing []string
-	// Unconfirmed is how many alarms of a Binary were dropped, because fewer than two of three
-	// further runs of the plan have raised one.
+	// Unconfirmed is the number of alarms of a Binary that were dropped, because fewer than two of
+	// three further runs of the plan raised one.
 	Unconfirmed int
 	Took        time.Duration
 	Alarms      []Alarm
@@ -126,12 +127,12 @@ type campaign struct {
 	begin, end time.Time
 	options    Options
 	states     map[[32]byte]bool
-	points     map[Point]bool  // that a run had
+	points     map[Point]bool  // points that a run had
 	signatures map[string]bool // of the alarms that were reported
 	random     *rand.Rand
-	mu         sync.Mutex // guards everything if several runs happen at the same time
+	mu         sync.Mutex // guards all fields if several runs happen at the same time
 	started    int        // plans
-	later      []Plan     // tried in turns with random ones
+	later      []Plan     // tried alternately with random plans
 	report     Report
 }
 
@@ -149,7 +150,7 @@ func (c *campaign) explore() {
 	if c.wire != nil {
 		promisingFirst(plans)
 	}
-	var fruitful []Plan // they led to new states
+	var fruitful []Plan // plans that led to new states
 	next := 0
 	choose := func() (plan Plan, ok bool) {
 		switch {
@@ -197,8 +198,8 @@ func (c *campaign) over() bool {
 		c.wire != nil && c.wire.scope.ctx.Err() != nil
 }
 
-// further returns plans of one more fault, at the writes and events of a run that no run before has
-// had: those that happen only after a fault. The kinds that find less come later.
+// further returns plans with one more fault, at the writes and events of a run that no earlier run
+// had: those that happen only after a fault. Kinds of faults that find fewer bugs come later.
 func (c *campaign) further(plan Plan, r *result) []Plan {
 	var plans []Plan
 	for _, v := range r.points {
@@ -225,11 +226,11 @@ func (c *campaign) further(plan Plan, r *result) []Plan {
 // maxFaults bounds the faults of a plan.
 const maxFaults = 4
 
-// orders is how many random orders are tried among the plans of one fault.
+// orders is the number of random orders among the plans with a single fault.
 const orders = 10
 
-// mutate makes a plan of several faults: one that led to new states, with one more fault, which may
-// be a random order.
+// mutate makes a plan with several faults: a plan that led to new states, and one more fault, which
+// may be a random order.
 func (c *campaign) mutate(plans, fruitful []Plan) Plan {
 	if len(fruitful) == 0 {
 		fruitful = plans
@@ -239,7 +240,8 @@ func (c *campaign) mutate(plans, fruitful []Plan) Plan {
 		return append(plan, c.order()...)
 	}
 	for range 8 {
-		// Several actions would lead too far away from the runs that a plan is compared with.
+		// With several actions, a run would differ too much from the runs with which it is
+		// compared.
 		more := plans[c.random.IntN(len(plans))]
 		if len(plan.actions())+len(more.actions()) <= 1 {
 			return append(plan, more...)
@@ -248,7 +250,7 @@ func (c *campaign) mutate(plans, fruitful []Plan) Plan {
 	return append(plan, c.order()...)
 }
 
-// order makes a plan of a random order.
+// order makes a plan with a random order.
 func (c *campaign) order() Plan {
 	return Plan{{Kind: []Kind{Order, Priorities}[c.random.IntN(2)], Seed: c.seed()}}
 }
@@ -284,7 +286,8 @@ func (c *campaign) take(plan Plan, r *result) bool {
 	return news && r.failed == nil
 }
 
-// found shrinks the plan of an alarm, and reports it unless an equal one is known.
+// found shrinks the plan of an alarm, and reports the alarm unless an equal one was reported
+// before.
 func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
 	if c.signatures[alarm.signature()] {
 		return
@@ -329,9 +332,9 @@ func (a Alarm) signature() string {
 	return a.Oracle + " " + a.What + " " + numbers.ReplaceAllString(a.Detail, "#")
 }
 
-// singles returns the plans of one fault at the points of the run without faults. It skips kills at
-// moments at which the control plane has the same state as at an earlier one: because a kill loses
-// the memory of the process, the rest of the run would be the same.
+// singles returns the plans with a single fault at the points of the run without faults. It skips
+// kills at moments at which the control plane has the same state as at an earlier one: because a
+// kill loses the memory of the process, the rest of the run would be the same.
 func singles(reference *result, inputs int) (plans []Plan, skipped int) {
 	type moment struct {
 		state  [32]byte
@@ -367,11 +370,11 @@ func singles(reference *result, inputs int) (plans []Plan, skipped int) {
 func (v visit) allows(kind Kind, inputs int) bool {
 	switch kind {
 	case KillOld:
-		return v.removed // otherwise there is no such state
+		return v.removed // otherwise that state does not exist
 	case HoldInput:
-		return v.inputs < inputs // otherwise there is no next input
+		return v.inputs < inputs // otherwise no input follows
 	case Conflict:
-		return v.Verb == "update" // others have no precondition that another write could break
+		return v.Verb == "update" // other verbs have no precondition that another write could break
 	}
 	return true
 }

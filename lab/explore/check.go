@@ -15,16 +15,16 @@ import (
 type Alarm struct {
 	// Oracle is its number in docs/guides/testing.md, such as O1; What is its name.
 	Oracle, What string
-	// Detail describes what happened, with the objects and fields.
+	// Detail describes the violation, with the objects and fields.
 	Detail string
 	// Plan is the shortest plan known to cause it.
 	Plan Plan
 	// Steps are the requests, events and faults of the run.
 	Steps []string
-	// Curve says when the failure became inevitable; nil for a replay and for a Binary.
+	// Curve shows when the failure became inevitable; nil for a replay and for a Binary.
 	Curve []CurvePoint
-	// Seen is in how many of Runs runs of the plan the alarm was raised. Runs is 1 unless the
-	// operator is a Binary, whose runs differ.
+	// Seen is the number of runs of the plan, out of Runs, that raised the alarm. Runs is 1 unless
+	// the operator is a Binary, whose runs differ.
 	Seen, Runs int
 
 	fatal            bool // the trial cannot continue
@@ -83,8 +83,8 @@ func sorted(h *history) iter.Seq2[string, *unstructured.Unstructured] {
 }
 
 // compare applies the oracles that compare a run with the one without faults: its end state (O1, or
-// O5 if only the order of steps is another), how often it has created and deleted objects (O2), and
-// what is left at the end (O9).
+// O5 if only the order of steps differs), how often it created and deleted objects (O2), and which
+// objects remain at the end (O9).
 func compare(plan Plan, r, reference *result, ignore []string) []Alarm {
 	var alarms []Alarm
 	add := func(oracle, what string, lines []string) {
@@ -113,15 +113,15 @@ func compare(plan Plan, r, reference *result, ignore []string) []Alarm {
 	return alarms
 }
 
-// duplicates reports whether a plan has a former leader create an object with a generated name. Its
-// write cannot be refused, so the next leader finds one object more.
+// duplicates reports whether a former leader creates an object with a generated name under the
+// plan. The server cannot refuse this write, so the next leader finds one more object.
 func (p Plan) duplicates(id string) bool {
 	return slices.ContainsFunc(p, func(f Fault) bool {
 		return f.Kind == TwoLeaders && f.At.Verb == "create" && strings.HasSuffix(id, "*") && f.At.Resource+" "+f.At.Object == id
 	})
 }
 
-// rank orders alarms of one run: what explains most comes first.
+// rank orders alarms of one run: the ones that explain most come first.
 var rank = map[string]int{"O5": 0, "O2": 1, "O1": 2, "O9": 3}
 
 func times(n int) string {

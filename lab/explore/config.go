@@ -15,7 +15,7 @@ import (
 	"kelson.dev/operator/operatortest/manifest"
 )
 
-// ConfigFile is the file in a project's folder that says how to explore it. It is optional.
+// ConfigFile is the optional file in a project's folder that configures explorations.
 const ConfigFile = "explore.yaml"
 
 // config is the content of ConfigFile. Its fields are those of Scenario.
@@ -37,14 +37,15 @@ type config struct {
 	Keep       bool              `json:"keep"`
 }
 
-// configInput is one action of a user, for the objects of a file or folder: one field is set.
+// configInput is one action of a user on the objects of a file or folder. Exactly one field is set.
 type configInput struct {
 	Create string          `json:"create"`
 	Apply  string          `json:"apply"`
 	Delete string          `json:"delete"`
 	Flip   string          `json:"flip"`
 	Wait   metav1.Duration `json:"wait"`
-	// History is a file or folder of a history, and Resources are those whose changes are repeated.
+	// History is a file or folder with a history, and Resources are the resources whose changes are
+	// repeated.
 	History   string   `json:"history"`
 	Resources []string `json:"resources"`
 }
@@ -55,7 +56,7 @@ type configInvariant struct {
 	Rule string `json:"rule"`
 }
 
-// configure applies the project's ConfigFile, if there is one, except the settings for the control
+// configure applies the project's ConfigFile, if it exists, except for the settings of the control
 // plane, and returns it.
 func (s *Scenario) configure(dir string) (*config, error) {
 	var c config

@@ -7,31 +7,31 @@ import (
 	"strings"
 )
 
-// CurvePoint contains how often runs fail that equal the run of an alarm up to a step, and continue
-// in other orders and without further faults.
+// CurvePoint counts failures of runs that take the same steps as the run of an alarm up to a
+// certain step, and then continue in other orders and without further faults.
 type CurvePoint struct {
-	// Step is the index in Alarm.Steps of the last step that is that of the alarm, and Text is it.
+	// Step is the index in Alarm.Steps of the last step that the runs share with the alarm's run,
+	// and Text is that step.
 	Step int    `json:"step"`
 	Text string `json:"text"`
-	// Failures is how many of Runs raise an alarm.
+	// Failures is the number of runs, out of Runs, that raise an alarm.
 	Failures int `json:"failures"`
 	Runs     int `json:"runs"`
 }
 
 // branch is the step after which a run no longer follows its plan.
 type branch struct {
-	after int    // as many steps are those of the plan
-	seed  uint64 // of the order of the others
+	after int    // number of steps that follow the plan
+	seed  uint64 // of the order of the later steps
 }
 
 const (
-	curvePoints = 12 // of a curve, at most
-	curveRuns   = 4  // of a point
+	curvePoints = 12 // maximum per curve
+	curveRuns   = 4  // per point
 )
 
-// curve returns, for steps around the first fault of an alarm and up to its end, how often runs
-// fail that are equal up to this step. Where the share becomes 1, the failure has become
-// inevitable.
+// curve returns points for steps around the first fault of an alarm and up to its end. At the step
+// where the share of failures becomes 1, the failure has become inevitable.
 func (e *explorer) curve(a Alarm, reference *result) []CurvePoint {
 	var points []CurvePoint
 	for _, step := range curveSteps(a.Steps) {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The environment of Drive. SeedVariable selects the random plans; ReportVariable is the file
-// descriptor that messages are written to.
+// The environment variables of Drive. SeedVariable selects the random plans; ReportVariable is the
+// file descriptor for messages.
 const (
 	SeedVariable   = "KELSON_EXPLORE_SEED"
 	ReportVariable = "KELSON_EXPLORE_REPORT"
@@ -20,17 +20,17 @@ const (
 
 // Message is a line of JSON that Drive writes for the program that started it.
 type Message struct {
-	// Kind is progress, alarm, error or done. It is the last message if it is error or done.
+	// Kind is progress, alarm, error or done. A message of kind error or done is the last one.
 	Kind string
 	Text string `json:",omitempty"`
 	// Plan and Finding describe an alarm: the shortest plan that causes it, and the failure. Alarms
-	// is how many were found so far.
+	// is the number of alarms so far.
 	Plan    string `json:",omitempty"`
 	Finding string `json:",omitempty"`
 	Alarms  int    `json:",omitempty"`
-	// Failure is that of an alarm.
+	// Failure describes the failure of an alarm.
 	Failure *Failure `json:",omitempty"`
-	// Report is the report of the messages progress and done; its Alarms are nil.
+	// Report is set in messages of kind progress and done; its Alarms are nil.
 	Report *Report `json:",omitempty"`
 }
 
@@ -52,7 +52,7 @@ func Drive(t *testing.T, s Scenario, err error) {
 	encoder := json.NewEncoder(out)
 	send := func(m Message) {
 		if err := encoder.Encode(m); err != nil {
-			t.Fatalf("explore: write a message: %v", err) // the reader is gone
+			t.Fatalf("explore: write a message: %v", err) // the reader has ended
 		}
 	}
 	var report Report
@@ -82,7 +82,7 @@ func drive(t *testing.T, s Scenario, send func(Message)) (Report, error) {
 	return Explore(t, s, o)
 }
 
-// tell sets the functions that are called while an exploration runs.
+// tell sets the functions of opts that send messages while an exploration runs.
 func (o *Options) tell(send func(Message)) {
 	told := time.Time{}
 	o.Found = func(a Alarm) { send(a.message()) }
@@ -128,7 +128,7 @@ func replayed(t *testing.T, s Scenario, text string, send func(Message)) (Report
 	if err != nil {
 		return Report{}, err
 	}
-	alarms = alarms[:min(1, len(alarms))] // the others follow from it
+	alarms = alarms[:min(1, len(alarms))] // the other alarms follow from it
 	for _, a := range alarms {
 		send(a.message())
 	}

@@ -12,16 +12,16 @@
 // Run first runs the operator without faults and records its writes and the events that it
 // receives. Then it runs the operator again and again, each time on a fork of the same control
 // plane, in virtual time, and with one fault at one of these points: it kills the process before or
-// after a write, loses a response, delays or ends a watch, and so on (see [Kind]). After that come
-// pairs of faults and random orders, until the time is over. A run is a sequence of choices: every
-// request, response and event waits until the explorer lets it pass, when everything else is
-// blocked. Equal plans give equal runs.
+// after a write, loses a response, delays or ends a watch, and so on (see [Kind]). After that it
+// tries several faults at a time and random orders, until the time is over. A run is a sequence of
+// choices: every request, response and event waits until the explorer lets it pass, when everything
+// else is blocked. Equal plans give equal runs.
 //
 // The oracles compare a run with the run without faults: the objects at the end, how often the
 // operator created and deleted each object, and the objects that remain after a user deleted the
 // inputs. They also report an operator that ends, panics, never becomes quiet, reports an
-// observedGeneration that does not exist, is refused by RBAC, or violates an invariant of the
-// scenario.
+// observedGeneration that does not exist, sends requests that RBAC refuses, or violates an
+// invariant of the scenario.
 //
 // An alarm comes with the shortest plan that causes it. [Replay] runs that plan again.
 package explore
@@ -56,9 +56,9 @@ const defaultFor = 10 * time.Second
 // PlansVariable is the environment variable that bounds how many plans Run and Drive try.
 const PlansVariable = "KELSON_EXPLORE_PLANS"
 
-// Run explores a scenario, and fails the test with each alarm that it finds. It tries every plan of
-// one fault, for at most ten seconds. With the environment variable KELSON_EXPLORE_FOR, such as
-// "2m", it explores that long, with several faults at a time and random orders.
+// Run explores a scenario, and fails the test with each alarm that it finds. It tries all plans
+// with a single fault, for at most ten seconds. With the environment variable KELSON_EXPLORE_FOR,
+// such as "2m", it explores that long, with several faults at a time and random orders.
 //
 // With the environment variable KELSON_EXPLORE_PLAN it replays that plan instead. With
 // KELSON_EXPLORE_REPEAT=1000 it runs one plan that often, and fails if the histories differ.
@@ -97,7 +97,8 @@ func Run(t *testing.T, s Scenario) {
 	}
 }
 
-// Replay runs one plan, and fails the test if it raises an alarm. The text is what an alarm names.
+// Replay runs one plan, and fails the test if it raises an alarm. The text is a plan, in the form
+// in which alarms print it.
 func Replay(t *testing.T, s Scenario, text string) {
 	t.Helper()
 	r, alarms, _, err := replay(t, s, text)
@@ -112,7 +113,7 @@ func Replay(t *testing.T, s Scenario, text string) {
 	}
 }
 
-// replay runs one plan, and the runs without faults before it. The first alarm tells most.
+// replay runs one plan, after the runs without faults. The first alarm explains most.
 func replay(t *testing.T, s Scenario, text string) (*result, []Alarm, *baseline, error) {
 	t.Helper()
 	plan, err := ParsePlan(text)
@@ -151,11 +152,11 @@ type explorer struct {
 	wire     *wireExplorer
 	scenario Scenario
 	base     *testenv.Env
-	variants map[string]*result // of the runs with actions only, by the plan
-	crashes  map[moment]bool    // of runs without alarms; nil unless runs may end there
+	variants map[string]*result // results of runs with only actions, by plan
+	crashes  map[moment]bool    // of runs without alarms; nil if no run ends early
 }
 
-// close ends what newExplorer has started.
+// close stops the programs and servers that newExplorer has started.
 func (e *explorer) close() {
 	if e.wire != nil {
 		e.wire.scope.end()
@@ -172,7 +173,8 @@ func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 	}
 	calm(t)
 	e := &explorer{t: t, scenario: s, variants: map[string]*result{}}
-	// The bubbles of the runs fork the base, whose state stays after its own bubble has ended.
+	// The runs fork the base in bubbles of their own. The state of the base remains after its
+	// bubble has ended.
 	synctest.Test(t, func(t *testing.T) {
 		startClock()
 		e.base = testenv.New(t, s.Env...)
@@ -194,8 +196,8 @@ func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 	if err := checkKinds(e.scenario.Invariants, e.base.Plane().Registry().Current().All()); err != nil {
 		return nil, err
 	}
-	// The first run in a program computes what later ones share, such as converters of types and
-	// CEL programs. Then other goroutines may come first.
+	// The first run in a program fills caches that later runs share, such as those of type
+	// converters and CEL programs. Meanwhile, goroutines may run in another order.
 	e.run(nil)
 	return e, nil
 }
@@ -209,7 +211,8 @@ var errLeft = errors.New("the operator has started goroutines that do not end wi
 // ReplicaSet controller divides by the age of a Pod.
 func startClock() { time.Sleep(437137 * time.Microsecond) }
 
-// setNamespaces sets the namespace "default" in what the inputs create without a namespace.
+// setNamespaces sets the namespace "default" in namespaced objects that the inputs create without a
+// namespace.
 func setNamespaces(env *testenv.Env, inputs []Input) {
 	kinds := env.Plane().Registry().Current()
 	for _, input := range inputs {
@@ -253,7 +256,7 @@ func (e *explorer) runWith(plan Plan, p *probe, b *branch) (found *result) {
 	return &r
 }
 
-// orderOnly reports whether a plan has no faults but random orders.
+// orderOnly reports whether random orders are the only faults of a plan.
 func (p Plan) orderOnly() bool {
 	return !slices.ContainsFunc(p, func(f Fault) bool { return !f.Kind.isOrder() })
 }

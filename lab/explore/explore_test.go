@@ -35,7 +35,7 @@ func (r *twoSecrets) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (opera
 			case err == nil && r.checkBoth:
 				continue
 			case err == nil:
-				return operator.Result{}, nil // the bug: one check stands for both
+				return operator.Result{}, nil // the bug: it checks only one of the two
 			case !apierrors.IsNotFound(err):
 				return operator.Result{}, err
 			}

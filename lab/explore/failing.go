@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// failing is the errors that the reconcile of one object has returned since the last change.
+// failing holds the errors that the reconciles of one object have returned since the last change.
 type failing struct {
 	times int
 	last  time.Time
 	text  string
 }
 
-// failed notes that a reconcile has returned an error. The id says of which object, by which
-// controller.
+// failed records that a reconcile has returned an error. The id names the controller and the
+// object.
 func (t *trial) failed(p *process, id, text string) {
 	if t.gate.isDead(p) {
 		return
@@ -38,7 +38,8 @@ func (t *trial) forgetErrors() {
 	clear(t.errors)
 }
 
-// fails reports whether a reconcile has failed several times, and again since a moment.
+// fails reports whether a reconcile has failed several times, and at least once after the given
+// moment.
 func (t *trial) fails(since time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -50,8 +51,8 @@ func (t *trial) fails(since time.Time) bool {
 	return false
 }
 
-// noteErrors notes the errors that persist: those of reconciles that have failed again since the
-// operator was quiet otherwise. A zero moment means that there are none.
+// noteErrors records the errors that persist: those of reconciles that have failed again after the
+// operator was otherwise quiet. A zero moment means that no error persists.
 func (t *trial) noteErrors(since time.Time) {
 	if since.IsZero() || t.unusual {
 		return
@@ -69,7 +70,7 @@ func (t *trial) noteErrors(since time.Time) {
 	}
 }
 
-// persistent returns an alarm (O3) for errors that persist, and did not in another run.
+// persistent returns an alarm (O3) for errors that persist in this run and did not in another run.
 func persistent(r, reference *result) []Alarm {
 	var lines []string
 	for _, id := range slices.Sorted(maps.Keys(r.failing)) {

@@ -5,18 +5,18 @@ type Failure struct {
 	Oracle string `json:"oracle"`
 	What   string `json:"what"`
 	Detail string `json:"detail"`
-	// Finding is What, Oracle and Detail as a text.
+	// Finding is a text with What, Oracle and Detail of the alarm.
 	Finding string `json:"finding"`
 	// Plan is the shortest plan that causes it, in the form that ParsePlan reads.
 	Plan string `json:"plan"`
-	// Seen is in how many of Runs runs of the plan the alarm was raised.
+	// Seen is the number of runs of the plan, out of Runs, that raised the alarm.
 	Seen int `json:"seen"`
 	Runs int `json:"runs"`
-	// Steps are those of Failing.
+	// Steps are the steps of Failing.
 	Steps []string `json:"steps"`
-	// Curve says when the failure became inevitable.
+	// Curve shows when the failure became inevitable.
 	Curve []CurvePoint `json:"curve,omitempty"`
-	// Passing is the run without faults that Failing is compared with.
+	// Passing is the run without faults with which Failing is compared.
 	Passing *FailureRun `json:"passing,omitempty"`
 	Failing *FailureRun `json:"failing,omitempty"`
 }
@@ -24,17 +24,17 @@ type Failure struct {
 // FailureRun is one of the two runs of a Failure.
 type FailureRun struct {
 	Plan string `json:"plan"`
-	// Steps are what happened, in order: each begins with "input: " for an action of a user,
-	// "request: ", "response: " or "event: " for what the operator sent or received, "server: " for
-	// a write of the control plane's own controllers, "FAULT " or "ALARM ".
+	// Steps lists the events of the run in order. Each begins with "input: " for an action of a
+	// user, "request: ", "response: " or "event: " for messages that the operator sent or received,
+	// "server: " for a write of the control plane's own controllers, "FAULT " or "ALARM ".
 	Steps []string `json:"steps"`
-	// Times are when the steps happened, in seconds since the first: virtual, unless the operator
-	// ran as a process.
+	// Times are the times of the steps, in seconds since the first. They are virtual, unless the
+	// operator ran as a process.
 	Times []float64 `json:"times,omitempty"`
 	// Objects are the objects that the run had changed when the operator was quiet after the last
 	// input, without values that differ between equal runs, by "RESOURCE NAMESPACE/NAME". The
-	// values are lists, because several objects may have the same generated name. They are missing
-	// if the run ended before.
+	// values are lists, because several objects may have the same generated name. Objects is empty
+	// if the run ended before that.
 	Objects map[string][]map[string]any `json:"objects,omitempty"`
 }
 
@@ -48,8 +48,8 @@ func (a Alarm) failure() *Failure {
 		Steps: a.Steps, Curve: a.Curve, Passing: a.passing, Failing: a.failing}
 }
 
-// complete adds to an alarm its run, the plan of the run, and in how many runs of the plan the
-// alarm was raised.
+// complete adds to an alarm its run, the plan of the run, and the number of runs of the plan that
+// raised the alarm.
 func (a *Alarm) complete(plan Plan, r, reference *result, seen, runs int) {
 	a.Plan, a.Steps, a.Seen, a.Runs = plan, r.steps, seen, runs
 	a.passing, a.failing = reference.run(nil), r.run(plan)

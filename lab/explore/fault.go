@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Kind is the kind of a fault. Each is something that a real API server, network or process can do.
+// Kind is the kind of a fault. Real API servers, networks and processes can have each of these
+// faults.
 type Kind string
 
 const (
@@ -22,8 +23,8 @@ const (
 	// KillStale is KillAfter, and the next process talks to a server whose cached reads (lists with
 	// resourceVersion=0, and the watches that follow them) still show the state before the write.
 	KillStale Kind = "kill-stale"
-	// KillOld is KillStale with the state just before the last object was removed that was removed
-	// before the write.
+	// KillOld is KillStale with an older state: the one just before the last removal of an object
+	// that precedes the write.
 	KillOld Kind = "kill-old"
 	// Lose has the server execute a write and loses the response.
 	Lose Kind = "lose-response"
@@ -43,11 +44,11 @@ const (
 	// until everything else is quiet, so the operator never gets the states in between.
 	Cut Kind = "cut"
 	// SlowResponse has the server execute a write and delays the response until everything else is
-	// quiet: longer than the operator's own timeouts.
+	// quiet, which is longer than the operator's own timeouts.
 	SlowResponse Kind = "slow-response"
-	// TwoLeaders delays a write until everything else is quiet, and starts another process of the
-	// operator meanwhile, as if the first one had lost its lease without noticing. Then the write
-	// reaches the server, and the first process ends.
+	// TwoLeaders delays a write until everything else is quiet, and meanwhile starts another
+	// process of the operator, as if the first one had lost its lease without noticing. Then the
+	// write reaches the server, and the first process ends.
 	TwoLeaders Kind = "two-leaders"
 	// Deny answers a write, and all later ones of its verb and resource, with 403 as an admission
 	// webhook does, until everything else is quiet.
@@ -55,8 +56,9 @@ const (
 	// PendingClaim delays the creation of the volume for a claim until everything else is quiet.
 	PendingClaim Kind = "pending-claim"
 	// Order runs the pending requests and events in a random order, by a seed. Priorities gives
-	// each watch, and the requests for each object, a random priority, and sometimes gives the one
-	// that comes next the lowest: so some are late for long, which random orders rarely reach.
+	// each watch, and the requests for each object, a random priority, and sometimes lowers the
+	// priority of the next one to the lowest. So some messages are delayed for long, which rarely
+	// happens in random orders.
 	Order      Kind = "order"
 	Priorities Kind = "priorities"
 )
@@ -71,7 +73,7 @@ var (
 // provision is the verb of the points at which the control plane creates a volume for a claim.
 const provision = "provision"
 
-// isOrder reports whether a kind concerns all steps of a run, by a seed.
+// isOrder reports whether a kind determines the order of all steps of a run, by a seed.
 func (k Kind) isOrder() bool { return k == Order || k == Priorities }
 
 // Point is a moment in a run: the n-th write or event of its kind.
@@ -110,7 +112,7 @@ func (p Point) kinds() []Kind {
 	return onWrites
 }
 
-// Fault is one deviation from the run without faults.
+// Fault is one difference from the run without faults.
 type Fault struct {
 	Kind Kind
 	At   Point  // not for Order and Priorities
@@ -131,10 +133,10 @@ func (f Fault) String() string {
 	return text
 }
 
-// separators escapes in JSON what ends a fault or an argument of a shell.
+// separators escapes, within JSON, the characters that end a fault or an argument of a shell.
 var separators = strings.NewReplacer(";", `\u003b`, "'", `\u0027`)
 
-// Plan is the faults of one run. The empty plan is the run without faults.
+// Plan lists the faults of one run. The empty plan is the run without faults.
 type Plan []Fault
 
 // String returns the plan in the form that ParsePlan reads.

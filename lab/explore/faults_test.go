@@ -78,7 +78,7 @@ func TestErrorWithoutFaults(t *testing.T) {
 	}
 }
 
-// LAB-03 (F14): what was due while the clock jumped must happen afterwards.
+// LAB-03 (F14): an operator must make up for the actions that were due while the clock jumped.
 func TestClockJump(t *testing.T) {
 	scenario := func(retries bool) explore.Scenario {
 		return eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
@@ -107,8 +107,8 @@ func TestClockJump(t *testing.T) {
 	}
 }
 
-// runsPods runs two Pods for each ConfigMap. It replaces those that are gone and, if correct, those
-// that have failed.
+// runsPods runs two Pods for each ConfigMap. It replaces those that were deleted and, if correct is
+// true, those that have failed.
 func runsPods(correct bool) explore.Scenario {
 	s := eachConfigMap(nil)
 	s.Operator = explore.Parts(operator.Name("each"), operator.For(func(d operator.Deps) *each {
@@ -144,8 +144,8 @@ func TestHealthyPods(t *testing.T) {
 	}
 }
 
-// LAB-03 (F15): the Pods of a Node that is gone are evicted. An operator that replaces them raises
-// no alarm; one that does not watch them does.
+// LAB-03 (F15): the Pods of a lost Node are evicted. An operator that replaces them raises no
+// alarm; an operator that does not watch them raises one.
 func TestLostNode(t *testing.T) {
 	s := runsPods(true)
 	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true, Plans: 1})
@@ -181,7 +181,8 @@ func TestLostNode(t *testing.T) {
 	}
 }
 
-// LAB-03 (F15): a claim that stays pending for long is found to be taken for a failure.
+// LAB-03 (F15): exploration finds an operator that treats a claim that stays pending for long as a
+// failure.
 func TestPendingClaim(t *testing.T) {
 	for name, patient := range map[string]bool{"faulty": false, "correct": true} {
 		s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
@@ -213,8 +214,8 @@ func TestPendingClaim(t *testing.T) {
 	}
 }
 
-// LAB-03: runs that end in a state that was explored are not continued, and no alarm is missed or
-// wrong because of that.
+// LAB-03: runs end early in states that were explored before. This does not cause missed or false
+// alarms.
 func TestPruned(t *testing.T) {
 	report, err := explore.Explore(t, twoSecretsScenario(true), explore.Options{For: time.Hour, Plans: 300})
 	if err != nil {

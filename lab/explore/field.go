@@ -14,8 +14,8 @@ type variation struct{ field, value string }
 
 // variations returns other values for the fields of an object, from its schema: it sets unset
 // fields, removes optional fields, and gives numbers, strings and lists values at their limits.
-// Whether a value is valid is for the server to decide. The fields of metadata and status are left
-// out.
+// Whether a value is valid is for the server to decide. It does not vary fields of metadata and
+// status.
 func variations(schema, object map[string]any) []variation {
 	var all []variation
 	properties, _ := schema["properties"].(map[string]any)
@@ -38,7 +38,7 @@ func requires(schema map[string]any, name string) bool {
 // vary adds the variations of a field and of the fields below it.
 func vary(all *[]variation, schema map[string]any, path string, value any, required bool) {
 	if strings.Contains(strings.TrimPrefix(path, "."), "=") || strings.Contains(path, " ") {
-		return // cannot be written in a plan
+		return // a plan cannot contain such a name
 	}
 	var values []any
 	if value != nil && !required {
@@ -83,7 +83,7 @@ func vary(all *[]variation, schema map[string]any, path string, value any, requi
 		}
 		text, err := json.Marshal(v)
 		if err != nil {
-			continue // does not come from JSON
+			continue // such a value does not come from JSON
 		}
 		if add := (variation{path, string(text)}); !slices.Contains(*all, add) {
 			*all = append(*all, add)
@@ -123,7 +123,7 @@ func stringsOf(schema map[string]any, value any) []any {
 	return append(values, strings.Repeat("a", 64))
 }
 
-// leaves returns the fields of a tree that hold no other fields, with another value for each.
+// leaves returns the fields of a tree that contain no other fields, with a changed value for each.
 func leaves(all *[]variation, path string, value any) {
 	var other any
 	switch v := value.(type) {

@@ -13,7 +13,7 @@ import (
 )
 
 // Flip changes an object, waits until the operator is quiet, changes it back, and waits again. If
-// then the objects that the run has changed are not as before, that is an alarm (O8).
+// the objects that the run has changed then differ from those before, it raises an alarm (O8).
 func Flip[T client.Object](obj T, change func(T)) Input {
 	return flip(obj, func(ctx context.Context, c client.Client) error {
 		current := obj.DeepCopyObject().(T)
@@ -25,7 +25,7 @@ func Flip[T client.Object](obj T, change func(T)) Input {
 	})
 }
 
-// flipTo is Flip with the fields of a manifest.
+// flipTo does the same as Flip, with the fields of a manifest.
 func flipTo(manifest *unstructured.Unstructured) Input {
 	return flip(manifest, func(ctx context.Context, c client.Client) error {
 		return restore(ctx, c, manifest)

@@ -19,7 +19,7 @@ import (
 	"kelson.dev/apiserver/inprocess"
 )
 
-// front is the port at which a process of a Binary finds its control plane.
+// front is the port at which a process of a Binary reaches its control plane.
 type front struct {
 	server     *http.Server
 	kubeconfig string
@@ -85,7 +85,7 @@ func (p *process) handler(config *rest.Config) http.Handler {
 	}
 }
 
-// output keeps the end of what a process writes.
+// output keeps the end of a process's output.
 type output struct {
 	mu   sync.Mutex
 	kept []byte
@@ -113,7 +113,8 @@ func (o *output) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// observedPanic is how client-go and controller-runtime log panics from which they recover.
+// observedPanic is the text with which client-go and controller-runtime log panics from which they
+// recover.
 var observedPanic = regexp.MustCompile(`(?m)^.*Observed a panic.{0,300}`)
 
 // tail returns the last lines.
@@ -131,7 +132,7 @@ func (o *output) tail() string {
 	return strings.Join(all, "\n")
 }
 
-// goPanic is the message of a Go program that a panic ends.
+// goPanic matches the message of a Go program that ends because of a panic.
 var goPanic = regexp.MustCompile(`(?m)^(panic: .*)\n`)
 
 // panicked returns the panic that has ended the program, and where it happened; "" for none.

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// phase is where a step stands on its way.
+// phase is the stage of processing at which a step waits.
 type phase int
 
 const (
@@ -33,15 +33,15 @@ type step struct {
 	point   Point    // zero if no fault can happen here
 	initial bool     // the event is part of a list
 
-	round   int // in which it arrived
-	order   int // among the steps of its label and round
+	round   int // round in which the step arrived
+	order   int // index among the steps of its label and round
 	verdict chan verdict
 	held    bool // until unhold
-	until   int  // it stays held until this number of inputs were made
+	until   int  // the step stays held until this number of inputs was made
 }
 
 // suspended reports whether the step's process is suspended. It returns false for the one request
-// that is still executed, and for its response.
+// that the server still executes, and for its response.
 func (s *step) suspended() bool {
 	if s.process == nil {
 		return false
@@ -50,7 +50,7 @@ func (s *step) suspended() bool {
 	return only != nil && s != only && (s.phase != responding || s.call != only.call)
 }
 
-// verdict is what becomes of a step.
+// verdict is the fate that the explorer chooses for a step.
 type verdict int
 
 const (
@@ -70,8 +70,8 @@ type gate struct {
 	mu      sync.Mutex
 	waiting []*step
 	round   int
-	open    bool          // nothing waits any more
-	arrived chan struct{} // has an element after a step has arrived, or something else has happened
+	open    bool          // steps no longer wait
+	arrived chan struct{} // has an element after a step has arrived, or after wake
 }
 
 func newGate() *gate { return &gate{arrived: make(chan struct{}, 1)} }
@@ -108,14 +108,14 @@ func (g *gate) wait(ctx context.Context, s *step) (verdict, error) {
 	}
 }
 
-// remove takes a step out. The caller holds the lock.
+// remove removes a step. The caller holds the lock.
 func (g *gate) remove(s *step) {
 	g.waiting = slices.DeleteFunc(g.waiting, func(o *step) bool { return o == s })
 }
 
 // choices returns the steps that may come next, in their default order: oldest first, then by
-// label. While there are writes of the server, or of others than the operator, these are all. All
-// goroutines must be blocked.
+// label. While writes of the server or of clients other than the operator wait, it returns only
+// these. All goroutines must be blocked.
 func (g *gate) choices(enabled func(*step) bool) []*step {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -156,21 +156,22 @@ func choose(steps []*step, random *rand.Rand, by *priorities) *step {
 	return steps[0]
 }
 
-// demotions is after how many steps, on average, what comes next gets the lowest priority.
+// demotions is the average number of steps between two demotions, in which the lane of the next
+// step gets the lowest priority.
 const demotions = 40
 
-// priorities is the order of Priorities.
+// priorities implements the order of Priorities.
 type priorities struct {
 	random *rand.Rand
-	of     map[string]int // by the lane of a step
+	byLane map[string]int // the priority of each lane
 	lowest int
 }
 
 func newPriorities(seed uint64) *priorities {
-	return &priorities{random: rand.New(rand.NewPCG(seed, 3)), of: map[string]int{}}
+	return &priorities{random: rand.New(rand.NewPCG(seed, 3)), byLane: map[string]int{}}
 }
 
-// lane returns what a step has its priority from: the watch, or the object of the request.
+// lane returns the key of a step's priority: its watch, or the object of its request.
 func (s *step) lane() string {
 	if s.phase == delivering {
 		return "watch " + s.call.resource
@@ -181,10 +182,10 @@ func (s *step) lane() string {
 func (p *priorities) choose(steps []*step) *step {
 	best, highest := steps[0], 0
 	for i, s := range steps {
-		priority, ok := p.of[s.lane()]
+		priority, ok := p.byLane[s.lane()]
 		if !ok {
 			priority = p.random.IntN(1 << 20)
-			p.of[s.lane()] = priority
+			p.byLane[s.lane()] = priority
 		}
 		if i == 0 || priority > highest {
 			best, highest = s, priority
@@ -192,7 +193,7 @@ func (p *priorities) choose(steps []*step) *step {
 	}
 	if p.random.IntN(demotions) == 0 {
 		p.lowest--
-		p.of[best.lane()] = p.lowest
+		p.byLane[best.lane()] = p.lowest
 	}
 	return best
 }
@@ -205,7 +206,7 @@ func (g *gate) release(s *step, v verdict) {
 	s.verdict <- v
 }
 
-// end lets all writes pass, now and later.
+// end lets all steps pass, now and later.
 func (g *gate) end() {
 	g.mu.Lock()
 	g.open = true
@@ -217,8 +218,8 @@ func (g *gate) end() {
 	}
 }
 
-// kill lets all steps of a process fail, now and later. Its writes that the server has already
-// checked are made.
+// kill makes all steps of a process fail, now and later. The server still commits writes that it
+// has already checked.
 func (g *gate) kill(p *process) {
 	g.mu.Lock()
 	p.dead = true
@@ -237,15 +238,15 @@ func (g *gate) kill(p *process) {
 	}
 }
 
-// suspend holds all steps of a process but one request and its response, now and later.
+// suspend holds all steps of a process, now and later, except for one request and its response.
 func (g *gate) suspend(p *process, only *step) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p.only = only
 }
 
-// unhold releases the held steps that may continue after the given number of inputs, or all steps
-// if last is true. It reports whether there was one.
+// unhold releases the held steps that may continue after the given number of inputs, or all held
+// steps if last is true. It reports whether it has released any.
 func (g *gate) unhold(inputs int, last bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// healthy raises an alarm (O7) if a managed object is not healthy, and was so in an earlier state.
+// healthy raises an alarm (O7) if a managed object is unhealthy and was healthy in an earlier
+// state.
 func (t *trial) healthy(earlier State) bool {
 	var lines []string
 	now := t.history.state()
@@ -33,12 +34,13 @@ func (t *trial) healthy(earlier State) bool {
 	return len(lines) == 0
 }
 
-// workloads are the kinds that replace their Pods themselves, and say so in their status.
+// workloads lists the kinds whose controllers replace their Pods, and report the number of ready
+// Pods in their status.
 var workloads = []string{"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job"}
 
 // pods returns how many healthy Pods each owner that the operator manages has. Pods that may end do
-// not count: what their end means is for the operator to say. A Pod that another one replaces may
-// have another name.
+// not count, because only the operator can decide what their end means. pods counts instead of
+// comparing names, because a replacement may have another name.
 func (s State) pods() map[string]int {
 	healthy := map[string]int{}
 	for id, all := range s.objects {
@@ -71,8 +73,8 @@ func hasCondition(status map[string]any, of string) bool {
 }
 
 // unhealthy returns why an object is not healthy: too few of its replicas are ready, its claim is
-// not bound, or its condition Ready or Available is not True. Pods are judged by what manages them;
-// see State.pods.
+// not bound, or its condition Ready or Available is not True. Pods are judged together with their
+// owner; see State.pods.
 func unhealthy(id string, object map[string]any) string {
 	spec, _ := object["spec"].(map[string]any)
 	status, _ := object["status"].(map[string]any)

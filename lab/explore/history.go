@@ -22,7 +22,7 @@ type history struct {
 	// nil: an object of the prepared state that was deleted
 	now     map[store.Key]*unstructured.Unstructured
 	hashes  map[store.Key][sha256.Size]byte
-	sum     [sha256.Size]byte // of the hashes: identifies the state
+	sum     [sha256.Size]byte // sum of the hashes, which identifies the state
 	record  hash.Hash         // of the bytes of all versions, in order, with UIDs replaced
 	uids    map[string]int    // UIDs in the order in which they appear
 	seen    map[[sha256.Size]byte]bool
@@ -30,11 +30,11 @@ type history struct {
 	deletes map[string]int
 	removal uint64   // the revision at which the last object was removed; 0 if none was
 	lost    []string // names of Nodes that LoseNode has deleted; they are not part of the state
-	recent  []string // the last versions, for messages
+	recent  []string // the most recent versions, for messages
 
-	// changes counts the versions but those of background resources.
+	// changes counts the versions, except those of background resources.
 	changes int
-	// version is called with each version but those of background resources.
+	// version is called with each version, except those of background resources.
 	version func(Change) error
 }
 
@@ -58,7 +58,7 @@ func newHistory(s *store.Store) (*history, error) {
 		creates: map[string]int{}, deletes: map[string]int{}}, nil
 }
 
-// read takes in what was written since the last call.
+// read reads the versions that were written since the last call.
 func (h *history) read() error {
 	for {
 		events, _, err := h.cursor.Next()
@@ -127,9 +127,9 @@ func (h *history) take(e *store.Event) error {
 	return nil
 }
 
-// keep adds every byte of a version, except UIDs, to the record: Kubernetes' controllers create
-// Pods in parallel, so equal Pods may have each other's UIDs. Each UID becomes its number in the
-// order in which they appear.
+// keep adds every byte of a version to the record, but replaces UIDs by numbers in the order of
+// their first occurrence: Kubernetes' controllers create Pods in parallel, so equal Pods may swap
+// their UIDs.
 func (h *history) keep(e *store.Event) {
 	key := e.Object.Key
 	fmt.Fprintf(h.record, "%d %s %s/%s/%s ", e.Revision(), eventTypes[e.Type], key.Resource, key.Namespace, key.Name)
@@ -148,7 +148,7 @@ func (h *history) keep(e *store.Event) {
 	h.record.Write(data[rest:])
 }
 
-// note remembers the last versions.
+// note records a version as one of the most recent.
 func (h *history) note(line string) {
 	const kept = 8
 	if h.recent = append(h.recent, line); len(h.recent) > kept {

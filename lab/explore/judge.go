@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// alarms returns what is wrong with a run, the most telling first.
+// alarms returns the alarms of a run, the one that explains most first.
 //
 // The correct behavior after an action depends on the operator: it may recreate a child that a user
 // has deleted, or not. So only these oracles judge a run with only actions: those that do not need
@@ -26,7 +26,9 @@ func (e *explorer) alarms(plan Plan, r, reference *result) []Alarm {
 			return alarms
 		}
 		if slices.ContainsFunc(taken, func(f Fault) bool { return f.Kind == Batch }) {
-			return nil // what an operator leaves of an object, it leaves of the copies too
+			// an operator that leaves objects behind for one object also leaves them behind for its
+			// copies
+			return nil
 		}
 		lines := slices.DeleteFunc(without(e.scenario.Ignore, r.left.Diff(reference.left)), func(line string) bool {
 			return !strings.Contains(line, existsNow) && !strings.Contains(line, thereAre)
@@ -44,14 +46,14 @@ func (e *explorer) alarms(plan Plan, r, reference *result) []Alarm {
 	if variant.failed != nil || len(variant.alarms) > 0 {
 		return nil // the actions alone raise the alarm
 	}
-	// How often objects are created and deleted says little: while objects are being deleted, an
-	// operator whose cache is late may create their children again, and the garbage collector
-	// deletes them.
+	// The counts of creations and deletions are not compared: while objects are being deleted, an
+	// operator with a late cache may create their children again, and the garbage collector deletes
+	// these.
 	return slices.DeleteFunc(append(compare(plan, r, variant, e.scenario.Ignore), persistent(r, variant)...), func(a Alarm) bool { return a.Oracle == "O2" })
 }
 
-// ignored raises an alarm (O6) if a change of a field has no effect, although it has one if the
-// object is created with it.
+// ignored raises an alarm (O6) if a change of a field has no effect, although creating the object
+// with the changed field has one.
 func (e *explorer) ignored(plan Plan, r, reference *result) []Alarm {
 	if !e.scenario.Reversible || len(plan) != 1 || plan[0].Kind != SetField || r.effect {
 		return nil

@@ -52,7 +52,8 @@ func createSecret(ctx context.Context, c client.Client, owner *corev1.ConfigMap,
 	return err
 }
 
-// LAB-03: what cannot be explored is refused, with the cause.
+// LAB-03: explorations of unsuitable operators and scenarios fail with an error that names the
+// cause.
 func TestRefusedScenarios(t *testing.T) {
 	idle := eachConfigMap(func(context.Context, client.Client, *corev1.ConfigMap) (operator.Result, error) {
 		return operator.Result{}, nil
@@ -73,7 +74,7 @@ func TestRefusedScenarios(t *testing.T) {
 		"invariant":   {with(func(s *explore.Scenario) { s.Invariants = []explore.Invariant{{Name: "one"}} }), `invariant "one" has neither Check nor Rule`},
 		"rule of an unknown variable": {with(func(s *explore.Scenario) { s.Invariants = []explore.Invariant{{Name: "one", Rule: "objct == null"}} }),
 			`invariant "one": ERROR: <input>:1:1: undeclared reference to 'objct'`},
-		"rule that is no condition": {with(func(s *explore.Scenario) {
+		"rule that is not a condition": {with(func(s *explore.Scenario) {
 			s.Invariants = []explore.Invariant{{Name: "one", Rule: "size(all.Secret)"}}
 		}), `invariant "one": the rule "size(all.Secret)" is a value of type int, want bool`},
 		"rule of an unknown kind": {with(func(s *explore.Scenario) {
@@ -190,8 +191,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// LAB-03: an operator whose runs differ, but not at their end, is explored, and the summary says by
-// how much.
+// LAB-03: an operator whose runs differ, but end in the same state, can be explored. The summary
+// reports how many runs differ.
 func TestMeasuresNondeterminism(t *testing.T) {
 	runs := 0
 	report, err := explore.Explore(t, eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {

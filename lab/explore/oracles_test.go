@@ -48,7 +48,7 @@ func TestFlip(t *testing.T) {
 	}
 }
 
-// firstWins creates the Secret web with the name of the kind whose reconciler comes first.
+// firstWins creates the Secret web with the name of the kind whose reconciler runs first.
 func firstWins(ctx context.Context, c client.Client, kind, name string) (operator.Result, error) {
 	if name != "web" {
 		return operator.Result{}, nil
@@ -118,14 +118,14 @@ func TestUnhealthy(t *testing.T) {
 	}
 }
 
-// LAB-03: a write that the operator makes only after a fault gets faults, too.
+// LAB-03: plans also have faults at writes that the operator makes only after another fault.
 func TestPointsAfterFaults(t *testing.T) {
 	s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		err := createSecret(ctx, c, cm, "-key", "1")
 		if err == nil {
 			return operator.Result{}, nil
 		}
-		// The bug: a process that is killed here leaves the note behind.
+		// The bug: a process that is killed here does not remove the note.
 		for _, note := range []map[string]string{{"failed": "yes"}, nil} {
 			before := cm.DeepCopy()
 			cm.Annotations = note

@@ -18,8 +18,8 @@ import (
 // operatorKey is the context key of the *process of an operator.
 type operatorKey struct{}
 
-// operatorLog is the log of an operator. It drops every record but those of errors and panics of
-// reconciles, from which controllers recover.
+// operatorLog is the log of an operator. It drops all records except errors of reconciles, and
+// panics of reconciles, from which controllers recover.
 type operatorLog struct {
 	process                     *process
 	controller, namespace, name string
@@ -31,7 +31,7 @@ type operatorLog struct {
 //
 //	ctrl.Options{Logger: logr.FromSlogHandler(explore.Log(ctx).Handler())}
 //
-// Without it, such errors are not noticed. Parts uses it.
+// Without it, the explorer does not notice such errors. Parts uses it.
 func Log(ctx context.Context) *slog.Logger {
 	p, ok := ctx.Value(operatorKey{}).(*process)
 	if !ok {
@@ -59,7 +59,8 @@ func (l operatorLog) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-// WithAttrs implements slog.Handler. Both libraries say in this way what a reconcile is about.
+// WithAttrs implements slog.Handler. The operator library and controller-runtime add the controller
+// and object of a reconcile in this way.
 func (l operatorLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 	for _, a := range attrs {
 		switch a.Key {
@@ -78,15 +79,16 @@ func (l operatorLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 func (l operatorLog) WithGroup(string) slog.Handler { return l }
 
 // recovered reports panics to trials from which Kubernetes' libraries recover: controller-runtime
-// recovers from panics of reconcilers. Their contexts do not say which process has panicked, so the
-// panic belongs to the trial that runs. If several run, it is not known.
+// recovers from panics of reconcilers. Their contexts do not identify the process that has
+// panicked, so recovered assigns the panic to the running trial. If several trials run, it ignores
+// the panic.
 var recovered struct {
 	once   sync.Once
 	mu     sync.Mutex
 	trials map[*trial]bool
 }
 
-// watchPanics adds the trial to those that may panic, until the returned function is called.
+// watchPanics adds the trial to the running ones, until the returned function is called.
 func (t *trial) watchPanics() (stop func()) {
 	recovered.once.Do(func() {
 		recovered.trials = map[*trial]bool{}
@@ -124,14 +126,14 @@ func (p *process) guard(ctx context.Context, operator func(context.Context) erro
 // the stack is that of the panic: by a deferred function, after recover.
 func Panicked(value any) error { return &reconcile.PanicError{Value: value, Stack: debug.Stack()} }
 
-// panicked notes a panic from which a controller has recovered.
+// panicked records a panic from which a controller has recovered.
 func (t *trial) panicked(p *reconcile.PanicError) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.panics = append(t.panics, panicDetail(p))
 }
 
-// panickedInLog notes a panic that the log of a Binary reports.
+// panickedInLog records a panic that the log of a Binary reports.
 func (t *trial) panickedInLog(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -146,7 +148,7 @@ var (
 // panicDetail returns the value of a panic and where it happened.
 func panicDetail(p *reconcile.PanicError) string {
 	detail := fmt.Sprintf("panic: %v", p.Value)
-	// The newest frames come first. Those before the call of panic belong to the recovery.
+	// The newest frames come first. The frames above the call of panic belong to the recovery.
 	_, stack, found := strings.Cut(string(p.Stack), "\npanic(")
 	if !found {
 		return detail

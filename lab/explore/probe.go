@@ -13,7 +13,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// The limits keep the plans of actions in proportion to those of faults at points.
+// These limits keep the number of plans with actions in proportion to the number of those with
+// faults at points.
 const (
 	maxVariations = 60 // of the fields of one object
 	maxChildren   = 20
@@ -21,7 +22,7 @@ const (
 
 // probe collects the actions that are possible in a run without faults.
 type probe struct {
-	plans map[string]Fault // by everything but the number of the input: the last one counts
+	plans map[string]Fault // by the fault without the input; the last one counts
 	order []string
 }
 
@@ -77,11 +78,11 @@ func (p *probe) collect(t *trial, n int) {
 	}
 }
 
-// jumps are how far the clock jumps: past the timeouts of requests and leases, and past a day.
+// jumps lists the lengths of clock jumps: past the timeouts of requests and leases, and past a day.
 var jumps = []string{"1h", "26h"}
 
-// cluster adds the actions on the machines of the operator and of its Pods. They take long, so runs
-// in real time do not have them.
+// cluster adds the actions on the machines of the operator and of its Pods. Runs in real time omit
+// them, because they take long.
 func (p *probe) cluster(t *trial, n int) {
 	for _, d := range jumps {
 		p.add(Fault{Kind: ClockJump, At: Point{Verb: after, Resource: "time", Object: d, N: n}})
@@ -92,7 +93,7 @@ func (p *probe) cluster(t *trial, n int) {
 		}
 		if node, _, _ := unstructured.NestedString(obj.Object, "spec", "nodeName"); node != "" {
 			p.add(Fault{Kind: LoseNode, At: Point{Verb: after, Resource: "nodes", Object: node, N: n}})
-			return // it stands for all
+			return // one Node represents all
 		}
 	}
 }
@@ -156,7 +157,7 @@ func (p *probe) child(t *trial, at Point, obj *unstructured.Unstructured) {
 		f := Fault{Kind: EditChild, At: at, Field: v.field, Value: v.value}
 		if t.accepts(f, obj) {
 			p.add(f)
-			return // one field stands for all
+			return // one field represents all
 		}
 	}
 }

@@ -25,7 +25,7 @@ var (
 	errLost   = errors.New("explore: connection reset by peer")
 )
 
-// watchTimeout is the mean of client-go's.
+// watchTimeout is the mean of client-go's random timeouts of watches.
 const watchTimeout = 450 * time.Second
 
 // process is one process of the operator, from its start until it is killed or the run ends. It is
@@ -34,7 +34,8 @@ type process struct {
 	trial  *trial
 	number int  // from 1
 	dead   bool // guarded by the gate
-	// only, if not nil, is the only request of the process that happens. Guarded by the gate.
+	// only, if not nil, is the only request of the process that the server still executes. Guarded
+	// by the gate.
 	only *step
 
 	cancel context.CancelFunc
@@ -44,13 +45,13 @@ type process struct {
 	// old, if not nil, serves the reads that may be older than the newest state.
 	old http.RoundTripper
 
-	// The rest is that of a process of a Binary.
-	requests, inflight atomic.Int64 // all, and those that the server processes
+	// The remaining fields are for a process of a Binary.
+	requests, inflight atomic.Int64 // all requests, and those that the server processes
 	output             output
 	mu                 sync.Mutex
 	pid                int
 	watches            map[string]int  // open ones, by resource
-	missing            map[string]bool // resources whose watches do not come back
+	missing            map[string]bool // resources whose watches do not begin again
 }
 
 // start runs the operator until the process is killed.
@@ -150,7 +151,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body = newStream(ctx, p, c, resp.Body)
 		return resp, nil
 	}
-	// The whole response is read now: the server has finished when the next step is chosen.
+	// Read the whole response now, so that the server has finished when the explorer chooses the
+	// next step.
 	body, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	p.inflight.Add(-1)

@@ -39,7 +39,8 @@ func ownNetwork() error {
 	return unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, device)
 }
 
-// setGroup makes a process and its children end together, and with this program.
+// setGroup puts a process and its children into a group that can be killed as a whole, and that
+// ends with this program.
 func setGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -56,7 +57,7 @@ func running(pid int) bool {
 		if err != nil {
 			continue // the thread has ended
 		}
-		// pid (name) state …; the name may contain parentheses
+		// the format is "pid (name) state …"; the name may contain parentheses
 		if i := bytes.LastIndexByte(stat, ')'); i >= 0 && i+2 < len(stat) && stat[i+2] == 'R' {
 			return true
 		}

@@ -11,7 +11,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// program is the state of the whole program that explorations change while they run.
+// program holds the global state of the program that explorations change while they run.
 var program struct {
 	mu           sync.Mutex
 	explorations int
@@ -23,11 +23,11 @@ var program struct {
 //
 //   - GOMAXPROCS is 1. When a step lets several goroutines continue, such as those of Kubernetes'
 //     controllers that create Pods, the order in which they reach a lock would otherwise depend on
-//     the machine. Runs also take less time, because hardly anything happens at the same time.
+//     the machine. Runs also take less time, because they have little parallel work.
 //   - UIDs are not random: the n-th object of a run has the same UID in all runs. Operators compute
 //     names from UIDs.
 //   - Errors that Kubernetes' libraries report are dropped. Faults cause many, and the reporter
-//     waits after the last error of the program, which was one of another run.
+//     limits its rate by waiting after the previous error, which may be one of another run.
 func calm(t *testing.T) {
 	p := &program
 	p.mu.Lock()
@@ -49,10 +49,10 @@ func calm(t *testing.T) {
 	})
 }
 
-// uids is where the UIDs of a run come from.
+// uids is the random source of the UIDs of a run.
 var uids source
 
-// source is a reader of numbers that are the same after each start.
+// source is a reader of pseudo-random numbers, the same ones after each start.
 type source struct {
 	mu     sync.Mutex
 	random *rand.ChaCha8

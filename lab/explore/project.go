@@ -37,10 +37,10 @@ func Samples(paths ...string) ([]Input, error) {
 // definitions in config/crd/bases, the roles in config/rbac and the samples in config/samples.
 // Operators of Kubernetes' own kinds have no definitions. Workload controllers and simulated nodes
 // run. The operator serves the webhooks of config/webhook/manifests.yaml, unless it is a Binary.
-// [ConfigFile] may name other folders, change what users do, and add invariants.
+// [ConfigFile] may name other folders, change the inputs, and add invariants.
 //
-// The function run is Scenario.Operator, such as PartsOf returns. It is nil for an operator that is
-// a Binary, which the caller sets.
+// The function run becomes Scenario.Operator; PartsOf returns such a function. It is nil if the
+// operator is a Binary; the caller then sets Scenario.Binary.
 func Project(dir string, run func(context.Context, *rest.Config) error) (Scenario, error) {
 	samples := filepath.Join(dir, "config", "samples")
 	s := Scenario{Operator: run, Env: []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}}
@@ -126,7 +126,7 @@ func setConversions(ctx context.Context, c client.Client, patches []client.Objec
 			return fmt.Errorf("set the conversion of %s: %w", patch.GetName(), err)
 		}
 		if versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions"); len(versions) < 2 {
-			continue // nothing to convert; older projects have such a patch for each kind
+			continue // the kind has one version; older projects have such a patch for each kind
 		}
 		before := definition.DeepCopy()
 		conversion, _, _ := unstructured.NestedMap(patch.(*unstructured.Unstructured).Object, "spec", "conversion")

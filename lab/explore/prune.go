@@ -2,16 +2,16 @@ package explore
 
 import "slices"
 
-// moment is a crash that determines what comes after it: the state of the control plane, how often
-// objects were created and deleted, and how many inputs were made. The memory of the process is
-// lost. Only the time may differ.
+// moment identifies a crash by all that determines the rest of the run, except for the time: the
+// state of the control plane, how often objects were created and deleted, and how many inputs were
+// made. The memory of the process is lost.
 type moment struct {
 	state, counts [32]byte
 	inputs        int
 }
 
-// seenBefore notes a crash after which nothing is left of the plan, and reports whether an earlier
-// run, which raised no alarm, had the same.
+// seenBefore records a crash after which the plan has no more faults, and reports whether an
+// earlier run without an alarm had an equal crash.
 func (t *trial) seenBefore() bool {
 	open := slices.Contains(t.done, false) || t.random != nil || t.order != nil || t.probe != nil || t.branch != nil || t.wire != nil ||
 		len(t.plan.actions()) > 0 || len(t.frozen)+len(t.denied) > 0 || t.gate.holds() || t.processes != len(t.all)
@@ -19,7 +19,7 @@ func (t *trial) seenBefore() bool {
 		return false
 	}
 	if err := t.history.read(); err != nil {
-		return false // the next turn reports it
+		return false // the next turn reports the error
 	}
 	at := moment{t.history.sum, digest([]any{t.history.creates, t.history.deletes}), t.inputs}
 	t.result.crashes = append(t.result.crashes, at)

@@ -20,16 +20,16 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// recordedTogether is how close to each other recorded writes must be to be one input.
+// recordedTogether is the longest time between recorded writes that become one input.
 const recordedTogether = time.Second
 
-// Recorded returns inputs that repeat what happened to the objects of some resources in a history:
-// a file or folder of kelson record, kelson serve --history or kelson history import. A resource is
+// Recorded returns inputs that repeat the changes of the objects of some resources in a history: a
+// file or folder of kelson record, kelson serve --history or kelson history import. A resource is
 // named as in kubectl. Objects that existed at the beginning are created first.
 //
-// Changes of status and finalizers are left out, because operators make them, so name only
-// resources that users write. Writes within a second are one input. Pauses are not repeated: before
-// each input, the explorer waits until the operator is quiet.
+// It omits changes of status and finalizers, because operators make them. All other changes are
+// repeated, so name only resources that users write. Writes within a second are one input. Pauses
+// are not repeated: before each input, the explorer waits until the operator is quiet.
 func Recorded(file string, resources ...string) ([]Input, error) {
 	h, err := recording.Open(file)
 	if err != nil {
@@ -43,11 +43,11 @@ func Recorded(file string, resources ...string) ([]Input, error) {
 			return nil, fmt.Errorf("history %s: %d resources are called %q; it has %s", file, len(found), word, strings.Join(namesOf(h), ", "))
 		}
 		for _, key := range h.Keys(found[0].Name()) {
-			of, err := writesOf(h, found[0], key)
+			writes, err := writesOf(h, found[0], key)
 			if err != nil {
 				return nil, fmt.Errorf("history %s: %w", file, err)
 			}
-			all = append(all, of...)
+			all = append(all, writes...)
 		}
 	}
 	if len(all) == 0 {
@@ -109,8 +109,8 @@ func writesOf(h *recording.History, r recording.Resource, key recording.Key) (al
 	return all, nil
 }
 
-// manifestOf returns an object without its status and what the server or the operator sets in its
-// metadata.
+// manifestOf returns an object without its status and without metadata that the server or the
+// operator sets.
 func manifestOf(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	m := &unstructured.Unstructured{Object: map[string]any{}}
 	maps.Copy(m.Object, obj.Object)
@@ -123,8 +123,8 @@ func manifestOf(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	return m.DeepCopy()
 }
 
-// inputsOf makes inputs of writes. The explorer deletes what an input creates, one object for each,
-// so each object that is created has an input of its own.
+// inputsOf converts writes to inputs. At the end, the explorer deletes one object for each input,
+// so each creation gets an input of its own.
 func inputsOf(all []write) (inputs []Input) {
 	for len(all) > 0 {
 		n := 1
@@ -153,7 +153,7 @@ func inputsOf(all []write) (inputs []Input) {
 	return inputs
 }
 
-// createInNamespace is Create for an object whose namespace may not exist.
+// createInNamespace does the same as Create, and creates the namespace if it does not exist.
 func createInNamespace(obj client.Object) Input {
 	input := Create(obj)
 	create := input.do

@@ -14,8 +14,8 @@ import (
 	"kelson.dev/lab/history"
 )
 
-// recordShops writes a history: a Shop is created, changed, reported on by its operator, and
-// deleted; another is created and changed with it.
+// recordShops writes a history: a user creates, changes and deletes a Shop, and its operator writes
+// its status; the user also creates another Shop, and changes it together with the first.
 func recordShops(t *testing.T) string {
 	t.Helper()
 	var file bytes.Buffer
@@ -56,7 +56,7 @@ func recordShops(t *testing.T) string {
 	return name
 }
 
-// LAB-03: the writes of users in a history are inputs; those of the operator are not.
+// LAB-03: the writes of users in a history become inputs; those of the operator do not.
 func TestRecorded(t *testing.T) {
 	file := recordShops(t)
 	inputs, err := explore.Recorded(file, "shop")

@@ -8,14 +8,14 @@ import (
 	"sync/atomic"
 )
 
-// referenceRuns is how often the scenario runs without faults. Differences between these runs are
-// not caused by faults.
+// referenceRuns is the number of runs without faults. Differences between these runs are not caused
+// by faults.
 const referenceRuns = 4
 
-// baseline is what the runs without faults have shown.
+// baseline holds the results of the runs without faults.
 type baseline struct {
-	*result        // of the first run
-	unequal int    // how many of the others took other steps
+	*result        // result of the first run
+	unequal int    // how many of the other runs took different steps
 	where   string // the first difference
 }
 

@@ -78,7 +78,7 @@ func TestEqualPlansGiveEqualRuns(t *testing.T) {
 	}
 }
 
-// LAB-03: a history that differs is found.
+// LAB-03: Repeat finds histories that differ.
 func TestRepeatFindsDifferences(t *testing.T) {
 	repetition, err := explore.Repeat(t, eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		return operator.Result{}, createSecret(ctx, c, cm, "-key", fmt.Sprint(rand.Uint64()))

@@ -23,7 +23,7 @@ const (
 // rule is a compiled Invariant.Rule.
 type rule struct {
 	program cel.Program
-	kinds   []string // whose objects the rule reads by all
+	kinds   []string // kinds that the rule selects from the variable all
 }
 
 // newRule compiles the rule of an invariant. It has Kubernetes' functions.

@@ -15,7 +15,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Scenario is an operator and what its users do.
+// Scenario describes an operator and the actions of its users.
 type Scenario struct {
 	// Env configures the control plane: definitions, RBAC of the operator, nodes, workloads.
 	Env []testenv.Option
@@ -30,8 +30,8 @@ type Scenario struct {
 	// Binary is an operator that is a separate program, instead of Operator. Its runs take real
 	// time, so Quiet and Horizon are real time, too: 0 means 250 milliseconds and 30 seconds.
 	Binary *Binary
-	// Inputs are what users do, one after the other. Before each, the explorer waits until the
-	// operator is quiet.
+	// Inputs are the actions of users, in order. Before each, the explorer waits until the operator
+	// is quiet.
 	Inputs []Input
 	// Invariants must hold in every version of every object.
 	Invariants []Invariant
@@ -43,14 +43,14 @@ type Scenario struct {
 	// are virtual time.
 	Quiet, Horizon time.Duration
 	// NoWatchList refuses watches that begin with a list, as servers without the feature WatchList
-	// do. Then client-go lists, and the list of a process that starts may be older than the newest
-	// state.
+	// do. client-go then sends a list request instead, which may return an older state than the
+	// newest to a process that starts.
 	NoWatchList bool
 	// Reversible means that users can undo each change of a field of an input. After the undo, the
 	// operator must end in the same state as before the change (O8). It must also not ignore a
-	// change of a field that has an effect when an object is created with it (O6). It does not hold
-	// for operators that do something once, such as to run a command. It concerns the values that
-	// the explorer takes from schemas; Flip is always checked.
+	// change of a field that has an effect when an object is created with it (O6). Leave it false
+	// for operators that do something once, such as running a command. It applies to the values
+	// that the explorer takes from schemas; Flip is always checked.
 	Reversible bool
 	// Keep leaves the created objects in place at the end. By default, the explorer deletes the
 	// objects that the inputs have applied, and compares the remaining ones.
@@ -71,7 +71,7 @@ func Parts(parts ...operator.Part) func(context.Context, *rest.Config) error {
 type Input struct {
 	name  string
 	do    func(context.Context, client.Client) error
-	apply client.Object // to delete at the end; nil if there is nothing
+	apply client.Object // object to delete at the end; nil if none
 	wait  time.Duration
 	back  func(context.Context, client.Client) error // the reverse of do, for Flip
 	again func(client.Object) Input                  // Create or Apply

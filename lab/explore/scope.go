@@ -13,7 +13,7 @@ import (
 // scope is the testing.TB of control planes outside of tests. Its functions that end a test panic
 // with a scopeError.
 type scope struct {
-	testing.TB // nil: the methods below are those that testenv calls
+	testing.TB // nil; scope has all methods that testenv calls
 	ctx        context.Context
 	dir        string
 
@@ -21,7 +21,7 @@ type scope struct {
 	cleanups []func()
 }
 
-// scopeError is why a scope has ended.
+// scopeError is the error with which a scope has ended.
 type scopeError struct{ text string }
 
 func (e scopeError) Error() string { return e.text }
@@ -61,7 +61,7 @@ func (s *scope) end() {
 	}
 }
 
-// inScope calls f with a scope that ends afterwards, and returns why f has failed.
+// inScope calls f with a scope, ends the scope, and returns the error of f.
 func inScope(ctx context.Context, dir string, f func(*scope)) (err error) {
 	s := &scope{ctx: ctx, dir: dir}
 	defer s.end()

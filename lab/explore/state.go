@@ -42,7 +42,7 @@ func metaOf(obj *unstructured.Unstructured) *metav1.ObjectMeta {
 	return &metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName(), GenerateName: obj.GetGenerateName()}
 }
 
-// normal returns the content of an object without what differs between equal runs.
+// normal returns the content of an object without the values that differ between equal runs.
 func (n *names) normal(obj *unstructured.Unstructured) map[string]any {
 	generation := obj.GetGeneration()
 	content, _ := n.value(obj.Object, generation).(map[string]any)
@@ -139,13 +139,14 @@ func decode(o *store.Object) (*unstructured.Unstructured, error) {
 func digest(v any) [sha256.Size]byte {
 	data, err := json.Marshal(v) // sorts the keys
 	if err != nil {
-		panic(fmt.Sprintf("explore: encode: %v", err)) // cannot happen: it was decoded from JSON
+		// cannot happen: the value was decoded from JSON
+		panic(fmt.Sprintf("explore: encode: %v", err))
 	}
 	return sha256.Sum256(data)
 }
 
-// Diff returns how a state differs from what is wanted, a line per object or field; empty if it
-// does not.
+// Diff returns the differences between a state and the wanted one, a line per object or field. The
+// result is empty if they are equal.
 func (s State) Diff(want State) []string {
 	var lines []string
 	for _, id := range slices.Sorted(maps.Keys(want.objects)) {
@@ -169,8 +170,8 @@ func (s State) Diff(want State) []string {
 	return lines
 }
 
-// existsNow says that an object exists, and does not in the wanted state; thereAre that there is
-// another number of objects with a generated name.
+// existsNow is the text for an object that does not exist in the wanted state, and thereAre the
+// text for a different number of objects with a generated name.
 const (
 	existsNow = "exists, and does not without faults"
 	thereAre  = ": there are "

@@ -19,7 +19,7 @@ type stream struct {
 	body    io.ReadCloser
 	lines   *bufio.Reader
 	initial bool   // the events are those of a list, until the bookmark at its end
-	ready   []byte // the rest of the event that was let through
+	ready   []byte // the rest of the event that the explorer has let through
 	err     error
 	closed  sync.Once
 }
@@ -66,7 +66,7 @@ func (s *stream) Close() error {
 	return s.body.Close()
 }
 
-// describe returns the label of an event and, if it is one of an object, its point without a
+// describe returns the label of an event and, if the event is about an object, its point without a
 // number.
 func (s *stream) describe(line []byte) (string, Point) {
 	var event struct {

@@ -24,13 +24,13 @@ import (
 const (
 	defaultQuiet   = 5 * time.Minute
 	defaultHorizon = 24 * time.Hour
-	// maxDelay is after how many requests and events a delayed watch or request continues although
-	// the rest is not quiet: no delay is endless in a cluster.
+	// maxDelay is the number of requests and events after which a delayed watch or request
+	// continues even if the rest is not quiet: in a cluster, no delay is endless.
 	maxDelay = 300
-	// stepsPerSecond is how many requests and events that follow each other without a pause take a
-	// second of virtual time.
+	// stepsPerSecond is the number of requests and events, without a pause between them, that take
+	// a second of virtual time.
 	stepsPerSecond = 100
-	// maxBackoff is how long controllers wait at most before they try again, with a margin.
+	// maxBackoff is the longest time that controllers wait before they retry, with a margin.
 	maxBackoff = 20 * time.Minute
 	// maxSteps bounds the requests and events between two inputs. An operator that needs more is in
 	// a hot loop.
@@ -47,7 +47,7 @@ type trial struct {
 	env      *testenv.Env
 	plan     Plan
 	gate     *gate
-	ordering atomic.Pointer[gate] // the gate, while the writes of others are ordered
+	ordering atomic.Pointer[gate] // the gate, while it orders the writes of other clients
 	history  *history
 	random   *rand.Rand  // orders the steps; nil for the default order
 	order    *priorities // orders the steps; nil for another order
@@ -61,12 +61,12 @@ type trial struct {
 	done      []bool           // the faults of the plan that have happened
 	revisions map[Point]uint64 // the revision of the store before a point
 	frozen    map[string]bool
-	cut       map[string]bool // resources whose watches and lists wait until all is quiet
+	cut       map[string]bool // resources whose watches and lists wait until everything is quiet
 	refused   map[string]bool // cut resources whose next watch was refused
 	denied    map[string]bool // by verb and resource
-	denials   bool            // something was denied, so the operator's next attempt may be late
+	denials   bool            // a write was denied, so the operator's next attempt may be late
 
-	paused    bool                         // nothing of the operator happens
+	paused    bool                         // all steps of the operator are held
 	unusual   bool                         // the operator may return errors for a field
 	copies    []client.Object              // that Batch has created
 	finalized []*unstructured.Unstructured // that have the foreign finalizer
@@ -84,10 +84,10 @@ type trial struct {
 	result result
 	latest *step // that was let through
 	inputs int   // how many actions of users were made, with the deletions at the end
-	last   bool  // no more will be made
+	last   bool  // all inputs were made
 }
 
-// result is what a trial observed.
+// result holds the observations of a trial.
 type result struct {
 	end, left State // after the inputs; after their objects were deleted
 	points    []visit
@@ -96,19 +96,19 @@ type result struct {
 	own       map[string]bool
 	states    map[[32]byte]bool
 	effect    bool              // SetField has changed more than the field
-	failing   map[string]string // the errors that persist, by what returns them
+	failing   map[string]string // the errors that persist, by controller and object
 	crashes   []moment          // after the last fault
-	pruned    bool              // the run has ended at a crash that an earlier run had too
+	pruned    bool              // the run ended at a crash that an earlier run also had
 	alarms    []Alarm
-	steps     []string  // what happened, a line each
+	steps     []string  // the events of the run, a line each
 	times     []float64 // of the steps, in seconds since the first
 	digest    [32]byte  // of the steps and of every version, in order
 	unused    Plan      // the faults whose points were not reached
-	orderOnly bool      // the plan has no faults but random orders
+	orderOnly bool      // random orders are the only faults of the plan
 	failed    error     // the scenario itself does not work
 }
 
-// visit is a point that was reached, and the states of the run before and after it.
+// visit is a point that the run has reached, with the states before and after it.
 type visit struct {
 	Point
 	before, after [32]byte
@@ -204,8 +204,7 @@ func (t *trial) input(i Input) bool {
 	return true
 }
 
-// do makes an input. Meanwhile, only writes of the control plane happen, unless the input waits for
-// something.
+// do makes an input. While it runs, only the control plane writes, unless the input waits.
 func (t *trial) do(i Input) bool {
 	done := make(chan error, 1)
 	go func() {
@@ -232,7 +231,7 @@ func (t *trial) do(i Input) bool {
 	}
 }
 
-// commit lets a write wait for its turn.
+// commit makes a write wait until the explorer lets it pass.
 func (t *trial) commit(ctx context.Context, ops []store.Op) error {
 	p, _ := ctx.Value(processKey{}).(*process)
 	s := &step{phase: committing, process: p, label: writeLabel(ops)}
@@ -244,8 +243,8 @@ func (t *trial) commit(ctx context.Context, ops []store.Op) error {
 }
 
 // orderRequests wraps the transport of the control plane's own controllers and of users, so that
-// their writes reach the server one after the other. What the server allocates, such as names, then
-// does not depend on which goroutine comes first.
+// their writes reach the server one after the other. Values that the server allocates, such as
+// names, then do not depend on the order of goroutines.
 func (t *trial) orderRequests(inner http.RoundTripper) http.RoundTripper {
 	return ordered{t, inner}
 }
@@ -255,7 +254,7 @@ type ordered struct {
 	inner http.RoundTripper
 }
 
-// Steady tells the operator library that watches do not die unnoticed.
+// Steady reports to the operator library that the end of a watch is always noticed.
 func (o ordered) Steady() bool { return true }
 
 // RoundTrip implements http.RoundTripper.
@@ -270,7 +269,7 @@ func (o ordered) RoundTrip(r *http.Request) (*http.Response, error) {
 	return o.inner.RoundTrip(r)
 }
 
-// claimOf returns the claim for which a commit creates a volume; "" for none.
+// claimOf returns the claim for which a commit creates a volume, or "".
 func claimOf(ops []store.Op) string {
 	for _, op := range ops {
 		if op.Key.Resource != "persistentvolumes" || op.Data == nil || op.Expect != 0 {
@@ -284,7 +283,7 @@ func claimOf(ops []store.Op) string {
 	return ""
 }
 
-// writeLabel names what a commit writes.
+// writeLabel returns the label of the step of a commit.
 func writeLabel(ops []store.Op) string {
 	var b strings.Builder
 	for _, op := range ops {
@@ -300,7 +299,7 @@ func writeLabel(ops []store.Op) string {
 		}
 		name := op.Key.Name
 		if background.Has(op.Key.Resource) {
-			name = "*" // it depends on which goroutine has reported an event first
+			name = "*" // the name depends on which goroutine has reported an event first
 		}
 		b.WriteString(verb + op.Key.Resource + " " + qualified(op.Key.Namespace, name))
 	}
@@ -330,7 +329,7 @@ func (t *trial) end() {
 	t.result.digest = digest([]any{t.result.steps, fmt.Sprintf("%x", t.history.record.Sum(nil))})
 }
 
-// answered notes the response to a request.
+// answered records the response to a request.
 func (t *trial) answered(s *step, code int, body []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

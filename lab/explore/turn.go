@@ -31,7 +31,7 @@ func (t *trial) settle() bool {
 			return false
 		}
 		if changed || t.fired > fired {
-			// After a fault, the operator tries again, which may be late.
+			// After a fault, the operator retries, perhaps after a long backoff.
 			last, fired = time.Now(), t.fired
 		}
 		switch {
@@ -40,7 +40,7 @@ func (t *trial) settle() bool {
 				last = time.Now()
 			}
 			if steps%stepsPerSecond == 0 {
-				time.Sleep(time.Second) // a hot loop does not stop the clock
+				time.Sleep(time.Second) // the clock must advance during a hot loop, too
 			}
 			if steps > maxSteps {
 				t.alarm("O4", "hot loop", fmt.Sprintf("%d requests and events in %v, and the operator is not quiet", steps, time.Since(begin)))
@@ -57,7 +57,7 @@ func (t *trial) settle() bool {
 				continue
 			}
 			if confirm.IsZero() && t.fails(last.Add(quiet/2)) {
-				// The next attempt may be late.
+				// The operator's next attempt may come after a long backoff.
 				confirm, quiet = time.Now(), quiet+maxBackoff
 				continue
 			}
@@ -94,7 +94,7 @@ func orDefault(d, standard time.Duration) time.Duration {
 	return d
 }
 
-// turn waits until everything is blocked, reads what was written, and lets one step pass.
+// turn waits until everything is blocked, reads the new versions, and lets one step pass.
 func (t *trial) turn() (changed, step, ok bool) {
 	t.wait()
 	if t.wire != nil && t.t.Context().Err() != nil {
@@ -114,7 +114,7 @@ func (t *trial) turn() (changed, step, ok bool) {
 	}
 	t.turnOff()
 	if t.wire == nil {
-		// Generated names do not depend on what else has asked for random values.
+		// Generated names must not depend on other uses of random values.
 		utilrand.Seed(int64(len(t.result.steps)))
 	}
 	if steps := t.gate.choices(t.enabled); len(steps) > 0 {
@@ -163,7 +163,7 @@ func (t *trial) running() bool {
 	return true
 }
 
-// enabled reports whether faults allow a step to happen now.
+// enabled reports whether the plan's faults allow a step to pass now.
 func (t *trial) enabled(s *step) bool {
 	resource := s.call.resource
 	switch {
@@ -199,7 +199,7 @@ func (t *trial) execute(s *step) {
 		}
 	case responding:
 		if s.process.only != nil {
-			s.process.kill() // the process sees that it has lost its lease
+			s.process.kill() // the process notices that it has lost its lease
 			return
 		}
 		if s.point != (Point{}) {
@@ -224,7 +224,7 @@ func (t *trial) execute(s *step) {
 	t.gate.release(s, v)
 }
 
-// visit numbers a point that is reached for the first time, and notes the state before it.
+// visit numbers a point that is reached for the first time, and records the state before it.
 func (t *trial) visit(p *Point) {
 	if p.N > 0 {
 		return // a fault has delayed it
@@ -235,7 +235,7 @@ func (t *trial) visit(p *Point) {
 	t.revisions[*p] = t.env.Plane().Store().Snapshot().Revision()
 }
 
-// visited notes the state after a write.
+// visited records the state after a write.
 func (t *trial) visited(p Point) {
 	for i := range slices.Backward(t.result.points) {
 		if t.result.points[i].Point == p {
@@ -245,7 +245,7 @@ func (t *trial) visited(p Point) {
 	}
 }
 
-// find returns the fault of one of some kinds that the plan has at a point.
+// find returns the plan's fault at a point, if its kind is one of kinds.
 func (t *trial) find(p Point, kinds ...Kind) Kind {
 	for i, f := range t.plan {
 		if f.At == p && !t.done[i] && slices.Contains(kinds, f.Kind) {
@@ -297,7 +297,7 @@ func (t *trial) faultAfter(s *step) verdict {
 		t.crashTo(t.revisions[s.point])
 	case KillOld:
 		if t.history.removal == 0 {
-			break // nothing was removed: a plan that was written by hand
+			break // nothing was removed before; only a hand-written plan asks for this
 		}
 		t.crashTo(t.history.removal - 1)
 	case Lose:
@@ -336,8 +336,8 @@ func (t *trial) crash(old http.RoundTripper) {
 	t.startNext(old)
 }
 
-// startNext starts another process of the operator. Its lists are not late: it would give up before
-// everything else is quiet.
+// startNext starts another process of the operator. It releases delayed lists first: otherwise the
+// new process would time out before everything else is quiet.
 func (t *trial) startNext(old http.RoundTripper) {
 	clear(t.cut)
 	clear(t.refused)
@@ -345,7 +345,8 @@ func (t *trial) startNext(old http.RoundTripper) {
 	t.startProcess(old)
 }
 
-// release ends what faults delay, one kind after the other, and reports whether there was any.
+// release ends the delays of faults, one kind after the other, and reports whether it has ended
+// any.
 func (t *trial) release() bool {
 	switch {
 	case len(t.frozen) > 0:

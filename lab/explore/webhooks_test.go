@@ -42,8 +42,8 @@ func (sizes) Default(_ context.Context, cm *corev1.ConfigMap) error {
 	return nil
 }
 
-// LAB-10: the webhooks of an operator are called in every run, and after each crash, and equal
-// plans give equal histories.
+// LAB-10: the webhooks of an operator are called in every run, also after each crash. Equal plans
+// give equal histories.
 func TestWebhooks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "webhooks.yaml")
 	if err := os.WriteFile(file, []byte(hookConfiguration), 0o644); err != nil {

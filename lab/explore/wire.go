@@ -15,7 +15,7 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// wireExplorer is the part of an explorer whose operator is a Binary.
+// wireExplorer holds the fields of an explorer that only a Binary needs.
 type wireExplorer struct {
 	wire
 	scope *scope // of the base
@@ -23,14 +23,14 @@ type wireExplorer struct {
 
 const (
 	defaultWireFor = time.Minute
-	// wireRepetitions is how often the plan of an alarm runs again, and wireConfirmed in how many
-	// of these runs it must raise an alarm.
+	// wireRepetitions is the number of further runs of an alarm's plan, and wireConfirmed the
+	// number of these that must raise an alarm.
 	wireRepetitions = 3
 	wireConfirmed   = 2
 )
 
 // ExploreBinary is [Explore] for a scenario with a Binary, outside of tests. When ctx ends, it
-// returns what was explored, and the error of ctx.
+// returns the report so far, and the error of ctx.
 func ExploreBinary(ctx context.Context, s Scenario, o Options) (Report, error) {
 	e, err := newWireExplorer(ctx, s)
 	if err != nil {
@@ -40,8 +40,7 @@ func ExploreBinary(ctx context.Context, s Scenario, o Options) (Report, error) {
 	return e.explore(o, time.Now())
 }
 
-// ReplayBinary runs a plan several times, and returns its alarm if most runs raise one; nil if they
-// don't.
+// ReplayBinary runs a plan several times, and returns its alarm if most runs raise one, or nil.
 func ReplayBinary(ctx context.Context, s Scenario, text string) (*Alarm, error) {
 	plan, err := ParsePlan(text)
 	if err != nil {
@@ -129,7 +128,7 @@ func (e *explorer) runWire(plan Plan, p *probe) *result {
 	return &r
 }
 
-// defaultFor is how long to explore.
+// defaultFor returns the default duration of an exploration.
 func (e *explorer) defaultFor() time.Duration {
 	if e.wire != nil {
 		return defaultWireFor
@@ -137,7 +136,7 @@ func (e *explorer) defaultFor() time.Duration {
 	return defaultFor
 }
 
-// repetitions is how often repeated runs a plan.
+// repetitions returns how often the function repeated runs a plan.
 func (e *explorer) repetitions() int {
 	if e.wire != nil {
 		return wireRepetitions
@@ -145,9 +144,9 @@ func (e *explorer) repetitions() int {
 	return 1
 }
 
-// repeated runs a plan and returns its alarms. The plan of a Binary runs several times, and it has
-// alarms only if several runs have; these are of one of them. If no run has reached the points of
-// the plan, the returned run says so.
+// repeated runs a plan and returns its alarms. The plan of a Binary runs several times. If enough
+// runs raise alarms, repeated returns those of one run, otherwise none. If no run has reached the
+// points of the plan, the returned run lists the missing points.
 func (e *explorer) repeated(plan Plan, reference *result) (r *result, alarms []Alarm, seen int) {
 	for range e.repetitions() {
 		again := e.run(plan)
@@ -191,8 +190,8 @@ func (b *baseline) merge(r *result) {
 	}
 }
 
-// promisingFirst orders plans of one fault by how often their kinds find something, because there
-// may not be time for all of them.
+// promisingFirst orders plans with a single fault by how often their kinds find bugs, because the
+// time may not suffice for all of them.
 func promisingFirst(plans []Plan) {
 	order := []Kind{KillAfter, Lose, FreezeAll, KillStale, KillBefore, Conflict, HoldInput, Order, DeleteChild, Recreate, Cut, KillOld, Internal}
 	rank := func(p Plan) int {
@@ -204,7 +203,7 @@ func promisingFirst(plans []Plan) {
 	slices.SortStableFunc(plans, func(a, b Plan) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
-// started notes what the operator watches after its very first start.
+// started records which resources the operator watches after its very first start.
 func (t *trial) started() {
 	if t.wire == nil || t.wire.watches != nil {
 		return

@@ -17,8 +17,8 @@ import (
 type Imported struct {
 	// Versions and Deletions were written to the history.
 	Versions, Deletions int
-	// Without are writes whose events have no object: the audit policy logs them at a lower level
-	// than RequestResponse.
+	// Without is the number of writes whose events have no object: the audit policy logs them at a
+	// lower level than RequestResponse.
 	Without int
 }
 
@@ -38,7 +38,7 @@ type auditEvent struct {
 	StageTimestamp time.Time       `json:"stageTimestamp"`
 }
 
-// auditObject is what the import needs of an object in an event.
+// auditObject has the fields of an event's object that the import needs.
 type auditObject struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -52,14 +52,14 @@ type auditObject struct {
 	Items []json.RawMessage `json:"items"`
 }
 
-// gone reports whether the server removed the object when it answered.
+// gone reports whether the server had removed the object when it responded.
 func (o *auditObject) gone() bool {
 	return o.Metadata.DeletionTimestamp != "" && len(o.Metadata.Finalizers) == 0 && o.Metadata.GracePeriod == 0
 }
 
-// AuditLog reads Kubernetes' audit log: one JSON event a line, of successful writes whose level is
-// RequestResponse, and the objects that clients read one by one. It keeps all versions in memory
-// until Write.
+// AuditLog reads Kubernetes' audit log, which has one JSON event per line. It takes objects from
+// successful writes and from reads of single objects, if their level is RequestResponse. It keeps
+// all versions in memory until Write.
 type AuditLog struct {
 	imported  Imported
 	resources map[string]Resource
@@ -131,7 +131,7 @@ func (l *AuditLog) add(e *auditEvent) error {
 		l.versions = append(l.versions, auditVersion{key: key, time: e.StageTimestamp})
 		return nil
 	case object.Kind == "Status", object.Kind == "Scale", strings.HasSuffix(object.Kind, "Review"), object.Metadata.ResourceVersion == "":
-		return nil // not the object: answers of bindings, evictions, reviews and scales
+		return nil // responses to bindings, evictions, reviews and scales do not contain the object
 	}
 	revision, err := strconv.ParseUint(object.Metadata.ResourceVersion, 10, 64)
 	if err != nil {
@@ -169,7 +169,7 @@ func (l *AuditLog) Write(w *Writer, secrets bool) (Imported, error) {
 		switch {
 		case data == nil:
 			if l.resources[v.key.Resource].Resource == "" {
-				continue // nothing is known of the resource but deletions
+				continue // the log has only deletions of the resource
 			}
 			l.imported.Deletions++
 			err = w.Delete(v.key, v.revision, v.time)
@@ -189,8 +189,8 @@ func (l *AuditLog) Write(w *Writer, secrets bool) (Imported, error) {
 	return l.imported, w.Flush()
 }
 
-// order sorts the versions. Deletions whose revision the log does not have get one between the
-// versions before and after them in time.
+// order sorts the versions. A deletion without a revision in the log gets one between those of the
+// versions before and after it in time.
 func (l *AuditLog) order() {
 	slices.SortStableFunc(l.versions, func(a, b auditVersion) int { return a.time.Compare(b.time) })
 	newest := uint64(0)

@@ -25,7 +25,7 @@ func TestImportAuditLog(t *testing.T) {
 	events := []string{
 		auditEvent(1, "create", "", 201, answer(10, "")),
 		auditEvent(3, "patch", "", 200, answer(30, "")),
-		// logged late: the requests ran at the same time
+		// logged late, because the requests ran at the same time
 		auditEvent(2, "update", "status", 200, answer(20, "")),
 		auditEvent(4, "patch", "", 409, `"responseObject":{"kind":"Status"},`),
 		auditEvent(4, "get", "", 200, answer(30, "")),

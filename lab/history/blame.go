@@ -11,8 +11,8 @@ import (
 
 // Field is a field of an object with the version in which it got its value.
 type Field struct {
-	// Path is as in Change. Only values without parts are fields: scalars, empty maps and empty
-	// lists.
+	// Path has the form of Change.Path. Only values without parts are fields: scalars, empty maps
+	// and empty lists.
 	Path string
 	// Value is JSON, or "(hidden)".
 	Value string
@@ -23,7 +23,7 @@ type Field struct {
 	// older than the recording.
 	First bool
 	// Owners are the field managers that own the field in Version, or in the requested version if
-	// the former is unknown. The one that wrote most recently is first. Fields that the server
+	// Version is unknown. The manager that wrote most recently is first. Fields that the server
 	// sets, such as metadata.uid, have no owner.
 	Owners []Owner
 }
@@ -99,7 +99,7 @@ func (b *blamer) next(v Version, data []byte) error {
 		delete(meta, "managedFields")
 	}
 	if b.fields != nil && meta["uid"] != b.uid {
-		b.fields, b.created = nil, true // recreated while nothing recorded
+		b.fields, b.created = nil, true // the object was recreated while no recorder ran
 	}
 	first := b.fields == nil && !b.created
 	b.uid, b.secret = meta["uid"], isSecret(obj)
@@ -187,7 +187,7 @@ func ownerTrees(managedFields any) ([]ownerTree, error) {
 	}
 	var trees []ownerTree
 	for _, e := range entries {
-		if len(e.FieldsV1) > 0 { // an empty one owns nothing
+		if len(e.FieldsV1) > 0 { // an empty entry owns nothing
 			trees = append(trees, ownerTree{e.Owner, e.FieldsV1})
 		}
 	}
@@ -196,7 +196,7 @@ func ownerTrees(managedFields any) ([]ownerTree, error) {
 }
 
 // owning returns the owners of the value itself. If whole is true, it returns only those that own
-// the value with all its parts.
+// the value together with all its parts.
 func owning(trees []ownerTree, whole bool) (owners []Owner) {
 	for _, t := range trees {
 		if _, itself := t.tree["."]; itself && !whole || len(t.tree) == 0 {

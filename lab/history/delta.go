@@ -9,8 +9,8 @@ import (
 
 const (
 	tableBits = 13
-	// maxDelta is the size of objects from which package s2 encodes: an S2 block can refer to its
-	// dictionary only in the first 64 KiB.
+	// maxDelta is the size from which package s2 encodes objects instead of this encoder: an S2
+	// block can refer to its dictionary only in its first 64 KiB.
 	maxDelta = 60_000
 )
 
@@ -104,7 +104,7 @@ func appendLiteral(block, text []byte) []byte {
 func appendCopy(block []byte, offset, n int) []byte {
 	first := n
 	if n > 64 {
-		first = 60 // so that the rest is long enough for a repetition
+		first = 60 // so that the rest is long enough for a repeat element
 	}
 	if offset < 1<<16 {
 		block = append(block, byte(first-1)<<2|tagCopy2, byte(offset), byte(offset>>8))

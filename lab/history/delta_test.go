@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Blocks are decoded by package s2 to what was encoded, whatever the two versions have in common.
+// Package s2 decodes the blocks to the data that was encoded, no matter how much the two versions
+// have in common.
 func TestDeltas(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

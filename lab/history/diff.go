@@ -78,7 +78,7 @@ func decodeObject(data []byte, opts DiffOptions) (map[string]any, error) {
 	}
 	var obj map[string]any
 	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber() // integers keep all their digits
+	d.UseNumber() // keep all digits of integers
 	if err := d.Decode(&obj); err != nil {
 		return nil, fmt.Errorf("decode version: %w", err)
 	}
@@ -125,7 +125,7 @@ func fields(a, b any) (x, y map[string]any, ok bool) {
 	if !okA || !okB || listA != listB {
 		return nil, nil, false
 	}
-	if listA && (x == nil || y == nil) { // not named: by index
+	if listA && (x == nil || y == nil) { // without names: by index
 		return byIndex(a.([]any)), byIndex(b.([]any)), true
 	}
 	return x, y, true
@@ -145,7 +145,8 @@ func parts(v any) (map[string]any, bool) {
 	return nil, false
 }
 
-// byName returns nil if the items are not maps with different names. Conditions have types.
+// byName returns the items by name or, for conditions, by type. It returns nil if the items are not
+// maps with different names.
 func byName(items []any) map[string]any {
 	out := make(map[string]any, len(items))
 	for _, item := range items {

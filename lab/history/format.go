@@ -13,7 +13,8 @@ import (
 const (
 	fileTag  = "KELSONHI"
 	frameTag = "KHFR"
-	// formatVersion is written. Files of version 1, which have no start, are read, too.
+	// formatVersion is the version that a Writer writes. Readers also accept version 1, which has
+	// no start record.
 	formatVersion = 2
 
 	headerSize = len(fileTag) + 4
@@ -22,7 +23,7 @@ const (
 	frameSize = 64 << 10
 	// maxFrame is larger than any frame: an object has at most a few MiB.
 	maxFrame = 1 << 28
-	// maxChain is how many versions must be decoded at most to read one.
+	// maxChain is the maximum number of versions that must be decoded to read one.
 	maxChain = 16
 )
 
@@ -34,7 +35,8 @@ const (
 	recordStart    = 5
 )
 
-// ErrDamaged means that a file is not a history, or that a part of it is not as it was written.
+// ErrDamaged means that a file is not a history, or that a part of it has changed since it was
+// written.
 var ErrDamaged = errors.New("damaged history")
 
 var checksums = crc32.MakeTable(crc32.Castagnoli)
@@ -78,10 +80,10 @@ func (k Key) String() string {
 type Version struct {
 	Key      Key
 	Revision uint64
-	// Time is when the version was observed. Times in a history never decrease: if the clock went
-	// back, a version has the time of the version before it.
+	// Time is the time at which the version was observed. Times in a history never decrease: if the
+	// clock went back, a version has the time of the version before it.
 	Time time.Time
-	// Deleted says that the object was deleted at this revision.
+	// Deleted means that the object was deleted at this revision.
 	Deleted bool
 }
 

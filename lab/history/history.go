@@ -57,12 +57,12 @@ type entry struct {
 type content struct {
 	at   int64
 	size uint32
-	base uint32 // how many versions before this one; 0: none
+	base uint32 // distance to the version that is the dictionary; 0: none
 }
 
 // Open reads a history from a file, a directory that a [Retainer] writes, or the data directory
-// that contains one. The process that writes the history may be running; what it has not yet
-// written is not part of the result. The caller closes the History.
+// that contains such a directory. The process that writes the history may be running; the result
+// lacks versions that it has not written yet. The caller closes the History.
 func Open(name string) (*History, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -103,7 +103,7 @@ func (h *History) openFolder(dir string) error {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		// the oldest file was removed meanwhile
+		// the oldest file was removed after the listing
 		err = h.Close()
 		*h = *newHistory()
 		if err != nil {
@@ -317,8 +317,8 @@ func (h *History) Len() int { return h.entries }
 // Newest returns the newest revision; 0 if the history is empty.
 func (h *History) Newest() uint64 { return h.newest }
 
-// Start returns the revision and time at which the history becomes complete: states of earlier
-// moments are not in it. It returns false for recordings, which do not say.
+// Start returns the revision and time from which the history is complete: it does not have states
+// of earlier moments. It returns false for recordings, which do not contain this information.
 func (h *History) Start() (revision uint64, t time.Time, ok bool) {
 	if h.start == 0 {
 		return 0, time.Time{}, false
@@ -339,8 +339,8 @@ func (h *History) Resources() []Resource {
 	return slices.SortedFunc(slices.Values(h.resources), func(a, b Resource) int { return strings.Compare(a.Name(), b.Name()) })
 }
 
-// Find returns the resources that a user can mean by a word: the plural or singular name, a short
-// name or the kind, each with or without the group, in any case.
+// Find returns the resources that a user's word can name: the plural or singular name, a short name
+// or the kind, each with or without the group, in any case.
 func (h *History) Find(word string) []Resource {
 	word = strings.ToLower(word)
 	var found []Resource

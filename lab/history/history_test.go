@@ -44,7 +44,7 @@ func read(t testing.TB, file []byte) *history.History {
 
 var epoch = time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)
 
-// Every state of a random history is that of a model.
+// Every state of a random history equals the state of a model.
 func TestEveryStateIsKept(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -90,7 +90,7 @@ func TestEveryStateIsKept(t *testing.T) {
 	}
 }
 
-// A recorder that lists again after it lost a watch offers versions that it has.
+// A recorder that lists again after it lost a watch puts versions that the history already has.
 func TestKnownVersionsAreIgnored(t *testing.T) {
 	var file bytes.Buffer
 	w := newWriter(t, &file)
@@ -184,7 +184,7 @@ func TestDiff(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %v", name, got, err, test.want)
 		}
 	}
-	// a new Secret must not show its values as a whole
+	// the change of a new Secret must not show its whole data
 	got, err := history.Diff(nil, []byte(secret("b2xk", "hush")), history.DiffOptions{})
 	if err != nil || strings.Contains(fmt.Sprint(got), "b2xk") || strings.Contains(fmt.Sprint(got), "hush") {
 		t.Errorf("new Secret: %v, %v", got, err)

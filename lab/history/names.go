@@ -42,7 +42,7 @@ func (n *names) learn(key Key, data []byte) {
 func (n *names) resource(rec store.Record) Resource {
 	plural, group, _ := strings.Cut(rec.Key.Resource, ".")
 	var obj struct{ APIVersion, Kind string }
-	_ = json.Unmarshal(rec.Data, &obj) // without both, the names below are all there is
+	_ = json.Unmarshal(rec.Data, &obj) // if this fails, apiVersion and kind stay empty
 	version := obj.APIVersion[strings.LastIndex(obj.APIVersion, "/")+1:]
 	found, ok := n.custom[rec.Key.Resource]
 	if !ok && n.describe != nil {

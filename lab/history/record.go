@@ -30,8 +30,8 @@ type Recorder struct {
 }
 
 const (
-	discoverEvery = 10 * time.Second // how soon a new resource is recorded
-	flushEvery    = time.Second      // what a crash can lose
+	discoverEvery = 10 * time.Second // time until a new resource is recorded
+	flushEvery    = time.Second      // a crash loses at most the versions of this time
 	retryAfter    = time.Second
 	pageSize      = 500
 )
@@ -40,8 +40,9 @@ const (
 // resources can't be discovered at the start, or if the history can't be written.
 func (r *Recorder) Run(parent context.Context) error {
 	config := rest.CopyConfig(r.Config)
-	config.QPS = -1                           // a list per resource, once
-	config.WarningHandler = rest.NoWarnings{} // a recorder lists deprecated resources, too
+	config.QPS = -1 // a list per resource, once
+	// do not warn about deprecated resources, which a recorder also lists
+	config.WarningHandler = rest.NoWarnings{}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return err
@@ -127,7 +128,7 @@ type recording struct {
 }
 
 func (r *recording) run(ctx context.Context) {
-	revision := "" // of the newest state; empty: list
+	revision := "" // of the newest state; empty: list again
 	for ctx.Err() == nil {
 		var err error
 		if revision == "" {
@@ -147,8 +148,8 @@ func (r *recording) run(ctx context.Context) {
 	}
 }
 
-// list records the current state and returns its revision. Objects that are in the history and not
-// in the state were deleted while nothing watched; they are recorded as deleted at its revision.
+// list records the current state and returns its revision. Objects in the history that the state
+// lacks were deleted while no watch was open; list records their deletion at the state's revision.
 func (r *recording) list(ctx context.Context) (string, error) {
 	gone := map[Key]bool{}
 	for _, key := range r.r.To.Existing(r.res.Name()) {
@@ -233,7 +234,7 @@ func (r *recording) put(obj *unstructured.Unstructured) error {
 	return r.written(r.r.To.Put(r.key(obj), revision, time.Now(), data))
 }
 
-// written ends the recorder if the history can't be written.
+// written ends the recorder if err is an error of writing the history.
 func (r *recording) written(err error) error {
 	if err != nil {
 		r.fail(err)

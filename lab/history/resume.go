@@ -49,8 +49,8 @@ func Resume(f *os.File) (*Writer, error) {
 	return h.writer(f)
 }
 
-// writer returns a Writer that continues a history of one file. It has no contents in memory except
-// one per resource: the next version of each object uses that one as dictionary.
+// writer returns a Writer that continues a history of one file. It keeps one content per resource
+// in memory, as dictionary for the next version of each object.
 func (h *History) writer(to io.Writer) (*Writer, error) {
 	p := h.files[0]
 	w := &Writer{to: to, resources: map[string]*resourceWriter{}, described: map[string]Resource{}, objects: map[Key]*objectWriter{}, time: p.time, versions: uint64(len(h.contents)), newest: h.newest, began: h.startTime}

@@ -27,23 +27,25 @@ const (
 	segmentDigits = 20 // so that names sort by revision
 	unfinished    = ".new"
 	segmentBytes  = 1 << 30 // at most, without Limits.Bytes
-	// perLimit is the number of files per limit, so that an eighth of it is removed at a time.
+	// perLimit is the number of files into which a limit is divided, so that each removal frees an
+	// eighth of the limit.
 	perLimit = 8
 
-	flushAfter     = 50 * time.Millisecond // after a write, for readers of the files
+	flushAfter     = 50 * time.Millisecond // time after a write until readers of the files see it
 	syncEvery      = time.Second
-	boundEvery     = time.Minute // while nothing is written
-	maxQueued      = 64 << 20    // bytes of objects that may wait to be written
+	boundEvery     = time.Minute // interval of checks while no client writes
+	maxQueued      = 64 << 20    // maximum bytes of objects that wait to be written
 	minLimitsBytes = 1 << 20
 	minLimitsAge   = time.Minute
 )
 
 // Limits bound what a Retainer keeps. A zero field sets no bound.
 type Limits struct {
-	// Age is how long versions are kept at least. They are removed when they are an eighth older.
+	// Age is the minimum time for which versions are kept. The Retainer removes them when they are
+	// an eighth older.
 	Age time.Duration
-	// Bytes is how large the files may be together. The newest file is kept, however large it is:
-	// it has the whole state and what followed.
+	// Bytes is the maximum total size of the files. The newest file, which has the whole state and
+	// later versions, is kept even if it is larger.
 	Bytes int64
 }
 
@@ -53,8 +55,8 @@ type RetainerConfig struct {
 	// Describe returns a History's description of a resource (deployments.apps), such as its short
 	// names. If it is nil or returns false, the Retainer derives it from the first object.
 	Describe func(resource string) (Resource, bool)
-	// Log receives what a start repairs or misses, and why recording ended; nil means
-	// slog.Default().
+	// Log receives messages about repairs and gaps that a start finds, and about the error that
+	// ended recording; nil means slog.Default().
 	Log *slog.Logger
 }
 
@@ -84,13 +86,13 @@ type Retainer struct {
 	queue   []queued
 	queued  int // bytes
 	durable uint64
-	ended   bool // the goroutine ended, or never began
+	ended   bool // the goroutine has ended, or has never begun
 
 	wake   chan struct{} // has capacity 1
 	closed chan struct{}
 	done   chan struct{} // closed when the goroutine has ended
 
-	// Used by Load, and then only by the goroutine.
+	// Load uses the fields below; afterwards, only the goroutine does.
 	file    *os.File
 	w       *Writer
 	began   time.Time // of the segment
@@ -131,9 +133,9 @@ func (r *Retainer) Durable() uint64 {
 	return r.durable
 }
 
-// Backend returns a Backend that passes everything to another one and keeps the history of it. nil
-// stands for a store in memory, whose history begins with it. It is called once. Closing the result
-// makes the history durable.
+// Backend returns a Backend that passes all calls to another one and keeps a history of the writes.
+// For nil, it returns the Backend of a store in memory, whose history begins with the store. It
+// must be called once. Closing the result makes the history durable.
 func (r *Retainer) Backend(inner store.Backend) store.Backend {
 	if r.inner = inner; inner == nil {
 		r.inner = memory{}
@@ -162,7 +164,7 @@ func segments(dir string) ([]string, error) {
 	return names, nil
 }
 
-// load opens the history and brings it to the state of the Backend.
+// load opens the history and adds versions until it matches the state of the Backend.
 func (r *Retainer) load(each func(store.Record) error) (revision uint64, err error) {
 	if err := r.open(); err != nil {
 		return 0, err
@@ -185,7 +187,7 @@ func (r *Retainer) load(each func(store.Record) error) (revision uint64, err err
 	return max(revision, r.written), nil
 }
 
-// open opens the newest file, if there is one, to continue it.
+// open opens the newest file, if it exists, to continue it.
 func (r *Retainer) open() error {
 	if err := os.MkdirAll(r.dir, 0o700); err != nil {
 		return err
@@ -355,7 +357,7 @@ func (r *Retainer) setDurable(revision uint64) {
 	r.durable = max(r.durable, revision)
 }
 
-// sync makes everything that was put durable.
+// sync makes all versions durable that were put.
 func (r *Retainer) sync() error {
 	if err := r.w.Flush(); err != nil {
 		return err
@@ -376,9 +378,9 @@ func (r *Retainer) run() {
 	r.space.Broadcast()
 	r.mu.Unlock()
 	if err != nil {
-		r.cfg.Log.Error("the history could not be written and ends; a restart continues it with what the log still has", "directory", r.dir, "err", err)
+		r.cfg.Log.Error("the history could not be written and ends; a restart continues it from the log", "directory", r.dir, "err", err)
 	}
-	_ = r.file.Close() // everything was synced, or err says why not
+	_ = r.file.Close() // everything was synced, or err has the reason
 }
 
 func (r *Retainer) write() error {

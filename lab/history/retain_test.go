@@ -21,7 +21,7 @@ import (
 	"kelson.dev/lab/history"
 )
 
-// plane is a store whose history is kept.
+// plane is a store with a Retainer.
 type plane struct {
 	*store.Store
 	dir string
@@ -64,8 +64,8 @@ func openHistory(t testing.TB, dir string) *history.History {
 	return h
 }
 
-// Every state of a store with random writes, restarts, checkpoints and crashes of the history's own
-// files is that of a model.
+// Every state of a store with random writes, restarts, checkpoints and crashes that truncate the
+// history's files equals the state of a model.
 func TestRetainedStatesMatchStore(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -145,7 +145,7 @@ func newestFile(t testing.TB, dir string) string {
 	return names[len(names)-1]
 }
 
-// What the history lacks after a crash of the machine is added from the log.
+// After a crash of the machine, the Retainer adds missing versions from the log.
 func TestLostEndOfAHistoryIsReadFromTheLog(t *testing.T) {
 	dir := t.TempDir()
 	p := startPlane(t, dir, history.Limits{})
@@ -195,7 +195,7 @@ func TestHistoryWithAGap(t *testing.T) {
 	}
 }
 
-// Old versions are removed; what remains has the whole state.
+// The Retainer removes old versions; the remaining files have the whole state.
 func TestLimits(t *testing.T) {
 	for name, limits := range map[string]history.Limits{"age": {Age: time.Hour}, "size": {Bytes: 1 << 20}} {
 		t.Run(name, func(t *testing.T) {
@@ -240,8 +240,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A history that cannot be written ends, and the store continues. The next start adds what is
-// missing.
+// If the history cannot be written, the Retainer ends, and the store continues. The next start adds
+// the missing versions.
 func TestHistoryThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	p := startPlane(t, dir, history.Limits{Bytes: 1 << 20})
@@ -263,7 +263,7 @@ func TestHistoryThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// Custom kinds have the names of their definition.
+// A history has the names of custom kinds from their definitions.
 func TestNamesOfCustomKinds(t *testing.T) {
 	dir := t.TempDir()
 	p := startPlane(t, dir, history.Limits{})

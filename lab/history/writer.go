@@ -14,13 +14,13 @@ import (
 
 // Writer appends versions to a history. Its methods are safe for concurrent use.
 //
-// A Writer keeps the newest version of every object in memory, because the next one is stored as
-// its difference.
+// A Writer keeps the newest version of every object in memory, because it stores the next version
+// as a difference from it.
 type Writer struct {
 	mu        sync.Mutex
 	to        io.Writer
 	frame     []byte
-	err       error // of the first failed write; nothing is written after it
+	err       error // of the first failed write, after which the Writer writes nothing
 	resources map[string]*resourceWriter
 	described map[string]Resource
 	objects   map[Key]*objectWriter
@@ -35,7 +35,7 @@ type Writer struct {
 type resourceWriter struct {
 	number uint64
 	first  []byte // the first version; nil: no version yet
-	index  uint64 // number of that version
+	index  uint64 // number of the version in data
 }
 
 type objectWriter struct {
@@ -45,7 +45,7 @@ type objectWriter struct {
 	deleted  bool
 	data     []byte // of the newest version; nil: not in memory
 	index    uint64 // its number
-	chain    int    // how many versions must be decoded for it; maxChain: data is not a dictionary
+	chain    int    // versions to decode to read it; maxChain: not a dictionary
 }
 
 // NewWriter begins a history. The caller calls Flush before it closes the file.
@@ -147,7 +147,7 @@ func (w *Writer) Delete(key Key, revision uint64, when time.Time) error {
 }
 
 // Existing returns the keys of a resource's objects that exist after the newest version. A recorder
-// that lists again finds with it the objects that were deleted meanwhile.
+// that lists again uses it to find the objects that were deleted since the last list.
 func (w *Writer) Existing(resource string) []Key {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -185,7 +185,7 @@ func (w *Writer) object(key Key) (*resourceWriter, *objectWriter, error) {
 	return r, o, w.err
 }
 
-// head appends what versions and deletions have in common.
+// head appends the fields that versions and deletions have in common.
 func (w *Writer) head(kind byte, o *objectWriter, revision uint64, when time.Time) {
 	now := max(when.UnixNano(), w.time)
 	w.frame = append(w.frame, kind)
@@ -209,7 +209,7 @@ func (w *Writer) flush() error {
 	}
 	head := binary.LittleEndian.AppendUint32([]byte(frameTag), uint32(len(w.frame)))
 	head = binary.LittleEndian.AppendUint32(head, sum(w.frame))
-	// One write, so that a crash leaves an incomplete frame only at the end.
+	// Use one write, so that a crash leaves an incomplete frame only at the end.
 	if _, err := w.to.Write(append(head, w.frame...)); err != nil {
 		w.err = fmt.Errorf("write history: %w", err)
 	}

@@ -1,4 +1,4 @@
-// Package past makes the state of a control plane from a moment of a history, so that a server can
+// Package past restores the state of a control plane at a moment of a history, so that a server can
 // serve it again or continue from it.
 package past
 
@@ -18,7 +18,7 @@ import (
 	"kelson.dev/lab/history"
 )
 
-// State is the objects of a moment, in the form in which a store keeps them.
+// State holds the objects of a moment, in the form in which a store keeps them.
 type State struct {
 	Records []store.Record
 	// Notes describe what is missing in the state, and why.
@@ -27,9 +27,9 @@ type State struct {
 
 const definitions = "customresourcedefinitions.apiextensions.k8s.io"
 
-// Read reads the objects of a state of a history. Objects that were recorded in another version
-// than the stored one are converted; kinds that a control plane does not serve by itself are left
-// out, as are custom objects that only a webhook can convert.
+// Read reads the objects of a state of a history. It converts objects that were recorded in a
+// version other than the stored one. It omits objects of kinds that a control plane does not serve
+// by itself, and custom objects that only a webhook can convert.
 func Read(at history.State) (*State, error) {
 	kinds, err := builtin.Resources(builtin.Config{})
 	if err != nil {
@@ -79,7 +79,8 @@ type reader struct {
 	custom  map[string]*apiextensionsv1.CustomResourceDefinition
 }
 
-// stored returns an object in the form in which a store keeps it, or why the state lacks it.
+// stored returns an object in the form in which a store keeps it, or the reason why the state omits
+// it.
 func (r *reader) stored(key history.Key, data []byte) (stored []byte, why string, err error) {
 	var head struct{ APIVersion string }
 	if err := json.Unmarshal(data, &head); err != nil {
@@ -108,7 +109,7 @@ func (r *reader) stored(key history.Key, data []byte) (stored []byte, why string
 	}
 	crd := r.custom[key.Resource]
 	if crd == nil {
-		return nil, "no definition of theirs existed, or another API server served them", nil
+		return nil, "their definition did not exist, or another API server served them", nil
 	}
 	for _, v := range crd.Spec.Versions {
 		if !v.Storage || v.Name == version {
@@ -121,7 +122,8 @@ func (r *reader) stored(key history.Key, data []byte) (stored []byte, why string
 		if err := json.Unmarshal(data, &obj); err != nil {
 			return nil, "", err
 		}
-		obj["apiVersion"], _ = json.Marshal(crd.Spec.Group + "/" + v.Name) // strings have JSON
+		// encoding a string does not fail
+		obj["apiVersion"], _ = json.Marshal(crd.Spec.Group + "/" + v.Name)
 		stored, err = json.Marshal(obj)
 		return stored, "", err
 	}
@@ -131,7 +133,7 @@ func (r *reader) stored(key history.Key, data []byte) (stored []byte, why string
 // Backend returns a store.Backend in memory that begins with the state at a revision.
 func (s *State) Backend(revision uint64) store.Backend { return memory{s.Records, revision} }
 
-// memory keeps no writes: the store has them.
+// memory does not keep writes, because the store keeps the state.
 type memory struct {
 	records  []store.Record
 	revision uint64

@@ -30,17 +30,17 @@ import (
 
 const (
 	pageSize = 500
-	// readers is how many kinds are read at the same time.
+	// readers is the number of kinds that are read concurrently.
 	readers = 8
 )
 
-// Cluster reads all objects of a cluster. It needs the verbs get and list. Kinds are read one after
-// the other, so if the cluster changes meanwhile, the result mixes states of different moments.
-// Owners that were created between the reads of two kinds are read again.
+// Cluster reads all objects of a cluster. It needs the verbs get and list. It reads kinds at
+// different times, so if the cluster changes during that, the result mixes states of different
+// moments. It reads missing owners, which were created between the reads of two kinds, one by one.
 //
 // Kinds that the user may not list, that other API servers serve, or that this version of
-// Kubernetes does not have are missing in the state; its notes name them. Events and Leases are
-// left out.
+// Kubernetes does not have are missing in the state; its notes name them. It omits Events and
+// Leases.
 func Cluster(ctx context.Context, config *rest.Config) (*State, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
@@ -74,7 +74,7 @@ type reader struct {
 	records []store.Record
 	owned   []owned
 	uids    map[types.UID]bool
-	unread  map[schema.GroupKind]bool // served, but not in the state
+	unread  map[schema.GroupKind]bool // kinds that the cluster serves and the state lacks
 	notes   []string
 }
 
@@ -83,7 +83,7 @@ type kind struct {
 	gvr        schema.GroupVersionResource
 	kind       string
 	namespaced bool
-	// to the version in which it is stored; nil: it is read in that version
+	// converts to the stored version; nil if the kind is read in that version
 	convert resource.Codec
 }
 
@@ -165,7 +165,7 @@ func (r *reader) discover(ctx context.Context, finder *discovery.DiscoveryClient
 	return nil
 }
 
-// choose decides in which version a resource is read.
+// choose selects the version in which a resource is read.
 func (r *reader) choose(gr schema.GroupResource, versions map[string]metav1.APIResource, preferred string, custom map[schema.GroupResource]string, own *resource.Set) {
 	any := func() string {
 		if _, ok := versions[preferred]; ok {
@@ -294,7 +294,7 @@ func (r *reader) list(ctx context.Context, k kind) error {
 	}
 }
 
-// head is what the reader needs of an object.
+// head has the fields of an object that the reader needs.
 type head struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -350,8 +350,8 @@ func (k kind) stored(data []byte, complete bool) ([]byte, error) {
 	return k.convert.Store(hub)
 }
 
-// completeOwners makes the garbage collector keep what it keeps in the cluster: it reads owners
-// that are missing, and removes references to owners that could not be read.
+// completeOwners reads owners that are missing, and removes references to owners that could not be
+// read, so that the garbage collector keeps the same objects as in the cluster.
 func (r *reader) completeOwners(ctx context.Context) error {
 	looked := map[types.UID]bool{}
 	for _, o := range r.owned {
@@ -379,7 +379,7 @@ func (r *reader) completeOwners(ctx context.Context) error {
 		}
 		data, err := read(ctx, r.client.Get().AbsPath(k.path(o.namespace, o.owner.Name)))
 		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-			continue // gone in the cluster, too
+			continue // the owner does not exist in the cluster either
 		}
 		if err != nil {
 			return fmt.Errorf("get owner %s %s: %w", k.prefix(), o.owner.Name, err)

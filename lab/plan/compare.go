@@ -15,7 +15,7 @@ import (
 	"kelson.dev/lab/history"
 )
 
-// ending is how a run has ended.
+// ending holds the result of a run.
 type ending struct {
 	snapshot *store.Snapshot
 	before   uint64             // the revision when the operator started
@@ -24,9 +24,9 @@ type ending struct {
 	secrets  *secrets
 }
 
-// Compare sets what ends differently than with another version of the operator, which is called
-// name. The other plan must be of the same State. Identifiers and times that differ between equal
-// runs don't count.
+// Compare sets Differences to the objects that end differently than with another version of the
+// operator, which is called name. The other plan must be of the same State. Compare ignores
+// identifiers and times that differ between equal runs.
 func (p *Plan) Compare(old *Plan, name string) error {
 	p.Compared, p.Differences = name, nil
 	touched := maps.Clone(p.touched)
@@ -90,7 +90,7 @@ func (p *Plan) stepsOf(id Ref) (numbers []int) {
 	return numbers
 }
 
-// generic returns a reference with the name of another one if that is the prefix of its name.
+// generic replaces the name in a reference by the name of another one if that name is its prefix.
 func generic(r, like Ref) Ref {
 	if prefix, ok := strings.CutSuffix(like.Name, "*"); ok && strings.HasPrefix(r.Name, prefix) {
 		r.Name = like.Name
@@ -98,8 +98,8 @@ func generic(r, like Ref) Ref {
 	return r
 }
 
-// ends returns the objects with some keys at the end of a run, in a form in which equal runs are
-// equal. Objects with generated names share an id.
+// ends returns the objects with the given keys at the end of a run, without values that differ
+// between equal runs. Objects with generated names share an id.
 func (p *Plan) ends(keys map[store.Key]bool) (map[Ref][][]byte, error) {
 	n := &names{before: p.before, began: p.began, uids: map[types.UID]string{}, generated: map[string]string{}}
 	var objects []*unstructured.Unstructured
@@ -138,8 +138,8 @@ func compareKeys(a, b store.Key) int {
 	return strings.Compare(a.Resource+"/"+a.Namespace+"/"+a.Name, b.Resource+"/"+b.Namespace+"/"+b.Name)
 }
 
-// allocated are fields that the server, a scheduler or a kubelet chooses freely, by kind. "*" means
-// all items of a list or all fields of a map.
+// allocated lists fields whose values the server, a scheduler or a kubelet chooses freely, by kind.
+// "*" means all items of a list or all fields of a map.
 var allocated = map[string][][]string{
 	"Pod": {
 		{"status", "podIP"}, {"status", "podIPs"}, {"status", "hostIP"}, {"status", "hostIPs"},
@@ -182,10 +182,10 @@ func remove(v any, path []string) {
 // tokenVolume matches the generated name of the volume with a service account's token.
 var tokenVolume = regexp.MustCompile(`^kube-api-access-[a-z0-9]{5}$`)
 
-// names replaces what is random or a time in the objects that a run has created.
+// names replaces random identifiers and times in the objects that a run has created.
 type names struct {
 	before    uint64
-	began     time.Time // times since then are those of the run
+	began     time.Time // later times come from the run
 	uids      map[types.UID]string
 	generated map[string]string
 }

@@ -7,15 +7,15 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// doubts are objects whose state depends on pods that did not really run. It errs on the side of
-// doubt: everything that owns such a pod depends on it.
+// doubts records objects whose state depends on pods that did not really run. If unsure, it assumes
+// a dependency: all owners of such a pod depend on it.
 type doubts struct {
 	store, from *store.Snapshot
 	since       map[subject]doubt
 	kind        func(*store.Object) subject
 }
 
-// doubt begins with a revision.
+// doubt says since which revision an object is doubtful, and why.
 type doubt struct {
 	revision uint64
 	why      string
@@ -25,7 +25,7 @@ type doubt struct {
 // own.
 var measured = []string{"endpoints", "endpointslices.discovery.k8s.io", "poddisruptionbudgets.policy"}
 
-// controllers takes in a version that Kubernetes' controllers or the simulated kubelets wrote.
+// controllers processes a version that Kubernetes' controllers or the simulated kubelets wrote.
 func (d *doubts) controllers(v version, about subject) {
 	obj := v.event.Object
 	if obj.Key.Resource == "pods" && v.event.Type == store.Modified && obj.Created > d.from.Revision() {
@@ -65,7 +65,7 @@ func (d *doubts) inherit(about subject, revision uint64, why string) {
 	}
 }
 
-// before returns why an object was doubtful before a revision; "" if it was not.
+// before returns why an object was doubtful before a revision, or "" if it was not.
 func (d *doubts) before(about subject, revision uint64) string {
 	if is, ok := d.since[about]; ok && is.revision < revision {
 		return is.why
@@ -73,14 +73,14 @@ func (d *doubts) before(about subject, revision uint64) string {
 	return ""
 }
 
-// leading finds what the operator's writes led to.
+// leading assigns the changes by Kubernetes' controllers to the operator's writes that led to them.
 type leading struct {
 	writes map[any]*Write // by the UID of the object; for namespaces that are deleted, by name
 }
 
 type deletedNamespace string
 
-// wrote notes a write of the operator.
+// wrote records a write of the operator.
 func (l *leading) wrote(obj *store.Object, w *Write) {
 	l.writes[obj.Head.UID] = w
 	if w.Verb == Delete && obj.Key.Resource == "namespaces" {
@@ -118,7 +118,8 @@ func (l *leading) add(v version, ref Ref) {
 	w.lead(verb, ref)
 }
 
-// lead adds a change, unless it is one of several of the same object.
+// lead adds a change, unless w has the same change of the object or, for an update, any change of
+// it.
 func (w *Write) lead(verb string, ref Ref) {
 	for _, led := range w.Led {
 		if led.Object == ref && (led.Verb == verb || verb == Update) {

@@ -13,7 +13,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// What an operator would do in a cluster, without doing it.
+// A plan shows what an operator would do in a cluster.
 func Example() {
 	ctx := context.Background()
 	cluster, err := controlplane.Start(ctx, controlplane.Config{}) // in your program: any cluster

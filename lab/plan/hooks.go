@@ -20,14 +20,14 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// hooks takes the place of all admission webhooks. It allows every request, and notes which of the
+// hooks replaces all admission webhooks. It allows every request, and records which of the
 // operator's requests each webhook would have received.
 type hooks struct {
 	mu    sync.Mutex
 	names map[string]string // by address
 }
 
-// known reads the names of the webhooks that a state has.
+// known reads the names of the webhooks in a state.
 func (h *hooks) known(sn *store.Snapshot) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -116,7 +116,7 @@ func (h *hooks) name(r *http.Request) string {
 	return at
 }
 
-// nowhere is where requests to conversion webhooks go: a port on which nothing listens.
+// nowhere is the address for requests to conversion webhooks: a port on which no process listens.
 const nowhere = "https://127.0.0.1:9/not-called-by-kelson-plan"
 
 // refuseConversions makes conversions by a webhook of the cluster fail at once.
@@ -147,8 +147,7 @@ func refuseConversion(crd *unstructured.Unstructured) bool {
 	return err == nil
 }
 
-// requestOf returns the operator's request in whose context something happens; nil if there is
-// none.
+// requestOf returns the operator's request to which a context belongs, or nil.
 func requestOf(ctx context.Context) *request {
 	r, _ := ctx.Value(requestKey{}).(*request)
 	return r

@@ -13,12 +13,12 @@ import (
 	"kelson.dev/kubernetes/node/simulated"
 )
 
-// kubelets simulates the kubelets of the nodes of a state, as far as they are needed: for pods that
-// are created in the run, and for pods that are deleted. All others keep the status that they have.
+// kubelets simulates the kubelets of a state's nodes for pods that are created or deleted in the
+// run. All other pods keep their status.
 type kubelets struct {
 	plane   *controlplane.ControlPlane
 	from    uint64             // revision of the state
-	runtime *simulated.Runtime // one for all, so that pods have different addresses
+	runtime *simulated.Runtime // shared, so that pods have different addresses
 	agents  map[string]bool    // by node
 	running sync.WaitGroup
 }
@@ -97,7 +97,7 @@ func (k *kubelets) follow(ctx context.Context, nodeName string, changed func(old
 			put(obj)
 		}
 	}
-	// the only error is that the store is closed
+	// Next fails only if the store is closed
 	_ = k.plane.Store().Follow(ctx, "pods", begin, func(events []*store.Event) {
 		for _, e := range events {
 			if e.Type == store.Deleted {

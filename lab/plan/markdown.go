@@ -62,7 +62,7 @@ func (t *texter) block(title string, lines []string) {
 	t.line("%s", fence)
 }
 
-// lines are a step as a diff.
+// lines returns a step as a diff.
 func (g group) lines() (lines []string) {
 	for _, c := range g.Because {
 		lines = append(lines, "# "+c.text())

@@ -13,8 +13,8 @@
 //
 // Nothing reaches the cluster. Admission webhooks are not called; requests continue as if the
 // webhooks had allowed them without changes. The plan lists the webhooks that would have been
-// called. Values of Secrets are only in memory, and appear in no result, wherever the operator
-// copies them to.
+// called. Values of Secrets stay in memory and are hidden in all results, even if the operator
+// copies them to other objects.
 //
 // Results that follow from the status of pods are marked, since no container ran.
 package plan
@@ -26,7 +26,7 @@ import (
 	"kelson.dev/lab/history"
 )
 
-// Plan is what an operator would do, in order.
+// Plan lists what an operator would do, in order.
 type Plan struct {
 	// Cluster describes the state that the operator ran on; Objects is the number of its objects.
 	Cluster string `json:"cluster"`
@@ -38,13 +38,13 @@ type Plan struct {
 	Steps []Step `json:"steps"`
 	// Refused are requests that the server rejected.
 	Refused []Refusal `json:"refused,omitempty"`
-	// Unquiet means that the operator was still working when the time limit was reached, so that
-	// the plan may be incomplete.
+	// Unquiet means that the operator was still working at the time limit, so that the plan may be
+	// incomplete.
 	Unquiet string `json:"unquiet,omitempty"`
 	// Notes are limits of this plan, such as kinds that could not be read.
 	Notes []string `json:"notes,omitempty"`
-	// Differences are objects that end differently than with the other version of the operator; nil
-	// unless Compare was called. Compared names that version.
+	// Differences are objects whose final states differ from those with the other version of the
+	// operator; nil unless Compare was called. Compared names that version.
 	Differences []Difference `json:"differences,omitempty"`
 	Compared    string       `json:"compared,omitempty"`
 
@@ -91,17 +91,18 @@ type Step struct {
 	// Because are the causes.
 	Because []Cause `json:"because,omitempty"`
 	Writes  []Write `json:"writes,omitempty"`
-	// Error is the error of the reconcile. Times is how often the same reconcile failed with it.
+	// Error is the error of the reconcile. Times is the number of times that the same reconcile
+	// failed with it.
 	Error string `json:"error,omitempty"`
 	Times int    `json:"times,omitempty"`
-	// Simulated says how the step depends on pods that did not really run; "" if it does not.
+	// Simulated describes how the step depends on pods that did not really run, or is "".
 	Simulated string `json:"simulated,omitempty"`
 }
 
-// Cause is why a step happened.
+// Cause is a reason for a step.
 type Cause struct {
 	Text string `json:"text"`
-	// Step is the number of the step that led to this one; 0 if none did.
+	// Step is the number of the step that led to this one, or 0.
 	Step int `json:"step,omitempty"`
 	// Probably means that the cause is inferred from what the operator received and wrote.
 	Probably bool `json:"probably,omitempty"`
@@ -109,9 +110,9 @@ type Cause struct {
 
 // Write is a change of an object.
 type Write struct {
-	// Verb is what happened to the object: Create, Update or Delete.
+	// Verb is the kind of change: Create, Update or Delete.
 	Verb string `json:"verb"`
-	// Subresource is that of the request, such as status.
+	// Subresource is the subresource of the request, such as status.
 	Subresource string           `json:"subresource,omitempty"`
 	Object      Ref              `json:"object"`
 	Changes     []history.Change `json:"changes,omitempty"`
@@ -144,19 +145,20 @@ type Refusal struct {
 	Times       int    `json:"times"`
 }
 
-// Difference is an object that ends differently with two versions of an operator.
+// Difference is an object whose final states differ between two versions of an operator.
 type Difference struct {
 	Object Ref `json:"object"`
 	// Only is "new" or "old" if the object exists with one version only.
 	Only string `json:"only,omitempty"`
-	// Changes are from the end with the old version to that with the new one.
+	// Changes are the differences from the final state with the old version to the one with the new
+	// version.
 	Changes []history.Change `json:"changes,omitempty"`
 	// Steps are the steps of the new version that wrote the object.
 	Steps []int `json:"steps,omitempty"`
 }
 
-// Empty reports whether the operator would do nothing. After Compare: whether it would do the same
-// as the other version.
+// Empty reports whether the operator would do nothing or, after Compare, whether it would do the
+// same as the other version.
 func (p *Plan) Empty() bool {
 	if p.Compared != "" {
 		return len(p.Differences) == 0 && len(p.Refused) == 0
@@ -164,7 +166,7 @@ func (p *Plan) Empty() bool {
 	return len(p.Steps) == 0 && len(p.Refused) == 0
 }
 
-// Summary counts what would happen, in one line.
+// Summary returns a line with the numbers of changes.
 func (p *Plan) Summary() string {
 	counts := map[string]int{}
 	objects := map[string]bool{}

@@ -93,7 +93,7 @@ func app(name string) *corev1.ConfigMap {
 func cluster(t testing.TB, opts ...testenv.Option) *testenv.Env {
 	t.Helper()
 	env := testenv.New(t, append([]testenv.Option{testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads()}, opts...)...)
-	// Otherwise, the copy has a node that takes no pods.
+	// Without this, the copy has a node on which no pods can be scheduled.
 	env.Eventually(t, 30*time.Second, func() bool {
 		nodes, err := client.List[corev1.Node](t.Context(), env.Client())
 		return err == nil && len(nodes) == 1 && len(nodes[0].Spec.Taints) == 0
@@ -138,7 +138,7 @@ func planned(t testing.TB, state *plan.State, cfg plan.Config) *plan.Plan {
 	return p
 }
 
-// texts returns a plan in all its forms.
+// texts returns a plan in all its formats.
 func texts(t *testing.T, p *plan.Plan) (text, all string) {
 	t.Helper()
 	var b, rest bytes.Buffer
@@ -161,8 +161,8 @@ func wantContains(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// LAB-04: the plan has the operator's writes in order, with their causes and what they lead to. The
-// cluster stays as it is, and values of Secrets do not appear.
+// LAB-04: the plan has the operator's writes in order, with their causes and effects. The cluster
+// does not change, and values of Secrets do not appear.
 func TestPlan(t *testing.T) {
 	env := cluster(t)
 	env.Create(t, app("web"))
@@ -240,7 +240,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// An operator whose reconciles are not recorded: the causes are inferred, and say so.
+// If an operator does not record its reconciles, the plan infers the causes, and marks them as
+// probable.
 func TestPlanWithoutTrace(t *testing.T) {
 	env := cluster(t)
 	env.Create(t, app("web"))
@@ -318,7 +319,8 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// A state can come from a backup; deletions lead to those of dependents.
+// A state can come from a backup. The plan shows the deletions of dependents below those of their
+// owners.
 func TestBackup(t *testing.T) {
 	env := cluster(t)
 	owner, dependent := app("owner"), app("dependent")

@@ -51,20 +51,20 @@ type version struct {
 	by    *request // of the operator; nil for Kubernetes' controllers
 }
 
-// recorder follows what happens in a run.
+// recorder records the requests and writes of a run.
 type recorder struct {
 	mu       sync.Mutex
 	pending  map[store.Key][]pending // writes of the operator that may have been committed
 	versions []version
 	refused  []*request
-	last     time.Time // when something changed
-	read     time.Time // when the operator's last short request ended
+	last     time.Time // time of the last change
+	read     time.Time // time at which the operator's last short request ended
 	inFlight int       // short requests of the operator
 	started  bool      // the operator has made a request
-	lost     error     // versions are missing
+	lost     error     // the recorder has missed versions
 }
 
-// pending is a write on its way to the log.
+// pending is a write that may not be committed yet.
 type pending struct {
 	data any // without the resource version; nil for a deletion
 	by   *request
@@ -74,10 +74,11 @@ func newRecorder() *recorder {
 	return &recorder{pending: map[store.Key][]pending{}, last: time.Now(), read: time.Now()}
 }
 
-// quietResources are written for people and for coordination. They are not part of plans.
+// quietResources lists resources that clients write for people and for coordination. They are not
+// part of plans.
 var quietResources = sets.New("events", "events.events.k8s.io", "leases.coordination.k8s.io")
 
-// commit notes a write before it is committed. It is a function for store.Store.Gate.
+// commit records a write before it is committed. It is a function for store.Store.Gate.
 func (r *recorder) commit(ctx context.Context, ops []store.Op) error {
 	by := requestOf(ctx)
 	if by == nil {
@@ -102,7 +103,7 @@ func (r *recorder) commit(ctx context.Context, ops []store.Op) error {
 	return nil
 }
 
-// content returns an object without its resource version, in a form that can be compared.
+// content returns an object without its resource version, in a comparable form.
 func content(data []byte) (string, error) {
 	var obj map[string]json.RawMessage
 	if err := json.Unmarshal(data, &obj); err != nil {
@@ -206,7 +207,7 @@ func isReview(group string) bool {
 	return group == "authorization.k8s.io" || group == "authentication.k8s.io"
 }
 
-// watched passes a watch on.
+// watched forwards a watch.
 func (r *recorder) watched(w http.ResponseWriter, hr *http.Request, info *apirequest.RequestInfo, next http.Handler) {
 	r.mu.Lock()
 	r.started = true
@@ -222,7 +223,7 @@ func (r *recorder) watched(w http.ResponseWriter, hr *http.Request, info *apireq
 	}
 }
 
-// served passes a short request on.
+// served forwards a short request.
 func (r *recorder) served(w http.ResponseWriter, hr *http.Request, info *apirequest.RequestInfo, next http.Handler) {
 	quiet := quietResources.Has(resourceOf(info))
 	r.mu.Lock()
@@ -256,8 +257,8 @@ func (r *recorder) served(w http.ResponseWriter, hr *http.Request, info *apirequ
 	next.ServeHTTP(out, hr)
 }
 
-// notable reports whether a rejection is worth telling: conflicts and objects that exist, or don't,
-// are part of normal work.
+// notable reports whether the plan lists a rejection. It omits conflicts and errors about existing
+// or missing objects, which are part of normal work.
 func notable(status int, verb string, dryRun bool) bool {
 	switch {
 	case status < 400 || status == http.StatusConflict || status == http.StatusTooManyRequests || dryRun:
@@ -294,8 +295,8 @@ func describe(info *apirequest.RequestInfo, hr *http.Request) *request {
 }
 
 // idle returns the time since which nothing has changed, and the time since which the operator has
-// also sent no request. Both are zero until its first request, and the latter is while it waits for
-// an answer.
+// also sent no request. Both are zero until the operator's first request. The second is also zero
+// while a request is in flight.
 func (r *recorder) idle() (unchanged, idle time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -333,7 +334,7 @@ func (w *refusals) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// maxMessage bounds what is kept of a response, in bytes.
+// maxMessage is the maximum number of bytes of a response that are kept.
 const maxMessage = 16 << 10
 
 // Write implements http.ResponseWriter.
@@ -347,7 +348,7 @@ func (w *refusals) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// message returns the message of the Status in the response; "" if the request was served.
+// message returns the message of the Status in the response, or "" if the request succeeded.
 func (w *refusals) message() string {
 	if w.status < 400 {
 		return ""

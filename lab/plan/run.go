@@ -36,8 +36,8 @@ type Config struct {
 	// User is the name of the user with whose rights the operator runs, such as
 	// system:serviceaccount:NAMESPACE:NAME; "" means an administrator.
 	User string
-	// Install are the definitions and roles that belong to the operator. They replace those of the
-	// state before the operator starts.
+	// Install lists the definitions and roles that belong to the operator. They replace those of
+	// the state before the operator starts.
 	Install []*unstructured.Unstructured
 	// Quiet is how long nothing must happen until the operator counts as quiet; 0 means
 	// DefaultQuiet. Timeout is how long it may take; 0 means DefaultTimeout. Both are real time.
@@ -50,14 +50,14 @@ const (
 	DefaultTimeout = 2 * time.Minute
 )
 
-// Target is where an operator runs.
+// Target is the control plane against which an operator runs.
 type Target struct {
 	// Config is a client configuration with the operator's rights, without a network.
 	Config *rest.Config
-	// Handler serves the same requests, for a port. It must not be reachable by others: it
-	// authenticates no one.
+	// Handler serves the same requests, for a port. Other clients must not be able to reach it,
+	// because it does not authenticate requests.
 	Handler http.Handler
-	// Reconciled takes the records of the operator's reconciles, if it has them.
+	// Reconciled accepts the records of the operator's reconciles, if the operator records them.
 	Reconciled func(trace.LineRecord)
 }
 
@@ -153,7 +153,7 @@ func (r *run) settle(ctx context.Context) (*store.Snapshot, error) {
 	}
 }
 
-// target returns where the operator runs.
+// target returns the control plane against which the operator runs.
 func (r *run) target() Target {
 	who := &user.DefaultInfo{Name: "kelson-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 	if r.cfg.User != "" {
@@ -210,14 +210,15 @@ func (r *run) operate(ctx context.Context) error {
 			return ctx.Err()
 		}
 		stop()
-		<-ended // its last records have arrived
+		<-ended // wait until its last records have arrived
 		return r.recorder.lost
 	}
 }
 
-// quiet reports whether nothing happens. An operator whose requests change nothing for a long time
-// polls, or repeats what fails. Kubernetes' controllers and the simulated kubelets get more time
-// for objects that the operator has created. Objects that do not start in that time never start.
+// quiet reports whether the run is quiet. An operator that sends requests but changes nothing for a
+// long time counts as quiet: it polls, or retries failures. Kubernetes' controllers and the
+// simulated kubelets get more time for objects that the operator has created; quiet assumes that
+// objects that do not start in that time never start.
 func (r *run) quiet() bool {
 	const polls, starts = 3, 10
 	unchanged, idle := r.recorder.idle()
@@ -227,7 +228,7 @@ func (r *run) quiet() bool {
 	return unchanged >= starts*r.cfg.Quiet || !r.starting()
 }
 
-// observing are the kinds whose controllers report the generation that they have seen.
+// observing lists the kinds whose controllers report the generation that they have seen.
 var observing = []string{"deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps"}
 
 // starting reports whether a controller has not seen an object of the run, or a pod of the run has
@@ -328,8 +329,9 @@ func (r *run) put(ctx context.Context, c client.Client, obj *unstructured.Unstru
 	return nil
 }
 
-// replace replaces what a manifest determines of an object: all but the metadata that the server
-// sets, the status, and the conversion of a definition, which a deployment adds to the manifest.
+// replace replaces an object by its manifest. It keeps the metadata that the server sets, the
+// status, and the conversion of a CustomResourceDefinition, which is added on deployment and not
+// part of the manifest.
 func replace(live, wanted *unstructured.Unstructured) {
 	conversion, had, _ := unstructured.NestedMap(live.Object, "spec", "conversion")
 	for field := range live.Object {
@@ -362,7 +364,7 @@ func merged(a, b map[string]string) map[string]string {
 	return all
 }
 
-// bookkeeping are fields that the server maintains.
+// bookkeeping lists fields that the server maintains.
 var bookkeeping = map[string]bool{
 	".metadata.generation": true, ".metadata.uid": true, ".metadata.creationTimestamp": true, ".metadata.selfLink": true,
 }

@@ -11,11 +11,12 @@ import (
 	"kelson.dev/lab/history"
 )
 
-// hidden takes the place of values of Secrets.
+// hidden replaces values of Secrets.
 const hidden = "(hidden)"
 
-// minPart is the length of values of Secrets that are also hidden inside of longer texts. Shorter
-// ones are too often a part of something else; they are hidden where they are a whole value.
+// minPart is the minimum length of values of Secrets that are also hidden inside of longer texts.
+// Shorter values are hidden only if they are the whole text, because they are too often parts of
+// other words.
 const minPart = 6
 
 // secrets are values that must not appear in a plan.

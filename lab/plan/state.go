@@ -25,15 +25,15 @@ type State struct {
 	notes   []string
 }
 
-// omitted are resources that a copy of a cluster does not have. With its Leases, operators would
-// wait for leaders, and nodes would be considered dead. The control plane of the copy writes or
-// measures the others.
+// omitted are resources that a copy of a cluster does not have. With the cluster's Leases,
+// operators would wait for leaders, and nodes would be considered dead. The control plane of the
+// copy writes or measures the other resources itself.
 var omitted = []string{
 	"events", "events.events.k8s.io", "leases.coordination.k8s.io", "leasecandidates.coordination.k8s.io", "apiservices.apiregistration.k8s.io",
 	"componentstatuses", "nodes.metrics.k8s.io", "pods.metrics.k8s.io", "storageversions.internal.apiserver.k8s.io", "storageversionmigrations.storagemigration.k8s.io",
 }
 
-// maxEvents is how many writes of a run its recorder can be late.
+// maxEvents is the maximum number of writes of a run that its recorder may lag behind.
 const maxEvents = 1 << 20
 
 // newState loads records. It keeps their data.
@@ -61,7 +61,7 @@ func (s *State) Close() error { return s.store.Close() }
 // Len returns the number of objects.
 func (s *State) Len() int { return s.objects }
 
-// Notes returns what the state lacks.
+// Notes describes what the state lacks.
 func (s *State) Notes() []string { return slices.Clone(s.notes) }
 
 // Backup reads a state that kelson data backup has written. The name describes it in plans.
@@ -105,8 +105,8 @@ func (loaded) Checkpoint() func(context.Context, iter.Seq[store.Record]) error {
 // Close implements store.Backend.
 func (loaded) Close() error { return nil }
 
-// resting are the controllers that do not run on a copy: they act on the passing of time, on the
-// health of nodes, and on measurements, which a copy does not have.
+// resting lists the controllers that do not run on a copy: they react to the passing of time, the
+// health of nodes, and measurements, which a copy does not have.
 var resting = []string{
 	"-taint-eviction-controller", "-pod-garbage-collector-controller", "-node-ipam-controller",
 	"-cronjob-controller", "-horizontal-pod-autoscaler-controller", "-ttl-after-finished-controller", "*",

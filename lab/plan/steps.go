@@ -33,21 +33,21 @@ type item struct {
 	Step
 	revision uint64 // of its first write
 	record   *trace.LineRecord
-	about    subject // that the step is about; for steps without a record
+	about    subject // object that the step is about; for steps without a record
 	versions []version
 	writes   []*Write
 }
 
-// maker orders what happened in a run into steps.
+// maker orders the writes of a run into steps.
 type maker struct {
 	*run
 	secrets  secrets
 	records  []*trace.LineRecord
 	writers  map[state]*trace.LineRecord
-	deletes  []*trace.LineRecord // that have deleted something
+	deletes  []*trace.LineRecord // those that deleted objects
 	items    []*item
 	byRecord map[*trace.LineRecord]*item
-	byState  map[state]*item // that wrote it
+	byState  map[state]*item // the step that wrote the state
 	latest   map[subject]version
 	// last change by Kubernetes' controllers of an object or its dependents
 	foreign map[subject]uint64
@@ -124,7 +124,7 @@ func (m *maker) learn() {
 	}
 }
 
-// version adds a version to the step that wrote it, or to what a step led to.
+// version adds a version to the step that wrote it, or to the effects of a step.
 func (m *maker) version(v version) error {
 	obj := v.event.Object
 	about := m.subject(obj)
@@ -195,7 +195,7 @@ func (m *maker) write(v version) (w *Write, changed bool, err error) {
 	case e.Type == store.Added:
 		w.Verb, from = Create, nil
 	case strings.HasPrefix(v.by.verb, "delete"):
-		w.Verb = Delete // finalizers hold it
+		w.Verb = Delete // finalizers delay the deletion
 	}
 	changes, err := history.Diff(from, e.Object.Data, history.DiffOptions{})
 	if err != nil {
@@ -241,7 +241,7 @@ func leaves(path string, v any, each func(path, leaf string)) {
 	if len(parts) == 0 {
 		data, err := json.Marshal(v)
 		if err != nil {
-			return // it was decoded from JSON
+			return // the value was decoded from JSON
 		}
 		each(path, string(data))
 		return
@@ -322,8 +322,8 @@ func (m *maker) reconciled(r *trace.LineRecord) *Ref {
 	return &ref
 }
 
-// failures adds steps for reconciles that still failed at the end. Errors that went away with a
-// retry are part of normal work.
+// failures adds steps for reconciles that still failed at the end. It omits errors after which a
+// retry succeeded, which are part of normal work.
 func (m *maker) failures() {
 	type work struct {
 		controller string

@@ -22,8 +22,8 @@ type Painter interface {
 
 // TextOptions select what Text shows.
 type TextOptions struct {
-	// All shows every step and every field. Without it, steps that do the same to other objects are
-	// shown once and counted, and long lists of fields are cut.
+	// All shows every step and every field. Without it, Text shows steps that do the same to
+	// different objects once, with a count, and truncates long lists of fields.
 	All bool
 	// Paint colors the text; nil means no colors.
 	Paint Painter
@@ -32,7 +32,7 @@ type TextOptions struct {
 const (
 	maxFields = 30 // of a write
 	maxNamed  = 5  // of similar steps
-	// minSimilar is how many similar steps are shown as one.
+	// minSimilar is the minimum number of similar steps that are shown as one.
 	minSimilar = 4
 )
 
@@ -66,7 +66,7 @@ func (p *Plan) Text(out io.Writer, opts TextOptions) error {
 	return t.err
 }
 
-// result is the last line.
+// result returns the last line.
 func (p *Plan) result() string {
 	switch {
 	case p.Compared != "" && len(p.Differences) == 0:
@@ -117,7 +117,7 @@ func groups(steps []Step, all bool) []group {
 	return list
 }
 
-// shape is equal for steps that do the same to different objects.
+// shape returns a text that is equal for steps that do the same to different objects.
 func (s Step) shape() string {
 	var b strings.Builder
 	fmt.Fprint(&b, s.Controller, s.Of != nil, s.Error != "", s.Simulated != "")
@@ -144,7 +144,7 @@ func (s Step) subject() string {
 	return ""
 }
 
-// title is the first line of a step.
+// title returns the first line of a step.
 func (s Step) title() string {
 	if s.Controller != "" {
 		return fmt.Sprintf("%d. controller %s reconciles %s", s.Number, s.Controller, s.subject())
@@ -152,7 +152,7 @@ func (s Step) title() string {
 	return fmt.Sprintf("%d. the operator writes", s.Number)
 }
 
-// text is a cause as a sentence.
+// text returns a cause as a sentence.
 func (c Cause) text() string {
 	text := clean(c.Text)
 	if c.Probably {
@@ -252,7 +252,7 @@ func (t *texter) write(w Write) {
 	}
 }
 
-// remarks are the further effects of a write, and the webhooks that were not called.
+// remarks returns the further effects of a write, and the webhooks that were not called.
 func (w Write) remarks() (lines []string) {
 	if len(w.Led) > 0 {
 		byKind := map[string][]string{}
@@ -298,8 +298,8 @@ func (t *texter) fields(verb string, changes []history.Change, indent string) {
 	}
 }
 
-// telling omits fields that every new object of a kind has: its identity, its owner and its empty
-// status.
+// telling omits fields that say nothing specific about a new object: its identity, its owner and an
+// empty status.
 func telling(changes []history.Change) []history.Change {
 	return slices.DeleteFunc(slices.Clone(changes), func(c history.Change) bool {
 		switch c.Path {
@@ -310,7 +310,7 @@ func telling(changes []history.Change) []history.Change {
 	})
 }
 
-// changeText is a change in one line.
+// changeText returns a change in one line.
 func changeText(verb string, c history.Change) string {
 	path := clean(c.Path)
 	switch {
@@ -350,7 +350,8 @@ func (d Difference) title(compared string) string {
 	return fmt.Sprintf("~ %s", d.Object)
 }
 
-// clean makes a text fit for one line of a terminal: messages may contain anything.
+// clean replaces control characters, including line breaks, by spaces, so that a text is one line
+// on a terminal.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {

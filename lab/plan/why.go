@@ -80,8 +80,8 @@ func (m *maker) numberOf(r *trace.LineRecord) int {
 	return 0
 }
 
-// probableCause infers why an operator that records no reconciles wrote something: the last change
-// before it of the object that the step is about, or of one of its dependents.
+// probableCause infers the cause of a step if the operator does not record reconciles: the last
+// preceding change of the step's object or of one of its dependents.
 func (m *maker) probableCause(it *item) Cause {
 	first := it.versions[0].event.Object.Revision
 	for _, v := range slices.Backward(m.recorder.versions) {
@@ -111,8 +111,8 @@ func (m *maker) existed(object subject) bool {
 	return false
 }
 
-// lastChange is the cause of a step that is about an object which the step itself creates: the last
-// change before it of any object.
+// lastChange returns the cause of a step that creates its object: the last preceding change of any
+// object.
 func (m *maker) lastChange(first uint64) Cause {
 	for _, v := range slices.Backward(m.recorder.versions) {
 		if v.event.Object.Revision < first {
@@ -122,7 +122,7 @@ func (m *maker) lastChange(first uint64) Cause {
 	return Cause{Probably: true, Text: "the operator started"}
 }
 
-// changeOf is a change as a probable cause.
+// changeOf returns a change as a probable cause.
 func (m *maker) changeOf(v version) Cause {
 	obj := v.event.Object
 	about := m.subject(obj)
@@ -141,7 +141,7 @@ func (m *maker) dependsOn(obj *store.Object, on subject) bool {
 	return slices.ContainsFunc(obj.Head.Owners, func(o store.Owner) bool { return m.ownerOf(o, obj.Key.Namespace) == on })
 }
 
-// doubtful returns how a step depends on simulated pods; "" if it does not.
+// doubtful describes how a step depends on simulated pods, or returns "".
 func (m *maker) doubtful(it *item, revision uint64) string {
 	if it.record == nil {
 		return m.doubts.before(it.about, revision)

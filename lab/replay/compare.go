@@ -72,7 +72,8 @@ func difference(recorded, replayed []byte) (*Divergence, error) {
 	return &Divergence{Changes: changes}, nil
 }
 
-// normal returns an object without what differs in each run: times, and what the server counts.
+// normal returns an object without the values that differ in each run: times, and the server's
+// counters.
 func normal(data []byte) ([]byte, error) {
 	if data == nil {
 		return nil, nil
@@ -94,7 +95,7 @@ func normal(data []byte) ([]byte, error) {
 // volume is the name of the volume that the server adds to a pod for its token.
 var volume = regexp.MustCompile(`^kube-api-access-[a-z0-9]{5}$`)
 
-// steady replaces times, random names, and the object's generation where its status names it.
+// steady replaces times, random names, and, in the status, the object's generation.
 func steady(v, generation any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -16,24 +16,23 @@ import (
 
 	"kelson.dev/lab/history"
 
-	// makes Kubernetes' libraries report errors in bubbles without a delay
+	// its init lets Kubernetes' libraries report errors in bubbles without a delay
 	_ "kelson.dev/lab/testenv"
 )
 
-// The environment of Drive: the Order in JSON, and the file descriptor that the Message is written
-// to.
+// The environment variables of Drive: the Order in JSON, and the file descriptor for the Message.
 const (
 	OrderVariable  = "KELSON_REPLAY"
 	ReportVariable = "KELSON_REPLAY_REPORT"
 )
 
-// Order is what Drive replays.
+// Order describes the replay that Drive runs.
 type Order struct {
 	History  string // file or directory
 	Managers []string
 	From, To time.Time
 	Quiet    time.Duration
-	// Speed is how much faster than real time the replay is at most; 0 means as fast as possible.
+	// Speed is the maximum ratio of virtual time to real time; 0 means as fast as possible.
 	Speed float64
 }
 

@@ -27,7 +27,7 @@ func (e entry) finalizers() bool {
 	return meta["f:finalizers"] != nil
 }
 
-// head is what the replay needs of the metadata of an object.
+// head has the metadata of an object that the replay needs.
 type head struct {
 	Metadata struct {
 		UID               string   `json:"uid"`
@@ -48,7 +48,7 @@ func headOf(data []byte) (h head, err error) {
 // writers returns the managers whose entries in managedFields differ between two versions.
 func writers(before, after head) (found []string) {
 	text := func(e entry) string {
-		data, _ := json.Marshal(e) // decoded JSON can be encoded
+		data, _ := json.Marshal(e) // encoding decoded JSON does not fail
 		return string(data)
 	}
 	had := map[string]bool{}
@@ -63,11 +63,11 @@ func writers(before, after head) (found []string) {
 	return found
 }
 
-// program returns the program of a field manager. Operators on Kelson's library apply as another
-// manager than that of their other writes.
+// program returns the program of a field manager. Operators on Kelson's library use one field
+// manager to apply and another for other writes.
 func program(manager string) string { return strings.TrimSuffix(manager, ":apply") }
 
-// others are managers that are not operators of a project.
+// others lists managers that are not operators of a project.
 func others(manager string) bool {
 	for _, prefix := range []string{"kube-", "kubectl", "kubelet", "kubeadm", "kubernetes-", "api-priority-and-fairness-", "clusterrole-aggregation-controller", "kelson", "cloud-controller-manager", "helm", "before-first-apply", "unknown", "storage-version", "GoogleContainerEngine", "simulated", "argocd", "flux", "kustomize-controller", "helm-controller"} {
 		if strings.HasPrefix(manager, prefix) {
@@ -106,8 +106,8 @@ func Managers(h *history.History) ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// ignored reports whether a resource takes no part in a replay: Events and Leases are different in
-// each run, and the others belong to other servers.
+// ignored reports whether a replay ignores a resource: Events and Leases are different in each run,
+// and the other ignored resources belong to other servers.
 func ignored(resource string) bool {
 	switch resource {
 	case "events", "events.events.k8s.io", "leases.coordination.k8s.io", "leasecandidates.coordination.k8s.io", "apiservices.apiregistration.k8s.io",

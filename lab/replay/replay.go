@@ -3,9 +3,9 @@
 //
 // A replay begins with the state of a moment. It repeats the writes of all other clients at the
 // recorded times, on a control plane without controllers, because the writes of controllers are
-// part of the history too. The operator's own writes are not repeated; the operator that runs makes
-// its own. After each quiet period of the history, it compares the objects that the recorded
-// operator or this one wrote.
+// part of the history too. It does not repeat the operator's recorded writes, because the running
+// operator makes its own. After each quiet period of the history, it compares the objects that the
+// recorded operator or the running one wrote.
 //
 // The field managers of a version show which client wrote it. They do not show which client deleted
 // an object: the deletion of an object that the operator created counts as the operator's, unless
@@ -53,12 +53,12 @@ type Config struct {
 	Pace func(time.Duration)
 }
 
-// Result is where an operator diverges from a history.
+// Result lists where an operator diverges from a history.
 type Result struct {
 	From        time.Time    `json:"from"`
 	To          time.Time    `json:"to"`
-	Inputs      int          `json:"inputs"`  // writes of others
-	Moments     int          `json:"moments"` // at which objects were compared
+	Inputs      int          `json:"inputs"`  // repeated writes of other clients
+	Moments     int          `json:"moments"` // moments at which objects were compared
 	Objects     int          `json:"objects"` // compared ones
 	Divergences []Divergence `json:"divergences,omitempty"`
 	Notes       []string     `json:"notes,omitempty"`
@@ -70,11 +70,12 @@ type Divergence struct {
 	Namespace string    `json:"namespace,omitempty"`
 	Name      string    `json:"name"`
 	Since     time.Time `json:"since"`
-	// Until is the moment at which the object again equaled the recorded one; nil if it never did.
+	// Until is the moment from which on the object equals the recorded one again, or nil.
 	Until *time.Time `json:"until,omitempty"`
 	// Only is "recorded" or "replayed" if the object exists in only one of both.
 	Only string `json:"only,omitempty"`
-	// Changes are from the recorded object to the replayed one, when they diverged.
+	// Changes are the differences from the recorded object to the replayed one at the moment of
+	// divergence.
 	Changes []history.Change `json:"changes,omitempty"`
 }
 
@@ -115,7 +116,7 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 		return nil, err
 	}
 	events := r.events()
-	time.Sleep(time.Until(r.result.From)) // the clock of the operator is that of the history
+	time.Sleep(time.Until(r.result.From)) // the operator's clock shows the times of the history
 	plane, err := r.start(ctx)
 	if err != nil {
 		return nil, err
@@ -138,7 +139,7 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	return r.result, err
 }
 
-// bounds sets the time that is replayed.
+// bounds sets the bounds of the replay.
 func (r *replay) bounds() error {
 	oldest, newest := r.cfg.History.Span()
 	if _, began, complete := r.cfg.History.Start(); complete {
@@ -165,8 +166,8 @@ func (r *replay) bounds() error {
 	return nil
 }
 
-// recorderStarts is how long a recorder needs to list a cluster. Until then, the file does not have
-// the whole state.
+// recorderStarts is the time that a recorder needs to list a cluster. Before that, the file does
+// not have the whole state.
 const recorderStarts = 2 * time.Second
 
 // events returns the versions to replay, in the order of their revisions. Their times never
@@ -391,8 +392,8 @@ func (r *replay) own(e event, was, is head, before []byte) (bool, error) {
 	return len(object.Metadata.OwnerReferences) == 0, nil
 }
 
-// created reports whether the operator created an object that existed at a revision: whether its
-// oldest known version has no fields of others, except in the status.
+// created reports whether the operator created an object that existed at a revision. It assumes
+// this if no other manager owns fields of the oldest known version, except in the status.
 func (r *replay) created(key history.Key, revision uint64, mine func(manager string) bool) (bool, error) {
 	first := uint64(0)
 	for v := range r.cfg.History.Versions(key) {
@@ -408,7 +409,7 @@ func (r *replay) created(key history.Key, revision uint64, mine func(manager str
 	return err == nil && !slices.ContainsFunc(decoded.Metadata.ManagedFields, func(f entry) bool { return f.Subresource == "" && !mine(f.Manager) }), err
 }
 
-// existed reports whether an object with a UID was recorded at a revision.
+// existed reports whether an object with a UID existed in the history at a revision.
 func (r *replay) existed(uid string, revision uint64) (bool, error) {
 	at := r.cfg.History.At(revision)
 	for _, v := range at.Objects("") {

@@ -67,8 +67,8 @@ func run(image string, limit int32) func(context.Context, *rest.Config) error {
 	}
 }
 
-// incident records what happens when a user makes an app, scales it after an hour, and deletes it
-// after another one.
+// incident records a history in which a user creates an app, scales it after an hour, and deletes
+// it after another hour.
 func incident(t *testing.T) *history.History {
 	dir := filepath.Join(t.TempDir(), history.Folder)
 	synctest.Test(t, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestReplay(t *testing.T) {
 			t.Errorf("still diverges at the end: %+v", result.Divergences[0])
 		}
 	})
-	t.Run("only after an hour", func(t *testing.T) {
+	t.Run("a difference after an hour", func(t *testing.T) {
 		result, err := replayed(t, replay.Config{History: h, Managers: managers, Operator: run("nginx:1", 2)})
 		must(t, err)
 		if len(result.Divergences) == 0 {

@@ -20,8 +20,8 @@ func decode(data []byte) (map[string]any, error) {
 	return obj, err
 }
 
-// transfer makes the change between two versions of an object in another version of it. It returns
-// nil if the change deletes that one. The managedFields of the operator stay as they are.
+// transfer applies the change between two versions of an object to another version of it. It
+// returns nil if the change deletes the object. It keeps the operator's entries in managedFields.
 func transfer(before, after, now []byte, operator []string) ([]byte, error) {
 	a, err := decode(before)
 	if err != nil {
@@ -87,8 +87,8 @@ func entriesOf(meta map[string]any, operator []string, own bool) (found []any) {
 	return found
 }
 
-// merged makes the change from before to after in now. Items of lists belong together if they have
-// the same name or type; other lists change as a whole.
+// merged applies the change from before to after to now. It matches items of lists by name or type;
+// other lists change as a whole.
 func merged(before, after, now any) any {
 	if reflect.DeepEqual(before, after) {
 		return now
@@ -112,7 +112,7 @@ func merged(before, after, now any) any {
 		if before == nil {
 			return result
 		}
-		for name := range b { // what did not change and is not there stays away
+		for name := range b { // a field that did not change and that now lacks stays missing
 			_, existed := a[name]
 			if _, exists := c[name]; existed && !exists && reflect.DeepEqual(a[name], b[name]) {
 				delete(result, name)

@@ -25,9 +25,9 @@ type Filter struct {
 
 // Audit contains the requests of an operator, from an audit log.
 type Audit struct {
-	// Requests are sorted and different.
+	// Requests are sorted, without duplicates.
 	Requests []Request
-	// Refused are those of them that RBAC refused, where the log has the messages of responses.
+	// Refused are the requests that RBAC refused, if the log has the messages of responses.
 	Refused []Request
 	// Events is the number of events of the operator.
 	Events int
@@ -36,9 +36,9 @@ type Audit struct {
 }
 
 // FromAudit reads an audit log in JSON, as written with --audit-log-format=json. An incomplete last
-// line is ignored, because the log may still be written. Requests that every authenticated user may
-// make, for discovery and about the user itself, need no rule and are omitted. Refused requests
-// count.
+// line is ignored, because the log may still be written. It omits requests that every authenticated
+// user may make, for discovery and about the user itself, because they need no rule. It includes
+// refused requests.
 func FromAudit(log io.Reader, filter Filter) (Audit, error) {
 	a := Audit{Users: map[string]int{}}
 	found, refused := map[Request]bool{}, map[Request]bool{}
@@ -101,7 +101,7 @@ func request(e *auditv1.Event) (Request, bool) {
 		r.Resource += "/" + ref.Subresource
 	}
 	if r.Resource == "namespaces" || strings.HasPrefix(r.Resource, "namespaces/") {
-		r.Namespace = "" // its own name, which only a ClusterRole can allow in general
+		r.Namespace = "" // the namespace's own name, which only a ClusterRole can allow in general
 	}
 	self := r.Group == "authorization.k8s.io" && strings.HasPrefix(r.Resource, "selfsubject") || r.Group == "authentication.k8s.io" && r.Resource == "selfsubjectreviews"
 	return r, !self

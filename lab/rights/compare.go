@@ -11,7 +11,7 @@ import (
 	"kelson.dev/toolchain/gen/rbac"
 )
 
-// Comparison is the difference between the rules that an operator has and those that it needed.
+// Comparison is the difference between the rules that an operator has and the rules that it needed.
 type Comparison struct {
 	// Missing are the requests that no role allows.
 	Missing []Request
@@ -19,12 +19,13 @@ type Comparison struct {
 	Unused []Unused
 }
 
-// Unused is a declaration of which all or some verbs were not needed.
+// Unused is a declaration with verbs that were not needed.
 type Unused struct {
 	rbac.Declaration
-	// Verbs were not needed. For the verb *, they are empty, and Used says which were.
+	// Verbs lists the verbs that were not needed. For the verb *, it is empty, and Used lists the
+	// needed ones.
 	Verbs []string
-	// Used are the verbs that were needed; empty: the whole rule was not.
+	// Used lists the verbs that were needed; if it is empty, the whole rule was not needed.
 	Used []string
 }
 

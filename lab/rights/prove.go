@@ -27,7 +27,7 @@ func Union(lists ...[]Request) []Request {
 	return slices.Compact(all)
 }
 
-// Proof says whether roles are the least that an operator needs.
+// Proof reports whether roles are the least that an operator needs.
 type Proof struct {
 	// Refused are the requests that were refused under the roles; empty: the roles suffice.
 	Refused []Request
@@ -37,9 +37,9 @@ type Proof struct {
 }
 
 // Prove runs an operator under the least roles for requests, and then once without each of the
-// permissions. run runs it with roles and returns the requests that were refused. It may end at the
-// first one if all is false. If the roles do not suffice, Prove returns after the first run. tried,
-// if not nil, is called after each other run.
+// permissions. run runs the operator with roles and returns the refused requests. If all is false,
+// it may end at the first one. If the roles do not suffice, Prove returns after the first run.
+// tried, if not nil, is called after each other run.
 func Prove(ctx context.Context, name string, requests []Request, run func(ctx context.Context, roles []rbac.Role, all bool) ([]Request, error), tried func(without Request, shown bool)) (Proof, error) {
 	var p Proof
 	var err error

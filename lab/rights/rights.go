@@ -1,8 +1,9 @@
 // Package rights computes the least roles of an operator from the requests that it made, and
 // compares them with the rules that the operator declares.
 //
-// Requests come from an audit log (see [FromAudit]). Only what the operator did while the log was
-// written is known, so the log should cover tests that reach its error paths.
+// Requests come from an audit log (see [FromAudit]). The log has only the requests that the
+// operator sent while the log was written, so it should cover tests that reach the operator's error
+// paths.
 //
 // Two kinds of rules do not appear as requests: update of RESOURCE/finalizers, which the admission
 // plugin OwnerReferencesPermissionEnforcement checks, and the verbs that a controller needs because
@@ -21,7 +22,8 @@ import (
 	"kelson.dev/toolchain/gen/rbac"
 )
 
-// Request is what a request needs a rule for. Requests that need the same are equal.
+// Request has the attributes of a request that a rule must allow. Requests that need the same rule
+// are equal.
 type Request struct {
 	Verb      string
 	Group     string
@@ -36,7 +38,7 @@ type Request struct {
 // and otherwise to the ClusterRole. Rules have no resourceNames: names of objects differ between a
 // test and a cluster, and a create has none that could be checked.
 func Roles(name string, requests []Request) []rbac.Role {
-	spaces := map[[2]string]map[string]bool{} // of each resource
+	spaces := map[[2]string]map[string]bool{} // the namespaces of each resource
 	for _, r := range requests {
 		at := [2]string{r.Group, r.Resource}
 		if spaces[at] == nil {

@@ -52,7 +52,7 @@ func TestRequestsOfAnAuditLog(t *testing.T) {
 	}
 }
 
-// The least roles allow every request, and without any verb of any rule they do not.
+// The least roles allow every request. Without any verb of any rule, they do not.
 func TestRolesAreMinimal(t *testing.T) {
 	a := audit(t, event("op", "list", "", "pods", "", "")+event("op", "get", "", "pods", "", "a")+
 		event("op", "update", "coordination.k8s.io", "leases", "", "system")+event("op", "create", "coordination.k8s.io", "leases", "", "system")+

@@ -31,9 +31,9 @@ func (e *Env) forkOf(t testing.TB, state *store.Snapshot, opts []Option) *Env {
 	return start(t, o, opts)
 }
 
-// ForkAt is Fork from the state that e had at an earlier revision: the resourceVersion of a write.
-// It fails the test if the control plane no longer has that state; it keeps a few thousand
-// versions.
+// ForkAt does the same as Fork, from the state that e had at an earlier revision: the
+// resourceVersion of a write. It fails the test if the control plane no longer has that state; it
+// keeps a few thousand versions.
 func (e *Env) ForkAt(t testing.TB, revision uint64, opts ...Option) *Env {
 	t.Helper()
 	state, err := e.plane.Store().At(revision)

@@ -42,7 +42,7 @@ func (e *Env) Kubeconfig(t testing.TB) string {
 		Listener:    listener,
 		Certificate: authority.Serving(),
 		ClientCAs:   authority.Pool,
-		// The control plane does not know this authority. This handler authenticates its client
+		// The control plane does not trust this authority. This handler authenticates its client
 		// certificates; the control plane handles all other requests itself.
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if who, ok, err := certificates.AuthenticateRequest(r); err == nil && ok {
@@ -53,7 +53,7 @@ func (e *Env) Kubeconfig(t testing.TB) string {
 			defer context.AfterFunc(open, cancel)()
 			e.plane.Handler().ServeHTTP(w, r.WithContext(ctx))
 		}),
-		// ends watches, because the control plane itself continues
+		// end the watches of this port, because the control plane itself continues
 		Drain: func(context.Context) error { closePort(); return nil },
 		Log:   e.made.plane.Log,
 	})

@@ -102,7 +102,7 @@ func TestLeaksNothing(t *testing.T) {
 }
 
 // BenchmarkLife measures a control plane from its start to its end, with a write and its event, and
-// reports what it leaks.
+// reports leaked goroutines, files and memory.
 func BenchmarkLife(b *testing.B) {
 	base, err := controlplane.Start(context.Background(), controlplane.Config{})
 	if err != nil {

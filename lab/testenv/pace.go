@@ -24,9 +24,9 @@ func init() {
 	}
 }
 
-// letErrorsEnd lets goroutines of Kubernetes' libraries end that report a last error while their
-// control plane stops. Nothing waits for them, and they must not outlive a bubble. Outside of
-// bubbles it does nothing.
+// letErrorsEnd waits for goroutines of Kubernetes' libraries that report a last error while their
+// control plane stops. The libraries do not wait for them, and they must not outlive a bubble.
+// Outside of bubbles it does nothing.
 func letErrorsEnd() {
 	defer func() { _ = recover() }() // Wait panics outside of bubbles
 	synctest.Wait()

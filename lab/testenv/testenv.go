@@ -60,7 +60,7 @@ import (
 	"kelson.dev/operator/operatortest/record"
 )
 
-// Env is a running control plane with what the options installed and started.
+// Env is a running control plane with the objects and operators of its options.
 type Env struct {
 	plane  *controlplane.ControlPlane
 	client client.Client
@@ -146,14 +146,15 @@ func Stage(stages ...stage.Stage) Option {
 }
 
 // NodeLeases gives nodes a Lease that they renew four times in the duration, which should be 40
-// seconds, as in a cluster. Without it, nodes have none, and so do not become unreachable: in
-// virtual time, renewing Leases is most of the work of a month.
+// seconds, as in a cluster. Without it, nodes have no Lease, and so do not become unreachable. It
+// is not the default because in virtual time, renewing Leases is most of the work of a month.
 func NodeLeases(duration time.Duration) Option {
 	return func(o *options) { o.plane.NodeLease = duration }
 }
 
-// Workloads runs Kubernetes' own controllers of Deployments, StatefulSets, Jobs and the like, and
-// of EndpointSlices. They start when the first such object exists. With [Nodes], their pods run.
+// Workloads runs Kubernetes' own controllers of Deployments, StatefulSets, Jobs and other
+// workloads, and of EndpointSlices. They start when the first such object exists. With [Nodes],
+// their pods run.
 func Workloads() Option {
 	return func(o *options) { o.plane.Workloads = true }
 }
@@ -222,7 +223,7 @@ func start(t testing.TB, o options, opts []Option) *Env {
 		opt(&o)
 	}
 	o.plane.NoFastPaths = o.plane.NoFastPaths || fastpath.DisabledByEnvironment()
-	o.plane.NodeUnconfined = true // the test trusts its own pods
+	o.plane.NodeUnconfined = true // a test can trust the pods that it creates
 	if o.plane.Node == controlplane.NodeProcess && o.plane.NodeDir == "" {
 		o.plane.NodeDir = t.TempDir()
 	}
@@ -361,7 +362,7 @@ func (e *Env) Settle(t testing.TB) {
 // the control plane. After timeout, the test fails.
 func (e *Env) Eventually(t testing.TB, timeout time.Duration, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), timeout) // also in t.Cleanup
+	ctx, cancel := context.WithTimeout(context.Background(), timeout) // works in t.Cleanup, too
 	defer cancel()
 	for written := error(nil); ; {
 		revision := e.plane.Store().Snapshot().Revision()

@@ -41,7 +41,7 @@ func Webhooks(paths ...string) Option {
 
 type envKey struct{}
 
-// networkOf returns the network of the Env that calls a function of Run; nil if it has none.
+// networkOf returns the network of the Env that called a function of Run with ctx, or nil.
 func networkOf(ctx context.Context) (*Env, *inprocess.Network) {
 	env, _ := ctx.Value(envKey{}).(*Env)
 	if env == nil {
@@ -70,11 +70,11 @@ func WebhookConfig(ctx context.Context) manager.WebhookConfig {
 	return manager.WebhookConfig{Local: true, Listener: listener}
 }
 
-// ServeWebhooks serves webhooks that are not of Kelson's library, until ctx ends: those whose
-// configurations name a Service, whatever its name is. It issues the certificate, and first writes
-// its CA bundle into the existing webhook configurations and CustomResourceDefinitions that name a
-// Service. Call it in a function of [Run], with its context, in an Env with [Webhooks]. For
-// controller-runtime, wrap its server:
+// ServeWebhooks serves webhooks of operators that do not use Kelson's library, until ctx ends. It
+// receives the requests for all webhooks whose configurations name a Service. It issues the
+// certificate, and first writes its CA bundle into the existing webhook configurations and
+// CustomResourceDefinitions that name a Service. Call it in a function of [Run], with its context,
+// in an Env with [Webhooks]. For controller-runtime, wrap its server:
 //
 //	type hooks struct{ webhook.Server }
 //
@@ -114,10 +114,10 @@ func ServeWebhooks(ctx context.Context, handler http.Handler) error {
 	return err
 }
 
-// ServiceWebhookConfig returns how an operator on Kelson's library serves webhooks whose
-// configurations name a Service, whatever its name is, as [ServeWebhooks] does for other operators.
-// Unlike with [WebhookConfig], the operator changes no configurations: call Env.TrustWebhooks once.
-// It is the zero WebhookConfig if the Env was made without [Webhooks].
+// ServiceWebhookConfig makes an operator on Kelson's library serve all webhooks whose
+// configurations name a Service, as [ServeWebhooks] does for other operators. Unlike with
+// [WebhookConfig], the operator changes no configurations: call Env.TrustWebhooks once. It is the
+// zero WebhookConfig if the Env was made without [Webhooks].
 func ServiceWebhookConfig(ctx context.Context) manager.WebhookConfig {
 	env, network := networkOf(ctx)
 	if network == nil {
@@ -230,7 +230,7 @@ func (e *Env) TrustWebhooks(ctx context.Context) error {
 	return e.trust(ctx, e.made.hooks.authority.PEM)
 }
 
-// hookKinds are the kinds that register webhooks, with the path of the lists or the object that
+// hookKinds lists the kinds that register webhooks, with the path of the list or the object that
 // contains the client configurations.
 var hookKinds = []schema.GroupVersionKind{
 	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"},

@@ -189,7 +189,7 @@ func TestWebhooks(t *testing.T) {
 	}
 }
 
-// LAB-10: a handler that is not of the library is served for the Services of the registrations.
+// LAB-10: ServeWebhooks serves any handler for the Services in the registrations.
 func TestServeWebhooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Webhooks("testdata/ships"), testenv.CRDs("testdata/ships/crd.yaml"),
@@ -216,7 +216,7 @@ func handlers(t *testing.T) http.Handler {
 	return mux
 }
 
-// LAB-10: what the option is needed for fails with a message when it is missing.
+// LAB-10: without the option, the functions that need it fail with a message.
 func TestServeWebhooksWithoutOption(t *testing.T) {
 	failed := make(chan error, 1)
 	testenv.New(t, testenv.Run(func(ctx context.Context, _ *rest.Config) error {

@@ -46,7 +46,7 @@ source() {
 # kubernetes_modules prints Kubernetes' libraries in go.mod, with the version to require.
 kubernetes_modules() { sed -n "s|^\t\(k8s.io/[a-z-]*\) v0\.[1-9].*|\1@$kubernetes|p" go.mod; }
 
-# prepare copies the project to a folder, builds the program as it is, and changes the import of ctrl.NewManager.
+# prepare copies the project to a folder, builds the unchanged program, and changes the import of ctrl.NewManager.
 prepare() {
 	rm -rf "$1" "$1.new"
 	cp -R "$(source "$module")" "$1.new"
@@ -68,7 +68,7 @@ prepare() {
 	done
 	mv "$1.new" "$1"
 }
-# Changed data for a project is a reason to prepare it again.
+# Prepare the project again if its data has changed.
 prepared=$(cat "$0" ${program:+"$root/$program"/*} "$root/test/adapter/projects/$name.sh" "$root/operator/adapter/go.mod" | cksum)
 if [ "$(cat "$work/prepared" 2>/dev/null || true)" != "$prepared" ]; then
 	(prepare "$work/$version")

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// inventedLabels asks for 2,500 resources with long invented names, in ways that are answered
-// before authorization, and scrapes /metrics.
+// inventedLabels requests 2,500 resources with long invented names, which the server rejects before
+// authorization, and scrapes /metrics.
 func inventedLabels(ctx context.Context, t *target) error {
 	go t.scrape(ctx)
 	name := strings.Repeat("n", 200_000)

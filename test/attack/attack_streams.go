@@ -26,7 +26,7 @@ func unreadProbes(ctx context.Context, t *target) error {
 	return nil
 }
 
-// unsentBodies announces bodies that never follow: 250 on each of two connections.
+// unsentBodies announces request bodies that it never sends: 250 on each of two connections.
 func unsentBodies(ctx context.Context, t *target) error {
 	t.connections(ctx, norole, 2, 40, 65_535, 250, func(s *stream) {
 		for i := 0; i < 2_000 && s.request(ctx, http.MethodPost, selfReview, true, "content-type", "application/json", "content-length", "1000") == nil; i++ {

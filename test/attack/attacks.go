@@ -13,23 +13,23 @@ type attack struct {
 	name string
 	// what describes the attack, and completes the first column of the table.
 	what string
-	// setup prepares a server; it may be nil. The tenant's baseline is measured after it.
+	// setup prepares a server before the tenant's baseline is measured. It may be nil.
 	setup func(context.Context, *target) error
 	// run attacks until ctx ends, or until it has sent its maximum.
 	run func(context.Context, *target) error
-	// control marks a process that only uses processors and sends nothing. It shows what the
-	// machine allows: see criteria.go.
+	// control marks a process that only uses processors and sends no requests. It shows how much a
+	// busy machine slows the tenant: see criteria.go.
 	control bool
 	// equal makes it run at the server's priority, not at a lower one.
 	equal bool
-	// p99 replaces the limit of the tenant's p99 for an attack whose bursts take the processors
-	// that a small machine has; docs/reference/security.md has the measurements. 0: the usual
-	// limit.
+	// p99 replaces the limit of the tenant's p99 for an attack whose bursts use all processors of a
+	// small machine; docs/reference/security.md has the measurements. 0: the usual limit.
 	p99 time.Duration
-	// fills gives the server a small file system for its state, which the attack fills. The tenant
-	// only reads meanwhile. Then the file system grows, and the server must accept writes by itself
-	// and have all acknowledged objects, also after a restart. Only kelson is attacked: etcd
-	// reserves its space beforehand, and needs its administrator after that space was used.
+	// fills gives the server a small file system for its state, which the attack fills. During this
+	// attack, the tenant only reads. Then the file system grows. The server must accept writes
+	// again without intervention, and must have all acknowledged objects, also after a restart.
+	// Only kelson is attacked: etcd has a space quota, and an administrator must intervene after it
+	// is used up.
 	fills bool
 }
 
@@ -42,7 +42,7 @@ var attacks = []attack{
 	{name: "control-equal", what: "control: the same at the server's priority", run: spin, control: true, equal: true},
 	{name: "probes", what: "anonymous: 40 connections of unread /healthz?verbose responses", run: unreadProbes},
 	{name: "headers", what: "no role: POSTs whose bodies never arrive", run: unsentBodies},
-	{name: "labels", what: "anonymous: 2,500 paths of 200 kB; /metrics is scraped meanwhile", run: inventedLabels},
+	{name: "labels", what: "anonymous: 2,500 paths of 200 kB, with concurrent scrapes of /metrics", run: inventedLabels},
 	{name: "names", what: "anonymous and no role: invented groups, namespaces, methods, tokens and users", run: inventedNames},
 	{name: "readers", what: "edit: 300 lists of 20 MB, read at 1 kB/s", setup: largeObjects, run: slowReaders},
 	{name: "watches", what: "edit: 2,700 unread watches on 20 MB of objects, which change", setup: largeObjects, run: unreadWatches, p99: burst},
@@ -69,7 +69,8 @@ func spin(ctx context.Context, _ *target) error {
 	return nil
 }
 
-// spins is how many steps spin takes between two looks at its context: less than a millisecond.
+// spins is the number of steps between two checks of spin's context, which take less than a
+// millisecond.
 const spins = 10_000
 
 var spun atomic.Int64

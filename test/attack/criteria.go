@@ -10,17 +10,17 @@ const (
 	probeWithin = time.Second
 	// p99Factor limits the tenant's p99 during an attack, as a multiple of its p99 before.
 	p99Factor = 5
-	// p99Slack is always allowed. The tenant's baseline of two milliseconds was measured on an idle
-	// machine, but an attacker on the same machine uses its processors too. p99Slack is five times
-	// the tenant's p99 in the attack control-equal, which sends nothing: 4.9 to 6.5 ms in runs on
-	// two processors.
+	// p99Slack is a p99 that is always allowed. The tenant's baseline of two milliseconds is
+	// measured on an idle machine, but during an attack, the attacker uses processors of the same
+	// machine. p99Slack is five times the tenant's p99 in the attack control-equal, which sends no
+	// requests: 4.9 to 6.5 ms in runs on two processors.
 	p99Slack = 25 * time.Millisecond
 	// peerFactor limits the p99 as a multiple of kube-apiserver's in the same attack, if
 	// kube-apiserver's is better and it answered every request.
 	peerFactor = 2
 	growth     = 1 << 30 // bytes more than before the attack
-	// A minute after an attack, the server may use a tenth more memory than before. A server that
-	// was restarted has read its state, and may use leftover more.
+	// A minute after an attack, the server may use a tenth more memory than before. A restarted
+	// server has just read its state, and may use leftover more.
 	leftover = 30 << 20
 )
 
@@ -34,11 +34,11 @@ type measurement struct {
 	before, worst  int64   // bytes
 	busiest        float64 // processors
 	guarded        bool    // -guard ended the server, during or after the attack
-	note           string  // what the attacker counted
+	note           string  // the counts of the attacker
 
 	after    int64
 	afterCPU float64
-	lost     error // why the server ended while it was idle, or what a full disk did to it
+	lost     error // why the server ended while it was idle, or the effect of a full disk
 }
 
 // misses returns the criteria that a measurement misses. other is the same attack on
@@ -79,8 +79,8 @@ func (m *measurement) misses(other *measurement) (missed []string) {
 	return missed
 }
 
-// p99Limit returns the limit of the tenant's p99. What two busy processors cost it without any
-// request to the server is shown by the attacks that are controls, which have no limit.
+// p99Limit returns the limit of the tenant's p99. Attacks that are controls have no limit: they
+// show how much busy processors slow the tenant without any request to the server.
 func (m *measurement) p99Limit(other *measurement) time.Duration {
 	if m.attack.p99 != 0 {
 		return m.attack.p99

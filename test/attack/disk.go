@@ -18,7 +18,7 @@ import (
 const (
 	smallDisk = 96 << 20 // bytes of the file system that an attack fills
 	largeDisk = 1 << 30  // after space has returned
-	// recoverWithin is how soon a server must accept writes after space has returned.
+	// recoverWithin is the time within which a server must accept writes after space has returned.
 	recoverWithin = 30 * time.Second
 )
 
@@ -71,10 +71,10 @@ const acknowledged = "acknowledged"
 
 // returnSpace checks that a server whose disk is full reports this, frees space, and checks that
 // the server then accepts writes again. It returns how long that took, and the response to a write
-// before.
+// while the disk was full.
 func (s *server) returnSpace(ctx context.Context) (took time.Duration, answer string, err error) {
 	var status int
-	for range 200 { // the last free bytes
+	for range 200 { // uses the last free bytes
 		status, err = s.target.send(ctx, editor, http.MethodPost, defaultMaps, bodies.JSON, configMap(fmt.Sprint("last-", time.Now().UnixNano()), strings.Repeat("x", 500_000)))
 		if status != http.StatusCreated {
 			break

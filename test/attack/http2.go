@@ -12,8 +12,8 @@ import (
 	"kelson.dev/apiserver/attacktest/clients"
 )
 
-// stream is an HTTP/2 connection that opens streams and reads only what the server may send
-// regardless of flow control.
+// stream is an HTTP/2 connection that opens streams. It extends their flow-control windows only in
+// trickle, so it otherwise reads only frames without flow control.
 type stream struct {
 	t      *target
 	conn   *clients.Conn
@@ -26,7 +26,7 @@ type stream struct {
 }
 
 // dial connects as a user. window is the flow-control window of each stream. streams is the maximum
-// number of open streams, within what the server allows. The connection ends with ctx.
+// number of open streams, if the server allows that many. The connection ends with ctx.
 func (t *target) dial(ctx context.Context, user string, window uint32, streams int) (*stream, error) {
 	config, err := t.tls(user)
 	if err != nil {
@@ -55,7 +55,7 @@ func (t *target) dial(ctx context.Context, user string, window uint32, streams i
 	}
 }
 
-// allow makes places for the streams that the server allows.
+// allow adds tokens for the streams that the server allows.
 func (s *stream) allow(settings *http2.SettingsFrame, streams int) {
 	if allowed, ok := settings.Value(http2.SettingMaxConcurrentStreams); ok {
 		streams = min(streams, int(allowed))
@@ -82,7 +82,8 @@ func (s *stream) took(frame http2.Frame) {
 		s.t.record("reset")
 		s.end(f.StreamID)
 	case *http2.GoAwayFrame:
-		// Open streams stay open. Anonymous connections get this with their first response.
+		// After a GOAWAY, open streams stay open. Anonymous connections get a GOAWAY with their
+		// first response.
 		select {
 		case <-s.closed:
 		default:
@@ -104,8 +105,8 @@ func (s *stream) end(id uint32) {
 	}
 }
 
-// request opens a stream, once there is a place, with pseudo-headers and headers in pairs. If a
-// body is announced, it never follows.
+// request waits until the server allows another stream, and opens one with pseudo-headers and
+// headers in pairs. If it announces a body, it never sends the body.
 func (s *stream) request(ctx context.Context, method, path string, body bool, headers ...string) error {
 	select {
 	case <-s.places:
@@ -117,7 +118,7 @@ func (s *stream) request(ctx context.Context, method, path string, body bool, he
 		return ctx.Err()
 	}
 	select {
-	case <-s.closed: // there may still be places
+	case <-s.closed: // places may still have tokens
 		return net.ErrClosed
 	default:
 	}

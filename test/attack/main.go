@@ -7,7 +7,7 @@
 //
 // Every attack gets a new server, and takes these steps:
 //
-//  1. The administrator prepares what the attack needs (attack.setup).
+//  1. The administrator prepares the objects that the attack needs (attack.setup).
 //  2. A tenant works in its own namespace, and a prober requests /readyz: the baseline.
 //  3. The attack runs in its own process, at a lower priority, because real attackers use the
 //     processors of other machines. The tenant and the prober continue.
@@ -16,7 +16,7 @@
 //
 // The program exits with status 1 if kelson misses a criterion of criteria.go. With -docs it writes
 // the table of docs/reference/security.md. Every loop of an attack is bounded in count and time,
-// and a server that uses more than -guard bytes of memory is ended early.
+// and the program ends servers that use more than -guard bytes of memory.
 //
 // # Adding an attack
 //
@@ -56,7 +56,7 @@ func main() {
 	var name string
 	var t target
 	flag.StringVar(&o.kelson, "kelson", "bin/kelson", "the kelson binary")
-	flag.StringVar(&o.peers, "peers", "bin/peers", "folder with etcd and kube-apiserver; without them kelson alone is attacked")
+	flag.StringVar(&o.peers, "peers", "bin/peers", "folder with etcd and kube-apiserver; without them, only kelson is attacked")
 	flag.StringVar(&o.docs, "docs", "", "page whose table is written")
 	flag.StringVar(&o.only, "only", "", "names of attacks, comma-separated; default: all")
 	flag.StringVar(&o.sides, "sides", "kelson,kube-apiserver", "which servers are attacked")
@@ -107,8 +107,8 @@ func (o *options) each() time.Duration {
 	return time.Duration(o.baseline+o.seconds+o.after)*time.Second + 20*time.Second
 }
 
-// run attacks the sides one after the other, kelson first: work that continues after an attack then
-// slows only the side that does it.
+// run attacks the sides one after the other, kelson first, so that work which continues after an
+// attack does not slow the other side.
 func (o *options) run(ctx context.Context) (err error) {
 	begin := time.Now()
 	if o.scratch, err = os.MkdirTemp(o.scratch, "kelson-attack-"); err != nil {

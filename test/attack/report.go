@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The page's part between these lines is written by this program.
+// This program writes the part of the page between these lines.
 const (
 	partBegin = "<!-- written by make attack -->\n"
 	partEnd   = "<!-- end of what make attack writes -->\n"

@@ -14,10 +14,10 @@ func byName(name string) attack {
 	return attacks[slices.IndexFunc(attacks, func(a attack) bool { return a.name == name })]
 }
 
-// measured is an attack without any effect on the criteria.
+// measured returns the measurement of an attack that meets all criteria.
 func measured(s side) *measurement {
-	of := func(d time.Duration) *latencies { return &latencies{all: slices.Repeat([]time.Duration{d}, 100)} }
-	return &measurement{attack: byName("names"), side: s, baseline: 10 * time.Millisecond, tenant: of(40 * time.Millisecond), probes: of(5 * time.Millisecond),
+	latency := func(d time.Duration) *latencies { return &latencies{all: slices.Repeat([]time.Duration{d}, 100)} }
+	return &measurement{attack: byName("names"), side: s, baseline: 10 * time.Millisecond, tenant: latency(40 * time.Millisecond), probes: latency(5 * time.Millisecond),
 		before: 100 << 20, worst: 900 << 20, after: 110 << 20}
 }
 
@@ -25,7 +25,7 @@ func TestCriteria(t *testing.T) {
 	for _, test := range []struct {
 		what   string
 		change func(m, other *measurement)
-		want   string // part of the only miss; empty: none
+		want   string // part of the only missed criterion; empty: none
 	}{
 		{"nothing happened", func(m, other *measurement) {}, ""},
 		{"a slow probe", func(m, _ *measurement) { m.probes.all[3] = 2 * time.Second }, "a probe took 2s"},

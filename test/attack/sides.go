@@ -37,7 +37,7 @@ func (o *options) chosenSides(r *report) (chosen []side) {
 	return chosen
 }
 
-// server is a running side with what all attacks need: users, roles and the tenant's namespace.
+// server is a running side, with the users, roles and tenant's namespace that all attacks need.
 type server struct {
 	target    *target
 	dir       string

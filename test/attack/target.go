@@ -131,7 +131,7 @@ func (t *target) flood(ctx context.Context, goroutines, limit int, request func(
 	wg.Wait()
 }
 
-// count counts a response for the report: its status, or that there was none.
+// count counts a response for the report, by its status, or as missing.
 func (t *target) count(status int, err error) {
 	what := strconv.Itoa(status)
 	if status == 0 && err != nil {
@@ -140,7 +140,7 @@ func (t *target) count(status int, err error) {
 	t.record(what)
 }
 
-// record counts something for the report.
+// record adds to a named count of the report.
 func (t *target) record(what string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,7 +160,7 @@ func (t *target) recordMax(what string, n int) {
 	t.counts[what] = max(t.counts[what], n)
 }
 
-// noted returns what was counted.
+// noted returns the counts.
 func (t *target) noted() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -172,7 +172,7 @@ func (t *target) noted() string {
 	return strings.Join(all, ", ")
 }
 
-// assault runs an attack and prints its counts. It is all that the attacker's process does.
+// assault runs an attack and prints its counts. The attacker's process does nothing else.
 func assault(ctx context.Context, name string, t *target, d time.Duration) error {
 	i := slices.IndexFunc(attacks, func(a attack) bool { return a.name == name })
 	if i < 0 {

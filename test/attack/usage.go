@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// usage is what all processes of a server use: resident bytes at present, and processor time since
+// usage is the usage of all processes of a server: current resident bytes, and processor time since
 // their start.
 type usage struct {
 	memory int64
@@ -83,7 +83,7 @@ func (s *server) watch(guard int64) *watching {
 	return w
 }
 
-// watching is a measurement in progress.
+// watching is a running measurement.
 type watching struct {
 	stop, done chan struct{}
 	worst      int64

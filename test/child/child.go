@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Process is a child process. Its output is kept for error messages.
+// Process is a child process. It keeps its output for error messages.
 type Process struct {
 	Path string
 	ID   int

@@ -138,7 +138,7 @@ func TestInformer(t *testing.T) {
 		t.Fatal(err)
 	}
 	told.want(t, "-changing")
-	// An object that no longer matches the selector is deleted for the informer.
+	// For the informer, an object that no longer matches the selector is deleted.
 	if _, err := writer.Update(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m000"}}, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestDynamicInformer(t *testing.T) {
 	told.want(t, "-a")
 }
 
-// lines are connections that can be cut.
+// lines holds connections that can be cut.
 type lines struct {
 	mu   sync.Mutex
 	open []net.Conn

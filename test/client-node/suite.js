@@ -1,4 +1,4 @@
-// What a program in JavaScript does with a control plane, by @kubernetes/client-node. Each test is run by its name:
+// Tests of @kubernetes/client-node, the JavaScript client, against a control plane. Run one test by its name:
 //
 //	KUBECONFIG=... node suite.js NAME
 import assert from 'node:assert/strict';
@@ -8,7 +8,7 @@ import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { createRequire } from 'node:module';
 
-// From the folder in which npm has installed it.
+// Load the client from the folder into which npm has installed it.
 const require = createRequire(process.cwd() + '/');
 const k8s = await import(require.resolve('@kubernetes/client-node'));
 
@@ -20,7 +20,7 @@ const namespace = 'default';
 const as = (type) => k8s.setHeaderOptions('Content-Type', type);
 const map = (name, data) => ({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, labels: { app: 'suite' } }, data });
 
-// eventually waits for what a callback brings.
+// eventually waits until a condition holds, which a callback makes true.
 async function eventually(what, holds) {
 	const deadline = Date.now() + 20_000;
 	while (!(await holds())) {
@@ -74,7 +74,7 @@ const tests = {
 		await core.deleteNamespacedConfigMap({ namespace, name: 'applied' });
 	},
 
-	async objects() { // kinds that the client has no class for
+	async objects() { // kinds for which the client has no class
 		const objects = k8s.KubernetesObjectApi.makeApiClient(config);
 		const schema = { type: 'object', properties: { spec: { type: 'object', properties: { size: { type: 'integer' } } } } };
 		await objects.create({
@@ -139,7 +139,7 @@ const tests = {
 	},
 
 	async portforward() {
-		// A port that is free now, for the process of the pod.
+		// Find a free port for the process of the pod.
 		const probe = net.createServer().listen(0, '127.0.0.1');
 		await once(probe, 'listening');
 		const { port } = probe.address();
@@ -160,7 +160,7 @@ const tests = {
 	},
 };
 
-// run makes a pod and waits until it runs.
+// run creates a pod and waits until it runs.
 async function run(name, command) {
 	const body = { metadata: { name }, spec: { containers: [{ name: 'main', image: 'none', command }] } };
 	await core.createNamespacedPod({ namespace, body });

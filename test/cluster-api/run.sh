@@ -14,7 +14,7 @@ suite=cluster-api
 work=$root/bin/$suite
 export GOWORK=off GOFLAGS=-mod=mod GINKGO_NO_COLOR=1
 
-# A copy, because its API is a separate module, which it expects next to its other packages.
+# Copy the sources, because Cluster API's API is a separate module, which must be next to the other packages.
 mkdir -p "$work"
 source() { (cd "$work" && go mod download -json "$1@$version" | sed -n 's/.*"Dir": "\(.*\)",/\1/p'); }
 if [ ! -e "$work/$version/api/go.mod" ]; then

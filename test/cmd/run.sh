@@ -5,7 +5,7 @@
 #   test/cmd/run.sh                            all suites; writes their section of docs/internals/conformance.md
 #   test/cmd/run.sh -run REGEXP [-keep]        those whose names match, as run_deployment_tests; -keep leaves their folders
 #   test/cmd/run.sh -list                      the suites' names
-#   -jobs N                                    at once (2)
+#   -jobs N                                    suites that run at once (2)
 #   -timeout SECONDS                           for each suite (300)
 #
 # Every suite gets its own server, so that suites do not depend on each other. The exit code is 1 if one failed.
@@ -38,7 +38,7 @@ cd "$root"
 version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 upstream=$work/_$version # which ./... does not reach
 if [ ! -e "$upstream/hack" ]; then
-	# A copy, because the module cache is read-only and has lost the executable bits of scripts.
+	# Copy the sources, because the module cache is read-only and does not keep the executable bits of scripts.
 	source=$(go mod download -json "k8s.io/kubernetes@$version" | jq -r .Dir)
 	rm -rf "$upstream.new" && mkdir -p "$upstream.new"
 	(cd "$source" && tar cf - hack test/cmd test/fixtures test/e2e/testing-manifests third_party/forked/shell2junit) | tar xf - -C "$upstream.new"
@@ -66,7 +66,7 @@ go build -o "$bin/kubectl-convert" k8s.io/kubernetes/cmd/kubectl-convert
 one() {
 	local suite=$1 log=$work/logs/$1.log begin=$EPOCHREALTIME code=0 outcome=passed why=''
 	mkdir -p "$scratch/$suite"
-	# Some files have fixed names in /tmp: their suites wait for each other.
+	# Some suites use files with fixed names in /tmp; these wait for each other.
 	exec 9>"$scratch/names.lock"
 	case $suite in run_pod_tests | run_recursive_resources_tests) flock 9 ;; esac
 	(
@@ -81,7 +81,7 @@ one() {
 		outcome=failed
 	fi
 	[ $outcome = passed ] || cp "$scratch/$suite"/serve.err "$work/logs/$suite.serve.err" || true
-	# Of a failure, the last that the suite said before its call tree.
+	# The reason for a failure is the last line that the suite printed before its call tree.
 	[ $outcome = passed ] || [ -n "$why" ] || why=$(awk '/^\+\+\+ Running case: test-cmd.run_/ { on = 1 } /^!!! .*Call tree|^\+\+\+ exit code/ { if (on) exit }
 		on && NF { last = $0 } END { gsub(/\|/, "\\\\|", last); print substr(last, 1, 200) }' "$log")
 	printf '%s\t%s\t%.1f\t%s\n' "$suite" "$outcome" "$(awk "BEGIN { print $EPOCHREALTIME - $begin }")" "$why" >"$scratch/$suite.result"

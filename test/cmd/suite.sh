@@ -3,10 +3,10 @@
 # Kubernetes' files, with
 #
 #   BIN       the folder with kelson, kubectl and kubectl-convert
-#   SUITE     the name of the suite's function, or "runTests": what upstream checks between the suites
+#   SUITE     the name of the suite's function, or "runTests" for the checks that upstream makes between the suites
 #   TMPDIR    an empty folder
 #
-# Upstream's files are sourced unchanged. Functions that are defined afterwards replace what they would start or build.
+# Upstream's files are sourced unchanged. Functions that are defined afterwards replace those that would start or build programs.
 set -o errexit -o nounset -o pipefail
 
 export TERM=dumb
@@ -21,7 +21,7 @@ sed() {
 }
 
 source hack/lib/init.sh
-THIS_PLATFORM_BIN=$BIN # where upstream looks for what it has built
+THIS_PLATFORM_BIN=$BIN # where upstream looks for its binaries
 source hack/lib/test.sh
 
 # The flags that hack/make-rules/test-cmd.sh passes to kube-apiserver and kube-controller-manager. Pods never run: there is no kubelet.
@@ -46,11 +46,11 @@ source test/cmd/legacy-script.sh
 eval "$(sed -n '/^function create_node()/,/^__EOF__/p' hack/make-rules/test-cmd.sh)"$'\n}'
 
 kube::etcd::start() { :; } # the state is the control plane's own
-make() { :; }              # run.sh has built what is needed
+make() { :; }              # run.sh has built the binaries
 eval "upstream_$(declare -f record_command)"
 record_command() {
 	if [[ ${WHAT-} != "" ]]; then
-		create_and_use_new_namespace # which some suites leave to those before them
+		create_and_use_new_namespace # some suites rely on an earlier one for this
 		upstream_record_command "$SUITE"
 	fi
 }

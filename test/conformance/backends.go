@@ -31,7 +31,7 @@ import (
 )
 
 // backends serves the backends of the Services in three groups of specs. The specs deploy images,
-// and the simulated node only says that they run. The handlers of the webhooks are those of the
+// but the simulated node only reports that these run. The handlers of the webhooks are those of the
 // image agnhost, in this process; the API server of the Aggregator's spec is Kubernetes' sample
 // with an etcd, as processes. When such a Service appears, its annotation kelson.dev/url is set.
 type backends struct {
@@ -149,8 +149,9 @@ func (b *backends) serveHooks(ctx context.Context) error {
 	return nil
 }
 
-// addHooks registers agnhost's handlers in [http.DefaultServeMux]. Those of admission are only
-// reachable through the command, which then serves them with a certificate that no client expects.
+// addHooks registers agnhost's handlers in [http.DefaultServeMux]. The handlers of admission
+// webhooks are not exported. Only agnhost's command registers them; it also serves them, with a
+// certificate that no client expects.
 func (b *backends) addHooks() error {
 	http.HandleFunc("/crdconvert", converter.ServeExampleConvert)
 	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
@@ -207,7 +208,7 @@ func (b *backends) startSample(ctx context.Context, namespace string, secret *co
 		if err != nil {
 			return "", err
 		}
-		defer output.Close() // the process has its own descriptor
+		defer output.Close() // the process has its own descriptor of the log
 		c.Stdout, c.Stderr = output, output
 		if err := c.Start(); err != nil {
 			return "", fmt.Errorf("%w (make aggregation builds it)", err)

@@ -45,10 +45,10 @@ func main() {
 	flag.StringVar(&opts.kelson, "kelson", "../../bin/kelson", "the binary to test")
 	flag.StringVar(&opts.suite, "suite", "", "the test binary; built when empty")
 	flag.StringVar(&opts.peers, "peers", "../../bin/peers", "folder with etcd and wardle, for the spec of the Aggregator")
-	flag.StringVar(&opts.docs, "docs", "", "page whose section is rewritten; only a run of all specs may")
+	flag.StringVar(&opts.docs, "docs", "", "page with the section to rewrite; requires a run of all specs")
 	flag.StringVar(&opts.work, "work", "", "folder for reports and logs; a spec that has a report there is not run again (default a new folder)")
-	flag.IntVar(&opts.parallel, "parallel", 8, "how many specs run at a time, of those that may")
-	flag.DurationVar(&opts.limit, "limit", 8*time.Minute, "the time a spec may take: some wait for ever for what does not come")
+	flag.IntVar(&opts.parallel, "parallel", 8, "maximum number of specs that run at a time; some must run alone")
+	flag.DurationVar(&opts.limit, "limit", 8*time.Minute, "the time a spec may take, because some wait forever after a failure")
 	only := flag.String("only", "", "regular expression over the names in specs.txt")
 	flag.Parse()
 	opts.only = regexp.MustCompile(*only)
@@ -114,7 +114,7 @@ func names(only *regexp.Regexp) (names []string) {
 	return names
 }
 
-// serve starts a control plane with a ready simulated node. stop ends it and waits.
+// serve starts a control plane with a ready simulated node. stop ends the control plane and waits.
 func serve(ctx context.Context, opts options) (kubeconfig string, stop func(), err error) {
 	kubeconfig = filepath.Join(opts.work, "kubeconfig")
 	logs, err := os.Create(filepath.Join(opts.work, "kelson.log"))

@@ -23,7 +23,7 @@ const (
 	passed  outcome = "passed"
 	failed  outcome = "failed"
 	skipped outcome = "skipped"
-	notRun  outcome = "not run" // not in the suite, or the run ended before it
+	notRun  outcome = "not run" // not in the suite, or the run ended before the spec
 )
 
 type results []result
@@ -129,7 +129,7 @@ func (rs results) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## Kubernetes: sig-api-machinery\n\n")
 	fmt.Fprintf(&b, "Kubernetes' own conformance specs (`k8s.io/kubernetes/test/e2e/apimachinery` v1.37.1, unchanged) against `kelson serve --in-memory`:\n")
-	fmt.Fprintf(&b, "those of sig-api-machinery that need no running pod. Of three groups, a backend takes the place of the image that the spec\n")
+	fmt.Fprintf(&b, "those of sig-api-machinery that need no running pod. In three groups, a backend replaces the image that the spec\n")
 	fmt.Fprintf(&b, "deploys: agnhost's own handlers of admission and conversion webhooks, in the process of the runner, and Kubernetes' sample API server\n")
 	fmt.Fprintf(&b, "with an etcd, as processes ([backends.go](../../test/conformance/backends.go)). Run them with `make conformance`.\n\n")
 	fmt.Fprintf(&b, "**%s.**\n", rs.counts())

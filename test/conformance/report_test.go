@@ -44,7 +44,7 @@ func TestReport(t *testing.T) {
 	if err := os.WriteFile(page, []byte("# Page\n\nOurs.\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second run replaces the section
+	for range 2 { // the second call replaces the section
 		if err := writeSection(page, results.markdown()); err != nil {
 			t.Fatal(err)
 		}

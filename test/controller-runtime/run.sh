@@ -22,7 +22,7 @@ all=1
 # In these specs, the suite downloads and tests an old kube-apiserver (1.28, which can disable aggregated discovery).
 skip='/aggregatedDiscovery=false'
 
-# A copy, because the module cache is read-only and has lost the executable bits of the suites' scripts.
+# Copy the sources, because the module cache is read-only and does not keep the executable bits of the suites' scripts.
 mkdir -p "$work"
 source=$(cd "$work" && go mod download -json "sigs.k8s.io/controller-runtime@$version" | sed -n 's/.*"Dir": "\(.*\)",/\1/p')
 if [ ! -e "$work/$version/go.mod" ]; then

@@ -2,14 +2,14 @@ package main
 
 import "regexp"
 
-// allowance is an accepted difference, and why it is accepted. It must match something in a
+// allowance is an accepted difference, and why it is accepted. It must match a difference in a
 // complete run; otherwise it is out of date and the run fails, unless chance is set. Empty patterns
 // match everything.
 type allowance struct {
 	stream, label, where string // regular expressions that must match the whole text
 	peer, kelson         string // regular expressions that must match a part
 	why                  string
-	chance               bool // whether the difference shows depends on the seed or on timing
+	chance               bool // the difference occurs only with some seeds or timings
 
 	matched int
 }
@@ -28,7 +28,7 @@ func allowances() []*allowance {
 	const (
 		claimed     = "a claim is stored with its phase, so the first write without changes has no effect; kube-apiserver stores the phase with that write"
 		established = "a definition is usable when its create call returns, so the response has accepted names and conditions; kube-apiserver adds them later, in separate writes with other field managers"
-		forged      = "forged continue tokens, which no server issues: one names a first object, and one the state before the server began, which each server has for a time of its own"
+		forged      = "forged continue tokens, which no server issues: one has a start key without a resource version; the other has version 1, and how long a server keeps that state differs"
 		hidden      = "a value that reads do not show is not stored: a null that the schema does not allow, and the internalTrafficPolicy of an ExternalName Service; kube-apiserver stores it, shows it in responses to status requests and in some errors, and drops it with the next write"
 		itself      = "pages about the server itself: its health checks, paths, flags and version"
 		panics      = "kube-apiserver's handler panics, and closes the connection: protobuf for a custom kind, a Job with an invalid selector, some invalid patches of a PodTemplate"

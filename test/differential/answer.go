@@ -72,7 +72,7 @@ func (s *side) send(ctx context.Context, st *step, m *memory) *answer {
 	return a
 }
 
-// decode decodes a body to a JSON value. If it can't, it returns text that says so.
+// decode decodes a body to a JSON value. If this fails, it returns a text with the error.
 func decode(contentType string, data []byte, events bool) any {
 	base, _, _ := strings.Cut(contentType, ";")
 	v, err := any(nil), error(nil)
@@ -112,7 +112,7 @@ func decodeJSON(data []byte) (any, error) {
 		return nil, err
 	}
 	if rest, _ := io.ReadAll(io.MultiReader(d.Buffered())); len(bytes.TrimSpace(rest)) > 0 {
-		return nil, fmt.Errorf("something after the value: %q", rest[:min(len(rest), 100)])
+		return nil, fmt.Errorf("data after the value: %q", rest[:min(len(rest), 100)])
 	}
 	return v, nil
 }

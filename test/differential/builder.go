@@ -14,7 +14,7 @@ type builder struct {
 	steps []step
 }
 
-// option completes a step.
+// option sets fields of a step.
 type option func(*step)
 
 func (b *builder) add(label, method, path string, opts ...option) {

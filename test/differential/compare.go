@@ -18,8 +18,8 @@ type finding struct {
 	peer, kelson string
 }
 
-// comparer has what must be consistent over a whole stream: which uids and resource versions of the
-// sides correspond to each other.
+// comparer has the data that must be consistent over a whole stream: the pairs of corresponding
+// uids and resource versions.
 type comparer struct {
 	own       string            // the stream's name; "" also compares objects of other streams
 	uids      map[string]string // the peer's → Kelson's
@@ -51,7 +51,7 @@ func (c *comparer) answers(peer, kelson *answer) []finding {
 	if peer.status != kelson.status {
 		c.differ("status", statusText(peer), statusText(kelson))
 		if peer.status/100 != kelson.status/100 {
-			return c.found // the bodies can't be compared
+			return c.found // the bodies of a success and an error can't be compared
 		}
 	}
 	c.headers(peer.header, kelson.header)
@@ -157,7 +157,7 @@ func (c *comparer) objects(where string, peer, kelson map[string]any) {
 		case (name == "uid" || name == "resourceVersion") && plain(fmt.Sprint(peer["name"])) != fmt.Sprint(peer["name"]):
 			// generated names have a different order on each side
 		case name == "resourceVersion" && c.own != "" && !isList(where, peer) && !c.belongs(peer):
-			// the initial objects of the servers have no common order
+			// the servers create their initial objects in different orders
 		case name == "resourceVersion" && isList(where, peer):
 			if (p == "") != (k == "") || (p == "0") != (k == "0") {
 				c.differ(at, short(p), short(k)) // a list's version increases with every write
@@ -250,7 +250,7 @@ func (c *comparer) catalogue(where, key string, peer, kelson []any) {
 	}
 }
 
-// mine removes objects that other streams created meanwhile from a list or a watch.
+// mine removes objects of other streams from a list or a watch.
 func (c *comparer) mine(items []any) []any {
 	return slices.DeleteFunc(slices.Clone(items), func(item any) bool {
 		if at(item, "type") != nil {
@@ -413,7 +413,7 @@ var (
 	// their number is random too
 	undeclared = regexp.MustCompile(`(?s)^(failed to create typed patch object \([^)]*\): )(.*: field not declared in schema.*)$`)
 	hash       = regexp.MustCompile(`hash=[0-9A-F]+`)
-	// those of claim templates have the order of a map
+	// errors of claim templates have the order of a map
 	volume   = regexp.MustCompile(`\bvolumes\[\d+\]`)
 	token    = regexp.MustCompile(`\beyJ2Ijoi[A-Za-z0-9_-]+`)
 	streamed = regexp.MustCompile(`(?:^|[./])d-[sk]\d+-`)
@@ -426,7 +426,7 @@ var (
 	managers = regexp.MustCompile(`managedFields\\*":\[`)
 )
 
-// plain removes what is necessarily different from a text.
+// plain removes the parts of a text that necessarily differ.
 func plain(s string) string {
 	s = uuid.ReplaceAllString(s, "<uid>")
 	s = micro.ReplaceAllString(s, "<time.micro>")

@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-// Random orders are not differences; the contents of the lists are compared.
+// The comparison ignores random orders, but compares the contents of the lists.
 func TestOrders(t *testing.T) {
 	for _, test := range []struct {
 		name, peer, kelson string
@@ -14,7 +14,7 @@ func TestOrders(t *testing.T) {
 		{"generated names",
 			`{"items":[{"metadata":{"name":"a-gen-bbbbb","resourceVersion":"7"},"x":2},{"metadata":{"name":"a-gen-ccccc","resourceVersion":"5"},"x":1}]}`,
 			`{"items":[{"metadata":{"name":"a-gen-fffff","resourceVersion":"3"},"x":1},{"metadata":{"name":"a-gen-ggggg","resourceVersion":"4"},"x":2}]}`, false},
-		{"another object of a generated name",
+		{"another object with a generated name",
 			`{"items":[{"metadata":{"name":"a-gen-bbbbb","resourceVersion":"7"},"x":2}]}`,
 			`{"items":[{"metadata":{"name":"a-gen-fffff","resourceVersion":"3"},"x":1}]}`, true},
 		{"deletion of random names",
@@ -43,7 +43,8 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// An entry that is missing in one catalogue is reported, and does not hide other differences.
+// The comparison reports an entry that is missing in one catalogue, and still finds other
+// differences.
 func TestCatalogue(t *testing.T) {
 	side := func(text string) any {
 		v, err := decodeJSON([]byte(text))

@@ -76,7 +76,7 @@ func (d *sampleDefinition) builder(own string, seed uint64) *builder {
 	return b
 }
 
-// always keeps a step when a stream is shrunk.
+// always makes shrink keep a step.
 func always(s *step) { s.always = true }
 
 // established waits until a definition is established.
@@ -144,7 +144,7 @@ func (d *sampleDefinition) instances(own string, seed uint64) []step {
 	return b.steps
 }
 
-// soon retries for a while, because the peer publishes asynchronously.
+// soon makes a step retry for a while, because the peer publishes asynchronously.
 func soon(s *step) { s.soon = true }
 
 // replaced creates a body from the saved object with a function.
@@ -170,7 +170,7 @@ func merged(obj, patch fieldMap) fieldMap {
 		case isMap && inner != nil:
 			c[key] = merged(inner, deep)
 		default:
-			c[key] = cloneAny(value) // null stays: the object holds it
+			c[key] = cloneAny(value) // keep the null, which is a value in the object
 		}
 	}
 	return c

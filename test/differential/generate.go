@@ -24,7 +24,7 @@ func generatedStreams(ctx context.Context, peer *side, kinds []*kind, seed uint6
 	return streams
 }
 
-// generated are the requests for one kind. Cluster-scoped objects are sent as dry runs, because
+// generated returns the requests for one kind. Cluster-scoped objects are sent as dry runs, because
 // they could affect other streams.
 func generated(k *kind, schemas, schema fieldMap, own string, seed uint64) []step {
 	b := &builder{kind: k, own: own, rnd: newRand(seed, "generated "+k.String())}

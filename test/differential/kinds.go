@@ -24,7 +24,7 @@ type kind struct {
 	namespaced                     bool
 	verbs                          []string
 	subresources                   []string
-	sample                         map[string]any // nil: there is none
+	sample                         map[string]any // nil: no sample
 }
 
 // apiVersion returns the apiVersion of the kind's objects.
@@ -58,7 +58,7 @@ func (k *kind) can(verb string) bool { return slices.Contains(k.verbs, verb) }
 
 func (k *kind) has(subresource string) bool { return slices.Contains(k.subresources, subresource) }
 
-// discover lists what a server serves.
+// discover lists the kinds that a server serves.
 func discover(ctx context.Context, s *side) ([]*kind, error) {
 	var kinds []*kind
 	samples, err := readSamples()

@@ -50,14 +50,14 @@ func main() {
 	label := flag.String("label", "", "regular expression that selects reported differences by label")
 	flag.Uint64Var(&opts.seed, "seed", 1, "the first seed")
 	flag.IntVar(&opts.seeds, "seeds", 1, "how many seeds")
-	flag.IntVar(&opts.parallel, "parallel", 6, "how many streams at a time")
+	flag.IntVar(&opts.parallel, "parallel", 6, "number of streams that run at a time")
 	flag.IntVar(&opts.examples, "examples", 1, "how many examples of a difference to show")
 	flag.DurationVar(&opts.limit, "limit", 20*time.Minute, "end after this time")
 	flag.BoolVar(&opts.shrink, "shrink", false, "find the fewest requests for each difference")
 	flag.Parse()
 	opts.run, opts.label = regexp.MustCompile(*run), regexp.MustCompile(*label)
 	if opts.docs != "" && *run+*label != "" {
-		log.Fatal("-docs needs a run of everything: leave -run and -label out")
+		log.Fatal("-docs needs a run of everything: omit -run and -label")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -89,8 +89,8 @@ func differential(ctx context.Context, opts options) (err error) {
 	begin := time.Now()
 	var all []difference
 	var streams []*stream
-	// A stream that changes the responses to other streams runs after the streams of all seeds,
-	// because its objects may remain.
+	// Streams that change the responses to other streams run after the streams of all seeds,
+	// because their objects may remain.
 	var last []func() []difference
 	for seed := opts.seed; seed < opts.seed+uint64(opts.seeds); seed++ {
 		if streams, err = r.plan(ctx, opts, seed); err != nil {
@@ -100,7 +100,7 @@ func differential(ctx context.Context, opts options) (err error) {
 		all = append(all, r.streams(ctx, planned, opts.parallel, round)...)
 		last = append(last, func() []difference { return r.alone(ctx, planned, round) })
 		if ctx.Err() != nil {
-			opts.docs = "" // the run is incomplete: report, but don't write the page
+			opts.docs = "" // the run is incomplete: print the report, but do not write the page
 			break
 		}
 	}

@@ -69,7 +69,7 @@ func allowed(d *difference, list []*allowance) bool {
 	return false
 }
 
-// reason is why differences are accepted, and how many there are.
+// reason is the reason for accepted differences, with their number.
 type reason struct {
 	why   string
 	count int
@@ -90,8 +90,8 @@ func (r *report) known() (all []reason) {
 	return all
 }
 
-// generalize removes the words of one kind from a text, so that the same difference of all kinds is
-// counted together.
+// generalize removes the names of one kind from a text, so that the same difference is counted
+// together for all kinds.
 func generalize(stream, text string) string {
 	parts := strings.Split(stream, "/")
 	resource := parts[len(parts)-1]

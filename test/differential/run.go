@@ -92,8 +92,8 @@ func (s *side) awaitReaction(ctx context.Context, sent *stream, body any) any {
 		return body
 	}
 	get := step{method: http.MethodGet, path: sent.collection + "/" + name}
-	// After several changes, flow control waits before it writes again; on a busy machine, for more
-	// than half a minute.
+	// After several changes, flow control waits before it writes again. On a busy machine, it waits
+	// for more than half a minute.
 	for range 2400 {
 		a := s.send(ctx, &get, newMemory())
 		if a.status != http.StatusOK {
@@ -107,8 +107,8 @@ func (s *side) awaitReaction(ctx context.Context, sent *stream, body any) any {
 	return body
 }
 
-// flowControlSeen reports whether flow control has written to a FlowSchema's status whether its
-// priority level exists.
+// flowControlSeen reports whether flow control has set the condition in a FlowSchema's status that
+// tells whether its priority level exists.
 func flowControlSeen(obj any) bool {
 	conditions, _ := at(obj, "status", "conditions").([]any)
 	return slices.ContainsFunc(conditions, func(c any) bool {

@@ -164,7 +164,7 @@ func (v *inventor) integer(field string) any {
 	return pick[any](v, 1, 2, 5, 10, 0, 100, -1, 2147483647, 2147483648)
 }
 
-// known are texts that are valid in fields of a certain name.
+// known lists texts that are valid in fields of a certain name.
 var known = map[string][]string{
 	"name": {"web", "data", "main", "x.y"}, "namespace": {"default"}, "image": {"example.com/app:1"}, "mountPath": {"/data", "/tmp"}, "path": {"/healthz", "/x", "relative"},
 	"host": {"example.com", "*.example.com"}, "hosts": {"example.com"}, "key": {"key", "app", "example.com/key"}, "apiGroup": {"", "apps", "example.com"}, "apiVersion": {"v1", "apps/v1"},

@@ -21,8 +21,8 @@ func (r *runner) shrink(ctx context.Context, rep *report, streams []*stream) {
 	}
 }
 
-// shrunk halves the requests before the last one as long as the difference remains, and then tries
-// to remove each one.
+// shrunk removes half of the requests before the last one as long as the difference remains, and
+// then tries to remove each one.
 func (r *runner) shrunk(ctx context.Context, s *stream, d *difference, round string) string {
 	tries := 0
 	shows := func(before []int) bool {

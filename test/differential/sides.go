@@ -169,7 +169,7 @@ func ready(ctx context.Context, p *child.Process, s *side) error {
 }
 
 // compact removes all states before the current one from etcd, as kube-apiserver does every five
-// minutes, so that the answer to a request for such a state does not depend on the time.
+// minutes, so that the response to a request for such a state does not depend on the time.
 func (s *servers) compact(ctx context.Context) error {
 	var state struct {
 		Header struct {

@@ -36,7 +36,7 @@ type step struct {
 	save   string               // saves the object in the response under this name
 	watch  bool                 // the response is a stream of events
 	always bool                 // other steps need it: it is never omitted
-	// What to wait for, for some seconds, because the peer does it asynchronously.
+	// Conditions to wait for, for some seconds, because the peer fulfils them asynchronously.
 	established bool // until the definition in the response has its conditions
 	gone        bool // until the response is 404
 	soon        bool // until both responses are equal
@@ -130,7 +130,7 @@ func jsonBody(v any) func(*memory) []byte {
 func mustJSON(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("encode body: %v", err)) // values in streams can be encoded
+		panic(fmt.Sprintf("encode body: %v", err)) // encoding a value of a stream does not fail
 	}
 	return string(data)
 }

@@ -122,7 +122,7 @@ func (b *builder) scales() {
 	b.add("get after scale", http.MethodGet, b.named("v"))
 }
 
-// watches reads the stream's events, in several forms. Each watch lasts a second.
+// watches reads the stream's events, in several representations. Each watch lasts a second.
 func (b *builder) watches() {
 	if !b.can("watch") {
 		return

@@ -56,7 +56,7 @@ func notNeeded(_ context.Context, tx *apiserver.Tx, w *apiserver.Write[*part]) e
 	return nil
 }
 
-// whole reports parts that need a missing one.
+// whole returns an error for each part that needs a missing one.
 func whole(tx *apiserver.Tx) error {
 	all, err := apiserver.List[*part](tx, "", nil)
 	for _, p := range all {

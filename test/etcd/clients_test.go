@@ -32,13 +32,13 @@ type clients struct {
 
 	mu       sync.Mutex
 	uses     []porcupine.Operation
-	told     map[uint64]string // revision → what was written at it, from responses and events
+	told     map[uint64]string // revision → the write at this revision, from responses and events
 	segments []segment
 	unknown  int
 	expired  int
 }
 
-// segment is what one watch received: all events after a revision until another.
+// segment holds the events that one watch received: all after a revision, up to another.
 type segment struct {
 	after, until uint64
 	revisions    []uint64
@@ -81,7 +81,7 @@ func (c *clients) any(r *rand.Rand) typed.ConfigMapInterface {
 	return c.servers[r.IntN(len(c.servers))]
 }
 
-// work uses keys until the end, each time through a random server.
+// work performs operations on keys until the test ends, each through a random server.
 func (c *clients) work(ctx context.Context, r *rand.Rand, who int) {
 	for i := 0; ctx.Err() == nil; i++ {
 		u := use{key: fmt.Sprint("k", r.IntN(clientKeys)), verb: "get"}
@@ -321,11 +321,11 @@ func (c *clients) check() {
 				now = &corev1.ConfigMap{}
 			}
 			if got := now.Data["payload"]; got != last[key] {
-				c.t.Errorf("server %d has %q as %s, the last event said %q", i, got, key, last[key])
+				c.t.Errorf("server %d has %q as %s, the last event had %q", i, got, key, last[key])
 			}
 		}
 	}
-	c.t.Logf("%d uses of keys, %d of them of unknown outcome; %d revisions; %d events in %d watches, %d of which were told that their past is gone",
+	c.t.Logf("%d uses of keys, %d of them of unknown outcome; %d revisions; %d events in %d watches, %d of which got the error that their revision was compacted",
 		len(c.uses), c.unknown, len(revisions), events, len(c.segments), c.expired)
 	if len(revisions) < 20 || events < 20 {
 		c.t.Error("too few operations succeeded")
@@ -335,9 +335,9 @@ func (c *clients) check() {
 	}
 }
 
-// storedKey is the model of a key: it has the value of the last write, writes check their
-// precondition, and those with unknown outcome happened or did not. A state is a payload; each
-// payload is written once.
+// storedKey is the model of a key. The key has the value of the last write. Writes check their
+// precondition. A write with unknown outcome may or may not have happened. A state is a payload;
+// each payload is written once.
 var storedKey = porcupine.NondeterministicModel{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		byKey := map[string][]porcupine.Operation{}

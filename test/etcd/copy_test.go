@@ -27,7 +27,7 @@ resources:
   - aescbc: {keys: [{name: key1, secret: c2VjcmV0IGlzIHNlY3VyZS1zZWNyZXQgaXMgc2VjdXI=}]}
 `
 
-// The state of a data directory continues on etcd: with its uids, its order, its keys and its
+// A server continues on etcd with the state of a data directory: with its uids, order, keys and
 // encryption. API-13, NODE-05
 func TestCopyToEtcd(t *testing.T) {
 	c := startCluster(t, 3, "http")
@@ -50,12 +50,12 @@ func TestCopyToEtcd(t *testing.T) {
 			t.Errorf("kelson data copy %v: %v: %s, want %q", args, err, out, what)
 		}
 	}
-	for _, name := range []string{"z", "m", "a"} { // another order than that of the names
+	for _, name := range []string{"z", "m", "a"} { // the order differs from that of the names
 		s.kubectl("", "create", "configmap", name)
 	}
 	s.kubectl("", "create", "secret", "generic", "hidden", "--from-literal=password=in-plain-text")
 	s.kubectl("", "annotate", "configmap", "m", "newest=true")
-	// Revisions that no object has anymore.
+	// These writes use revisions that no object has afterwards.
 	for range 3 {
 		s.kubectl("", "create", "configmap", "gone")
 		s.kubectl("", "delete", "configmap", "gone")
@@ -112,7 +112,7 @@ func TestCopyToEtcd(t *testing.T) {
 			t.Errorf("%s is missing", u)
 		}
 	}
-	// The server may have changed or created objects of its own since.
+	// The server may have changed or created objects of its own after the copy.
 	if own := func(l []string) (kept []string) {
 		for _, u := range l {
 			if strings.Contains(u, "/ConfigMap/a") || strings.Contains(u, "/ConfigMap/m") || strings.Contains(u, "/ConfigMap/z") || strings.Contains(u, "/Secret/hidden") {
@@ -138,7 +138,7 @@ func TestCopyToEtcd(t *testing.T) {
 	s.kubectl("", "create", "configmap", "new")
 }
 
-// revisionOf returns what follows the last slash.
+// revisionOf returns the revision after the last slash.
 func revisionOf(t *testing.T, line string) int {
 	t.Helper()
 	n, err := strconv.Atoi(line[strings.LastIndex(line, "/")+1:])
@@ -148,7 +148,8 @@ func revisionOf(t *testing.T, line string) int {
 	return n
 }
 
-// After a copy that did not end, no store uses the prefix, and the next copy begins again.
+// After an interrupted copy, stores refuse to use the prefix, and the next copy starts from the
+// beginning.
 func TestInterruptedCopy(t *testing.T) {
 	c := startCluster(t, 1, "http")
 	c.healthy(t)

@@ -16,7 +16,7 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// world is two stores over one cluster, and everything that their users observed. mu guards the
+// world holds two stores over one cluster, and all observations of their users. mu guards the
 // slices.
 type world struct {
 	t      *testing.T
@@ -43,7 +43,7 @@ type call struct {
 	acknowledged uint64   // the newest acknowledged revision at the start of the call
 }
 
-// look is a key as it was read, or as a refused write found it.
+// look is the state of a key that a read returned, or that a refused write found.
 type look struct {
 	who          int
 	began, ended time.Duration
@@ -52,7 +52,8 @@ type look struct {
 	payload      string
 }
 
-// stream is what one cursor returned: all events of a resource after a revision until another.
+// stream holds the events that one cursor returned: all of a resource after a revision, up to
+// another.
 type stream struct {
 	resource     string
 	after, until uint64
@@ -94,7 +95,7 @@ func (w *world) read(ctx context.Context, r *rand.Rand, who int, s *store.Store)
 	}
 	l.ended = w.now()
 	if sn.Revision() < told {
-		w.t.Errorf("a fresh state is of revision %d, but %d was acknowledged", sn.Revision(), told)
+		w.t.Errorf("a fresh state has revision %d, but %d was acknowledged", sn.Revision(), told)
 	}
 	if obj := sn.Get(l.key); obj != nil {
 		l.revision, l.payload = obj.Revision, payload(obj.Data)
@@ -194,7 +195,7 @@ func (w *world) watch(ctx context.Context, r *rand.Rand, who int, resource strin
 				case until = <-last:
 					last = nil
 				case <-time.After(100 * time.Millisecond):
-					// events of other resources advance the revision without waking the cursor
+					// events of other resources advance the revision but do not wake the cursor
 				case <-ctx.Done():
 					w.t.Errorf("watcher %d of %q is at %d, not at %d", who, resource, got.until, until)
 					return
@@ -233,7 +234,7 @@ func harm(t *testing.T, c *cluster, r *rand.Rand) (what string) {
 		time.Sleep(while)
 		c.start(t, i)
 		return fmt.Sprintf("member %d killed for %v", i, while)
-	case 1: // a majority together
+	case 1: // members that form a majority
 		other := (i + 1) % len(c.members)
 		m.kill()
 		c.members[other].kill()
@@ -260,7 +261,7 @@ func harm(t *testing.T, c *cluster, r *rand.Rand) (what string) {
 }
 
 // TestFaults writes and watches through two stores while members are killed, paused and isolated,
-// and then compares everything that users observed with etcd's history. KELSON_SEED repeats the
+// and then compares all observations of the users with etcd's history. KELSON_SEED repeats the
 // choices, but not their timing. API-13
 func TestFaults(t *testing.T) {
 	seed := storetest.Seed(t)

@@ -14,7 +14,7 @@ import (
 )
 
 // A store that can't reach the cluster returns errors. Afterwards it continues from its revision,
-// or reports lost events if the history was compacted meanwhile. API-13
+// or reports lost events if the history was compacted in the meantime. API-13
 func TestCutOff(t *testing.T) {
 	for _, forget := range []bool{false, true} {
 		t.Run(fmt.Sprint("forgotten=", forget), func(t *testing.T) { testCutOff(t, forget) })
@@ -97,7 +97,7 @@ func testCutOff(t *testing.T, forget bool) {
 		t.Fatal(err)
 	}
 	if sn.Count("things", "") != 20 || sn.Get(store.Key{Resource: "things", Name: "first"}) != nil || sn.Revision() != last {
-		t.Errorf("%d things at %d, want 20 at %d", sn.Count("things", ""), sn.Revision(), last)
+		t.Errorf("%d objects at %d, want 20 at %d", sn.Count("things", ""), sn.Revision(), last)
 	}
 	events, until, err := cursor.Next()
 	switch {

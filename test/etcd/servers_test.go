@@ -186,7 +186,7 @@ const gadgets = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefin
   names: {plural: gadgets, kind: Gadget}, scope: Namespaced, versions: [{name: v1, served: true, storage: true,
   schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`
 
-// Two servers over one etcd are one control plane, also when one of them is killed or etcd is
+// Two servers over one etcd act as one control plane, even if one of them is killed or etcd is
 // unavailable for a while. API-13
 func TestServers(t *testing.T) {
 	if testing.Short() {
@@ -211,7 +211,8 @@ func TestServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := serve(t, two, append(flags, "--advertise-address=192.0.2.2")...)
-	// published returns the endpoints of the Service kubernetes, if both objects have the same.
+	// published returns the endpoints of the Service kubernetes, if both of its objects have the
+	// same endpoints.
 	published := func() string {
 		get := func(kind, path string) string {
 			// without the warnings on standard error
@@ -267,7 +268,7 @@ func TestServers(t *testing.T) {
 	a.kill()
 	b.kubectl("", "create", "deployment", "web", "--image=web", "--replicas=2")
 	eventually(t, "the other has the Lease", func() bool { now := holder(); return now != "" && now != before })
-	eventually(t, "the killed server is no endpoint", func() bool { return published() == "192.0.2.2" })
+	eventually(t, "the killed server is not an endpoint", func() bool { return published() == "192.0.2.2" })
 	eventually(t, "the Deployment has its pods", func() bool {
 		return b.kubectl("", "get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}") == "2"
 	})

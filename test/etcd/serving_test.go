@@ -82,14 +82,14 @@ func TestServersUnderFaults(t *testing.T) {
 		s.process.Process.Signal(syscall.SIGTERM)
 		s.process.Wait()
 	}
-	// One server is stopped and one hangs: the third has or gets the Lease.
+	// If one server is stopped and another hangs, the third has or gets the Lease.
 	a, b, last := servers[0], servers[1], servers[2]
 	last.kubectl("", "create", "deployment", "web", "--image=web", "--replicas=1")
 	stopped(a)
 	b.process.Process.Signal(syscall.SIGSTOP)
 	scaled(last, "2")
 	before := holder(last)
-	// The hanging server continues. It gets the Lease when the third is stopped, and not before.
+	// When the hanging server continues, it gets the Lease only after the third is stopped.
 	b.process.Process.Signal(syscall.SIGCONT)
 	eventually(t, "the server that hung answers", func() bool { _, err := b.try("", "get", "--raw", "/readyz"); return err == nil })
 	if now := holder(b); now != before {

@@ -99,7 +99,7 @@ func (p *plane) remove(t testing.TB, collection string, made answer) {
 	}
 }
 
-// FuzzPatch checks patches of any type: the object can be read afterwards.
+// FuzzPatch checks patches of any type: afterwards, the object must be readable.
 func FuzzPatch(f *testing.F) {
 	types := []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml", "application/apply-patch+cbor"}
 	targets := []struct{ collection, object, below string }{

@@ -45,7 +45,7 @@ func start(f *testing.F, objects ...[2]string) *plane {
 	f.Cleanup(own.Stop)
 	storetest.Guard(f, own.Store())
 	p.ControlPlane, p.transport = own, own.Transport()
-	// required by pods
+	// pods need this service account
 	account := [2]string{"/api/v1/namespaces/default/serviceaccounts", "{metadata: {name: default}}"}
 	for _, object := range append([][2]string{{definitions, widgets}, account}, objects...) {
 		if a := p.do(f, "POST", object[0], "", object[1], yaml); a.code != http.StatusCreated {
@@ -107,7 +107,7 @@ func (p *plane) do(t testing.TB, method, path, query, body string, media string,
 	return p.within(ctx, t, method, path, query, body, media, header...)
 }
 
-// within is do with a context whose end ends streams.
+// within does the same as do, with a context that ends streams.
 func (p *plane) within(ctx context.Context, t testing.TB, method, path, query, body string, media string, header ...string) answer {
 	t.Helper()
 	req := (&http.Request{Method: method, URL: &url.URL{Scheme: "http", Host: "kelson", Path: path, RawQuery: query}, Host: "kelson", Header: http.Header{},
@@ -160,4 +160,4 @@ func allocated() uint64 {
 }
 
 // pick selects an element by a number from the fuzzer.
-func pick[T any](n uint8, of []T) T { return of[int(n)%len(of)] }
+func pick[T any](n uint8, choices []T) T { return choices[int(n)%len(choices)] }

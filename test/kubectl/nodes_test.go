@@ -19,11 +19,11 @@ const webManifest = `{"apiVersion":"v1","kind":"List","items":[
  "template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"web","image":"web:1"}]}}}},
 {"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"web"},"spec":{"minAvailable":2,"selector":{"matchLabels":{"app":"web"}}}}]}`
 
-// CTRL-04, CTRL-08: an administrator rolls out a Deployment and takes nodes out of service, with
-// kubectl alone.
+// CTRL-04, CTRL-08: an administrator rolls out a Deployment and takes nodes out of service, using
+// only kubectl.
 func TestOperateNodes(t *testing.T) {
-	// The process's goroutine that passes on signals starts outside of the bubble; kubectl's
-	// waiting commands use it.
+	// Start the process's goroutine for signals outside of the bubble, because kubectl's waiting
+	// commands use it.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt)
 	signal.Stop(signals)
@@ -83,7 +83,7 @@ func TestOperateNodes(t *testing.T) {
 		contains(run("cordon", nodes[0]), "cordoned")
 		contains(run("get", "node", nodes[0]), "SchedulingDisabled")
 		contains(run("drain", nodes[0], "--ignore-daemonsets", "--timeout=120s"), "evicting pod", "drained")
-		time.Sleep(time.Minute) // until pods that are being deleted are gone
+		time.Sleep(time.Minute) // until the terminating pods are deleted
 		run("wait", "deployment/web", "--for=condition=Available", "--timeout=60s")
 		if on := used(); slices.Contains(on, nodes[0]) {
 			t.Errorf("after the drain of %s, pods are on %v", nodes[0], on)

@@ -24,7 +24,7 @@ func TestTopAndAutoscale(t *testing.T) {
 			}
 			return out
 		}
-		// The epoch of a bubble, midnight of 2000-01-01, begins a period.
+		// The clock of a bubble starts at midnight of 2000-01-01, which is the start of a period.
 		const load = "every 40m: 0s 90m/replicas, 10m 450m/replicas, 20m 90m/replicas"
 		if out, err := p.kubectl(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"selector":{"matchLabels":{"app":"web"}},
 			"template":{"metadata":{"labels":{"app":"web"},"annotations":{"usage.kelson.dev/cpu":"`+load+`","usage.kelson.dev/memory":"64Mi"}},
@@ -107,12 +107,12 @@ func TestOtherMetricsWin(t *testing.T) {
 	})
 }
 
-// until waits until something holds.
+// until waits until a condition holds.
 func until(t *testing.T, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("not within 20 seconds")
+			t.Fatal("not true after 20 seconds")
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // writeImage writes an image with one layer to an archive that containerd imports. files are the
-// contents of /bin by name; links are further names of the first one.
+// contents of /bin by name; links are links to the first one.
 func writeImage(t *testing.T, archive, name string, entrypoint []string, program string, links []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -110,7 +110,7 @@ func goarch(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// pauseProgram is what the sandbox of a pod runs.
+// pauseProgram is the program in the sandbox of a pod.
 const pauseProgram = `package main
 
 import (

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// TestMeasureCluster measures a whole cluster on one machine, beside Kubernetes' own control plane
-// with the same node. make bench-cluster runs it, which writes the table into the page of
-// KELSON_DOCS.
+// TestMeasureCluster compares a whole cluster on one machine with Kubernetes' own control plane and
+// the same node. make bench-cluster runs it. It writes the table into the page that KELSON_DOCS
+// names.
 func TestMeasureCluster(t *testing.T) {
 	docs := os.Getenv("KELSON_DOCS")
 	if docs == "" {
@@ -40,10 +40,10 @@ func TestMeasureCluster(t *testing.T) {
 	fmt.Fprintf(&b, "%s, Linux/%s, medians of %d runs:\n\n| | node ready | first pod ready | control plane, resident | node, resident |\n|---|--:|--:|--:|--:|\n",
 		time.Now().Format("2 January 2006"), goarch(t), rounds)
 	for i, s := range sides {
-		median := func(of func(figures) float64) float64 {
+		median := func(figure func(figures) float64) float64 {
 			values := make([]float64, 0, rounds)
 			for _, f := range found[i] {
-				values = append(values, of(f))
+				values = append(values, figure(f))
 			}
 			slices.Sort(values)
 			return values[len(values)/2]
@@ -68,7 +68,7 @@ func TestMeasureCluster(t *testing.T) {
 	}
 }
 
-// figures are those of one run. Memory is in bytes.
+// figures are the measurements of one run. Memory is in bytes.
 type figures struct {
 	ready, pod    time.Duration // since the first process was started
 	control, node float64
@@ -81,7 +81,8 @@ func measure(c *cluster) figures {
 	c.kubectl("run", "first", "--image=busybox:test", "--", "sleep", "3600")
 	c.kubectl("wait", "pod/first", "--for=condition=Ready", "--timeout=180s")
 	f.pod = time.Since(c.began)
-	time.Sleep(10 * time.Second) // kelson returns unused memory after five
+	// longer than the five seconds after which kelson returns unused memory
+	time.Sleep(10 * time.Second)
 	for _, p := range c.server {
 		f.control += resident(c.T, p.Pid)
 		f.node += ofChildren(c.T, p.Pid)
@@ -107,8 +108,8 @@ func resident(t *testing.T, pid int) float64 {
 	return pages * float64(os.Getpagesize())
 }
 
-// ofChildren returns the resident memory of all descendants of a process. The shims of containers
-// are not among them: they belong to the first process of the machine.
+// ofChildren returns the resident memory of all descendants of a process. It excludes the shims of
+// containers, which are children of the machine's first process.
 func ofChildren(t *testing.T, pid int) (sum float64) {
 	t.Helper()
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
@@ -118,7 +119,7 @@ func ofChildren(t *testing.T, pid int) (sum float64) {
 	for _, list := range lists {
 		content, err := os.ReadFile(list)
 		if err != nil {
-			continue // the thread ended
+			continue // the thread has ended
 		}
 		for child := range strings.FieldsSeq(string(content)) {
 			id, err := strconv.Atoi(child)

@@ -100,7 +100,7 @@ func start(t *testing.T) *cluster {
 	c.ready = time.Now()
 	c.reaches("here")
 	if _, err := os.Stat(filepath.Join(filepath.Dir(kelson), "kelson-dns")); err == nil {
-		// Then the cluster creates nothing more by itself.
+		// After this, the cluster does not create more objects by itself.
 		c.kubectl("wait", "-n", "kube-system", "deployment/coredns", "--for=condition=Available", "--timeout=180s")
 	}
 	return c
@@ -120,11 +120,11 @@ func (c *cluster) nothingLeft(state string) {
 	if err != nil {
 		c.Fatal(err)
 	}
-	for _, left := range []struct{ what, in, of string }{
+	for _, left := range []struct{ what, name, list string }{
 		{"a mount", state, string(mounts)}, {"a table", "kelson-node", string(rules)}, {"a table", "kube-proxy", string(rules)},
 	} {
-		if strings.Contains(left.of, left.in) {
-			c.Errorf("%s %s is left in\n%s", left.what, left.in, left.of)
+		if strings.Contains(left.list, left.name) {
+			c.Errorf("%s %s is left in\n%s", left.what, left.name, left.list)
 		}
 	}
 	if _, err := os.Stat("/sys/class/net/kelson0"); err == nil {
@@ -175,7 +175,7 @@ func (c *cluster) eventually(what string, within time.Duration, holds func() boo
 	}
 }
 
-// reaches waits until a node has its serving certificate and the server reaches it.
+// reaches waits until a node has its serving certificate and the server can connect to it.
 func (c *cluster) reaches(node string) {
 	c.Helper()
 	c.eventually("the server reaches the node "+node, 3*time.Minute, func() bool {
@@ -252,7 +252,7 @@ func TestContainers(t *testing.T) {
 	c.portForward(pod)
 
 	c.kubectl("delete", "deployment", "web", "--timeout=180s")
-	c.eventually("the pods are gone", 3*time.Minute, func() bool { return c.try("get", "pods", "-o", "name") == "" })
+	c.eventually("the pods are deleted", 3*time.Minute, func() bool { return c.try("get", "pods", "-o", "name") == "" })
 }
 
 // portForward reads a page of a pod through kubectl port-forward.

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// kelson deploy --load builds an operator's image and imports it, and the operator runs as a pod,
-// under its service account and role, elected as the leader. kelson undeploy removes it. NODE-05
+// kelson deploy --load builds an operator's image and imports it. The operator runs as a pod, with
+// its service account and role, and becomes the leader. kelson undeploy removes it. NODE-05
 func TestOperatorAsAPod(t *testing.T) {
 	c := start(t)
 	const project = "../../examples/cnat"
@@ -38,7 +38,7 @@ func TestOperatorAsAPod(t *testing.T) {
 	c.wants("the user", c.kubectl("get", "pod", "-n", "cnat-system", strings.TrimPrefix(pod, "pod/"), "-o", "jsonpath={.spec.serviceAccountName} {.spec.securityContext.runAsNonRoot}"),
 		"cnat-controller-manager true")
 	on("undeploy")
-	c.eventually("nothing of the operator is left", 3*time.Minute, func() bool {
+	c.eventually("all objects of the operator are deleted", 3*time.Minute, func() bool {
 		left := c.try("get", "namespaces,clusterroles,clusterrolebindings,crds", "-o", "name")
 		return left != "" && !strings.Contains(left, "cnat")
 	})

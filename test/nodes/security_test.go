@@ -27,7 +27,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// startServer starts kelson serve for machines that join, without one. It needs no root.
+// startServer starts kelson serve, which accepts machines that join, without a node. It needs no
+// root rights.
 func startServer(t *testing.T) (*cluster, *rest.Config) {
 	t.Helper()
 	kelson := os.Getenv("KELSON")
@@ -103,7 +104,7 @@ items:
 - {apiVersion: storage.k8s.io/v1, kind: CSINode, metadata: {name: other}, spec: {drivers: []}}
 `
 
-// A node cannot read or write, with any verb, what belongs to another node. NODE-02
+// A node cannot read or write objects of another node with any verb. NODE-02
 func TestAnotherNode(t *testing.T) {
 	c, cfg := startServer(t)
 	// Pods need the service account, which a controller creates.
@@ -198,7 +199,7 @@ func TestStolenToken(t *testing.T) {
 				switch path {
 				case "/api/v1/pods", "/api/v1/secrets", "/api/v1/configmaps", "/api/v1/services", "/apis/apps/v1/deployments":
 					if p.verb != http.MethodGet || strings.HasSuffix(p.path, "/x") {
-						continue // only the list of all namespaces has this path
+						continue // only the list in all namespaces has this path
 					}
 				}
 			}
@@ -207,7 +208,7 @@ func TestStolenToken(t *testing.T) {
 			}
 		}
 	}
-	// Its requests for other certificates are not approved.
+	// The controller does not approve the client's requests for other certificates.
 	for _, r := range []struct{ name, signer, user, group, usage string }{
 		{"admin", "kubernetes.io/kube-apiserver-client", "admin", "system:masters", "client auth"},
 		{"masters", "kubernetes.io/kube-apiserver-client-kubelet", "system:node:x", "system:masters", "client auth"},
@@ -226,7 +227,8 @@ func TestStolenToken(t *testing.T) {
 			t.Errorf("request %s: %v", r.name, err)
 		}
 	}
-	// The last one is the certificate of a kubelet. When it is issued, the controller has seen all.
+	// The last request is for the certificate of a kubelet. When that is issued, the controller has
+	// seen all requests.
 	issued := func(name string) string {
 		return c.try("get", "certificatesigningrequest", name, "-o", "jsonpath={.status.certificate}{.status.conditions[*].type}")
 	}

@@ -50,9 +50,8 @@ spec:
 `
 )
 
-// Three servers over three members of etcd, and two nodes: any server, any member and any node is
-// killed. Pods continue, other servers continue the work of the controllers, and no acknowledged
-// write is lost. NODE-05
+// The test kills each of three servers, of three members of etcd, and of two nodes. Pods continue,
+// other servers take over the controllers, and no acknowledged write is lost. NODE-05
 func TestSeveralServers(t *testing.T) {
 	etcd := os.Getenv("KELSON_ETCD")
 	if etcd == "" {
@@ -96,7 +95,8 @@ func TestSeveralServers(t *testing.T) {
 }
 
 // isolated reports whether the test is in process, mount and network namespaces of its own. If not,
-// it runs the test again in such namespaces. The kernel removes everything when they end.
+// it runs the test again in such namespaces. When they end, the kernel removes all processes,
+// mounts and networks in them.
 func isolated(t *testing.T) bool {
 	t.Helper()
 	const variable = "KELSON_NODES_ISOLATED"
@@ -113,7 +113,7 @@ func isolated(t *testing.T) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The shell is the first process, which collects orphans.
+	// The first process is a shell, because it reaps orphans.
 	cmd := exec.Command("/bin/bash", "-c", `"$@" & wait $!`, "bash", self, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=30m")
 	cmd.Env = append(os.Environ(), variable+"=1")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -173,7 +173,7 @@ func (p *part) kill() {
 	}
 }
 
-// many are three servers, three members of etcd and two nodes.
+// many holds three servers, three members of etcd and two nodes.
 type many struct {
 	*cluster
 	dir, images             string
@@ -250,7 +250,7 @@ func newMany(t *testing.T, kelson, node, etcd string) *many {
 			if p.cmd != nil {
 				p.kill()
 			}
-			// Cgroups are the only things that outlive the namespaces.
+			// Cgroups remain after the namespaces have ended.
 			if slices.Contains(m.nodes, p) {
 				_ = exec.Command("sh", "-c", "find /sys/fs/cgroup/*/kelson-"+p.name+" -depth -type d -exec rmdir {} +").Run()
 			}
@@ -262,7 +262,7 @@ func newMany(t *testing.T, kelson, node, etcd string) *many {
 
 func (m *many) nodeAddress(i int) string { return lan + strconv.Itoa(21+i) }
 
-// startAll starts everything, and a Deployment whose pods are on both nodes.
+// startAll starts all servers, members and nodes, and creates a Deployment with pods on both nodes.
 func (m *many) startAll() {
 	for _, p := range m.members {
 		p.start()
@@ -286,15 +286,15 @@ func (m *many) startAll() {
 		m.eventually(p.name+" is ready", 3*time.Minute, p.ready)
 	}
 	balance(m.T, balancer, lan+"1:6443", lan+"2:6443", lan+"3:6443")
-	// The nodes choose a server themselves.
+	// Each node chooses its server.
 	line, err := exec.Command(m.kelson, "token", "create", "--kubeconfig", m.kubeconfig,
 		"--server", "https://"+lan+"1:6443,https://"+lan+"2:6443,https://"+lan+"3:6443").Output()
 	if err != nil {
 		m.Fatalf("kelson token create: %v", err)
 	}
 	for i, p := range m.nodes {
-		// A process namespace ends with its first process: that is the power switch. /run is empty
-		// after a start, as on a machine.
+		// A process namespace ends with its first process, so killing that simulates a power
+		// failure. /run is empty after a start, as on a machine.
 		p.args = append([]string{"nsenter", "--net=/run/netns/" + p.name, "unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "/bin/bash", "-c", `
 			mount --make-rslave / && mount --make-rshared / && mount -t proc proc /proc || exit
 			for d in /run /var/lib/cni /var/lib/kubelet /var/log/containers; do
@@ -325,7 +325,7 @@ func (m *many) placed(node string) int {
 	return len(slices.DeleteFunc(strings.Fields(list), func(s string) bool { return s != "True" }))
 }
 
-// reachServicesBy makes a node this machine's way to the addresses of Services.
+// reachServicesBy routes this machine's packets to the addresses of Services through a node.
 func (m *many) reachServicesBy(i int) {
 	m.Helper()
 	command(m.T, "ip", "route", "replace", "10.97.0.0/16", "via", m.nodeAddress(i))
@@ -421,7 +421,7 @@ func (m *many) works(when string) {
 	})
 }
 
-// checkWrites finds all acknowledged writes.
+// checkWrites checks that the cluster has all acknowledged writes.
 func (m *many) checkWrites() {
 	m.Helper()
 	m.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The second node is a network namespace, which is connected to the machine like another machine.
+// The second node is a network namespace, connected to this machine like a separate machine.
 const (
 	namespace   = "kelson-test"
 	link        = "kelson-test0"
@@ -29,8 +29,8 @@ func hasIPv6() bool {
 	return err == nil && strings.TrimSpace(string(disabled)) == "0"
 }
 
-// Two machines join with tokens, and their pods reach each other and the Services, by IPv4 and, if
-// this machine has it, by IPv6. NODE-02, NODE-05
+// Two machines join with tokens. Their pods reach each other and the Services, over IPv4 and, if
+// this machine has it, over IPv6. NODE-02, NODE-05
 func TestTwoNodes(t *testing.T) {
 	kelson, node := programs(t)
 	connect(t)
@@ -152,16 +152,16 @@ func TestTwoNodes(t *testing.T) {
 	c.wants("a pod of a node without its kubelet", c.kubectl("exec", "on-here", "--", "wget", "-qO-", "http://"+address), "served by on-far")
 	began := c.kubectl("get", "pod", "on-far", "-o", "jsonpath={.status.containerStatuses[0].containerID}")
 	data, network := filepath.Join(dir, "far"), filepath.Join(dir, "far-cni")
-	// It moves to several servers, of which one is not there.
+	// The node moves to several servers, one of which does not exist.
 	far = run("nsenter", "--net=/run/netns/"+namespace, node, "join", "https://"+farAddress+":17443", "https://"+hereAddress+":17443", "--ca-file="+filepath.Join(data, "pki/ca.crt"),
 		"--name=far", addresses(farAddress, far6), "--data-dir="+data, "--cni-config-dir="+network, "--label=shelf=2")
-	c.eventually("the node answers again, without a token", 3*time.Minute, func() bool { return strings.Contains(c.try("logs", "on-far"), "started") })
+	c.eventually("the node is ready again, without a token", 3*time.Minute, func() bool { return strings.Contains(c.try("logs", "on-far"), "started") })
 	if now := c.kubectl("get", "pod", "on-far", "-o", "jsonpath={.status.containerStatuses[0].containerID}"); now != began {
 		t.Errorf("the container was replaced: %s, now %s", began, now)
 	}
-	c.wants("a label that is new", c.kubectl("get", "node", "far", "-o", "jsonpath={.metadata.labels.shelf}"), "2")
+	c.wants("a new label", c.kubectl("get", "node", "far", "-o", "jsonpath={.metadata.labels.shelf}"), "2")
 
-	// A node that leaves.
+	// Remove a node.
 	c.kubectl("drain", "far", "--force", "--grace-period=1", "--timeout=180s")
 	_ = far.Process.Signal(syscall.SIGTERM)
 	_ = far.Wait()
@@ -202,7 +202,7 @@ func connect(t *testing.T) {
 		t.Skipf("needs iproute2: %v", err)
 	}
 	ip("netns", "add", namespace)
-	// with its link
+	// deletes the link, too
 	t.Cleanup(func() { _ = exec.Command("ip", "netns", "delete", namespace).Run() })
 	ip("link", "add", link, "type", "veth", "peer", "name", "far0", "netns", namespace)
 	ip("address", "add", hereAddress+"/24", "dev", link)

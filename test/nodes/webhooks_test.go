@@ -104,8 +104,8 @@ func (c *cluster) kelsonOn(args ...string) {
 	}
 }
 
-// metrics reads the metrics of a pod: anonymously and without the right, which is refused, and with
-// the right that the operator's role metrics-reader gives.
+// metrics reads the metrics of a pod. Requests without a token or without the right are refused;
+// requests with the right of the operator's role metrics-reader succeed.
 func (c *cluster) metrics(pod string) {
 	c.Helper()
 	address := c.kubectl("-n", cronjobNamespace, "get", "pod", pod, "-o", "jsonpath={.status.podIP}")
@@ -142,8 +142,8 @@ func (c *cluster) metrics(pod string) {
 	c.kubectl("delete", "clusterrolebinding", "cronjob-test-metrics")
 }
 
-// objects lists every object of the cluster as RESOURCE NAMESPACE/NAME, but those that the running
-// cluster itself creates at any time.
+// objects lists every object of the cluster as RESOURCE NAMESPACE/NAME, except those that a running
+// cluster creates by itself at any time.
 func (c *cluster) objects() []string {
 	c.Helper()
 	var names []string
@@ -155,7 +155,7 @@ func (c *cluster) objects() []string {
 		}
 		out, err := c.run("", "get", resource, "-A", "-o", `jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{end}`)
 		if err != nil {
-			// Its definition may just have been deleted.
+			// The definition of the resource may have been deleted in the meantime.
 			c.Logf("list %s: %v: %s", resource, err, out)
 			continue
 		}

@@ -16,9 +16,10 @@ import (
 // operator is a public project whose operator kelson dev runs.
 type operator struct {
 	repo, commit, version, layout string
-	// until is the state of a sample that the operator has reconciled, as in kelson dev --until.
+	// until is the state of a sample after the operator has reconciled it, in the form of kelson
+	// dev --until.
 	until string
-	// sample is applied instead of the project's samples; "" means those.
+	// sample is applied instead of the project's samples; "" means the project's samples.
 	sample string
 	// note describes the state, or why it is not reached.
 	note string
@@ -102,7 +103,7 @@ func runDev(ctx context.Context, kelson, docs, sources, work string, only *regex
 			fmt.Printf("%-45s %s\n", o.repo, result)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // neither run now nor earlier
+			continue // not run now or earlier
 		}
 		if err != nil {
 			return err
@@ -141,7 +142,7 @@ func (o operator) measure(ctx context.Context, kelson, sources, dir string) ([]b
 }
 
 // run builds the operator, then runs kelson dev until the sample is reconciled. The output is in a
-// file beside the clone.
+// file next to the clone.
 func (o operator) run(ctx context.Context, kelson, dir string) (time.Duration, error) {
 	log, err := os.Create(dir + ".log")
 	if err != nil {

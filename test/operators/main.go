@@ -1,6 +1,6 @@
-// Command operators runs kelson's generators on public projects as they are, and writes which of
-// the committed files mean the same as the generated ones. With -dev, it runs their operators with
-// kelson dev instead, until each has reconciled a sample.
+// Command operators runs kelson's generators on unchanged public projects, and lists which of the
+// committed files have the same meaning as the generated ones. With -dev, it runs their operators
+// with kelson dev instead, until each has reconciled a sample.
 //
 //	go run ./test/operators -kelson bin/kelson -docs docs/internals/operators.md
 //	go run ./test/operators -dev -kelson bin/kelson -docs docs/internals/operators-dev.md

@@ -1,6 +1,6 @@
-// Platforms reports what does not compile on other systems, in packages and their tests. It checks
-// types from source. That takes seconds: go vet also checks types, but compiles Kubernetes for each
-// system first.
+// Platforms reports errors with which packages and their tests do not compile on other systems. It
+// checks types from source, which takes seconds. go vet also checks types, but first compiles
+// Kubernetes for each system.
 //
 //	go run ./test/platforms darwin/arm64,windows/amd64 ./cmd/... ./apiserver/...
 package main
@@ -63,7 +63,7 @@ func check(platform string, patterns []string) ([]string, error) {
 		for _, e := range p.Errors {
 			text := e.Error()
 			if reported[text] || isDownloaded(e.Pos) && strings.HasSuffix(e.Msg, "and not used") {
-				continue // parse removed the uses
+				continue // parse has removed the uses of such imports
 			}
 			reported[text] = true
 			problems = append(problems, text)

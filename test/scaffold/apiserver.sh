@@ -1,8 +1,8 @@
 #!/bin/sh
-# A scaffolded custom API server, run by kelson dev behind the cluster of $KUBECONFIG, whose API server
-# must run on this machine. It is used through the cluster's API server, rejects what its markers
-# forbid, and leaves no APIService and no Service when it ends. BuildKit's parser reads the project's
-# Dockerfile, and its build works without a network.
+# Tests a scaffolded custom API server, which kelson dev runs behind the cluster of $KUBECONFIG. The
+# cluster's API server must run on this machine, and passes requests on. The custom API server rejects
+# objects that violate its markers, and leaves no APIService and no Service when it ends. BuildKit's
+# parser reads the project's Dockerfile, and the image builds without a network.
 #
 #   go run ./test/against -- test/scaffold/apiserver.sh
 #
@@ -29,7 +29,7 @@ mkdir pizza && cd pizza
 sed -i 's|^	Foo \*string.*|	// +k8s:optional\n	// +k8s:maxLength=5\n&|' api/v1alpha1/pizza_types.go
 "$kelson" generate
 
-# What make docker-build and the Dockerfile do, without a network and an engine.
+# These are the steps of make docker-build and the Dockerfile, without a network and a container engine.
 gofmt -l . | grep . && exit 1
 go vet ./...
 go mod vendor -o dist/vendor

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The steps of a new user: creates a project, fills, tests, runs, deploys, packs and removes it, with the commands of the
+# Takes the steps of a new user: creates a project, fills, tests, runs, deploys, packs and removes it, with the commands of the
 # tutorial, on kelson serve and on kube-apiserver. Prints a table of the steps and writes it to docs/internals/conformance.md.
 #
 #   test/scaffold/run.sh
@@ -106,7 +106,7 @@ on() {
 	}
 	step "$where: make deploy: its own service account, with what it needs and no more" deploys
 
-	# In a pod it would find its namespace and its token by itself.
+	# Outside of a pod, the operator does not find its namespace and its token by itself.
 	suffices() {
 		token=$(kubectl -n welcome-system create token welcome-controller-manager)
 		kubectl config view --raw -o json | jq --arg token "$token" '.users[0].user = {token: $token}' >"$scratch/as-deployed"
@@ -136,7 +136,7 @@ on() {
 	step "$where: make uninstall undeploy: nothing is left" ends
 }
 
-# finalise does the work of the controller manager: it finalizes a namespace that is being deleted.
+# finalise does the work of the controller manager that finalizes a namespace which is being deleted.
 finalise() {
 	while sleep 0.5; do
 		namespace=$(kubectl get namespace welcome-system -o json 2>/dev/null) || continue

@@ -204,13 +204,13 @@ func (a *adapter) Get(ctx context.Context, key string, opts storage.GetOptions, 
 	return storage.NewKeyNotFoundError(key, 0)
 }
 
-// state is an object as a writer sees it.
+// state is an object from the view of a writer.
 type state struct {
 	revision uint64
 	obj      runtime.Object
 	data     []byte
 	stale    bool // the encoding is out of date
-	known    bool // known to be the newest
+	known    bool // the state is known to be the newest
 }
 
 // current reads the newest state. If the object does not exist, the state is a zero object at
@@ -251,8 +251,8 @@ func (a *adapter) suggested(ctx context.Context, key string, at store.Key, like,
 	return s, a.UpdateObject(s.obj, revision)
 }
 
-// attempt tries a write on a state until the state is the newest. Errors for an outdated state are
-// ignored.
+// attempt tries a write on a state until the state is the newest. It ignores errors for an outdated
+// state.
 func attempt(s state, newest func() (state, error), write func(*state) error) error {
 	for {
 		err := write(&s)

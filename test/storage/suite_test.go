@@ -88,7 +88,7 @@ func (a *adapter) increaseRV(ctx context.Context, t *testing.T) int64 {
 	return int64(written[0].Revision)
 }
 
-// reads counts etcd requests per page of a list, which does not apply here.
+// reads counts etcd requests per page of a list in upstream's suite; here it counts nothing.
 func reads(*testing.T, uint64, uint64) {}
 
 // These functions of the suite are omitted: those about deleting objects in etcd that can't be

@@ -13,7 +13,7 @@ import (
 	"kelson.dev/test/child"
 )
 
-// cloud runs an external cloud-controller-manager beside `kelson serve --cloud-provider=external`.
+// cloud runs an external cloud-controller-manager with `kelson serve --cloud-provider=external`.
 func cloud(ctx context.Context, dir, kelson, components string) error {
 	port, err := child.FreePort()
 	if err != nil {

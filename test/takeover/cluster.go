@@ -50,7 +50,7 @@ func (c *cluster) nothingHappens(ctx context.Context) error {
 	if _, err := c.BatchV1().Jobs(namespace).Create(ctx, job, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	time.Sleep(time.Second) // the built-in controllers need some milliseconds
+	time.Sleep(time.Second) // the built-in controllers would need some milliseconds
 	pods, err := c.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (c *cluster) nothingHappens(ctx context.Context) error {
 	return nil
 }
 
-// everythingHappens checks, step by step, what kube-controller-manager and kube-scheduler do.
+// everythingHappens checks the work of kube-controller-manager and kube-scheduler, step by step.
 func (c *cluster) everythingHappens(ctx context.Context) error {
 	return c.steps(ctx, []step{
 		{"default service account and root CA", c.accounts},
@@ -82,7 +82,7 @@ func (c *cluster) everythingHappens(ctx context.Context) error {
 // step is a state that the cluster reaches.
 type step struct {
 	what string
-	done func(context.Context) error // nil: it is reached
+	done func(context.Context) error // nil: the state is reached
 }
 
 // steps waits for one state after the other.

@@ -1,7 +1,7 @@
 // Command takeover runs Kubernetes' own kube-controller-manager and kube-scheduler as processes
-// beside `kelson serve --controllers=-*`, and checks that they do all work that the built-in
-// controllers and scheduler do otherwise. Then it runs an external cloud-controller-manager beside
-// `kelson serve --cloud-provider=external`.
+// with `kelson serve --controllers=-*`, and checks that they do all the work of the built-in
+// controllers and scheduler. Then it runs an external cloud-controller-manager with `kelson serve
+// --cloud-provider=external`.
 //
 //	go build -o bin/components/ ./bench/components/... && go run ./test/takeover -kelson bin/kelson -components bin/components
 package main
@@ -95,8 +95,8 @@ func controllers(ctx context.Context, dir, kelson, components string) error {
 	return c.everythingHappens(ctx)
 }
 
-// arguments returns the flags of the components. Of the control plane they only have the
-// kubeconfig, its authority and the key of service accounts.
+// arguments returns the flags of the components, which get only three files of the control plane:
+// the kubeconfig, its authority and the key of service accounts.
 func arguments(config, data string) map[string][]string {
 	authority, key := filepath.Join(data, "pki", "ca.crt"), filepath.Join(data, "pki", "ca.key")
 	common := []string{"--kubeconfig", config, "--authentication-kubeconfig", config, "--authorization-kubeconfig", config, "--leader-elect=false", "--bind-address=127.0.0.1"}

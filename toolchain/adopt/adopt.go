@@ -31,7 +31,7 @@ type Call struct {
 	Args []string
 }
 
-// Plan is how a project runs controller-gen.
+// Plan describes how a project runs controller-gen.
 type Plan struct {
 	Calls []Call
 	// Removed are absolute paths of files that the Makefile removes after it generated them.
@@ -123,7 +123,7 @@ func (f *finder) add(call Call) {
 	f.plan.Calls = append(f.plan.Calls, call)
 }
 
-// unresolved stands for a value that is not known.
+// unresolved stands for an unknown value.
 const unresolved = "\x01"
 
 func unknown(s string) bool { return strings.Contains(s, unresolved) }

@@ -39,7 +39,7 @@ func text(dir string, calls []adopt.Call) []string {
 	return all
 }
 
-// Each case is written as public projects write it.
+// The cases use the forms that public projects use.
 func TestFind(t *testing.T) {
 	for name, tc := range map[string]struct {
 		archive       string
@@ -123,7 +123,7 @@ package apis
 
 //go:generate go tool -modfile=../go.tools.mod controller-gen crd object:headerFile="../hack/header.txt" paths="./..." output:crd:artifacts:config=crds
 `, want: []string{"apis/doc.go:3 apis: crd object:headerFile=../hack/header.txt paths=./... output:crd:artifacts:config=crds"}},
-		"what it removes": {archive: `
+		"files that it removes": {archive: `
 -- Makefile --
 clean:
 	rm -rf config/crd/a.yaml
@@ -131,7 +131,7 @@ crds:
 	controller-gen crd paths=./... output:crd:dir=config/crd
 	rm config/crd/b.yaml
 `, want: []string{"Makefile:4 .: crd paths=./... output:crd:dir=config/crd"}, removed: []string{"config/crd/b.yaml"}},
-		"what a program determines": {archive: `
+		"arguments from a program's output": {archive: `
 -- Makefile --
 dirs := $(shell ls -d */)
 crds:
@@ -190,8 +190,8 @@ func TestInvalidFile(t *testing.T) {
 	}
 }
 
-// A pattern of folders includes modules below, each with its own options; outputs are those of the
-// call.
+// A pattern of folders includes the modules below it. Each module gets its own options; all use the
+// outputs of the call.
 func TestOptions(t *testing.T) {
 	dir := project(t, `
 -- go.mod --
@@ -237,7 +237,7 @@ module x
 	}
 }
 
-// Folders of generators that kelson generate names separately.
+// An output without a generator applies to generators that kelson generate names separately.
 func TestOutputsOfOtherGenerators(t *testing.T) {
 	for args, want := range map[string]map[string]string{
 		"paths=./... output:crd:dir=/abs":              {"crd": "/abs"},

@@ -13,13 +13,13 @@ import (
 // Arguments are parsed arguments of controller-gen.
 type Arguments struct {
 	Paths      []string
-	Generators []string // those that Kelson has
+	Generators []string // the ones that Kelson also has
 	// Skipped are generators and outputs that Kelson does not have.
 	Skipped  []string
 	Settings map[string]toolchain.Settings
 
 	AllowFloats, EmbeddedObjectMeta bool
-	// MaxDescription is as in crd.Budget.PerField.
+	// MaxDescription has the meaning of crd.Budget.PerField.
 	MaxDescription int
 }
 
@@ -70,8 +70,8 @@ func definitions() []marker.Definition {
 // Arguments parses the call's arguments.
 func (c Call) Arguments() (Arguments, error) { return Parse(c.Args) }
 
-// IsArgument reports whether an argument has the form of one of controller-gen's that kelson's
-// generators do not have by name: options, paths or outputs.
+// IsArgument reports whether an argument of kelson generate has the form of controller-gen's
+// options, paths or outputs. The name of a generator, such as crd, does not.
 func IsArgument(s string) bool {
 	name, _, assigned := strings.Cut(s, "=")
 	return name == "paths" && assigned || strings.HasPrefix(name, "output:") ||

@@ -29,8 +29,8 @@ func (f *finder) makefiles() error {
 	return nil
 }
 
-// makefile is what is known of a Makefile: its variables and the lines of its recipes, which are
-// expanded at the end, as make does.
+// makefile holds the variables of a Makefile and the lines of its recipes. Like make, it expands
+// the recipes after it has read the whole file.
 type makefile struct {
 	*finder
 	vars  map[string]string
@@ -44,7 +44,7 @@ func newMakefile(f *finder, name string) *makefile {
 
 type recipeLine struct {
 	source string
-	rule   int // which rule the line belongs to
+	rule   int // the index of the rule that the line belongs to
 	text   string
 }
 
@@ -54,7 +54,7 @@ var (
 	makeCondition  = regexp.MustCompile(`^(ifeq|ifneq|ifdef|ifndef|else|endif)\b`)
 )
 
-// file reads one file. Of the branches of conditions, the first that assigns a variable counts.
+// file reads one file. If several branches of a condition assign a variable, the first one counts.
 func (m *makefile) file(name string, depth int) error {
 	data, err := os.ReadFile(name)
 	if err != nil || depth > maxDepth {
@@ -284,7 +284,7 @@ func (m *makefile) removed(dir string, names []string) {
 	}
 }
 
-// changed returns the folder after a command: that of cd.
+// changed returns the working folder after a command, which only cd changes.
 func changed(dir string, words []string) string {
 	if words[0] != "cd" || len(words) < 2 {
 		return dir

@@ -103,7 +103,7 @@ func expandShell(text string, vars map[string]string, scriptDir, root string, ex
 var up = regexp.MustCompile(`(?:/\.\.)+/?`)
 
 // folder returns the output of a command that prints the folder of the script or of the project.
-// Other commands are not known.
+// The output of other commands is unknown.
 func folder(command, scriptDir, root string) string {
 	command = strings.TrimSpace(command)
 	switch {

@@ -119,7 +119,7 @@ func (p *shell) quoted() {
 
 var variableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?])`)
 
-// variable reads what follows a dollar sign and returns its value.
+// variable reads the text after a dollar sign and returns its value.
 func (p *shell) variable() string {
 	rest := p.text[p.pos:]
 	if rest != "" && (rest[0] == '(' || rest[0] == '{') {

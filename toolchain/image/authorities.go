@@ -16,7 +16,7 @@ var authorities = sync.OnceValue(func() []byte {
 		if root.Constraint != nil {
 			continue
 		}
-		// a Buffer takes all
+		// writes to a Buffer do not fail
 		_ = pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate})
 	}
 	return b.Bytes()

@@ -18,7 +18,7 @@ import (
 // BillType is the media type of a Bill.
 const BillType = "application/spdx+json"
 
-// noAssertion is what a bill contains if something was not determined.
+// noAssertion is the value in a bill for properties that were not determined.
 const noAssertion = "NOASSERTION"
 
 // Bill is a software bill of materials of one program, in SPDX 2.3.
@@ -74,8 +74,8 @@ type (
 )
 
 // BillOf returns the bill of a compiled program, from the modules that the Go linker has recorded
-// in it. The platform and the time of creation are only written to the bill, as are the licenses of
-// modules, which are SPDX expressions by the modules' paths; a module without is NOASSERTION.
+// in it. The platform and the time of creation are copied to the bill. licenses maps the paths of
+// modules to SPDX expressions; modules that it lacks get NOASSERTION.
 func BillOf(binary string, p Platform, created time.Time, licenses map[string]string) (Bill, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
@@ -110,7 +110,7 @@ func BillOf(binary string, p Platform, created time.Time, licenses map[string]st
 	return Bill{p, append(data, '\n')}, err
 }
 
-// notInID matches what the identifiers of SPDX must not contain.
+// notInID matches characters that identifiers of SPDX must not contain.
 var notInID = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 
 func module(m *debug.Module) spdxPackage {
@@ -126,7 +126,8 @@ func module(m *debug.Module) spdxPackage {
 		out.Refs = []reference{{"PACKAGE-MANAGER", "purl", "pkg:golang/" + m.Path + "@" + m.Version}}
 	}
 	if m.Sum != "" {
-		// The checksum of a module is over its files, which no algorithm of SPDX describes.
+		// The checksum of a module in go.sum is a hash over the hashes of its files, for which SPDX
+		// has no algorithm name.
 		out.Comment = strings.TrimPrefix(out.Comment+"; go.sum has "+m.Sum, "; ")
 	}
 	return out

@@ -85,8 +85,8 @@ func (b Bill) attached(to v1.Descriptor) (v1.Image, error) {
 // containerdName is the annotation from which containerd takes the name of an imported image.
 const containerdName = "io.containerd.image.name"
 
-// Archive writes an OCI archive: a tar file of an image layout, as ctr images import, podman load
-// and docker load read it. Equal images give equal files.
+// Archive writes an OCI archive: a tar file of an image layout, which ctr images import, podman
+// load and docker load read. Equal images give equal files.
 func (i *Image) Archive(file, ref string) (err error) {
 	tag, err := Reference(ref)
 	if err != nil {
@@ -108,7 +108,7 @@ func (i *Image) Archive(file, ref string) (err error) {
 			return err
 		}
 	}
-	// the library's name of Docker's registry is that of its API
+	// the library names Docker's registry by the host of its API
 	full := strings.Replace(tag.Name(), name.DefaultRegistry+"/", "docker.io/", 1)
 	annotations := layout.WithAnnotations(map[string]string{containerdName: full, "org.opencontainers.image.ref.name": tag.TagStr()})
 	switch content := content.(type) {

@@ -14,7 +14,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// File is a file or folder of this machine that is copied into an image.
+// File is a file or folder of this machine to copy into an image.
 type File struct {
 	// Source is its path on this machine, and Path its absolute path in the image. A folder is
 	// copied with everything below it.

@@ -27,10 +27,10 @@ func copied(t *testing.T) string {
 	return dir
 }
 
-// Files of the project are in a layer of their own. All users may read them.
+// Build puts files of the project into a layer of their own. All users may read them.
 func TestFiles(t *testing.T) {
 	dir := copied(t)
-	// Packing needs no Go program.
+	// The file on disk can be any program, because Build does not run or compile it.
 	binary, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

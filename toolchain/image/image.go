@@ -54,8 +54,9 @@ func ParsePlatform(text string) (Platform, error) {
 type Config struct {
 	// Main is the folder of the main package, and Tags are its build tags, separated by commas.
 	Main, Tags string
-	// Binary is the file of a compiled program, instead of Main. It must fit the only platform.
-	// Such an image has no time zones, because packing it needs no Go release.
+	// Binary is the file of a compiled program, instead of Main. It must be compiled for the only
+	// platform. Such an image has no time zones, because these come from a Go release, which Build
+	// does not look for in this case.
 	Binary string
 	// Program is the path of the program in the image, and its entry point. The default is
 	// [Program].
@@ -76,9 +77,10 @@ const (
 	// User is the numeric id of the user and group, which has no rights. It is numeric so that a
 	// kubelet can verify runAsNonRoot.
 	User = 65532
-	// certificates is where Go programs look for them on Linux.
+	// certificates is the path at which Go programs look for certificates on Linux.
 	certificates = "etc/ssl/certs/ca-certificates.crt"
-	// timeZones is named by the environment variable ZONEINFO, which package time reads.
+	// timeZones is the path of the time zones. The environment variable ZONEINFO, which package
+	// time reads, names it.
 	timeZones = "usr/share/zoneinfo.zip"
 )
 
@@ -154,7 +156,7 @@ func Build(ctx context.Context, cfg Config) (*Image, error) {
 // Digest returns the digest of the image for all platforms.
 func (i *Image) Digest() (v1.Hash, error) { return i.Index.Digest() }
 
-// compile builds the program. Paths of this machine and the time are not part of it.
+// compile builds the program. The result does not contain paths of this machine or the time.
 func compile(ctx context.Context, cfg Config, p Platform, binary string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w -buildid=", "-tags="+cfg.Tags, "-o="+binary, ".")
 	cmd.Dir = cfg.Main
@@ -207,7 +209,8 @@ func pack(cfg Config, p Platform, layers []v1.Layer, binary string, created time
 	return mutate.ConfigFile(img, file)
 }
 
-// baseLayer has what programs expect of a system, with or without time zones.
+// baseLayer returns the layer with the files that programs expect of a system, with or without time
+// zones.
 func baseLayer(ctx context.Context, created time.Time, zones bool) (v1.Layer, error) {
 	entries := []entry{
 		{name: "etc/group", mode: 0o644, content: fmt.Appendf(nil, "root:x:0:\nnonroot:x:%d:\n", User)},

@@ -232,11 +232,11 @@ func TestPush(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		of, err := img.Digest()
+		digest, err := img.Digest()
 		if err != nil {
 			t.Fatal(err)
 		}
-		referrers, err := remote.Referrers(tag.Context().Digest(of.String()))
+		referrers, err := remote.Referrers(tag.Context().Digest(digest.String()))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,9 +33,10 @@ type cached struct {
 	once     sync.Once
 	src      []byte
 	included bool // by name and build constraints
-	// generators read it: a comment looks like a marker, or there is a method Finalize
+	// generators read the file, because a comment looks like a marker or it declares a method
+	// Finalize
 	marked   bool
-	declares bool // it has a type, a constant, or a method that generators look up
+	declares bool // the file has a type, a constant, or a method that generators look up
 	readErr  error
 
 	parse    sync.Once

@@ -201,11 +201,11 @@ func TestResolve(t *testing.T) {
 				typ = "error"
 			}
 			if at := new(loader.Error); !errors.As(bad.Err, &at) || at.Pos.Line == 0 {
-				t.Errorf("%s: the error has no place: %v", f.Name, bad.Err)
+				t.Errorf("%s: the error has no position: %v", f.Name, bad.Err)
 			}
 		}
 		if f.Name != want.name || typ != want.typ || under != want.under && !(strings.HasPrefix(under, "error: ") && strings.Contains(under, want.under)) {
-			t.Errorf("%s is a %s, that is %s; want %+v", f.Name, typ, under, want)
+			t.Errorf("%s is a %s with underlying type %s; want %+v", f.Name, typ, under, want)
 		}
 	}
 	pair := fields[7].Type().Underlying().(*loader.Struct).Fields

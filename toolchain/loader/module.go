@@ -162,7 +162,7 @@ func (m *modules) readWork(name string) error {
 		}
 	}
 	m.replace(dir, f.Replace)
-	for _, d := range used { // use wins over replace
+	for _, d := range used { // use takes precedence over replace
 		if data, err := os.ReadFile(filepath.Join(d, "go.mod")); err == nil {
 			m.replaced[modfile.ModulePath(data)] = d
 		}
@@ -220,8 +220,8 @@ func (m *modules) dir(ctx context.Context, importPath string) (string, error) {
 	return m.ask(ctx, importPath)
 }
 
-// ask runs the go command to find, and perhaps download, a package. It is slow, so it is the last
-// resort.
+// ask runs the go command to find, and perhaps download, a package. The caller tries everything
+// else first, because this is slow.
 func (m *modules) ask(ctx context.Context, importPath string) (string, error) {
 	if d, ok := m.asked[importPath]; ok {
 		return d, nil

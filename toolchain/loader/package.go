@@ -83,8 +83,8 @@ func (p *Package) Methods(name string) []*Method { return p.methods[name] }
 func (p *Package) Consts() []*Const { return p.consts }
 
 // Declares reports whether a parsed file declares a type, constant, variable or function with a
-// name at the top level. All files of packages that Open read are parsed; of other packages only
-// files that declare types.
+// name at the top level. In packages that Open read, all files are parsed; in other packages, only
+// files that declare types are.
 func (p *Package) Declares(name string) bool { return p.names[name] || p.decls[name] != nil }
 
 // Funcs returns the functions in source order.

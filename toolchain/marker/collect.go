@@ -62,13 +62,13 @@ type spot struct {
 	in   ast.Node // the struct or parenthesised declaration around it; nil at the top level
 }
 
-// layout is the part of a file that decides which declaration a comment belongs to.
+// layout holds the positions in a file that determine which declaration a comment belongs to.
 type layout struct {
 	spots    []spot                     // by position
 	docs     map[*ast.CommentGroup]spot // doc comments
 	trailing map[*ast.CommentGroup]bool // comments after a declaration on the same line
 	areas    []ast.Node                 // structs and declarations, outer before inner
-	skip     []ast.Node                 // functions and interfaces, whose comments are ignored
+	skip     []ast.Node                 // functions and interfaces: their comments have no markers
 }
 
 func (c *collector) collect() {

@@ -340,8 +340,8 @@ func (s *scanner) scalar() (any, Kind, error) {
 	return v, String, err
 }
 
-// decimal reports whether a word is a decimal number. 1e3 and 0.5 are only if fraction is set. 007
-// is not, because Go reads it as octal.
+// decimal reports whether a word is a decimal number. 1e3 and 0.5 are decimal numbers only if
+// fraction is set. 007 is not one, because Go reads it as octal.
 func decimal(word string, fraction bool) bool {
 	digits := strings.TrimPrefix(word, "-")
 	if digits == "" || digits[0] == '+' || digits[0] == '-' {

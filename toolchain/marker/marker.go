@@ -71,7 +71,7 @@ type Definition struct {
 	// Inert markers are accepted, but no generator uses them.
 	Inert bool
 
-	Doc     string // a sentence or two for the reference
+	Doc     string // description for the reference
 	Example string // text after the name, for the reference
 }
 

@@ -33,8 +33,8 @@ func NewRegistry(defs []Definition, foreign ...string) *Registry {
 }
 
 // lookup finds the definition of a name on a target: by the whole name, or, if the last part is the
-// name of the first argument, by the rest. If the name is known on other targets only, def is nil
-// and elsewhere is those targets.
+// name of the first argument, by the rest. If the name is defined only for other targets, def is
+// nil and elsewhere has those targets.
 func (r *Registry) lookup(name string, on Target) (def *Definition, first string, elsewhere Target) {
 	try := func(name string, named bool) *Definition {
 		for _, d := range r.exact[name] {
@@ -68,7 +68,8 @@ func (r *Registry) lookup(name string, on Target) (def *Definition, first string
 }
 
 // Parse parses one marker, without its "+". It returns nil and no error for foreign markers and for
-// prose, and a marker and an error for one that controller-gen accepts although it is a mistake.
+// prose. For an invalid marker that controller-gen accepts, it returns both the marker and an
+// error.
 func (r *Registry) Parse(text string, on Target) (*Marker, error) {
 	for _, p := range r.foreign {
 		if strings.HasPrefix(text, p) {
@@ -131,7 +132,7 @@ func suggestion(name string, names []string) string {
 	best, at := "", len(name)/3+2
 	for _, n := range names {
 		d := distance(strings.ToLower(name), strings.ToLower(n))
-		// the right last part in the wrong family
+		// the last part is right, but the family is wrong
 		if strings.EqualFold(lastPart(name), lastPart(n)) {
 			d = min(d, 2)
 			if family, _, _ := strings.Cut(name, ":"); strings.HasPrefix(n, family+":") {

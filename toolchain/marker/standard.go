@@ -67,7 +67,7 @@ func definitionFamily() Family {
 			Doc: "A column of `kubectl get`. Columns with a priority above 0 appear only with `-o wide`."},
 		{Name: "kubebuilder:storageversion", On: OnType, Doc: "Objects are stored in this version. Exactly one version of a kind must have it."},
 		{Name: "kubebuilder:unservedversion", On: OnType, Doc: "The version is not served."},
-		{Name: "kubebuilder:skipversion", On: OnType, Doc: "The version is left out of the definition."},
+		{Name: "kubebuilder:skipversion", On: OnType, Doc: "The version is omitted from the definition."},
 		{Name: "kubebuilder:deprecatedversion", On: OnType, Args: []Arg{{"warning", String, true}}, Example: "warning=\"use v2\"",
 			Doc: "Clients that use the version get a warning."},
 		{Name: "kubebuilder:metadata", On: OnType, Args: []Arg{{"annotations", Strings, true}, {"labels", Strings, true}},

@@ -13,7 +13,7 @@ import (
 // ClientGroup is an API group with kinds that have clients.
 type ClientGroup struct {
 	Name     string // shop.example.com
-	Package  string // shop: the name of its packages
+	Package  string // the name of its packages, such as shop
 	GoName   string // Shop
 	Versions []*ClientVersion
 }
@@ -43,7 +43,7 @@ type ClientKind struct {
 // ClientMethod is a method in addition to the verbs.
 type ClientMethod struct {
 	Name, Verb, Subresource string
-	Input, Result           string // a type, with its import path if it is of another package
+	Input, Result           string // a type, with its import path if it is in another package
 }
 
 // Verbs lists the verbs of clients, with the names in +genclient:onlyVerbs and skipVerbs.
@@ -98,7 +98,7 @@ func (a *API) Clients(pkgs []*Package) ([]*ClientGroup, []error) {
 		list = append(list, g)
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
-	for _, g := range list { // groups with the same first part use the whole name
+	for _, g := range list { // groups with the same first part are called by their whole names
 		if other, taken := names[g.GoName]; taken {
 			errs = append(errs, loader.Errorf(g.Versions[0].Kinds[0].Pos(), "the groups %s and %s are both called %s in clients; "+
 				"name one with +groupGoName", other, g.Name, g.GoName))

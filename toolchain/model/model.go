@@ -138,8 +138,8 @@ func (p *Package) Asks() []string {
 	return names
 }
 
-// Served reports whether the kinds of the package are not custom resources, but those of a custom
-// API server: the package has +kelson:crd:generate=false.
+// Served reports whether a custom API server serves the kinds of the package, so that they are not
+// custom resources: the package has +kelson:crd:generate=false.
 func (p *Package) Served() bool {
 	for _, m := range p.Markers {
 		if yes := m.Bool("generate"); m.Name == "kelson:crd" && yes != nil && !*yes {

@@ -54,7 +54,7 @@ type Column struct {
 	Priority                                  int32
 }
 
-// IsRoot reports whether a struct embeds TypeMeta and ObjectMeta, as every kind does.
+// IsRoot reports whether a struct is a kind: it embeds TypeMeta and ObjectMeta.
 func (t *Type) IsRoot() bool {
 	var typeMeta, objectMeta bool
 	for _, f := range t.Fields {
@@ -245,7 +245,8 @@ func (r *Resource) check() (errs []error) {
 	return errs
 }
 
-// IsList reports whether a struct embeds TypeMeta and ListMeta and has items, as lists of kinds do.
+// IsList reports whether a struct is the list of a kind: it embeds TypeMeta and ListMeta, and has
+// items.
 func (t *Type) IsList() bool {
 	var typeMeta, listMeta, items bool
 	for _, f := range t.Fields {

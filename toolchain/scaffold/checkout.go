@@ -44,7 +44,7 @@ func Checkout() (string, error) {
 			}
 		}
 	}
-	return "", errors.New("the source of Kelson is not found, and this kelson is not a release: say where the source is with --kelson DIR")
+	return "", errors.New("the source of Kelson is not found, and this kelson is not a release: pass the folder of the source with --kelson DIR")
 }
 
 func isCheckout(dir string) bool {

@@ -40,7 +40,8 @@ func DeleteAPI(dir, group, version, kind string, force bool) ([]Change, error) {
 	return w.commit()
 }
 
-// ownFiles returns the files that belong to the kind only, as they were created.
+// ownFiles returns the files that belong only to the kind, with the content that the template gives
+// them.
 func (w *work) ownFiles(r *Resource) ([]file, error) {
 	v := w.project.valuesOf(r)
 	var all []file
@@ -130,7 +131,7 @@ func (w *work) plain(name string, data []byte) []byte {
 	return data
 }
 
-// kept reports whether a file is committed to git as it is on the disk.
+// kept reports whether git has a commit with the file's current content.
 func (w *work) kept(name string) bool {
 	status := exec.Command("git", "status", "--porcelain", "--ignored", "--", name)
 	status.Dir = w.stage.dir

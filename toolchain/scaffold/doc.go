@@ -6,7 +6,7 @@
 //
 // # Model
 //
-//	_template/            what projects look like, a folder per step; the words in capitals in paths stand for names
+//	_template/            the files of projects, a folder per step; names replace the words in capitals in paths
 //	  project/  version/  kind/  controller/  core/  defaulting/ …
 //	PROJECT               the scaffolded parts: kubebuilder's format, version 3
 //	stage                 collects all changes of a folder, then applies all of them or none

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// filledIn matches files that users change or generators write, and files of the module root, which
-// the examples share.
+// filledIn matches files that users complete or generators write, and files of the module root,
+// which the examples share.
 var filledIn = []string{
 	"README.md", "cmd/main.go", "api/*/*.go", "internal/*/*.go", "internal/webhook/*/*.go", "config/samples/*.yaml", "config/rbac/role.yaml",
 	"config/webhook/manifests.yaml", "config/crd/bases/.gitkeep", ".golangci.yml", "Dockerfile", ".dockerignore",
@@ -23,8 +23,8 @@ var notAsMade = map[string]map[string]string{
 	"foobar":          {"config/manager/manager.yaml": "the program has no flags, and no probes"},
 	"ingress-manager": {"config/manager/manager.yaml": "the program has no flags, and no probes"},
 	"projectconfig": {
-		"config/manager/kustomization.yaml": "makes a ConfigMap of the configuration",
-		"config/manager/manager.yaml":       "mounts it, and has its settings there instead of in flags",
+		"config/manager/kustomization.yaml": "generates a ConfigMap from the configuration",
+		"config/manager/manager.yaml":       "mounts the ConfigMap, which has the settings instead of flags",
 	},
 }
 

@@ -16,11 +16,11 @@ import (
 
 // InitOptions describes a new project.
 type InitOptions struct {
-	Dir    string // its folder, which is made if need be
+	Dir    string // its folder, which Init creates if it does not exist
 	Domain string // the end of the names of its API groups
-	Repo   string // path of its Go module; that of a go.mod which is there, by default
+	Repo   string // path of its Go module; the default is that of an existing go.mod
 	Name   string // the folder's name by default
-	Source Source // where the project gets Kelson's modules from
+	Source Source // the source of Kelson's modules
 	Server bool   // the project is a custom API server, not an operator
 	// License and Owner are written to hack/boilerplate.go.txt, with which generated code begins.
 	// The licenses are the same as kubebuilder's: apache2, copyright (only a line with the owner),
@@ -113,7 +113,7 @@ type work struct {
 	stage    *stage
 	template blueprint
 	project  *Project
-	// the go.mod of the module that the project is a part of, if it is not one itself
+	// the go.mod of the enclosing module, if the project is not a module itself
 	around []byte
 }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// boilerplateName is the file whose text generated Go files begin with.
+// boilerplateName is the file with the text at the beginning of generated Go files.
 const boilerplateName = "hack/boilerplate.go.txt"
 
 const apache2 = `

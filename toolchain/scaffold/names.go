@@ -71,11 +71,11 @@ func packageName(group string) string {
 	return strings.NewReplacer("-", "", ".", "").Replace(strings.ToLower(group))
 }
 
-// values are the data of templates and file names.
+// values are the data for templates and for the names of their files.
 type values struct {
 	// Of the project.
 	ProjectName, Domain, Repo, GoVersion string
-	Checkout                             string // of Kelson, where go.mod points at one
+	Checkout                             string // of Kelson, if go.mod points at one
 	MultiGroup                           bool
 
 	// Of the kind.
@@ -85,8 +85,8 @@ type values struct {
 	Qualified   string // its group, with the domain
 	Alias       string // the name by which its package is imported
 	InGroup     string // group and slash where the project has several groups: part of paths
-	Dashed      string // its group as in the paths of webhooks
-	MarkerGroup string // its group as in markers
+	Dashed      string // its group in the form of webhooks' paths
+	MarkerGroup string // its group in the form of markers
 	HubAlias    string // of the hub, for a spoke
 	HubPath     string
 	Controllers string // name of the package of its controller
@@ -142,8 +142,8 @@ func (p *Project) apiPath(r *Resource) string {
 	return path.Join(p.Repo, "api", r.Version)
 }
 
-// fileName replaces the words in capitals in the path of a template file. The group may be empty;
-// then the API group is the domain alone.
+// fileName replaces the words in capitals in the path of a template file. If the group is empty,
+// the API group is the domain.
 func (v values) fileName(template string) string {
 	group := strings.ReplaceAll(v.Group, ".", "_") + "_"
 	if v.Group == "" {

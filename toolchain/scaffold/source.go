@@ -11,16 +11,16 @@ import (
 	"path/filepath"
 )
 
-// Source says where a project gets Kelson's modules from: a checkout, to which replace directives
+// Source is the origin of Kelson's modules in a project: a checkout, to which replace directives
 // point, or a published version. Exactly one field is set.
 type Source struct {
 	Checkout string // folder with Kelson's source, absolute
 	Version  string // of all modules of Kelson, such as v0.1.0
 }
 
-// SourceOf returns the source for the projects of this program: the given checkout. Without one, it
-// returns the published version of this program or, if it is not published, the checkout of
-// Checkout.
+// SourceOf returns the source for the projects of this program: the given checkout. Without a given
+// checkout, it returns the published version of this program or, if this program is not published,
+// the folder that Checkout returns.
 func SourceOf(given, version string) (Source, error) {
 	if given != "" {
 		abs, err := filepath.Abs(given)
@@ -39,7 +39,7 @@ func SourceOf(given, version string) (Source, error) {
 // Module is the source of one module.
 type Module struct {
 	Path, Version string
-	// Dir has the module's files. That of a published version is in the module cache.
+	// Dir is the folder of the module's files. For a published version it is in the module cache.
 	Dir string
 	// Sum and GoModSum are the checksums of a published version, for go.sum.
 	Sum, GoModSum string
@@ -54,7 +54,7 @@ func (m Module) sum() []byte {
 }
 
 // Find returns modules of Kelson, in the order of their paths in the arguments. The go command
-// downloads published versions, from where its environment says (GOPROXY).
+// downloads published versions from the proxies in GOPROXY.
 func (s Source) Find(paths ...string) ([]Module, error) {
 	var found []Module
 	if s.Version == "" {
@@ -77,7 +77,7 @@ func (s Source) Find(paths ...string) ([]Module, error) {
 	}
 	defer os.RemoveAll(temp)
 	cmd := exec.Command("go", args...)
-	// A go.mod around the current folder does not matter.
+	// Run outside of the current folder, so that its go.mod has no effect.
 	cmd.Dir, cmd.Env = temp, append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	output, failed := cmd.Output()
 	for decoder := json.NewDecoder(bytes.NewReader(output)); decoder.More(); {

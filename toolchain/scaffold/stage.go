@@ -16,8 +16,8 @@ import (
 // stage collects changes of a project's folder until commit, which applies all of them or none.
 // Names are relative, with slashes.
 type stage struct {
-	dir   string            // "": there is nothing on the disk
-	files map[string][]byte // what will be; nil: removed
+	dir   string            // "": not on the disk
+	files map[string][]byte // content after commit; nil: removed
 }
 
 func newStage(dir string) *stage { return &stage{dir: dir, files: map[string][]byte{}} }
@@ -133,7 +133,7 @@ func (s *stage) changes() ([]Change, error) {
 
 // commit applies the changes to the disk. It first writes all new content to temporary files next
 // to the targets, which fails on a full or read-only disk, and then renames them. If a rename
-// fails, commit undoes the ones before.
+// fails, commit undoes the earlier ones.
 func (s *stage) commit() ([]Change, error) {
 	all, err := s.changes()
 	if err != nil {

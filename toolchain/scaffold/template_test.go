@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// templateSum is the checksum of the current template. The steps server-… were added to version 3,
-// and changed, without another version: no project of an earlier kelson uses them.
+// templateSum is the checksum of the current template. Additions and changes of the steps server-…
+// did not increment version 3, because no project of an earlier kelson uses these steps.
 const templateSum = "0bfaf5f97942b6ab"
 
 // CLI-01: a changed template has a new version, and the old one is kept.

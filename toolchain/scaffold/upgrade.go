@@ -78,7 +78,7 @@ func upgrade(dir string, source Source, force bool, to int, templates func(int) 
 	if done.Conflicts, err = w.merge(base, theirs); err != nil {
 		return nil, err
 	}
-	if w.around == nil { // otherwise go.mod is not the project's alone
+	if w.around == nil { // otherwise go.mod also belongs to other code
 		if err := w.require(m); err != nil {
 			return nil, err
 		}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// next is a later template with one file added, one removed, and several changed.
+// next is a later version of the template: one file is added, one removed, and several changed.
 func next(t *testing.T) blueprint {
 	t.Helper()
 	all := present()
@@ -81,7 +81,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 		return templateOf(version)
 	}
 
-	// First outside git, then with uncommitted files.
+	// Upgrade refuses projects outside of git, and those with uncommitted files.
 	if _, err := upgrade(dir, source, false, TemplateVersion+1, templates); err == nil || !strings.Contains(err.Error(), "not in git") {
 		t.Fatalf("outside of git: %v", err)
 	}
@@ -140,7 +140,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 // A commit that fails half-way leaves the disk unchanged.
 func TestFailedCommitChangesNothing(t *testing.T) {
 	if os.Getuid() == 0 {
-		t.Log("root can write to read-only folders, so a file takes the place of a folder")
+		t.Log("root can write to read-only folders, so a file blocks the path of a folder")
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "b"), []byte("a file"), 0o644); err != nil {

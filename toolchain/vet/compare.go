@@ -12,9 +12,9 @@ import (
 
 // Compare reports changes of definitions that break stored objects or existing clients as an
 // [Error], and changes that may break them as a [Warning]. It does not report compatible additions.
-// It compares the definitions only: the stored objects may not contain any value that is no longer
-// allowed. Because API servers ratchet validation, a stored value that is now invalid is accepted
-// until a client changes it.
+// It compares only the definitions, and does not know whether a stored object violates a new
+// restriction. API servers ratchet validation: they accept a stored value that is now invalid until
+// a client changes it.
 func Compare(before, after []Definition) []Finding {
 	c := &comparison{}
 	for _, old := range before {

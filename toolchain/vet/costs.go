@@ -104,7 +104,7 @@ func advice(d Definition, rules []Rule) []Finding {
 	return findings
 }
 
-// relative formats a cost so that "the limit" can follow.
+// relative formats a cost as words before "the limit", such as "3 times".
 func relative(cost uint64) string {
 	if share := Share(cost); strings.HasSuffix(share, "%") {
 		return share + " of"

@@ -6,8 +6,8 @@
 //	report.Add(vet.Compare(before, files.Definitions())...)
 //
 // The engine is a temporary control plane. Ask creates each definition in it, and each other object
-// as a dry run with strict field validation. So the findings equal the errors of the API server, in
-// its wording: schemas, CEL rules, defaults, admission.
+// as a dry run with strict field validation. So the findings are the errors of the API server, in
+// its wording: from schemas, CEL rules, defaults and admission.
 //
 // Ask does not check conditions that depend on a cluster: whether the service accounts and classes
 // in a Pod exist, admission webhooks, and conversion webhooks.

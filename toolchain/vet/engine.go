@@ -170,7 +170,8 @@ func (e *asker) create(ctx context.Context, m *Manifest, in dynamic.ResourceInte
 	for _, text := range e.warnings.take() {
 		findings = append(findings, m.finding(Warning, "", "%s", text))
 	}
-	if err == nil || apierrors.IsAlreadyExists(err) { // the server checks this last
+	// the server makes this check last, so the object passed all others
+	if err == nil || apierrors.IsAlreadyExists(err) {
 		return findings
 	}
 	return append(findings, m.refused(err)...)

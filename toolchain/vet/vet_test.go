@@ -109,7 +109,7 @@ func TestParseRejectsDocuments(t *testing.T) {
 		t.Errorf("%T", err)
 	}
 	if _, err := vet.Parse("x.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nkind: Secret\n")); err == nil || !strings.Contains(err.Error(), "already defined") {
-		t.Errorf("a name twice: %v", err)
+		t.Errorf("a definition with the same name twice: %v", err)
 	}
 	if _, err := vet.Read("testdata/nowhere"); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
@@ -197,7 +197,7 @@ func TestCompare(t *testing.T) {
 		})
 	}
 	if found := vet.Compare(before, nil); len(found) != 1 || found[0].Severity != vet.Error {
-		t.Errorf("a definition gone: %v", found)
+		t.Errorf("a definition was removed: %v", found)
 	}
 }
 

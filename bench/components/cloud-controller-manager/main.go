@@ -30,8 +30,8 @@ func main() {
 	os.Exit(cli.Run(command))
 }
 
-// newCloud returns a cloud in which every node is an instance of the same type and zone, all load
-// balancers have one address, and routes are remembered.
+// newCloud returns a cloud that keeps routes in memory. Every node is an instance of the same type
+// and zone, and all load balancers have the same address.
 func newCloud(*config.CompletedConfig) cloudprovider.Interface {
 	return &fake.Cloud{
 		Provider: "fake", EnableInstancesV2: true, ExistsByProviderID: true, ClusterList: []string{"one"}, RouteMap: map[string]*fake.Route{},
@@ -41,7 +41,7 @@ func newCloud(*config.CompletedConfig) cloudprovider.Interface {
 				ProviderID: "fake://" + node.Name, InstanceType: "fake.large", Zone: "zone-1", Region: "region-1",
 				NodeAddresses: []corev1.NodeAddress{
 					{Type: corev1.NodeHostName, Address: node.Name},
-					// a cloud must know the address that the node itself reports
+					// a cloud must return the address that the node itself reports
 					{Type: corev1.NodeInternalIP, Address: node.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]},
 					{Type: corev1.NodeExternalIP, Address: "198.51.100.9"},
 				},

@@ -1,4 +1,5 @@
-// Command kube-controller-manager is Kubernetes' own, built from its module, for test/takeover.
+// Command kube-controller-manager is Kubernetes' controller manager, built from its module for
+// test/takeover.
 package main
 
 import (

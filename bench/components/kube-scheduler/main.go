@@ -1,4 +1,4 @@
-// Command kube-scheduler is Kubernetes' own, built from its module, for test/takeover.
+// Command kube-scheduler is Kubernetes' scheduler, built from its module for test/takeover.
 package main
 
 import (

@@ -46,9 +46,9 @@ func deletesByName(fixed bool) func() reconciler {
 	})
 }
 
-// deletesThenResizes changes the size of a set, which it has to delete for this, and of its claim.
-// The bug: it resizes the claim only if the set has another size, so never after a crash in
-// between.
+// deletesThenResizes changes the size of a set and of its claim. To resize the set, it must delete
+// the set first. The bug: it resizes the claim only if the set has another size, so it does not do
+// so after a crash in between.
 func deletesThenResizes(fixed bool) func() reconciler {
 	resize := func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
 		claim := secret(cm, "-claim")
@@ -158,7 +158,7 @@ func dereferences(fixed bool) func() reconciler {
 	}))
 }
 
-// writesBack notes in the resource that it was seen. The bug: it writes the object that it has
+// writesBack records in the resource that it has seen it. The bug: it writes the object that it has
 // read, and so reverts concurrent changes of a user.
 func writesBack(fixed bool) func() reconciler {
 	return stateless(alive(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
@@ -181,7 +181,7 @@ func countsOnce(fixed bool) func() reconciler {
 	const limit = 2
 	return stateless(alive(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
 		if fixed {
-			// The place of a resource is its own, whatever the cache has.
+			// A resource keeps its own place, independently of the cache.
 			var resources corev1.ConfigMapList
 			if err := c.List(ctx, &resources, client.InNamespace(cm.Namespace)); err != nil {
 				return err
@@ -205,8 +205,8 @@ func countsOnce(fixed bool) func() reconciler {
 	}))
 }
 
-// applies writes a child by server-side apply at each reconcile. It has no bug: fields of others
-// stay, and equal applies change nothing.
+// applies writes a child by server-side apply at each reconcile. It has no bug: it keeps fields of
+// other managers, and equal applies change nothing.
 func applies(bool) func() reconciler {
 	return stateless(alive(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
 		child := secret(cm, "-applied")

@@ -27,8 +27,8 @@ type row struct {
 	operator               func(fixed bool) func() reconciler
 	inputs                 []explore.Input
 	invariants             []explore.Invariant
-	oracles                string              // by which it may be found; "" for a control
-	owns                   []ctrlclient.Object // the kinds of its children; nil for Secrets
+	oracles                string              // oracles that may find it; "" for a control
+	owns                   []ctrlclient.Object // kinds of its children; nil for Secrets
 }
 
 func edit(change func(*corev1.ConfigMap)) explore.Input {
@@ -62,7 +62,7 @@ var rows = []row{
 		[]explore.Input{explore.Create(resource(map[string]string{"size": "1"})), edit(data("size", "2"))}, nil, "O1 O11", []ctrlclient.Object{&appsv1.ReplicaSet{}}},
 	{"believes its cache", "cert-manager PR #9097", "deletes candidates for a key other than the one that its cache names", "F4, F6", managesKey,
 		[]explore.Input{explore.Create(resource(nil))}, nil, "O1 O2 O9", nil},
-	{"external reference", "kubernetes-sigs/kro#1316", "computes a child again before it is gone, from an object that is gone", "F12", readsExternal,
+	{"external reference", "kubernetes-sigs/kro#1316", "computes a child again before it is deleted, from a deleted object", "F12", readsExternal,
 		[]explore.Input{explore.Create(external()), explore.Create(resource(nil)), explore.Do("delete both", deleteBoth)}, nil, "O1 O3 O9", nil},
 	{"counts failed Pods", "kubernetes-sigs/jobset PR #1276", "counts a leader Pod that has failed", "F15", countsLeaders,
 		[]explore.Input{explore.Create(resource(nil))}, nil, "O3 O4 O7", []ctrlclient.Object{&corev1.Pod{}}},
@@ -80,7 +80,8 @@ func createThree(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// deleteBoth deletes a resource and what it refers to, as tools that remove a whole folder do.
+// deleteBoth deletes a resource and the ConfigMap to which it refers, like a tool that deletes all
+// manifests of a folder.
 func deleteBoth(ctx context.Context, c client.Client) error {
 	if err := c.Delete(ctx, external()); err != nil {
 		return err
@@ -95,7 +96,7 @@ func TestCorpus(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			scenario := func(fixed bool) explore.Scenario {
 				s := explore.Scenario{Operator: run(r.operator(fixed), &corev1.Secret{}), Inputs: r.inputs, Invariants: r.invariants,
-					NoWatchList: true} // as servers were when the bugs were found
+					NoWatchList: true} // like the servers with which the bugs were found
 				if r.owns != nil {
 					s.Operator = run(r.operator(fixed), r.owns...)
 					s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}

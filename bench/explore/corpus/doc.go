@@ -3,5 +3,5 @@
 // operator without it. "make explore-corpus" writes the result to docs/internals/explore.md.
 //
 // The operators are written for this test, from the descriptions in the issues. A ConfigMap is the
-// resource that users create, and Secrets are what the operator creates for it.
+// resource that users create, and Secrets are the objects that the operator creates for it.
 package corpus

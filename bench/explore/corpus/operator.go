@@ -22,7 +22,7 @@ import (
 	"kelson.dev/lab/explore"
 )
 
-// finalizer is that of the operators that have one.
+// finalizer is the finalizer of those operators that have one.
 const finalizer = "example.com/corpus"
 
 // reconciler reconciles one ConfigMap.
@@ -44,7 +44,7 @@ func (c cached) writeBack(ctx context.Context, obj client.Object) error {
 	return informer.(toolscache.SharedIndexInformer).GetStore().Update(obj)
 }
 
-// run returns a Scenario.Operator. The function start makes the reconciler of each process; owns
+// run returns a Scenario.Operator. The function start creates the reconciler of each process; owns
 // are the kinds of its children.
 func run(start func() reconciler, owns ...client.Object) func(context.Context, *rest.Config) error {
 	return func(ctx context.Context, rest *rest.Config) error {
@@ -90,12 +90,12 @@ func alive(r reconciler) reconciler {
 	}
 }
 
-// resource is what users create.
+// resource is the ConfigMap that users create.
 func resource(data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Data: data}
 }
 
-// secret returns a child, which exists or not.
+// secret returns a child as an object with only its name, whether or not it exists.
 func secret(cm *corev1.ConfigMap, suffix string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name + suffix}}
 }

@@ -39,9 +39,9 @@ func template(cm *corev1.ConfigMap) corev1.PodSpec {
 	return corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}}
 }
 
-// writesChildBack scales a ReplicaSet, and copies to the resource how many of its replicas are
-// ready. The bug: it writes the response to its own update to the cache, over what a later event
-// has brought there. No further event corrects it.
+// writesChildBack scales a ReplicaSet, and copies the number of its ready replicas to the resource.
+// The bug: it writes the response to its own update to the cache, and so overwrites the state of a
+// later event. No further event corrects it.
 func writesChildBack(fixed bool) func() reconciler {
 	return stateless(alive(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
 		size, err := strconv.ParseInt(cm.Data["size"], 10, 32)
@@ -72,19 +72,19 @@ func writesChildBack(fixed bool) func() reconciler {
 }
 
 // managesKey creates a Secret with a generated name, which the resource then names, and deletes
-// other candidates. The bug: it believes the name that its cache has, so it deletes the Secret that
-// is in use.
+// other candidates. The bug: it trusts the name in its cache, so it deletes the Secret that is in
+// use.
 func managesKey(fixed bool) func() reconciler {
 	const next = "next"
 	return stateless(alive(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
 		var keys corev1.SecretList
-		of := []client.ListOption{client.InNamespace(cm.Namespace), client.MatchingLabels{"app": cm.Name, "role": "key"}}
-		if err := c.List(ctx, &keys, of...); err != nil {
+		children := []client.ListOption{client.InNamespace(cm.Namespace), client.MatchingLabels{"app": cm.Name, "role": "key"}}
+		if err := c.List(ctx, &keys, children...); err != nil {
 			return err
 		}
 		if len(keys.Items) == 0 {
 			// The cache may be late.
-			if err := c.(cached).live.List(ctx, &keys, of...); err != nil {
+			if err := c.(cached).live.List(ctx, &keys, children...); err != nil {
 				return err
 			}
 		}
@@ -105,7 +105,7 @@ func managesKey(fixed bool) func() reconciler {
 		}
 		named := slices.ContainsFunc(keys.Items, func(key corev1.Secret) bool { return key.Name == cm.Annotations[next] })
 		if fixed && !named {
-			// An earlier process has created it, and not noted its name.
+			// An earlier process has created the Secret, and ended before it recorded the name.
 			return annotate(ctx, c, cm, next, keys.Items[0].Name)
 		}
 		for _, key := range keys.Items {
@@ -126,8 +126,9 @@ func external() *corev1.ConfigMap {
 }
 
 // readsExternal creates a child with a value of another ConfigMap, and deletes the child when the
-// resource is deleted. The bug: if the child is not gone at once, it computes the child again. That
-// fails if the other ConfigMap is gone, so the resource is never deleted.
+// resource is deleted. The bug: if the child still exists after the deletion, it computes the child
+// again. That fails if the other ConfigMap does not exist any more, so the resource is never
+// deleted.
 func readsExternal(fixed bool) func() reconciler {
 	return stateless(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
 		if cm.Name == external().Name {
@@ -180,7 +181,7 @@ func readsExternal(fixed bool) func() reconciler {
 	})
 }
 
-// errLeaders is the refusal of a follower.
+// errLeaders is the error of a follower that does not have exactly one leader.
 var errLeaders = errors.New("there must be one leader")
 
 // countsLeaders runs a leader and a follower, which starts after its leader and again after each

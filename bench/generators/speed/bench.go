@@ -30,7 +30,7 @@ type bench struct {
 	root         string
 }
 
-// newBench builds controller-gen and writes the project twice, so that neither side finds the
+// newBench builds controller-gen and writes the project twice, so that neither side uses the
 // other's files.
 func newBench(ctx context.Context, kelson string) (*bench, error) {
 	ours, err := filepath.Abs(kelson)
@@ -155,7 +155,7 @@ func (b *bench) watch(ctx context.Context) (*watcher, error) {
 	if err := w.cmd.Start(); err != nil {
 		return nil, err
 	}
-	_, err := w.edit(b.dirs[1], 1000) // wait until it has read everything once
+	_, err := w.edit(b.dirs[1], 1000) // wait until it has read all files once
 	return w, err
 }
 
@@ -180,7 +180,7 @@ func (w *watcher) edit(dir string, n int) (cost, error) {
 			break
 		}
 		if time.Since(began) > time.Minute {
-			return cost{}, fmt.Errorf("kelson generate --watch does not see an edit: %s", w.out)
+			return cost{}, fmt.Errorf("kelson generate --watch does not react to an edit: %s", w.out)
 		}
 		// the process may not be watching yet
 		if n == 1000 && time.Since(again) > 200*time.Millisecond {

@@ -19,7 +19,7 @@ import (
 func main() {
 	kelson := flag.String("kelson", "bin/kelson", "the binary")
 	docs := flag.String("docs", "", "the page whose section is written")
-	rounds := flag.Int("rounds", 15, "how often each is measured")
+	rounds := flag.Int("rounds", 15, "number of measurements of each figure")
 	flag.Parse()
 	if err := run(context.Background(), *kelson, *docs, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, err)

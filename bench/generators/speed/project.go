@@ -34,30 +34,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// KINDSpec is what is wanted, edition 0.
+// KINDSpec is the desired state, edition 0.
 type KINDSpec struct {
-	// replicas there are.
+	// replicas is the number of pods.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:default=1
 	// +optional
 	Replicas *int32 ` + "`json:\"replicas,omitempty\"`" + `
 
-	// image that runs.
+	// image is the image of the pods.
 	// +kubebuilder:validation:MinLength=1
 	Image string ` + "`json:\"image\"`" + `
 
-	// template of the pods.
+	// template is the template of the pods.
 	// +optional
 	Template corev1.PodTemplateSpec ` + "`json:\"template,omitempty\"`" + `
 
-	// settings by name.
+	// settings maps names to values.
 	// +optional
 	Settings map[string]string ` + "`json:\"settings,omitempty\"`" + `
 }
 
 // KINDStatus is the observed state.
 type KINDStatus struct {
-	// conditions of it.
+	// conditions describe the ship.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -79,7 +79,7 @@ type KIND struct {
 
 // +kubebuilder:object:root=true
 
-// KINDList is several.
+// KINDList is a list of KIND objects.
 type KINDList struct {
 	metav1.TypeMeta ` + "`json:\",inline\"`" + `
 	metav1.ListMeta ` + "`json:\"metadata,omitempty\"`" + `

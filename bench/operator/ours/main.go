@@ -31,7 +31,7 @@ var (
 	kubeconfig = flag.String("server", "", "kubeconfig of the server")
 	task       = flag.String("task", "", "samples, pods, handlers, queue, reconcile or idle")
 	compact    = flag.Bool("compact", false, "keep objects encoded")
-	profile    = flag.String("profile", "", "begin of the names of files for profiles: .cpu, .allocs and .heap")
+	profile    = flag.String("profile", "", "prefix of the names of files for profiles: .cpu, .allocs and .heap")
 	count      = flag.Int("count", 0, "objects or events of the task")
 )
 
@@ -203,7 +203,8 @@ func reconcile(ctx context.Context, cfg *rest.Config) error {
 	options := []operator.Option{operator.Owns[corev1.ConfigMap](), operator.Concurrency(16)}
 	if *task == "idle" {
 		options = append(options, operator.Owns[corev1.Secret]())
-		// This program calls Run, because Main would parse its flags; the rest is as with Main.
+		// This program calls Run, because Main would parse its flags. Otherwise it works as with
+		// Main.
 		release := time.AfterFunc(5*time.Second, func() { footprint.Release(8 << 20) })
 		defer release.Stop()
 	}

@@ -1,5 +1,5 @@
-// Package sample has what both sides of the operator benchmarks share: a custom resource, Pods, and
-// the output of figures.
+// Package sample has the parts that both sides of the operator benchmarks share: a custom resource,
+// Pods, and the output of figures.
 package sample
 
 import (
@@ -224,7 +224,7 @@ type Figures struct {
 	Rate       map[string]float64
 }
 
-// Print prints the figures, after adding those that are the same for every process.
+// Print adds the figures that every process has, and prints all.
 func (f Figures) Print() {
 	f.CPU = CPU()
 	f.Peak, f.RSS = status("VmHWM:"), status("VmRSS:")

@@ -1,4 +1,4 @@
-// Command kube-apiserver is Kubernetes' own server, built from its module, so that both sides of a
+// Command kube-apiserver is Kubernetes' API server, built from its module, so that both sides of a
 // benchmark have the same version.
 package main
 

@@ -33,7 +33,7 @@ func Build(dir string) (map[string][]byte, error) {
 		MinifyWhitespace:  true,
 		MinifyIdentifiers: true,
 		MinifySyntax:      true,
-		LegalComments:     api.LegalCommentsNone, // the licenses are in a file
+		LegalComments:     api.LegalCommentsNone, // the licenses are in a separate file
 		Charset:           api.CharsetUTF8,
 		Alias: map[string]string{
 			"preact":       filepath.Join(vendor, "preact.mjs"),

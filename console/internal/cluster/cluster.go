@@ -1,7 +1,7 @@
 // Package cluster reads and writes a Kubernetes cluster for the console, with the rights of one
 // kubeconfig: which kinds it serves, tables as the server prints them, objects and watches.
 //
-// It uses the REST API directly, because tables and metadata of any kind are passed on without
+// It uses the REST API directly, so that it can forward tables and metadata of any kind without
 // decoding whole objects.
 package cluster
 
@@ -26,7 +26,7 @@ import (
 	"kelson.dev/console/internal/web"
 )
 
-// Media types that clients of the API ask for.
+// Media types that clients of the API request.
 const (
 	JSON     = "application/json"
 	Table    = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
@@ -136,7 +136,7 @@ type Request struct {
 func (c *Cluster) target(r Request) (*url.URL, error) {
 	for segment := range strings.SplitSeq(r.Path, "/") {
 		if segment == "." || segment == ".." {
-			// no object has such a name, and servers would take it for another path
+			// objects cannot have such names, and servers would interpret them as another path
 			return nil, web.Errorf(http.StatusBadRequest, "%q is not a name", segment)
 		}
 	}
@@ -202,7 +202,7 @@ func (c *Cluster) Get(ctx context.Context, r Request, into any) error {
 	return nil
 }
 
-// kindsAge is how long the list of kinds is used before the cluster is asked again.
+// kindsAge is the time after which the list of kinds is read again.
 const kindsAge = 5 * time.Second
 
 // Kinds returns the kinds that can be listed, sorted by group and resource. If some API groups

@@ -30,8 +30,8 @@ const pageSize = 500
 // Receiver is called by Follow, from one goroutine. If a method returns an error, Follow returns
 // it.
 type Receiver struct {
-	// Page receives a page of the list. first is true for the first page of each list: what was
-	// received before is obsolete.
+	// Page receives a page of the list. first is true for the first page of each list, which
+	// replaces everything that was received before.
 	Page func(list json.RawMessage, first, last bool) error
 	// Event receives a change. Bookmarks and errors are not passed on.
 	Event func(t watch.EventType, object json.RawMessage) error
@@ -103,7 +103,7 @@ func (c *Cluster) list(ctx context.Context, col Collection, to Receiver) (versio
 // flooded.
 const retryPause = 200 * time.Millisecond
 
-// watch reads one watch to its end and returns the version to continue from.
+// watch reads one watch to its end and returns the version from which to continue.
 func (c *Cluster) watch(ctx context.Context, col Collection, version string, to Receiver) (string, error) {
 	query := col.query()
 	query.Set("watch", "true")

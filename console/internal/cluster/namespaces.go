@@ -85,14 +85,14 @@ func (c *Cluster) readable(ctx context.Context) []string {
 // were tried and some could not be read.
 func (c *Cluster) followEach(ctx context.Context, kind Kind, namespaces []string, to func(string) Receiver, refused func(error)) {
 	var mu sync.Mutex
-	failed := map[string]error{} // nil: it can be read
+	failed := map[string]error{} // nil: the namespace can be read
 	note := func(namespace string, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		old, known := failed[namespace]
 		failed[namespace] = err
 		if len(failed) < len(namespaces) || err != nil && known && old != nil {
-			return // not all were tried, or nothing has changed
+			return // not all namespaces were tried, or the errors are the same as before
 		}
 		if err := refusals(failed); err != nil {
 			refused(err)
@@ -122,7 +122,7 @@ func (c *Cluster) followEach(ctx context.Context, kind Kind, namespaces []string
 	all.Wait()
 }
 
-// refusals returns the errors of namespaces that can't be read: one of each reason.
+// refusals returns the errors of namespaces that can't be read, one for each reason.
 func refusals(failed map[string]error) error {
 	var names []string
 	var first error

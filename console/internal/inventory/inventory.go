@@ -1,8 +1,8 @@
 // Package inventory keeps a summary of every object of a cluster while a view needs it: its owners,
-// what it waits for, and the objects to which it refers.
+// the conditions for which it waits, and the objects to which it refers.
 //
-// A summary has a few hundred bytes, whatever the size of the object. The inventory lists in pages
-// and watches, one watch per resource, and stops when no view has used it for a while.
+// A summary has a few hundred bytes, regardless of the size of the object. The inventory lists in
+// pages and watches, one watch per resource, and stops when no view has used it for a while.
 package inventory
 
 import (
@@ -24,10 +24,10 @@ import (
 // linger is how long the inventory continues to watch after its last use.
 const linger = 30 * time.Second
 
-// rescan is the interval at which new kinds are looked for.
+// rescan is the interval between two searches for new kinds.
 const rescan = 3 * time.Second
 
-// skipped are resources that change all the time or repeat others.
+// skipped lists resources that change all the time, or that repeat the content of others.
 var skipped = map[string]bool{
 	"leases.coordination.k8s.io": true, "events.events.k8s.io": true, "componentstatuses": true,
 	"endpointslices.discovery.k8s.io": true, "endpoints": true, "controllerrevisions.apps": true,

@@ -31,7 +31,7 @@ type Object struct {
 	Phase      string            `json:"phase,omitempty"`
 	Conditions []Condition       `json:"-"`
 	Waiting    []string          `json:"-"` // containers that wait, with the reason
-	// Replicas that are wanted and ready; -1 if the object has no such fields.
+	// Wanted and ready replicas; -1 if the object has no such fields.
 	Replicas, Ready int64 `json:"-"`
 }
 
@@ -117,8 +117,8 @@ func summarize(kind cluster.Kind, data []byte) (*Object, error) {
 	return s, nil
 }
 
-// readSpec reads what common kinds have in their spec. Other kinds may use the same names for other
-// types, so that errors are ignored field by field.
+// readSpec reads fields that common kinds have in their spec. Other kinds may use the same names
+// for other types, so it ignores errors, field by field.
 func (o *Object) readSpec(data json.RawMessage) {
 	fields := map[string]json.RawMessage{}
 	if len(data) == 0 || json.Unmarshal(data, &fields) != nil {
@@ -135,7 +135,7 @@ func (o *Object) readSpec(data json.RawMessage) {
 	case "pods":
 		_ = json.Unmarshal(data, &pod)
 	case "deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch":
-		return // their pods have the references
+		return // the pods of such kinds have the references
 	case "horizontalpodautoscalers.autoscaling":
 		var target Reference
 		if json.Unmarshal(fields["scaleTargetRef"], &target) == nil {

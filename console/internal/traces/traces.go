@@ -21,7 +21,7 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// Source is where a trace comes from.
+// Source is the file or URL of a trace.
 type Source struct {
 	// Place is a file, which may be created later, or a URL of an operator that serves its latest
 	// reconciles.
@@ -98,7 +98,8 @@ func (t *Traces) Run(ctx context.Context) {
 
 var errMalformed = errors.New("not a trace: a line is not a record in JSON")
 
-// reader returns the complete lines that were added since its last call, or more.
+// reader returns the complete lines that were added since its last call. It may also return earlier
+// lines again.
 type reader func(context.Context) ([]byte, error)
 
 func (t *Traces) update(place string, read reader, ctx context.Context) {
@@ -123,7 +124,7 @@ func (t *Traces) update(place string, read reader, ctx context.Context) {
 	}
 	t.mu.Lock()
 	if len(data) == 0 && err == nil && t.errors[place] == errMalformed.Error() {
-		text = t.errors[place] // nothing was added to the malformed file
+		text = t.errors[place] // the malformed file has not grown
 	}
 	added = added || t.errors[place] != text
 	if text == "" {
@@ -177,7 +178,7 @@ const maxTrace = 64 << 20
 func urlReader(s Source) reader {
 	client := &http.Client{Timeout: 30 * time.Second}
 	if s.Insecure {
-		// the user asked for it
+		// the user requested this
 		client.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	}
 	return func(ctx context.Context) ([]byte, error) {

@@ -1,5 +1,5 @@
-// Package web has what the console's handlers share: responses in JSON, errors, and streams of
-// server-sent events.
+// Package web has the parts that the console's handlers share: responses in JSON, errors, and
+// streams of server-sent events.
 package web
 
 import (
@@ -61,7 +61,7 @@ func (f Func) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(body) // an error means that the client has gone
+	_ = json.NewEncoder(w).Encode(body) // an error means that the client has closed the connection
 }
 
 // Fail responds with an error.
@@ -101,7 +101,7 @@ func (s *Stream) begin() { _ = s.control.SetWriteDeadline(time.Now().Add(sendWit
 
 // Send sends an event whose data is a value as JSON.
 func (s *Stream) Send(event string, value any) error {
-	data, err := json.Marshal(value) // one line: JSON escapes line breaks
+	data, err := json.Marshal(value) // the data is one line, because JSON escapes line breaks
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (s *Stream) Ping() error {
 
 // States sends the value of get as an event named state at once, and after each signal of changed
 // if the encoded value has changed. It waits at least pace between two values, and returns when ctx
-// ends or the client has gone. An error of get is sent as an event named failure.
+// ends or the client has closed the connection. An error of get is sent as an event named failure.
 func States(ctx context.Context, w http.ResponseWriter, changed func() <-chan struct{}, pace time.Duration, get func(context.Context) (any, error)) {
 	s := NewStream(w)
 	last := ""

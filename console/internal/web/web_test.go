@@ -73,7 +73,7 @@ func TestStreamOutlivesTimeLimits(t *testing.T) {
 	})
 }
 
-// A client that does not read its stream loses it.
+// The server ends a stream whose client does not read.
 func TestUnreadStreamEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan error, 1)

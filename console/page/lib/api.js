@@ -85,7 +85,7 @@ async function read(url, signal, receive) {
  * @param {string|null} url null follows nothing
  * @param {(event: string, data: any) => void} receive must not depend on state of the component
  * @param {() => void} [reset] called before each connection
- * @returns {Failure|null} why the stream is interrupted
+ * @returns {Failure|null} the error that interrupts the stream
  */
 export function useStream(url, receive, reset) {
   const [error, setError] = useState(/** @type {Failure|null} */ (null));

@@ -1,5 +1,5 @@
 // @ts-check
-// The address of the page says what it shows, so that it can be shared and kept.
+// The address contains everything that selects the page's content, so that users can share it.
 import { useEffect, useState } from 'preact/hooks';
 
 /** @typedef {{path: string, parts: string[], query: URLSearchParams}} Route */

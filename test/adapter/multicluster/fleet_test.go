@@ -25,8 +25,8 @@ import (
 
 // RUN-10: a controller of multicluster-runtime works on the adapter's manager and clusters. Its
 // provider adds a cluster for each Secret with a kubeconfig. In each cluster, the controller copies
-// ConfigMaps. After each copy it reads and lists the copies: these reads must show the write before
-// them, which controller-runtime's own cache does not promise.
+// ConfigMaps. After each copy it reads and lists the copies. These reads must show the preceding
+// write, which controller-runtime's own cache does not guarantee.
 func TestFleet(t *testing.T) {
 	if os.Getenv("KELSON") == "" {
 		t.Skip("SKIPPED: needs a control plane: set KELSON to a kelson binary")
@@ -62,7 +62,7 @@ func TestFleet(t *testing.T) {
 		}
 	}
 
-	// Without its Secret, a cluster is no longer reconciled; the other one is.
+	// After the deletion of its Secret, a cluster is no longer reconciled; the other one still is.
 	must(t, hub.Client().Delete(t.Context(), kubeconfigSecret(t, "east", members["east"])))
 	hub.Eventually(t, time.Minute, func() bool {
 		_, err := provider.Get(ctx, "east")
@@ -77,7 +77,7 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// rounds is how many copies the controller makes of each ConfigMap.
+// rounds is the number of copies that the controller makes of each ConfigMap.
 const rounds = 20
 
 // counter makes rounds copies of each ConfigMap that is not a copy.
@@ -85,7 +85,7 @@ type counter struct {
 	manager mcmanager.Manager
 
 	mu sync.Mutex
-	// by cluster: copies, and reads that did not show the write before them
+	// by cluster: copies, and reads that did not show the preceding write
 	done, stale map[string]int
 }
 

@@ -68,7 +68,7 @@ func TestMutatingPolicies(t *testing.T) {
 			got := fmt.Sprint(field(made, test.path))
 			if test.name == "list of maps" {
 				if list, _ := field(made, test.path).([]any); len(list) != 1 || list[0].(map[string]any)["name"] != "side" || list[0].(map[string]any)["imagePullPolicy"] != "Always" {
-					t.Errorf("%s = %v", test.path, list) // the new container has defaults, too
+					t.Errorf("%s = %v", test.path, list) // the new container also gets defaults
 				}
 				return
 			}

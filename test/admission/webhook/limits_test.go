@@ -15,7 +15,7 @@ import (
 )
 
 // ADM-01: two webhooks that change an object on every call, and request reinvocation, are called
-// twice each: a request ends.
+// only twice each, so that the request ends.
 func TestReinvocationEnds(t *testing.T) {
 	c := start(t)
 	var calls atomic.Int64
@@ -37,7 +37,7 @@ func TestReinvocationEnds(t *testing.T) {
 }
 
 // ADM-01: the failurePolicy applies to match conditions that fail or exceed CEL's cost limit of a
-// request; at most 64 are allowed.
+// request. A webhook may have at most 64 match conditions.
 func TestMatchConditionsThatFail(t *testing.T) {
 	c, h := start(t), newHook(t, allow)
 	members := map[string]string{}
@@ -106,7 +106,7 @@ func TestExemptNamespaces(t *testing.T) {
 		t.Errorf("a namespace created with the label: %v", err)
 	}
 	for _, patch := range []string{`{"metadata":{"labels":{"kubernetes.io/metadata.name":"kube-system"}}}`, `{"metadata":{"labels":{"kubernetes.io/metadata.name":null}}}`} {
-		// refused or corrected
+		// the server may refuse or correct the label
 		_, _ = c.CoreV1().Namespaces().Patch(ctx, "tenant", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		if err := create("tenant"); err == nil || !strings.Contains(err.Error(), "denied the request") {
 			t.Errorf("after %s: %v", patch, err)

@@ -68,7 +68,7 @@ func TestReinvocation(t *testing.T) {
 		calls  int // of the first webhook
 	}{
 		{"needed", ifNeeded, adds("b"), 2},
-		{"nothing was changed after it", ifNeeded, allow, 1},
+		{"no change after it", ifNeeded, allow, 1},
 		{"not wanted", never, adds("b"), 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// review is the request of an AdmissionReview as it was received.
+// review is the request of a received AdmissionReview.
 type review = admissionv1.AdmissionRequest
 
 // hookServer is a webhook on a loopback port, over TLS with a certificate for some names.

@@ -53,13 +53,13 @@ func TestConfigurationAppliesToTheNextRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := c.create(t, configMap(name)); err != nil {
-			t.Fatalf("create after the configuration is gone: %v", err)
+			t.Fatalf("create after the deletion of the configuration: %v", err)
 		}
 	}
 }
 
-// ADM-01: the contents of reviews per operation. CVE-2021-25735: the old object is the stored one,
-// whatever the client sends.
+// ADM-01: the contents of reviews per operation. CVE-2021-25735: the old object is always the
+// stored one, and does not depend on the request.
 func TestReviewsHaveTheRightObjects(t *testing.T) {
 	c, h := start(t), newHook(t, allow)
 	c.validating(t, "all", h, rule("*", "", "v1", "configmaps"))
@@ -240,7 +240,7 @@ func TestMatching(t *testing.T) {
 		name      string
 		rule      admissionregistrationv1.RuleWithOperations
 		edit      edit
-		red, blue bool // is the webhook called?
+		red, blue bool // whether the webhook is called
 	}{
 		{"all", everything, nil, true, true},
 		{"another group", rule("*", "apps", "*", "*"), nil, false, false},
@@ -410,7 +410,7 @@ func TestValidatingWebhooksRunAtTheSameTime(t *testing.T) {
 	arrived.Add(n)
 	h := newHook(t, func(r *review) *admissionv1.AdmissionResponse {
 		arrived.Done()
-		arrived.Wait() // wait for all others
+		arrived.Wait() // wait until all others have been called
 		return &admissionv1.AdmissionResponse{Allowed: true, Warnings: []string{"mind the gap"}}
 	})
 	for i := range n {
@@ -452,7 +452,7 @@ func TestWebhooksCantLockOut(t *testing.T) {
 	if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "all", metav1.DeleteOptions{}); err != nil {
 		t.Errorf("delete the configuration: %v", err)
 	}
-	for _, r := range h.reviews() { // controllers' writes may be among them
+	for _, r := range h.reviews() { // they may include writes of controllers
 		if r.Resource.Group == admissionregistrationv1.GroupName {
 			t.Errorf("review %v", r)
 		}

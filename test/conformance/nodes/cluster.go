@@ -31,7 +31,7 @@ const (
 
 // isolate runs this command again in process, mount and network namespaces of its own, and waits
 // for it. When it ends, the kernel ends all processes and removes all mounts and networks of the
-// cluster. A shell is the first process, because it collects the orphans of containerd.
+// cluster. The first process is a shell, because it reaps the orphans of containerd.
 func isolate(ctx context.Context) error {
 	own, err := os.Executable()
 	if err != nil {
@@ -47,8 +47,8 @@ func isolate(ctx context.Context) error {
 	return c.Run()
 }
 
-// removeCgroups removes the cgroups of the nodes, the only things that outlive the namespaces.
-// Leftover ones are harmless.
+// removeCgroups removes the cgroups of the nodes, which remain after the namespaces have ended.
+// Leftover cgroups are harmless.
 func removeCgroups() {
 	for _, node := range []string{"near", "far"} {
 		roots, _ := filepath.Glob("/sys/fs/cgroup/*/kelson-" + node)
@@ -67,10 +67,10 @@ func removeCgroups() {
 	}
 }
 
-// prepareNamespaces mounts what the namespaces need, and creates the network namespace of the
-// second node.
+// prepareNamespaces mounts the file systems that the namespaces need, and creates the network
+// namespace of the second node.
 func prepareNamespaces(ctx context.Context) error {
-	// Mounts do not reach the machine, but those of kubelets must reach containers.
+	// Mounts must not propagate to the machine, but those of kubelets must propagate to containers.
 	for _, propagation := range []uintptr{unix.MS_SLAVE, unix.MS_SHARED} {
 		if err := unix.Mount("", "/", "", unix.MS_REC|propagation, ""); err != nil {
 			return fmt.Errorf("change the propagation of mounts: %w", err)
@@ -109,7 +109,7 @@ func prepareNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// cluster is kelson serve with a node beside it, and a second node.
+// cluster is kelson serve with a node on the same machine, and a second node.
 type cluster struct {
 	options
 	kubeconfig string

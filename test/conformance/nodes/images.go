@@ -141,7 +141,7 @@ type layer struct {
 
 // imageBuilder builds images.
 type imageBuilder struct {
-	programs string // folder of those that are built from Kubernetes' sources
+	programs string // folder of the programs that are built from Kubernetes' sources
 	layers   map[string]v1.Layer
 	images   map[name.Tag]v1.Image
 }
@@ -264,7 +264,7 @@ func (b *imageBuilder) nginx(ctx context.Context) (files, error) {
 	return all, all.addLibraries(program)
 }
 
-// add builds an image. Layers of one name are built once.
+// add builds an image. It builds each layer once, by name.
 func (b *imageBuilder) add(reference string, layers []layer, config v1.Config) error {
 	tag, err := name.NewTag(reference)
 	if err != nil {
@@ -356,7 +356,7 @@ func (f file) tar(w *tar.Writer, at string) error {
 	return nil
 }
 
-// output returns what a command prints, without the last newline.
+// output returns the output of a command, without the last newline.
 func output(ctx context.Context, program string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, program, args...)
 	c.Env = append(os.Environ(), "GOWORK=off")

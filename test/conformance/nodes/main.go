@@ -5,11 +5,11 @@
 //
 //	cd test/conformance && GOWORK=off go run ./nodes -kelson ../../bin/kelson -work /var/tmp/conformance
 //
-// The specs are upstream's, linked unchanged (package suite). The images that they deploy are built
-// here from Kubernetes' sources and from programs of this machine (images.go), because no registry
-// is needed then. The cluster runs in process, mount and network namespaces of its own: it does not
-// change the network of the machine, does not conflict with other clusters on it, and the kernel
-// removes it when the command ends.
+// The specs are upstream's, linked unchanged (package suite). The command builds the images that
+// they deploy from Kubernetes' sources and from programs of this machine (images.go), so that it
+// needs no registry. The cluster runs in process, mount and network namespaces of its own: it does
+// not change the network of the machine, does not conflict with other clusters on it, and the
+// kernel removes it when the command ends.
 //
 // The command needs root, containerd, runc, the CNI plugins, nftables, a C compiler and the
 // programs of the images: busybox-static, bash, curl, dig, iperf, iproute2, netcat-openbsd, nginx.
@@ -57,11 +57,11 @@ func main() {
 	flag.StringVar(&o.dns, "dns", "../../bin/kelson-dns", "the DNS server of the cluster, a CoreDNS; built into an image")
 	flag.StringVar(&o.suite, "suite", "", "the test binary; built when empty")
 	flag.StringVar(&o.work, "work", "/var/tmp/kelson-conformance", "folder of images, state, results and logs; specs that have passed there are not run again")
-	flag.StringVar(&o.docs, "docs", "", "page whose section is written from the results")
+	flag.StringVar(&o.docs, "docs", "", "page with the section to rewrite")
 	flag.StringVar(&o.only, "only", "", "regular expression over the names of the specs to run")
 	flag.BoolVar(&o.again, "again", false, "forget the results in the folder -work")
-	flag.IntVar(&o.procs, "procs", 4, "how many specs run at a time, of those that may")
-	flag.DurationVar(&o.limit, "limit", 3*time.Hour, "how long all specs may take")
+	flag.IntVar(&o.procs, "procs", 4, "maximum number of specs that run at a time; some must run alone")
+	flag.DurationVar(&o.limit, "limit", 3*time.Hour, "time limit for all specs")
 	flag.BoolVar(&o.hold, "hold", false, "start the cluster and keep it until a signal arrives, instead of running specs; nsenter -a -t PID enters it")
 	flag.BoolVar(&o.inside, "inside", false, "run in the namespaces that the command has created; internal")
 	flag.Parse()

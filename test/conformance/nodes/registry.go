@@ -17,11 +17,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// mirrors is where containerd finds the mirrors of registries.
+// mirrors is the folder in which containerd looks for the mirrors of registries.
 const mirrors = "/etc/containerd/certs.d"
 
-// serveImages serves the images as a mirror of registry.k8s.io to both nodes, for specs that pull
-// always.
+// serveImages serves the images as a mirror of registry.k8s.io to both nodes, for specs whose pods
+// always pull their images.
 func (o options) serveImages() (closeRegistry func() error, err error) {
 	const upstream, mirror = "registry.k8s.io", nearAddress + ":" + registryPort
 	listener, err := net.Listen("tcp", mirror)

@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// result is the newest result of one spec; a result that passed outweighs later ones.
+// result is the newest result of one spec; a spec that has passed once counts as passed.
 type result struct {
 	Name    string
 	State   string
 	Message string
-	Runs    int // how often the spec ran
+	Runs    int // number of runs of the spec
 }
 
 type results []result
@@ -34,7 +34,7 @@ func pattern(name string) string {
 	return strings.ReplaceAll(regexp.QuoteMeta(name), " ", `( \[[A-Za-z:]+\])* `)
 }
 
-// reported matches what Ginkgo writes when a spec ends: outcome, duration, and name with labels.
+// reported matches Ginkgo's output at the end of a spec: outcome, duration, and name with labels.
 var reported = regexp.MustCompile(`^[•S!](?: \[([A-Z ]+)\])? \[([0-9.]+) seconds\]\n(.*)\n`)
 
 // parseLog returns the results in the output of one or more runs of the suite.
@@ -104,7 +104,7 @@ func (rs results) counts() string {
 //go:embed reasons.txt
 var reasonList string
 
-// reason returns why a spec does not pass, or what it reported.
+// reason returns why a spec does not pass, or the spec's own message.
 func (r result) reason() string {
 	for line := range strings.Lines(reasonList) {
 		name, why, _ := strings.Cut(strings.TrimSpace(line), "\t")

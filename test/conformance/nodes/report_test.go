@@ -127,7 +127,7 @@ func TestTar(t *testing.T) {
 		}
 		got = append(got, h.Name+"→"+h.Linkname)
 	}
-	// Directories come before what they contain.
+	// Directories come before their contents.
 	if want := "a/→ a/b/→ a/b/c→ bin/→ bin/sh→busybox tmp/→"; strings.Join(got, " ") != want {
 		t.Errorf("got %q, want %q", strings.Join(got, " "), want)
 	}

@@ -44,7 +44,7 @@ func build(ctx context.Context, args ...string) error {
 	return c.Run()
 }
 
-// stamp sets the suite's version, with which some specs choose what they expect.
+// stamp sets the suite's version, from which some specs derive their expectations.
 const stamp = "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.1 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37"
 
 // buildSuite builds upstream's suite and the program that runs it in several processes.
@@ -55,7 +55,7 @@ func (o options) buildSuite(ctx context.Context) error {
 	return build(ctx, "test", "-c", "-vet=off", "-ldflags="+stamp, "-o", filepath.Join(o.work, "suite.test"), "./nodes/suite")
 }
 
-// runSuite runs specs by name. Failed specs are no error: the log has the results.
+// runSuite runs specs by name. Failed specs are not an error: the log has the results.
 func (o options) runSuite(ctx context.Context, names []string, all bool) error {
 	focus := `\[Conformance\]`
 	if !all {

@@ -2,7 +2,7 @@
 // generate` updates the code, and `make check` fails if it is out of date.
 //
 //	api/v1         the hub: kinds in and without namespaces, embedded and generic types, lists of every sort
-//	api/v1alpha1   a spoke, whose fields partly have other names
+//	api/v1alpha1   a spoke, some of whose fields have other names
 //	api/shared     types that several versions use
 //	pkg/generated  clients, listers, informers, apply configurations, OpenAPI
 package shop

@@ -64,7 +64,7 @@ func TestFakeClientset(t *testing.T) {
 		return a.GetSubresource() == "status", nil, refused
 	})
 	if _, err := pizzas.UpdateStatus(ctx, got, metav1.UpdateOptions{}); !errors.Is(err, refused) {
-		t.Errorf("the reactor says %v", err)
+		t.Errorf("the error is %v, want that of the reactor", err)
 	}
 	actions := clients.Actions()
 	if len(actions) != 2 || !actions[0].Matches("get", "pizzas/scale") || !actions[1].Matches("update", "pizzas/status") {
@@ -79,7 +79,7 @@ func TestFakeClientset(t *testing.T) {
 	}
 }
 
-// GEN-01: fakes implement server-side apply, and Extract functions return what was applied, like
+// GEN-01: fakes implement server-side apply, and Extract functions return the applied fields, as
 // with a real server in TestExtract.
 func TestFakeApply(t *testing.T) {
 	pizzas := fake.NewClientset().ShopV1().Pizzas("default")
@@ -142,7 +142,7 @@ func TestFakeInformers(t *testing.T) {
 		}
 		synctest.Wait()
 		if _, err := lister.Pizzas("default").Get("c"); !apierrors.IsNotFound(err) {
-			t.Errorf("in the lister after deletion: %v", err)
+			t.Errorf("the lister after the deletion: %v", err)
 		}
 		clients.PrependReactor("list", "ovens", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(v1.SchemeGroupVersion.WithResource("ovens").GroupResource(), "", errors.New("not yours"))
@@ -154,8 +154,8 @@ func TestFakeInformers(t *testing.T) {
 	})
 }
 
-// applyAndExtract applies different fields of a pizza as two managers, and extracts what each has
-// applied.
+// applyAndExtract applies different fields of a pizza as two managers, and extracts the fields that
+// each has applied.
 func applyAndExtract(t *testing.T, apply func(context.Context, *shopac.PizzaApplyConfiguration, metav1.ApplyOptions) (*v1.Pizza, error)) {
 	t.Helper()
 	ctx, one := t.Context(), must[*v1.Pizza](t)

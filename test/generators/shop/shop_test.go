@@ -50,7 +50,7 @@ func must[T any](t *testing.T) func(v T, err error) T {
 	}
 }
 
-// GEN-01: generated clients, against a real control plane.
+// GEN-01: generated clients work with a real control plane.
 func TestClients(t *testing.T) {
 	env := testenv.New(t, testenv.CRDs("config/crd"))
 	clients := versioned.NewForConfigOrDie(env.RESTConfig())
@@ -165,7 +165,7 @@ func TestExtract(t *testing.T) {
 	}
 }
 
-// GEN-01: generated informers and listers.
+// GEN-01: generated informers and listers work with a real control plane.
 func TestInformers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.CRDs("config/crd"), testenv.Scheme(scheme.Scheme))
@@ -291,7 +291,7 @@ func TestConversion(t *testing.T) {
 }
 
 // GEN-01: generated round-trip tests fail if a conversion loses a field. With the build tag lossy,
-// one here does.
+// a conversion of this project loses one.
 func TestRoundTripsDetectLostFields(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a test")
@@ -311,7 +311,7 @@ func TestOpenAPI(t *testing.T) {
 		t.Fatalf("no definition of %s", pizza)
 	}
 	size := got.Schema.Properties["size"]
-	if len(size.Enum) != 2 || size.Default != "Large" || !strings.Contains(size.Description, "- `\"Large\"` is for two.") {
+	if len(size.Enum) != 2 || size.Default != "Large" || !strings.Contains(size.Description, "- `\"Large\"` is for two persons.") {
 		t.Errorf("size is %+v", size)
 	}
 	toppings := got.Schema.Properties["toppings"]

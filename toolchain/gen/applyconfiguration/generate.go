@@ -132,8 +132,8 @@ func (g *generator) want(d *loader.Decl) {
 	}
 }
 
-// configuration returns the apply configuration of a struct type, without its star, or "" if the
-// type is used unchanged.
+// configuration returns the apply configuration of a struct type as a type without a star, or "" if
+// the type is used unchanged.
 func (g *generator) configuration(f *source.File, t loader.Type) string {
 	n, ok := t.(*loader.Named)
 	if !ok || len(n.Args) > 0 || !ast.IsExported(n.Decl.Name) {

@@ -39,7 +39,7 @@ func (g *generator) learn(p *model.Package, t *model.Type) error {
 	if err != nil {
 		return fmt.Errorf("%s has no Extract functions, because it has no schema: %w", t.Name, err)
 	}
-	// The plural occurs only in URLs, which no code here uses.
+	// Only URLs contain the plural, and this package builds no URLs.
 	definition := &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 		Group: p.Group, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "objects", Singular: "object", Kind: t.Name, ListKind: t.Name + "List"},
 		Scope: apiextensionsv1.NamespaceScoped,

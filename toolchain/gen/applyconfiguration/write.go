@@ -87,7 +87,8 @@ func $Name($params) *$AC {
 `, vars)
 }
 
-// extract generates the functions that return what a field manager of an object has applied.
+// extract generates the functions that return the fields of an object that a field manager has
+// applied.
 func (g *generator) extract(f *source.File, t *model.Type, vars source.Vars) {
 	name, ok := g.extracts[t.Decl]
 	if !ok {

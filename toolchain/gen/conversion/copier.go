@@ -40,7 +40,7 @@ func (c *copier) value(in, out string, from, to loader.Type) {
 		c.why = bad.Err.Error()
 		return
 	}
-	if from.String() == to.String() && named(from) { // a type of a third package
+	if from.String() == to.String() && named(from) { // one type, used by both versions
 		c.linef("%s = %s", out, in)
 		return
 	}
@@ -174,7 +174,7 @@ func (c *copier) same(from, to loader.Type) bool {
 	}
 	switch t := from.(type) {
 	case *loader.Struct, *loader.Interface:
-		return false // each is written out where it is used
+		return false // the conversion of such a type is written inline
 	case *loader.Pointer:
 		return c.same(t.Elem, to.(*loader.Pointer).Elem)
 	case *loader.Slice:

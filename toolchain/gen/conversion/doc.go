@@ -9,8 +9,8 @@
 // The package converts structs of the same name field by field; fields with the same Go name
 // correspond. Like conversion-gen, it generates for each struct:
 //
-//	Convert_v1_Pizza_To_v2_Pizza, Convert_v2_Pizza_To_v1_Pizza            with error and scope
-//	autoConvert_v1_Pizza_To_v2_Pizza, …                                   the same, for functions written by hand to begin with
+//	Convert_v1_Pizza_To_v2_Pizza, Convert_v2_Pizza_To_v1_Pizza            have a scope parameter and return an error
+//	autoConvert_v1_Pizza_To_v2_Pizza, …                                   the same; hand-written functions can call them first
 //	RegisterConversions                                                   has scheme.Convert call them
 //
 // A field without a counterpart, or with a type that cannot be converted, is an error at the field,

@@ -45,8 +45,8 @@ func (b *builder) apply(s *props, ms marker.Markers) {
 	}
 }
 
-// rank orders markers: types, then the others as written, then rules over several fields, then
-// markers that depend on the result.
+// rank orders markers: first those that set types, then the others in the order of the source, then
+// rules over several fields, then markers that depend on the result.
 func rank(name string) int {
 	after := 0
 	if rest, ok := strings.CutPrefix(name, items); ok {

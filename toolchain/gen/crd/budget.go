@@ -57,7 +57,7 @@ func (g *Generator) File(r *model.Resource) (doc []byte, note, err error) {
 		}
 		return out, len(out) <= limit
 	}
-	// Binary search for the smallest length with which the definition does not fit.
+	// Search for the smallest length with which the definition does not fit.
 	per := sort.Search(longest, func(n int) bool { _, ok := fits(n); return !ok }) - 1
 	if err != nil {
 		return nil, nil, err

@@ -21,7 +21,7 @@ type Options struct {
 	// templates: name, namespace, labels, annotations and finalizers. Without it the schema has no
 	// fields, and a server prunes them.
 	EmbeddedObjectMeta bool
-	// Lenient makes mistakes that controller-gen accepts warnings instead of errors.
+	// Lenient turns errors that controller-gen ignores into warnings.
 	Lenient bool
 	// Descriptions limits the size of descriptions.
 	Descriptions Budget
@@ -39,7 +39,7 @@ func New(api *model.API, opts Options) *Generator {
 	return &Generator{b: newBuilder(api, opts), emit: newEmitter()}
 }
 
-// Warnings returns the mistakes, found so far, that Options.Lenient permits. Each is a
+// Warnings returns the errors found so far that Options.Lenient turns into warnings. Each is a
 // *loader.Error.
 func (g *Generator) Warnings() []error { return g.b.warnings }
 

@@ -379,7 +379,7 @@ func (e *emitter) definition(crd *apiextensionsv1.CustomResourceDefinition) ([]b
 // rawPairs returns the members of a JSON object, sorted by name.
 func rawPairs(data []byte) []pair {
 	var object map[string]json.RawMessage
-	_ = json.Unmarshal(data, &object) // cannot fail: it was just encoded
+	_ = json.Unmarshal(data, &object) // cannot fail: this package has encoded the value
 	var p []pair
 	for k, v := range object {
 		p = append(p, pair{k, jsonValue(v)})

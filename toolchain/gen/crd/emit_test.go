@@ -36,7 +36,7 @@ func TestEmitterMatchesYAMLPackage(t *testing.T) {
 			},
 			func(s *props, c randfill.Continue) {
 				c.FillNoCustom(s)
-				// Fields that are never generated.
+				// These fields are never generated.
 				s.ID, s.Schema, s.Ref, s.Definitions, s.Dependencies, s.PatternProperties, s.AdditionalItems = "", "", nil, nil, nil, nil, nil
 			})
 		f.Fill(def)

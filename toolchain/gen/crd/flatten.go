@@ -90,7 +90,7 @@ func (b *builder) mergeInto(dst *props, src props) {
 	for _, part := range src.AllOf {
 		b.mergeInto(dst, part)
 	}
-	// Two different constraints on a field must both hold, so both go into an allOf.
+	// Two different constraints on a field must both hold, so both are added to an allOf.
 	var dstOnly, srcOnly props
 	disagree := false
 	d, s := reflect.ValueOf(dst).Elem(), reflect.ValueOf(src)

@@ -25,7 +25,7 @@ func simple(s string, column int, indent string) (string, bool) {
 		case c < ' ' || c > '~':
 			return "", false
 		case c == ':' && (i+1 == len(s) || s[i+1] == ' ' || s[i+1] == '\n'), c == '#' && s[i-1] == ' ':
-			if !strings.Contains(s, "\n") { // in a block scalar they have no meaning
+			if !strings.Contains(s, "\n") { // they have no special meaning in a block scalar
 				return "", false
 			}
 		}

@@ -23,8 +23,8 @@ type builder struct {
 	names    map[string]*loader.Named
 	errs     []error
 	warnings []error
-	seen     map[string]bool // error messages: a type can be reached in several ways
-	current  model.Type      // the declaration that is read, for the positions of errors
+	seen     map[string]bool // error messages, because types are reached several times
+	current  model.Type      // the declaration being read, for the positions of errors
 	field    *model.Field
 }
 
@@ -39,7 +39,7 @@ func (b *builder) fail(err error) {
 	}
 }
 
-// mistake reports an error that controller-gen accepts.
+// mistake reports an error that controller-gen ignores.
 func (b *builder) mistake(err error) {
 	if !b.opts.Lenient {
 		b.fail(err)
@@ -57,7 +57,7 @@ func (b *builder) misused(m *marker.Marker, format string, args ...any) {
 	}
 }
 
-// failf reports an error at the field or type that is being read.
+// failf reports an error at the field or type that the builder reads now.
 func (b *builder) failf(format string, args ...any) {
 	switch {
 	case b.field != nil:
@@ -95,7 +95,7 @@ func (b *builder) named(n *loader.Named) *props {
 	return s
 }
 
-// declared is named without its cache.
+// declared does the same as named, without the cache.
 func (b *builder) declared(n *loader.Named) *props {
 	t := b.current
 	if loader.Implements(n, "MarshalJSON") {

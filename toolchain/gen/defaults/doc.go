@@ -1,6 +1,6 @@
 // Package defaults generates functions that set default values:
 //
-//	func SetObjectDefaults_Pizza(in *Pizza)            one for every kind that has anything to fill in
+//	func SetObjectDefaults_Pizza(in *Pizza)            for every kind with defaults
 //	func RegisterDefaults(scheme *runtime.Scheme) error    has scheme.Default call them
 //
 // They set the values of +default markers, then call the hand-written functions

@@ -57,7 +57,7 @@ func TestKubernetesTypes(t *testing.T) {
 	}
 	t.Logf("%d packages, %d methods", packages, compared)
 	if packages < 30 || compared < 200 {
-		t.Error("too little was compared")
+		t.Error("compared too few methods")
 	}
 }
 

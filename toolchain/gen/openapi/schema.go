@@ -51,7 +51,7 @@ type writer struct {
 	*generator
 	required []string
 	refs     map[string]bool
-	within   []*loader.Decl // structs that are written out in place, to detect recursion
+	within   []*loader.Decl // structs that are being written inline, to detect recursion
 }
 
 // members returns the properties, including those of embedded structs.

@@ -97,7 +97,7 @@ type field struct {
 	repeated bool
 }
 
-// kind is how a value is encoded.
+// kind is the encoding of a value.
 type kind int
 
 const (

@@ -86,7 +86,7 @@ func TestSchemasOfKubernetes(t *testing.T) {
 	t.Logf("%d fields of %d files", fields, len(ours))
 }
 
-// describe returns what clients need to know of a field.
+// describe returns the properties of a field on which clients depend.
 func describe(f protoreflect.FieldDescriptor) string {
 	if f == nil {
 		return "missing"

@@ -8,7 +8,7 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// Declaration is what one marker grants for one resource, or for URLs.
+// Declaration is the rule that one marker grants for one resource, or for URLs.
 type Declaration struct {
 	Namespace string // of the Role; empty: a ClusterRole
 	Rule      rbacv1.PolicyRule

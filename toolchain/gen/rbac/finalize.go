@@ -14,8 +14,8 @@ const (
 	reconcilePath    = libraryModule + "/reconcile"
 	unstructuredPath = "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	// finalizerVerb is how reconcile.For adds and removes a finalizer: by a patch of the object
-	// itself, not of a subresource.
+	// finalizerVerb is the verb with which reconcile.For adds and removes a finalizer: it patches
+	// the object itself, not a subresource.
 	finalizerVerb = "patch"
 )
 
@@ -126,7 +126,7 @@ func covers(r *rbacv1.PolicyRule, group, resource, verb string) bool {
 	return has(r.APIGroups, group) && has(r.Resources, resource) && has(r.Verbs, verb)
 }
 
-// has reports whether a list of a rule includes a value, by name or with the wildcard.
+// has reports whether a list of a rule contains a value or the wildcard.
 func has(list []string, value string) bool {
 	return slices.Contains(list, value) || slices.Contains(list, "*")
 }

@@ -163,7 +163,7 @@ func merge(rules []*rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return out
 }
 
-// key identifies what a rule applies to: everything but its verbs.
+// key identifies a rule by all its fields except the verbs.
 func key(r *rbacv1.PolicyRule) string {
 	var parts []string
 	for _, list := range [][]string{r.APIGroups, r.Resources, r.ResourceNames, r.NonResourceURLs} {

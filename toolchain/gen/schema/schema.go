@@ -65,7 +65,7 @@ func Generate(api *model.API, pkg *model.Package, header string) ([]byte, error)
 	return f.Bytes(source.Options{Header: header, Constraint: source.Constraint})
 }
 
-// mergeOf returns how a field merges, or nil if no marker says it.
+// mergeOf returns how a field merges, or nil if no marker sets this.
 func mergeOf(api *model.API, f *model.Field) ([]string, error) {
 	markers := slices.Clone(f.Markers)
 	if n, ok := unpointed(f.Type()).(*loader.Named); ok {
@@ -151,7 +151,7 @@ func quoted(texts []string) string {
 	return strings.Join(all, ", ")
 }
 
-// instead names what takes the place of markers that only definitions of custom resources have.
+// instead names the replacements for markers that only affect CustomResourceDefinitions.
 var instead = map[string]string{
 	"kubebuilder:default":                       "a method Default",
 	"default":                                   "a method Default",
@@ -176,7 +176,7 @@ var instead = map[string]string{
 }
 
 // Ignored returns an error for each marker in the package that has no effect on a kind of a custom
-// API server, with what takes its place.
+// API server. The error names the replacement.
 func Ignored(api *model.API, pkg *model.Package) (all []error) {
 	check := func(markers marker.Markers) {
 		for _, m := range markers {

@@ -153,7 +153,7 @@ func (f *File) Type(t loader.Type) string {
 	return s
 }
 
-// Spell is like Type but returns the error.
+// Spell does the same as Type, but returns the error.
 func (f *File) Spell(t loader.Type) (string, error) {
 	var failed error
 	sub := func(t loader.Type) string {

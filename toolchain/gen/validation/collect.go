@@ -8,7 +8,7 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// list is what the markers of one list declare together.
+// list combines the markers of one list.
 type list struct {
 	kind, unique string // the values of k8s:listType and k8s:unique
 	keys         []*model.Field
@@ -45,7 +45,7 @@ type mode struct {
 	at    place
 }
 
-// metadata is what the first pass found, by path.
+// metadata holds the results of the first pass, by path.
 type metadata struct {
 	lists          map[string]*list
 	unions         map[string]*union       // by marker, path of the parent and name
@@ -78,8 +78,8 @@ func (g *generator) learn(n *loader.Named) {
 
 func unionKey(family, parent, name string) string { return family + "\n" + parent + "\n" + name }
 
-// collect records what a marker contributes to the metadata. It ignores errors in places, which the
-// second pass reports.
+// collect adds the data of a marker to the metadata. It ignores errors in places, which the second
+// pass reports.
 func (g *generator) collect(p place, m *marker.Marker) {
 	if in := payload(m); in != nil {
 		at, err := g.inner(p, m)

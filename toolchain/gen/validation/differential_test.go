@@ -150,7 +150,8 @@ func TestOutputTests(t *testing.T) {
 	judge(t, runProgram(t, dir, "GOWORK=off", "GOFLAGS=-mod=mod"), 200)
 }
 
-// GEN-04: the same for Kubernetes' own types, whose functions are in k8s.io/kubernetes.
+// GEN-04: for Kubernetes' own types, the generated functions return the same errors as those of
+// validation-gen in k8s.io/kubernetes.
 func TestKubernetesTypes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles packages of k8s.io/kubernetes")
@@ -256,7 +257,7 @@ func judge(t *testing.T, out string, atLeast int) {
 		t.Errorf("%d of %d objects differ\n%.12000s", differ, objects, out)
 	}
 	if types < atLeast || invalid < objects/10 || kinds < 5 {
-		t.Errorf("the comparison has too little to compare: %s", summary)
+		t.Errorf("the comparison covers too little: %s", summary)
 	}
 }
 
@@ -274,7 +275,7 @@ func build(t *testing.T, dir string) *model.API {
 			}
 		}
 	}
-	for _, err := range api.MarkerErrors { // other markers do not matter here
+	for _, err := range api.MarkerErrors { // this test ignores other markers
 		for line := range strings.Lines(err.Error()) {
 			if strings.Contains(line, "+k8s:") {
 				t.Log(strings.TrimSpace(line))

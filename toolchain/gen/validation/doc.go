@@ -10,9 +10,9 @@
 // k8s.io/apimachinery/pkg/api/validate. Kinds also get the method ValidateDeclaratively, which
 // servers can call without knowing the type.
 //
-// The generator works in two passes. The first pass, in collect.go, collects what several markers
-// declare together: the keys of lists, the members of unions, the modes of fields. The second one
-// turns each marker into calls of validation functions:
+// The generator works in two passes. The first pass, in collect.go, combines declarations that are
+// spread over several markers: the keys of lists, the members of unions, the modes of fields. The
+// second one turns each marker into calls of validation functions:
 //
 //	marker ──▶ rules{calls, parent} ──▶ node of a type ──▶ function
 //

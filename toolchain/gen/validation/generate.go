@@ -74,8 +74,8 @@ type generator struct {
 	registry  *marker.Registry
 	meta      metadata
 	nodes     map[string]*node
-	checked   map[string]bool // what several markers declare together, and is written once
-	inherited map[string]bool // subfields whose own required and the like are written
+	checked   map[string]bool // results of the first pass; each is written once
+	inherited map[string]bool // subfields whose own rules, such as required, are written already
 	claimed   map[string]bool // hand-written functions that markers call
 	variables []string        // in order
 	values    map[string]string

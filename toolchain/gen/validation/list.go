@@ -44,7 +44,8 @@ func (g *generator) identity(l *list, elem loader.Type) (match string, complete 
 	return "nil", true
 }
 
-// uniqueness returns the check of a set or map list, once.
+// uniqueness returns the uniqueness check of a set or map list when it is first called for the
+// list.
 func (g *generator) uniqueness(p place) (rules, error) {
 	if g.checked[p.path] {
 		return rules{}, nil

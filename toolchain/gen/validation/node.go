@@ -31,7 +31,7 @@ type field struct {
 	parts []part
 }
 
-// part is a call of the function of the type of elements or keys.
+// part is a call of the function for the type of elements or keys.
 type part struct {
 	typ  *loader.Named
 	call call
@@ -131,7 +131,7 @@ func (g *generator) callable(p place, n *loader.Named) *loader.Named {
 	return nil
 }
 
-// ruled reports whether a type without a function has rules, in itself or below.
+// ruled reports whether a type without a function has rules, in itself or in a type that it uses.
 func (g *generator) ruled(t loader.Type, seen map[string]bool) bool {
 	switch t := t.(type) {
 	case *loader.Pointer:
@@ -176,7 +176,7 @@ func hasRules(ms marker.Markers) bool {
 // has reports whether a type has rules that its function checks.
 func (g *generator) has(t *loader.Named, seen map[string]bool) bool {
 	if !g.Generated(t.Decl.Pkg) {
-		return true // only types with a function are here
+		return true // the type of a value in another package is listed only if it has a function
 	}
 	if seen[t.String()] {
 		return false

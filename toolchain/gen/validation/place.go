@@ -20,7 +20,7 @@ const (
 	onKey     scope = "a key of a map"
 )
 
-// place is where a marker is evaluated.
+// place is the value or part of a value to which a marker applies.
 type place struct {
 	scope scope
 	typ   loader.Type // of the value

@@ -40,7 +40,7 @@ func (g *generator) presence(p place, m *marker.Marker) (rules, error) {
 	case "k8s:required":
 		return one(rule("Required", false)), nil
 	case "k8s:forbidden":
-		// Where the field is not set, the second call ends its validation.
+		// If the field is not set, the second call ends its validation.
 		return rules{calls: []call{rule("Forbidden", false), rule("Optional", true)}}, nil
 	}
 	d := p.field.Markers.Get("default")
@@ -53,7 +53,7 @@ func (g *generator) presence(p place, m *marker.Marker) (rules, error) {
 			return rules{}, err
 		}
 		if zero {
-			return rules{}, nil // the field cannot be told from one that is not set
+			return rules{}, nil // a zero value counts as not set
 		}
 	}
 	c := rule("Required", false)

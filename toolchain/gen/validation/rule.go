@@ -20,17 +20,17 @@ type call struct {
 	cohort   string
 	level    string // Alpha, Beta or ""
 	comments []string
-	// ownLevel means that the arguments have their levels.
+	// ownLevel means that the calls in the arguments have their own levels.
 	ownLevel bool
 	// ifSet means that the function needs a value: it is not called if obj is nil.
 	ifSet bool
 }
 
-// rules is what markers require.
+// rules are the calls that markers require.
 type rules struct {
 	calls  []call
 	parent []call // for the struct or list around the value
-	// The rules of the type of the value, of the keys or of the elements do not apply.
+	// If set, the rules of the type of the value, of the keys or of the elements do not apply.
 	opaque, opaqueKeys, opaqueVals bool
 }
 
@@ -203,8 +203,8 @@ func (g *generator) ifOption(p place, m *marker.Marker, r rules) rules {
 	return r
 }
 
-// subfield applies rules to a field of the struct at p. The field's own required, optional and the
-// like also decide whether they apply.
+// subfield applies rules to a field of the struct at p. The field's own markers, such as required
+// and optional, also decide whether the rules apply.
 func (g *generator) subfield(p, in place, r rules) rules {
 	calls := r.calls
 	if !g.opaqueAt(p) && !g.inherited[in.path] {
@@ -232,7 +232,7 @@ func (g *generator) inherit(p place) (calls []call) {
 		}
 		switch last.Name {
 		case "k8s:listType", "k8s:unique", "k8s:unionMember", "k8s:zeroOrOneOfMember", "k8s:dependentRequired", "k8s:dependentForbidden":
-			continue // these belong to the struct, or end nothing
+			continue // these calls belong to the struct, or do not end the validation
 		case "k8s:update":
 			g.collect(p, m)
 		}

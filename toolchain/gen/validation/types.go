@@ -56,13 +56,13 @@ func basic(t loader.Type) string {
 	return ""
 }
 
-// structOf returns the struct of a value or of what a pointer points to, or nil.
+// structOf returns the struct of a value or of a pointer's target, or nil.
 func structOf(t loader.Type) *loader.Struct {
 	st, _ := valueType(t).(*loader.Struct)
 	return st
 }
 
-// named returns the declared type of a value or of what a pointer points to, or nil.
+// named returns the declared type of a value or of a pointer's target, or nil.
 func named(t loader.Type) *loader.Named {
 	if p, ok := t.(*loader.Pointer); ok {
 		t = p.Elem
@@ -172,7 +172,7 @@ func (g *generator) fields(t loader.Type) []*model.Field {
 		return nil
 	}
 	owner := n.Decl
-	for !owner.Generic() { // a type declared as another type has that one's fields
+	for !owner.Generic() { // a type that is declared as another type has the fields of that type
 		src, ok := (&loader.Named{Decl: owner, Args: owner.Type().Args}).Source().(*loader.Named)
 		if !ok {
 			break

@@ -148,7 +148,7 @@ func (g *generator) modeRule(p place, m *marker.Marker) (rules, error) {
 	return rules{parent: []call{c}}, nil
 }
 
-// together returns calls as one function of a value.
+// together combines calls into one function of a value.
 func (g *generator) together(calls []call, value string) string {
 	return g.signature(value, "errs") + " {\n" + g.statements(calls) + "return errs\n}"
 }

@@ -14,8 +14,8 @@ import (
 // constraints are the values of k8s:update, in the order of the package validate.
 var constraints = []string{"NoSet", "NoUnset", "NoModify", "NoAddItem", "NoRemoveItem"}
 
-// update returns one rule for all update markers of a value. Only the first of these markers has
-// the rule.
+// update returns one rule for all update markers of a value. It returns the rule for the first of
+// these markers, and no rules for the others.
 func (g *generator) update(p place, m *marker.Marker) (rules, error) {
 	all := g.meta.updates[p.path]
 	for _, c := range all {

@@ -93,7 +93,7 @@ func (b *builder) name(mutating bool) string {
 func (b *builder) configuration(m *marker.Marker) {
 	mutating := *m.Bool("mutating")
 	if first := b.names[mutating]; first != nil {
-		b.fail(m, "there is one configuration with mutating=%v; it is named at %s", mutating, first.Pos)
+		b.fail(m, "another marker names the configuration with mutating=%v: %s", mutating, first.Pos)
 		return
 	}
 	b.names[mutating] = m

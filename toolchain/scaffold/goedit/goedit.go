@@ -136,11 +136,11 @@ func AddArgument(src []byte, c Call, expr string) ([]byte, error) {
 		}
 		return s.replace(at, at, comma+expr)
 	}
-	// on a line of its own, as the last one, which then has a comma
+	// on a line of its own after the last argument, which gets a comma
 	return s.replace(end, end, expr+",\n")
 }
 
-// RemoveArgument removes an argument from a call, if it is there.
+// RemoveArgument removes an argument from a call, if the call has it.
 func RemoveArgument(src []byte, c Call, expr string) ([]byte, error) {
 	s, err := parse(src)
 	if err != nil {
@@ -273,7 +273,7 @@ func RemoveImport(src []byte, importPath string) ([]byte, error) {
 	}
 	from, to := s.lines(s.offset(spec.Pos()), s.offset(spec.End()))
 	if from > 0 && blank(s.text, from-1) && to < len(s.text) && blankOrParen(s.text[to:]) {
-		// the block's only line goes with the gap before it
+		// if the import is the block's only line, also remove the gap before the block
 		from = bytes.LastIndexByte(s.text[:from-1], '\n') + 1
 	}
 	return s.replace(from, to, "")

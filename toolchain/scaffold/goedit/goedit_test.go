@@ -91,7 +91,7 @@ func TestRemoveRestoresBytes(t *testing.T) {
 				}
 				again, err := e[0](src)
 				if err != nil || string(again) != string(src) {
-					t.Errorf("the second time changes something: %v\n%s", err, again)
+					t.Errorf("a second call changes the source: %v\n%s", err, again)
 				}
 			}
 			for _, want := range test.want {
@@ -138,6 +138,6 @@ func TestUneditableSourceIsAnError(t *testing.T) {
 		t.Error("invalid Go source was edited")
 	}
 	if _, err := goedit.AddMarker([]byte("package v1\n"), "A", "+x"); err == nil {
-		t.Error("a type that is not there was marked")
+		t.Error("a missing type was marked")
 	}
 }

@@ -25,7 +25,7 @@ func Merge(base, ours, theirs []byte) (merged []byte, conflicts int) {
 	var out strings.Builder
 	atB, atO, atT := 0, 0, 0
 	for {
-		// A part that a side may have changed ends before the next base line that both sides kept.
+		// A changed region ends before the next base line that both sides kept.
 		next := atB
 		for next < len(b) && (inOurs[next] < 0 || inTheirs[next] < 0) {
 			next++

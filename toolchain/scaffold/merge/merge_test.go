@@ -43,10 +43,10 @@ func FuzzMerge(f *testing.F) {
 			}
 		}
 		if got, n := merge.Merge([]byte(base), []byte(ours), []byte(base)); n != 0 || string(got) != ours {
-			t.Errorf("only one side changed it, and it became %q", got)
+			t.Errorf("only our side has a change, and the result is %q", got)
 		}
 		if got, n := merge.Merge([]byte(base), []byte(base), []byte(theirs)); n != 0 || string(got) != theirs {
-			t.Errorf("only the other side changed it, and it became %q", got)
+			t.Errorf("only their side has a change, and the result is %q", got)
 		}
 		merge.Merge([]byte(base), []byte(ours), []byte(theirs))
 	})

@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// AddItem appends an item to the list below a key of the document. The key may be missing. It
-// changes nothing if the list has the item.
+// AddItem appends an item to the list below a key of the document. It adds the key if the key is
+// missing. It changes nothing if the list has the item.
 func AddItem(src []byte, key, item string) ([]byte, error) {
 	list, err := find(src, key)
 	if err != nil {

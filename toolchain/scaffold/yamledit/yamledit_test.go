@@ -19,11 +19,11 @@ func TestAddAndRemoveItem(t *testing.T) {
 			t.Errorf("%v\n%s\nwant\n%s", err, got, test.with)
 		}
 		if again, err := yamledit.AddItem(got, "resources", "b.yaml"); err != nil || string(again) != test.with {
-			t.Errorf("the second time: %v\n%s", err, again)
+			t.Errorf("a second AddItem changes the text: %v\n%s", err, again)
 		}
 		back, err := yamledit.RemoveItem(got, "resources", "b.yaml")
 		if err != nil || string(back) != test.src {
-			t.Errorf("not taken back: %v\n%s", err, back)
+			t.Errorf("RemoveItem does not restore the text: %v\n%s", err, back)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package migrate reads a Go project that uses controller-runtime and reports what it takes to move
-// it to the operator library.
+// Package migrate reads a Go project that uses controller-runtime and reports which changes a move
+// to the operator library needs.
 //
 //	report, err := migrate.Read(ctx, ".")
 //	report.Write(os.Stdout)
@@ -10,7 +10,7 @@
 // of client-go's informers. There are two ways to move, and a verdict for each use and each way:
 //
 //   - The whole program: ctrl.NewManager becomes adapter.NewManager, and controller-runtime's own
-//     code runs on the library's cache and client. Almost everything moves as it is; findings of
+//     code runs on the library's cache and client. Almost all code moves unchanged. Findings of
 //     this way are in Report.Program.
 //   - Reconciler by reconciler: a reconciler runs on the library's manager. For each, the report
 //     says which calls move with the builder of package adapter, and which have an equivalent in

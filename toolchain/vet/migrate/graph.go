@@ -79,10 +79,10 @@ func declarations(p *packages.Package, files []*ast.File) []*declaration {
 	return all
 }
 
-// divide finds the reconcilers that each declaration is a part of: a reconciler consists of its
-// methods and of what they refer to, other reconcilers' methods excepted. Functions that no method
-// refers to, such as those which set a reconciler up, are parts of the reconcilers whose types they
-// name.
+// divide finds the reconcilers that each declaration is a part of. A reconciler consists of its
+// methods and of the declarations to which they refer, except for methods of other reconcilers. A
+// function to which no method refers, such as one that sets up a reconciler, is a part of the
+// reconcilers whose types it names.
 func divide(all []*declaration, reconcilers []*reconciler) {
 	typed := map[*types.TypeName]bool{}
 	for _, r := range reconcilers {
@@ -110,7 +110,7 @@ func divide(all []*declaration, reconcilers []*reconciler) {
 	}
 }
 
-// join makes a declaration and what it refers to parts of a reconciler.
+// join makes a declaration and those to which it refers parts of a reconciler.
 func (d *declaration) join(r *reconciler, typed map[*types.TypeName]bool) {
 	if d.test || typed[d.method] && d.method != r.typ {
 		return

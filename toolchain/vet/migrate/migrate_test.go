@@ -59,7 +59,7 @@ func TestRead(t *testing.T) {
 		"internal/shop.go:27 moves reconcile.Result.RequeueAfter", "internal/shop.go:32 change ctrl.NewControllerManagedBy",
 		"internal/shop.go:33 moves builder.Builder.For", "internal/shop.go:35 moves builder.Builder.WatchesMetadata",
 		"internal/shop.go:36 stays controller.Options.UsePriorityQueue", "internal/shop.go:37 moves builder.Builder.Complete",
-		// In other declarations that the reconciler consists of.
+		// These uses are in other declarations that the reconciler consists of.
 		"internal/setup.go:14 moves reconcile.Result.Requeue", "internal/setup.go:21 moves client.SubResourceWriter.Update",
 		"internal/setup.go:24 moves reconcile.Result.Requeue", "internal/setup.go:28 change ctrl.NewControllerManagedBy",
 	} {
@@ -85,8 +85,8 @@ func line(f migrate.Finding) string {
 	return fmt.Sprintf("%s:%d %s %s", f.File, f.Line, f.Verdict, f.Name)
 }
 
-// RUN-10: a project that does not compile, or does not use controller-runtime, is an error that
-// says so.
+// RUN-10: a project that does not compile, or does not use controller-runtime, is an error with
+// that cause.
 func TestReadErrors(t *testing.T) {
 	t.Setenv("GOWORK", "off")
 	dir := t.TempDir()

@@ -26,8 +26,8 @@ type reader struct {
 	seen   map[string]bool // files, which can be in several packages because of tests
 }
 
-// Read type-checks the packages of the project in a directory, with their tests, and reports what
-// it takes to move it. The project must compile, and must use controller-runtime.
+// Read type-checks the packages of the project in a directory, with their tests, and reports which
+// changes a move needs. The project must compile, and must use controller-runtime.
 func Read(ctx context.Context, dir string) (*Report, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -131,7 +131,8 @@ type reconciler struct {
 	typ   *types.TypeName
 }
 
-// reconcilersIn finds the types whose method Reconcile for controller-runtime is in some files.
+// reconcilersIn finds the types for which the files declare a method Reconcile with
+// controller-runtime's signature.
 func reconcilersIn(p *packages.Package, files []*ast.File) []*reconciler {
 	var all []*reconciler
 	for _, file := range files {
@@ -182,7 +183,7 @@ type declarationReader struct {
 	*reader
 	*declaration
 	info *types.Info
-	// redundant are the names of fields that have no effect beside another one.
+	// redundant are the names of fields that have no effect if another field is set.
 	redundant map[*ast.Ident]bool
 }
 
@@ -222,7 +223,7 @@ func (f *declarationReader) use(id *ast.Ident) {
 	path := obj.Pkg().Path()
 	if isClientGoInformer(path, obj.Name()) && obj.Parent() == obj.Pkg().Scope() {
 		f.add(&f.report.Program, Stays, id.Pos(), obj.Pkg().Name()+"."+obj.Name(),
-			"an informer of client-go: it runs as before, beside the library's cache, and does not see own writes")
+			"an informer of client-go: it runs as before, next to the library's cache, and may not show the program's own writes yet")
 		return
 	}
 	if !isRuntime(path) {
@@ -289,7 +290,7 @@ func (f *declarationReader) owner(id *ast.Ident) *types.TypeName {
 	if !ok || !field.IsField() {
 		return nil
 	}
-	// Fields don't know their struct. It is one of the package-level types.
+	// go/types does not record the struct of a field. Search the package-level types for it.
 	scope := field.Pkg().Scope()
 	for _, name := range scope.Names() {
 		typ, ok := scope.Lookup(name).(*types.TypeName)
@@ -309,7 +310,7 @@ func (f *declarationReader) owner(id *ast.Ident) *types.TypeName {
 	return nil
 }
 
-// nameOf returns the name of an object as rules write it; empty if rules can't be about it.
+// nameOf returns the name of an object in the form of rules, or "" if rules cannot name the object.
 func nameOf(obj types.Object, owner *types.TypeName) string {
 	pkg := obj.Pkg().Name()
 	if obj.Pkg().Path() == runtimePath {

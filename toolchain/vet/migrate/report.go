@@ -9,15 +9,16 @@ import (
 	"text/tabwriter"
 )
 
-// Verdict says whether something moves.
+// Verdict says whether a use of a name moves.
 type Verdict string
 
 const (
-	// Moves means that it moves as it is.
+	// Moves means that the use moves unchanged.
 	Moves Verdict = "moves"
-	// Change means that it needs the change that the finding describes.
+	// Change means that the use needs the change that the finding describes.
 	Change Verdict = "change"
-	// Stays means that it does not move: it keeps working as before, or has no effect any more.
+	// Stays means that the use does not move: it keeps working as before, or no longer has an
+	// effect.
 	Stays Verdict = "stays"
 )
 
@@ -27,7 +28,7 @@ type Finding struct {
 	// File is relative to the project's directory. Line counts from 1.
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
-	// Name is what is used, as in "ctrl.NewManager".
+	// Name is the used name, as in "ctrl.NewManager".
 	Name string `json:"name"`
 	// Advice is the change, or the reason.
 	Advice string `json:"advice,omitempty"`
@@ -43,7 +44,7 @@ type Reconciler struct {
 	Findings []Finding `json:"findings"`
 }
 
-// Report is what it takes to move a project.
+// Report lists the changes that the move of a project needs.
 type Report struct {
 	// Module is the project's module path, Runtime its version of controller-runtime.
 	Module  string `json:"module"`
@@ -57,8 +58,8 @@ type Report struct {
 	Program []Finding `json:"program"`
 	// Reconcilers has the findings for moving reconciler by reconciler.
 	Reconcilers []Reconciler `json:"reconcilers"`
-	// Elsewhere has the findings other than Moves about code, tests excepted, that is a part of no
-	// reconciler, such as webhooks and main.
+	// Elsewhere has the findings other than Moves about code that is not a part of a reconciler,
+	// such as webhooks and main. It omits tests.
 	Elsewhere []Finding `json:"elsewhere"`
 }
 

@@ -10,7 +10,7 @@ type rule struct {
 
 const adapterPath = "kelson.dev/operator/adapter"
 
-// programRules are about moving the whole program. Names that are missing move as they are.
+// programRules are about moving the whole program. Names without a rule move unchanged.
 var programRules = map[string]rule{
 	"ctrl.NewManager": {Change, "adapter.NewManager, import " + adapterPath},
 	"manager.New":     {Change, "adapter.NewManager, import " + adapterPath},
@@ -22,7 +22,7 @@ var programRules = map[string]rule{
 	"cluster.Options.NewCache":  {Change, "create the cache with adapter.NewCache"},
 	"cluster.Options.NewClient": {Change, "create the client with adapter.NewClient"},
 
-	"cache.Options.NewInformer":                           {Stays, "has no effect, and a warning says so: the informers are the library's"},
+	"cache.Options.NewInformer":                           {Stays, "has no effect and logs a warning: the informers are the library's"},
 	"cache.Options.DefaultEnableWatchBookmarks":           {Stays, "has no effect: watches always accept bookmarks"},
 	"cache.ByObject.EnableWatchBookmarks":                 {Stays, "has no effect: watches always accept bookmarks"},
 	"cache.Config.EnableWatchBookmarks":                   {Stays, "has no effect: watches always accept bookmarks"},
@@ -31,7 +31,7 @@ var programRules = map[string]rule{
 }
 
 // libraryRules are about moving a reconciler to the library's manager. The verdict Moves means that
-// the builder or client of package adapter has it; the advice is the library's equivalent.
+// the builder or client of package adapter has the name; the advice is the library's equivalent.
 var libraryRules = map[string]rule{
 	"ctrl.NewControllerManagedBy":               {Change, "adapter.NewControllerManagedBy(m), with m a *manager.Manager; or operator.For"},
 	"builder.ControllerManagedBy":               {Change, "adapter.NewControllerManagedBy(m), with m a *manager.Manager; or operator.For"},
@@ -91,12 +91,12 @@ var libraryRules = map[string]rule{
 	"controller.Options.UsePriorityQueue":       {Stays, "the library's queue always serves changed objects before initial ones"},
 	"controller.Options.LogConstructor":         {Stays, "loggers come from operator.Log and have the controller, namespace and name"},
 	"controller.Options.RecoverPanic":           {Stays, "panics are always recovered"},
-	"controller.Options.EnableWarmup":           {Stays, "replicas that don't lead always keep their caches up to date"},
+	"controller.Options.EnableWarmup":           {Stays, "replicas that are not the leader always keep their caches up to date"},
 	"priorityqueue.New":                         {Stays, "the library's queue can't be replaced"},
 }
 
-// redundantRequeue is about Requeue in a Result with RequeueAfter, which controller-runtime looks
-// at first.
+// redundantRequeue is about Requeue in a Result with RequeueAfter, which takes precedence in
+// controller-runtime.
 var redundantRequeue = rule{Moves, "remove it: RequeueAfter decides"}
 
 const runtimePath = "sigs.k8s.io/controller-runtime"

@@ -4,9 +4,9 @@
 //
 //	kubelet, kube-proxy ──▶ 127.0.0.1:6444 ──▶ a server that is ready
 //
-// It forwards TCP connections, so clients and servers verify each other's certificates. It keeps to
-// one server as long as that is ready. When a server is not, its connections are closed and clients
-// connect again, to another one.
+// It forwards TCP connections, so clients and servers verify each other's certificates. It uses one
+// server as long as that server is ready. When the server is not ready, the balancer closes the
+// connections to it, and clients connect again, to another server.
 package balancer
 
 import (
@@ -51,8 +51,8 @@ type server struct {
 	open   map[net.Conn]bool
 }
 
-// Listen listens at an address for connections to the servers of https URLs. The first server is a
-// random one, so that nodes spread.
+// Listen listens at an address for connections to the servers of https URLs. It begins with a
+// random server, so that nodes spread over the servers.
 func Listen(address string, urls []string, log *slog.Logger) (*Balancer, error) {
 	b := &Balancer{log: log, interval: interval, current: rand.IntN(len(urls))}
 	for _, at := range urls {
@@ -98,7 +98,7 @@ func (b *Balancer) Run(ctx context.Context) {
 	}
 }
 
-// forward copies what client and a server send until either side ends.
+// forward copies bytes between client and a server until either side ends.
 func (b *Balancer) forward(ctx context.Context, client net.Conn) {
 	defer client.Close()
 	s, conn := b.dial(ctx)
@@ -145,7 +145,8 @@ func (b *Balancer) dial(ctx context.Context) (*server, net.Conn) {
 	return nil, nil
 }
 
-// order returns the indexes of the servers: from the current one on, those that are ready first.
+// order returns the indexes of the servers, beginning with the current one; servers that are ready
+// come before those that are not.
 func (b *Balancer) order() (order []int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -163,7 +164,7 @@ func (b *Balancer) order() (order []int) {
 
 // probe checks whether a server is ready, until ctx ends.
 func (b *Balancer) probe(ctx context.Context, s *server) {
-	// The answer decides only where connections go; clients verify the server.
+	// The response decides only where connections go; clients verify the server.
 	h := &http.Client{Timeout: answerWithin, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true,
 	}}
@@ -183,8 +184,8 @@ func (b *Balancer) probe(ctx context.Context, s *server) {
 	}
 }
 
-// ready returns an error if the server at a URL does not answer, or says that it is not ready.
-// Servers that do not let anonymous users ask are ready.
+// ready returns an error if the server at a URL does not respond, or reports that it is not ready.
+// Servers that reject anonymous requests count as ready.
 func ready(ctx context.Context, h *http.Client, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
 	if err != nil {
@@ -201,8 +202,8 @@ func ready(ctx context.Context, h *http.Client, url string) error {
 	return nil
 }
 
-// record takes the result of a probe. The connections of a server that is not ready are closed if
-// another one is ready.
+// record records the result of a probe. If the server is not ready and another one is, record
+// closes the server's connections.
 func (b *Balancer) record(s *server, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

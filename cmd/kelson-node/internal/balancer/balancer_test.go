@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// fake is an API server that answers with its name.
+// fake is an API server that responds with its name.
 type fake struct {
 	*httptest.Server
 	unready atomic.Bool
@@ -39,7 +39,7 @@ func startFake(t *testing.T, name string) *fake {
 	return f
 }
 
-// run starts a balancer for the servers, and returns a function that asks through it.
+// run starts a balancer for the servers, and returns a function that sends a request through it.
 func run(t *testing.T, servers ...*fake) (b *Balancer, get func(path string) (*http.Response, error)) {
 	t.Helper()
 	var urls []string
@@ -81,7 +81,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// Connections go to one server as long as it is ready, and then to another.
+// Connections go to one server as long as it is ready, and to another after that.
 func TestFailover(t *testing.T) {
 	first, second := startFake(t, "first"), startFake(t, "second")
 	_, get := run(t, first, second)
@@ -103,22 +103,22 @@ func TestFailover(t *testing.T) {
 	if got := asked(); got != "second" {
 		t.Errorf("answered by %q, want the second server", got)
 	}
-	// It keeps to the second, until that is gone.
+	// The balancer keeps the second server until that server stops.
 	first.unready.Store(false)
 	if got := asked(); got != "second" {
-		t.Errorf("answered by %q, want still the second server", got)
+		t.Errorf("answered by %q, want the second server again", got)
 	}
 	second.CloseClientConnections()
 	second.Close()
 	eventually(t, "the first server answers again", func() bool { return asked() == "first" })
 }
 
-// If no server is ready, they get connections nevertheless: their own answers say more.
+// Servers get connections even if none is ready: their own responses tell the client more.
 func TestAllUnready(t *testing.T) {
 	only := startFake(t, "only")
 	only.unready.Store(true)
 	b, get := run(t, only)
-	eventually(t, "the server is found unready", func() bool {
+	eventually(t, "a probe finds the server not ready", func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return b.servers[0].failed >= failures

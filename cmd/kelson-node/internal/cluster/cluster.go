@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Cluster is an API server and how to trust it.
+// Cluster is an API server, and the data with which to verify it.
 type Cluster struct {
 	// Server is the https URL.
 	Server string
@@ -136,8 +136,8 @@ func (c *Cluster) Prepare(ctx context.Context, f Files) error {
 	}, f.Bootstrap)
 }
 
-// move changes the server in the kubeconfig of a node that has joined, if it is another one. It
-// must have a certificate of the same authorities.
+// move changes the server in the kubeconfig of a node that has joined, if the server is a different
+// one. The new server must have a certificate of the same authorities.
 func (c *Cluster) move(ctx context.Context, f Files) error {
 	cfg, err := clientcmd.LoadFromFile(f.Kubeconfig)
 	if err != nil {
@@ -185,7 +185,7 @@ func (c *Cluster) authority(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The first request proved nothing about the server; the second is verified.
+	// The first request did not verify the server; this one does.
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(authority)
 	_, err = c.clusterInfo(ctx, pool)

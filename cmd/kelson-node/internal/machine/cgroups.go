@@ -53,9 +53,8 @@ func RemoveCgroup(name string) error {
 	return nil
 }
 
-// hierarchies returns the directories at which cgroups of version 1 are mounted, and the one of
-// version 2 beside them, which runc uses too. Controllers that share a hierarchy are links to one
-// directory.
+// hierarchies returns the directories at which cgroups of version 1 are mounted, and that of
+// version 2, which runc also uses. Controllers that share a hierarchy are links to one directory.
 func hierarchies() ([]string, error) {
 	entries, err := os.ReadDir(cgroups)
 	if err != nil {

@@ -1,6 +1,7 @@
 //go:build linux
 
-// Package machine finds out what a machine has for running a node, and what it lacks.
+// Package machine inspects a machine: which requirements for running a node it meets, and which it
+// lacks.
 package machine
 
 import (
@@ -17,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine is what a machine has for running a node.
+// Machine describes the parts of a machine that a node uses.
 type Machine struct {
 	// CgroupVersion is 1 or 2.
 	CgroupVersion int
@@ -33,22 +34,22 @@ type Machine struct {
 	ProxyMode string
 }
 
-// Wants are the settings that the user chose, which need not be found out.
+// Wants are the settings that the user chose; Inspect detects the others.
 type Wants struct {
 	Runtime   string // endpoint
-	ProxyMode string // nftables, iptables or none; "" finds out
+	ProxyMode string // nftables, iptables or none; "" detects it
 }
 
 // runtimes are the sockets on which container runtimes listen by default.
 var runtimes = []string{"/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/cri-dockerd.sock"}
 
-// pluginDirs are where CNI plugins are installed: by Kubernetes' packages and by distributions.
+// pluginDirs are the folders into which Kubernetes' packages and distributions install CNI plugins.
 var pluginDirs = []string{"/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni"}
 
 // plugins are the CNI plugins that the network of a node needs.
 var plugins = []string{"bridge", "host-local", "portmap", "loopback"}
 
-// Inspect returns what the machine has. The error joins everything that it lacks, each with a
+// Inspect inspects the machine. The error joins an error for each missing requirement, with a
 // remedy.
 func Inspect(ctx context.Context, wants Wants) (*Machine, error) {
 	m := &Machine{Runtime: wants.Runtime, ProxyMode: wants.ProxyMode}
@@ -62,7 +63,7 @@ func Inspect(ctx context.Context, wants Wants) (*Machine, error) {
 	)
 }
 
-// checkRights needs the capabilities without which kubelet and runtime fail.
+// checkRights returns an error if capabilities that kubelet and the runtime need are missing.
 func checkRights() error {
 	if os.Geteuid() != 0 {
 		return errors.New("not root: run kelson-node as root")
@@ -164,7 +165,7 @@ func (m *Machine) findPlugins() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the CNI plugins %s are not in one of %s: install containernetworking-plugins",
+	return fmt.Errorf("the CNI plugins %s are not all in one of the folders %s: install containernetworking-plugins",
 		strings.Join(plugins, ", "), strings.Join(pluginDirs, ", "))
 }
 
@@ -198,7 +199,7 @@ func (m *Machine) findProxyMode(ctx context.Context) error {
 		nft, err, strings.TrimSpace(string(out)))
 }
 
-// checkKernel needs files that kubelet, runtime and network read.
+// checkKernel returns an error if files that kubelet, the runtime and the network read are missing.
 func checkKernel() error {
 	var errs []error
 	for _, f := range []struct{ name, remedy string }{

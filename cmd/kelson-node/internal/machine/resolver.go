@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	// resolver is the configuration of the machine's programs.
+	// resolver is the resolv.conf of the machine's programs.
 	resolver = "/etc/resolv.conf"
-	// resolved is that of systemd-resolved with the servers of the network. The other file then
-	// names only its own server at a loopback address, which pods cannot reach.
+	// resolved is the resolv.conf in which systemd-resolved lists the servers of the network. If it
+	// exists, resolver names only systemd-resolved's own server at a loopback address, which pods
+	// cannot reach.
 	resolved = "/run/systemd/resolve/resolv.conf"
 )
 

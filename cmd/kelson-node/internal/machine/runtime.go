@@ -29,7 +29,7 @@ func connect(endpoint string) (*grpc.ClientConn, runtimeapi.RuntimeServiceClient
 }
 
 // Ready returns nil when the container runtime at an endpoint is ready, and an error when ctx ends
-// before. A missing network does not count.
+// first. It ignores that the network is not configured.
 func Ready(ctx context.Context, endpoint string) error {
 	conn, client, err := connect(endpoint)
 	if err != nil {
@@ -62,7 +62,7 @@ func Ready(ctx context.Context, endpoint string) error {
 	}
 }
 
-// pause waits a moment. It returns an error if ctx ends before.
+// pause waits between two attempts. It returns an error if ctx ends first.
 func pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

@@ -33,8 +33,8 @@ import (
 type Config struct {
 	// Node is the name of this node.
 	Node string
-	// Ranges are the ranges of the pods' addresses, at most one of each IP family; none takes the
-	// podCIDRs of the Node object, and waits for them.
+	// Ranges are the ranges of the pods' addresses, at most one of each IP family; if there are
+	// none, Run waits for the podCIDRs of the Node object and uses those.
 	Ranges []string
 	// Dir is the directory of CNI configurations. If another program has written one, this package
 	// changes nothing.
@@ -121,7 +121,7 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface) error {
 }
 
 // others returns, by the range of their pods, the addresses of the other nodes in the IP family of
-// the range. Ranges whose node has no such address are left out.
+// the range. It omits ranges whose node has no such address.
 func others(nodes []*corev1.Node, own string) map[string]string {
 	at := map[string]string{}
 	for _, n := range nodes {
@@ -139,7 +139,7 @@ func others(nodes []*corev1.Node, own string) map[string]string {
 	return at
 }
 
-// install writes the CNI configuration in one step: runtimes watch the directory.
+// install writes the CNI configuration atomically, because runtimes watch the directory.
 func install(dir string, podCIDRs []string, data string) error {
 	content, err := settings.Network(podCIDRs, data)
 	if err != nil {
@@ -162,7 +162,7 @@ func sync(have, want map[string]string) error {
 			continue
 		}
 		if r, err := route(podCIDR, at); err == nil {
-			_ = netlink.RouteDel(r) // it may be gone
+			_ = netlink.RouteDel(r) // the route may be gone already
 		}
 		delete(have, podCIDR)
 	}
@@ -191,8 +191,8 @@ func route(podCIDR, at string) (*netlink.Route, error) {
 	return &netlink.Route{Dst: to, Gw: gateway}, nil
 }
 
-// masquerade gives packets of pods to other networks the address of the machine. Packets between
-// pods keep theirs.
+// masquerade makes packets from pods to other networks leave with the address of the machine.
+// Packets between pods keep the address of the pod.
 func masquerade(ctx context.Context, own []string, others map[string]string) error {
 	cmd := exec.CommandContext(ctx, "nft", "-f", "-")
 	cmd.Stdin = strings.NewReader(rules(own, others))
@@ -245,8 +245,9 @@ func Wait(ctx context.Context, client kubernetes.Interface, node string) error {
 	}
 }
 
-// Remove removes what Run changed: the CNI configuration in a directory, the bridge and the rules.
-// Routes end with the addresses of the machine's network. The directory of Config.Data stays.
+// Remove undoes the changes of Run: it removes the CNI configuration in a directory, the bridge and
+// the rules. Routes end with the addresses of the machine's network. The directory of Config.Data
+// stays.
 func Remove(ctx context.Context, dir string) error {
 	var errs []error
 	if err := os.Remove(filepath.Join(dir, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {

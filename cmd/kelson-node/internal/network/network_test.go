@@ -35,7 +35,7 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// Each IP family has a table, whose ranges are of that family.
+// Each IP family has a table with the ranges of that family only.
 func TestRules(t *testing.T) {
 	text := rules([]string{"10.244.0.0/24", "fd00:244::/64"}, map[string]string{"10.244.1.0/24": "10.0.0.2", "fd00:244:1::/64": "fd00::2"})
 	for _, want := range []string{

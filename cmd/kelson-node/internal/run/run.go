@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Process is a program that must run all the time.
+// Process is a program that Run keeps running.
 type Process struct {
 	Name string
 	Path string
@@ -36,8 +36,8 @@ const (
 	stopWithin = 15 * time.Second
 )
 
-// Run runs the process until ctx ends, and starts it again whenever it exits. The process ends with
-// this one, however that ends.
+// Run runs the process until ctx ends, and starts it again whenever it exits. The process ends when
+// this one does, even if this one is killed.
 func (p Process) Run(ctx context.Context, log *slog.Logger) error {
 	// The kernel sends Pdeathsig when the thread that started the process ends.
 	runtime.LockOSThread()

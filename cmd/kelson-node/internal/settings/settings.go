@@ -68,9 +68,9 @@ func (k Kubelet) Config() *kubeletconfig.KubeletConfiguration {
 		ShutdownGracePeriod:       metav1.Duration{},
 	}
 	if k.CgroupVersion == 1 {
-		// kubelet refuses version 1 by default. Its limits of local storage need a machine that
-		// only kubelet divides. CgroupsPerQOS stays true: without, kubelet 1.37.1 panics when the
-		// resources of a pod change, and again at each start.
+		// kubelet refuses cgroups of version 1 by default. LocalStorageCapacityIsolation needs a
+		// machine whose storage only kubelet manages. CgroupsPerQOS stays true: with false, kubelet
+		// 1.37.1 panics when the resources of a pod change, and again at each start.
 		cfg.FailCgroupV1 = ptr.To(false)
 		cfg.LocalStorageCapacityIsolation = ptr.To(false)
 	}
@@ -85,7 +85,7 @@ func Proxy(mode, kubeconfig, name, podCIDR string) *proxyconfig.KubeProxyConfigu
 		HostnameOverride: name,
 		Mode:             proxyconfig.ProxyMode(mode),
 		ClusterCIDR:      podCIDR,
-		// Limits of the machine are its owner's.
+		// The owner of the machine sets its connection tracking limits.
 		Conntrack: proxyconfig.KubeProxyConntrackConfiguration{
 			MaxPerCore: ptr.To[int32](0), TCPEstablishedTimeout: &metav1.Duration{}, TCPCloseWaitTimeout: &metav1.Duration{},
 		},
@@ -102,9 +102,9 @@ const (
 	Bridge      = "kelson0"
 )
 
-// Network returns the CNI configuration of a bridge whose pods get an address of each range. Pods
-// reach other addresses under the addresses of the machine. The directory data records which
-// addresses are in use.
+// Network returns the CNI configuration of a bridge whose pods get an address of each range.
+// Packets of pods to other addresses leave with the address of the machine. The directory data
+// records which addresses are in use.
 func Network(podCIDRs []string, data string) ([]byte, error) {
 	var ranges [][]map[string]any
 	var routes []map[string]any
@@ -134,8 +134,8 @@ type Containerd struct {
 	Root, State, Socket string
 	Plugins, Network    string // directories of CNI plugins and configurations
 	Pause               string // image of sandboxes
-	// RestrictOOMScore keeps the score of containers at that of containerd, where the kernel does
-	// not allow lower ones.
+	// RestrictOOMScore raises the OOM scores of containers to that of containerd, for kernels that
+	// do not allow containerd to set lower ones.
 	RestrictOOMScore bool
 	SystemdCgroup    bool
 }

@@ -36,7 +36,7 @@ var (
 	namespaces  = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 )
 
-// Timeout is how long a process may take until it serves.
+// Timeout is how long a process may take to start serving.
 const Timeout = 30 * time.Second
 
 // Backend is a custom API server on this machine that a cluster calls. Its methods must not be
@@ -122,7 +122,7 @@ func (b *Backend) aliases() (manifests.Objects, error) {
 	}
 	var all manifests.Objects
 	for _, key := range b.services {
-		// other clusters do not know the annotation and use the external name
+		// other API servers ignore the annotation and use the external name
 		obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 			"type": "ExternalName", "externalName": "localhost", "ports": []any{map[string]any{"port": number}},
 		}}}
@@ -136,7 +136,7 @@ func (b *Backend) aliases() (manifests.Objects, error) {
 }
 
 // Register waits until the API server accepts connections, registers it with apply, and waits until
-// its APIServices are available. It returns false if the server ends before. The first call returns
+// its APIServices are available. It returns false if the server ends first. The first call returns
 // an error if the API server is deployed in the cluster, whose Service it would replace.
 func (b *Backend) Register(ctx context.Context, apply func(context.Context, manifests.Objects) error, ended <-chan struct{}) (bool, error) {
 	if served, err := Accepts(ctx, b.address, ended); err != nil {
@@ -191,7 +191,7 @@ func (b *Backend) Versions() (all []schema.GroupVersion) {
 	return all
 }
 
-// available waits until all APIServices are available. It returns false if the server ends before.
+// available waits until all APIServices are available. It returns false if the server ends first.
 func (b *Backend) available(ctx context.Context, ended <-chan struct{}) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -212,7 +212,7 @@ func (b *Backend) available(ctx context.Context, ended <-chan struct{}) (bool, e
 				return false, nil
 			case <-ctx.Done():
 				return false, errors.Join(fmt.Errorf("wait for APIService %s: not available after %s: %s", obj.GetName(), Timeout, why), err)
-			case <-time.After(50 * time.Millisecond): // the client has no watch of this kind
+			case <-time.After(50 * time.Millisecond): // the client cannot watch this kind
 			}
 		}
 	}
@@ -231,8 +231,8 @@ func condition(obj *unstructured.Unstructured, name string) (bool, string) {
 	return false, "it has no condition " + name
 }
 
-// Unregister deletes the Services and APIServices, which would name a server that has ended. The
-// namespaces stay.
+// Unregister deletes the Services and APIServices, which would otherwise refer to a server that has
+// ended. The namespaces stay.
 func (b *Backend) Unregister() error {
 	if b.starts == 0 {
 		return nil

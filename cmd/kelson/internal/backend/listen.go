@@ -17,7 +17,7 @@ func FreeAddress() (string, error) {
 }
 
 // Accepts waits until a process accepts TLS connections at an address. It returns false if the
-// process ends before.
+// process ends first.
 func Accepts(ctx context.Context, address string, ended <-chan struct{}) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()

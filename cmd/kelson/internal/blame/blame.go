@@ -100,7 +100,7 @@ func below(path, field string) bool {
 }
 
 func print(out io.Writer, fields []Field) error {
-	// Colors would count as text in the columns, so only the last column has one.
+	// The column writer counts color codes as text, so only the last column is colored.
 	colors := output.ColorsFor(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "FIELD\tMANAGER\tOPERATION\tTIME\tVALUE")

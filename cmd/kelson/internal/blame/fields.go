@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// Field is a field with one of its managers. A field that several managers applied is there once
-// for each.
+// Field is a field with one of its managers. A field that several managers applied has one Field
+// per manager.
 type Field struct {
 	Path        string    `json:"path"`            // such as .spec.containers[name="app"].image
 	Value       any       `json:"value,omitempty"` // absent if it is hidden, or not in the object

@@ -33,8 +33,8 @@ func Run(cmd *exec.Cmd) error {
 	return g.Wait()
 }
 
-// Wait is Wait of [exec.Cmd]. The group can not be ended afterwards. Processes of it that are still
-// running continue.
+// Wait calls Wait of the [exec.Cmd]. Afterwards, the group cannot be ended; its processes that
+// still run continue.
 func (g *Group) Wait() error {
 	defer g.release()
 	return g.cmd.Wait()
@@ -46,8 +46,8 @@ func (g *Group) Terminate() error { return g.terminate() }
 // Kill ends the processes of the group.
 func (g *Group) Kill() error { return g.kill() }
 
-// Terminate asks a process to end that is not in a group of its own. On Windows it kills the
-// process, because Ctrl-C reaches the process by itself and there is no other request.
+// Terminate asks a process outside of a Group to end. On Windows it kills the process: Ctrl-C
+// reaches such a process directly, and Windows has no other request to end.
 func Terminate(p *os.Process) error { return terminate(p) }
 
 // Pass gives the process that cmd will start an open file. It returns the number that the process

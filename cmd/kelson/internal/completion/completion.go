@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Register adds what the commands below root do not complete themselves: values of the flags
-// --context and --namespace, and no files where a command takes no arguments.
+// Register adds completions to the commands below root: the values of the flags --context and
+// --namespace. It turns off the completion of files for commands without arguments.
 func Register(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		Register(c)
@@ -56,7 +56,7 @@ func namespaces(c *cobra.Command, _ []string, toComplete string) ([]cobra.Comple
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
-// Objects completes one argument KIND/NAME with what the cluster has.
+// Objects completes one argument KIND/NAME with the objects of the cluster.
 func Objects(c *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -65,8 +65,8 @@ func Objects(c *cobra.Command, args []string, toComplete string) ([]cobra.Comple
 	return Kinds(found, toComplete)
 }
 
-// Kinds returns completions of KIND/NAME: found itself if the kind is complete, or else the kinds
-// in it, each with a slash after which the shell continues.
+// Kinds returns completions of KIND/NAME. If toComplete has a slash, found lists objects, and Kinds
+// returns it unchanged. Otherwise found lists kinds, and Kinds adds a slash to each.
 func Kinds(found []cobra.Completion, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if strings.Contains(toComplete, "/") {
 		return found, cobra.ShellCompDirectiveNoFileComp
@@ -107,7 +107,7 @@ func Kubectl(c *cobra.Command, args ...string) ([]cobra.Completion, cobra.ShellC
 	return lines[:last], cobra.ShellCompDirective(directive)
 }
 
-// value returns the value of a flag that the command line sets once; "" if it does not.
+// value returns the value of a flag that the command line sets once, and "" otherwise.
 func value(c *cobra.Command, name string) string {
 	f := c.Flag(name)
 	if f == nil || !f.Changed {

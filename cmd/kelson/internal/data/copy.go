@@ -32,8 +32,8 @@ the same objects, uids and keys: certificates, tokens and kubeconfigs stay valid
 
 Objects keep their uids and the order of their last changes. They get new
 revisions, above those of the directory: clients that know an earlier revision
-list again. So the copy first raises etcd's revision to that of the directory,
-which takes a write for each, and then removes etcd's history.
+list again. For this, the copy first raises etcd's revision to that of the directory,
+with one write per revision, and then removes etcd's history.
 
 With --encryption-provider-config, the command decrypts what it reads, and
 encrypts what it writes with the first provider of each resource. Without it,
@@ -104,8 +104,8 @@ func readDirectory(dir string, encryption *flags.Encryption) (records []store.Re
 	return records, sn.Revision(), nil
 }
 
-// copyTo writes records to etcd, one revision each, and compares what etcd has then. It returns
-// etcd's revision.
+// copyTo writes records to etcd, one revision each, then reads etcd and compares. It returns etcd's
+// revision.
 func copyTo(ctx context.Context, cluster *flags.Etcd, encryption *flags.Encryption, records []store.Record, revision uint64) (now uint64, err error) {
 	log, err := cluster.Open(ctx)
 	if err != nil {

@@ -78,15 +78,15 @@ directory.`,
 type content struct {
 	Revision uint64 `json:"revision"`
 	Objects  int    `json:"objects"`
-	// State is the revision of the newest complete state, and StateBytes its size; 0: there is
-	// none.
+	// State is the revision of the newest complete state, and StateBytes its size. Both are 0 if
+	// the directory has no state.
 	State      uint64 `json:"state"`
 	StateBytes int64  `json:"stateBytes"`
 	// Logs, Batches and LogBytes are those of the logs since the state.
 	Logs     int   `json:"logs"`
 	Batches  int   `json:"batches"`
 	LogBytes int64 `json:"logBytes"`
-	// Torn is how many bytes of the last write a crash left.
+	// Torn is the number of bytes of an incomplete last write that a crash left.
 	Torn int64 `json:"torn"`
 	// Missing is the least number of acknowledged writes that the directory no longer has.
 	Missing uint64 `json:"missing"`

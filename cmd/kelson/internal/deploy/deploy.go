@@ -1,5 +1,5 @@
-// Package deploy implements the commands that bring an operator to a cluster or to other people:
-// run, install, uninstall, deploy, undeploy and package.
+// Package deploy implements the commands that install, run and package an operator: run, install,
+// uninstall, deploy, undeploy and package.
 package deploy
 
 import (
@@ -41,7 +41,7 @@ needs no --image: the image gets a local name.`,
 				return errors.New("--push needs --image, which names the registry")
 			}
 			if !delivery.Wanted() && len(delivery.Files)+len(delivery.Platforms) > 0 {
-				return errors.New("--file and --platform need --push or --load: without, no image is built")
+				return errors.New("--file and --platform need --push or --load: without one of these, deploy builds no image")
 			}
 			objects, err := generated(c, args, gens, manifests.Default)
 			if err != nil {
@@ -91,5 +91,5 @@ func deliver(c *cobra.Command, dir string, d *image.Delivery, name string) (stri
 
 // UndeployCommand returns kelson undeploy.
 func UndeployCommand() *cobra.Command {
-	return deleteCommand("undeploy [DIR]", "Delete everything that deploy created from a cluster", manifests.Default)
+	return deleteCommand("undeploy [DIR]", "Delete from a cluster everything that deploy created", manifests.Default)
 }

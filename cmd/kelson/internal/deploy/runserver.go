@@ -18,7 +18,7 @@ import (
 )
 
 // runServer runs the binary of a custom API server with the flags args until it ends or the user
-// cancels, and registers it with the cluster meanwhile. temp is a folder for its certificates.
+// cancels. While it runs, it is registered with the cluster. temp is a folder for its certificates.
 func (c *clusterFlags) runServer(command *cobra.Command, p *project.Project, binary, temp string, args []string) error {
 	run := func(ctx context.Context, args ...string) error {
 		return project.RunChild(ctx, p.Dir, nil, command.OutOrStdout(), command.ErrOrStderr(), binary, args...)
@@ -90,7 +90,7 @@ func checkServerArgs(args []string) error {
 	return nil
 }
 
-// write writes a kubeconfig for the cluster alone to file, and returns its name.
+// write writes a kubeconfig that has only this cluster to file, and returns its name.
 func (c *clusterFlags) write(file string) (string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.kubeconfig

@@ -79,8 +79,9 @@ that it imports.
 A custom API server runs behind the control plane: kelson registers the
 APIServices in config/apiservice, with a certificate authority for this run, and
 points their Service to this machine. Changes of its objects are in the log too.
-The server keeps its objects until kelson ends. With --kubeconfig, kelson deletes the APIServices and the Service when it
-ends; the cluster's API server must be able to reach localhost.
+The server keeps its objects until kelson ends. With --kubeconfig, kelson deletes
+the APIServices and the Service when it ends; the cluster's API server must be able
+to reach localhost.
 
 Use the printed kubeconfig for kubectl in another terminal, and open the address
 of the console in a browser. Ctrl-C stops everything.`,
@@ -123,7 +124,7 @@ of the console in a browser. Ctrl-C stops everything.`,
 	opts.gens.AddSkipFlag(f)
 	f.BoolVarP(&opts.Verbose, "verbose", "v", false, "log what the control plane does")
 	for _, name := range []string{"write-kubeconfig", "node", "secure-port", "verbose", "run-pods-unconfined-as-this-user"} {
-		// these configure the control plane of this process
+		// these flags configure the control plane of this process
 		c.MarkFlagsMutuallyExclusive("kubeconfig", name)
 	}
 	return c
@@ -170,13 +171,14 @@ func run(ctx context.Context, opts devOptions, out, errOut io.Writer) error {
 	return err
 }
 
-// cluster is where the operator runs against: a control plane in this process, or another cluster.
+// cluster is the cluster that the operator uses: a control plane in this process, or another
+// cluster.
 type cluster struct {
 	log        *devlog.Log
 	client     client.Client
 	rest       *rest.Config
 	kubeconfig string
-	// starts to log what happens
+	// starts the log of changes, reconciles and output
 	other  bool                 // not a control plane in this process
 	deploy *deployed.NodeConfig // how a node connects to it; nil if it is another cluster
 	follow func(ctx context.Context, dir string) (stop func(), err error)
@@ -339,8 +341,8 @@ func develop(ctx context.Context, proj *project.Project, opts devOptions, c *clu
 	return nil
 }
 
-// ended returns the reason for which ctx ended, or nil if the user canceled it. If ctx has not
-// ended, it returns err.
+// ended returns the cause of the end of ctx, or nil if the user canceled it. If ctx has not ended,
+// it returns err.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// --until disables reloading, so that it cannot be requested at the same time.
+// --until disables reloading, so a command line with both --until and --reload is an error.
 func TestReloadWithUntil(t *testing.T) {
 	c := Command()
 	c.SetArgs([]string{t.TempDir(), "--until=at/a:{.status.phase}=DONE", "--reload"})

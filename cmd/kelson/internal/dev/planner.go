@@ -13,8 +13,9 @@ import (
 	"kelson.dev/cmd/kelson/internal/child"
 )
 
-// planner returns what makes plans of a project's operator in a cluster. A plan runs in a process
-// of its own, kelson plan, and uses the generated files as they are: kelson dev generates them.
+// planner returns a function that makes plans of a project's operator in a cluster. A plan runs in
+// a process of its own, kelson plan, and uses the generated files as they are: kelson dev generates
+// them.
 func planner(dir, kubeconfig string) func(ctx context.Context, lastCommit bool) ([]byte, error) {
 	return func(ctx context.Context, lastCommit bool) ([]byte, error) {
 		self, err := os.Executable()
@@ -36,7 +37,7 @@ func planner(dir, kubeconfig string) func(ctx context.Context, lastCommit bool) 
 			err = nil // the operator would do something
 		}
 		if err != nil && out.Len() > 0 {
-			err = nil // the plan is incomplete, and says so
+			err = nil // the plan is incomplete, and lists what is missing
 		}
 		if err != nil {
 			return nil, fmt.Errorf("kelson plan: %w: %s", err, end(report.String()))

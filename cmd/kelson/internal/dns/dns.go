@@ -1,5 +1,5 @@
-// Package dns is the add-on that gives a cluster its DNS: CoreDNS, as the program kelson-dns in an
-// image that needs no registry.
+// Package dns is the add-on that gives a cluster its DNS. It runs CoreDNS, as the program
+// kelson-dns in an image that needs no registry.
 //
 //	addon := dns.Addon{Address: address, Domain: "cluster.local"}
 //	addon.Image, err = dns.WriteImage(ctx, program, archive) // a node imports the archive
@@ -28,7 +28,7 @@ import (
 	"kelson.dev/toolchain/image"
 )
 
-// Program is the name of the program, of the module cmd/kelson-dns.
+// Program is the name of the program, which the module cmd/kelson-dns builds.
 const Program = "kelson-dns"
 
 // NodeLabel marks, with the value "true", the nodes whose runtime has the image.
@@ -56,8 +56,8 @@ func Address(serviceRange string) (netip.Addr, error) {
 }
 
 // WriteImage packs a kelson-dns program for this machine and writes the image to an archive. It
-// returns the image's name, which is different for every content. It replaces the archive in one
-// step.
+// returns the image's name, which contains a hash of the content. It replaces the archive
+// atomically.
 func WriteImage(ctx context.Context, program, archive string) (name string, err error) {
 	built, err := image.Build(ctx, image.Config{
 		Binary: program, Platforms: []image.Platform{{OS: "linux", Architecture: runtime.GOARCH}},

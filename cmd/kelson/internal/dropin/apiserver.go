@@ -28,7 +28,8 @@ import (
 )
 
 // linger is how long connections stay open after the last response. The clients of a test stay
-// connected while it stops the server, and would delay the end of each suite by a second.
+// connected while it stops the server; a longer grace period would delay the end of each suite by a
+// second.
 const linger = 10 * time.Millisecond
 
 // apiserverOptions are the flags of kube-apiserver that have an effect here.

@@ -97,8 +97,9 @@ func install(dir string) error {
 	return installFrom(programs, self, dir)
 }
 
-// installFrom creates the three programs. kubectl is self. If programs has the small program, it is
-// etcd and, where a process can become another program, kube-apiserver. Otherwise they are self.
+// installFrom creates the three programs. kubectl is a link to self. If programs has the small
+// program, etcd is the small program, and so is kube-apiserver on systems where a process can
+// replace itself by another program. Otherwise they are links to self, too.
 func installFrom(programs fs.FS, self, dir string) error {
 	self, err := link(self, filepath.Join(dir, "kubectl"))
 	if err != nil {
@@ -136,8 +137,8 @@ func apiserverHelp() []byte {
 	return help.Bytes()
 }
 
-// link makes name another name of the program, or a copy of it if the file system cannot link it.
-// It returns the file to link next.
+// link makes name a hard link to the program, or a copy of it if the file system cannot link it. It
+// returns the file to link next.
 func link(program, name string) (string, error) {
 	have, err := os.Lstat(name)
 	current, failed := os.Stat(program)

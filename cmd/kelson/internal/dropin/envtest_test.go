@@ -10,7 +10,7 @@ import (
 	"testing/fstest"
 )
 
-// The small program takes the place of links to kelson, and both servers work without it.
+// The small program replaces links to kelson, and both servers also work without it.
 func TestInstall(t *testing.T) {
 	dir := t.TempDir()
 	self, err := os.Executable() // plays kelson

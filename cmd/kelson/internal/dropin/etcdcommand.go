@@ -30,7 +30,7 @@ func EtcdCommand() *cobra.Command {
 const (
 	// quiet is the time without requests after which memory is released.
 	quiet = time.Second
-	// keptPages is how many bytes of the binary may stay in memory.
+	// keptPages is the number of bytes of the binary that may stay in memory.
 	keptPages = 1 << 20
 )
 

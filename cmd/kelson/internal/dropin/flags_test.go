@@ -6,7 +6,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/flags"
 )
 
-// Every flag of kube-apiserver is known here.
+// This command accepts every flag of kube-apiserver.
 func TestFlagsOfKubeAPIServer(t *testing.T) {
 	c := APIServerCommand()
 	c.InitDefaultHelpFlag()

@@ -59,9 +59,9 @@ raises an alarm: it prints the shortest plan that causes the difference, and the
 command that runs this plan again. It fails if there is an alarm.
 
 With --export, it writes a Go test for each alarm to the project. The test runs
-the plan again, so it fails until the bug is fixed. It needs no cluster, but this
-program, in PATH or in the environment variable KELSON. A JSON file next to the
-test, and the file of --failure, contain the steps of the run, the steps of the
+the plan again, so it fails until the bug is fixed. It needs no cluster, but it runs
+this program, from PATH or from the environment variable KELSON. A JSON file next to
+the test, and the file of --failure, contain the steps of the run, the steps of the
 run without faults, and the step at which the failure became inevitable. kelson
 console --failure shows them.
 
@@ -107,7 +107,7 @@ kelson runs as root on Linux, each process has its own network.`,
 			return run(c, project.Folder(own), o)
 		},
 	}
-	c.Flags().DurationVar(&o.limit, "for", 30*time.Second, "how long to explore; the build and the runs without faults come before. For a process, the default is "+processLimit.String())
+	c.Flags().DurationVar(&o.limit, "for", 30*time.Second, "how long to explore, without the build and the runs without faults. For a process, the default is "+processLimit.String())
 	c.Flags().Uint64Var(&o.seed, "seed", 0, "seed of the random plans")
 	c.Flags().StringVar(&o.plan, "plan", "", "run only this plan, as printed by an alarm")
 	c.Flags().StringVar(&o.tests, "export", "", "write each alarm as a Go test to this folder of the project; without a value, to "+testFolder)
@@ -247,7 +247,7 @@ func exploreLinked(ctx context.Context, p *project.Project, binary string, o opt
 	return out.result()
 }
 
-// lastBytes keeps the end of what is written to it.
+// lastBytes keeps the last bytes that are written to it.
 type lastBytes []byte
 
 // Write implements io.Writer.
@@ -259,7 +259,7 @@ func (l *lastBytes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// result is the error of the command after the last message.
+// result returns the error of the command after the last message.
 func (p *printer) result() error {
 	switch {
 	case p.last.Kind == "error":

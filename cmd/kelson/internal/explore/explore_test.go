@@ -47,7 +47,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// LAB-03: what a process cannot be is refused.
+// LAB-03: flags that contradict each other or have invalid values are errors.
 func TestProcessFlags(t *testing.T) {
 	for _, test := range []struct {
 		args []string
@@ -69,7 +69,8 @@ func TestProcessFlags(t *testing.T) {
 	}
 }
 
-// LAB-03: functions are replaced by the package that a file imports, not by its local name.
+// LAB-03: the explorer identifies functions to replace by the path of their package, not by its
+// local name.
 func TestRewrite(t *testing.T) {
 	for name, test := range map[string]struct{ source, want string }{
 		"parts": {`package main

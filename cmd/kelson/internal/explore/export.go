@@ -17,7 +17,7 @@ import (
 	"kelson.dev/lab/explore"
 )
 
-// testFolder is where tests of alarms go by default, in the project.
+// testFolder is the default folder for tests of alarms, in the project.
 const testFolder = "test/explore"
 
 // exporter writes alarms as Go tests of a project.
@@ -70,8 +70,8 @@ func {{.Name}}(t *testing.T) {
 }
 `))
 
-// export writes the test of an alarm, and returns what it did and the test's file. It keeps a test
-// that is already there.
+// export writes the test of an alarm, and returns a message and the path of the test's file. It
+// does not overwrite an existing test.
 func (e *exporter) export(alarm explore.Message) (what, shown string, err error) {
 	folder, err := filepath.Abs(filepath.Join(e.project, e.folder))
 	if err != nil {
@@ -120,7 +120,7 @@ func (e *exporter) export(alarm explore.Message) (what, shown string, err error)
 	return fmt.Sprintf("test: %s in %s", name, shown), shown, f.Close()
 }
 
-// writeFailure writes what is known about an alarm: explore.Failure of kelson.dev/lab/explore. It
+// writeFailure writes the data of an alarm, a Failure of kelson.dev/lab/explore, to a file. It
 // replaces the file of an earlier exploration, whose steps may differ.
 func writeFailure(file string, failure *explore.Failure) error {
 	if failure == nil {
@@ -146,7 +146,7 @@ func planWords(plan string) []string {
 	return words
 }
 
-// comment makes indented lines of a comment, which documentation shows as they are.
+// comment returns text as indented lines of a comment, which documentation shows unchanged.
 func comment(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for i, line := range lines {

@@ -26,23 +26,25 @@ type printer struct {
 	partial  bool     // the terminal shows a line of progress
 }
 
-// Result is what kelson explore --output prints.
+// Result is the output of kelson explore --output.
 type Result struct {
-	// Plans is how many plans were run, in Seconds.
+	// Plans is the number of plans that ran in Seconds.
 	Plans   int     `json:"plans"`
 	Seconds float64 `json:"seconds"`
-	// OneFault is how many plans of one fault there are, and Skipped how many of them are equal to
-	// others.
+	// OneFault is the number of plans with a single fault. Skipped is the number of these that are
+	// equal to others.
 	OneFault int `json:"oneFault"`
 	Skipped  int `json:"skipped"`
-	// Points is how many writes and events the run without faults has, and States how many states
-	// of the control plane occurred.
+	// Points is the number of writes and events in the run without faults. States is the number of
+	// different states of the control plane.
 	Points int `json:"points"`
 	States int `json:"states"`
-	// Unequal is how many of three further runs without faults took other steps than the first.
+	// Unequal is the number of runs, out of three further runs without faults, that took different
+	// steps than the first.
 	Unequal    int    `json:"unequal"`
 	Difference string `json:"difference,omitempty"`
-	// Unconfirmed is how many alarms were dropped because further runs did not raise them.
+	// Unconfirmed is the number of alarms that were dropped because further runs did not raise
+	// them.
 	Unconfirmed int                `json:"unconfirmed"`
 	Alarms      []*explore.Failure `json:"alarms"`
 	// Replays are the commands that run the plans of the alarms again.
@@ -117,7 +119,7 @@ func (p *printer) take(m explore.Message) error {
 	return nil
 }
 
-// alarm prints an alarm, unless there is one document at the end, and writes its files.
+// alarm prints an alarm, unless the output is a single document at the end, and writes its files.
 func (p *printer) alarm(m explore.Message, text bool) error {
 	p.clear()
 	if text {

@@ -73,7 +73,8 @@ func writeProgram(p *project.Project, temp string, replay bool) (overlay string,
 }
 
 // workspace returns the environment in which the go command finds kelson.dev/lab/explore from the
-// project. The project itself does not require it: it has many more dependencies than the library.
+// project. The project does not require that package, because it has many more dependencies than
+// the operator library.
 func workspace(ctx context.Context, p *project.Project, temp string) ([]string, error) {
 	run := func(env []string, args ...string) (string, error) {
 		cmd := exec.CommandContext(ctx, "go", args...)
@@ -120,8 +121,8 @@ func workspace(ctx context.Context, p *project.Project, temp string) ([]string, 
 	return env, os.WriteFile(filepath.Join(temp, "go.work.sum"), sums, 0o600)
 }
 
-// sourceOf returns where Kelson's source is: in the folder of the replace directive of a go.mod, or
-// where that of this program is.
+// sourceOf returns the folder of Kelson's source: the one that a replace directive of a go.mod
+// names, or the one that this program was built from.
 func sourceOf(name string, mod []byte) (scaffold.Source, error) {
 	f, err := modfile.Parse(name, mod, nil)
 	if err != nil {

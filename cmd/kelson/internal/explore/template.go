@@ -70,7 +70,7 @@ var kelsonExplore struct {
 	ctx      context.Context
 	config   *rest.Config
 	began    func()
-	err      error // that main has logged last
+	err      error // the last error that main logged
 }
 
 func kelsonExploreConfig() (*rest.Config, error) {
@@ -104,7 +104,7 @@ func kelsonExploreManager(config *rest.Config, o manager.Options) (manager.Manag
 	return &kelsonExploreManaged{m, kelsonExplore.ctx, kelsonExplore.began}, nil
 }
 
-// kelsonExploreManaged ends with its process, whatever context it is started with.
+// kelsonExploreManaged ends with its process, independently of the context that Start gets.
 type kelsonExploreManaged struct {
 	manager.Manager
 	process context.Context

@@ -147,7 +147,7 @@ func (w *Watcher) run() {
 			}
 			timer.Reset(w.pause)
 		case <-w.watcher.Errors:
-			// Some events are lost. The next event of these files reports the change.
+			// Some events were lost. The next event of such a file reports its change.
 		case <-timer.C:
 			ready = append(ready, w.changedFiles(touched)...)
 			slices.Sort(ready)

@@ -38,7 +38,7 @@ func TestChangesOfContentAreReported(t *testing.T) {
 			case more := <-w.C():
 				got = append(got, more...)
 			case <-deadline:
-				t.Fatalf("%v not reported, only %v", names, got)
+				t.Fatalf("want a report of %v, got only %v", names, got)
 			}
 		}
 		if strings.Join(got, " ") != strings.Join(names, " ") {

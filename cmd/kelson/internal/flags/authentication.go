@@ -115,7 +115,7 @@ func (o *Authentication) anyChanged(names ...string) bool {
 	return false
 }
 
-// Apply keeps the values of accounts that no flag sets.
+// Apply copies the flags that are set to accounts, and keeps its other values.
 func (o *accountFlags) Apply(accounts *controlplane.ServiceAccounts) error {
 	if err := o.check(); err != nil {
 		return err

@@ -28,8 +28,8 @@ func (o *Encryption) Check(persistent bool) error {
 	return nil
 }
 
-// Wrap returns a backend that encrypts what it writes to backend. Without a configuration, the
-// returned backend reports encrypted values as such instead of as damaged ones.
+// Wrap returns a backend that encrypts the values that it writes to backend. Without a
+// configuration, the returned backend reports encrypted values as such instead of as damaged ones.
 func (o *Encryption) Wrap(backend store.Backend, log *slog.Logger) (store.Backend, error) {
 	return encrypted.Open(backend, encrypted.Config{File: o.File, Log: log})
 }

@@ -27,7 +27,7 @@ func (o *Endpoints) AddFlags(f *pflag.FlagSet) {
 }
 
 // Apply validates the flags and copies them to cfg. bound is the address of the listener. If this
-// machine has no address but loopback ones, no endpoints are written.
+// machine has only loopback addresses, no endpoints are written.
 func (o *Endpoints) Apply(cfg *controlplane.Config, bound net.Addr) error {
 	switch o.reconciler {
 	case "none":

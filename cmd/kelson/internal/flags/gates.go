@@ -8,7 +8,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// Gates are the flags of the checks between a client and the store.
+// Gates are the flags of the checks that requests pass before they reach the store.
 type Gates struct {
 	Authorization Authorization
 	Kubelets      Kubelets
@@ -43,8 +43,8 @@ func (g *Gates) Apply(cfg *controlplane.Config) error {
 	if err := g.Authorization.Apply(cfg); err != nil {
 		return err
 	}
-	// Like kube-apiserver, reject anonymous requests if every authenticated request is allowed. A
-	// configuration file decides for itself.
+	// Like kube-apiserver, reject anonymous requests if every authenticated request is allowed. An
+	// AuthenticationConfiguration keeps its own setting.
 	if slices.Contains(cfg.Authorization.Modes, authz.ModeAlwaysAllow) && cfg.Authentication.ConfigFile == "" {
 		cfg.Authentication.Anonymous = new(bool)
 	}
@@ -65,5 +65,5 @@ func (g *Gates) Apply(cfg *controlplane.Config) error {
 	return g.audit.Apply(cfg)
 }
 
-// Close closes what Apply opened: the audit trail.
+// Close closes the audit trail, which Apply has opened.
 func (g *Gates) Close() error { return g.audit.Close() }

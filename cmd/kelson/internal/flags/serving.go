@@ -49,7 +49,7 @@ func (o *Serving) AddFlags(f *pflag.FlagSet) {
 	o.runtimeConfig = cliflag.ConfigurationMap{}
 	f.Var(&o.runtimeConfig, "runtime-config", "which built-in APIs are served: api/all, api/ga, api/beta, api/alpha, GROUP/VERSION or GROUP/VERSION/RESOURCE =true|false,…; by default all stable versions")
 	f.StringVar(&o.nodePorts, "service-node-port-range", builtin.DefaultNodePorts, "range of the node ports of Services, first and last included")
-	f.StringVar(&o.logFormat, "logging-format", "text", "form of the log: text or json")
+	f.StringVar(&o.logFormat, "logging-format", "text", "format of the log: text or json")
 	o.version.addFlags(f)
 	o.transport.addFlags(f)
 	plugins.AddFlags(f)
@@ -126,10 +126,10 @@ func (o *Serving) Apply(cfg *controlplane.Config) {
 	cfg.WatchTimeout = max(time.Duration(o.watchSeconds)*time.Second, time.Second)
 }
 
-// JSONLog reports whether the log has the form of JSON.
+// JSONLog reports whether the log's format is JSON.
 func (o *Serving) JSONLog() bool { return o.logFormat == "json" }
 
-// Listen listens on an address as the flags say.
+// Listen listens on an address with the options of the flags.
 func (o *Serving) Listen(address string) (net.Listener, error) {
 	return serving.ListenSharing(address, o.transport.listening())
 }
@@ -141,7 +141,7 @@ func (o *Serving) ApplyServer(cfg *serving.Config) error {
 		cfg.MinTLS, _ = cliflag.TLSVersion(o.minTLS)
 	}
 	cfg.CipherSuites, _ = cliflag.TLSCipherSuites(o.ciphers)
-	if len(o.ciphers) == 0 || cfg.MinTLS == tls.VersionTLS13 { // TLS 1.3 has no choice of suites
+	if len(o.ciphers) == 0 || cfg.MinTLS == tls.VersionTLS13 { // the suites of TLS 1.3 are fixed
 		cfg.CipherSuites = nil
 	}
 	return o.transport.apply(cfg)

@@ -78,7 +78,7 @@ func (o *transport) check() error {
 	return nil
 }
 
-// listening returns how to listen on the port.
+// listening returns the configuration of the listener.
 func (o *transport) listening() serving.Sharing {
 	return serving.Sharing{Port: o.sharePort, Address: o.shareAddress}
 }

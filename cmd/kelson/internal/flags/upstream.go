@@ -32,9 +32,9 @@ func KubeAPIServer() []Upstream {
 	return all
 }
 
-// other defines how the drop-in treats a flag that it does not implement.
+// other describes how the drop-in treats a flag that it does not implement.
 type other struct {
-	// reason says why the flag has no effect, or why another value than the accepted ones is
+	// reason says why the flag has no effect, or why values other than the accepted ones are
 	// refused.
 	reason string
 	// refused refuses every value but the default one and those in accepted.
@@ -89,7 +89,7 @@ var others = func() map[string]other {
 		"external-hostname":                           noEffect("no generated URL contains it; certificates come from --tls-cert-file"),
 		"kubelet-read-only-port":                      noEffect("deprecated; kube-apiserver does not use it either"),
 		"kubelet-timeout":                             noEffect("kube-apiserver does not use it either"),
-		"kubernetes-service-node-port":                refuse("the Service kubernetes has a cluster IP only"),
+		"kubernetes-service-node-port":                refuse("the Service kubernetes has only a cluster IP"),
 		"lease-reuse-duration-seconds":                noEffect(memory),
 		"livez-grace-period":                          noEffect("the server is live when its port opens"),
 		"log-flush-frequency":                         noEffect(logs),
@@ -166,7 +166,7 @@ func (r *Rest) AddFlags(s *Sections) {
 }
 
 // add registers a flag of the type that it has in kube-apiserver, so that malformed values are
-// refused. Types without an own rule take any text.
+// refused. Flags of other types accept any text.
 func (u Upstream) add(f *pflag.FlagSet, usage string) {
 	switch u.Type {
 	case "bool":

@@ -32,9 +32,9 @@ type blamed struct {
 type blamedWrite struct {
 	Revision uint64    `json:"revision"`
 	Time     time.Time `json:"time"`
-	// OrEarlier says that the version is the first recorded one.
+	// OrEarlier is true if the version is the first recorded one: the value may be older.
 	OrEarlier bool `json:"orEarlier,omitempty"`
-	// Step is the write in the traces, with the reconcile and its causes.
+	// Step is the write as recorded in the traces, with its reconcile and the causes of that.
 	Step   *causes.Step  `json:"step,omitempty"`
 	Fields []blamedField `json:"fields"`
 }
@@ -68,8 +68,8 @@ for example .spec or .spec.containers[web].
 
 Unlike kelson blame, which reads the managedFields of an object in a cluster, it
 compares versions. They come from a file that kelson record wrote, or from the data
-directory of kelson serve --history. "or earlier" means that the version is the
-first one there: the value may be older.`,
+directory of kelson serve --history. "or earlier" means that the history begins
+with this version: the value may be older.`,
 		Example: `  kelson history blame --file incident.history deployment/web -n shop
   kelson history blame --file incident.history at/example-at .status --trace operator.trace`,
 		Args:              cobra.RangeArgs(1, 2),

@@ -24,11 +24,11 @@ func importCommand() *cobra.Command {
 An audit log has one JSON event per line. It contains the versions that clients
 wrote only if the audit policy logs writes at the level RequestResponse, and the
 versions that clients read only if it logs reads at that level. Pass all files of a
-log that was rotated, in any order. Objects that were not written while the log was
-kept are missing. An audit log has no revisions of deletions; each deletion gets
-the revision after the previous version.
+log that was rotated, in any order. The history lacks objects that were not written
+while the log was kept. An audit log has no revisions of deletions; each deletion
+gets the revision after the previous version.
 
-Values of Secrets are left out, except with --secrets.`,
+The history omits values of Secrets, except with --secrets.`,
 		Example: `  kelson history import audit.log audit-2026-11-23T10-00-00.log --out incident.history
   kelson history deployment/web --file incident.history`,
 		Args: cobra.MinimumNArgs(1),
@@ -85,7 +85,7 @@ func writeAuditLog(log *history.AuditLog, name string, secrets bool) (got histor
 	}
 	defer func() {
 		if err = errors.Join(err, f.Close()); err != nil {
-			_ = os.Remove(name) // the error contains the cause
+			_ = os.Remove(name) // err already has the cause
 		}
 	}()
 	w, err := history.NewWriter(f)

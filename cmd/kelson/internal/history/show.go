@@ -20,7 +20,7 @@ type options struct {
 	output    output.Format
 }
 
-// object is an object with its versions, or with how it differs between two moments, in JSON and
+// object is an object with its versions, or with its differences between two moments, in JSON and
 // YAML.
 type object struct {
 	Resource  string    `json:"resource"`
@@ -61,7 +61,7 @@ func Command() *cobra.Command {
 		Long: `Show every version of an object and what changed in it.
 
 The versions come from a file that kelson record wrote, or from the data directory
-of kelson serve --history. The first version there is shown as created, even if
+of kelson serve --history. The first recorded version is shown as created, even if
 the object is older.`,
 		Example: `  kelson history --file incident.history deployment/web -n shop
   kelson history --data-dir ./state at/example-at`,
@@ -93,7 +93,7 @@ the object is older.`,
 	return c
 }
 
-// keys returns the objects that KIND/NAME, or KIND, means.
+// keys returns the keys of the objects that the argument KIND/NAME, or KIND, selects.
 func (o *options) keys(h *history.History, object string) ([]history.Key, error) {
 	kind, name, _ := strings.Cut(object, "/")
 	found := h.Find(kind)
@@ -260,7 +260,8 @@ from a file that kelson record wrote, or from the data directory of kelson serve
 	return c
 }
 
-// compare returns how an object differs between two states; What is empty if it does not.
+// compare returns how an object differs between two states. The field What is empty if it does not
+// differ.
 func (o *options) compare(a, b history.State, key history.Key) (object, error) {
 	one := object{Resource: key.Resource, Namespace: key.Namespace, Name: key.Name}
 	was, from, before, err := a.Get(key)

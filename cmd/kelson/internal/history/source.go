@@ -14,7 +14,7 @@ import (
 	"kelson.dev/lab/history"
 )
 
-// source is where a history is read from.
+// source has the flags that select the history to read.
 type source struct {
 	file, dir string
 }
@@ -25,14 +25,15 @@ func (s *source) addFlags(c *cobra.Command) {
 	c.MarkFlagsMutuallyExclusive("file", "data-dir")
 }
 
-// complete completes the first argument, KIND/NAME, with what the history has.
+// complete completes the first argument, KIND/NAME, with the objects of the history.
 func (s *source) complete(_ *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	h, err := s.open()
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp // the subcommands are completed all the same
+		// without a history, only subcommands are completed
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	defer h.Close()
 	kind, _, named := strings.Cut(toComplete, "/")

@@ -46,7 +46,7 @@ func (d *Delivery) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&d.Containerd, "containerd", "/run/containerd/containerd.sock", "socket of containerd, for --load")
 }
 
-// Wanted reports whether an image is to be built.
+// Wanted reports whether the flags request an image.
 func (d *Delivery) Wanted() bool { return d.Push || d.Load || d.archive != "" }
 
 // Command returns kelson image.
@@ -60,7 +60,7 @@ func Command() *cobra.Command {
 		Long: `Build a container image of a project's program, without a container engine.
 
 It runs the generators, compiles the program for each platform, and packs it with
-the certificates of public authorities, time zones, and a user without rights,
+the certificates of public authorities, time zones, and an unprivileged user,
 65532. Nothing is downloaded. Equal sources, compiled by the same Go release, give
 equal images, bit for bit; SOURCE_DATE_EPOCH sets the time in the image.
 
@@ -87,7 +87,7 @@ to a folder.`,
 			}
 			out := c.OutOrStdout()
 			if format != output.Text {
-				c.SetOut(c.ErrOrStderr()) // generators report to standard error
+				c.SetOut(c.ErrOrStderr()) // generators print to standard error
 				defer c.SetOut(out)
 			}
 			if err := project.Generate(c, p.Dir, gens); err != nil {
@@ -163,11 +163,11 @@ func (d *Delivery) Build(ctx context.Context, p *project.Project) (*image.Image,
 	return image.Build(ctx, cfg)
 }
 
-// notInName matches what the name of an image must not contain.
+// notInName matches characters that the name of an image must not contain.
 var notInName = regexp.MustCompile(`[^a-z0-9]+`)
 
-// LocalName returns a name for an image that no registry has. It is different for every content, so
-// that a Deployment with it starts new pods.
+// LocalName returns a name for an image that no registry has. The tag depends on the content, so
+// that a Deployment with a new image starts new pods.
 func LocalName(p *project.Project, built *image.Image) (string, error) {
 	digest, err := built.Digest()
 	if err != nil {
@@ -181,7 +181,7 @@ func LocalName(p *project.Project, built *image.Image) (string, error) {
 	return "kelson.local/" + name + ":" + digest.Hex[:shown], nil
 }
 
-// Deliver brings the image to all places.
+// Deliver sends the image to all its destinations.
 func (d *Delivery) Deliver(ctx context.Context, built *image.Image, name string) error {
 	if d.archive != "" {
 		if err := built.Archive(d.archive, name); err != nil {

@@ -32,7 +32,7 @@ func (l *localFiles) ReadFile(name string) ([]byte, error) {
 	}
 	var content map[string]any
 	if yaml.Unmarshal(data, &content) != nil {
-		return data, nil // kustomize reports what is wrong
+		return data, nil // kustomize reports the error
 	}
 	found := false
 	for _, field := range []string{"resources", "bases", "components", "crds"} {

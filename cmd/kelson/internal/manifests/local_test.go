@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Nothing is downloaded: remote entries are omitted, in every kustomization of the tree.
+// BuildLocal downloads nothing: it omits remote entries in every kustomization of the tree.
 func TestBuildLocal(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

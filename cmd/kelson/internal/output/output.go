@@ -1,5 +1,5 @@
-// Package output has what commands that print data share: the flag --output and colors on
-// terminals.
+// Package output has the parts that commands which print data share: the flag --output, and colors
+// and progress on terminals.
 package output
 
 import (
@@ -82,17 +82,17 @@ func (c Colors) paint(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// Bold is for what a line is about.
+// Bold is for the subject of a line.
 func (c Colors) Bold(text string) string { return c.paint("1", text) }
 
 // Faint is for times and other details.
 func (c Colors) Faint(text string) string { return c.paint("2", text) }
 
-// Bad is for errors and what was removed.
+// Bad is for errors and removed values.
 func (c Colors) Bad(text string) string { return c.paint("31", text) }
 
-// Warn is for what may be wrong.
+// Warn is for possible problems.
 func (c Colors) Warn(text string) string { return c.paint("33", text) }
 
-// Good is for what was added.
+// Good is for added values.
 func (c Colors) Good(text string) string { return c.paint("32", text) }

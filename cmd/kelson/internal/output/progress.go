@@ -34,7 +34,8 @@ func NewProgress(errOut io.Writer) *Progress {
 	return &Progress{to: errOut, width: TerminalWidth(errOut)}
 }
 
-// TerminalWidth returns the width of a terminal; 0 if the writer is not one that can replace lines.
+// TerminalWidth returns the width of a terminal, or 0 if the writer is not a terminal that can
+// replace lines.
 func TerminalWidth(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {
@@ -47,7 +48,7 @@ func TerminalWidth(w io.Writer) int {
 	return width
 }
 
-// Step says what the command does now.
+// Step shows text as the current step of the command.
 func (p *Progress) Step(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

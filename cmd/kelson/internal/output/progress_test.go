@@ -28,7 +28,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	})
 }
 
-// EXT-01: elsewhere, nothing or each step is a line.
+// EXT-01: without a terminal, steps are lines of their own, or are not printed.
 func TestProgressElsewhere(t *testing.T) {
 	for lines, want := range map[bool]string{false: "warning\n", true: "one\nwarning\ntwo\n"} {
 		var b strings.Builder

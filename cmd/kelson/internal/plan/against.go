@@ -42,7 +42,7 @@ func other(ctx context.Context, p *project.Project, name, temp string) (*operato
 }
 
 // checkout writes a git revision of the repository with the project to a folder, and opens the
-// project there. It does not touch the repository.
+// project there. It does not change the repository.
 func checkout(ctx context.Context, p *project.Project, revision, to string) (*project.Project, error) {
 	top, err := git(ctx, p.Dir, "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -93,7 +93,7 @@ func unpack(from io.Reader, to string) error {
 			return err
 		}
 		if !filepath.IsLocal(h.Name) {
-			continue // git's header of the whole archive has no name
+			continue // git's global header of the archive, which is not a file
 		}
 		name := filepath.Join(to, h.Name)
 		switch h.Typeflag {

@@ -31,7 +31,7 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// operatorProcess is a version of the operator that can be run.
+// operatorProcess is a version of the operator, ready to run.
 type operatorProcess struct {
 	project *project.Project
 	binary  string
@@ -99,8 +99,8 @@ func configured(p *project.Project, binary string) (*operatorProcess, error) {
 	return op, nil
 }
 
-// namespacesOf returns the namespaces of objects that are not among them. Run keeps those that
-// exist.
+// namespacesOf returns Namespaces for the objects whose namespace is not among the objects. Run
+// keeps those that exist.
 func namespacesOf(all []*unstructured.Unstructured) (missing []*unstructured.Unstructured) {
 	known := map[string]bool{"": true}
 	for _, obj := range all {
@@ -139,7 +139,7 @@ func soleAccount(all manifests.Objects) (user string) {
 	return user
 }
 
-// adopt takes over the arguments and the environment of the operator's container.
+// adopt copies the arguments and the environment of the operator's container.
 func (op *operatorProcess) adopt(namespace, serviceAccount string, c corev1.Container) {
 	for _, arg := range c.Args {
 		if arg := quietArgument(arg); arg != "" {
@@ -169,8 +169,9 @@ func (op *operatorProcess) adopt(namespace, serviceAccount string, c corev1.Cont
 	}
 }
 
-// quietArgument returns an argument of the operator's container as it is used on a copy: nothing
-// listens, no certificates are read, and no leader is elected. "" means to leave it out.
+// quietArgument returns the argument that replaces an argument of the operator's container on a
+// copy, so that the operator does not listen, read certificates or elect a leader. "" means to omit
+// the argument.
 func quietArgument(arg string) string {
 	name, _, valued := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 	if !strings.HasPrefix(arg, "-") {
@@ -185,11 +186,11 @@ func quietArgument(arg string) string {
 	return arg
 }
 
-// quieting are flags that operators by convention have, with values with which nothing listens and
-// no leader is elected.
+// quieting maps flags that most operators have to values that turn off listening and leader
+// election.
 var quieting = []struct{ name, value string }{{"leader-elect", "false"}, {"metrics-bind-address", "0"}, {"health-probe-bind-address", "0"}}
 
-// declared returns arguments for the conventional flags that the main package declares.
+// declared returns arguments for those flags of quieting that the main package declares.
 func declared(main string) (args []string, err error) {
 	files, err := filepath.Glob(filepath.Join(main, "*.go"))
 	if err != nil {

@@ -50,9 +50,9 @@ The exit code is 0 if the operator would do nothing, 2 if it would do anything,
 and 1 after an error.
 
 With --against, it runs another version of the operator on a second copy, and
-shows only the objects whose final states differ: these are the effects of an upgrade of the operator. The
-other version is a git revision of the project, the folder of another checkout,
-or a compiled program.
+shows only the objects whose final states differ: these are the effects of an
+upgrade of the operator. The other version is a git revision of the project, the
+folder of another checkout, or a compiled program.
 
 kelson sends only read requests to the cluster. It does not call webhooks; the
 plan names those that the operator's writes would have called. Values of Secrets
@@ -62,8 +62,9 @@ operator creates are simulated; steps that depend on them are marked.
 The operator runs as a process of this machine with the rights of its service
 account in config/default or config/rbac, and with the arguments of its
 Deployment in config/default, except those about listening and leader election.
-Flags after -- are added. The operator can reach systems outside of the cluster
-from here: to prevent this, run the command on a machine without access to them.`,
+Flags after -- are added. The operator can reach systems outside of the cluster that
+this machine can reach: to prevent this, run the command on a machine without access
+to them.`,
 		Example: `  kelson plan
   kelson plan --against v1.2.0 --output markdown
   kelson plan --backup cluster.backup -- --dry-run-dns`,
@@ -113,7 +114,7 @@ func run(c *cobra.Command, dir string, o options) error {
 		return err
 	}
 	defer os.RemoveAll(temp)
-	// The plan is the only output, for CI; generators report to standard error.
+	// Standard output has only the plan, for CI; generators print to standard error.
 	out := c.OutOrStdout()
 	c.SetOut(c.ErrOrStderr())
 	defer c.SetOut(out)

@@ -28,9 +28,9 @@ func krewCommand() *cobra.Command {
 		Short: "Print the manifest of the plugin for Krew, kubectl's plugin manager",
 		Long: `Print the manifest of the plugin for Krew, kubectl's plugin manager.
 
-Each archive is of a release, named kelson-OS-ARCH.tar.gz or .zip, with the binary
-kelson at its top. The manifest has their checksums and, as addresses, the names
-below --url.`,
+The arguments are the archives of a release, named kelson-OS-ARCH.tar.gz or .zip,
+with the binary kelson at their top. The manifest has their checksums and, as
+addresses, --url followed by their names.`,
 		Example: `  kelson kubectl-plugin krew-manifest --version v1.0.0 --url https://example.com/v1.0.0 dist/kelson-*.tar.gz >kelson.yaml
   kubectl krew install --manifest=kelson.yaml`,
 		Args: cobra.MinimumNArgs(1),

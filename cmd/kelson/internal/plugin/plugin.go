@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Names by which kubectl calls this binary. Of several links, each is the same file.
+// Names by which kubectl calls this binary.
 const (
 	Name     = "kubectl-kelson"          // for kubectl kelson …
 	Complete = "kubectl_complete-kelson" // to complete a command line of kubectl kelson
@@ -62,7 +62,8 @@ The folder must be in $PATH. The links remain valid when the binary is replaced.
 	return c
 }
 
-// folder returns where to install: next to the binary if kubectl finds it there.
+// folder returns the directory for the plugin: that of the binary if kubectl looks for plugins
+// there.
 func folder(own string) (string, error) {
 	if inPath(own) {
 		return own, nil
@@ -118,7 +119,7 @@ func link(self, path string) error {
 	if err := os.Symlink(self, path); err == nil || runtime.GOOS != "windows" {
 		return err
 	}
-	return os.Link(self, path) // Windows lets few users make symbolic links
+	return os.Link(self, path) // most users of Windows may not make symbolic links
 }
 
 // Arguments returns the arguments of kelson for a call by one of the names, without the program,

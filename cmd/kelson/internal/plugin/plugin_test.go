@@ -19,7 +19,7 @@ func TestInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := filepath.Join(dir, "bin")
-	for range 2 { // again replaces the links
+	for range 2 { // a second call replaces the links
 		var out, errOut bytes.Buffer
 		if err := install(self, to, &out, &errOut); err != nil {
 			t.Fatal(err)

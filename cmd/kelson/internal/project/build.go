@@ -57,7 +57,7 @@ func TestCommand() *cobra.Command {
 		Short: "Run a project's generators and its tests",
 		Long: `Run a project's generators and its tests.
 
-Tests that need a control plane each get their own one from this program.
+Each test that needs a control plane gets its own from this program.
 Arguments after -- are passed to go test. Unless they name packages, ./... is
 added.
 
@@ -107,8 +107,8 @@ func testReleases(c *cobra.Command, dir, self string, releases, args []string) e
 	if len(releases) == 0 {
 		return RunChild(c.Context(), dir, env, c.OutOrStdout(), c.ErrOrStderr(), "go", args...)
 	}
-	// go test reuses results of the same files and variables that the test's own process reads, but
-	// here other processes read the version
+	// go test reuses results if the files and variables that the test's own process reads are the
+	// same. It does not know that other processes read the version.
 	args = append([]string{args[0], "-count=1"}, args[1:]...)
 	var failed []string
 	for _, release := range releases {

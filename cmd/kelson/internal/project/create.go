@@ -68,7 +68,7 @@ hub; functions that convert the others to and from it are generated.`,
 	f.StringVar(&api.Plural, "plural", "", "plural of the kind (default: the English plural)")
 	f.BoolVar(&api.Resource, "resource", true, "create the kind's types, roles and sample")
 	f.BoolVar(&api.Controller, "controller", true, "create a controller for the kind")
-	f.BoolVar(&api.Server, "apiserver", false, "fail unless the project is a custom API server; PROJECT records what it is")
+	f.BoolVar(&api.Server, "apiserver", false, "fail unless the project is a custom API server, as recorded in PROJECT")
 	f.BoolVar(&namespaced, "namespaced", true, "objects of the kind belong to namespaces")
 	f.BoolVar(&generate, "make", true, "run the generators")
 	f.BoolVar(&api.Force, "force", false, "overwrite existing files")

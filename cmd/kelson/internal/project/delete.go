@@ -44,7 +44,7 @@ Files that you changed are deleted only if they are committed to git, or with
 	f.BoolVar(&force, "force", false, "also delete files with uncommitted changes")
 	f.BoolVar(&generate, "make", true, "run the generators for the remaining kinds")
 	f.BoolVarP(&yes, "yes", "y", false, "")
-	// scripts for kubebuilder pass it to skip a question; kelson does not ask
+	// scripts for kubebuilder pass -y to skip a confirmation; kelson does not ask for one
 	_ = f.MarkHidden("yes")
 	return c
 }

@@ -25,11 +25,12 @@ type Generators struct {
 	// Adopt makes projects that Kelson did not create use the arguments that they pass to
 	// controller-gen.
 	Adopt bool
-	// Strict makes mistakes errors that only warn in projects that Kelson did not create.
+	// Strict turns warnings, which projects that Kelson did not create get for some mistakes, into
+	// errors.
 	Strict bool
 	// Skip runs no generators: the committed files are used.
 	Skip bool
-	// Own are options that replace adopted ones.
+	// Own are options from the command line, which replace adopted ones.
 	Own toolchain.Options
 }
 
@@ -62,16 +63,17 @@ func (i inverted) Set(s string) error {
 
 func (i inverted) Type() string { return "bool" }
 
-// Generation is what the generators do in a project.
+// Generation lists the runs of the generators in a project.
 type Generation struct {
 	dir  string
 	runs []toolchain.Options
-	// Notes describe what was adopted and what was not, one per line.
+	// Notes describe the adopted calls of controller-gen, and those that were not adopted, one per
+	// line.
 	Notes []string
 }
 
-// Plan determines what the generators do in the project in dir. Without names, all of the project's
-// generators run.
+// Plan determines the runs of the generators in the project in dir. Without names, all of the
+// project's generators run.
 func (g Generators) Plan(dir string, names []string) (Generation, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -121,7 +123,7 @@ func foreign(dir string) (bool, adopt.Plan, error) {
 	return !errors.Is(err, scaffold.ErrNoProject) || len(found.Calls)+len(found.Unknown) > 0, found, findErr
 }
 
-// adopt adds the runs of calls of controller-gen.
+// adopt adds a run for each call of controller-gen.
 func (p *Generation) adopt(g Generators, found adopt.Plan, names []string) error {
 	for _, call := range found.Unknown {
 		p.Notes = append(p.Notes, fmt.Sprintf("warning: not adopted: %s: kelson cannot expand controller-gen %s; list the call in %s",

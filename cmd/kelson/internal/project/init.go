@@ -60,15 +60,14 @@ release, a replace directive points to the source from which it was built;
 	f.StringVar(&opts.Domain, "domain", "my.domain", "domain of the project: the last part of its API groups")
 	f.StringVar(&opts.Repo, "repo", "", "path of the project's Go module (default: the path in an existing go.mod)")
 	f.StringVar(&opts.Name, "project-name", "", "name of the project (default: the name of the folder)")
-	f.StringVar(&plugin, "plugin", "operator", "what the project is: operator or apiserver")
+	f.StringVar(&plugin, "plugin", "operator", "kind of project: operator or apiserver")
 	f.StringVar(&opts.License, "license", "none", "license of generated code: apache2, copyright or none")
 	f.StringVar(&opts.Owner, "owner", "", "owner of the copyright, for the license")
 	f.StringVar(&checkout, "kelson", "", "folder with Kelson's source (default: the published version of this program or, if it is not a release, its source)")
 	return c
 }
 
-// Folder returns the project's folder, which is the first of args and by default the current
-// folder.
+// Folder returns the project's folder: the first of args, or the current folder.
 func Folder(args []string) string {
 	if len(args) > 0 {
 		return args[0]

@@ -22,12 +22,12 @@ It does the same as kelson generate crd rbac webhook and does not change code.`,
 	return c
 }
 
-// GenerateManifests updates a project's manifests and prints what changed.
+// GenerateManifests updates a project's manifests and prints the changed files.
 func GenerateManifests(c *cobra.Command, dir string, gens Generators) error {
 	return gens.generate(c, dir, []string{"crd", "rbac", "webhook"})
 }
 
-// generate runs the named generators, or all, and prints what they adopted and changed.
+// generate runs the named generators, or all, and prints the adopted calls and the changed files.
 func (g Generators) generate(c *cobra.Command, dir string, names []string) error {
 	if g.Skip {
 		return nil

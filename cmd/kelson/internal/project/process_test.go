@@ -14,7 +14,7 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// TestMain also is the operator of TestRun.
+// TestMain also runs the operator of TestRun, in a process of its own.
 func TestMain(m *testing.M) {
 	if os.Getenv("OPERATOR") == "" {
 		m.Run()

@@ -7,13 +7,13 @@ import "runtime/debug"
 var version string
 
 // Published returns the version under which the modules of this binary are published, or "" for a
-// development build. Binaries of make dist and of go install kelson.dev/cmd/kelson@VERSION have
-// one.
+// development build. Binaries of make dist and of go install kelson.dev/cmd/kelson@VERSION have a
+// version.
 func Published() string {
 	if version != "" {
 		return version
 	}
-	// Only a main module that was downloaded has a checksum.
+	// A main module has a checksum only if it was downloaded.
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Sum != "" {
 		return info.Main.Version
 	}

@@ -82,7 +82,7 @@ requests. With --audit-log alone, it needs no project.`,
 	c.Flags().StringVar(&o.filter.User, "user", "", "user name of the operator in the audit log")
 	c.Flags().StringVar(&o.filter.UserAgent, "user-agent", "", "beginning of the operator's User-Agent in the audit log, if others use its name")
 	c.Flags().BoolVar(&o.tests, "test", false, "record the requests of the operators in the project's tests")
-	c.Flags().BoolVar(&o.explore, "explore", false, "record the operator's requests while faults are explored")
+	c.Flags().BoolVar(&o.explore, "explore", false, "record the operator's requests while kelson explore injects faults")
 	c.Flags().DurationVar(&o.limit, "for", 30*time.Second, "duration of each exploration")
 	c.Flags().BoolVar(&o.prove, "prove", false, "run under the computed roles, and without each of their permissions")
 	o.format.AddFlag(c)
@@ -91,7 +91,7 @@ requests. With --audit-log alone, it needs no project.`,
 	return c
 }
 
-// check returns an error for flags that have no effect together.
+// check returns an error for flags that contradict each other or have no effect.
 func (o *options) check(c *cobra.Command) error {
 	runs := o.tests || o.explore
 	switch {
@@ -157,7 +157,7 @@ func run(c *cobra.Command, dir string, o options) error {
 			tried++
 			progress.Step("tried %d of %d permissions", tried, len(all))
 			if !shown {
-				fmt.Fprintf(progress, "without %v: nothing was refused\n", without)
+				fmt.Fprintf(progress, "without %v: no request was refused\n", without)
 			}
 		})
 		if err != nil {
@@ -181,7 +181,8 @@ func printRoles(out io.Writer, name string, requests []rights.Request) error {
 	return err
 }
 
-// readAudit fails if the log has no request of the operator, and names the users that it has.
+// readAudit returns an error if the log has no request of the operator. The error names the users
+// in the log.
 func readAudit(name string, filter rights.Filter) (rights.Audit, error) {
 	var in io.Reader = os.Stdin
 	if name != "-" {
@@ -204,7 +205,7 @@ func readAudit(name string, filter rights.Filter) (rights.Audit, error) {
 	return a, err
 }
 
-// declared has the rules of a project.
+// declared holds the rules that a project declares.
 type declared struct {
 	dir     string
 	roles   []rbac.Role // with the rules that the generator derives

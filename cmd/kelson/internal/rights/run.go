@@ -89,8 +89,8 @@ func (r *runner) goCommand(ctx context.Context, args ...string) (string, error) 
 	return stdout.String(), nil
 }
 
-// record runs the tests and the exploration with an administrator's rights, and returns what the
-// operator has requested. Packages in which no operator runs are skipped in later runs.
+// record runs the tests and the exploration with an administrator's rights, and returns the
+// requests of the operator. Later runs skip packages in which no operator runs.
 func (r *runner) record(ctx context.Context) ([]rights.Request, int, error) {
 	var all []rights.Request
 	events := 0
@@ -173,7 +173,7 @@ func (r *runner) under(ctx context.Context, roles []rbac.Role, all bool) ([]righ
 	return rights.General(refused, r.declared), nil
 }
 
-// outcome is what a run has recorded.
+// outcome holds the requests that a run has recorded.
 type outcome struct {
 	requests, refused []rights.Request
 	events            int
@@ -197,7 +197,7 @@ func (r *runner) run(ctx context.Context, roles string, stop bool, dir, program 
 	cmd.WaitDelay = 10 * time.Second
 	var out lastBytes
 	cmd.Stdout, cmd.Stderr = &out, &out
-	err := child.Run(cmd) // a group, which ends as a whole: an exploration has a child
+	err := child.Run(cmd) // a group, so that the child process of an exploration also ends
 	var exited *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
@@ -234,7 +234,7 @@ func (o *outcome) read(dir string) error {
 	return nil
 }
 
-// lastBytes keeps the end of what is written to it.
+// lastBytes keeps the last bytes that are written to it.
 type lastBytes []byte
 
 // Write implements io.Writer.

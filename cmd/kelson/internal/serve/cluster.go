@@ -14,7 +14,7 @@ import (
 	"kelson.dev/kubernetes/scheduler"
 )
 
-// cluster configures what runs around the API server. It writes warnings to errOut.
+// cluster configures the controllers, the scheduler and the nodes. It writes warnings to errOut.
 func (o *Options) cluster(cfg *controlplane.Config, errOut io.Writer) (err error) {
 	if o.scheduler != "" {
 		if cfg.Scheduler, err = scheduler.Load(o.scheduler); err != nil {

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// nodeContainers is the value of --node that runs kelson-node beside the server.
+	// nodeContainers is the value of --node that also starts kelson-node on this machine.
 	nodeContainers = "containers"
 	// nodeProgram is the program that runs the node, of the module cmd/kelson-node.
 	nodeProgram = "kelson-node"
@@ -48,9 +48,9 @@ type containerNode struct {
 	services string
 }
 
-// withDNS returns the arguments for kelson-node by which its pods use the cluster's DNS, after it
-// has written the image of the DNS and applied its objects. It returns none if the caller named
-// another DNS, or if this machine has no kelson-dns, which it reports.
+// withDNS writes the image of the DNS, applies its objects, and returns the arguments with which
+// the pods of kelson-node use it. If the caller named another DNS, or this machine has no
+// kelson-dns, it returns no arguments. In the latter case it prints a warning.
 func (n *containerNode) withDNS(ctx context.Context, p *Plane) ([]string, error) {
 	if _, other := argument(n.args, "--cluster-dns"); other {
 		return nil, nil
@@ -93,8 +93,8 @@ func argument(args []string, flag string) (value string, ok bool) {
 	return value, ok
 }
 
-// prepareContainers checks the options of a node with containers, and sets those that such a node
-// needs.
+// prepareContainers checks the options of a server with a node with containers, and sets the
+// options that such a node needs.
 func (o *Options) prepareContainers() (program string, err error) {
 	if program, err = findProgram(nodeProgram); err != nil {
 		return "", fmt.Errorf("--node=%s: %w: build it with make kelson-node", nodeContainers, err)
@@ -141,7 +141,7 @@ func (n *containerNode) run(ctx context.Context, p *Plane) error {
 		return err
 	}
 	join = append(join, names...)
-	// The system sends the signal of nodeAttributes when the thread that started the process ends.
+	// Linux sends the signal of nodeAttributes when the thread that started the process ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, n.program, append(append(join, "--data-dir", n.dir), n.args...)...)
@@ -192,8 +192,8 @@ func (p *Plane) withNode(ctx context.Context, serve func(context.Context) error)
 	return errors.Join(err, <-ended)
 }
 
-// admitNodes completes the configuration of a server that machines join: it verifies the serving
-// certificates of kubelets, which its authority signs, and restricts what nodes may write.
+// admitNodes completes the configuration of a server that machines join: the server verifies the
+// serving certificates of kubelets, which its authority signs, and restricts what nodes may write.
 func admitNodes(cfg *controlplane.Config, authority *pki.Authority) {
 	if cfg.Kubelets.Authorities == nil {
 		cfg.Kubelets.Authorities = authority.Pool()

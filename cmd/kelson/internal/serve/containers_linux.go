@@ -2,7 +2,7 @@ package serve
 
 import "syscall"
 
-// nodeAttributes let the node end with this process, however that ends.
+// nodeAttributes make the system end the node when this process ends, even if it is killed.
 func nodeAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }

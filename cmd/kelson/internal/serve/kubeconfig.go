@@ -15,7 +15,8 @@ import (
 // lateHandler is a handler that is set after the server is created and before it runs.
 type lateHandler struct{ http.Handler }
 
-// administrator is a client certificate of group system:masters, with the authority of the server.
+// administrator holds a client certificate of group system:masters, and the authority of the
+// server.
 type administrator struct {
 	authority []byte
 	pki.KeyPair

@@ -12,7 +12,7 @@ func TestWarnUnlessLoopback(t *testing.T) {
 	for _, test := range []struct {
 		address   string
 		allowsAll bool
-		want      []string // parts; none: nothing is written
+		want      []string // expected parts; none: no output
 	}{
 		{"127.0.0.1", true, nil},
 		{"127.1.2.3", true, nil},

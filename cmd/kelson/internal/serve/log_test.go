@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The log as JSON has the members that the logs of Kubernetes' components have.
+// The JSON log has the members that the logs of Kubernetes' components have.
 func TestJSONLog(t *testing.T) {
 	var out bytes.Buffer
 	log := NewLog(&out, slog.LevelWarn, true)

@@ -73,7 +73,7 @@ func (o *pastOptions) check(c *cobra.Command) error {
 	return nil
 }
 
-// quiet removes everything that would change a past state.
+// quiet turns off everything that would change a past state: controllers and nodes.
 func (o *Options) quiet() {
 	o.Node, o.workloads, o.nodes, o.controllers = "none", false, nil, nil
 }
@@ -152,7 +152,7 @@ func (o *stateOptions) openPast(ctx context.Context, s *state, open *store.Confi
 	read, write := io.Pipe()
 	go func() { write.CloseWithError(archive.Write(ctx, write, revision, slices.Values(then.Records))) }()
 	if err := disk.Restore(o.past.to, read, 0); err != nil {
-		_ = read.Close() // ends the writer
+		_ = read.Close() // makes archive.Write return
 		return err
 	}
 	open.Backend, err = disk.Open(o.past.to)

@@ -27,8 +27,8 @@ import (
 	"kelson.dev/kubernetes/tokens"
 )
 
-// kubeletClientName is the user as which this server calls kubelets; clusters made by kubeadm use
-// the same name.
+// kubeletClientName is the user name with which this server calls kubelets; clusters made by
+// kubeadm use the same name.
 const kubeletClientName = "kube-apiserver-kubelet-client"
 
 // linger is how long connections stay open after the last response. Clients with idle HTTP/2
@@ -170,7 +170,7 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 			services: opts.services,
 		}
 		if !cfg.Endpoints.Address.IsValid() {
-			return nil, errors.New("--node=containers: this machine has no address but loopback ones: pass --advertise-address")
+			return nil, errors.New("--node=containers: this machine has only loopback addresses: pass --advertise-address")
 		}
 	}
 	p.Kubeconfig = opts.Kubeconfig

@@ -25,8 +25,8 @@ import (
 type podFlags struct {
 	users      bool
 	unconfined bool
-	// mayFallBack runs pods unconfined if the system cannot confine them. It is safe only if no one
-	// but the user of this process creates pods.
+	// mayFallBack runs pods unconfined if the system cannot confine them. It is safe only if only
+	// the user of this process can create pods.
 	mayFallBack bool
 	// images are directories with the files of images, each as IMAGE=DIR.
 	images []string

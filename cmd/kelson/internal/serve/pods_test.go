@@ -10,8 +10,8 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// Pods of users other than the administrator run as processes only with consent, whatever admits
-// these users.
+// Pods of users other than the administrator run as processes only with consent, for every setting
+// or binding that admits these users.
 func TestPodsOfOtherUsersNeedConsent(t *testing.T) {
 	const loopback = "127.0.0.1"
 	binding := func(labels, subject string) *store.Store {

@@ -96,7 +96,7 @@ requests in flight and exits.`,
 	return c
 }
 
-// complete adds what kelson serve and kelson fork have in common.
+// complete adds the parts that kelson serve and kelson fork have in common.
 func (o *Options) complete(c *cobra.Command) {
 	c.Args = func(c *cobra.Command, args []string) error {
 		if o.Node == nodeContainers && c.ArgsLenAtDash() == 0 {
@@ -134,7 +134,7 @@ func (o *Options) complete(c *cobra.Command) {
 	f.IntVar(&o.SecurePort, "secure-port", 6443, "port to listen on; 0 picks a free one")
 	f.StringSliceVar(&o.names, "tls-san", nil, "further host names and addresses for which the serving certificate is valid, such as those of a load balancer; may be repeated")
 	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "file to write the administrator's kubeconfig to (default \"kubeconfig\" in the data directory)")
-	f.StringVar(&o.Node, "node", string(controlplane.NodeSimulated), NodeUsage+"; or containers: runs kelson-node, whose flags follow --, beside the server")
+	f.StringVar(&o.Node, "node", string(controlplane.NodeSimulated), NodeUsage+"; or containers: also starts kelson-node, with the flags after --")
 	f.StringArrayVar(&o.nodes, "nodes", nil, nodesUsage)
 	f.StringArrayVar(&o.stages, "stages", nil, "file or folder with KWOK's Stages, which script what simulated nodes and their pods do; may be repeated")
 	o.pods.addUsersFlag(f)
@@ -194,7 +194,7 @@ func run(ctx context.Context, opts Options, out, errOut io.Writer) error {
 		return errors.Join(err, p.Run(ended))
 	}
 	fmt.Fprintf(out, "console: %s\n", url)
-	// before the plane waits for the console's watches
+	// stop the console first: the plane waits for its watches to end
 	context.AfterFunc(ctx, func() { _ = stop() })
 	return p.Run(ctx)
 }

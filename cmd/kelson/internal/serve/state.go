@@ -23,7 +23,7 @@ import (
 	"kelson.dev/lab/history"
 )
 
-// stateOptions are the flags of where a control plane stores its state.
+// stateOptions are the flags that select where a control plane stores its state.
 type stateOptions struct {
 	dataDir  string
 	inMemory bool
@@ -110,7 +110,7 @@ type state struct {
 	tokenKey  crypto.Signer // nil if the state is in memory: the key is not stored
 	from      string        // the moment of a history; "" if the state is the control plane's own
 	revision  uint64        // of that moment
-	notes     []string      // what the state lacks
+	notes     []string      // what is missing from the state
 	once      []func(context.Context) error
 	cleanup   []func() error
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Flags that would have no effect beside the other flags are errors.
+// Flags that have no effect in combination with the other flags are errors.
 func TestFlagsWithoutEffect(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // a server that starts nevertheless ends immediately
+	cancel() // a server that starts in spite of the flags ends immediately
 	for _, test := range []struct{ args, want string }{
 		// the default, but given
 		{"--etcd-prefix=/registry", "--etcd-prefix has no effect without --etcd-servers"},

@@ -132,8 +132,8 @@ letters and digits; by default it is random.`,
 			return err
 		},
 	}
-	c.Flags().DurationVar(&lifetime, "ttl", 24*time.Hour, "how long the token is accepted; 0 means forever")
-	c.Flags().StringVar(&description, "description", "", "what the token is for")
+	c.Flags().DurationVar(&lifetime, "ttl", 24*time.Hour, "lifetime of the token; 0 means forever")
+	c.Flags().StringVar(&description, "description", "", "description of the token")
 	c.Flags().StringSliceVar(&servers, "server", nil, "URL of the server for nodes (default: that of the kubeconfig); may be repeated: nodes use a server that is ready")
 	c.Flags().BoolVar(&only, "token-only", false, "print only the token")
 	format.AddFlag(c)

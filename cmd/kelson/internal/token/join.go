@@ -12,7 +12,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Join is a token, and the server that machines join with it.
+// Join is a token with the server that machines join.
 type Join struct {
 	// Server is the https URL of the server for nodes, and Authority are the PEM certificates of
 	// its authorities.
@@ -23,12 +23,12 @@ type Join struct {
 	// Token is ID.SECRET.
 	Token       string
 	Description string
-	// Lifetime is how long the token is accepted; 0 means forever.
+	// Lifetime is the time for which the token is valid; 0 means forever.
 	Lifetime time.Duration
 }
 
 // Create creates the token, and the objects that machines need to join. It needs the rights of an
-// administrator. Values that are not valid are an error, and then nothing is created.
+// administrator. If a value is not valid, it returns an error and creates nothing.
 func (j Join) Create(ctx context.Context, cl client.Client) error {
 	for _, server := range append([]string{j.Server}, j.More...) {
 		if u, err := url.Parse(server); err != nil || u.Scheme != "https" || u.Host == "" {

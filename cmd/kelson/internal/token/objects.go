@@ -50,7 +50,7 @@ func accessObjects(server string, authority []byte) ([]client.Object, error) {
 	for _, b := range []struct{ name, role, group string }{
 		// create and read CertificateSigningRequests
 		{"kelson:node-bootstrappers", "system:node-bootstrapper", joiners},
-		// have the first client certificate of a kubelet approved, and its renewals
+		// permit the automatic approval of a kubelet's first client certificate and of its renewals
 		{"kelson:approve-first-certificates", "system:certificates.k8s.io:certificatesigningrequests:nodeclient", joiners},
 		{"kelson:approve-renewed-certificates", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", "system:nodes"},
 		// kube-proxy uses the certificate of the kubelet

@@ -57,8 +57,8 @@ With --against, it compares the definitions with those of another revision of th
 git repository. Changes that break stored objects or clients are errors.
 
 With --migrate, it instead reads a Go project that uses controller-runtime, and
-reports what moves to the operator library as it is, what needs a change, and what
-does not move.
+reports which code moves to the operator library unchanged, which needs a change,
+and which does not move.
 
 The exit code is 1 if there are errors, and with --strict also if there are
 warnings.`,
@@ -69,7 +69,7 @@ warnings.`,
   kelson vet --migrate .`,
 		RunE: func(c *cobra.Command, args []string) error { return run(c.Context(), o, args, c.OutOrStdout()) },
 	}
-	c.Flags().StringVar(&o.migrate, "migrate", "", "`folder` of a Go project that uses controller-runtime, to report what moves to the operator library")
+	c.Flags().StringVar(&o.migrate, "migrate", "", "`folder` of a Go project that uses controller-runtime, to report how it moves to the operator library")
 	c.Flags().StringVar(&o.against, "against", "", "git `revision` to compare the definitions with")
 	c.Flags().StringArrayVarP(&o.kustomize, "kustomize", "k", nil, "`folder` of a kustomization to build and check; may be repeated")
 	c.Flags().BoolVar(&o.strict, "strict", false, "fail on warnings too")
@@ -125,7 +125,7 @@ func run(ctx context.Context, o options, paths []string, out io.Writer) error {
 	return nil
 }
 
-// reportMigration prints what it takes to move a project to the operator library.
+// reportMigration prints which changes a move of a project to the operator library needs.
 func reportMigration(ctx context.Context, o options, paths []string, out io.Writer) error {
 	if len(paths) > 0 || len(o.kustomize) > 0 || o.against != "" || o.strict || o.quiet {
 		return errors.New("--migrate cannot be used with PATH, --kustomize, --against, --strict or --quiet: it reads one Go project and no manifests")

@@ -38,7 +38,7 @@ func explanation(t *causes.Trace, log *causes.Log, o causes.Object, last int) ca
 	if len(logged) == 0 {
 		return x
 	}
-	// The log has the writes of the traces too.
+	// The log also contains the writes that the traces describe.
 	x.Writes = slices.DeleteFunc(x.Writes, func(s causes.Step) bool {
 		return slices.ContainsFunc(logged, func(l *causes.LoggedStep) bool {
 			return l.ResourceVersion != "" && l.ResourceVersion == s.Write.ResourceVersion
@@ -58,7 +58,7 @@ func find(t *causes.Trace, log *causes.Log, kind, namespace, name string) []caus
 	return slices.Compact(all)
 }
 
-// logged prints what probably caused a write in an audit log.
+// logged prints the probable causes of a write in an audit log.
 func (p printer) logged(s *causes.LoggedStep, depth int) {
 	switch {
 	case s.Exact != nil:
@@ -93,7 +93,7 @@ func writer(s *causes.LoggedStep) string {
 	return s.By.String()
 }
 
-// loggedDeed returns what a write did.
+// loggedDeed returns a text that describes a write.
 func loggedDeed(s *causes.LoggedStep) string {
 	if s.Exact != nil {
 		return deed(&s.Exact.Write)

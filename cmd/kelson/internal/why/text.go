@@ -53,7 +53,7 @@ func writeText(out io.Writer, x causes.Explanation) {
 	}
 }
 
-// WriteStep writes what a write did and its chain of causes, below depth levels of indentation.
+// WriteStep prints a write and its chain of causes, indented by depth levels.
 func WriteStep(out io.Writer, depth int, s causes.Step) {
 	p := printer{out, output.ColorsFor(out)}
 	p.line(depth, "%s by %s", deed(&s.Write), who(s.By))

@@ -31,8 +31,7 @@ func (t *Traces) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&t.Insecure, "insecure-skip-tls-verify", false, "skip TLS certificate verification")
 }
 
-// Read reads all traces. It returns an error if a flag for requests was given and no trace is read
-// by a request.
+// Read reads all traces. It returns an error if a flag for requests is set and no trace is a URL.
 func (t *Traces) Read(ctx context.Context) (*causes.Trace, error) {
 	if err := t.checkURLs(); err != nil {
 		return nil, err
@@ -49,7 +48,7 @@ func (t *Traces) Read(ctx context.Context) (*causes.Trace, error) {
 	return causes.Read(readers...)
 }
 
-// checkURLs returns an error if a flag for requests was given and no trace needs it.
+// checkURLs returns an error if a flag for requests is set and no trace needs it.
 func (t *Traces) checkURLs() error {
 	if t.Token != "" && !slices.ContainsFunc(t.Places, isURL) {
 		return errors.New("--token has no effect: no --trace is a URL")

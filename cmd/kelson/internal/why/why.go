@@ -45,7 +45,7 @@ of its latest reconciles over HTTP. These answers are exact.
 
 For other programs, --audit-log reads an audit log of any cluster. The command
 matches what each program watched with what it then wrote: owners, names and
-contents, and the time between. These answers begin with "probably" and show the
+contents, and times. These answers begin with "probably" and show the
 evidence. Chains run through Kubernetes' controllers to the first cause: a
 person's request, a schedule or a node. An audit log at level RequestResponse has
 more evidence than one at Metadata. With --trace too, the writes in the traces stay

@@ -28,7 +28,7 @@ func Parts() []operator.Part {
 	return []operator.Part{
 		operator.Name("cnat"),
 		operator.AddToScheme(cnat.AddToScheme),
-		operator.For(NewAtReconciler, // the parameter type of Reconcile is the kind
+		operator.For(NewAtReconciler, // the parameter type of Reconcile determines the kind
 			operator.Owns[corev1.Pod](),
 			operator.Concurrency(4)),
 	}
@@ -70,7 +70,7 @@ func (r *AtReconciler) Reconcile(ctx context.Context, at *cnat.At) (operator.Res
 }
 
 // start runs the command. It records the pod in the status before it creates the pod. If it
-// recorded the pod afterwards and that write failed, a later reconcile could not find out that the
+// recorded the pod afterwards and that write failed, a later reconcile could not detect that the
 // command ran.
 func (r *AtReconciler) start(ctx context.Context, at *cnat.At) error {
 	pending, pod, now := at.Status.DeepCopy(), podFor(at), metav1.Now()
@@ -80,7 +80,7 @@ func (r *AtReconciler) start(ctx context.Context, at *cnat.At) error {
 		at.Status = *pending
 		return err
 	}
-	pod, err := operator.Apply(ctx, r.Client, pod) // owned by at, and visible to the next read
+	pod, err := operator.Apply(ctx, r.Client, pod) // sets the owner; the next read returns the pod
 	if err != nil {
 		if refused(err) {
 			at.Status = *pending // try again

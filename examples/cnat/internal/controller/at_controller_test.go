@@ -107,7 +107,7 @@ func TestRunsAfterThirtyDays(t *testing.T) {
 		if at.Status.StartTime.Time.Before(at.CreationTimestamp.Add(30*24*time.Hour-time.Second)) || at.Status.CompletionTime.Before(at.Status.StartTime) {
 			t.Fatalf("the times are wrong: %+v", at.Status)
 		}
-		// Scheduled was thirty days ago, and events last an hour
+		// the Event Scheduled was thirty days ago, and Events are kept for an hour
 		wantEvents(t, env, "Started", "Completed")
 	})
 }
@@ -283,7 +283,7 @@ func TestImpossibleTime(t *testing.T) {
 	})
 }
 
-// EX-01: a shell runs the command, whatever it contains. This test runs real processes.
+// EX-01: a shell runs any command, with quotes, pipes and variables. This test runs real processes.
 func TestShellSyntax(t *testing.T) {
 	env := newEnv(t, controlplane.NodeProcess)
 	out := filepath.Join(t.TempDir(), "out")

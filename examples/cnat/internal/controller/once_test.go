@@ -27,7 +27,7 @@ import (
 // faults responds to selected requests of the operator with a status code.
 type faults struct {
 	next   http.RoundTripper
-	answer func(*http.Request) int // 0: the server's answer
+	answer func(*http.Request) int // 0: the server's response
 }
 
 func (f faults) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -40,7 +40,7 @@ func (f faults) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.next.RoundTrip(r)
 }
 
-// newFaultyEnv is newEnv with a faulty connection between operator and server.
+// newFaultyEnv does the same as newEnv, with a faulty connection between operator and server.
 func newFaultyEnv(t *testing.T, answer func(*http.Request) int) *testenv.Env {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -116,8 +116,7 @@ func TestRefusedPodIsRetried(t *testing.T) {
 	})
 }
 
-// A change of the At while its command starts does not lose the status, nor does the status lose
-// the change.
+// If the At changes while its command starts, neither this change nor the status is lost.
 func TestChangedWhileStarting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var env *testenv.Env
@@ -129,7 +128,7 @@ func TestChangedWhileStarting(t *testing.T) {
 			if !strings.HasSuffix(r.URL.Path, "/status") || !strings.Contains(r.URL.Path, "/ats/") || writes.Add(1) != 2 {
 				return 0
 			}
-			now := at("", "") // the second write of the status is that of start
+			now := at("", "") // start makes the second write of the status
 			if err := env.Client().Get(r.Context(), client.KeyOf(now), now); err != nil {
 				t.Error(err)
 			}

@@ -81,7 +81,7 @@ func TestAtOnAServer(t *testing.T) {
 	eventually(phase(cnat.Pending))
 	eventually(phase(cnat.Running))
 	if object.Status.StartTime.Time.Before(object.CreationTimestamp.Time) {
-		t.Errorf("it started at %v", object.Status.StartTime)
+		t.Errorf("the start time is %v", object.Status.StartTime)
 	}
 	pod, err := client.Get[corev1.Pod](ctx, c, client.Key{Namespace: key.Namespace, Name: object.Status.Pod})
 	must(err)

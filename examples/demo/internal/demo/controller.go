@@ -23,8 +23,8 @@ import (
 // Finalizer keeps a Demo until its plaque is deleted.
 const Finalizer = "example.com/plaque"
 
-// PlaqueNamespace is the namespace of the plaques. Demos are in other namespaces and so cannot own
-// plaques, which is why they need a finalizer.
+// PlaqueNamespace is the namespace of the plaques. Demos are in other namespaces and cannot own
+// plaques, so they need a finalizer.
 const PlaqueNamespace = metav1.NamespacePublic
 
 // Controller returns the part of the operator that reconciles Demos.

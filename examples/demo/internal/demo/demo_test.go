@@ -55,7 +55,7 @@ type errorString string
 
 func (e errorString) Error() string { return string(e) }
 
-// EX-06: Demos from creation to deletion, only with the dynamic client.
+// EX-06: the life of Demos, from creation to deletion, with only the dynamic client.
 func TestDemosByTheDynamicClient(t *testing.T) {
 	env := testenv.New(t, testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"), testenv.Run(func(ctx context.Context, cfg *rest.Config) error {
 		return operator.Run(ctx, operator.Config{
@@ -101,7 +101,7 @@ func TestDemosByTheDynamicClient(t *testing.T) {
 		t.Errorf("finalizers: %v", f)
 	}
 
-	// The other version, both ways.
+	// Convert to the other version and back.
 	var other *unstructured.Unstructured
 	until(t, "as v2", func() (err error) {
 		other, err = client.Resource(v2).Namespace("default").Get(ctx, "flag", metav1.GetOptions{})
@@ -120,7 +120,7 @@ func TestDemosByTheDynamicClient(t *testing.T) {
 		t.Errorf("%v, %v", back, err)
 	}
 
-	// The subresources: scale changes the spec, status does not.
+	// A write of the subresource scale changes the spec; one of status does not.
 	scaled, err := demos.Patch(ctx, "flag", types.MergePatchType, []byte(`{"spec":{"replicas":4}}`), metav1.PatchOptions{}, "scale")
 	if err != nil || field(scaled, "kind") != "Scale" {
 		t.Fatalf("%v, %v", scaled, err)

@@ -12,7 +12,7 @@ import (
 	"kelson.dev/operator/webhook"
 )
 
-// The group and the kind.
+// Group and kind of Demos.
 const (
 	Group = "example.com"
 	Kind  = "Demo"
@@ -83,8 +83,8 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// Conversion returns the part of the operator that converts Demos. A kind whose versions share no
-// Go type is named by group and kind.
+// Conversion returns the part of the operator that converts Demos. It names the kind by group and
+// kind, because its versions do not share a Go type.
 func Conversion() operator.Part {
 	return operator.Setup(func(deps operator.Deps) error {
 		return deps.Manager.AddConversion(schema.GroupKind{Group: Group, Kind: Kind})

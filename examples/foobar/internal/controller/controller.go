@@ -61,7 +61,7 @@ func Run(ctx context.Context, config *rest.Config, workers int) error {
 	if _, err := bars.Informer().AddEventHandler(each(c.enqueueOwner)); err != nil {
 		return err
 	}
-	// The informers outlive the workers, which read from them until they end.
+	// The informers end after the workers, which read from them until they end.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	factory.StartWithContext(running)
 	defer factory.Shutdown()
@@ -112,7 +112,7 @@ func (c *controller) work(ctx context.Context) {
 		}
 		// a started sync is completed
 		if err := c.sync(context.WithoutCancel(ctx), item.Key); err != nil {
-			slog.Info("sync failed and is tried again", "foo", item.Key.String(), "err", err)
+			slog.Info("sync failed; retrying", "foo", item.Key.String(), "err", err)
 			c.queue.AddRateLimited(item.Key, struct{}{})
 		} else {
 			c.queue.Forget(item.Key)
@@ -121,7 +121,7 @@ func (c *controller) work(ctx context.Context) {
 	}
 }
 
-// sync creates, updates and deletes the Bars of a Foo. The listers may be behind: applying an
+// sync creates, updates and deletes the Bars of a Foo. The listers may be out of date: applying an
 // existing Bar changes nothing, and deleting a deleted one returns NotFound.
 func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 	foo, err := c.foos.Foos(key.Namespace).Get(key.Name)

@@ -28,7 +28,8 @@ import (
 // empty value means all hosts.
 const Annotation = "ingress/http"
 
-// maxRetries is how often a failed Service is retried. After that it waits for its next change.
+// maxRetries is the maximum number of retries of a failed Service. After that, the Service waits
+// for its next change.
 const maxRetries = 10
 
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch
@@ -63,7 +64,7 @@ func Run(ctx context.Context, config *rest.Config, workers int) error {
 		return err
 	}
 
-	// The informers outlive the workers, which read from them until they end.
+	// The informers end after the workers, which read from them until they end.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -127,7 +128,7 @@ func (c *controller) enqueueOwner(ingress client.Object) {
 	}
 }
 
-// work takes keys from the queue until it is shut down. A key is with one worker at a time.
+// work takes keys from the queue until it is shut down. Only one worker at a time has a key.
 func (c *controller) work(ctx context.Context) {
 	for {
 		item, err := c.queue.Get(ctx)

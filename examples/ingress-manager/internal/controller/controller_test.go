@@ -61,7 +61,7 @@ func story(t *testing.T, c client.Client, settle func(check func() error)) {
 			}
 			backend := found.Spec.Rules[0].HTTP.Paths[0].Backend.Service
 			if found.Spec.Rules[0].Host != host || backend.Name != "web" || backend.Port.Number != port {
-				return fmt.Errorf("the Ingress is for %q and leads to %v", found.Spec.Rules[0].Host, backend)
+				return fmt.Errorf("the Ingress is for %q and sends requests to %v", found.Spec.Rules[0].Host, backend)
 			}
 			return nil
 		}
@@ -91,7 +91,7 @@ func story(t *testing.T, c client.Client, settle func(check func() error)) {
 	found, err = client.Get[networkingv1.Ingress](ctx, c, client.KeyOf(found))
 	must(t, err)
 	if found.Spec.IngressClassName == nil || *found.Spec.IngressClassName != class {
-		t.Error("the class of the Ingress is gone")
+		t.Error("the class of the Ingress was removed")
 	}
 	must(t, c.Delete(ctx, found))
 	ingress(forHost("", 9090))
@@ -99,15 +99,15 @@ func story(t *testing.T, c client.Client, settle func(check func() error)) {
 	change(func(s *corev1.Service) { s.Annotations = nil })
 	ingress(none)
 
-	// An Ingress that another client created is not changed. The Service gets its own Ingress when
-	// that one is deleted.
+	// The controller does not change an Ingress that another client created. When that Ingress is
+	// deleted, the Service gets its own.
 	stranger := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: networkingv1.IngressSpec{
 		DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "other", Port: networkingv1.ServiceBackendPort{Number: 1}}}}}
 	must(t, c.Create(ctx, stranger))
 	change(func(s *corev1.Service) { s.Annotations = map[string]string{controller.Annotation: ""} })
 	ingress(func(found *networkingv1.Ingress) error {
 		if found == nil || found.Spec.DefaultBackend == nil {
-			return errors.New("the other client's Ingress is gone")
+			return errors.New("the other client's Ingress was deleted")
 		}
 		return nil
 	})

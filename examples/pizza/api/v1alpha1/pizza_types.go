@@ -4,9 +4,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PizzaSpec is the recipe.
+// PizzaSpec is the recipe of a Pizza.
 type PizzaSpec struct {
-	// toppings by name; one that stands there twice is there twice. Their order does not matter.
+	// toppings lists the names of the toppings. A name that occurs twice means two portions. The
+	// order does not matter.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
@@ -14,17 +15,17 @@ type PizzaSpec struct {
 	Toppings []string `json:"toppings,omitempty"`
 }
 
-// PizzaStatus is what became of it.
+// PizzaStatus is the observed state of a Pizza.
 type PizzaStatus struct {
-	// cost of all toppings, in cents.
+	// cost is the total cost of the toppings, in cents.
 	// +optional
 	Cost int64 `json:"cost,omitempty"`
 
-	// observedGeneration is the generation that the status is about.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions say what holds of it: Priced.
+	// conditions are the latest observations of the state: Priced.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

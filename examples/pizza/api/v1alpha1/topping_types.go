@@ -4,15 +4,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ToppingSpec is what is known of a topping.
+// ToppingSpec describes a topping.
 type ToppingSpec struct {
-	// cost of one portion, in cents.
+	// cost is the cost of one portion, in cents.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Cost int64 `json:"cost"`
 }
 
-// Topping is what a pizza may have. All restaurants share them.
+// Topping is a topping that pizzas may have. All namespaces share it.
 // +kubebuilder:object:root=true
 // +kubebuilder:printcolumn:name="Cost",type=integer,JSONPath=`.spec.cost`
 // +kubebuilder:resource:scope=Cluster

@@ -15,7 +15,7 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch
 
-// The ConfigMap with the cluster's name, in the namespace that everyone may read.
+// The ConfigMap with the cluster's name, in the namespace that all clients may read.
 const (
 	Namespace = metav1.NamespacePublic
 	Name      = "cluster-name"

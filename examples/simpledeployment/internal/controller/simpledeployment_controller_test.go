@@ -113,7 +113,7 @@ func TestPodsAreReplaced(t *testing.T) {
 		wantReady(t, env, sd, 2)
 		after := pods(t, env)
 		if after["three-1"].UID == before["three-1"].UID || after["three-0"].UID != before["three-0"].UID {
-			t.Error("the pod that was deleted should have been replaced, and the other not")
+			t.Error("want only the deleted pod to be replaced")
 		}
 
 		sd.Spec.Image = "busybox:2"

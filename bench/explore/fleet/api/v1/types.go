@@ -12,11 +12,11 @@ type Fleet struct {
 	Status            FleetStatus `json:"status,omitempty"`
 }
 
-// FleetSpec is what users want of a Fleet.
+// FleetSpec is the desired state of a Fleet.
 type FleetSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	Ships int32 `json:"ships"`
-	// Cargo is that of each Ship.
+	// Cargo is the cargo of each Ship.
 	Cargo string `json:"cargo,omitempty"`
 }
 
@@ -44,7 +44,7 @@ type Ship struct {
 	Status            ShipStatus `json:"status,omitempty"`
 }
 
-// ShipSpec is what users want of a Ship.
+// ShipSpec is the desired state of a Ship.
 type ShipSpec struct {
 	Cargo string `json:"cargo,omitempty"`
 }
@@ -72,7 +72,7 @@ type Berth struct {
 	Status            BerthStatus `json:"status,omitempty"`
 }
 
-// BerthSpec is what users want of a Berth.
+// BerthSpec is the desired state of a Berth.
 type BerthSpec struct {
 	Ship string `json:"ship"`
 }

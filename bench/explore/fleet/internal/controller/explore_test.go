@@ -76,7 +76,7 @@ func TestFindsPanic(t *testing.T) {
 	}
 }
 
-// options are those that let several managers run in one process.
+// options are manager options with which several managers can run in one process.
 func options(scheme *runtime.Scheme) ctrl.Options {
 	return ctrl.Options{
 		Scheme:  scheme,

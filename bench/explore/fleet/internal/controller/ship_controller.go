@@ -16,8 +16,8 @@ import (
 
 const berthFinalizer = "sea.example.com/berth"
 
-// ShipReconciler creates a Berth for each Ship. A Berth has no owner: the reconciler deletes it
-// before the Ship goes.
+// ShipReconciler creates a Berth for each Ship. A Berth has no owner reference, so the reconciler
+// deletes it before it removes the Ship's finalizer.
 type ShipReconciler struct {
 	client.Client
 	Scheme *runtime.Scheme
@@ -27,7 +27,7 @@ type ShipReconciler struct {
 // +kubebuilder:rbac:groups=sea.example.com,resources=ships/finalizers,verbs=update
 // +kubebuilder:rbac:groups=sea.example.com,resources=berths,verbs=get;list;watch;create;delete
 
-// Reconcile gives the Ship a Berth, and takes it away when the Ship is deleted.
+// Reconcile creates the Berth of a Ship, and deletes it when the Ship is deleted.
 func (r *ShipReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var ship seav1.Ship
 	if err := r.Get(ctx, req.NamespacedName, &ship); err != nil {

@@ -111,7 +111,7 @@ func withoutServers(objects manifests.Objects) error {
 	for _, obj := range objects {
 		switch obj.GetKind() {
 		case "APIService", "PersistentVolumeClaim":
-			return fmt.Errorf("package as an OLM bundle: OLM installs no %s, such as %s: use kelson package helm or installer", obj.GetKind(), obj.GetName())
+			return fmt.Errorf("package as an OLM bundle: OLM does not install a %s, such as %s: use kelson package helm or installer", obj.GetKind(), obj.GetName())
 		}
 	}
 	return nil

@@ -9,9 +9,9 @@ import (
 )
 
 // Chart returns a Helm chart with the same objects in the release's namespace, and values for
-// settings that differ between clusters. Definitions are templates too, so that upgrading the
-// release updates them. Uninstalling the release keeps them unless crds.keep is false, and
-// PersistentVolumeClaims unless state.keep is false.
+// settings that differ between clusters. CustomResourceDefinitions are templates too, so that
+// upgrading the release updates them. Uninstalling the release keeps them unless crds.keep is
+// false, and keeps PersistentVolumeClaims unless state.keep is false.
 func Chart(o Operator) (Files, error) {
 	deployment := o.deployment()
 	if deployment == nil {

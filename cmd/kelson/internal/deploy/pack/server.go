@@ -21,10 +21,11 @@ var ErrNoAuthority = errors.New(`config/default has no Secret with the annotatio
 // namespaceVariable is the environment variable with the namespace of the API server's pod.
 const namespaceVariable = "POD_NAMESPACE"
 
-// Self makes the API server in the manifests create its certificate authority when it runs, and
-// write it to its APIServices: a package cannot contain a private key. Its Deployment gets the flag
-// --authority-secret in place of the mounted Secret, and its account the permissions for this. The
-// names in its arguments follow the namespace in which it is installed.
+// Self changes the manifests so that the API server creates its certificate authority when it runs,
+// and writes it to its APIServices: a package cannot contain a private key. The Deployment gets the
+// flag --authority-secret instead of the mounted Secret, and the service account gets the
+// permissions that this needs. The names in its arguments follow the namespace in which it is
+// installed.
 func Self(objects manifests.Objects) (manifests.Objects, error) {
 	var secret, deployment *unstructured.Unstructured
 	var services []any
@@ -56,8 +57,8 @@ func Self(objects manifests.Objects) (manifests.Objects, error) {
 	return slices.Insert(all, at, authorityRoles(deployment.GetName(), account, secret, services)...), nil
 }
 
-// certifyItself changes the container of an API server so that it uses a Secret of the cluster
-// itself.
+// certifyItself changes the container of an API server so that the server reads and writes its
+// Secret through the API instead of mounting it.
 func certifyItself(deployment, secret *unstructured.Unstructured) error {
 	path := []string{"spec", "template", "spec"}
 	pod, _, err := unstructured.NestedMap(deployment.Object, path...)

@@ -20,8 +20,8 @@ const (
 
 // certificates treats the deployed objects like cert-manager: it replaces Certificates by the
 // Secrets that they describe, with self-signed certificates, and adds their authorities to the
-// objects that request them. Projects whose own certificate controller rotates a Secret have no
-// Certificates.
+// objects that request them. Projects that rotate their certificates with a controller of their own
+// have no Certificates, and are not affected.
 func (s *Source) certificates(m *Manifests) error {
 	issued := map[string]string{} // by NAMESPACE/NAME of the Certificate: its authority
 	var kept manifests.Objects

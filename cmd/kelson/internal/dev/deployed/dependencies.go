@@ -29,10 +29,10 @@ type Dependencies struct {
 	Temp string
 }
 
-// Find returns the definitions of an API group, and where they come from. It looks at the packages
-// that the operator imports: in the module of the group's Go types it reads the YAML files; if they
-// do not define the group, it generates definitions from the types. It returns none if the operator
-// imports no types of the group.
+// Find returns the definitions of an API group, and where they come from. It searches the packages
+// that the operator imports for the group's Go types, and reads the YAML files of their module. If
+// those do not define the group, it generates the definitions from the types. It returns none if
+// the operator imports no types of the group.
 func (d Dependencies) Find(ctx context.Context, group string) (manifests.Objects, string, error) {
 	packages, err := d.packages(ctx)
 	if err != nil {

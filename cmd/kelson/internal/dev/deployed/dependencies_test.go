@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The errors of client-go and controller-runtime, as text and as JSON.
+// MissingGroup parses the errors of client-go and controller-runtime, as text and as JSON.
 func TestMissingGroup(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"error":"no matches for kind \"GitRepository\" in version \"source.toolkit.fluxcd.io/v1\""}`:                                      "source.toolkit.fluxcd.io",

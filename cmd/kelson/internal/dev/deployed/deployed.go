@@ -1,6 +1,6 @@
 // Package deployed runs the operator of an existing project as the project deploys it, on this
 // machine: with the arguments, environment, volumes, service account and probes of its Deployment,
-// and the objects beside it.
+// and the other deployed objects.
 //
 //	config/default ─ Source ─▶ Manifests ─▶ objects         applied to the cluster
 //	                               └──────▶ the Deployment  applied for the node of this machine
@@ -33,11 +33,11 @@ import (
 // ErrNone means that a project has no kustomization that deploys an operator.
 var ErrNone = errors.New("the project deploys no operator with config/default")
 
-// Manifests are what a project deploys.
+// Manifests are the objects that a project deploys.
 type Manifests struct {
 	// Definitions are the CustomResourceDefinitions.
 	Definitions manifests.Objects
-	// Objects are all other objects but workloads, in an order in which they can be applied.
+	// Objects are all other objects except workloads, in an order in which they can be applied.
 	Objects manifests.Objects
 	// Manager is the operator's Deployment, changed to run on the node with NodeName.
 	Manager *appsv1.Deployment
@@ -220,8 +220,8 @@ func (m *Manifests) account() {
 	m.note("added the ServiceAccount %s, which config/default lacks", name)
 }
 
-// DisableWebhooks removes the webhook configurations, and makes the operator run without webhooks
-// if it is a project of kubebuilder: with ENABLE_WEBHOOKS=false.
+// DisableWebhooks removes the webhook configurations, and sets ENABLE_WEBHOOKS=false in the
+// operator's environment, with which operators in kubebuilder's layout serve no webhooks.
 func (m *Manifests) DisableWebhooks() {
 	m.Objects = slices.DeleteFunc(m.Objects, func(obj *unstructured.Unstructured) bool {
 		return strings.HasSuffix(obj.GetKind(), "WebhookConfiguration")
@@ -295,7 +295,8 @@ func serviceRefs(obj *unstructured.Unstructured) (refs []map[string]any) {
 	return refs
 }
 
-// hasten makes a probe run every second from the start, and keeps the total time until it fails.
+// hasten makes a probe run every second from the start, and raises its failure threshold, so that
+// it fails after the same time as before.
 func hasten(probe *corev1.Probe) {
 	if probe == nil {
 		return

@@ -15,7 +15,7 @@ import (
 )
 
 // project is an existing project: two Deployments with webhooks, certificates of cert-manager, a
-// proxy beside the manager, and a remote resource.
+// proxy container in the manager's pod, and a remote resource.
 const project = `
 -- config/default/kustomization.yaml --
 namespace: shop-system
@@ -190,7 +190,7 @@ func TestRead(t *testing.T) {
 	if !m.Defines("shop.example.com") || m.Defines("example.com") {
 		t.Error("Defines")
 	}
-	// another reading has the same certificates
+	// a second Read returns the same certificates
 	again, err := source.Read()
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func StartNode(cfg NodeConfig) (*Node, error) {
 		return nil, err
 	}
 	address := "127.0.0.1"
-	// endpoints must not have loopback addresses
+	// Kubernetes does not allow loopback addresses in endpoints
 	if host, err := utilnet.ChooseHostInterface(); err == nil {
 		address = host.String()
 	}
@@ -65,7 +65,7 @@ func StartNode(cfg NodeConfig) (*Node, error) {
 	}
 	agent, err := node.NewAgent(node.AgentConfig{
 		Config: cfg.Config, Name: NodeName, Runtime: &logged{Runtime: processes, config: cfg}, Address: address, Server: cfg.Server,
-		// other pods have images that this machine does not have
+		// this machine does not have the images of other pods
 		Taints: []corev1.Taint{{Key: "kelson.dev/operator-only", Effect: corev1.TaintEffectNoSchedule}},
 	})
 	if err != nil {

@@ -21,7 +21,7 @@ type Watching struct {
 	ended     sync.WaitGroup
 }
 
-// Watch starts to log changes to a. It does not log the objects that exist already.
+// Watch starts to log changes to a. It does not log the objects that already exist.
 func Watch(ctx context.Context, a *Log, c client.Client, kinds []schema.GroupVersionKind) (*Watching, error) {
 	informers, err := informer.New(informer.Config{Client: c})
 	if err != nil {

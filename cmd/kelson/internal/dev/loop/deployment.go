@@ -83,7 +83,7 @@ func newDeployment(l *Loop) (*deployment, error) {
 	return d, nil
 }
 
-// read reads what the project deploys; without webhooks if the user does not want them.
+// read reads what the project deploys, without webhooks if the user has disabled them.
 func (d *deployment) read(l *Loop) (*deployed.Manifests, error) {
 	m, err := d.source.Read()
 	if err == nil && !l.cfg.Webhooks {
@@ -100,7 +100,7 @@ func (d *deployment) report(group string) {
 	}
 	select {
 	case d.missing <- group:
-	default: // it will complain again
+	default: // it will report the group again
 	}
 }
 

@@ -7,7 +7,8 @@
 //
 // If the project does not compile, the loop logs the errors and the current operator keeps running.
 // The operator serves its webhooks on this machine, with certificates for this run. A custom API
-// server runs in the same way: the loop registers it with the cluster, for this machine.
+// server runs in the same way: the loop registers it with the cluster, at an address of this
+// machine.
 package loop
 
 import (
@@ -54,8 +55,8 @@ type Config struct {
 	Served func(ctx context.Context, versions []schema.GroupVersion) (stop func(), err error)
 	// Reload repeats the affected steps when files change.
 	Reload bool
-	// Deploy, if not nil, runs the operator of an existing project as the project deploys it. Its
-	// Dir and Output are set by the loop.
+	// Deploy, if not nil, runs the operator of an existing project as the project deploys it. The
+	// loop sets its Dir and Output.
 	Deploy *deployed.NodeConfig
 	// Definitions and Samples list files and folders with further definitions to install, and with
 	// the samples to apply instead of config/samples.
@@ -71,7 +72,7 @@ type Loop struct {
 	hooks    *webhooks
 	backend  *backend.Backend // of a custom API server, or nil
 	deployed *deployment      // of an existing project, or nil
-	unfollow func()           // stops what Config.Served started, or nil
+	unfollow func()           // result of Config.Served, or nil
 
 	binary   [sha256.Size]byte
 	operator *project.Process
@@ -101,7 +102,7 @@ func Start(ctx context.Context, cfg Config, started func() error) (_ *Loop, err 
 		}
 	}
 	if l.deployed != nil {
-		// the cluster calls its webhooks in its pod
+		// the cluster calls the webhooks of the operator in its pod
 	} else if cfg.Project.Server {
 		if l.backend, err = backend.New(cfg.Project, cfg.Client, cfg.Kubeconfig, l.temp); err != nil {
 			return nil, err
@@ -130,8 +131,8 @@ func Start(ctx context.Context, cfg Config, started func() error) (_ *Loop, err 
 	return l, l.samples(ctx)
 }
 
-// tempFolder creates a folder for the loop's files. That of pods is not in /tmp, because pods can
-// mount volumes there.
+// tempFolder creates a folder for the loop's files. If the operator runs in a pod, the folder is
+// not in /tmp, because pods can mount volumes there.
 func tempFolder(pods bool) (string, error) {
 	if !pods {
 		return os.MkdirTemp("", "kelson-dev-")
@@ -359,8 +360,8 @@ func (l *Loop) restart(ctx context.Context, binary string) error {
 	return l.apply(ctx, l.hooks.configurations)
 }
 
-// serve registers the running custom API server. It returns nil if the server exits before: Run
-// reports that.
+// serve registers the running custom API server. It returns nil if the server exits first: Run
+// reports the exit.
 func (l *Loop) serve(ctx context.Context) error {
 	served, err := l.backend.Register(ctx, l.apply, l.operator.Done())
 	if err != nil || !served {
@@ -376,7 +377,7 @@ func (l *Loop) serve(ctx context.Context) error {
 	return err
 }
 
-// stopFollowing stops what Config.Served started.
+// stopFollowing calls the function that Config.Served returned.
 func (l *Loop) stopFollowing() {
 	if l.unfollow != nil {
 		l.unfollow()

@@ -19,7 +19,7 @@ import (
 	"kelson.dev/operator/operatortest/manifest"
 )
 
-// defaultAddress is where operators based on controller-runtime serve webhooks.
+// defaultAddress is the address at which operators based on controller-runtime serve webhooks.
 const defaultAddress = "127.0.0.1:9443"
 
 // webhooks are the webhooks of an operator on this machine. URLs replace the services in the
@@ -57,7 +57,7 @@ func newWebhooks(p *project.Project, temp string) (*webhooks, error) {
 	}
 	if p.MainImports("kelson.dev/operator") {
 		// The library's main function has a flag for the address, so that several operators can run
-		// at the same time. Projects that import only its packages have their own flags.
+		// at the same time. Projects without this function have their own flags.
 		if h.address, err = backend.FreeAddress(); err != nil {
 			return nil, err
 		}
@@ -118,8 +118,8 @@ func withoutConversion(definitions manifests.Objects) {
 	}
 }
 
-// served waits until the webhooks accept connections. It returns nil if the operator exits before:
-// Run reports that.
+// served waits until the webhooks accept connections. It returns nil if the operator exits first:
+// Run reports the exit.
 func (h *webhooks) served(ctx context.Context, ended <-chan struct{}) error {
 	if _, err := backend.Accepts(ctx, h.address, ended); err != nil {
 		return fmt.Errorf("wait for webhooks: the operator does not serve them at %s: %w", h.address, err)

@@ -1,9 +1,10 @@
 // Package waitfor waits for a field of an object to have a value.
 //
 // A condition has the form OBJECT:JSONPATH=VALUE, for example "at/example-at:{.status.phase}=DONE"
-// or, in a namespace other than default, "team-a/at/example-at:{.status.phase}=DONE". The kind of
-// the object is its plural, singular or short name or its kind, as for kubectl. The path is a
-// JSONPath as for kubectl. Without "=VALUE", any value that is not empty satisfies the condition.
+// or, in a namespace other than default, "team-a/at/example-at:{.status.phase}=DONE". OBJECT is
+// KIND/NAME as in kubectl: KIND is a plural, singular or short name, or the kind itself. The path
+// is a JSONPath as in kubectl. Without "=VALUE", any value that is not empty satisfies the
+// condition.
 package waitfor
 
 import (
@@ -88,7 +89,7 @@ func (c *Condition) Wait(ctx context.Context, s *store.Store, kinds *resource.Re
 			stop()
 		}
 	}
-	// Evaluate the newest state after every change, whatever changed.
+	// Evaluate the newest state after every change of any object.
 	err := s.Follow(following, "", look, func([]*store.Event) { look(s.Snapshot()) })
 	switch {
 	case held:

@@ -1,5 +1,5 @@
-// Package etcd answers the health checks that envtest sends to etcd. The state is in the memory of
-// kelson kube-apiserver.
+// Package etcd answers the health checks that envtest sends to etcd. The state itself is in the
+// memory of kelson kube-apiserver.
 package etcd
 
 import (
@@ -39,7 +39,7 @@ func Serve(ctx context.Context, urls []string, requested func()) error {
 		requested()
 		mux.ServeHTTP(w, req)
 	}), ReadHeaderTimeout: 10 * time.Second}
-	defer server.Close() // no response takes long enough to wait for it
+	defer server.Close() // responses are so short that shutdown need not wait for them
 	failed := make(chan error, len(urls))
 	for _, text := range urls {
 		u, err := url.Parse(text)

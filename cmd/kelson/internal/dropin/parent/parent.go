@@ -1,4 +1,4 @@
-// Package parent ends servers with the process that started them.
+// Package parent ends servers when the process that started them ends.
 package parent
 
 import (

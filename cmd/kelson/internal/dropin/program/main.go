@@ -1,10 +1,10 @@
 // Command program is the small program that kelson envtest writes as etcd and kube-apiserver. make
 // build embeds it in kelson.
 //
-// As etcd it answers health checks: a process of the whole kelson binary needs several times the
-// memory. As kube-apiserver it prints the flags, which envtest requests before each start, from a
-// file, and otherwise becomes kelson: the initialization of kelson's packages takes longer than all
-// of this.
+// As etcd it answers health checks, with a fraction of the memory that a process of the whole
+// kelson binary needs. As kube-apiserver it replaces itself by kelson, except when envtest requests
+// the help, which it does before each start: then it prints the help from a file, which is faster
+// than initializing kelson's packages.
 package main
 
 import (

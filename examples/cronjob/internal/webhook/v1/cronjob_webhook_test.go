@@ -101,7 +101,7 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("update: %v", err)
 	}
 
-	// The same object in the other version.
+	// Read the same object in the other version.
 	v2 := &batchv2.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "fine", Namespace: "default"}}
 	env.Get(t, v2)
 	if want := (batchv2.CronSchedule{Minute: "*/5", Hour: "1", DayOfMonth: "*", Month: "*", DayOfWeek: "MON"}); v2.Spec.Schedule != want {
@@ -114,7 +114,7 @@ func TestWebhooks(t *testing.T) {
 	if env.Get(t, c); c.Spec.Schedule != "*/5 2-4 * * MON" {
 		t.Errorf("back as v1: %q", c.Spec.Schedule)
 	}
-	// An object that v2's schema accepts and v1's webhook rejects.
+	// v2's schema accepts this object, and v1's webhook rejects it.
 	v2.Spec.Schedule.Minute = "61"
 	if err := env.Client().Update(t.Context(), v2); !apierrors.IsInvalid(err) {
 		t.Errorf("update of v2: %v", err)

@@ -4,18 +4,18 @@ package shared
 
 // Money is an amount of a currency.
 type Money struct {
-	// currency is its code of three letters.
+	// currency is the three-letter code of the currency.
 	// +kubebuilder:validation:Pattern=`^[A-Z]{3}$`
 	Currency string `json:"currency"`
-	// cents is the amount.
+	// cents is the amount in cents.
 	Cents int64 `json:"cents"`
 }
 
-// Limited is a value with a bound.
+// Limited is an optional value with a limit.
 type Limited[T any] struct {
-	// value is there, or not.
+	// value is the value, if it is set.
 	// +optional
 	Value *T `json:"value,omitempty"`
-	// limit bounds it.
+	// limit is the maximum of the value.
 	Limit T `json:"limit"`
 }

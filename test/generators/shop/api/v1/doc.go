@@ -1,4 +1,4 @@
-// Package v1 is the second edition of the shop's API, and the one that is stored.
+// Package v1 is the second version of the shop's API, and the storage version.
 //
 // +kubebuilder:object:generate=true
 // +groupName=shop.example.com

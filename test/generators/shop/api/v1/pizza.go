@@ -9,106 +9,106 @@ import (
 	"kelson.dev/test/generators/shop/api/shared"
 )
 
-// Size is how large a pizza is.
+// Size is the size of a pizza.
 // +kubebuilder:validation:Enum=Small;Large
 // +enum
 type Size string
 
-// The sizes.
+// Sizes of pizzas.
 const (
-	// Small is for one.
+	// Small is for one person.
 	Small Size = "Small"
-	// Large is for two.
+	// Large is for two persons.
 	Large Size = "Large"
 )
 
-// Topping is something on the pizza.
+// Topping is one topping of a pizza.
 type Topping struct {
-	// name of it.
+	// name is the name of the topping.
 	Name string `json:"name"`
-	// grams of it.
+	// grams is the weight of the topping in grams.
 	// +default=30
 	// +optional
 	Grams int32 `json:"grams,omitempty"`
-	// extra things to know.
+	// notes has notes about the topping, by subject.
 	// +optional
 	Notes map[string]string `json:"notes,omitempty"`
 }
 
-// Baking is how it is baked. It is embedded.
+// Baking describes how a pizza is baked. Other types embed it.
 type Baking struct {
-	// degrees of the oven.
+	// degrees is the temperature of the oven in degrees Celsius.
 	// +default=250
 	// +optional
 	Degrees *int32 `json:"degrees,omitempty"`
-	// duration in the oven.
+	// duration is the time in the oven.
 	// +optional
 	Duration *metav1.Duration `json:"duration,omitempty"`
 }
 
-// PizzaSpec is an order.
+// PizzaSpec is the desired state of a Pizza.
 type PizzaSpec struct {
 	Baking `json:",inline"`
 
-	// size of the pizza.
+	// size is the size of the pizza.
 	// +default="Large"
 	// +optional
 	Size Size `json:"size,omitempty"`
-	// toppings, by name.
+	// toppings lists the toppings, each with a different name.
 	// +listType=map
 	// +listMapKey=name
 	// +patchMergeKey=name
 	// +patchStrategy=merge
 	// +optional
 	Toppings []Topping `json:"toppings,omitempty" patchStrategy:"merge" patchMergeKey:"name"`
-	// price of it.
+	// price is the price of the pizza.
 	// +optional
 	Price *shared.Money `json:"price,omitempty"`
-	// slices at least.
+	// slices is the number of slices, and its maximum.
 	// +optional
 	Slices shared.Limited[int32] `json:"slices,omitempty"`
-	// weight of the dough.
+	// weight is the weight of the dough.
 	// +optional
 	Weight *resource.Quantity `json:"weight,omitempty"`
-	// door is a port's number or name.
+	// door is the number or the name of the door for the delivery.
 	// +optional
 	Door *intstr.IntOrString `json:"door,omitempty"`
-	// address is who gets it.
+	// address refers to the object with the customer's address.
 	// +optional
 	Address *corev1.LocalObjectReference `json:"address,omitempty"`
-	// tolerations of the guest.
+	// tolerations lists the customer's tolerations.
 	// +optional
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
-	// selector of the cooks.
+	// selector selects the cooks.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// matrix of olives.
+	// matrix has the positions of the olives.
 	// +optional
 	Matrix [][]int32 `json:"matrix,omitempty"`
-	// seal on the box.
+	// seal is the seal of the box.
 	// +optional
 	Seal []byte `json:"seal,omitempty"`
-	// prices by size.
+	// prices lists the prices by size.
 	// +optional
 	Prices map[Size]shared.Money `json:"prices,omitempty"`
 }
 
-// PizzaStatus is how far it is.
+// PizzaStatus is the observed state of a Pizza.
 type PizzaStatus struct {
-	// conditions of the pizza.
+	// conditions are the conditions of the pizza.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// bakedAt is when it came out.
+	// bakedAt is the time at which the pizza was taken from the oven.
 	// +optional
 	BakedAt *metav1.Time `json:"bakedAt,omitempty"`
-	// slices that there are.
+	// slices is the current number of slices.
 	// +optional
 	Slices int32 `json:"slices,omitempty"`
 }
 
-// Pizza is one that somebody wants.
+// Pizza is the order of a pizza.
 // +genclient
 // +genclient:method=GetScale,verb=get,subresource=scale,result=k8s.io/api/autoscaling/v1.Scale
 // +genclient:method=UpdateScale,verb=update,subresource=scale,input=k8s.io/api/autoscaling/v1.Scale,result=k8s.io/api/autoscaling/v1.Scale
@@ -122,14 +122,14 @@ type Pizza struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the order.
+	// spec is the desired state.
 	Spec PizzaSpec `json:"spec"`
-	// status is how far it is.
+	// status is the observed state.
 	// +optional
 	Status PizzaStatus `json:"status,omitempty"`
 }
 
-// PizzaList is several.
+// PizzaList is a list of Pizzas.
 // +kubebuilder:object:root=true
 type PizzaList struct {
 	metav1.TypeMeta `json:",inline"`
@@ -137,15 +137,15 @@ type PizzaList struct {
 	Items           []Pizza `json:"items"`
 }
 
-// OvenSpec is what an oven can do.
+// OvenSpec is the desired state of an Oven.
 type OvenSpec struct {
-	// heat at most.
+	// heat is the maximum heat.
 	// +default={"degrees": 300}
 	// +optional
 	Heat *Baking `json:"heat,omitempty"`
 }
 
-// Oven is one of the shop's.
+// Oven is an oven of the shop.
 // +genclient
 // +genclient:nonNamespaced
 // +genclient:onlyVerbs=get,list,watch,create,delete
@@ -155,11 +155,11 @@ type Oven struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec of the oven.
+	// spec is the desired state.
 	Spec OvenSpec `json:"spec,omitempty"`
 }
 
-// OvenList is several.
+// OvenList is a list of Ovens.
 // +kubebuilder:object:root=true
 type OvenList struct {
 	metav1.TypeMeta `json:",inline"`

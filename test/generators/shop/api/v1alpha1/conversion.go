@@ -6,9 +6,9 @@ import (
 	v1 "kelson.dev/test/generators/shop/api/v1"
 )
 
-// Convert_v1alpha1_PizzaSpec_To_v1_PizzaSpec gives the extras their new name.
+// Convert_v1alpha1_PizzaSpec_To_v1_PizzaSpec converts extras to toppings.
 //
-//lint:ignore ST1003 the generator knows it by this name
+//lint:ignore ST1003 the generator requires this name
 func Convert_v1alpha1_PizzaSpec_To_v1_PizzaSpec(in *PizzaSpec, out *v1.PizzaSpec, s conversion.Scope) error {
 	if err := autoConvert_v1alpha1_PizzaSpec_To_v1_PizzaSpec(in, out, s); err != nil {
 		return err
@@ -27,9 +27,9 @@ func Convert_v1alpha1_PizzaSpec_To_v1_PizzaSpec(in *PizzaSpec, out *v1.PizzaSpec
 	return nil
 }
 
-// Convert_v1_PizzaSpec_To_v1alpha1_PizzaSpec gives the toppings their old name.
+// Convert_v1_PizzaSpec_To_v1alpha1_PizzaSpec converts toppings to extras.
 //
-//lint:ignore ST1003 the generator knows it by this name
+//lint:ignore ST1003 the generator requires this name
 func Convert_v1_PizzaSpec_To_v1alpha1_PizzaSpec(in *v1.PizzaSpec, out *PizzaSpec, s conversion.Scope) error {
 	if err := autoConvert_v1_PizzaSpec_To_v1alpha1_PizzaSpec(in, out, s); err != nil {
 		return err

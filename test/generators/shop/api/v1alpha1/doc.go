@@ -1,4 +1,4 @@
-// Package v1alpha1 is the first edition of the shop's API.
+// Package v1alpha1 is the first version of the shop's API.
 //
 // +kubebuilder:object:generate=true
 // +groupName=shop.example.com

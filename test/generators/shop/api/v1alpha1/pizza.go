@@ -9,68 +9,68 @@ import (
 	"kelson.dev/test/generators/shop/api/shared"
 )
 
-// Size is how large a pizza is.
+// Size is the size of a pizza.
 type Size string
 
-// Topping is something on the pizza.
+// Topping is one topping of a pizza.
 type Topping struct {
-	// name of it.
+	// name is the name of the topping.
 	Name string `json:"name"`
-	// grams of it.
+	// grams is the weight of the topping in grams.
 	Grams int32 `json:"grams,omitempty"`
-	// notes to know.
+	// notes has notes about the topping, by subject.
 	Notes map[string]string `json:"notes,omitempty"`
 }
 
-// Baking is how it is baked.
+// Baking describes how a pizza is baked.
 type Baking struct {
-	// degrees of the oven.
+	// degrees is the temperature of the oven in degrees Celsius.
 	Degrees *int32 `json:"degrees,omitempty"`
-	// duration in the oven.
+	// duration is the time in the oven.
 	Duration *metav1.Duration `json:"duration,omitempty"`
 }
 
-// PizzaSpec is an order.
+// PizzaSpec is the desired state of a Pizza.
 type PizzaSpec struct {
 	Baking `json:",inline"`
 
-	// size of the pizza.
+	// size is the size of the pizza.
 	Size Size `json:"size,omitempty"`
-	// extras are the toppings, which are called so since v1.
+	// extras are the toppings. v1 calls this field toppings.
 	Extras []Topping `json:"extras,omitempty"`
-	// price of it.
+	// price is the price of the pizza.
 	Price *shared.Money `json:"price,omitempty"`
-	// slices at least.
+	// slices is the number of slices, and its maximum.
 	Slices shared.Limited[int32] `json:"slices,omitempty"`
-	// weight of the dough.
+	// weight is the weight of the dough.
 	Weight *resource.Quantity `json:"weight,omitempty"`
-	// door is a port's number or name.
+	// door is the number or the name of the door for the delivery.
 	Door *intstr.IntOrString `json:"door,omitempty"`
-	// address is who gets it.
+	// address refers to the object with the customer's address.
 	Address *corev1.LocalObjectReference `json:"address,omitempty"`
-	// tolerations of the guest.
+	// tolerations lists the customer's tolerations.
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
-	// selector of the cooks.
+	// selector selects the cooks.
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// matrix of olives.
+	// matrix has the positions of the olives.
 	Matrix [][]int32 `json:"matrix,omitempty"`
-	// seal on the box.
+	// seal is the seal of the box.
 	Seal []byte `json:"seal,omitempty"`
-	// prices by size.
+	// prices lists the prices by size.
 	Prices map[Size]shared.Money `json:"prices,omitempty"`
 }
 
-// PizzaStatus is how far it is.
+// PizzaStatus is the observed state of a Pizza.
 type PizzaStatus struct {
-	// conditions of the pizza.
+	// conditions are the conditions of the pizza.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// bakedAt is when it came out.
+	// bakedAt is the time at which the pizza was taken from the oven.
 	BakedAt *metav1.Time `json:"bakedAt,omitempty"`
-	// slices that there are.
+	// slices is the current number of slices.
 	Slices int32 `json:"slices,omitempty"`
 }
 
-// Pizza is one that somebody wants.
+// Pizza is the order of a pizza.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 type Pizza struct {
@@ -78,14 +78,14 @@ type Pizza struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the order.
+	// spec is the desired state.
 	Spec PizzaSpec `json:"spec"`
-	// status is how far it is.
+	// status is the observed state.
 	// +optional
 	Status PizzaStatus `json:"status,omitempty"`
 }
 
-// PizzaList is several.
+// PizzaList is a list of Pizzas.
 // +kubebuilder:object:root=true
 type PizzaList struct {
 	metav1.TypeMeta `json:",inline"`

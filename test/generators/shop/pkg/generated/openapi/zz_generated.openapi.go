@@ -707,7 +707,7 @@ func schema_kelson_dev_test_generators_shop_api_shared_Money(ref common.Referenc
 				Properties: map[string]spec.Schema{
 					"currency": {
 						SchemaProps: spec.SchemaProps{
-							Description: "currency is its code of three letters.",
+							Description: "currency is the three-letter code of the currency.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -715,7 +715,7 @@ func schema_kelson_dev_test_generators_shop_api_shared_Money(ref common.Referenc
 					},
 					"cents": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cents is the amount.",
+							Description: "cents is the amount in cents.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int64",
@@ -732,12 +732,12 @@ func schema_kelson_dev_test_generators_shop_api_v1_Baking(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Baking is how it is baked. It is embedded.",
+				Description: "Baking describes how a pizza is baked. Other types embed it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"degrees": {
 						SchemaProps: spec.SchemaProps{
-							Description: "degrees of the oven.",
+							Description: "degrees is the temperature of the oven in degrees Celsius.",
 							Default:     250,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -745,7 +745,7 @@ func schema_kelson_dev_test_generators_shop_api_v1_Baking(ref common.ReferenceCa
 					},
 					"duration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "duration in the oven.",
+							Description: "duration is the time in the oven.",
 							Ref:         ref("io.k8s.apimachinery.pkg.apis.meta.v1.Duration"),
 						},
 					},
@@ -760,7 +760,7 @@ func schema_kelson_dev_test_generators_shop_api_v1_Oven(ref common.ReferenceCall
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Oven is one of the shop's.",
+				Description: "Oven is an oven of the shop.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -785,7 +785,7 @@ func schema_kelson_dev_test_generators_shop_api_v1_Oven(ref common.ReferenceCall
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec of the oven.",
+							Description: "spec is the desired state.",
 							Default:     map[string]interface{}{},
 							Ref:         ref("kelson.dev/test/generators/shop/api/v1.OvenSpec"),
 						},
@@ -801,7 +801,7 @@ func schema_kelson_dev_test_generators_shop_api_v1_OvenList(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "OvenList is several.",
+				Description: "OvenList is a list of Ovens.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -848,12 +848,12 @@ func schema_kelson_dev_test_generators_shop_api_v1_OvenSpec(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "OvenSpec is what an oven can do.",
+				Description: "OvenSpec is the desired state of an Oven.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"heat": {
 						SchemaProps: spec.SchemaProps{
-							Description: "heat at most.",
+							Description: "heat is the maximum heat.",
 							Default:     map[string]interface{}{"degrees": 300},
 							Ref:         ref("kelson.dev/test/generators/shop/api/v1.Baking"),
 						},
@@ -869,7 +869,7 @@ func schema_kelson_dev_test_generators_shop_api_v1_Pizza(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Pizza is one that somebody wants.",
+				Description: "Pizza is the order of a pizza.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -894,14 +894,14 @@ func schema_kelson_dev_test_generators_shop_api_v1_Pizza(ref common.ReferenceCal
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the order.",
+							Description: "spec is the desired state.",
 							Default:     map[string]interface{}{},
 							Ref:         ref("kelson.dev/test/generators/shop/api/v1.PizzaSpec"),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is how far it is.",
+							Description: "status is the observed state.",
 							Default:     map[string]interface{}{},
 							Ref:         ref("kelson.dev/test/generators/shop/api/v1.PizzaStatus"),
 						},
@@ -918,7 +918,7 @@ func schema_kelson_dev_test_generators_shop_api_v1_PizzaList(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PizzaList is several.",
+				Description: "PizzaList is a list of Pizzas.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -965,12 +965,12 @@ func schema_kelson_dev_test_generators_shop_api_v1_PizzaSpec(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PizzaSpec is an order.",
+				Description: "PizzaSpec is the desired state of a Pizza.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"degrees": {
 						SchemaProps: spec.SchemaProps{
-							Description: "degrees of the oven.",
+							Description: "degrees is the temperature of the oven in degrees Celsius.",
 							Default:     250,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -978,13 +978,13 @@ func schema_kelson_dev_test_generators_shop_api_v1_PizzaSpec(ref common.Referenc
 					},
 					"duration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "duration in the oven.",
+							Description: "duration is the time in the oven.",
 							Ref:         ref("io.k8s.apimachinery.pkg.apis.meta.v1.Duration"),
 						},
 					},
 					"size": {
 						SchemaProps: spec.SchemaProps{
-							Description: "size of the pizza.\n\nPossible enum values:\n - `\"Large\"` is for two.\n - `\"Small\"` is for one.",
+							Description: "size is the size of the pizza.\n\nPossible enum values:\n - `\"Large\"` is for two persons.\n - `\"Small\"` is for one person.",
 							Default:     "Large",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1001,7 +1001,7 @@ func schema_kelson_dev_test_generators_shop_api_v1_PizzaSpec(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "toppings, by name.",
+							Description: "toppings lists the toppings, each with a different name.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1014,26 +1014,26 @@ func schema_kelson_dev_test_generators_shop_api_v1_PizzaSpec(ref common.Referenc
 					},
 					"price": {
 						SchemaProps: spec.SchemaProps{
-							Description: "price of it.",
+							Description: "price is the price of the pizza.",
 							Ref:         ref("kelson.dev/test/generators/shop/api/shared.Money"),
 						},
 					},
 					"slices": {
 						SchemaProps: spec.SchemaProps{
-							Description: "slices at least.",
+							Description: "slices is the number of slices, and its maximum.",
 							Default:     map[string]interface{}{},
 							Type:        []string{"object"},
 							Properties: map[string]spec.Schema{
 								"value": {
 									SchemaProps: spec.SchemaProps{
-										Description: "value is there, or not.",
+										Description: "value is the value, if it is set.",
 										Type:        []string{"integer"},
 										Format:      "int32",
 									},
 								},
 								"limit": {
 									SchemaProps: spec.SchemaProps{
-										Description: "limit bounds it.",
+										Description: "limit is the maximum of the value.",
 										Default:     0,
 										Type:        []string{"integer"},
 										Format:      "int32",
@@ -1045,25 +1045,25 @@ func schema_kelson_dev_test_generators_shop_api_v1_PizzaSpec(ref common.Referenc
 					},
 					"weight": {
 						SchemaProps: spec.SchemaProps{
-							Description: "weight of the dough.",
+							Description: "weight is the weight of the dough.",
 							Ref:         ref("io.k8s.apimachinery.pkg.api.resource.Quantity"),
 						},
 					},
 					"door": {
 						SchemaProps: spec.SchemaProps{
-							Description: "door is a port's number or name.",
+							Description: "door is the number or the name of the door for the delivery.",
 							Ref:         ref("io.k8s.apimachinery.pkg.util.intstr.IntOrString"),
 						},
 					},
 					"address": {
 						SchemaProps: spec.SchemaProps{
-							Description: "address is who gets it.",
+							Description: "address refers to the object with the customer's address.",
 							Ref:         ref("io.k8s.api.core.v1.LocalObjectReference"),
 						},
 					},
 					"tolerations": {
 						SchemaProps: spec.SchemaProps{
-							Description: "tolerations of the guest.",
+							Description: "tolerations lists the customer's tolerations.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1076,13 +1076,13 @@ func schema_kelson_dev_test_generators_shop_api_v1_PizzaSpec(ref common.Referenc
 					},
 					"selector": {
 						SchemaProps: spec.SchemaProps{
-							Description: "selector of the cooks.",
+							Description: "selector selects the cooks.",
 							Ref:         ref("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"),
 						},
 					},
 					"matrix": {
 						SchemaProps: spec.SchemaProps{
-							Description: "matrix of olives.",
+							Description: "matrix has the positions of the olives.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1103,14 +1103,14 @@ func schema_kelson_dev_test_generators_shop_api_v1_PizzaSpec(ref common.Referenc
 					},
 					"seal": {
 						SchemaProps: spec.SchemaProps{
-							Description: "seal on the box.",
+							Description: "seal is the seal of the box.",
 							Type:        []string{"string"},
 							Format:      "byte",
 						},
 					},
 					"prices": {
 						SchemaProps: spec.SchemaProps{
-							Description: "prices by size.",
+							Description: "prices lists the prices by size.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -1133,7 +1133,7 @@ func schema_kelson_dev_test_generators_shop_api_v1_PizzaStatus(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PizzaStatus is how far it is.",
+				Description: "PizzaStatus is the observed state of a Pizza.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"conditions": {
@@ -1144,7 +1144,7 @@ func schema_kelson_dev_test_generators_shop_api_v1_PizzaStatus(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions of the pizza.",
+							Description: "conditions are the conditions of the pizza.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1157,13 +1157,13 @@ func schema_kelson_dev_test_generators_shop_api_v1_PizzaStatus(ref common.Refere
 					},
 					"bakedAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bakedAt is when it came out.",
+							Description: "bakedAt is the time at which the pizza was taken from the oven.",
 							Ref:         ref("io.k8s.apimachinery.pkg.apis.meta.v1.Time"),
 						},
 					},
 					"slices": {
 						SchemaProps: spec.SchemaProps{
-							Description: "slices that there are.",
+							Description: "slices is the current number of slices.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -1179,12 +1179,12 @@ func schema_kelson_dev_test_generators_shop_api_v1_Topping(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Topping is something on the pizza.",
+				Description: "Topping is one topping of a pizza.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name of it.",
+							Description: "name is the name of the topping.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1192,7 +1192,7 @@ func schema_kelson_dev_test_generators_shop_api_v1_Topping(ref common.ReferenceC
 					},
 					"grams": {
 						SchemaProps: spec.SchemaProps{
-							Description: "grams of it.",
+							Description: "grams is the weight of the topping in grams.",
 							Default:     30,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -1200,7 +1200,7 @@ func schema_kelson_dev_test_generators_shop_api_v1_Topping(ref common.ReferenceC
 					},
 					"notes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "extra things to know.",
+							Description: "notes has notes about the topping, by subject.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,

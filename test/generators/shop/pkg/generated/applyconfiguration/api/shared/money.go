@@ -5,9 +5,9 @@ package shared
 // MoneyApplyConfiguration is a declarative configuration of a Money for server-side apply.
 // Money is an amount of a currency.
 type MoneyApplyConfiguration struct {
-	// currency is its code of three letters.
+	// currency is the three-letter code of the currency.
 	Currency *string `json:"currency,omitempty"`
-	// cents is the amount.
+	// cents is the amount in cents.
 	Cents *int64 `json:"cents,omitempty"`
 }
 

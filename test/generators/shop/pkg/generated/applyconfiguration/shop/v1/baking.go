@@ -7,11 +7,11 @@ import (
 )
 
 // BakingApplyConfiguration is a declarative configuration of a Baking for server-side apply.
-// Baking is how it is baked. It is embedded.
+// Baking describes how a pizza is baked. Other types embed it.
 type BakingApplyConfiguration struct {
-	// degrees of the oven.
+	// degrees is the temperature of the oven in degrees Celsius.
 	Degrees *int32 `json:"degrees,omitempty"`
-	// duration in the oven.
+	// duration is the time in the oven.
 	Duration *metav1.Duration `json:"duration,omitempty"`
 }
 

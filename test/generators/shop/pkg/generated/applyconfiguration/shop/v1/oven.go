@@ -12,11 +12,11 @@ import (
 )
 
 // OvenApplyConfiguration is a declarative configuration of a Oven for server-side apply.
-// Oven is one of the shop's.
+// Oven is an oven of the shop.
 type OvenApplyConfiguration struct {
 	applyconfigurationsmetav1.TypeMetaApplyConfiguration    `json:",inline"`
 	*applyconfigurationsmetav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec of the oven.
+	// spec is the desired state.
 	Spec *OvenSpecApplyConfiguration `json:"spec,omitempty"`
 }
 

@@ -3,9 +3,9 @@
 package v1
 
 // OvenSpecApplyConfiguration is a declarative configuration of a OvenSpec for server-side apply.
-// OvenSpec is what an oven can do.
+// OvenSpec is the desired state of an Oven.
 type OvenSpecApplyConfiguration struct {
-	// heat at most.
+	// heat is the maximum heat.
 	Heat *BakingApplyConfiguration `json:"heat,omitempty"`
 }
 

@@ -12,13 +12,13 @@ import (
 )
 
 // PizzaApplyConfiguration is a declarative configuration of a Pizza for server-side apply.
-// Pizza is one that somebody wants.
+// Pizza is the order of a pizza.
 type PizzaApplyConfiguration struct {
 	applyconfigurationsmetav1.TypeMetaApplyConfiguration    `json:",inline"`
 	*applyconfigurationsmetav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the order.
+	// spec is the desired state.
 	Spec *PizzaSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is how far it is.
+	// status is the observed state.
 	Status *PizzaStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -14,32 +14,32 @@ import (
 )
 
 // PizzaSpecApplyConfiguration is a declarative configuration of a PizzaSpec for server-side apply.
-// PizzaSpec is an order.
+// PizzaSpec is the desired state of a Pizza.
 type PizzaSpecApplyConfiguration struct {
 	BakingApplyConfiguration `json:",inline"`
-	// size of the pizza.
+	// size is the size of the pizza.
 	Size *apiv1.Size `json:"size,omitempty"`
-	// toppings, by name.
+	// toppings lists the toppings, each with a different name.
 	Toppings []ToppingApplyConfiguration `json:"toppings,omitempty"`
-	// price of it.
+	// price is the price of the pizza.
 	Price *shared.MoneyApplyConfiguration `json:"price,omitempty"`
-	// slices at least.
+	// slices is the number of slices, and its maximum.
 	Slices *apishared.Limited[int32] `json:"slices,omitempty"`
-	// weight of the dough.
+	// weight is the weight of the dough.
 	Weight *resource.Quantity `json:"weight,omitempty"`
-	// door is a port's number or name.
+	// door is the number or the name of the door for the delivery.
 	Door *intstr.IntOrString `json:"door,omitempty"`
-	// address is who gets it.
+	// address refers to the object with the customer's address.
 	Address *applyconfigurationscorev1.LocalObjectReferenceApplyConfiguration `json:"address,omitempty"`
-	// tolerations of the guest.
+	// tolerations lists the customer's tolerations.
 	Tolerations []applyconfigurationscorev1.TolerationApplyConfiguration `json:"tolerations,omitempty"`
-	// selector of the cooks.
+	// selector selects the cooks.
 	Selector *applyconfigurationsmetav1.LabelSelectorApplyConfiguration `json:"selector,omitempty"`
-	// matrix of olives.
+	// matrix has the positions of the olives.
 	Matrix [][]int32 `json:"matrix,omitempty"`
-	// seal on the box.
+	// seal is the seal of the box.
 	Seal []byte `json:"seal,omitempty"`
-	// prices by size.
+	// prices lists the prices by size.
 	Prices map[apiv1.Size]shared.MoneyApplyConfiguration `json:"prices,omitempty"`
 }
 

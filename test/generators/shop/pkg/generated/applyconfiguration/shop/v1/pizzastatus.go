@@ -8,13 +8,13 @@ import (
 )
 
 // PizzaStatusApplyConfiguration is a declarative configuration of a PizzaStatus for server-side apply.
-// PizzaStatus is how far it is.
+// PizzaStatus is the observed state of a Pizza.
 type PizzaStatusApplyConfiguration struct {
-	// conditions of the pizza.
+	// conditions are the conditions of the pizza.
 	Conditions []applyconfigurationsmetav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// bakedAt is when it came out.
+	// bakedAt is the time at which the pizza was taken from the oven.
 	BakedAt *metav1.Time `json:"bakedAt,omitempty"`
-	// slices that there are.
+	// slices is the current number of slices.
 	Slices *int32 `json:"slices,omitempty"`
 }
 

@@ -3,13 +3,13 @@
 package v1
 
 // ToppingApplyConfiguration is a declarative configuration of a Topping for server-side apply.
-// Topping is something on the pizza.
+// Topping is one topping of a pizza.
 type ToppingApplyConfiguration struct {
-	// name of it.
+	// name is the name of the topping.
 	Name *string `json:"name,omitempty"`
-	// grams of it.
+	// grams is the weight of the topping in grams.
 	Grams *int32 `json:"grams,omitempty"`
-	// extra things to know.
+	// notes has notes about the topping, by subject.
 	Notes map[string]string `json:"notes,omitempty"`
 }
 
