@@ -15,7 +15,7 @@ import (
 // how to write instead.
 var worn = regexp.MustCompile(`(?i)\b(anew|whoever|whomever|whom|nobody|goes on|go on|is told|are told|was told|hears of|hear of|` +
 	`the way of an?|is no (object|number|list|name|kind|string|file|field|map|value)|as it were|lest|thereby|likewise|` +
-	`what there is|stands? in the way|in the place of|for itself alone|be it|may serve|such as are)\b`)
+	`what there is|stands? in the way|in the place of|takes? the place of|and the like|nothing of|nothing but|for good|in vain|once more|over again|hence|whereby|therein|is what|for itself alone|be it|may serve|such as are)\b`)
 
 // exempt lists files and folders whose text is input of tests or must not change.
 var exempt = map[string]string{

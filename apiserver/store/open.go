@@ -69,7 +69,7 @@ type driver interface {
 	close() error
 }
 
-// state is what a driver has applied. Readers see it when the driver publishes it.
+// state has the commits that a driver has applied. Readers see it when the driver publishes it.
 type state struct {
 	view     view
 	revision uint64

@@ -32,8 +32,7 @@ const Linked = "1.37.1"
 // default. kelson test --kubernetes sets it.
 const Variable = "KELSON_EMULATED_VERSION"
 
-// Version is what a control plane emulates. The zero value means the linked release, without
-// emulation.
+// Version is the release that a control plane emulates. The zero value means no emulation.
 type Version struct {
 	// Emulated is the release whose APIs, features and defaults are served, as "1.34"; "" means the
 	// linked one.

@@ -70,7 +70,7 @@ type lifecycle struct {
 
 type failure struct{ reason, message string }
 
-// plan is what the worker must do next.
+// plan lists what the worker must do next.
 type plan struct {
 	start []*record
 	// stop lists the running containers to stop within grace.

@@ -34,7 +34,7 @@ func (r Repetition) String() string {
 // the same revision and the same bytes, times included. UIDs are compared by the order in which
 // they appear; Events and Leases do not count.
 //
-// The text is what Replay accepts. If it is empty, Repeat chooses a plan: a random order with one
+// Replay accepts the text. If it is empty, Repeat chooses a plan: a random order with one
 // fault.
 func Repeat(t *testing.T, s Scenario, text string, runs int) (Repetition, error) {
 	t.Helper()

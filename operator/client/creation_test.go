@@ -94,7 +94,7 @@ func TestApplyOfNewStory(t *testing.T) {
 		}
 	}
 
-	t.Run("fields that are left out", func(t *testing.T) {
+	t.Run("omitted fields", func(t *testing.T) {
 		obj := configMap("fields", map[string]string{"a": "1", "b": "1"})
 		must(t, c.Apply(ctx, obj, isNew))
 		sent.want(t, sentCreate)

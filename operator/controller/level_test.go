@@ -44,7 +44,7 @@ func TestLevelDriven(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		time.Sleep(time.Minute)
-		cm.Data = map[string]string{"n": "in vain"}
+		cm.Data = map[string]string{"n": "unread"}
 		must(t, c.Update(t.Context(), cm))
 		must(t, c.Delete(t.Context(), cm))
 		time.Sleep(2 * time.Minute)

@@ -65,7 +65,7 @@ func TestTopAndAutoscale(t *testing.T) {
 	})
 }
 
-// CTRL-09: metrics that other programs provide take the place of the built-in ones: an APIService
+// CTRL-09: metrics that other programs provide replace the built-in ones: an APIService
 // with a Service, or a definition.
 func TestOtherMetricsWin(t *testing.T) {
 	p := startWith(t, controlplane.Config{Node: controlplane.NodeSimulated})

@@ -4,7 +4,7 @@
 //	handler, stop := memory.Manage(handler)
 //	defer stop()
 //
-// It changes settings of the whole process, so only a program that does nothing but serve should
+// It changes settings of the whole process, so only a program whose only task is serving should
 // use it.
 package memory
 

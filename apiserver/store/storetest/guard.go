@@ -21,9 +21,10 @@ import (
 //	resumable     a new watch after any revision continues there, or gets an error
 //	bookmarkable  a cursor has returned all events up to the revision that it reports
 //
-// It also compares every event with the states before and after it. The reference is what the store
-// publishes. The guard's own watchers read the events, some of them late. A test must not use Guard
-// if it compacts the store while the guard's cursors are read, unless it expects ErrCompacted.
+// It also compares every event with the states before and after it. The reference is the state that
+// the store publishes. The guard's own watchers read the events, some of them late. A test must not
+// use Guard if it compacts the store while the guard's cursors are read, unless it expects
+// ErrCompacted.
 func Guard(t testing.TB, s *store.Store) {
 	g := newGuard(t, s)
 	g.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"kelson.dev/kubernetes/controllers/aggregated"
 )
 
-// content is what keeps a namespace from being finalized.
+// content describes the objects that keep a namespace from being finalized.
 type content struct {
 	undiscovered error          // the resources of some servers are not known
 	failed       []error        // deletions

@@ -24,7 +24,7 @@ type Functions = template.FuncMap
 // ofCluster are the functions that a caller must provide.
 var ofCluster = []string{"NodeIP", "NodeName", "NodePort", "NodeIPWith", "NodeIPsWith", "PodIP", "PodIPWith", "PodIPsWith"}
 
-// Version is what the function Version returns.
+// Version is the result of the function Version.
 const Version = "kelson"
 
 var started = sync.OnceValue(func() string { return time.Now().Format(time.RFC3339Nano) })

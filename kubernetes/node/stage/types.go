@@ -100,7 +100,8 @@ type Delay struct {
 	JitterDurationFrom         *ExpressionFrom `json:"jitterDurationFrom,omitempty"`
 }
 
-// Next is what happens, in this order: event, finalizers, patches or statusTemplate, delete.
+// Next has the effects of the stage, in this order: event, finalizers, patches or
+// statusTemplate, delete.
 type Next struct {
 	Event             *Event         `json:"event,omitempty"`
 	Finalizers        *Finalizers    `json:"finalizers,omitempty"`
