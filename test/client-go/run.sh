@@ -14,7 +14,7 @@ version=$(go list -m -f '{{.Version}}' k8s.io/client-go)
 go test -c -o "$scratch/suite.test" ./test/client-go
 cd test/client-go
 tests() { "$scratch/suite.test" -test.v -test.run "^$1\$"; }
-step 'An informer gets all there is, then every change once and in order, although its connection is cut' tests TestInformer
+step 'An informer receives all objects, then every change once and in order, although its connection is cut' tests TestInformer
 step 'A dynamic informer of a custom kind' tests TestDynamicInformer
 step 'A lease changes hands when its holder resigns, and when it is not renewed in time; there is never more than one leader' tests TestLeaderElection
 

@@ -62,7 +62,7 @@ invalid() {
 	same "$(release)" '3 failed'
 	same "$(got widget/shop '{.spec.size}')" 3
 }
-step "upgrade with a value that the CRD's schema refuses: the server's words, the release failed" invalid
+step "upgrade with a value that the CRD's schema refuses: the server's error, the release failed" invalid
 
 broken() {
 	refused 'shop-migrate' upgrade --reuse-values --set 'migrate=exit 3'
@@ -100,7 +100,7 @@ taken() {
 	kubectl delete configmap other
 	helm uninstall other --ignore-not-found
 }
-step 'install over an object of somebody else is refused' taken
+step 'install over an object that is not the release's is refused' taken
 
 gone() {
 	helm uninstall shop --wait --timeout 1m

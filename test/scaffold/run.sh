@@ -104,7 +104,7 @@ on() {
 		same "$(may delete welcomes.webapp.demo.welcome.domain)" no
 		same "$(may get secrets)" no
 	}
-	step "$where: make deploy: its own service account, with what it needs and no more" deploys
+	step "$where: make deploy: its own service account with the least rights" deploys
 
 	# Outside of a pod, the operator does not find its namespace and its token by itself.
 	suffices() {
@@ -133,7 +133,7 @@ on() {
 		same "$(kubectl get crd -o name | grep welcome.domain || true)" ''
 		refused NotFound kubectl get namespace welcome-system
 	}
-	step "$where: make uninstall undeploy: nothing is left" ends
+	step "$where: make uninstall undeploy: no objects remain" ends
 }
 
 # finalise does the work of the controller manager that finalizes a namespace which is being deleted.
@@ -168,7 +168,7 @@ charts() {
 	kubectl delete crd --all
 	git checkout -q . && make generate manifests
 }
-step 'make package: the Helm chart is installed, upgraded with a new field, held to its schema, uninstalled' charts
+step 'make package: the Helm chart is installed, upgraded with a new field, validated by its schema, uninstalled' charts
 
 installer() {
 	kubectl apply --server-side -f dist/install.yaml
@@ -203,7 +203,7 @@ back() {
 	same "$(find api internal config/crd config/samples config/webhook 2>/dev/null)" ''
 	go vet ./...
 }
-step 'upgrade; delete api of every kind: the project is as new' back
+step 'upgrade; delete api of every kind: the project equals a new one' back
 git checkout -q . 2>/dev/null || true
 
 kill $server && wait $server || true
