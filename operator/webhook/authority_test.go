@@ -150,6 +150,6 @@ func TestDirectoryIsReadAgain(t *testing.T) {
 		}
 		must(t, os.Remove(filepath.Join(dir, "tls.crt")))
 		time.Sleep(2 * time.Second)
-		certificate(t, d) // the last certificate is still valid long enough
+		certificate(t, d) // the certificate in use is valid long enough
 	})
 }

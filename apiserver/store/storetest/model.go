@@ -128,7 +128,7 @@ func (w *world) write(t *testing.T, r *rand.Rand, who, calls int) {
 	}
 }
 
-// read follows the events of a resource until all writes are done. Now and then it starts a new
+// read follows the events of a resource until all writes are done. Sometimes it starts a new
 // watch at the last revision.
 func (w *world) read(t *testing.T, r *rand.Rand, resource string, written <-chan struct{}) {
 	after := w.start

@@ -30,7 +30,7 @@ type Generators struct {
 	Strict bool
 	// Skip runs no generators: the committed files are used.
 	Skip bool
-	// Own are options from the command line, which replace adopted ones.
+	// Own has the options from the command line, which replace adopted ones.
 	Own toolchain.Options
 }
 
@@ -184,7 +184,7 @@ func adoptedNote(calls []adopt.Call) string {
 	return fmt.Sprintf("adopted %d calls of controller-gen: %s", len(calls), strings.Join(places, ", "))
 }
 
-// Print prints the notes, a line each.
+// Print prints the notes, one per line.
 func (p Generation) Print(out io.Writer) {
 	for _, n := range p.Notes {
 		fmt.Fprintln(out, n)
