@@ -40,15 +40,21 @@ const (
 	FailPod   Kind = "fail-pod"
 	DeletePod Kind = "delete-pod"
 	// LoseNode deletes a Node, as when its machine is gone: its Pods are evicted. When everything
-	// is quiet, the Node comes back.
+	// is quiet, the Node comes back. In the runs of a Binary, the Pods are removed at once, not
+	// after the time that Kubernetes' garbage collector of Pods waits.
 	LoseNode Kind = "lose-node"
+	// SilenceNode lets a Node's agent reach the server no more, as when its machine is cut off: the
+	// Node and its Pods are not ready, and Kubernetes evicts the Pods, which keep terminating. When
+	// everything is quiet, the agent reaches the server again. It needs virtual time.
+	SilenceNode Kind = "silence-node"
 	// ClockJump lets time pass while nothing of the operator happens, as when its machine was
-	// suspended: the clock jumps, and everything that was due meanwhile happens at once.
+	// suspended: the clock jumps, and everything that was due meanwhile happens at once. A Binary is
+	// stopped by a signal for that long.
 	ClockJump Kind = "clock-jump"
 )
 
 var (
-	actions   = []Kind{Recreate, Batch, SetField, Flicker, CreateWith, DeleteChild, EditChild, Finalizer, FailPod, DeletePod, LoseNode, ClockJump}
+	actions   = []Kind{Recreate, Batch, SetField, Flicker, CreateWith, DeleteChild, EditChild, Finalizer, FailPod, DeletePod, LoseNode, SilenceNode, ClockJump}
 	withField = []Kind{SetField, Flicker, CreateWith, EditChild}
 )
 
@@ -76,7 +82,7 @@ func (t *trial) act(n int) bool {
 			continue
 		}
 		obj := t.object(f.At)
-		if obj == nil && f.Kind != ClockJump && f.Kind != LoseNode {
+		if obj == nil && f.Kind != ClockJump && f.Kind != LoseNode && f.Kind != SilenceNode {
 			continue // unused
 		}
 		t.done[i] = true
@@ -126,6 +132,8 @@ func (t *trial) perform(f Fault, obj *unstructured.Unstructured) bool {
 		ok = t.try(func(ctx context.Context, c client.Client) error { return failPod(ctx, c, obj) })
 	case LoseNode:
 		ok = t.loseNode(f.At.Object)
+	case SilenceNode:
+		ok = t.silenceNode(f.At.Object)
 	case ClockJump:
 		ok = t.jump(f.At.Object)
 	}
@@ -395,7 +403,10 @@ func (t *trial) loseNode(name string) bool {
 		if err := c.Get(ctx, client.Key{Name: name}, &node); err != nil {
 			return err
 		}
-		return c.Delete(ctx, node.DeepCopy())
+		if err := c.Delete(ctx, node.DeepCopy()); err != nil || t.wire == nil {
+			return err
+		}
+		return removePods(ctx, c, name)
 	})
 	if !ok || !t.settle() {
 		return false
@@ -413,6 +424,102 @@ func (t *trial) loseNode(name string) bool {
 	})
 }
 
+// evictedAfter is how long Pods stay on a Node that does not answer, with a margin.
+const evictedAfter = 6 * time.Minute
+
+// silenceNode holds the writes of a Node's agent, does what Kubernetes' node lifecycle controller
+// does with a Node without heartbeats, and lets the agent continue when everything is quiet.
+func (t *trial) silenceNode(name string) bool {
+	if t.wire != nil {
+		t.result.failed = fmt.Errorf("%s needs virtual time: Kubernetes evicts Pods after five minutes, and the runs of a program take real time", SilenceNode)
+		return false
+	}
+	var before corev1.Node
+	ok := t.try(func(ctx context.Context, c client.Client) error {
+		if err := c.Get(ctx, client.Key{Name: name}, &before); err != nil {
+			return err
+		}
+		t.silent = name
+		return markUnreachable(ctx, c, before.DeepCopy())
+	})
+	if !ok || !t.pass(evictedAfter) || !t.settle() {
+		return false
+	}
+	t.log("the node answers again")
+	t.silent = ""
+	return t.try(func(ctx context.Context, c client.Client) error {
+		var now corev1.Node
+		if err := c.Get(ctx, client.Key{Name: name}, &now); err != nil {
+			return err
+		}
+		now.Spec.Taints = before.Spec.Taints
+		if err := c.Update(ctx, &now); err != nil {
+			return err
+		}
+		now.Status.Conditions = before.Status.Conditions
+		return c.Subresource("status").Update(ctx, &now, nil)
+	})
+}
+
+// markUnreachable gives a Node the taints and conditions of one whose heartbeats are missing, and
+// sets its Pods to not ready.
+func markUnreachable(ctx context.Context, c client.Client, node *corev1.Node) error {
+	now := metav1.Now()
+	for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute} {
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: effect, TimeAdded: &now})
+	}
+	conditions := node.Status.Conditions
+	if err := c.Update(ctx, node); err != nil {
+		return err
+	}
+	node.Status.Conditions = conditions
+	for i := range node.Status.Conditions {
+		one := &node.Status.Conditions[i]
+		one.Status, one.Reason, one.Message, one.LastTransitionTime = corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status.", now
+	}
+	if err := c.Subresource("status").Update(ctx, node, nil); err != nil {
+		return err
+	}
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node.Name}); err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		for j := range pods.Items[i].Status.Conditions {
+			if one := &pods.Items[i].Status.Conditions[j]; one.Type == corev1.PodReady && one.Status == corev1.ConditionTrue {
+				one.Status, one.LastTransitionTime = corev1.ConditionFalse, now
+				if err := client.IgnoreNotFound(c.Subresource("status").Update(ctx, &pods.Items[i], nil)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// removePods removes the Pods of a Node that no longer exists, as Kubernetes' garbage collector of
+// Pods does.
+func removePods(ctx context.Context, c client.Client, node string) error {
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			pod.Status.Phase = corev1.PodFailed
+			err := c.Subresource("status").Update(ctx, pod, nil)
+			if err = client.IgnoreNotFound(err); err != nil {
+				return err
+			}
+		}
+		if err := client.IgnoreNotFound(c.Delete(ctx, pod, client.DeleteOptions{GracePeriodSeconds: new(int64)})); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // jump lets time pass, and holds what the operator sends and receives.
 func (t *trial) jump(duration string) bool {
 	d, err := time.ParseDuration(duration)
@@ -422,7 +529,26 @@ func (t *trial) jump(duration string) bool {
 	}
 	t.paused, t.denials = true, true // the operator's next attempt may be late
 	defer func() { t.paused = false }()
-	return t.pass(d)
+	if t.wire == nil {
+		return t.pass(d)
+	}
+	if d > wireHorizon {
+		t.result.failed = fmt.Errorf("the clock jump of %v is too long: the runs of a program take real time, so it may be at most %v", d, wireHorizon)
+		return false
+	}
+	t.process.mu.Lock()
+	pid := t.process.pid
+	t.process.mu.Unlock()
+	if err := suspend(pid, true); err != nil {
+		t.result.failed = fmt.Errorf("stop the operator's process: %w", err)
+		return false
+	}
+	ok := t.pass(d)
+	if err := suspend(pid, false); err != nil && t.running() {
+		t.result.failed = fmt.Errorf("continue the operator's process: %w", err)
+		return false
+	}
+	return ok
 }
 
 // removeFinalizers removes the foreign finalizers, and waits until the operator is quiet.

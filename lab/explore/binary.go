@@ -33,6 +33,11 @@ type Binary struct {
 	Env []string
 	// Dir is the folder in which the program runs; "" means that of this process.
 	Dir string
+	// WebhookPort is the port at which the program serves webhooks, if the scenario's Env has
+	// testenv.Webhooks; "" means 9443. The program finds the certificate where controller-runtime
+	// looks for it by default, in a folder below TMPDIR. $CERTIFICATES in Args becomes that folder,
+	// which has the files tls.crt, tls.key and ca.crt.
+	WebhookPort string
 	// Parallel is how many runs happen at the same time; 0 means two for each processor.
 	Parallel int
 }
@@ -84,9 +89,12 @@ func (b *Binary) runs(isolated bool) int {
 
 // wire is what the trials of a Binary share.
 type wire struct {
-	binary   *Binary
-	dir      string // for kubeconfigs
-	isolated bool   // processes have networks of their own
+	binary *Binary
+	dir    string // for kubeconfigs
+	temp   string // TMPDIR of processes that serve webhooks; "" means that of this process
+	// certificates is the folder of their certificate.
+	certificates string
+	isolated     bool // processes have networks of their own
 	// watches are those that are open when the operator has started, by resource; nil before its
 	// first start.
 	watches map[string]int
@@ -96,7 +104,7 @@ type wire struct {
 func (w *wire) command(ctx context.Context, kubeconfig string) *exec.Cmd {
 	args := make([]string, len(w.binary.Args))
 	for i, arg := range w.binary.Args {
-		args[i] = strings.NewReplacer("${KUBECONFIG}", kubeconfig, "$KUBECONFIG", kubeconfig).Replace(arg)
+		args[i] = strings.NewReplacer("${KUBECONFIG}", kubeconfig, "$KUBECONFIG", kubeconfig, "$CERTIFICATES", w.certificates).Replace(arg)
 	}
 	cmd := exec.CommandContext(ctx, w.binary.Path, args...)
 	cmd.Dir = w.binary.Dir
@@ -104,6 +112,9 @@ func (w *wire) command(ctx context.Context, kubeconfig string) *exec.Cmd {
 		if !strings.HasPrefix(variable, "KUBERNETES_SERVICE_") {
 			cmd.Env = append(cmd.Env, variable)
 		}
+	}
+	if w.temp != "" {
+		cmd.Env = append(cmd.Env, "TMPDIR="+w.temp)
 	}
 	cmd.Env = append(append(cmd.Env, "KUBECONFIG="+kubeconfig), w.binary.Env...)
 	return cmd
@@ -123,13 +134,16 @@ func (t *trial) settleWire() bool {
 	if t.wire.watches == nil {
 		quiet = max(quiet, firstQuiet)
 	}
-	changedAt, active, steps := begin, begin, 0
+	changedAt, active, steps, missed := begin, begin, 0, t.missed.Load()
 	for {
 		changed, step, ok := t.turn()
 		if !ok {
 			return false
 		}
 		now := time.Now()
+		if n := t.missed.Load(); n > missed {
+			missed, quiet = n, max(quiet, retry) // who called the webhook tries again later
+		}
 		if changed {
 			changedAt, active = now, now
 		}
@@ -162,8 +176,17 @@ func (t *trial) settleWire() bool {
 				continue
 			}
 			if !t.release() {
-				return true
+				before := t.history.changes
+				if !t.confirmErrors() {
+					return false
+				}
+				if t.history.changes == before {
+					return true
+				}
+				changedAt, active = time.Now(), time.Now()
+				continue
 			}
+			t.forgetErrors()
 			changedAt, active = now, now
 		default:
 			t.gate.await(10 * time.Millisecond)
@@ -223,6 +246,11 @@ func (w *wire) runOnThread(ctx context.Context, p *process, handler http.Handler
 		return err
 	}
 	defer front.close()
+	dial, stop, err := dialHere()
+	if err != nil {
+		return err
+	}
+	defer stop()
 	cmd := w.command(ctx, front.kubeconfig)
 	cmd.Stdout, cmd.Stderr = &p.output, &p.output
 	setGroup(cmd)
@@ -230,7 +258,7 @@ func (w *wire) runOnThread(ctx context.Context, p *process, handler http.Handler
 		return err
 	}
 	p.mu.Lock()
-	p.pid = cmd.Process.Pid
+	p.pid, p.dial = cmd.Process.Pid, dial
 	p.mu.Unlock()
 	err = cmd.Wait()
 	switch {

@@ -83,7 +83,7 @@ func TestRepeatFindsDifferences(t *testing.T) {
 	repetition, err := explore.Repeat(t, eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		return operator.Result{}, createSecret(ctx, c, cm, "-key", fmt.Sprint(rand.Uint64()))
 	}), "no faults", 3)
-	if err != nil || repetition.Unequal != 2 || !strings.Contains(repetition.String(), "1 of 3 runs have the same history, byte for byte: no faults\nthe first difference: the content of a version") {
+	if err != nil || repetition.Unequal != 2 || !strings.Contains(repetition.String(), "1 of 3 runs have the same history, byte for byte: no faults\nthe first difference: the content of a version, ") || !strings.Contains(repetition.Difference, "ADDED secrets/default/web-key") {
 		t.Errorf("%v\n%v", repetition, err)
 	}
 }
