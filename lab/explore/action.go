@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/retry"
 
 	"kelson.dev/operator/client"
 )
@@ -413,7 +414,7 @@ func (t *trial) loseNode(name string) bool {
 	}
 	t.log("the node comes back")
 	t.history.lost = append(t.history.lost, name)
-	return t.try(func(ctx context.Context, c client.Client) error {
+	ok = t.try(func(ctx context.Context, c client.Client) error {
 		if node.Name == "" {
 			return nil // there was none
 		}
@@ -422,7 +423,15 @@ func (t *trial) loseNode(name string) bool {
 		again.Spec.Taints = nil // those of a node that is not ready
 		return c.Create(ctx, again)
 	})
+	if t.wire != nil {
+		return ok && t.pass(schedulerRetry)
+	}
+	return ok
 }
+
+// schedulerRetry is how long Kubernetes' scheduler may take until it tries again to find a node, in
+// real time: it waits a second after the first attempt, and then twice as long.
+const schedulerRetry = 3 * time.Second
 
 // evictedAfter is how long Pods stay on a Node that does not answer, with a margin.
 const evictedAfter = 6 * time.Minute
@@ -440,7 +449,8 @@ func (t *trial) silenceNode(name string) bool {
 			return err
 		}
 		t.silent = name
-		return markUnreachable(ctx, c, before.DeepCopy())
+		t.history.lost = append(t.history.lost, name)
+		return markUnreachable(ctx, c, name)
 	})
 	if !ok || !t.pass(evictedAfter) || !t.settle() {
 		return false
@@ -448,40 +458,57 @@ func (t *trial) silenceNode(name string) bool {
 	t.log("the node answers again")
 	t.silent = ""
 	return t.try(func(ctx context.Context, c client.Client) error {
-		var now corev1.Node
-		if err := c.Get(ctx, client.Key{Name: name}, &now); err != nil {
-			return err
+		if before.Name == "" {
+			return nil // there was none
 		}
-		now.Spec.Taints = before.Spec.Taints
-		if err := c.Update(ctx, &now); err != nil {
-			return err
-		}
-		now.Status.Conditions = before.Status.Conditions
-		return c.Subresource("status").Update(ctx, &now, nil)
+		return changeNode(ctx, c, name, func(node *corev1.Node) {
+			node.Status.Conditions, node.Spec.Taints = before.Status.Conditions, before.Spec.Taints
+		})
 	})
+}
+
+// changeNode changes the status and then the rest of a Node, which controllers change, too.
+func changeNode(ctx context.Context, c client.Client, name string, change func(*corev1.Node)) error {
+	for _, update := range []func(*corev1.Node) error{
+		func(node *corev1.Node) error { return c.Subresource("status").Update(ctx, node, nil) },
+		func(node *corev1.Node) error { return c.Update(ctx, node) },
+	} {
+		err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			var node corev1.Node
+			if err := c.Get(ctx, client.Key{Name: name}, &node); err != nil {
+				return err
+			}
+			change(&node)
+			return update(&node)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // markUnreachable gives a Node the taints and conditions of one whose heartbeats are missing, and
 // sets its Pods to not ready.
-func markUnreachable(ctx context.Context, c client.Client, node *corev1.Node) error {
+func markUnreachable(ctx context.Context, c client.Client, name string) error {
 	now := metav1.Now()
-	for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute} {
-		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: effect, TimeAdded: &now})
-	}
-	conditions := node.Status.Conditions
-	if err := c.Update(ctx, node); err != nil {
-		return err
-	}
-	node.Status.Conditions = conditions
-	for i := range node.Status.Conditions {
-		one := &node.Status.Conditions[i]
-		one.Status, one.Reason, one.Message, one.LastTransitionTime = corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status.", now
-	}
-	if err := c.Subresource("status").Update(ctx, node, nil); err != nil {
+	err := changeNode(ctx, c, name, func(node *corev1.Node) {
+		for i := range node.Status.Conditions {
+			one := &node.Status.Conditions[i]
+			one.Status, one.Reason, one.Message, one.LastTransitionTime = corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status.", now
+		}
+		for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute} {
+			taint := corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: effect, TimeAdded: &now}
+			if !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) }) {
+				node.Spec.Taints = append(node.Spec.Taints, taint)
+			}
+		}
+	})
+	if err != nil {
 		return err
 	}
 	var pods corev1.PodList
-	if err := c.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node.Name}); err != nil {
+	if err := c.List(ctx, &pods, client.MatchingFields{"spec.nodeName": name}); err != nil {
 		return err
 	}
 	for i := range pods.Items {

@@ -57,9 +57,9 @@ const (
 	// missingWatch is how long a watch that has ended may be missing: client-go lists again after
 	// a second or two.
 	missingWatch = 5 * time.Second
-	// retry is how long an operator may wait before it retries after a 429, whose Retry-After is a
+	// lateRetry is how long an operator may wait before it retries after a 429, whose Retry-After is a
 	// second, and after writes are no longer denied.
-	retry = 1500 * time.Millisecond
+	lateRetry = 1500 * time.Millisecond
 	// together is how long requests and events must be absent before a random one is chosen.
 	together = 3 * time.Millisecond
 )
@@ -142,7 +142,7 @@ func (t *trial) settleWire() bool {
 		}
 		now := time.Now()
 		if n := t.missed.Load(); n > missed {
-			missed, quiet = n, max(quiet, retry) // who called the webhook tries again later
+			missed, quiet = n, max(quiet, lateRetry) // who called the webhook tries again later
 		}
 		if changed {
 			changedAt, active = now, now
@@ -172,7 +172,7 @@ func (t *trial) settleWire() bool {
 			return false
 		case idle && t.process.idle(t.cut, now.Sub(active)):
 			if t.denials && len(t.denied) == 0 {
-				quiet, t.denials = max(quiet, retry), false
+				quiet, t.denials = max(quiet, lateRetry), false
 				continue
 			}
 			if !t.release() {

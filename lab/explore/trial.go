@@ -277,6 +277,10 @@ func (o ordered) RoundTrip(r *http.Request) (*http.Response, error) {
 	if _, err := gate.wait(r.Context(), s); err != nil {
 		return nil, err
 	}
+	r = r.Clone(r.Context()) // a transport must not change the caller's request
+	if err := sortEndpoints(r); err != nil {
+		return nil, err
+	}
 	return o.inner.RoundTrip(r)
 }
 
