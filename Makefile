@@ -291,6 +291,9 @@ explore-determinism: ## run plans of three operators 1,000 times each, and compa
 	for package in ./lab/explore ./bench/explore/fleet/internal/controller ./examples/cnat/internal/controller; do \
 		KELSON_EXPLORE_REPEAT=1000 $(GO) test -count=1 -timeout 20m -v -run 'TestEqualPlansGiveEqualRuns|^TestExplore$$' $$package || exit 1; done
 
+explore-operators: build ## explore the operators of other projects in the folder OPERATORS, two minutes each after the builds, as its operators.yaml says (see test/explore); writes the table of docs/internals/explore.md
+	$(GO) run ./test/explore -kelson $(KELSON) -docs docs/internals/explore.md $(OPERATORS)
+
 soak-operator: ## the operator library on a faulty server: two replicas and its informers, ten minutes each
 	KELSON_SOAK=10m $(GO) test -timeout 20m -v -run Soak ./operator/internal/soak
 	KELSON_SOAK=10m $(GO) test -timeout 20m -v -run Soak ./operator/informer

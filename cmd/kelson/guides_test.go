@@ -63,6 +63,7 @@ var notRun = map[string]string{
 	"apiserver.md: make docker-build docker-push deploy IMG=registry.example/pizza:v1":                             "needs a container engine, a registry and a cluster",
 	"history.md: $ kelson replay incident.history --manager web-operator ./web":                                    "TestReplay runs this command",
 	"history.md: $ kelson history import audit.log audit-2026-11-23T10-00-00.log --out incident.history":           "TestImportAuditLog runs this command",
+	"history.md: $ kelson history import capture.kshrk --out incident.history":                                     "TestImportCapture runs this command",
 	"history.md: $ kelson record --out incident.history":                                                           "TestRecordAndHistory runs these commands",
 	"history.md: $ kelson serve --data-dir ./state --history 24h,10GiB":                                            "TestServeWithHistory runs these commands",
 	"history.md: $ kelson history --data-dir ./state deployment/web -n shop":                                       "TestServeWithHistory runs these commands",

@@ -51,3 +51,37 @@ func TestImportAuditLog(t *testing.T) {
 		}
 	}
 }
+
+// A capture of k8shark becomes a history. LAB-06
+func TestImportCapture(t *testing.T) {
+	kelson := built(t, binary)
+	dir := t.TempDir()
+	capture, file := filepath.Join(dir, "capture.ndjson"), filepath.Join(dir, "capture.history")
+	const list = `{"captured_at":"2026-11-23T10:00:01Z","api_path":"/api/v1/namespaces/default/configmaps","response_code":200,"response_body":{"apiVersion":"v1","kind":"ConfigMapList","metadata":{"resourceVersion":"20"},"items":[{"metadata":{"namespace":"default","name":"web","resourceVersion":"10"},"data":{"step":"one"}}]}}` + "\n"
+	const event = `{"captured_at":"2026-11-23T10:00:02Z","api_path":"/api/v1/namespaces/default/configmaps","event_type":"MODIFIED","response_code":200,"response_body":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"web","resourceVersion":"21"},"data":{"step":"two"}}}` + "\n"
+	if err := os.WriteFile(capture, []byte(list+event), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := command(t, nil, kelson, "history", "import", capture, "--out", file); got.code != 0 || got.stdout != "imported 2 versions and 0 deletions to "+file+"\n" {
+		t.Fatalf("%+v", got)
+	}
+	got := command(t, nil, kelson, "history", "configmap/web", "--file", file)
+	wantContains(t, "history", got.stdout+got.stderr, "configmaps/default/web\n", `.data.step: "one" → "two"`)
+
+	damaged := filepath.Join(dir, "damaged.kshrk")
+	if err := os.WriteFile(damaged, []byte("PK\x03\x04 and no more"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(dir, "other.history")
+	for want, args := range map[string][]string{
+		"zip: not a valid zip file":                {damaged},
+		"is a capture of k8shark: import it alone": {capture, damaged},
+	} {
+		if got := command(t, nil, kelson, append([]string{"history", "import", "--out", other}, args...)...); got.code != 1 || !strings.Contains(got.stderr, want) || strings.Count(got.stderr, "\n") != 1 {
+			t.Errorf("%v: %+v; want %q", args, got, want)
+		}
+		if _, err := os.Stat(other); err == nil {
+			t.Errorf("%v left a file", args)
+		}
+	}
+}

@@ -16,6 +16,9 @@ import (
 	"kelson.dev/operator/events"
 )
 
+// UserAgent, followed by the name of the node, is the User-Agent of an Agent's requests.
+const UserAgent = "kubelet/"
+
 // AgentConfig configures an Agent.
 type AgentConfig struct {
 	// Config connects to the API server, over any transport. Required.
@@ -116,7 +119,9 @@ func NewAgent(config AgentConfig) (*Agent, error) {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	c, err := client.New(client.Config{REST: config.Config, FieldOwner: "kubelet"})
+	connection := rest.CopyConfig(config.Config)
+	connection.UserAgent = UserAgent + config.Name
+	c, err := client.New(client.Config{REST: connection, FieldOwner: "kubelet"})
 	if err != nil {
 		return nil, fmt.Errorf("node agent: %w", err)
 	}

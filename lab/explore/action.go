@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/retry"
 
 	"kelson.dev/operator/client"
 )
@@ -40,16 +41,22 @@ const (
 	// drain of its node does.
 	FailPod   Kind = "fail-pod"
 	DeletePod Kind = "delete-pod"
-	// LoseNode deletes a Node, as after the loss of its machine: its Pods are evicted. When
-	// everything is quiet, the Node is created again.
+	// LoseNode deletes a Node, as when its machine is gone: its Pods are evicted. When everything
+	// is quiet, the Node comes back. In the runs of a Binary, the Pods are removed at once, not
+	// after the time that Kubernetes' garbage collector of Pods waits.
 	LoseNode Kind = "lose-node"
-	// ClockJump lets time pass while the operator is stopped, like a suspended machine. When the
-	// operator continues, its clock has jumped, and all its timers that have expired fire at once.
+	// SilenceNode lets a Node's agent reach the server no more, as when its machine is cut off: the
+	// Node and its Pods are not ready, and Kubernetes evicts the Pods, which keep terminating. When
+	// everything is quiet, the agent reaches the server again. It needs virtual time.
+	SilenceNode Kind = "silence-node"
+	// ClockJump lets time pass while nothing of the operator happens, as when its machine was
+	// suspended: the clock jumps, and everything that was due meanwhile happens at once. A Binary is
+	// stopped by a signal for that long.
 	ClockJump Kind = "clock-jump"
 )
 
 var (
-	actions   = []Kind{Recreate, Batch, SetField, Flicker, CreateWith, DeleteChild, EditChild, Finalizer, FailPod, DeletePod, LoseNode, ClockJump}
+	actions   = []Kind{Recreate, Batch, SetField, Flicker, CreateWith, DeleteChild, EditChild, Finalizer, FailPod, DeletePod, LoseNode, SilenceNode, ClockJump}
 	withField = []Kind{SetField, Flicker, CreateWith, EditChild}
 )
 
@@ -77,7 +84,7 @@ func (t *trial) act(n int) bool {
 			continue
 		}
 		obj := t.object(f.At)
-		if obj == nil && f.Kind != ClockJump && f.Kind != LoseNode {
+		if obj == nil && f.Kind != ClockJump && f.Kind != LoseNode && f.Kind != SilenceNode {
 			continue // unused
 		}
 		t.done[i] = true
@@ -127,6 +134,8 @@ func (t *trial) perform(f Fault, obj *unstructured.Unstructured) bool {
 		ok = t.try(func(ctx context.Context, c client.Client) error { return failPod(ctx, c, obj) })
 	case LoseNode:
 		ok = t.loseNode(f.At.Object)
+	case SilenceNode:
+		ok = t.silenceNode(f.At.Object)
 	case ClockJump:
 		ok = t.jump(f.At.Object)
 	}
@@ -399,14 +408,17 @@ func (t *trial) loseNode(name string) bool {
 		if err := c.Get(ctx, client.Key{Name: name}, &node); err != nil {
 			return err
 		}
-		return c.Delete(ctx, node.DeepCopy())
+		if err := c.Delete(ctx, node.DeepCopy()); err != nil || t.wire == nil {
+			return err
+		}
+		return removePods(ctx, c, name)
 	})
 	if !ok || !t.settle() {
 		return false
 	}
 	t.log("the node comes back")
 	t.history.lost = append(t.history.lost, name)
-	return t.try(func(ctx context.Context, c client.Client) error {
+	ok = t.try(func(ctx context.Context, c client.Client) error {
 		if node.Name == "" {
 			return nil // the Node had no Lease
 		}
@@ -415,6 +427,128 @@ func (t *trial) loseNode(name string) bool {
 		again.Spec.Taints = nil // the taints of a node that is not ready
 		return c.Create(ctx, again)
 	})
+	if t.wire != nil {
+		return ok && t.pass(schedulerRetry)
+	}
+	return ok
+}
+
+// schedulerRetry is how long Kubernetes' scheduler may take until it tries again to find a node, in
+// real time: it waits a second after the first attempt, and then twice as long.
+const schedulerRetry = 3 * time.Second
+
+// evictedAfter is how long Pods stay on a Node that does not answer, with a margin.
+const evictedAfter = 6 * time.Minute
+
+// silenceNode holds the writes of a Node's agent, does what Kubernetes' node lifecycle controller
+// does with a Node without heartbeats, and lets the agent continue when everything is quiet.
+func (t *trial) silenceNode(name string) bool {
+	if t.wire != nil {
+		t.result.failed = fmt.Errorf("%s needs virtual time: Kubernetes evicts Pods after five minutes, and the runs of a program take real time", SilenceNode)
+		return false
+	}
+	var before corev1.Node
+	ok := t.try(func(ctx context.Context, c client.Client) error {
+		if err := c.Get(ctx, client.Key{Name: name}, &before); err != nil {
+			return err
+		}
+		t.silent = name
+		t.history.lost = append(t.history.lost, name)
+		return markUnreachable(ctx, c, name)
+	})
+	if !ok || !t.pass(evictedAfter) || !t.settle() {
+		return false
+	}
+	t.log("the node answers again")
+	t.silent = ""
+	return t.try(func(ctx context.Context, c client.Client) error {
+		if before.Name == "" {
+			return nil // there was none
+		}
+		return changeNode(ctx, c, name, func(node *corev1.Node) {
+			node.Status.Conditions, node.Spec.Taints = before.Status.Conditions, before.Spec.Taints
+		})
+	})
+}
+
+// changeNode changes the status and then the rest of a Node, which controllers change, too.
+func changeNode(ctx context.Context, c client.Client, name string, change func(*corev1.Node)) error {
+	for _, update := range []func(*corev1.Node) error{
+		func(node *corev1.Node) error { return c.Subresource("status").Update(ctx, node, nil) },
+		func(node *corev1.Node) error { return c.Update(ctx, node) },
+	} {
+		err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			var node corev1.Node
+			if err := c.Get(ctx, client.Key{Name: name}, &node); err != nil {
+				return err
+			}
+			change(&node)
+			return update(&node)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// markUnreachable gives a Node the taints and conditions of one whose heartbeats are missing, and
+// sets its Pods to not ready.
+func markUnreachable(ctx context.Context, c client.Client, name string) error {
+	now := metav1.Now()
+	err := changeNode(ctx, c, name, func(node *corev1.Node) {
+		for i := range node.Status.Conditions {
+			one := &node.Status.Conditions[i]
+			one.Status, one.Reason, one.Message, one.LastTransitionTime = corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status.", now
+		}
+		for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute} {
+			taint := corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: effect, TimeAdded: &now}
+			if !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) }) {
+				node.Spec.Taints = append(node.Spec.Taints, taint)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, client.MatchingFields{"spec.nodeName": name}); err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		for j := range pods.Items[i].Status.Conditions {
+			if one := &pods.Items[i].Status.Conditions[j]; one.Type == corev1.PodReady && one.Status == corev1.ConditionTrue {
+				one.Status, one.LastTransitionTime = corev1.ConditionFalse, now
+				if err := client.IgnoreNotFound(c.Subresource("status").Update(ctx, &pods.Items[i], nil)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// removePods removes the Pods of a Node that no longer exists, as Kubernetes' garbage collector of
+// Pods does.
+func removePods(ctx context.Context, c client.Client, node string) error {
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			pod.Status.Phase = corev1.PodFailed
+			err := c.Subresource("status").Update(ctx, pod, nil)
+			if err = client.IgnoreNotFound(err); err != nil {
+				return err
+			}
+		}
+		if err := client.IgnoreNotFound(c.Delete(ctx, pod, client.DeleteOptions{GracePeriodSeconds: new(int64)})); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // jump lets time pass, and meanwhile holds the requests, responses and events of the operator.
@@ -426,7 +560,26 @@ func (t *trial) jump(duration string) bool {
 	}
 	t.paused, t.denials = true, true // the operator's next attempt may be late
 	defer func() { t.paused = false }()
-	return t.pass(d)
+	if t.wire == nil {
+		return t.pass(d)
+	}
+	if d > wireHorizon {
+		t.result.failed = fmt.Errorf("the clock jump of %v is too long: the runs of a program take real time, so it may be at most %v", d, wireHorizon)
+		return false
+	}
+	t.process.mu.Lock()
+	pid := t.process.pid
+	t.process.mu.Unlock()
+	if err := suspend(pid, true); err != nil {
+		t.result.failed = fmt.Errorf("stop the operator's process: %w", err)
+		return false
+	}
+	ok := t.pass(d)
+	if err := suspend(pid, false); err != nil && t.running() {
+		t.result.failed = fmt.Errorf("continue the operator's process: %w", err)
+		return false
+	}
+	return ok
 }
 
 // removeFinalizers removes the foreign finalizers, and waits until the operator is quiet.

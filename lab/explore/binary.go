@@ -33,7 +33,12 @@ type Binary struct {
 	Env []string
 	// Dir is the folder in which the program runs; "" means that of this process.
 	Dir string
-	// Parallel is the number of concurrent runs; 0 means two for each processor.
+	// WebhookPort is the port at which the program serves webhooks, if the scenario's Env has
+	// testenv.Webhooks; "" means 9443. The program finds the certificate where controller-runtime
+	// looks for it by default, in a folder below TMPDIR. $CERTIFICATES in Args becomes that folder,
+	// which has the files tls.crt, tls.key and ca.crt.
+	WebhookPort string
+	// Parallel is how many runs happen at the same time; 0 means two for each processor.
 	Parallel int
 }
 
@@ -52,11 +57,10 @@ const (
 	// missingWatch is how long the explorer waits for a watch that has ended to begin again:
 	// client-go lists again after a second or two.
 	missingWatch = 5 * time.Second
-	// retry is how long an operator may wait before it retries after a 429 with a Retry-After of a
-	// second, or after writes are no longer denied.
-	retry = 1500 * time.Millisecond
-	// together is how long no request or event must arrive before the explorer chooses one at
-	// random.
+	// lateRetry is how long an operator may wait before it retries after a 429, whose Retry-After is a
+	// second, and after writes are no longer denied.
+	lateRetry = 1500 * time.Millisecond
+	// together is how long requests and events must be absent before a random one is chosen.
 	together = 3 * time.Millisecond
 )
 
@@ -85,11 +89,14 @@ func (b *Binary) runs(isolated bool) int {
 
 // wire holds the data that the trials of a Binary share.
 type wire struct {
-	binary   *Binary
-	dir      string // for kubeconfigs
-	isolated bool   // processes have networks of their own
-	// watches counts the watches that are open when the operator has started, by resource. It is
-	// nil before the first start.
+	binary *Binary
+	dir    string // for kubeconfigs
+	temp   string // TMPDIR of processes that serve webhooks; "" means that of this process
+	// certificates is the folder of their certificate.
+	certificates string
+	isolated     bool // processes have networks of their own
+	// watches are those that are open when the operator has started, by resource; nil before its
+	// first start.
 	watches map[string]int
 }
 
@@ -97,7 +104,7 @@ type wire struct {
 func (w *wire) command(ctx context.Context, kubeconfig string) *exec.Cmd {
 	args := make([]string, len(w.binary.Args))
 	for i, arg := range w.binary.Args {
-		args[i] = strings.NewReplacer("${KUBECONFIG}", kubeconfig, "$KUBECONFIG", kubeconfig).Replace(arg)
+		args[i] = strings.NewReplacer("${KUBECONFIG}", kubeconfig, "$KUBECONFIG", kubeconfig, "$CERTIFICATES", w.certificates).Replace(arg)
 	}
 	cmd := exec.CommandContext(ctx, w.binary.Path, args...)
 	cmd.Dir = w.binary.Dir
@@ -105,6 +112,9 @@ func (w *wire) command(ctx context.Context, kubeconfig string) *exec.Cmd {
 		if !strings.HasPrefix(variable, "KUBERNETES_SERVICE_") {
 			cmd.Env = append(cmd.Env, variable)
 		}
+	}
+	if w.temp != "" {
+		cmd.Env = append(cmd.Env, "TMPDIR="+w.temp)
 	}
 	cmd.Env = append(append(cmd.Env, "KUBECONFIG="+kubeconfig), w.binary.Env...)
 	return cmd
@@ -124,13 +134,16 @@ func (t *trial) settleWire() bool {
 	if t.wire.watches == nil {
 		quiet = max(quiet, firstQuiet)
 	}
-	changedAt, active, steps := begin, begin, 0
+	changedAt, active, steps, missed := begin, begin, 0, t.missed.Load()
 	for {
 		changed, step, ok := t.turn()
 		if !ok {
 			return false
 		}
 		now := time.Now()
+		if n := t.missed.Load(); n > missed {
+			missed, quiet = n, max(quiet, lateRetry) // who called the webhook tries again later
+		}
 		if changed {
 			changedAt, active = now, now
 		}
@@ -159,12 +172,21 @@ func (t *trial) settleWire() bool {
 			return false
 		case idle && t.process.idle(t.cut, now.Sub(active)):
 			if t.denials && len(t.denied) == 0 {
-				quiet, t.denials = max(quiet, retry), false
+				quiet, t.denials = max(quiet, lateRetry), false
 				continue
 			}
 			if !t.release() {
-				return true
+				before := t.history.changes
+				if !t.confirmErrors() {
+					return false
+				}
+				if t.history.changes == before {
+					return true
+				}
+				changedAt, active = time.Now(), time.Now()
+				continue
 			}
+			t.forgetErrors()
 			changedAt, active = now, now
 		default:
 			t.gate.await(10 * time.Millisecond)
@@ -225,6 +247,11 @@ func (w *wire) runOnThread(ctx context.Context, p *process, handler http.Handler
 		return err
 	}
 	defer front.close()
+	dial, stop, err := dialHere()
+	if err != nil {
+		return err
+	}
+	defer stop()
 	cmd := w.command(ctx, front.kubeconfig)
 	cmd.Stdout, cmd.Stderr = &p.output, &p.output
 	setGroup(cmd)
@@ -232,7 +259,7 @@ func (w *wire) runOnThread(ctx context.Context, p *process, handler http.Handler
 		return err
 	}
 	p.mu.Lock()
-	p.pid = cmd.Process.Pid
+	p.pid, p.dial = cmd.Process.Pid, dial
 	p.mu.Unlock()
 	err = cmd.Wait()
 	switch {

@@ -3,6 +3,7 @@ package explore_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -11,12 +12,17 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/explore"
+	"kelson.dev/lab/testenv"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/manager"
 )
 
 // operatorVariable is the environment variable that makes the test program run as an operator, in a
@@ -29,12 +35,34 @@ var programs = map[string]func(context.Context, *rest.Config) error{
 	"correct": twoSecretsScenario(true).Operator,
 	"exits":   func(context.Context, *rest.Config) error { return fmt.Errorf("flag --size is required") },
 	"panics":  func(context.Context, *rest.Config) error { panic("no size") },
+	"fails":   func(ctx context.Context, config *rest.Config) error { return run(ctx, config, createsKey(false)...) },
+	"pods":    func(ctx context.Context, config *rest.Config) error { return run(ctx, config, keepsPod()...) },
+	"hooked":  func(ctx context.Context, config *rest.Config) error { return run(ctx, config, hookedParts()...) },
 	"silent":  func(ctx context.Context, _ *rest.Config) error { <-ctx.Done(); return nil },
 	"restless": eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		time.Sleep(5 * time.Millisecond) // slower than a hot loop
 		cm.Data = map[string]string{"at": time.Now().String()}
 		return operator.Result{RequeueAfter: 20 * time.Millisecond}, c.Update(ctx, cm)
 	}).Operator,
+}
+
+// run runs an operator as operator.Main does.
+func run(ctx context.Context, config *rest.Config, parts ...operator.Part) error {
+	return operator.Run(ctx, operator.Config{REST: config, Log: slog.New(slog.NewJSONHandler(os.Stderr, nil)),
+		Webhooks: manager.WebhookConfig{CertDir: os.Getenv("TMPDIR") + "/k8s-webhook-server/serving-certs"}}, parts...)
+}
+
+// keepsPod is an operator that creates a Pod again when it is gone.
+func keepsPod() []operator.Part {
+	reconcile := func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		if cm.Name != "web" {
+			return operator.Result{}, nil
+		}
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}}, ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}}
+		return operator.Result{}, ignoreExisting(c.Create(ctx, pod))
+	}
+	return []operator.Part{operator.Name("each"), operator.For(func(d operator.Deps) *each { return &each{d, reconcile} }, operator.Owns[corev1.Pod]())}
 }
 
 func TestMain(m *testing.M) {
@@ -99,6 +127,61 @@ func TestBinary(t *testing.T) {
 				t.Errorf("replay of %s: %v, %v", want, again, err)
 			}
 		})
+	}
+}
+
+// LAB-03 (O3): an error that a reconciler of a program returns for ever after a kill is an alarm.
+func TestErrorOfABinaryThatPersists(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes real time")
+	}
+	alarm, err := explore.ReplayBinary(t.Context(), binaryScenario(t, "fails"), "kill-after create secrets default/web-key #1")
+	if err != nil || alarm == nil || alarm.String() == "" || alarm.Oracle != "O3" || !strings.Contains(alarm.Detail, `configmap default/web: secrets "web-key" already exists`) {
+		t.Errorf("%v, %v", alarm, err)
+	}
+}
+
+// LAB-10: the webhooks of a program are called, also after a kill.
+func TestWebhooksOfABinary(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes real time")
+	}
+	s := binaryScenario(t, "hooked")
+	hooks := hookedScenario(t)
+	s.Env, s.Inputs, s.Invariants = hooks.Env, hooks.Inputs, hooks.Invariants
+	report, err := explore.ExploreBinary(t.Context(), s, explore.Options{For: 10 * time.Minute, OneFault: true, Plans: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(report.Summary())
+	for _, a := range report.Alarms {
+		t.Errorf("false alarm: %s\nfaults: %s\n%s", a, a.Plan, strings.Join(a.Steps, "\n"))
+	}
+}
+
+// LAB-03: a program whose clock jumps, and whose Pod loses its Node, continues.
+func TestActionsOnMachinesOfABinary(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes real time")
+	}
+	s := binaryScenario(t, "pods")
+	s.Env = append(s.Env, testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated))
+	node := ""
+	s.Invariants = []explore.Invariant{{Name: "find the node", Kind: "Pod", Check: func(_ explore.View, c explore.Change) error {
+		if name, _, _ := unstructured.NestedString(c.Object.Object, "spec", "nodeName"); name != "" {
+			node = name
+		}
+		return nil
+	}}}
+	if _, steps := explore.ReplayPlan(t, s, "clock-jump after time 2s #1"); !strings.Contains(strings.Join(steps, "\n"), "FAULT clock-jump") {
+		t.Errorf("the clock does not jump\n%s", strings.Join(steps, "\n"))
+	}
+	if node == "" {
+		t.Fatal("the Pod has no node")
+	}
+	alarms, steps := explore.ReplayPlan(t, s, "lose-node after nodes "+node+" #1")
+	if text := strings.Join(steps, "\n"); len(alarms) > 0 || !strings.Contains(text, "event: deleted pods default/web") || !strings.Contains(text, "the node comes back") {
+		t.Errorf("%v\n%s", alarms, text)
 	}
 }
 

@@ -37,8 +37,11 @@ type Report struct {
 	// fault. Skipped is the number of these that did not run, because another run had the same
 	// state at the same moment.
 	Plans, OneFault, Skipped int
-	// Pruned is the number of runs with several faults that ended early at a crash, because an
-	// earlier run without an alarm had a crash in the same state.
+	// Equal is how many plans of several faults were not run, because their runs would be equal to
+	// earlier ones.
+	Equal int
+	// Pruned is how many runs of several faults ended at a crash, because an earlier run without an
+	// alarm had a crash in the same state.
 	Pruned int
 	// States is the number of different states of the control plane.
 	States int
@@ -62,6 +65,9 @@ type Report struct {
 func (r Report) Summary() string {
 	text := fmt.Sprintf("explored %d plans in %v (%.0f a minute): %d points, %d plans of one fault, %d of them equal to others; %d states, %d alarms",
 		r.Plans, r.Took.Round(time.Millisecond), float64(r.Plans)/r.Took.Minutes(), r.Points, r.OneFault, r.Skipped, r.States, len(r.Alarms))
+	if r.Equal > 0 {
+		text += fmt.Sprintf(", %d plans of several faults not run because they equal others", r.Equal)
+	}
 	if r.Pruned > 0 {
 		text += fmt.Sprintf(", %d runs ended early at a state that was explored", r.Pruned)
 	}
@@ -100,7 +106,7 @@ func (e *explorer) explore(o Options, begin time.Time) (Report, error) {
 		begin = time.Now() // the runs without faults take longer than those of other operators
 	}
 	c := &campaign{explorer: e, reference: reference.result, begin: begin, end: begin.Add(o.For), options: o,
-		states: map[[32]byte]bool{}, points: map[Point]bool{}, signatures: map[string]bool{}, random: rand.New(rand.NewPCG(o.Seed, 1))}
+		states: map[[32]byte]bool{}, points: map[Point]bool{}, signatures: map[string]bool{}, reached: reached{}, random: rand.New(rand.NewPCG(o.Seed, 1))}
 	if o.For == 0 {
 		c.end = begin.Add(e.defaultFor())
 	}
@@ -129,6 +135,7 @@ type campaign struct {
 	states     map[[32]byte]bool
 	points     map[Point]bool  // points that a run had
 	signatures map[string]bool // of the alarms that were reported
+	reached    reached
 	random     *rand.Rand
 	mu         sync.Mutex // guards all fields if several runs happen at the same time
 	started    int        // plans
@@ -229,12 +236,23 @@ const maxFaults = 4
 // orders is the number of random orders among the plans with a single fault.
 const orders = 10
 
-// mutate makes a plan with several faults: a plan that led to new states, and one more fault, which
-// may be a random order.
-func (c *campaign) mutate(plans, fruitful []Plan) Plan {
+// mutate makes a plan of several faults: one that led to new states, with one more fault, which may
+// be a random order.
+func (c *campaign) mutate(plans, fruitful []Plan) (plan Plan) {
 	if len(fruitful) == 0 {
 		fruitful = plans
 	}
+	const attempts = 20
+	for range attempts {
+		if plan = c.combine(plans, fruitful); c.wire != nil || c.reached.equal(plan) == "" {
+			return plan
+		}
+		c.report.Equal++
+	}
+	return plan
+}
+
+func (c *campaign) combine(plans, fruitful []Plan) Plan {
 	plan := append(Plan(nil), fruitful[c.random.IntN(len(fruitful))]...)
 	if c.random.IntN(4) == 0 {
 		return append(plan, c.order()...)
@@ -268,6 +286,7 @@ func (c *campaign) take(plan Plan, r *result) bool {
 	}
 	c.report.States = len(c.states)
 	alarms := c.alarms(plan, r, c.reference)
+	c.reached.add(plan, r)
 	switch {
 	case r.failed != nil:
 	case r.pruned:

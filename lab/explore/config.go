@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,6 +28,8 @@ type config struct {
 	Roles       []string `json:"roles"`
 	Webhooks    []string `json:"webhooks"`
 	Prepare     []string `json:"prepare"`
+	// WebhookPort is that of a Binary.
+	WebhookPort int `json:"webhookPort"`
 	// Inputs replaces the creation of the samples.
 	Inputs     []configInput     `json:"inputs"`
 	Invariants []configInvariant `json:"invariants"`
@@ -75,6 +78,9 @@ func (s *Scenario) configure(dir string) (*config, error) {
 		}
 	}
 	s.Ignore, s.Quiet, s.Horizon, s.Reversible, s.Keep = c.Ignore, c.Quiet.Duration, c.Horizon.Duration, c.Reversible, c.Keep
+	if c.WebhookPort != 0 {
+		s.webhookPort = strconv.Itoa(c.WebhookPort)
+	}
 	for _, i := range c.Invariants {
 		s.Invariants = append(s.Invariants, Invariant{Name: i.Name, Kind: i.Kind, Rule: i.Rule})
 	}

@@ -152,8 +152,9 @@ type explorer struct {
 	wire     *wireExplorer
 	scenario Scenario
 	base     *testenv.Env
-	variants map[string]*result // results of runs with only actions, by plan
-	crashes  map[moment]bool    // of runs without alarms; nil if no run ends early
+	variants map[string]*result // of the runs with actions only, by the plan
+	keepAll  bool               // runs keep all versions, to find differences
+	crashes  map[moment]bool    // of runs without alarms; nil unless runs may end there
 }
 
 // close stops the programs and servers that newExplorer has started.
@@ -247,7 +248,7 @@ func (e *explorer) runWith(plan Plan, p *probe, b *branch) (found *result) {
 	synctest.Test(e.t, func(t *testing.T) {
 		startClock()
 		seed()
-		trial := &trial{t: t, scenario: &e.scenario, plan: plan, probe: p, branch: b, known: e.crashes}
+		trial := &trial{t: t, scenario: &e.scenario, plan: plan, probe: p, branch: b, known: e.crashes, keepAll: e.keepAll}
 		trial.env = e.base.Fork(t, testenv.Requests(trial.orderRequests))
 		trial.run()
 		r = trial.result

@@ -1,6 +1,10 @@
 package explore
 
-import "testing"
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
 
 // Unhealthy exports unhealthy to tests.
 var Unhealthy = unhealthy
@@ -16,4 +20,36 @@ func ReplayPlan(t *testing.T, s Scenario, plan string) ([]Alarm, []string) {
 		t.Fatal(err)
 	}
 	return alarms, r.steps
+}
+
+// EqualPlans runs every plan of one fault, and then pairs that an exploration would leave out, until
+// there were n. It returns how many of these have another history than the plan that they equal.
+func EqualPlans(t *testing.T, s Scenario, n int) (unequal []string) {
+	t.Helper()
+	e, err := newExplorer(t, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plans, _ := singles(e.run(nil), len(s.Inputs))
+	known := reached{}
+	for _, plan := range plans {
+		known.add(plan, e.run(plan))
+	}
+	random := rand.New(rand.NewPCG(1, 1))
+	for left := 0; left < n; {
+		plan := append(append(Plan(nil), plans[random.IntN(len(plans))]...), plans[random.IntN(len(plans))]...)
+		text := known.equal(plan)
+		if text == "" {
+			continue
+		}
+		left++
+		other, err := ParsePlan(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.run(plan).digest != e.run(other).digest {
+			unequal = append(unequal, fmt.Sprintf("%s and %s", plan, other))
+		}
+	}
+	return unequal
 }

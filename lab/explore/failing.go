@@ -31,6 +31,34 @@ func (t *trial) failed(p *process, id, text string) {
 	f.times, f.last, f.text = f.times+1, time.Now(), text
 }
 
+// wireAttempts is how often a reconcile must have failed until its error may persist, and
+// wireBackoff is how long the next attempt may take then: controllers double the pause between two
+// attempts, and begin with five milliseconds.
+const (
+	wireAttempts = 7
+	wireBackoff  = 2 * time.Second
+)
+
+// confirmErrors lets the time of another attempt pass if a reconcile of a Binary fails again and
+// again, and notes the errors that persist.
+func (t *trial) confirmErrors() bool {
+	t.mu.Lock()
+	any := false
+	for _, f := range t.errors {
+		any = any || f.times >= wireAttempts
+	}
+	t.mu.Unlock()
+	if !any || t.unusual {
+		return true
+	}
+	begin := time.Now()
+	if !t.pass(wireBackoff) {
+		return false
+	}
+	t.noteErrors(begin)
+	return true
+}
+
 // forgetErrors is called when something has changed: the next attempt may succeed.
 func (t *trial) forgetErrors() {
 	t.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/explore"
@@ -37,6 +38,22 @@ func ignoreExisting(err error) error {
 	return err
 }
 
+// createsKey is an operator that creates a Secret, and may ignore that it exists.
+func createsKey(ignore bool) []operator.Part {
+	reconcile := func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		if cm.Name != "web" {
+			return operator.Result{}, nil
+		}
+		err := c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name + "-key",
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}})
+		if ignore {
+			err = ignoreExisting(err)
+		}
+		return operator.Result{}, err
+	}
+	return []operator.Part{operator.Name("each"), operator.For(func(d operator.Deps) *each { return &each{d, reconcile} })}
+}
+
 // LAB-03 (O3): an error that a reconciler returns for ever after a fault is an alarm, although the
 // objects are right; an error that ends is not.
 func TestErrorThatPersists(t *testing.T) {
@@ -48,14 +65,7 @@ func TestErrorThatPersists(t *testing.T) {
 		"faulty":  {false, `O3 configmap default/web: secrets "web-key" already exists`},
 		"correct": {true, ""},
 	} {
-		s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
-			err := c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name + "-key",
-				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}})
-			if test.ignore {
-				err = ignoreExisting(err)
-			}
-			return operator.Result{}, err
-		})
+		s := explore.Scenario{Operator: explore.Parts(createsKey(test.ignore)...), Inputs: []explore.Input{explore.Create(configMap("web"))}}
 		if got, steps := replayed(t, s, plan); got != test.want {
 			t.Errorf("%s: %q, want %q\n%s", name, got, test.want, steps)
 		}
@@ -181,8 +191,31 @@ func TestLostNode(t *testing.T) {
 	}
 }
 
-// LAB-03 (F15): exploration finds an operator that treats a claim that stays pending for long as a
-// failure.
+// LAB-03 (F15): the Pods of a Node that does not answer are evicted, and end only when it answers
+// again. An operator that replaces them raises no alarm.
+func TestSilentNode(t *testing.T) {
+	s := runsPods(true)
+	node := ""
+	s.Invariants = []explore.Invariant{{Name: "find the node", Kind: "Pod", Check: func(_ explore.View, c explore.Change) error {
+		if name, _, _ := unstructured.NestedString(c.Object.Object, "spec", "nodeName"); name != "" {
+			node = name
+		}
+		return nil
+	}}}
+	if replayed(t, s, "no faults"); node == "" {
+		t.Fatal("the Pods have no node")
+	}
+	plan := "silence-node after nodes " + node + " #1"
+	got, steps := replayed(t, s, plan)
+	_, steps, _ = strings.Cut(steps, "FAULT "+plan)
+	silent, after, answers := strings.Cut(steps, "the node answers again")
+	if got != "" || !answers || !strings.Contains(silent, "event: modified pods default/web-a") || strings.Contains(silent, "deleted pods") ||
+		!strings.Contains(after, "event: deleted pods default/web-a") || !strings.Contains(after, "request: create pods default/web-a") {
+		t.Errorf("alarms %q\n%s\nthe node answers again\n%s", got, silent, after)
+	}
+}
+
+// LAB-03 (F15): a claim that stays pending for long is found to be taken for a failure.
 func TestPendingClaim(t *testing.T) {
 	for name, patient := range map[string]bool{"faulty": false, "correct": true} {
 		s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {

@@ -1,6 +1,9 @@
 package explore
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -89,10 +93,16 @@ func (p *process) handler(config *rest.Config) http.Handler {
 type output struct {
 	mu   sync.Mutex
 	kept []byte
-	seen bool // recovered was called for a panic
+	line []byte // the last one, which is not complete
+	seen bool   // recovered was called for a panic
 	// recovered is called with the line that reports a panic from which the operator has recovered.
 	recovered func(line string)
+	// failed is called with each error of a reconcile.
+	failed func(id, text string)
 }
+
+// maxLine is how much of a line is parsed.
+const maxLine = 16 << 10
 
 // Write implements io.Writer.
 func (o *output) Write(data []byte) (int, error) {
@@ -106,15 +116,63 @@ func (o *output) Write(data []byte) (int, error) {
 		line = observedPanic.FindString(string(data))
 		o.seen = line != ""
 	}
+	lines := o.split(data)
 	o.mu.Unlock()
 	if line != "" && o.recovered != nil {
 		o.recovered(line)
 	}
+	for _, line := range lines {
+		if id, text, ok := reconcileError(line); ok && o.failed != nil {
+			o.failed(id, text)
+		}
+	}
 	return len(data), nil
 }
 
-// observedPanic is the text with which client-go and controller-runtime log panics from which they
-// recover.
+// split returns the lines that data completes.
+func (o *output) split(data []byte) (lines []string) {
+	for part := range bytes.Lines(data) {
+		if len(o.line) < maxLine {
+			o.line = append(o.line, part...)
+		}
+		if part[len(part)-1] == '\n' {
+			lines = append(lines, string(bytes.TrimSpace(o.line)))
+			o.line = o.line[:0]
+		}
+	}
+	return lines
+}
+
+// reconcileError returns the controller and the object of a line that reports the error of a
+// reconcile, and the error. The line is one of controller-runtime or Kelson's library: it has the
+// attributes controller, name, perhaps namespace, and err or error, as JSON at its end, or as
+// NAME=VALUE.
+func reconcileError(line string) (id, text string, ok bool) {
+	attributes := map[string]any{}
+	if at := strings.IndexByte(line, '{'); at >= 0 && strings.HasSuffix(line, "}") {
+		if json.Unmarshal([]byte(line[at:]), &attributes) != nil {
+			return "", "", false
+		}
+	} else {
+		for _, m := range attribute.FindAllStringSubmatch(line, -1) {
+			value := m[2]
+			if unquoted, err := strconv.Unquote(value); err == nil {
+				value = unquoted
+			}
+			attributes[m[1]] = value
+		}
+	}
+	get := func(name string) string { value, _ := attributes[name].(string); return value }
+	text = cmp.Or(get("error"), get("err"))
+	if text == "" || get("controller") == "" || get("name") == "" {
+		return "", "", false
+	}
+	return get("controller") + " " + qualified(get("namespace"), get("name")), text, true
+}
+
+var attribute = regexp.MustCompile(`(?:^| )(\w+)=("(?:[^"\\]|\\.)*"|\S*)`)
+
+// observedPanic is how client-go and controller-runtime log panics from which they recover.
 var observedPanic = regexp.MustCompile(`(?m)^.*Observed a panic.{0,300}`)
 
 // tail returns the last lines.

@@ -31,6 +31,7 @@ type step struct {
 	label   string
 	process *process // nil for writes of the control plane's own controllers and of users
 	point   Point    // zero if no fault can happen here
+	node    string   // whose agent makes the write, before the server has it; "" for others
 	initial bool     // the event is part of a list
 
 	round   int // round in which the step arrived
@@ -123,7 +124,7 @@ func (g *gate) choices(enabled func(*step) bool) []*step {
 	var all []*step
 	for _, first := range []phase{committing, ordering} {
 		for _, s := range g.waiting {
-			if s.phase == first && !s.held {
+			if s.phase == first && !s.held && enabled(s) {
 				all = append(all, s)
 			}
 		}

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"hash"
@@ -30,7 +31,9 @@ type history struct {
 	deletes map[string]int
 	removal uint64   // the revision at which the last object was removed; 0 if none was
 	lost    []string // names of Nodes that LoseNode has deleted; they are not part of the state
-	recent  []string // the most recent versions, for messages
+	recent  []string // the last versions, for messages
+	all     []string // what record has of each version; nil unless keepAll
+	keepAll bool
 
 	// changes counts the versions, except those of background resources.
 	changes int
@@ -132,7 +135,8 @@ func (h *history) take(e *store.Event) error {
 // their UIDs.
 func (h *history) keep(e *store.Event) {
 	key := e.Object.Key
-	fmt.Fprintf(h.record, "%d %s %s/%s/%s ", e.Revision(), eventTypes[e.Type], key.Resource, key.Namespace, key.Name)
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "%d %s %s/%s/%s ", e.Revision(), eventTypes[e.Type], key.Resource, key.Namespace, key.Name)
 	data, rest := e.Object.Data, 0
 	for _, at := range uidForm.FindAllIndex(data, -1) {
 		id := string(data[at[0]:at[1]])
@@ -141,11 +145,15 @@ func (h *history) keep(e *store.Event) {
 			n = len(h.uids)
 			h.uids[id] = n
 		}
-		h.record.Write(data[rest:at[0]])
-		fmt.Fprintf(h.record, "uid %d", n)
+		text.Write(data[rest:at[0]])
+		fmt.Fprintf(&text, "uid %d", n)
 		rest = at[1]
 	}
-	h.record.Write(data[rest:])
+	text.Write(data[rest:])
+	h.record.Write(text.Bytes())
+	if h.keepAll {
+		h.all = append(h.all, text.String())
+	}
 }
 
 // note records a version as one of the most recent.

@@ -55,9 +55,7 @@ func (p *probe) add(f Fault) {
 // collect adds the actions that are possible after the n-th input.
 func (p *probe) collect(t *trial, n int) {
 	children := 0
-	if t.wire == nil {
-		p.cluster(t, n)
-	}
+	p.cluster(t, n)
 	for key, obj := range sortedKeys(t.history.now) {
 		if obj == nil || obj.GetDeletionTimestamp() != nil {
 			continue
@@ -78,13 +76,21 @@ func (p *probe) collect(t *trial, n int) {
 	}
 }
 
-// jumps lists the lengths of clock jumps: past the timeouts of requests and leases, and past a day.
-var jumps = []string{"1h", "26h"}
+// jumps are how far the clock jumps: past the timeouts of requests and leases, and past a day.
+// wireJumps are those of a Binary, in real time: less than the ten seconds after which a leader
+// gives up, and more than the pauses between attempts.
+var (
+	jumps     = []string{"1h", "26h"}
+	wireJumps = []string{"4s"}
+)
 
-// cluster adds the actions on the machines of the operator and of its Pods. Runs in real time omit
-// them, because they take long.
+// cluster adds the actions on the machines of the operator and of its Pods.
 func (p *probe) cluster(t *trial, n int) {
-	for _, d := range jumps {
+	durations := jumps
+	if t.wire != nil {
+		durations = wireJumps
+	}
+	for _, d := range durations {
 		p.add(Fault{Kind: ClockJump, At: Point{Verb: after, Resource: "time", Object: d, N: n}})
 	}
 	for key, obj := range sortedKeys(t.history.now) {
@@ -92,8 +98,12 @@ func (p *probe) cluster(t *trial, n int) {
 			continue
 		}
 		if node, _, _ := unstructured.NestedString(obj.Object, "spec", "nodeName"); node != "" {
-			p.add(Fault{Kind: LoseNode, At: Point{Verb: after, Resource: "nodes", Object: node, N: n}})
-			return // one Node represents all
+			at := Point{Verb: after, Resource: "nodes", Object: node, N: n}
+			p.add(Fault{Kind: LoseNode, At: at})
+			if t.wire == nil {
+				p.add(Fault{Kind: SilenceNode, At: at})
+			}
+			return // it stands for all
 		}
 	}
 }

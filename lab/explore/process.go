@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -50,8 +51,9 @@ type process struct {
 	output             output
 	mu                 sync.Mutex
 	pid                int
-	watches            map[string]int  // open ones, by resource
-	missing            map[string]bool // resources whose watches do not begin again
+	dial               func(address string) (net.Conn, error) // in its network; nil unless it runs
+	watches            map[string]int                         // open ones, by resource
+	missing            map[string]bool                        // resources whose watches do not come back
 }
 
 // start runs the operator until the process is killed.
@@ -60,10 +62,12 @@ func (t *trial) startProcess(old http.RoundTripper) {
 	t.processes++
 	p := &process{trial: t, number: t.processes, cancel: cancel, ended: make(chan struct{}), old: old}
 	t.process = p
+	t.newest.Store(p)
 	t.all = append(t.all, p)
 	config := t.env.OperatorRESTConfig()
 	if t.wire != nil {
 		p.output.recovered = t.panickedInLog
+		p.output.failed = func(id, text string) { t.failed(p, id, text) }
 		go func() {
 			defer close(p.ended)
 			defer t.gate.wake()

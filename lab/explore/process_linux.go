@@ -3,6 +3,7 @@ package explore
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,11 +40,62 @@ func ownNetwork() error {
 	return unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, device)
 }
 
-// setGroup puts a process and its children into a group that can be killed as a whole, and that
-// ends with this program.
+// dialHere returns a function that connects to addresses in the network of the calling thread, also
+// from other threads, until stop is called.
+func dialHere() (dial func(address string) (net.Conn, error), stop func(), err error) {
+	namespace, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return nil, nil, err
+	}
+	type call struct {
+		address string
+		done    chan func() (net.Conn, error)
+	}
+	calls, entered, end := make(chan call), make(chan error, 1), make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET)
+		namespace.Close()
+		if entered <- err; err != nil {
+			return
+		}
+		for {
+			select {
+			case c := <-calls:
+				conn, err := net.DialTimeout("tcp", c.address, dialTimeout)
+				c.done <- func() (net.Conn, error) { return conn, err }
+			case <-end:
+				return
+			}
+		}
+	}()
+	if err := <-entered; err != nil {
+		return nil, nil, err
+	}
+	return func(address string) (net.Conn, error) {
+		c := call{address, make(chan func() (net.Conn, error), 1)}
+		select {
+		case calls <- c:
+			return (<-c.done)()
+		case <-end:
+			return nil, net.ErrClosed
+		}
+	}, func() { close(end) }, nil
+}
+
+// setGroup makes a process and its children end together, and with this program.
 func setGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+}
+
+// suspend stops all threads of a process and its children, or lets them continue.
+func suspend(pid int, stop bool) error {
+	signal := syscall.SIGCONT
+	if stop {
+		signal = syscall.SIGSTOP
+	}
+	return syscall.Kill(-pid, signal)
 }
 
 // running reports whether a thread of a process runs or waits for a processor.

@@ -82,9 +82,6 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 		return Scenario{}, err
 	}
 	switch _, err := manifest.Webhooks(hooks...); {
-	case run == nil && len(c.Webhooks) > 0:
-		return Scenario{}, fmt.Errorf("%s: webhooks: an operator that runs as a process cannot serve webhooks", ConfigFile)
-	case run == nil:
 	case err == nil:
 		s.Env = append(s.Env, testenv.Webhooks(hooks...))
 	case len(s.conversions) > 0 && len(c.Webhooks) == 0 && (errors.Is(err, manifest.ErrNone) || errors.Is(err, os.ErrNotExist)):

@@ -61,6 +61,8 @@ func (s *Scenario) validate() error {
 
 // reference runs the scenario without faults several times.
 func (e *explorer) reference() (*baseline, error) {
+	e.keepAll = true
+	defer func() { e.keepAll = false }()
 	first := e.run(nil)
 	switch {
 	case first.failed != nil:
@@ -85,7 +87,7 @@ func (e *explorer) reference() (*baseline, error) {
 			base.merge(again)
 		} else if again.digest != first.digest {
 			if base.unequal++; base.where == "" {
-				base.where = firstDifference(first.steps, again.steps)
+				base.where = firstDifference(first, again)
 			}
 		}
 		lines := again.end.Diff(first.end)
@@ -105,18 +107,36 @@ func (e *explorer) reference() (*baseline, error) {
 	return base, nil
 }
 
-// firstDifference returns the first step in which two runs differ.
-func firstDifference(a, b []string) string {
+// firstDifference returns the first step in which two runs differ, or the first version.
+func firstDifference(a, b *result) string {
 	at := func(steps []string, i int) string {
 		if i < len(steps) {
 			return steps[i]
 		}
 		return "the end"
 	}
-	for i := range max(len(a), len(b)) {
-		if at(a, i) != at(b, i) {
-			return fmt.Sprintf("step %d is %q or %q", i+1, at(a, i), at(b, i))
+	for i := range max(len(a.steps), len(b.steps)) {
+		if at(a.steps, i) != at(b.steps, i) {
+			return fmt.Sprintf("step %d is %q or %q", i+1, at(a.steps, i), at(b.steps, i))
 		}
 	}
+	for i := range max(len(a.versions), len(b.versions)) {
+		one, other := at(a.versions, i), at(b.versions, i)
+		if one == other {
+			continue
+		}
+		same := 0
+		for same < min(len(one), len(other)) && one[same] == other[same] {
+			same++
+		}
+		revision, _, _ := strings.Cut(one, "{")
+		return fmt.Sprintf("the content of a version, %s: %q or %q", strings.TrimSpace(revision), excerpt(one, same), excerpt(other, same))
+	}
 	return "the content of a version"
+}
+
+// excerpt returns what is around a position of a text.
+func excerpt(text string, at int) string {
+	const before, after = 60, 40
+	return text[max(0, at-before):min(len(text), at+after)]
 }

@@ -15,8 +15,8 @@ const RepeatVariable = "KELSON_EXPLORE_REPEAT"
 type Repetition struct {
 	Plan Plan
 	Runs int
-	// Unequal is the number of runs that differ from the first, and Difference is the first step in
-	// which one differs.
+	// Unequal is how many of the runs differ from the first, and Difference is the first step or
+	// version in which one does.
 	Unequal    int
 	Difference string
 }
@@ -59,6 +59,7 @@ func Repeat(t *testing.T, s Scenario, text string, runs int) (Repetition, error)
 		}
 		plan = append(plan, Fault{Kind: Order, Seed: 1})
 	}
+	e.keepAll = true
 	repetition := Repetition{Plan: plan, Runs: runs}
 	var first *result
 	for range runs {
@@ -70,7 +71,7 @@ func Repeat(t *testing.T, s Scenario, text string, runs int) (Repetition, error)
 			first = r
 		case r.digest != first.digest:
 			if repetition.Unequal++; repetition.Difference == "" {
-				repetition.Difference = firstDifference(first.steps, r.steps)
+				repetition.Difference = firstDifference(first, r)
 			}
 		}
 	}

@@ -31,9 +31,9 @@ func runs(t *testing.T) int {
 	return n
 }
 
-// deploys is an operator that creates a Deployment of three Pods for each ConfigMap. Kubernetes'
-// own controllers and simulated nodes do the rest.
-func deploys() explore.Scenario {
+// deploys is an operator that creates a Deployment of three Pods for each ConfigMap, and perhaps a
+// Service. Kubernetes' own controllers and simulated nodes do the rest.
+func deploys(service bool) explore.Scenario {
 	s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		replicas, labels := int32(3), map[string]string{"app": cm.Name}
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name,
@@ -41,8 +41,15 @@ func deploys() explore.Scenario {
 			Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
 				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
 					Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}}}}}
-		if err := c.Create(ctx, d); !apierrors.IsAlreadyExists(err) {
-			return operator.Result{}, err
+		objects := []client.Object{d}
+		if service {
+			objects = append(objects, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name, OwnerReferences: d.OwnerReferences},
+				Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80}}}})
+		}
+		for _, obj := range objects {
+			if err := c.Create(ctx, obj); err != nil && !apierrors.IsAlreadyExists(err) {
+				return operator.Result{}, err
+			}
 		}
 		return operator.Result{}, nil
 	})
@@ -64,7 +71,8 @@ func TestEqualPlansGiveEqualRuns(t *testing.T) {
 			"order 7",
 			"priorities 7",
 		}},
-		"pods": {deploys(), []string{"", "no faults"}},
+		"pods":     {deploys(false), []string{"", "no faults"}},
+		"services": {deploys(true), []string{"no faults"}},
 	} {
 		for _, plan := range test.plans {
 			repetition, err := explore.Repeat(t, test.scenario, plan, n)
@@ -83,7 +91,7 @@ func TestRepeatFindsDifferences(t *testing.T) {
 	repetition, err := explore.Repeat(t, eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		return operator.Result{}, createSecret(ctx, c, cm, "-key", fmt.Sprint(rand.Uint64()))
 	}), "no faults", 3)
-	if err != nil || repetition.Unequal != 2 || !strings.Contains(repetition.String(), "1 of 3 runs have the same history, byte for byte: no faults\nthe first difference: the content of a version") {
+	if err != nil || repetition.Unequal != 2 || !strings.Contains(repetition.String(), "1 of 3 runs have the same history, byte for byte: no faults\nthe first difference: the content of a version, ") || !strings.Contains(repetition.Difference, "ADDED secrets/default/web-key") {
 		t.Errorf("%v\n%v", repetition, err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/node"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
 )
@@ -53,6 +54,8 @@ type trial struct {
 	order    *priorities // orders the steps; nil for another order
 
 	process   *process
+	newest    atomic.Pointer[process] // the same, for other goroutines
+	missed    atomic.Int64            // calls of webhooks of a Binary that did not listen
 	processes int
 	all       []*process
 
@@ -66,12 +69,14 @@ type trial struct {
 	denied    map[string]bool // by verb and resource
 	denials   bool            // a write was denied, so the operator's next attempt may be late
 
-	paused    bool                         // all steps of the operator are held
+	silent    string                       // the Node whose agent does not reach the server; "" for none
+	paused    bool                         // nothing of the operator happens
 	unusual   bool                         // the operator may return errors for a field
 	copies    []client.Object              // that Batch has created
 	finalized []*unstructured.Unstructured // that have the foreign finalizer
 	known     map[moment]bool              // crashes of earlier runs
 	branch    *branch                      // where the run leaves the plan; may be nil
+	keepAll   bool                         // result.versions is wanted
 	probe     *probe                       // collects the possible actions; nil in other runs
 
 	mu        sync.Mutex
@@ -103,6 +108,7 @@ type result struct {
 	steps     []string  // the events of the run, a line each
 	times     []float64 // of the steps, in seconds since the first
 	digest    [32]byte  // of the steps and of every version, in order
+	versions  []string  // all of them, in order; nil unless they are wanted
 	unused    Plan      // the faults whose points were not reached
 	orderOnly bool      // random orders are the only faults of the plan
 	failed    error     // the scenario itself does not work
@@ -143,7 +149,7 @@ func (t *trial) run() {
 		return
 	}
 	t.history = history
-	t.history.version = t.check
+	t.history.version, t.history.keepAll = t.check, t.keepAll
 	t.startProcess(nil)
 	if t.settle() {
 		t.started()
@@ -263,7 +269,15 @@ func (o ordered) RoundTrip(r *http.Request) (*http.Response, error) {
 	if gate == nil || r.Method == http.MethodGet || r.Method == http.MethodHead || r.Context().Value(processKey{}) != nil {
 		return o.inner.RoundTrip(r)
 	}
-	if _, err := gate.wait(r.Context(), &step{phase: ordering, label: r.Method + " " + r.URL.Path}); err != nil {
+	s := &step{phase: ordering, label: r.Method + " " + r.URL.Path}
+	if name, ok := strings.CutPrefix(r.UserAgent(), node.UserAgent); ok {
+		s.node = name
+	}
+	if _, err := gate.wait(r.Context(), s); err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context()) // a transport must not change the caller's request
+	if err := sortEndpoints(r); err != nil {
 		return nil, err
 	}
 	return o.inner.RoundTrip(r)
@@ -317,7 +331,7 @@ func (t *trial) end() {
 	for _, p := range t.all {
 		<-p.ended
 	}
-	t.result.states, t.result.own = t.history.seen, t.own
+	t.result.states, t.result.own, t.result.versions = t.history.seen, t.own, t.history.all
 	if len(t.forbidden) > 0 {
 		t.alarm("O12", "refused by RBAC", strings.Join(t.forbidden, ", "))
 	}

@@ -168,7 +168,7 @@ func (t *trial) enabled(s *step) bool {
 	resource := s.call.resource
 	switch {
 	case s.phase <= ordering:
-		return true
+		return s.node == "" || s.node != t.silent
 	case t.paused:
 		return false
 	case s.phase == delivering:

@@ -42,31 +42,39 @@ func (sizes) Default(_ context.Context, cm *corev1.ConfigMap) error {
 	return nil
 }
 
-// LAB-10: the webhooks of an operator are called in every run, also after each crash. Equal plans
-// give equal histories.
-func TestWebhooks(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "webhooks.yaml")
-	if err := os.WriteFile(file, []byte(hookConfiguration), 0o644); err != nil {
-		t.Fatal(err)
-	}
+// hookedParts are an operator with a webhook.
+func hookedParts() []operator.Part {
 	reconcile := func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		if cm.Labels["hook"] == "" {
 			return operator.Result{}, nil
 		}
 		return operator.Result{}, createSecret(ctx, c, cm, "-key", cm.Data["size"])
 	}
-	parts := func() []operator.Part {
-		return []operator.Part{operator.Name("each"),
-			operator.For(func(d operator.Deps) *each { return &each{d, reconcile} }, operator.Owns[corev1.Secret]()),
-			operator.Webhook[corev1.ConfigMap](func(operator.Client) sizes { return sizes{} })}
+	return []operator.Part{operator.Name("each"),
+		operator.For(func(d operator.Deps) *each { return &each{d, reconcile} }, operator.Owns[corev1.Secret]()),
+		operator.Webhook[corev1.ConfigMap](func(operator.Client) sizes { return sizes{} })}
+}
+
+// hookedScenario has a ConfigMap that the webhook changes. It has no operator.
+func hookedScenario(t *testing.T) explore.Scenario {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "webhooks.yaml")
+	if err := os.WriteFile(file, []byte(hookConfiguration), 0o644); err != nil {
+		t.Fatal(err)
 	}
 	hooked := configMap("web")
 	hooked.Labels = map[string]string{"hook": "yes"}
-	s := explore.Scenario{
+	return explore.Scenario{
 		Env:        []testenv.Option{testenv.Webhooks(file)},
 		Inputs:     []explore.Input{explore.Create(hooked)},
 		Invariants: []explore.Invariant{{Name: "default", Kind: "ConfigMap", Rule: "object == null || !has(object.metadata.labels) || object.data.size == '3'"}},
 	}
+}
+
+// LAB-10: the webhooks of an operator are called in every run, and after each crash, and equal
+// plans give equal histories.
+func TestWebhooks(t *testing.T) {
+	s := hookedScenario(t)
 	handler := http.NewServeMux()
 	mutating, _, err := webhook.Handlers[corev1.ConfigMap](sizes{})
 	if err != nil {
@@ -74,11 +82,13 @@ func TestWebhooks(t *testing.T) {
 	}
 	handler.Handle("/mutate--v1-configmap", webhook.Review(mutating))
 	for name, run := range map[string]func(context.Context, *rest.Config) error{
-		"the library": func(ctx context.Context, config *rest.Config) error { return explore.Parts(parts()...)(ctx, config) },
+		"the library": func(ctx context.Context, config *rest.Config) error {
+			return explore.Parts(hookedParts()...)(ctx, config)
+		},
 		"another server": func(ctx context.Context, config *rest.Config) error {
 			served := make(chan error, 1)
 			go func() { served <- testenv.ServeWebhooks(ctx, handler) }()
-			return errors.Join(explore.Parts(parts()[:2]...)(ctx, config), <-served)
+			return errors.Join(explore.Parts(hookedParts()[:2]...)(ctx, config), <-served)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -83,6 +83,9 @@ func newWireExplorer(ctx context.Context, s Scenario) (e *explorer, err error) {
 			base.Fatalf("prepare: %v", err)
 		}
 	}
+	if err := e.prepareWebhooks(ctx); err != nil {
+		return nil, err
+	}
 	e.rest(ctx)
 	setNamespaces(e.base, s.Inputs)
 	if err := checkKinds(e.scenario.Invariants, e.base.Plane().Registry().Current().All()); err != nil {
@@ -112,7 +115,9 @@ func (e *explorer) runWire(plan Plan, p *probe) *result {
 	var r result
 	err := inScope(e.wire.scope.ctx, e.wire.dir, func(s *scope) {
 		t := &trial{t: s, wire: &e.wire.wire, scenario: &e.scenario, env: e.base.Fork(s), plan: plan, probe: p}
+		stop := t.passWebhooks()
 		s.Cleanup(func() {
+			defer stop()
 			for _, p := range t.all {
 				p.kill()
 				<-p.ended
@@ -183,6 +188,12 @@ func (e *explorer) inParallel(work func()) {
 
 // merge adds the behavior of another run without faults to a baseline.
 func (b *baseline) merge(r *result) {
+	for id, text := range r.failing {
+		if b.failing == nil {
+			b.failing = map[string]string{}
+		}
+		b.failing[id] = text
+	}
 	for _, counts := range []struct{ all, more map[string]int }{{b.creates, r.creates}, {b.deletes, r.deletes}} {
 		for id, n := range counts.more {
 			counts.all[id] = max(counts.all[id], n)

@@ -160,6 +160,16 @@ func (w *Writer) Existing(resource string) []Key {
 	return keys
 }
 
+// newestOf returns the revision of an object's newest version, and whether the object exists.
+func (w *Writer) newestOf(key Key) (revision uint64, exists bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if o := w.objects[key]; o != nil {
+		return o.revision, !o.deleted
+	}
+	return 0, false
+}
+
 // Flush writes everything that was appended. It does not sync the file.
 func (w *Writer) Flush() error {
 	w.mu.Lock()

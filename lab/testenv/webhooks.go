@@ -8,8 +8,12 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -230,7 +234,63 @@ func (e *Env) TrustWebhooks(ctx context.Context) error {
 	return e.trust(ctx, e.made.hooks.authority.PEM)
 }
 
-// hookKinds lists the kinds that register webhooks, with the path of the list or the object that
+// WriteWebhookCertificate writes a serving certificate to a folder, for a program that serves the
+// webhooks whose configurations name a Service: the files tls.crt, tls.key and ca.crt, as in the
+// Secrets of cert-manager. It is valid for all Services that the configurations and
+// CustomResourceDefinitions name at the moment. TrustWebhooks makes the control plane trust it.
+func (e *Env) WriteWebhookCertificate(ctx context.Context, dir string) error {
+	if e.made.hooks == nil {
+		return errors.New("write the certificate of webhooks: the Env lacks the option testenv.Webhooks")
+	}
+	hosts, err := e.webhookHosts(ctx)
+	if err != nil {
+		return err
+	}
+	pair, err := e.made.hooks.authority.Server(hosts...)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{"tls.crt": pair.CertPEM, "tls.key": pair.KeyPEM, "ca.crt": e.made.hooks.authority.PEM} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// webhookHosts returns the names of the Services of all registrations of webhooks.
+func (e *Env) webhookHosts(ctx context.Context) ([]string, error) {
+	hosts := map[string]bool{}
+	for _, kind := range hookKinds {
+		list, err := e.registrations(ctx, kind)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			for _, config := range clientConfigs(list.Items[i].Object) {
+				namespace, _, _ := unstructured.NestedString(config, "service", "namespace")
+				if name, ok, _ := unstructured.NestedString(config, "service", "name"); ok {
+					hosts[name+"."+namespace+".svc"] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(hosts)), nil
+}
+
+func (e *Env) registrations(ctx context.Context, kind schema.GroupVersionKind) (*unstructured.UnstructuredList, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := e.client.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list registrations of webhooks: %w", err)
+	}
+	return list, nil
+}
+
+// hookKinds are the kinds that register webhooks, with the path of the lists or the object that
 // contains the client configurations.
 var hookKinds = []schema.GroupVersionKind{
 	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"},
@@ -241,10 +301,9 @@ var hookKinds = []schema.GroupVersionKind{
 // trust writes a CA bundle into all registrations of webhooks that name a Service.
 func (e *Env) trust(ctx context.Context, pem []byte) error {
 	for _, kind := range hookKinds {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if err := e.client.List(ctx, list); err != nil {
-			return fmt.Errorf("list registrations of webhooks: %w", err)
+		list, err := e.registrations(ctx, kind)
+		if err != nil {
+			return err
 		}
 		for i := range list.Items {
 			obj := &list.Items[i]
@@ -262,24 +321,30 @@ func (e *Env) trust(ctx context.Context, pem []byte) error {
 
 // setBundle sets the CA bundle of all client configurations with a Service in a registration.
 func setBundle(obj map[string]any, pem []byte) (changed bool) {
-	var configs []any
-	hooks, _ := obj["webhooks"].([]any)
-	for _, hook := range hooks {
-		if hook, ok := hook.(map[string]any); ok {
-			configs = append(configs, hook["clientConfig"])
-		}
-	}
-	config, _, _ := unstructured.NestedFieldNoCopy(obj, "spec", "conversion", "webhook", "clientConfig")
-	for _, config := range append(configs, config) {
-		config, ok := config.(map[string]any)
-		if !ok || config["service"] == nil {
-			continue
-		}
+	for _, config := range clientConfigs(obj) {
 		bundle := base64.StdEncoding.EncodeToString(pem)
 		changed = changed || config["caBundle"] != bundle
 		config["caBundle"] = bundle
 	}
 	return changed
+}
+
+// clientConfigs returns the client configurations with a Service in a registration.
+func clientConfigs(obj map[string]any) (configs []map[string]any) {
+	var all []any
+	hooks, _ := obj["webhooks"].([]any)
+	for _, hook := range hooks {
+		if hook, ok := hook.(map[string]any); ok {
+			all = append(all, hook["clientConfig"])
+		}
+	}
+	config, _, _ := unstructured.NestedFieldNoCopy(obj, "spec", "conversion", "webhook", "clientConfig")
+	for _, config := range append(all, config) {
+		if config, ok := config.(map[string]any); ok && config["service"] != nil {
+			configs = append(configs, config)
+		}
+	}
+	return configs
 }
 
 // dialWebhook connects to a webhook in this process. Those at other addresses are on the network.

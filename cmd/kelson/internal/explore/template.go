@@ -52,11 +52,13 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 {{if .Pflag}}	"github.com/spf13/pflag"
 {{end}}	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"kelson.dev/lab/explore"
@@ -183,6 +185,9 @@ func kelsonExploreRun(ctx context.Context, config *rest.Config) (err error) {
 			err = fmt.Errorf("main has called os.Exit(%d)", code)
 		}
 	}()
+	// Each process registers its metrics.
+	registry := prometheus.NewRegistry()
+	metrics.Registry, prometheus.DefaultRegisterer, prometheus.DefaultGatherer = registry, registry, registry
 	flag.CommandLine = flag.NewFlagSet(os.Args[0], flag.ContinueOnError)
 {{if .Pflag}}	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ContinueOnError)
 {{end}}	main()

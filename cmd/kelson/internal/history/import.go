@@ -17,9 +17,9 @@ func importCommand() *cobra.Command {
 	var secrets bool
 	var format output.Format
 	c := &cobra.Command{
-		Use:   "import AUDIT-LOG…",
-		Short: "Write the versions in an audit log of any cluster to a history",
-		Long: `Write the versions in an audit log of any cluster to a history.
+		Use:   "import FILE…",
+		Short: "Write the versions in an audit log, or in a capture of k8shark, to a history",
+		Long: `Write the versions in an audit log, or in a capture of k8shark, to a history.
 
 An audit log has one JSON event per line. It contains the versions that clients
 wrote only if the audit policy logs writes at the level RequestResponse, and the
@@ -28,22 +28,20 @@ log that was rotated, in any order. The history lacks objects that were not writ
 while the log was kept. An audit log has no revisions of deletions; each deletion
 gets the revision after the previous version.
 
-The history omits values of Secrets, except with --secrets.`,
+A capture of k8shark is an archive (.kshrk), or the stream of records of kshrk
+capture --out -. It contains the objects at each poll, and the events of watches.
+Versions between two polls are missing, except those of watched resources. Objects
+that a list no longer contains were deleted at the revision of the list.
+
+Values of Secrets are left out, except with --secrets.`,
 		Example: `  kelson history import audit.log audit-2026-11-23T10-00-00.log --out incident.history
+  kelson history import capture.kshrk --out incident.history
   kelson history deployment/web --file incident.history`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			var log history.AuditLog
 			progress := output.NewProgress(c.ErrOrStderr())
 			defer progress.Done()
-			for _, name := range args {
-				progress.Step("reading %s", name)
-				if err := readAuditLog(&log, name); err != nil {
-					return err
-				}
-			}
-			progress.Step("writing %s", file)
-			got, err := writeAuditLog(&log, file, secrets)
+			got, err := importFiles(progress, args, file, secrets)
 			progress.Done()
 			if err != nil {
 				return err
@@ -65,20 +63,51 @@ The history omits values of Secrets, except with --secrets.`,
 	return c
 }
 
-func readAuditLog(log *history.AuditLog, name string) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
+// importFiles writes the versions of audit logs, or of one capture, to a new file.
+func importFiles(progress *output.Progress, names []string, to string, secrets bool) (got history.Imported, err error) {
+	var log history.AuditLog
+	for _, name := range names {
+		progress.Step("reading %s", name)
+		f, err := os.Open(name)
+		if err != nil {
+			return got, err
+		}
+		defer f.Close()
+		if history.IsCapture(f) {
+			if len(names) > 1 {
+				return got, fmt.Errorf("%s is a capture of k8shark: import it alone", name)
+			}
+			return create(to, func(w *history.Writer) (history.Imported, error) {
+				info, err := f.Stat()
+				if err != nil {
+					return history.Imported{}, err
+				}
+				got, err := history.ImportCapture(w, f, info.Size(), secrets)
+				if err == nil && got.Versions == 0 {
+					err = errors.New("it has no versions of objects")
+				}
+				if err != nil {
+					err = fmt.Errorf("import %s: %w", name, err)
+				}
+				return got, err
+			})
+		}
+		if err := log.Read(f); err != nil {
+			return got, fmt.Errorf("read %s: %w", name, err)
+		}
 	}
-	defer f.Close()
-	if err := log.Read(f); err != nil {
-		return fmt.Errorf("read %s: %w", name, err)
-	}
-	return nil
+	progress.Step("writing %s", to)
+	return create(to, func(w *history.Writer) (history.Imported, error) {
+		got, err := log.Write(w, secrets)
+		if err == nil && got.Versions == 0 {
+			err = errors.New("the audit log has no versions of objects: its policy must log writes at the level RequestResponse")
+		}
+		return got, err
+	})
 }
 
-// writeAuditLog creates the file. It removes the file after an error.
-func writeAuditLog(log *history.AuditLog, name string, secrets bool) (got history.Imported, err error) {
+// create creates a file with a history. It removes the file after an error.
+func create(name string, write func(*history.Writer) (history.Imported, error)) (got history.Imported, err error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return got, err
@@ -92,11 +121,8 @@ func writeAuditLog(log *history.AuditLog, name string, secrets bool) (got histor
 	if err != nil {
 		return got, err
 	}
-	if got, err = log.Write(w, secrets); err != nil {
+	if got, err = write(w); err != nil {
 		return got, err
-	}
-	if got.Versions == 0 {
-		return got, errors.New("the audit log has no versions of objects: its policy must log writes at the level RequestResponse")
 	}
 	return got, f.Sync()
 }

@@ -1,0 +1,114 @@
+package explore
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"kelson.dev/lab/testenv"
+)
+
+// dialTimeout is how long a connection to a port on the same machine may take.
+const dialTimeout = 5 * time.Second
+
+// defaultWebhookPort is that of controller-runtime.
+const defaultWebhookPort = "9443"
+
+// hookFolder is where controller-runtime looks for the certificate of webhooks, below TMPDIR.
+var hookFolder = filepath.Join("k8s-webhook-server", "serving-certs")
+
+// prepareWebhooks sets the conversion webhooks of a project, and writes the certificate that the
+// processes of a Binary serve webhooks with.
+func (e *explorer) prepareWebhooks(ctx context.Context) error {
+	if err := setConversions(ctx, e.base.Client(), e.scenario.conversions); err != nil {
+		return err
+	}
+	if !testenv.HasWebhooks(e.base.OperatorContext(ctx)) {
+		return nil
+	}
+	if err := e.base.TrustWebhooks(ctx); err != nil {
+		return err
+	}
+	e.wire.temp = filepath.Join(e.wire.dir, "tmp")
+	e.wire.certificates = filepath.Join(e.wire.temp, hookFolder)
+	return e.base.WriteWebhookCertificate(ctx, e.wire.certificates)
+}
+
+// passWebhooks connects the control plane of a run to the webhooks of the newest process of a
+// Binary, until the returned function is called.
+func (t *trial) passWebhooks() (stop func()) {
+	listener := testenv.ServiceWebhookConfig(t.env.OperatorContext(t.t.Context())).Listener
+	if listener == nil {
+		return func() {} // the scenario has no webhooks
+	}
+	var connections sync.WaitGroup
+	connections.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return // closed
+			}
+			connections.Go(func() { t.passWebhook(conn) })
+		}
+	})
+	return func() {
+		listener.Close()
+		connections.Wait()
+	}
+}
+
+// passWebhook connects one connection to the newest process. If the process does not listen, the
+// call of the webhook fails, as when the Service of a cluster has no endpoint that is ready.
+func (t *trial) passWebhook(from net.Conn) {
+	defer from.Close()
+	p := t.newest.Load()
+	if p == nil {
+		return
+	}
+	to, err := p.connect(net.JoinHostPort("127.0.0.1", cmp.Or(t.wire.binary.WebhookPort, t.scenario.webhookPort, defaultWebhookPort)))
+	if err != nil {
+		t.missed.Add(1)
+		return
+	}
+	defer to.Close()
+	var both sync.WaitGroup
+	for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
+		both.Go(func() {
+			_, _ = io.Copy(way[1], way[0]) // either end may close the connection
+			from.Close()
+			to.Close()
+		})
+	}
+	select {
+	case <-p.ended:
+		from.Close()
+		to.Close()
+	case <-closed(&both):
+	}
+	both.Wait()
+}
+
+// closed returns a channel that is closed when all goroutines of a group have ended.
+func closed(group *sync.WaitGroup) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		group.Wait()
+		close(done)
+	}()
+	return done
+}
+
+// connect connects to a port of the process, in its network.
+func (p *process) connect(address string) (net.Conn, error) {
+	p.mu.Lock()
+	dial := p.dial
+	p.mu.Unlock()
+	if dial == nil {
+		return nil, net.ErrClosed // it has not started, or has ended
+	}
+	return dial(address)
+}
