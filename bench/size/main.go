@@ -228,7 +228,8 @@ func report(binary string, packages map[string]*group) (string, error) {
 		count[g]++
 		code += p.code
 	}
-	// The table of functions, with lines and stack maps, is not divided into symbols. It grows with the code.
+	// The table of functions, with lines and stack maps, has no symbols of its own. It grows with
+	// the code.
 	table := float64(sizes[".gopclntab"]) / float64(max(code, 1))
 	var b strings.Builder
 	fmt.Fprintf(&b, "The program has %.0f MB: %.0f MB of machine code, %.0f MB of tables about it, %.0f MB of constant data and types.\n\n",

@@ -5,8 +5,8 @@
 //
 //   - GOGC=off: no garbage is collected until kelson controls collection itself. It allocates some
 //     60 MB until it is ready.
-//   - LC_ALL: kubectl's packages load the translations of a language, in English 150 KB of them. The
-//     smallest file has one.
+//   - LC_ALL: kubectl's packages load the translations of a language. Those of English have 150 KB,
+//     the smallest file one.
 package startup
 
 import (
