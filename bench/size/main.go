@@ -1,22 +1,19 @@
-// Command size writes which packages the kelson binary consists of. It builds kelson with a symbol
-// table, reads it with go tool nm, and adds up the sizes of symbols by groups of packages.
+// Command size writes which packages the kelson program consists of: it adds up the machine code of
+// groups of packages.
 //
-//	size -source . -docs docs/internals/size.md
+//	size -kelson bin/kelson -docs docs/internals/size.md
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"debug/elf"
+	"debug/gosym"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -60,10 +57,6 @@ var groups = map[string]string{
 	"sigs.k8s.io":                                "other modules of Kubernetes",
 	"github.com/google/go-containerregistry":     "images",
 	"github.com/docker":                          "images",
-	"kelson.dev/kubernetes/openapispec":          "embedded: OpenAPI documents",
-	"k8s.io/kubectl/pkg/util/i18n":               "embedded: kubectl's translations",
-	"kelson.dev/console":                         "embedded: the console",
-	"sigs.k8s.io/kustomize/kyaml/openapi":        "embedded: Kustomize's OpenAPI document",
 	"k8s.io/kubernetes/pkg/generated/openapi":    "generated OpenAPI definitions in Go",
 	"k8s.io/apiserver/pkg/generated/openapi":     "generated OpenAPI definitions in Go",
 	"k8s.io/kubernetes/pkg/apis":                 "Kubernetes' internal types: conversion, defaults, validation",
@@ -83,80 +76,33 @@ var groups = map[string]string{
 	"github.com/google/gnostic-models/openapiv3": "gnostic",
 }
 
-type group struct {
-	code, data int64
-}
-
 func main() {
-	source := flag.String("source", ".", "Kelson's source")
+	binary := flag.String("kelson", "bin/kelson", "the program, for Linux")
 	docs := flag.String("docs", "", "page whose part is replaced by the table")
-	binary := flag.String("binary", "", "a kelson with symbol table; the default builds one")
 	top := flag.Int("top", 0, "also print this many packages, by size")
 	flag.Parse()
-	if err := run(*source, *docs, *binary, *top); err != nil {
+	if err := run(*binary, *docs, *top); err != nil {
 		fmt.Fprintln(os.Stderr, "size:", err)
 		os.Exit(1)
 	}
 }
 
-func run(source, docs, binary string, top int) error {
-	if binary == "" {
-		dir, err := os.MkdirTemp("", "kelson-size-")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(dir)
-		binary = filepath.Join(dir, "kelson")
-		build := exec.Command("go", "build", "-ldflags=-w", "-o", binary, "./cmd/kelson")
-		build.Dir, build.Env, build.Stderr = source, append(os.Environ(), "CGO_ENABLED=0"), os.Stderr
-		if err := build.Run(); err != nil {
-			return fmt.Errorf("build kelson: %w", err)
-		}
-	}
-	nm := exec.Command("go", "tool", "nm", "-size", binary)
-	nm.Stderr = os.Stderr
-	symbols, err := nm.Output()
+func run(binary, docs string, top int) error {
+	file, err := elf.Open(binary)
 	if err != nil {
-		return fmt.Errorf("read symbols: %w", err)
-	}
-	packages := map[string]*group{}
-	lines := bufio.NewScanner(bytes.NewReader(symbols))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text()) // address size type name
-		if len(fields) < 4 {
-			continue
-		}
-		size, err := strconv.ParseInt(fields[1], 10, 64)
-		if err != nil {
-			continue
-		}
-		name := packageOf(strings.Join(fields[3:], " "))
-		p := packages[name]
-		if p == nil {
-			p = &group{}
-			packages[name] = p
-		}
-		switch fields[2] {
-		case "T", "t":
-			p.code += size
-		case "R", "r", "D", "d":
-			p.data += size
-		}
-	}
-	if err := lines.Err(); err != nil {
 		return err
+	}
+	defer file.Close()
+	code, err := codeByPackage(file)
+	if err != nil {
+		return fmt.Errorf("read the functions of %s: %w", binary, err)
 	}
 	if top > 0 {
-		names := slices.SortedFunc(maps.Keys(packages), func(a, b string) int { return cmp.Compare(packages[b].total(), packages[a].total()) })
-		for _, name := range names[:min(top, len(names))] {
-			fmt.Printf("%7.2f %7.2f MB %s\n", mb(packages[name].code), mb(packages[name].data), name)
+		for _, name := range bySize(code)[:min(top, len(code))] {
+			fmt.Printf("%7.2f MB %s\n", mb(code[name]), name)
 		}
 	}
-	table, err := report(binary, packages)
-	if err != nil {
-		return err
-	}
+	table := report(file, code)
 	fmt.Print(table)
 	if docs == "" {
 		return nil
@@ -164,25 +110,48 @@ func run(source, docs, binary string, top int) error {
 	return writeSection(docs, table)
 }
 
-func (g *group) total() int64 { return g.code + g.data }
+// codeByPackage returns the bytes of machine code of each package, from the table that the runtime
+// uses for stack traces; the linker leaves it in stripped programs.
+func codeByPackage(file *elf.File) (map[string]int64, error) {
+	text, table := file.Section(".text"), file.Section(".gopclntab")
+	if text == nil || table == nil {
+		return nil, errors.New("not a Go program for Linux")
+	}
+	data, err := table.Data()
+	if err != nil {
+		return nil, err
+	}
+	functions, err := gosym.NewTable(nil, gosym.NewLineTable(data, text.Addr))
+	if err != nil {
+		return nil, err
+	}
+	code := map[string]int64{}
+	for _, f := range functions.Funcs {
+		code[packageOf(f.Name)] += int64(f.End - f.Entry)
+	}
+	return code, nil
+}
+
+func bySize(sizes map[string]int64) []string {
+	return slices.SortedFunc(maps.Keys(sizes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(sizes[b], sizes[a]), cmp.Compare(a, b))
+	})
+}
 
 func mb(bytes int64) float64 { return float64(bytes) / 1e6 }
 
-// packageOf returns the import path in the name of a symbol.
-func packageOf(symbol string) string {
-	for _, prefix := range []string{"type:.eq.", "type:.hash.", "type:.namedata.", "type:.importpath.", "type:", "go:itab.", "go:"} {
-		symbol = strings.TrimPrefix(symbol, prefix)
-	}
-	symbol = strings.TrimLeft(symbol, "*[]")
-	symbol, _, _ = strings.Cut(symbol, "[")
-	symbol, _, _ = strings.Cut(symbol, "(")
-	symbol, _, _ = strings.Cut(symbol, ",")
-	slash := strings.LastIndex(symbol, "/")
-	dot := strings.Index(symbol[slash+1:], ".")
+// packageOf returns the import path in the name of a function.
+func packageOf(name string) string {
+	name = strings.TrimPrefix(strings.TrimPrefix(name, "type:.eq."), "type:.hash.")
+	name = strings.TrimLeft(name, "*[]0123456789")
+	name, _, _ = strings.Cut(name, "[")
+	name, _, _ = strings.Cut(name, "(")
+	slash := strings.LastIndex(name, "/")
+	dot := strings.Index(name[slash+1:], ".")
 	if dot < 0 {
-		return "other"
+		return "runtime" // functions in assembly
 	}
-	return symbol[:slash+1+dot]
+	return name[:slash+1+dot]
 }
 
 // groupOf returns the group of a package.
@@ -202,47 +171,30 @@ func parent(path string) string {
 	return path[:max(0, strings.LastIndex(path, "/"))]
 }
 
-func report(binary string, packages map[string]*group) (string, error) {
-	file, err := elf.Open(binary)
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	sizes := map[string]int64{}
-	var loaded int64
+func report(file *elf.File, code map[string]int64) string {
+	var loaded, all int64
 	for _, s := range file.Sections {
 		if s.Type != elf.SHT_NOBITS && s.Flags&elf.SHF_ALLOC != 0 {
-			sizes[s.Name] = int64(s.Size)
 			loaded += int64(s.Size)
 		}
 	}
-	sums, count := map[string]*group{}, map[string]int{}
-	var code int64
-	for name, p := range packages {
-		g := groupOf(name)
-		if sums[g] == nil {
-			sums[g] = &group{}
-		}
-		sums[g].code += p.code
-		sums[g].data += p.data
-		count[g]++
-		code += p.code
+	groups, number := map[string]int64{}, map[string]int{}
+	for name, size := range code {
+		groups[groupOf(name)] += size
+		number[groupOf(name)]++
+		all += size
 	}
-	// The table of functions, with lines and stack maps, has no symbols of its own. It grows with
-	// the code.
-	table := float64(sizes[".gopclntab"]) / float64(max(code, 1))
+	text, tables := int64(file.Section(".text").Size), int64(file.Section(".gopclntab").Size)
 	var b strings.Builder
-	fmt.Fprintf(&b, "The program has %.0f MB: %.0f MB of machine code, %.0f MB of tables about it, %.0f MB of constant data and types.\n\n",
-		mb(loaded), mb(sizes[".text"]), mb(sizes[".gopclntab"]), mb(loaded-sizes[".text"]-sizes[".gopclntab"]))
-	b.WriteString("| packages | number | code, MB | its tables, MB | data, MB | together, MB |\n|---|--:|--:|--:|--:|--:|\n")
-	total := func(g *group) float64 { return mb(g.code)*(1+table) + mb(g.data) }
-	for _, name := range slices.SortedFunc(maps.Keys(sums), func(a, b string) int { return cmp.Compare(total(sums[b]), total(sums[a])) }) {
-		g := sums[name]
-		if total(g) >= 0.1 {
-			fmt.Fprintf(&b, "| %s | %d | %.1f | %.1f | %.1f | %.1f |\n", name, count[name], mb(g.code), mb(g.code)*table, mb(g.data), total(g))
+	fmt.Fprintf(&b, "The program has %.1f MB: %.1f MB of machine code, %.1f MB of tables about it, and %.1f MB of constants, types and embedded files.\n\n",
+		mb(loaded), mb(text), mb(tables), mb(loaded-text-tables))
+	b.WriteString("| packages | number | code, MB | code and its tables, MB |\n|---|--:|--:|--:|\n")
+	for _, name := range bySize(groups) {
+		if size := groups[name]; size >= 100_000 {
+			fmt.Fprintf(&b, "| %s | %d | %.1f | %.1f |\n", name, number[name], mb(size), mb(size)*(1+float64(tables)/float64(all)))
 		}
 	}
-	return b.String(), nil
+	return b.String()
 }
 
 const (
