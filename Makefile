@@ -298,6 +298,9 @@ soak-operator: ## the operator library on a faulty server: two replicas and its 
 	KELSON_SOAK=10m $(GO) test -timeout 20m -v -run Soak ./operator/internal/soak
 	KELSON_SOAK=10m $(GO) test -timeout 20m -v -run Soak ./operator/informer
 
+size: build ## which packages the program consists of; writes docs/internals/size.md
+	$(GO) run ./bench/size -kelson $(KELSON) -docs docs/internals/size.md
+
 bench-store: ## compare storage engines with group commit: about three minutes
 	$(GO) test -run '^$$' -bench . ./bench/storebench
 

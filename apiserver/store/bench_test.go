@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -175,7 +176,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	})
 	b.Run("at 100 revisions ago", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := s.At(sn.Revision() - 100); err != nil && err != ErrCompacted {
+			if _, err := s.At(sn.Revision() - 100); err != nil && !errors.Is(err, ErrCompacted) {
 				b.Fatal(err)
 			}
 		}

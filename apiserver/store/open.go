@@ -48,6 +48,9 @@ type Store struct {
 	inspect func(*Snapshot, []*Event) // called after each publication; guarded by mu
 
 	gate atomic.Pointer[func(context.Context, []Op) error] // see Gate
+
+	dispatching sync.Mutex  // guards dispatcher
+	dispatcher  *dispatcher // nil if there are no subscriptions
 }
 
 // driver accepts writes and advances the published state of a Store. Its goroutine is the only

@@ -21,9 +21,9 @@
 // A store over a [Shared] log, such as etcd, works the same way for its readers. Its writes go to
 // that log, and the store publishes them when it reads them back from there.
 //
-// Each Store has one goroutine, which [Store.Close] ends. In terms of testing/synctest, that
-// goroutine is idle when there are no writes. A fork is a separate Store; its creator must close
-// it.
+// Each Store has one goroutine, which [Store.Close] ends, and another while it has subscriptions
+// ([Store.Subscribe]). In terms of testing/synctest, both are idle when there are no writes. A fork
+// is a separate Store; its creator must close it.
 package store
 
 import (

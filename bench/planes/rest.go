@@ -58,8 +58,10 @@ func (o *options) atRest(ctx context.Context) ([]row, error) {
 			return nil, err
 		}
 		if o.profile != "" && kind.from == nil {
-			if err := heapProfile(o.profile); err != nil {
-				return nil, err
+			for name, suffix := range map[string]string{"heap": ".heap", "goroutine": ".goroutines"} {
+				if err := profile(name, o.profile+suffix); err != nil {
+					return nil, err
+				}
 			}
 		}
 		rows = append(rows,
@@ -112,12 +114,12 @@ func prepare(ctx context.Context) (state *store.Snapshot, stop func(), err error
 	return plane.Store().Snapshot(), plane.Stop, nil
 }
 
-func heapProfile(file string) error {
+func profile(name, file string) error {
 	out, err := os.Create(file)
 	if err != nil {
 		return err
 	}
-	return errors.Join(pprof.WriteHeapProfile(out), out.Close())
+	return errors.Join(pprof.Lookup(name).WriteTo(out, 0), out.Close())
 }
 
 type usage struct {

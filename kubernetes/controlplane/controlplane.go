@@ -88,8 +88,8 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	case cfg.From != nil:
 		p.store, p.ownsStore = cfg.From.Fork(), true
 	default:
-		if p.store, err = store.Open(store.Config{}); err != nil {
-			return nil, fmt.Errorf("open store: %w", err)
+		if p.store, err = bootstrappolicy.Fresh(ctx, !cfg.NoControllers); err != nil {
+			return nil, fmt.Errorf("create store: %w", err)
 		}
 		p.ownsStore = true
 	}

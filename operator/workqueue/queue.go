@@ -71,6 +71,8 @@ type Queue[T comparable, P any] struct {
 	// one each.
 	sleepers *sleeper
 	waking   bool
+	absent   int    // goroutines of Start that may be started
+	appear   func() // starts one; see Start
 
 	shut    bool
 	drained chan struct{} // closed when a draining queue is empty, or the drain is aborted
@@ -217,6 +219,13 @@ func (q *Queue[T, P]) Get(ctx context.Context) (Item[T, P], error) {
 			return Item[T, P]{}, err
 		}
 	}
+	item := q.pop()
+	q.mu.Unlock()
+	return item, nil
+}
+
+// pop takes the next key. There must be a ready one.
+func (q *Queue[T, P]) pop() Item[T, P] {
 	e := q.next()
 	q.unlink(e)
 	e.turn++
@@ -237,8 +246,7 @@ func (q *Queue[T, P]) Get(ctx context.Context) (Item[T, P], error) {
 	if q.ready > 0 {
 		q.wake()
 	}
-	q.mu.Unlock()
-	return item, nil
+	return item
 }
 
 // Done ends the work on an item from Get. The key is queued again if it was added in the meantime.

@@ -141,11 +141,17 @@ func (q *Queue[T, P]) removeSleeper(s *sleeper) bool {
 	return false
 }
 
-// wake wakes one worker, unless one is already being woken.
+// wake wakes or starts one worker, unless one is already being woken or started.
 func (q *Queue[T, P]) wake() {
-	if s := q.sleepers; s != nil && !q.waking {
+	switch s := q.sleepers; {
+	case q.waking:
+	case s != nil:
 		q.sleepers = s.next
 		q.waking = true
 		s.woken <- struct{}{}
+	case q.absent > 0:
+		q.absent--
+		q.waking = true
+		q.appear()
 	}
 }

@@ -26,7 +26,7 @@ func (c *Cluster) Namespaces(ctx context.Context) ([]string, error) {
 	var list metav1.PartialObjectMetadataList
 	kind := Kind{Version: "v1", Resource: "namespaces"}
 	err := c.Get(ctx, Request{Path: kind.Path("", ""), Accept: "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"}, &list)
-	if err != nil && len(c.namespaces) > 0 {
+	if apierrors.IsForbidden(err) && len(c.namespaces) > 0 {
 		return slices.Sorted(slices.Values(c.namespaces)), nil
 	}
 	if err != nil {

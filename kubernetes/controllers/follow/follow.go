@@ -1,8 +1,8 @@
 // Package follow runs controllers that react to the store's events: a queue of keys and one worker.
 //
-//	store ──▶ cursor per resource ──Keys──▶ queue ──▶ Sync (one at a time)
-//	                                          ▲           │ error: again, with backoff
-//	                                          └───────────┘ duration: again, after it
+//	store ──▶ subscription ──Keys──▶ queue ──▶ Sync (one at a time)
+//	                                   ▲           │ error: again, with backoff
+//	                                   └───────────┘ duration: again, after it
 //
 // Existing objects are queued at the start. A key that is added while Sync runs for it is synced
 // again afterwards. So Sync can read its own snapshot and does not need the event. There is no
@@ -17,9 +17,7 @@ package follow
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,7 +34,7 @@ type Config[K comparable] struct {
 	// Resources are the resources to follow, named as in [store.Key]; "" means all.
 	Resources []string
 	// Keys adds the keys that are affected by an object that exists, was written, or (in its last
-	// state) was deleted. Several goroutines call it concurrently; it should be quick.
+	// state) was deleted. It must be quick: see [store.Store.Subscribe].
 	Keys func(obj *store.Object, add func(K))
 	// Event, if not nil, is called for events instead of Keys. Keys is then called only for the
 	// objects that exist at the start.
@@ -48,78 +46,68 @@ type Config[K comparable] struct {
 	Log *slog.Logger
 }
 
-// Run runs the controller until ctx ends or the store is closed. Only errors that end a watch are
-// returned.
+// Run runs the controller until ctx ends or the store is closed. It needs no goroutine besides the
+// caller's while there is nothing to do.
 func Run[K comparable](ctx context.Context, cfg Config[K]) error {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	queue := workqueue.New(workqueue.Config[K, struct{}]{})
-	var parts sync.WaitGroup
-	for _, resource := range cfg.Resources {
-		parts.Go(func() {
-			err := watch(ctx, cfg, resource, func(key K) { queue.Add(key, struct{}{}) })
-			cancel(err) // ErrClosed also ends the other watches
-		})
+	stop := queue.Start(1, func(next workqueue.Item[K, struct{}]) { sync(ctx, cfg, queue, next.Key) })
+	defer stop()
+	defer queue.ShutDown()
+	add := func(key K) { queue.Add(key, struct{}{}) }
+	subscription := cfg.Store.Subscribe(cfg.Resources, func(sn *store.Snapshot) {
+		for _, resource := range cfg.Resources {
+			begin(sn, cfg, resource, add)
+		}
+	}, func(e *store.Event) {
+		if cfg.Event != nil {
+			cfg.Event(e, add)
+		} else {
+			cfg.Keys(e.Object, add)
+		}
+	})
+	defer subscription.End()
+	select {
+	case <-ctx.Done():
+	case <-subscription.Closed():
 	}
-	parts.Go(func() { work(ctx, cfg, queue) })
-	<-ctx.Done()
-	queue.ShutDown()
-	parts.Wait()
-	if err := context.Cause(ctx); !errors.Is(err, store.ErrClosed) && !errors.Is(err, context.Canceled) {
-		return err
-	}
+	cancel() // before stop, which waits for Sync
 	return nil
 }
 
-// watch adds the keys of all existing objects of a resource, and then those of its events.
-func watch[K comparable](ctx context.Context, cfg Config[K], resource string, add func(K)) error {
-	begin := func(sn *store.Snapshot, resource string) {
-		for obj := range sn.Scan(resource, "", store.Key{}) {
-			cfg.Keys(obj, add)
-		}
-	}
-	return cfg.Store.Follow(ctx, resource, func(sn *store.Snapshot) {
-		if resource != "" {
-			begin(sn, resource)
-			return
-		}
+// begin adds the keys of all existing objects of a resource.
+func begin[K comparable](sn *store.Snapshot, cfg Config[K], resource string, add func(K)) {
+	if resource == "" {
 		for each := range sn.Resources() {
-			begin(sn, each)
+			begin(sn, cfg, each, add)
 		}
-	}, func(events []*store.Event) {
-		for _, e := range events {
-			if cfg.Event != nil {
-				cfg.Event(e, add)
-			} else {
-				cfg.Keys(e.Object, add)
-			}
-		}
-	})
+		return
+	}
+	for obj := range sn.Scan(resource, "", store.Key{}) {
+		cfg.Keys(obj, add)
+	}
 }
 
-func work[K comparable](ctx context.Context, cfg Config[K], queue *workqueue.Queue[K, struct{}]) {
-	for {
-		next, err := queue.Get(ctx)
-		if err != nil {
-			return // shut down
+// sync reconciles a key.
+func sync[K comparable](ctx context.Context, cfg Config[K], queue *workqueue.Queue[K, struct{}], key K) {
+	if ctx.Err() != nil {
+		return
+	}
+	switch again, err := cfg.Sync(ctx, key); {
+	case ctx.Err() != nil:
+	case err != nil:
+		if !apierrors.IsConflict(err) {
+			cfg.Log.Warn("sync failed; will retry", "controller", cfg.Name, "key", key, "err", err)
 		}
-		again, err := cfg.Sync(ctx, next.Key)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil:
-			if !apierrors.IsConflict(err) {
-				cfg.Log.Warn("sync failed; will retry", "controller", cfg.Name, "key", next.Key, "err", err)
-			}
-			queue.AddRateLimited(next.Key, struct{}{})
-		default:
-			queue.Forget(next.Key)
-			if again > 0 {
-				queue.AddAfter(next.Key, struct{}{}, again)
-			}
+		queue.AddRateLimited(key, struct{}{})
+	default:
+		queue.Forget(key)
+		if again > 0 {
+			queue.AddAfter(key, struct{}{}, again)
 		}
-		queue.Done(next)
 	}
 }

@@ -60,7 +60,6 @@ type Collector struct {
 	queue  *workqueue.Queue[item, struct{}]
 	remote *workqueue.Queue[item, struct{}] // items that need answers of other servers
 	mirror *mirror
-	more   sync.Once // starts the workers of remote
 
 	mu         sync.Mutex
 	unresolved map[item]bool // items with an owner whose kind is not served
@@ -91,42 +90,33 @@ func New(cfg Config) *Collector {
 // Run runs the collector until ctx ends or the store is closed.
 func (c *Collector) Run(ctx context.Context) error {
 	c.queue, c.remote = newQueue(), newQueue()
-	var workers sync.WaitGroup
-	defer c.mirror.tasks.Wait()
-	defer workers.Wait()
-	defer c.remote.ShutDown()
-	defer c.queue.ShutDown()
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	for range c.cfg.Workers {
-		workers.Go(func() { c.work(ctx, c.queue) })
+	defer c.mirror.tasks.Wait()
+	for _, queue := range []*workqueue.Queue[item, struct{}]{c.queue, c.remote} {
+		stop := queue.Start(c.cfg.Workers, func(next workqueue.Item[item, struct{}]) { c.work(ctx, queue, next.Key) })
+		defer stop()
+		defer queue.ShutDown()
 	}
-	workers.Go(func() {
+	var following sync.WaitGroup
+	following.Go(func() {
 		c.cfg.Servers.Follow(ctx, func() {
-			if c.cfg.Servers.Any() {
-				c.more.Do(func() {
-					for range c.cfg.Workers {
-						workers.Go(func() { c.work(ctx, c.remote) })
-					}
-				})
-			}
 			c.mirror.adjust(ctx)
 			c.addUnresolved()
 		})
 	})
-	err := c.cfg.Store.Follow(ctx, "", c.considerAll, func(events []*store.Event) {
-		for _, e := range events {
-			c.consider(e)
-		}
-	})
-	if errors.Is(err, store.ErrClosed) {
-		return nil
+	defer following.Wait()
+	subscription := c.cfg.Store.Subscribe([]string{""}, c.considerAll, c.consider)
+	defer subscription.End()
+	defer cancel()
+	select {
+	case <-ctx.Done():
+	case <-subscription.Closed():
 	}
-	return err
+	return nil
 }
 
-// considerAll queues all objects of a snapshot that may need work. Store.Follow calls it at the
-// start and after falling behind.
+// considerAll queues all objects of a snapshot that may need work. It is called at the start and
+// after falling behind.
 func (c *Collector) considerAll(sn *store.Snapshot) {
 	for name := range sn.Resources() {
 		for obj := range sn.Scan(name, "", store.Key{}) {
@@ -189,35 +179,29 @@ func (c *Collector) addUnresolved() {
 	clear(c.unresolved)
 }
 
-func (c *Collector) work(ctx context.Context, queue *workqueue.Queue[item, struct{}]) {
-	for {
-		next, err := queue.Get(ctx)
-		if err != nil {
-			return // shut down
+func (c *Collector) work(ctx context.Context, queue *workqueue.Queue[item, struct{}], it item) {
+	if ctx.Err() != nil {
+		return
+	}
+	if queue == c.queue && c.asksServers(it) {
+		c.remote.Add(it, struct{}{})
+		queue.Forget(it)
+		return
+	}
+	switch err := c.collect(asCollector(ctx), it); {
+	case err == nil:
+		queue.Forget(it)
+	case errors.Is(err, errUnresolved):
+		queue.Forget(it)
+		c.mu.Lock()
+		c.unresolved[it] = true
+		c.mu.Unlock()
+	case ctx.Err() != nil:
+	default:
+		if !apierrors.IsConflict(err) {
+			c.cfg.Log.Warn("collect garbage", "resource", it.key.Resource, "namespace", it.key.Namespace, "name", it.key.Name, "err", err)
 		}
-		it := next.Key
-		if queue == c.queue && c.asksServers(it) {
-			c.remote.Add(it, struct{}{})
-			queue.Forget(it)
-			queue.Done(next)
-			continue
-		}
-		switch err := c.collect(asCollector(ctx), it); {
-		case err == nil:
-			queue.Forget(it)
-		case errors.Is(err, errUnresolved):
-			queue.Forget(it)
-			c.mu.Lock()
-			c.unresolved[it] = true
-			c.mu.Unlock()
-		case ctx.Err() != nil:
-		default:
-			if !apierrors.IsConflict(err) {
-				c.cfg.Log.Warn("collect garbage", "resource", it.key.Resource, "namespace", it.key.Namespace, "name", it.key.Name, "err", err)
-			}
-			queue.AddRateLimited(it, struct{}{})
-		}
-		queue.Done(next)
+		queue.AddRateLimited(it, struct{}{})
 	}
 }
 

@@ -57,8 +57,7 @@ type Controller struct {
 	cfg   Config
 	queue *workqueue.Queue[string, struct{}]
 
-	workers sync.WaitGroup
-	more    sync.Once
+	alone chan struct{} // holds one: a namespace is processed, and there are no other servers
 }
 
 // New returns a controller; call Run to start it.
@@ -66,7 +65,7 @@ func New(cfg Config) *Controller {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Controller{cfg: cfg}
+	return &Controller{cfg: cfg, alone: make(chan struct{}, 1)}
 }
 
 // Run runs the controller until ctx ends or the store is closed.
@@ -76,22 +75,22 @@ func (c *Controller) Run(ctx context.Context) error {
 		&workqueue.Bucket[string]{Every: 100 * time.Millisecond, Burst: 100},
 	}})
 	ctx, cancel := context.WithCancel(ctx)
-	defer c.workers.Wait()
+	stop := c.queue.Start(concurrent, func(next workqueue.Item[string, struct{}]) { c.work(ctx, next.Key) })
+	defer stop()
 	defer c.queue.ShutDown()
-	defer cancel()
-	c.workers.Go(func() { c.work(ctx) })
+	var following sync.WaitGroup
 	if c.cfg.Servers != nil {
-		c.workers.Go(func() { c.cfg.Servers.Follow(ctx, func() { c.serversChanged(ctx) }) })
+		following.Go(func() { c.cfg.Servers.Follow(ctx, func() { c.serversChanged() }) })
 	}
-	err := c.cfg.Store.Follow(ctx, "", func(sn *store.Snapshot) {
-		for ns := range sn.Scan(namespaces, "", store.Key{}) {
-			c.consider(ns)
-		}
-	}, c.follow)
-	if errors.Is(err, store.ErrClosed) {
-		return nil
+	defer following.Wait()
+	subscription := c.cfg.Store.Subscribe([]string{""}, c.begin, c.follow)
+	defer subscription.End()
+	defer cancel()
+	select {
+	case <-ctx.Done():
+	case <-subscription.Closed():
 	}
-	return err
+	return nil
 }
 
 // Both are as in Kubernetes.
@@ -102,31 +101,23 @@ const (
 	concurrent = 10
 )
 
-// serversChanged queues the namespaces that wait for another server.
-func (c *Controller) serversChanged(ctx context.Context) {
-	if c.cfg.Servers.Any() {
-		c.more.Do(func() {
-			for range concurrent - 1 {
-				c.workers.Go(func() { c.work(ctx) })
-			}
-		})
-	}
-	for ns := range c.cfg.Store.Snapshot().Scan(namespaces, "", store.Key{}) {
+func (c *Controller) begin(sn *store.Snapshot) {
+	for ns := range sn.Scan(namespaces, "", store.Key{}) {
 		c.consider(ns)
 	}
 }
 
+// serversChanged queues the namespaces that wait for another server.
+func (c *Controller) serversChanged() { c.begin(c.cfg.Store.Snapshot()) }
+
 // follow queues namespaces that are being deleted, and those from which an object was deleted.
-func (c *Controller) follow(events []*store.Event) {
-	sn := c.cfg.Store.Snapshot()
-	for _, e := range events {
-		switch {
-		case e.Object.Key.Resource == namespaces:
-			c.consider(e.Object)
-		case e.Object.Key.Namespace != "" && e.Type == store.Deleted:
-			if ns := sn.Get(store.Key{Resource: namespaces, Name: e.Object.Key.Namespace}); ns != nil {
-				c.consider(ns)
-			}
+func (c *Controller) follow(e *store.Event) {
+	switch {
+	case e.Object.Key.Resource == namespaces:
+		c.consider(e.Object)
+	case e.Object.Key.Namespace != "" && e.Type == store.Deleted:
+		if ns := c.cfg.Store.Snapshot().Get(store.Key{Resource: namespaces, Name: e.Object.Key.Namespace}); ns != nil {
+			c.consider(ns)
 		}
 	}
 }
@@ -137,26 +128,25 @@ func (c *Controller) consider(ns *store.Object) {
 	}
 }
 
-func (c *Controller) work(ctx context.Context) {
+func (c *Controller) work(ctx context.Context, name string) {
+	if !c.cfg.Servers.Any() { // one after the other
+		c.alone <- struct{}{}
+		defer func() { <-c.alone }()
+	}
+	if ctx.Err() != nil {
+		return
+	}
 	ctx = request.WithUser(ctx, &user.DefaultInfo{
 		Name:   "system:serviceaccount:kube-system:namespace-controller",
 		Groups: []string{user.SystemPrivilegedGroup, "system:serviceaccounts", "system:serviceaccounts:kube-system", user.AllAuthenticated},
 	})
-	for {
-		next, err := c.queue.Get(ctx)
-		if err != nil {
-			return // shut down
+	if err := c.empty(ctx, name); err != nil && ctx.Err() == nil {
+		if !apierrors.IsConflict(err) {
+			c.cfg.Log.Warn("empty namespace", "namespace", name, "err", err)
 		}
-		name := next.Key
-		if err := c.empty(ctx, name); err != nil && ctx.Err() == nil {
-			if !apierrors.IsConflict(err) {
-				c.cfg.Log.Warn("empty namespace", "namespace", name, "err", err)
-			}
-			c.queue.AddRateLimited(name, struct{}{})
-		} else {
-			c.queue.Forget(name)
-		}
-		c.queue.Done(next)
+		c.queue.AddRateLimited(name, struct{}{})
+	} else {
+		c.queue.Forget(name)
 	}
 }
 

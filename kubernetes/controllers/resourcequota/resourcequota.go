@@ -42,8 +42,8 @@ func New(cfg Config) *Controller { return &Controller{cfg} }
 
 // Run runs the controller until ctx ends or the store is closed.
 func (c *Controller) Run(ctx context.Context) error {
-	if err := c.wait(ctx); err != nil || ctx.Err() != nil {
-		return ignoreClosed(err)
+	if !c.wait(ctx) {
+		return nil
 	}
 	return follow.Run(ctx, follow.Config[store.Key]{
 		Name: "resource quota", Store: c.cfg.Store, Resources: []string{""}, Log: c.cfg.Log, Sync: c.sync,
@@ -56,22 +56,23 @@ func (c *Controller) Run(ctx context.Context) error {
 	})
 }
 
-// wait returns when a quota exists or ctx ends.
-func (c *Controller) wait(ctx context.Context) error {
-	ctx, there := context.WithCancel(ctx)
-	defer there()
-	return c.cfg.Store.Follow(ctx, quota.Resource, func(sn *store.Snapshot) {
+// wait returns when a quota exists, and false if ctx ends or the store is closed before that.
+func (c *Controller) wait(ctx context.Context) bool {
+	there, found := context.WithCancel(context.Background())
+	defer found()
+	subscription := c.cfg.Store.Subscribe([]string{quota.Resource}, func(sn *store.Snapshot) {
 		if sn.Count(quota.Resource, "") > 0 {
-			there()
+			found()
 		}
-	}, func([]*store.Event) { there() })
-}
-
-func ignoreClosed(err error) error {
-	if errors.Is(err, store.ErrClosed) {
-		return nil
+	}, func(*store.Event) { found() })
+	defer subscription.End()
+	select {
+	case <-there.Done():
+		return true
+	case <-subscription.Closed():
+	case <-ctx.Done():
 	}
-	return err
+	return false
 }
 
 // event adds the quotas whose status may be outdated after an event.

@@ -9,7 +9,6 @@ import (
 	"k8s.io/kubernetes/pkg/controller/nodeipam"
 	"k8s.io/kubernetes/pkg/controller/nodeipam/ipam"
 	"k8s.io/kubernetes/pkg/controller/nodelifecycle"
-	"k8s.io/kubernetes/pkg/controller/podgc"
 	"k8s.io/kubernetes/pkg/controller/tainteviction"
 	"k8s.io/kubernetes/pkg/controller/volume/ephemeral"
 	"k8s.io/kubernetes/pkg/controller/volume/persistentvolume"
@@ -25,7 +24,6 @@ const (
 	fewerEvictions     = 0.01 // per second, in zones with many unhealthy nodes
 	largeCluster       = 50
 	unhealthyZone      = 0.55
-	terminatedPods     = 12500
 	nodeRangeSize      = 24
 	nodeRangeSizeIPv6  = 64
 	taintEvictionName  = "taint-eviction-controller"
@@ -94,10 +92,4 @@ func taintEviction(ctx context.Context, read *informers) (controller, error) {
 		return nil, err
 	}
 	return single(evictions.Run), nil
-}
-
-// podCollector returns the controller that deletes the pods of deleted nodes, and the oldest of too
-// many terminated pods.
-func podCollector(ctx context.Context, read *informers) (controller, error) {
-	return single(podgc.NewPodGC(ctx, read.client, read.pods(), read.nodes(), terminatedPods).Run), nil
 }

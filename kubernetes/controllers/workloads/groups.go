@@ -76,7 +76,7 @@ func groups(cfg *Config) []group {
 		{kinds: []string{"pods"}, needs: containing(`"volumeClaimTemplate"`), members: []member{{"ephemeral-volume-controller", ephemeralVolumes}}},
 		{kinds: []string{"leases.coordination.k8s.io"}, needs: inNamespace(corev1.NamespaceNodeLease), members: []member{{"node-lifecycle-controller", nodeLifecycle}}},
 		{kinds: []string{"nodes"}, needs: containing(`"NoExecute"`), members: []member{{taintEvictionName, taintEviction}}},
-		{kinds: []string{"pods"}, needs: containing(`"nodeName"`), members: []member{{"pod-garbage-collector-controller", podCollector}}},
+		{kinds: []string{"pods"}, needs: containing(`"nodeName"`), members: []member{{"pod-garbage-collector-controller", newPodCollector}}},
 	}
 	all = append(all, gated()...)
 	if len(cfg.PodRanges) > 0 {

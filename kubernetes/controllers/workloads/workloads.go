@@ -4,9 +4,9 @@
 // horizontal-pod-autoscaler-controller, endpoints-controller, endpointslice-controller and
 // endpointslice-mirroring-controller; of
 // volumes: persistentvolume-binder-controller and ephemeral-volume-controller; of nodes:
-// node-lifecycle-controller, node-ipam-controller, taint-eviction-controller and
-// pod-garbage-collector-controller; and of devices: resourceclaim-controller and
-// device-taint-eviction-controller. If their feature gates are on, it also runs
+// node-lifecycle-controller, node-ipam-controller and taint-eviction-controller; and of devices:
+// resourceclaim-controller and device-taint-eviction-controller. It has its own
+// pod-garbage-collector-controller. If their feature gates are on, it also runs
 // resourcepoolstatusrequest-controller, podgroup-protection-controller and kube-apiserver's
 // coordinated leader election.
 //

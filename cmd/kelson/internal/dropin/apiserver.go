@@ -21,6 +21,7 @@ import (
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
 	"kelson.dev/apiserver/serving/memory"
+	"kelson.dev/cmd/kelson/internal/dropin/startup"
 	"kelson.dev/cmd/kelson/internal/flags"
 	"kelson.dev/cmd/kelson/internal/serve"
 	"kelson.dev/kubernetes/controlplane"
@@ -113,6 +114,7 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 		return err
 	}
 	defer plane.Stop()
+	startup.Restore()
 	handler, stopManaging := memory.Manage(plane.Handler())
 	defer stopManaging()
 	listen := serving.Config{

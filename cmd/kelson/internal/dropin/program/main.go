@@ -20,6 +20,7 @@ import (
 
 	"kelson.dev/cmd/kelson/internal/dropin/etcd"
 	"kelson.dev/cmd/kelson/internal/dropin/parent"
+	"kelson.dev/cmd/kelson/internal/dropin/startup"
 )
 
 func main() {
@@ -65,6 +66,6 @@ func runAPIServer(args []string) error {
 		}
 	}
 	kelson := filepath.Join(filepath.Dir(self), "kubectl")
-	err = syscall.Exec(kelson, os.Args, os.Environ())
+	err = syscall.Exec(kelson, os.Args, startup.Environ(os.Environ()))
 	return fmt.Errorf("run %s: %w; run kelson envtest again", kelson, err)
 }

@@ -1,0 +1,85 @@
+package store_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"kelson.dev/apiserver/store"
+)
+
+// API-07
+func TestSubscriptionsGetStateThenEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := store.Open(store.Config{Retain: 8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write := func(resource, name string) {
+			t.Helper()
+			if _, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Name: name}, Data: []byte(`{"metadata":{}}`)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stall := make(chan struct{})
+		subscribe := func(resources ...string) (*store.Subscription, *[]string) {
+			seen := &[]string{}
+			return s.Subscribe(resources, func(sn *store.Snapshot) {
+				*seen = append(*seen, fmt.Sprintf("state %d %d", sn.Count("a", ""), sn.Count("b", "")))
+			}, func(e *store.Event) {
+				*seen = append(*seen, e.Object.Key.Name)
+				if e.Object.Key.Name == "stall" {
+					<-stall
+				}
+			}), seen
+		}
+		check := func(seen *[]string, want string) {
+			t.Helper()
+			synctest.Wait()
+			if !slices.Equal(*seen, strings.Split(want, ", ")) {
+				t.Errorf("seen %q, want %q", *seen, want)
+			}
+		}
+		write("a", "1")
+		a, seenA := subscribe("a")
+		both, seenBoth := subscribe("b", "a")
+		check(seenBoth, "state 1 0")
+		write("a", "2")
+		write("b", "3")
+		write("c", "4")
+		all, seenAll := subscribe("")
+		check(seenAll, "state 2 1")
+		write("b", "5")
+		check(seenA, "state 1 0, 2")
+		check(seenBoth, "state 1 0, 2, 3, 5")
+		check(seenAll, "state 2 1, 5")
+		a.End()
+		write("a", "stall")
+		synctest.Wait()
+		for i := range 100 { // more than the log retains
+			write("b", fmt.Sprint("missed", i))
+		}
+		close(stall)
+		synctest.Wait()
+		write("c", "6")
+		check(seenA, "state 1 0, 2")
+		check(seenAll, "state 2 1, 5, stall, state 3 102, 6")
+		if got := (*seenBoth)[len(*seenBoth)-1]; got != "state 3 102" {
+			t.Errorf("after falling behind: %q", got)
+		}
+		both.End()
+		both.End()
+		all.End() // the goroutine ends with the last subscription
+
+		last, seen := subscribe("a")
+		check(seen, "state 3 102")
+		s.Close()
+		<-last.Closed()
+		late, _ := subscribe("a")
+		<-late.Closed()
+		late.End()
+		last.End()
+	})
+}

@@ -1,0 +1,58 @@
+package bootstrappolicy_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/bootstrappolicy"
+)
+
+// LAB-01: stores share the objects for a minute, also between bubbles, whose clocks differ. Writes
+// to one are not visible in others.
+func TestFreshStores(t *testing.T) {
+	admin := store.Key{Resource: "clusterroles.rbac.authorization.k8s.io", Name: "admin"}
+	fresh := func(t *testing.T) types.UID {
+		t.Helper()
+		st, err := bootstrappolicy.Fresh(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		obj := st.Snapshot().Get(admin)
+		if obj == nil {
+			t.Fatal("there is no cluster role admin")
+		}
+		if age := time.Now().Unix() - obj.Head.CreationTimestamp.Unix(); age < 0 || age > 60 {
+			t.Errorf("the role is %d seconds old", age)
+		}
+		if _, err := st.Commit(t.Context(), store.Op{Key: admin, Expect: obj.Revision}); err != nil {
+			t.Fatal(err)
+		}
+		return obj.Head.UID
+	}
+	real := fresh(t)
+	if again := fresh(t); again != real {
+		t.Error("two stores of the same minute have roles of their own")
+	}
+	for range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			first := fresh(t)
+			if first == real {
+				t.Error("a store has the role of another clock")
+			}
+			time.Sleep(30 * time.Second)
+			if fresh(t) != first {
+				t.Error("two stores of the same minute have roles of their own")
+			}
+			time.Sleep(time.Hour)
+			if fresh(t) == first {
+				t.Error("a role is shared for more than a minute")
+			}
+		})
+	}
+	fresh(t)
+}

@@ -1,0 +1,41 @@
+package workqueue
+
+import "sync"
+
+// Start calls do for each key, in up to n goroutines, and then Done. The goroutines exist only
+// while keys are ready, so an idle queue needs none. Start replaces workers that call Get; it may
+// be called once. The returned function ends the work: it returns when no call of do runs. Keys
+// that are ready by then stay in the queue.
+func (q *Queue[T, P]) Start(n int, do func(Item[T, P])) (stop func()) {
+	var workers sync.WaitGroup
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.absent = n
+	stopped := false // guarded by mu
+	q.appear = func() {
+		workers.Go(func() {
+			q.mu.Lock()
+			q.waking = false
+			for q.ready > 0 && !stopped {
+				item := q.pop()
+				q.mu.Unlock()
+				do(item)
+				q.Done(item)
+				q.mu.Lock()
+			}
+			if !stopped {
+				q.absent++
+			}
+			q.mu.Unlock()
+		})
+	}
+	if q.ready > 0 {
+		q.wake()
+	}
+	return func() {
+		q.mu.Lock()
+		stopped, q.absent = true, 0
+		q.mu.Unlock()
+		workers.Wait()
+	}
+}

@@ -1,0 +1,67 @@
+package workqueue_test
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kelson.dev/operator/workqueue"
+)
+
+// MACH-06: goroutines exist only while there are keys, and at most n of them.
+func TestStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.New(workqueue.Config[string, struct{}]{})
+		q.Add("early", struct{}{})
+		var running, most int
+		var done []string
+		mu := make(chan struct{}, 1)
+		locked := func(f func()) { mu <- struct{}{}; f(); <-mu }
+		before := runtime.NumGoroutine()
+		stop := q.Start(3, func(item workqueue.Item[string, struct{}]) {
+			locked(func() { running++; most = max(most, running) })
+			time.Sleep(time.Second)
+			locked(func() { running--; done = append(done, item.Key) })
+			if item.Key == "again" {
+				q.AddAfter("later", struct{}{}, time.Minute)
+			}
+		})
+		for i := range 7 {
+			q.Add(fmt.Sprint(i), struct{}{})
+		}
+		q.Add("again", struct{}{})
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if len(done) != 9 || most != 3 {
+			t.Errorf("%v are done, by %d goroutines at once", done, most)
+		}
+		if n := runtime.NumGoroutine() - before; n > 0 {
+			t.Errorf("%d goroutines wait", n)
+		}
+		time.Sleep(2 * time.Minute)
+		if !slices.Contains(done, "later") {
+			t.Error("a key that became due was not processed")
+		}
+
+		q.Add("last", struct{}{})
+		synctest.Wait()
+		for i := range 7 {
+			q.Add(fmt.Sprint(i), struct{}{})
+		}
+		synctest.Wait()
+		done = nil
+		stop()
+		if running != 0 || len(done) != 3 {
+			t.Errorf("stopped while %d run; %v were running", running, done)
+		}
+		q.Add("after", struct{}{})
+		time.Sleep(time.Minute)
+		if len(done) != 3 || q.Len() != 6 {
+			t.Errorf("%v are done after the stop, %d are left", done, q.Len())
+		}
+		q.ShutDown()
+	})
+}
