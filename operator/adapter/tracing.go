@@ -66,7 +66,16 @@ type traced struct {
 	// ready has the requests in the queue, with when they are or were ready; running has those that
 	// the queue has returned, until they are done. Both are empty if the trace has no details.
 	ready   map[crreconcile.Request]time.Time
-	running map[crreconcile.Request]trace.Queue
+	running map[crreconcile.Request]*running
+}
+
+// running is a request that the queue has returned, until it is done.
+type running struct {
+	queue trace.Queue
+	// end completes the record of the reconcile that has returned. It is nil before, and if the
+	// request is not traced.
+	end  func()
+	span *trace.Span
 }
 
 // attach traces a controller for reconcile.Request. controller.New returns a type of an internal
@@ -87,7 +96,7 @@ func (t *tracing) attach(r crmanager.Runnable, handed *handover) {
 		handed = nil
 	}
 	c := &traced{tracing: t, name: *name, upstream: *do, handed: handed, causes: map[crreconcile.Request]trace.Causes{},
-		ready: map[crreconcile.Request]time.Time{}, running: map[crreconcile.Request]trace.Queue{}}
+		ready: map[crreconcile.Request]time.Time{}, running: map[crreconcile.Request]*running{}}
 	*do = c
 	inner := *newQueue
 	*newQueue = func(name string, limiter workqueue.TypedRateLimiter[crreconcile.Request]) workqueue.TypedRateLimitingInterface[crreconcile.Request] {
@@ -126,7 +135,11 @@ func (c *traced) Reconcile(ctx context.Context, req crreconcile.Request) (crreco
 	ctx = withLogs(ctx, span)
 	var result crreconcile.Result
 	err := errPanicked // unless the reconciler returns
-	defer func() { span.End(reconcile.Result{RequeueAfter: result.RequeueAfter}, err) }()
+	began := time.Now()
+	defer func() {
+		took := time.Since(began)
+		c.returned(req, span, func() { span.EndAfter(took, reconcile.Result{RequeueAfter: result.RequeueAfter}, err) })
+	}()
 	result, err = c.upstream.Reconcile(ctx, req)
 	return result, err
 }

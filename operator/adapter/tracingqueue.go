@@ -84,6 +84,7 @@ type tracedLimiter struct {
 
 func (l *tracedLimiter) When(req crreconcile.Request) time.Duration {
 	d := l.TypedRateLimiter.When(req)
+	l.c.retried(req, d)
 	l.c.queued(req, d)
 	return d
 }
@@ -116,13 +117,7 @@ func (c *traced) started(req crreconcile.Request, priority int, q workqueue.Type
 	}
 	state.Delayed = max(0, len(c.ready)-state.Ready)
 	state.Running = len(c.running) + 1
-	c.running[req] = state
-}
-
-func (c *traced) done(req crreconcile.Request) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.running, req)
+	c.running[req] = &running{queue: state}
 }
 
 // queueOf returns the state of the queue when it returned a request; false if the request does not
@@ -130,6 +125,42 @@ func (c *traced) done(req crreconcile.Request) {
 func (c *traced) queueOf(req crreconcile.Request) (trace.Queue, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	q, ok := c.running[req]
-	return q, ok
+	r, ok := c.running[req]
+	if !ok {
+		return trace.Queue{}, false
+	}
+	return r.queue, true
+}
+
+// returned ends the record of a reconcile. The controller decides after the reconcile whether and
+// when it retries, so the record of a request from the queue ends only when the request is done.
+func (c *traced) returned(req crreconcile.Request, span *trace.Span, end func()) {
+	c.mu.Lock()
+	r, ok := c.running[req]
+	if ok {
+		r.span, r.end = span, end
+	}
+	c.mu.Unlock()
+	if !ok {
+		end()
+	}
+}
+
+// retried notes the backoff of a request whose reconcile has returned.
+func (c *traced) retried(req crreconcile.Request, after time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r, ok := c.running[req]; ok && r.end != nil {
+		r.span.Retried(after)
+	}
+}
+
+func (c *traced) done(req crreconcile.Request) {
+	c.mu.Lock()
+	r, ok := c.running[req]
+	delete(c.running, req)
+	c.mu.Unlock()
+	if ok && r.end != nil {
+		r.end()
+	}
 }
