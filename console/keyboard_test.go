@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -26,7 +27,7 @@ const (
 // focusFunctions are functions of the page that only read where the focus is.
 const focusFunctions = `
 window.tests = {
-	name(el) { return (el.getAttribute('aria-label') || el.labels?.[0]?.textContent || el.textContent || el.title || '').trim().replace(/\s+/g, ' ').slice(0, 80); },
+	name(el) { return (el.getAttribute('aria-label') || el.labels?.[0]?.textContent || [...el.childNodes].filter((n) => n.ariaHidden !== 'true').map((n) => n.textContent).join('') || el.title || '').trim().replace(/\s+/g, ' ').slice(0, 80); },
 	// the elements that Tab reaches, in the order of the document
 	stops() {
 		const dialog = document.querySelector('dialog[open]');
@@ -161,6 +162,21 @@ func operated(t *testing.T) (*testenv.Env, *console.Console) {
 	if err := env.Client().Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck"}}); err != nil {
 		t.Fatal(err)
 	}
+	// what is not ready yet would come and go in Now
+	env.Eventually(t, time.Minute, func() bool {
+		var d appsv1.Deployment
+		var pods corev1.PodList
+		if env.Client().Get(t.Context(), client.Key{Namespace: "default", Name: "web"}, &d) != nil || env.Client().List(t.Context(), &pods) != nil {
+			return false
+		}
+		running := 0
+		for _, p := range pods.Items {
+			if p.Status.Phase == corev1.PodRunning {
+				running++
+			}
+		}
+		return d.Status.ReadyReplicas == 1 && running == 3
+	})
 	now := metav1.Now()
 	env.Create(t, &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tried"}, InvolvedObject: corev1.ObjectReference{Kind: "Deployment", Namespace: "default", Name: "web"},
@@ -420,7 +436,7 @@ func TestKeyboard(t *testing.T) {
 		b.moveTo(".installed summary")
 		b.keys(" ")
 		b.until(`document.querySelector('.installed[open]')`)
-		b.moveTo(".write summary")
+		b.moveTo(".step .write summary")
 		b.keys(kb.Enter)
 		b.until(`!document.querySelector('.step .write').open`)
 		b.to("step 1")
@@ -585,12 +601,16 @@ func TestKeyboard(t *testing.T) {
 		for !eval[bool](b, `document.activeElement.matches('textarea')`) { // the tab has the same name
 			b.to("YAML")
 		}
-		b.keys(kb.Home, ctrl)
-		b.keys(kb.ArrowDown)
-		b.keys(kb.ArrowDown)
-		b.keys(kb.End)
-		b.keys(kb.ArrowLeft)
-		b.keys("2")
+		insert := func(text string) { // before the quote that ends the third line, data.size
+			t.Helper()
+			b.keys(kb.Home, ctrl)
+			b.keys(kb.ArrowDown)
+			b.keys(kb.ArrowDown)
+			b.keys(kb.End)
+			b.keys(kb.ArrowLeft)
+			b.keys(text)
+		}
+		insert("2")
 		b.shows("The server accepts this.")
 		b.until(`document.querySelector('.diff .added').textContent.includes('size: "12"')`)
 		b.to("What the server would store") // Tab leaves the editor
@@ -602,9 +622,7 @@ func TestKeyboard(t *testing.T) {
 		b.keys(" ")
 		b.until(`document.querySelector('.field')`)
 		b.to("YAML")
-		b.keys(kb.End)
-		b.keys(kb.ArrowLeft)
-		b.keys("3")
+		insert("3")
 		b.shows("The server accepts this.")
 		b.back("Save")
 		b.keys(kb.Enter)

@@ -12,6 +12,8 @@ export function Search({ kinds, close }) {
   const [text, setText] = useState('');
   const [found, setFound] = useState({ text: '', objects: /** @type {any[]} */ ([]), more: 0, synced: true });
   const [active, setActive] = useState(0);
+  // A screen reader reads the input first, and results once the user looks for one.
+  const [moved, setMoved] = useState(false);
   const dialog = useModal();
   useEffect(() => {
     setActive(0);
@@ -53,6 +55,7 @@ export function Search({ kinds, close }) {
     navigate(r.href);
   };
   const key = (/** @type {KeyboardEvent} */ e) => {
+    if (e.key.startsWith('Arrow')) setMoved(true);
     if (e.key === 'ArrowDown') setActive(Math.min(results.length - 1, active + 1));
     else if (e.key === 'ArrowUp') setActive(Math.max(0, active - 1));
     else if (e.key === 'Enter') go(active);
@@ -66,9 +69,12 @@ export function Search({ kinds, close }) {
       e.preventDefault();
       close();
     }}><div>
-      <input type="text" role="combobox" aria-expanded="true" aria-controls="results" aria-activedescendant=${results.length ? 'result-' + active : undefined}
+      <input type="text" role="combobox" aria-expanded="true" aria-controls="results" aria-activedescendant=${moved && results.length ? 'result-' + active : undefined}
         aria-label="Search for views, kinds and objects" placeholder="Search for a view, a kind or an object" value=${text} spellcheck=${false} autocomplete="off"
-        onInput=${(/** @type {any} */ e) => setText(e.target.value)} onKeyDown=${key} />
+        onInput=${(/** @type {any} */ e) => {
+          setText(e.target.value);
+          setMoved(true);
+        }} onKeyDown=${key} />
       <div id="results" role="listbox" aria-label="Results" tabIndex=${-1}>${results.map((r, i) => html`<div id=${'result-' + i} role="option" aria-selected=${i === active}
         onMouseMove=${() => active === i || setActive(i)} onClick=${() => go(i)}><span class="group">${r.group}</span><span>${r.label}</span></div>`)}</div>
       <p class="quiet" role="status">${status}</p>

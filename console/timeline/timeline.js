@@ -172,7 +172,8 @@ function Canvas({ model, axis, lanes, selected, version }) {
     const el = /** @type {HTMLCanvasElement} */ (canvas.current);
     const s = state.current;
     const observer = new ResizeObserver(() => {
-      const rect = /** @type {Element} */ (box.current).getBoundingClientRect();
+      const rect = box.current?.getBoundingClientRect();
+      if (!rect) return; // the view has closed
       s.width = rect.width;
       s.height = rect.height;
       later();
@@ -312,9 +313,10 @@ function Canvas({ model, axis, lanes, selected, version }) {
 
   // A list box, because screen readers pass its keys to the page and read the selected option.
   const chosen = spoken(model, selected);
-  return html`<div class="timeline" ref=${box}><canvas ref=${canvas} tabIndex=${0} role="listbox" aria-activedescendant=${chosen ? 'mark' : undefined} aria-label=${`Timeline of ${lanes.length} objects with ${model.count} marks`}
+  const option = 'mark-' + encodeURIComponent(selected); // another element for each mark, as screen readers read an element once
+  return html`<div class="timeline" ref=${box}><canvas ref=${canvas} tabIndex=${0} role="listbox" aria-activedescendant=${chosen ? option : undefined} aria-label=${`Timeline of ${lanes.length} objects with ${model.count} marks`}
     aria-description="Arrow keys move, plus and minus zoom, 0 shows all, n and p select the next and the previous mark, then up and down select one in another lane. All marks follow as text.">
-    <div id="mark" role="option" aria-selected=${Boolean(chosen)}>${chosen || 'No mark is selected'}</div></canvas></div>
+    <div key=${option} id=${option} role="option" aria-selected=${Boolean(chosen)}>${chosen || 'No mark is selected'}</div></canvas></div>
     <p class="legend quiet">${model.steps ? html`<span class="k request"></span>request <span class="k write"></span>write <span class="k event"></span>event <span class="k refused"></span>refused or lost <span class="k alarm"></span>alarm <span class="k fault"></span>fault <span class="k restart"></span>restart <span class="k input"></span>input`
       : html`<span class="k ok"></span>reconcile <span class="k err"></span>failed <span class="k loop"></span>hot loop <span class="k write"></span>write <span class="k refused"></span>refused write
         <span class="k event"></span>Event <span class="k warning"></span>warning <span class="k restart"></span>restart`}
