@@ -152,5 +152,10 @@ func (t *tracing) close() error {
 	if t.file == nil {
 		return nil
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.controllers {
+		c.ended()
+	}
 	return t.file.Close()
 }

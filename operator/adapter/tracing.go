@@ -32,6 +32,9 @@ type tracing struct {
 	file   io.Closer // may be nil
 
 	current sync.Map // goroutine number → *delivery
+
+	mu          sync.Mutex
+	controllers []*traced
 }
 
 // delivery is an event that is being delivered.
@@ -67,6 +70,8 @@ type traced struct {
 	// the queue has returned, until they are done. Both are empty if the trace has no details.
 	ready   map[crreconcile.Request]time.Time
 	running map[crreconcile.Request]*running
+	// retrying has the requests that are done and whose delay is not known yet.
+	retrying map[crreconcile.Request]*running
 }
 
 // running is a request that the queue has returned, until it is done.
@@ -76,6 +81,8 @@ type running struct {
 	// request is not traced.
 	end  func()
 	span *trace.Span
+	// retries says that the request will be added again after a delay that is not known yet.
+	retries bool
 }
 
 // attach traces a controller for reconcile.Request. controller.New returns a type of an internal
@@ -96,7 +103,10 @@ func (t *tracing) attach(r crmanager.Runnable, handed *handover) {
 		handed = nil
 	}
 	c := &traced{tracing: t, name: *name, upstream: *do, handed: handed, causes: map[crreconcile.Request]trace.Causes{},
-		ready: map[crreconcile.Request]time.Time{}, running: map[crreconcile.Request]*running{}}
+		ready: map[crreconcile.Request]time.Time{}, running: map[crreconcile.Request]*running{}, retrying: map[crreconcile.Request]*running{}}
+	t.mu.Lock()
+	t.controllers = append(t.controllers, c)
+	t.mu.Unlock()
 	*do = c
 	inner := *newQueue
 	*newQueue = func(name string, limiter workqueue.TypedRateLimiter[crreconcile.Request]) workqueue.TypedRateLimitingInterface[crreconcile.Request] {

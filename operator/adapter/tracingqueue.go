@@ -63,6 +63,7 @@ func (q *tracedPriorityQueue) AddWithOpts(o priorityqueue.AddOpts, reqs ...crrec
 	switch {
 	case o.RateLimited:
 		q.c.note(trace.Retry, reqs...)
+		q.c.retry(reqs)
 	case o.After > 0:
 		q.c.note(trace.After, reqs...)
 	default:
@@ -146,21 +147,58 @@ func (c *traced) returned(req crreconcile.Request, span *trace.Span, end func())
 	}
 }
 
-// retried notes the backoff of a request whose reconcile has returned.
-func (c *traced) retried(req crreconcile.Request, after time.Duration) {
+// retry notes that requests will be added again. The priority queue asks the limiter for the delay
+// later, in a goroutine of its own, so that the request may be done before.
+func (c *traced) retry(reqs []crreconcile.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r, ok := c.running[req]; ok && r.end != nil {
-		r.span.Retried(after)
+	for _, req := range reqs {
+		if r, ok := c.running[req]; ok && r.end != nil {
+			r.retries = true
+		}
 	}
 }
 
+// retried notes the backoff of a request whose reconcile has returned.
+func (c *traced) retried(req crreconcile.Request, after time.Duration) {
+	c.mu.Lock()
+	r, done := c.retrying[req]
+	delete(c.retrying, req)
+	if !done {
+		if r = c.running[req]; r != nil && r.end != nil {
+			r.span.Retried(after)
+			r.retries = false
+		}
+	}
+	c.mu.Unlock()
+	if done {
+		r.span.Retried(after)
+		r.end()
+	}
+}
+
+// done ends the record of a request, unless its backoff is not known yet.
 func (c *traced) done(req crreconcile.Request) {
 	c.mu.Lock()
 	r, ok := c.running[req]
 	delete(c.running, req)
+	if ok && r.retries {
+		c.retrying[req] = r
+		ok = false
+	}
 	c.mu.Unlock()
 	if ok && r.end != nil {
+		r.end()
+	}
+}
+
+// ended ends the records of requests that will not be added again, because the queue has shut down.
+func (c *traced) ended() {
+	c.mu.Lock()
+	left := c.retrying
+	c.retrying = map[crreconcile.Request]*running{}
+	c.mu.Unlock()
+	for _, r := range left {
 		r.end()
 	}
 }

@@ -68,7 +68,6 @@ warnings.`,
   helm template chart | kelson vet -
   kelson vet --migrate .`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return
 			progress := output.NewProgress(c.ErrOrStderr())
 			defer progress.Done()
 			return run(c.Context(), o, args, c.OutOrStdout(), progress)
