@@ -63,9 +63,19 @@ dist-check: dist ## build the release again, with an empty build cache; both mus
 	diff -r $(DIST) $(DIST)-again
 	rm -rf $(DIST)-again
 
-dist-test: ## follow the tutorial with the release in bin/dist, and run the action; make dist builds it
+# The newest version that the module proxy has.
+KREW := sigs.k8s.io/krew/cmd/krew@v0.4.3
+
+bin/peers/krew:
+	@mkdir -p bin/peers
+	cd / && GOBIN=$(CURDIR)/bin/peers GOFLAGS=-mod=mod CGO_ENABLED=0 $(GO) install $(KREW)
+
+krew: build bin/peers/krew ## Krew installs the kubectl plugin from its manifest; builds Krew first
+	KREW=$(abspath bin/peers/krew) $(GO) test -count=1 -v -run Krew ./cmd/kelson
+
+dist-test: bin/peers/krew ## follow the tutorial with the release in bin/dist, run the action, and install with Krew; make dist builds it
 	KELSON_RELEASE=$(abspath $(DIST)) $(GO) test -count=1 -v -run 'Release' ./cmd/kelson
-	cd release && KELSON_RELEASE=$(abspath $(DIST)) GOWORK=off $(GO) test -count=1 -v .
+	cd release && KREW=$(abspath bin/peers/krew) KELSON_RELEASE=$(abspath $(DIST)) GOWORK=off $(GO) test -count=1 -v .
 
 profile: build ## record the profile for make release again: about two minutes
 	rm -rf bin/profiles && mkdir -p bin/profiles
@@ -187,6 +197,9 @@ console-kube-apiserver: build ## the console's tests on kube-apiserver and kelso
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	KELSON=$(abspath $(KELSON)) $(GO) run ./test/against -- $(GO) test -count=1 -v -run 'OnAServer|DevelopmentLoop' ./console
+
+orca: build ## Orca, a screen reader, reads the console in Chromium: two minutes; CONTRIBUTING.md lists the packages
+	KELSON=$(abspath $(KELSON)) test/orca/run.sh
 
 faults: ## the store under kills, power loss, failing calls and flipped bits, 40 times as long as in make test: about three minutes
 	KELSON_FAULTS=40 $(GO) test -timeout 60m -v -run 'Killed|PowerLoss|FailingCalls|FlippedBits|EveryCall' ./apiserver/store/disk

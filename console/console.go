@@ -73,6 +73,9 @@ type Config struct {
 	// History is a file that kelson record writes, or the data directory of a server that keeps a
 	// history; empty: none.
 	History string
+	// Moment is the moment of the history whose state the cluster has, or has continued from; nil
+	// if the cluster has a state of its own. The console of a past state changes nothing.
+	Moment *Moment
 	// Failure is a file with a failure of kelson explore, in JSON; empty: none.
 	Failure string
 	// Plan is a file with the output of kelson plan in JSON or YAML; the console follows changes of
@@ -90,6 +93,14 @@ type Config struct {
 	Hosts []string
 	// Secure means that connections of the listener are encrypted with TLS.
 	Secure bool
+}
+
+// Moment is a moment of a history.
+type Moment struct {
+	Revision uint64    `json:"revision,string"` // may be too large for numbers of JavaScript
+	Time     time.Time `json:"time"`
+	// Fork says that the cluster has continued from the moment, and accepts writes.
+	Fork bool `json:"fork,omitempty"`
 }
 
 // Console serves the page.
@@ -117,7 +128,12 @@ func New(config Config) (*Console, error) {
 	if config.Name == "" {
 		config.Name = connected.Host()
 	}
-	c := &Console{config: config, cluster: connected, inventory: inventory.New(connected), traces: traces.New(config.Traces), history: &history.Server{Source: config.History}}
+	past := &history.Server{Source: config.History}
+	if m := config.Moment; m != nil {
+		past.Moment = m.Revision
+		config.Write = config.Write && m.Fork
+	}
+	c := &Console{config: config, cluster: connected, inventory: inventory.New(connected), traces: traces.New(config.Traces), history: past}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.guard = newGuard(hosts(address, config.Hosts), config.Secure, c.routes())
 	return c, nil
@@ -152,7 +168,7 @@ func (c *Console) routes() http.Handler {
 // session describes the parts of the console that the page shows.
 func (c *Console) session(*http.Request) (any, error) {
 	version, err := c.cluster.Version()
-	s := map[string]any{"cluster": c.config.Name, "server": c.cluster.Host(), "version": version, "write": c.config.Write, "failure": c.config.Failure != ""}
+	s := map[string]any{"cluster": c.config.Name, "server": c.cluster.Host(), "version": version, "write": c.config.Write, "failure": c.config.Failure != "", "moment": c.config.Moment}
 	if err != nil {
 		s["error"] = web.AsError(err)
 	}

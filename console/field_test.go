@@ -54,5 +54,5 @@ func TestFieldDocumentation(t *testing.T) {
 	// validation while typing names the unknown field
 	eval[chromedp.Void](b, `(() => { const e = document.querySelector('textarea'); e.value = e.value.replace('  replicas: 2', '  replicas: 2\n  replicsa: 3'); e.dispatchEvent(new Event('input', {bubbles: true})); })()`)
 	b.shows("spec.replicsa")
-	b.until(`document.querySelector('button.primary').disabled`)
+	b.until(`document.querySelector('button.primary').ariaDisabled === 'true'`)
 }

@@ -167,6 +167,21 @@ func TestReleaseKrewManifest(t *testing.T) {
 	}
 }
 
+// Krew installs the release's archive from its manifest.
+func TestReleaseInstalledByKrew(t *testing.T) {
+	dir, krew := dist(t), os.Getenv("KREW")
+	if krew == "" {
+		t.Skip("SKIPPED: KREW is not set to the krew binary")
+	}
+	root := t.TempDir()
+	t.Setenv("KREW_ROOT", root)
+	t.Setenv("KREW_NO_UPGRADE_CHECK", "1")
+	printed(t, krew, "install", "--manifest", filepath.Join(dir, "kelson.yaml"), "--archive", filepath.Join(dir, fmt.Sprintf("kelson-%s-%s.tar.gz", runtime.GOOS, runtime.GOARCH)))
+	if got := printed(t, filepath.Join(root, "bin", "kubectl-kelson"), "why", "--help"); !strings.Contains(got, "kubectl kelson why") {
+		t.Errorf("kubectl kelson why --help prints\n%s", got)
+	}
+}
+
 // The steps of the composite action install the release and start envtest's kube-apiserver. Bad
 // checksums and unknown systems are errors.
 func TestReleaseAction(t *testing.T) {

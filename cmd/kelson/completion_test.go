@@ -76,8 +76,37 @@ func TestOutputEverywhere(t *testing.T) {
 	}
 }
 
-// EXT-01: bash, zsh and fish accept the scripts of kelson completion. bash and fish complete
-// commands, flags, formats, contexts of the kubeconfig, and command lines of the linked kubectl.
+// zshDriver types a line into an interactive zsh, presses Tab, and prints the matches, one in a line.
+// Its arguments are zshSetup's file, the script of kelson completion, and the line.
+const zshDriver = `emulate -L zsh
+zmodload zsh/zpty
+zpty shell "zsh -f -i"
+zpty -w shell "source ${(q)1} ${(q)2}"
+zpty -r shell out '*set''up:done*'
+zpty -w -n shell "$3"$'\t'
+zpty -r shell out '*matches:*:end*'
+print -rl -- ${=${${out##*matches:}%%:end*}}
+zpty -d shell`
+
+// zshSetup loads the completion system and a script, and makes Tab print what it completes.
+const zshSetup = `autoload -U compinit && compinit -D -u
+source $1
+matches=()
+compadd() {
+	# calls with -O, -A or -D only compute arrays
+	if [[ ${@[1,(i)(-|--)]} == *-(O|A|D)\ * ]]; then builtin compadd "$@"; return; fi
+	local -a hits
+	builtin compadd -A hits "$@"
+	matches+=($hits)
+	builtin compadd "$@"
+}
+capture() { matches=(); _main_complete; print -n "matches:${matches[*]}:end" >/dev/tty; }
+zle -C capture complete-word capture
+bindkey '^I' capture
+print set''up:done`
+
+// EXT-01: bash, zsh and fish accept the scripts of kelson completion, and complete commands, flags,
+// formats, contexts of the kubeconfig, and command lines of the linked kubectl.
 func TestCompletion(t *testing.T) {
 	kelson := built(t, binary)
 	kelson, err := filepath.Abs(kelson)
@@ -112,7 +141,15 @@ func TestCompletion(t *testing.T) {
 		"fish": func(script, line string) []string {
 			return []string{"--no-config", "-c", `source $argv[1]; complete -C $argv[2]`, script, line}
 		},
-		"zsh": nil,
+		"zsh": func(script, line string) []string {
+			driver, setup := script+".driver", script+".setup"
+			for file, text := range map[string]string{driver: zshDriver, setup: zshSetup} {
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return []string{"-f", driver, setup, script, line}
+		},
 	} {
 		t.Run(shell, func(t *testing.T) {
 			program, err := exec.LookPath(shell)
@@ -135,9 +172,6 @@ func TestCompletion(t *testing.T) {
 				t.Fatal(err)
 			}
 			run(program, "-n", script) // parses it
-			if drive == nil {
-				return
-			}
 			for line, want := range lines {
 				var got []string
 				for text := range strings.Lines(run(program, drive(script, line)...)) {

@@ -26,7 +26,7 @@ export function Compare({ query, session }) {
       <table class="plain compare"><thead><tr><th>After</th><th>Run A</th><th>After</th><th>Run B</th></tr></thead><tbody>
         ${state.rows.map((/** @type {any} */ r, /** @type {number} */ i) => r.equal && r.times > 1
           ? html`<tr key=${i}><td colspan="4" class="quiet">${r.times.toLocaleString()} equal reconciles</td></tr>`
-          : html`<tr key=${i} class=${r.equal ? 'quiet' : 'differs'} id=${i === state.first ? 'first' : undefined}>
+          : html`<tr key=${i} class=${r.equal ? 'quiet' : 'differs'} id=${i === state.first ? 'first' : undefined} tabIndex=${i === state.first ? -1 : undefined}>
             <${Side} r=${r.a} began=${began(state.a)} /><${Side} r=${r.b} began=${began(state.b)} /></tr>`)}</tbody></table>
       ${state.more ? html`<p class="quiet">${state.more.toLocaleString()} later rows are not shown.</p>` : null}`}`;
 }
@@ -38,7 +38,9 @@ function first(row, a, b) {
   return html`after ${span(Math.max(0, after))}, controller ${r.controller} of <${ObjectLink} ...${r} tab="why" />: ${!row.a ? 'only run B reconciles' : !row.b ? 'only run A reconciles' : 'the results differ'}.
     <a href="#first" onClick=${(/** @type {Event} */ e) => {
       e.preventDefault();
-      document.getElementById('first')?.scrollIntoView({ block: 'center' });
+      const row = document.getElementById('first');
+      row?.scrollIntoView({ block: 'center' });
+      row?.focus({ preventScroll: true });
     }}>Show it</a>`;
 }
 

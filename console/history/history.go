@@ -19,6 +19,8 @@ import (
 type Server struct {
 	// Source is the file or directory of the history; empty: there is none.
 	Source string
+	// Moment is the revision whose state the cluster has; 0: the cluster has a state of its own.
+	Moment uint64
 
 	source source
 }
@@ -72,7 +74,12 @@ func (s *Server) resources(w http.ResponseWriter, r *http.Request) {
 				}
 			}
 			oldest, newest := h.Span()
+			moment := ""
+			if s.Moment > 0 {
+				moment = strconv.FormatUint(s.Moment, 10)
+			}
 			return map[string]any{
+				"moment":    moment,
 				"connected": true, "source": s.Source, "resources": all, "versions": h.Len(),
 				"newest": strconv.FormatUint(h.Newest(), 10), "from": oldest, "to": newest,
 			}, nil

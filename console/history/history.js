@@ -2,6 +2,7 @@
 // The versions of objects: scrub through them, and compare any two.
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { diff } from '../objects/diff.js';
+import { useAnnouncement } from '../page/lib/announce.js';
 import { address, request, useStates } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
 import { objectHref, setQuery } from '../page/lib/route.js';
@@ -41,7 +42,7 @@ export function History({ query, namespace }) {
       <label>Kind <select value=${resource} onChange=${(/** @type {any} */ e) => setQuery({ resource: e.target.value })}>${state.resources.map((/** @type {any} */ r) => html`<option value=${r.name}>${r.kind} (${r.objects})</option>`)}</select></label>`} />
     <${Problem} error=${error ?? listError} />
     <${Moments} query=${query} newest=${state.newest} />
-    ${!list ? (listError ? null : html`<${Loading} />`) : html`<table class="plain"><thead><tr><th>Object</th><th>Versions</th><th>Last change</th><th></th></tr></thead><tbody>
+    ${!list ? (listError ? null : html`<${Loading} />`) : html`<table class="plain"><thead><tr><th>Object</th><th>Versions</th><th>Last change</th><th>State</th></tr></thead><tbody>
       ${list.objects.map((/** @type {any} */ o) => html`<tr key=${o.namespace + '/' + o.name}><td><a href=${objectHref(resource, o.namespace, o.name, 'history')}>${o.namespace ? html`<span class="ns">${o.namespace}/</span>` : null}${o.name}</a></td>
         <td class="number">${o.versions}</td><td>${new Date(o.time).toLocaleString()}</td><td>${o.deleted ? html`<${Badge} text="deleted" as="bad" />` : null}</td></tr>`)}</tbody></table>
       ${list.more ? html`<p class="quiet">${list.more.toLocaleString()} more objects; choose a namespace.</p>` : null}`}`;
@@ -68,22 +69,27 @@ export function HistoryObject({ resource, namespace, name, query }) {
   const [connected, connectedError] = useStates(address('history'));
   const [state, error] = useRequest(connected?.connected ? 'history/versions' : null, object, connected?.newest);
   const versions = /** @type {any[]} */ (state?.versions ?? []);
-  const at = query.get('at') ?? versions.at(-1)?.revision ?? '';
+  // by default the newest version, of a past state the newest one then
+  const present = connected?.moment ?? '';
+  const then = present ? versions.findLast((v) => BigInt(v.revision) <= BigInt(present)) : undefined;
+  const at = query.get('at') ?? (then ?? versions.at(-1))?.revision ?? '';
   const base = query.get('base') ?? '';
   const index = versions.findIndex((v) => v.revision === at);
   const [shown, shownError] = useRequest(index >= 0 && !versions[index].deleted ? 'history/version' : null, { ...object, revision: at });
   const [compared] = useRequest(base ? 'history/version' : null, { ...object, revision: base });
   const [blame, blameError] = useRequest(index >= 0 && !versions[index].deleted ? 'history/blame' : null, { ...object, revision: at });
+  useAnnouncement(index < 0 ? '' : `version ${index + 1} of ${versions.length}${versions[index].deleted ? ', deleted' : ''}`);
   const body = useMemo(() => (shown ? text(strip(shown.object)) : ''), [shown]);
   if (connected && !connected.connected) return html`<${Unconnected} />`;
   if (!state) return error || connectedError ? html`<${Problem} error=${error ?? connectedError} />` : html`<${Loading} />`;
   if (!versions.length) return html`<p class="empty">The history has no version of this object.</p>`;
   const go = (/** @type {number} */ i) => versions[i] && setQuery({ at: versions[i].revision }, { replace: true });
   return html`<div class="history">
-    <div class="bar"><button aria-label="Previous version" disabled=${index <= 0} onClick=${() => go(index - 1)}>←</button>
+    <div class="bar"><button aria-label="Previous version" aria-disabled=${index <= 0} onClick=${() => go(index - 1)}>←</button>
       <input type="range" min="0" max=${versions.length - 1} value=${index} aria-label="Version" aria-valuetext=${'revision ' + at} onInput=${(/** @type {any} */ e) => go(Number(e.target.value))} />
-      <button aria-label="Next version" disabled=${index >= versions.length - 1} onClick=${() => go(index + 1)}>→</button>
+      <button aria-label="Next version" aria-disabled=${index >= versions.length - 1} onClick=${() => go(index + 1)}>→</button>
       <span>version ${index + 1} of ${versions.length}</span> <span class="quiet">revision ${at}, ${versions[index] ? moment(versions[index].time) : ''}</span>
+      ${present ? html`<span class="quiet">${BigInt(at || 0) > BigInt(present) ? 'after the moment that is shown' : versions[index] === then ? 'the version of the moment that is shown' : ''}</span>` : null}
       <span class="spring"></span><label>Compare with <select value=${base} onChange=${(/** @type {any} */ e) => setQuery({ base: e.target.value }, { replace: true })}><option value="">–</option>
         ${versions.filter((v) => !v.deleted).map((v) => html`<option value=${v.revision}>${v.revision}</option>`)}</select></label></div>
     <${Problem} error=${error ?? shownError ?? blameError} />

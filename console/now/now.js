@@ -1,5 +1,6 @@
 // @ts-check
-// The objects that are not ready, and why. The view is green and empty when all objects are ready.
+// What has not settled, and why. It is green and empty when all is quiet.
+import { useAnnouncement } from '../page/lib/announce.js';
 import { address, useStates } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
 import { Age, Header, Loading, ObjectLink, Problem, clock, duration, useClock } from '../page/lib/ui.js';
@@ -7,16 +8,19 @@ import { Age, Header, Loading, ObjectLink, Problem, clock, duration, useClock } 
 /** @param {{namespace: string}} props */
 export function Now({ namespace }) {
   const [state, error] = useStates(address('now', { namespace }));
+  const bad = (state?.items ?? []).filter((/** @type {any} */ i) => i.problems.some((/** @type {any} */ p) => p.tone === 'bad')).length;
+  const quiet = !state?.items.length;
+  const progressing = (state?.items.length ?? 0) - bad;
+  const attention = bad ? `${bad} ${bad === 1 ? 'object needs' : 'objects need'} attention` : '';
+  useAnnouncement(!state?.synced ? '' : quiet ? 'Everything has settled.' : [attention, progressing ? progressing + ' in progress' : ''].filter(Boolean).join(', '));
   if (!state) return html`<${Header} title="Now" /><${Problem} error=${error} />${error ? null : html`<${Loading} text="Reading the cluster…" />`}`;
-  const bad = state.items.filter((/** @type {any} */ i) => i.problems.some((/** @type {any} */ p) => p.tone === 'bad')).length;
-  const quiet = !state.items.length;
   return html`
     <${Header} title="Now" note=${state.synced ? `${state.objects.toLocaleString()} objects` : 'reading the cluster…'} />
     <${Problem} error=${error} />
     ${quiet
-      ? html`<div class=${'calm' + (state.synced ? '' : ' quiet')} role="status">${state.synced ? html`<span class="tick" aria-hidden="true">✓</span> Everything has settled.` : 'Reading the cluster…'}</div>`
-      : html`<p class="summary" role="status">${bad ? html`<strong class="bad">${bad} ${bad === 1 ? 'object needs' : 'objects need'} attention</strong>` : null}${bad && bad < state.items.length ? ', ' : ''}
-          ${bad < state.items.length ? html`${state.items.length - bad} in progress` : null}</p>
+      ? html`<div class=${'calm' + (state.synced ? '' : ' quiet')}>${state.synced ? html`<span class="tick" aria-hidden="true">✓</span> Everything has settled.` : 'Reading the cluster…'}</div>`
+      : html`<p class="summary">${bad ? html`<strong class="bad">${attention}</strong>` : null}${bad && progressing ? ', ' : ''}
+          ${progressing ? `${progressing} in progress` : null}</p>
         <ul class="items">${state.items.map((/** @type {any} */ i) => html`<${ItemView} key=${i.kind + '/' + i.namespace + '/' + i.name} item=${i} />`)}</ul>`}
     ${state.wakes?.length ? html`<section><h2>Next wake-ups</h2><${Wakes} wakes=${state.wakes} /></section>` : null}
     ${!state.traced ? html`<p class="hint quiet">No operator’s trace is connected: failed reconciles and hot loops are unknown. Start the console with <code>--trace</code>.</p>` : null}

@@ -1,6 +1,7 @@
 // @ts-check
 // One object: its overview, YAML, Events and logs.
 import { useState } from 'preact/hooks';
+import { useAnnouncement } from '../page/lib/announce.js';
 import { address, useStream } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
 import { kindOf, resourceOf } from '../page/lib/kinds.js';
@@ -25,6 +26,7 @@ export function Detail({ resource, namespace, name, query, session, views }) {
   const object = state.url === url ? state.object : null;
   const gone = state.url === url && state.gone;
   const tab = query.get('tab') ?? 'overview';
+  useAnnouncement(gone ? `${name}: ${object ? 'deleted' : 'not found'}` : object?.metadata.deletionTimestamp ? name + ': deleting' : '');
   /** @type {[string, string][]} */
   const tabs = [['overview', 'Overview'], ['yaml', 'YAML']];
   for (const [id, v] of Object.entries(views)) tabs.push([id, v.label]);

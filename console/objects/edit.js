@@ -2,6 +2,7 @@
 // Edits the YAML of an object. The server validates it while the user types, without storing it.
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { request } from '../page/lib/api.js';
+import { Confirm } from '../page/lib/confirm.js';
 import { html } from '../page/lib/html.js';
 import { navigate, objectHref } from '../page/lib/route.js';
 import { Problem } from '../page/lib/ui.js';
@@ -18,6 +19,7 @@ export function Edit({ object, resource }) {
   const [result, setResult] = useState(/** @type {{draft: string, error?: any, changes?: ReturnType<typeof diff>, warnings?: string[]}|null} */ (null));
   const [busy, setBusy] = useState(false);
   const [documented, setDocumented] = useState(/** @type {string[]|null} */ (null)); // the field at the cursor
+  const [asking, setAsking] = useState(false); // whether to delete it
   const { namespace, name, uid } = base.metadata;
   const params = { resource, namespace, name };
 
@@ -54,15 +56,18 @@ export function Edit({ object, resource }) {
   };
   const follow = (/** @type {any} */ e) => documented && setDocumented(pathAt(draft, draft.slice(0, e.target.selectionStart).split('\n').length - 1));
   const current = result?.draft === draft ? result : null;
+  const blocked = busy || !current?.changes;
   const stale = object.metadata.resourceVersion !== base.metadata.resourceVersion;
   return html`<div class="bar">
-      <button class="primary" disabled=${busy || !current?.changes} onClick=${() => act(() => request('object', params, { method: 'PUT', body: draft }))}>Save</button>
-      <button disabled=${draft === original} onClick=${() => setDraft(original)}>Reset</button>
+      <button class="primary" aria-disabled=${blocked} onClick=${() => blocked || act(() => request('object', params, { method: 'PUT', body: draft }))}>Save</button>
+      <button aria-disabled=${draft === original} onClick=${() => setDraft(original)}>Reset</button>
       <button aria-pressed=${Boolean(documented)} onClick=${() => setDocumented(documented ? null : [])}>Documentation</button>
       <span class="quiet" role="status">${draft === original ? 'No changes' : current ? (current.error ? '' : 'The server accepts this.') : 'Checking…'}</span>
       ${stale ? html`<span class="badge wait">The object in the cluster has changed</span>` : null}
       <span class="spring"></span>
-      <button class="danger" disabled=${busy} onClick=${() => confirm(`Delete ${base.kind} ${name}?`) && act(() => request('object', { ...params, uid }, { method: 'DELETE' }))}>Delete</button>
+      <button class="danger" aria-disabled=${busy} onClick=${() => setAsking(!busy)}>Delete</button>
+      ${asking ? html`<${Confirm} question=${`Delete ${base.kind} ${name}?`} action="Delete" close=${() => setAsking(false)}
+        act=${() => act(() => request('object', { ...params, uid }, { method: 'DELETE' }))} />` : null}
     </div>
     <${Problem} error=${current?.error ?? null} />
     ${current?.warnings?.map((w) => html`<p class="problem warn">${w}</p>`)}

@@ -1,6 +1,7 @@
 // @ts-check
 // The list of the objects of a kind, with the columns of the server.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useAnnouncement } from '../page/lib/announce.js';
 import { address, useStream } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
 import { resourceOf } from '../page/lib/kinds.js';
@@ -57,7 +58,7 @@ function compare(a, b) {
 /** @param {{resource: string, query: URLSearchParams, namespace: string}} props */
 export function List({ resource, query, namespace }) {
   const kind = resourceOf(resource);
-  const { columns, rows, version, complete, begun, error } = useTable(resource, namespace);
+  const { url, columns, rows, version, complete, begun, error } = useTable(resource, namespace);
   const filter = (query.get('q') ?? '').toLowerCase();
   const wide = query.get('wide') === 'true';
   const [sort, descending] = [query.get('sort')?.replace(/^-/, ''), query.get('sort')?.startsWith('-')];
@@ -81,6 +82,7 @@ export function List({ resource, query, namespace }) {
     return all.sort((a, b) => sign * compare(value(a), value(b)) || (keyOf(a) < keyOf(b) ? -1 : 1));
   }, [version, filter, sort, descending, columns]);
 
+  useAnnouncement(!complete ? '' : filter ? `${visible.length.toLocaleString()} of ${rows.size.toLocaleString()} rows match` : `${rows.size.toLocaleString()} rows`, url + filter);
   return html`
     <${Header}
       title=${kind?.kind ?? resource}
@@ -142,8 +144,18 @@ function Rows({ resource, rows, columns, withNamespace, sort, descending }) {
     ];
   }, [rows, columns.length, withNamespace]);
 
+  // The keys move the focus to the link of the row, once the row is rendered.
+  const focus = useRef(false);
+  useEffect(() => {
+    const link = focus.current && /** @type {HTMLElement|null} */ (scroller.current?.querySelector('tr.active a'));
+    if (!link) return;
+    focus.current = false;
+    link.focus({ preventScroll: true });
+  }, [active, range]);
   const move = (/** @type {number} */ to) => {
     const next = Math.max(0, Math.min(rows.length - 1, to));
+    focus.current = true;
+    if (next === active) setRange([...range]); // the focus may be elsewhere
     setActive(next);
     const el = scroller.current;
     if (!el) return;
@@ -178,7 +190,7 @@ function Rows({ resource, rows, columns, withNamespace, sort, descending }) {
       <tbody>
         ${from > 0 ? html`<tr aria-hidden="true" style=${{ height: from * rowHeight + 'px' }}></tr>` : null}
         ${rows.slice(from, to).map((/** @type {Row} */ r, /** @type {number} */ i) => html`<tr key=${keyOf(r)} aria-rowindex=${from + i + 2}
-            class=${(from + i === active ? 'active' : '') + (r.deleting ? ' deleting' : '')} onClick=${() => setActive(from + i)}>
+            class=${(from + i === active ? 'active' : '') + (r.deleting ? ' deleting' : '')} onClick=${() => setActive(from + i)} onFocusIn=${() => setActive(from + i)}>
           ${withNamespace ? html`<td class="quiet">${r.namespace}</td>` : null}
           ${columns.map((/** @type {any} */ c) => html`<td class=${typeof r.cells[c.i] === 'number' ? 'number' : ''}>${cell(r, c, resource, now)}</td>`)}<td></td>
         </tr>`)}

@@ -38,7 +38,7 @@ export function Logs({ pod, query }) {
       <span class="quiet" role="status">${state.ended ? 'The log has ended.' : shown.length ? '' : 'No output yet.'}</span>
     </div>
     <${Problem} error=${error} />
-    <pre role="region" class="logs" ref=${box} tabIndex=${0} aria-label="Log" onScroll=${(/** @type {any} */ e) => {
+    <pre role="log" class="logs" ref=${box} tabIndex=${0} aria-label="Log" onScroll=${(/** @type {any} */ e) => {
       const el = e.target;
       follow.current = el.scrollHeight - el.scrollTop - el.clientHeight < 40;
     }}>${shown.map((l) => clean(l) + '\n')}</pre>`;

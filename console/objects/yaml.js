@@ -1,7 +1,8 @@
 // @ts-check
-import { useMemo, useState } from 'preact/hooks';
+import { useMemo, useRef, useState } from 'preact/hooks';
 import { html } from '../page/lib/html.js';
 import { setQuery } from '../page/lib/route.js';
+import { Copy } from '../page/lib/ui.js';
 import { keyText, lines, prefix, text } from '../page/lib/yaml.js';
 import { FieldDoc } from './field.js';
 
@@ -14,13 +15,17 @@ export function withoutManagedFields(object) {
 /** @param {{object: any, resource: string, query: URLSearchParams}} props */
 export function Yaml({ object, resource, query }) {
   const [managed, setManaged] = useState(false);
-  const [copied, setCopied] = useState(false);
   const shown = managed ? object : withoutManagedFields(object);
   const rendered = useMemo(() => lines(shown), [object, managed]);
   // the field whose documentation is shown is part of the address
   const field = query.get('field');
   const path = useMemo(() => names(field), [field]);
   const select = (/** @type {string[]} */ p) => setQuery({ field: JSON.stringify(p) }, { replace: true });
+  const box = useRef(/** @type {HTMLElement|null} */ (null));
+  const close = () => {
+    setQuery({ field: null }, { replace: true });
+    box.current?.focus();
+  };
   const key = (/** @type {KeyboardEvent} */ e) => {
     const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 }[e.key];
     if (e.key === 'Escape') setQuery({ field: null }, { replace: true });
@@ -34,22 +39,17 @@ export function Yaml({ object, resource, query }) {
       return;
     }
   };
-  const copy = async () => {
-    await navigator.clipboard.writeText(text(shown));
-    setCopied(true);
-    setTimeout(() => setCopied(false), 1500);
-  };
   return html`<div class="bar">
       <button aria-pressed=${managed} onClick=${() => setManaged(!managed)}>managedFields</button>
-      <button onClick=${copy}>${copied ? 'Copied' : 'Copy'}</button>
+      <${Copy} text=${() => text(shown)} />
       <button aria-pressed=${Boolean(path)} onClick=${() => setQuery({ field: path ? null : '[]' }, { replace: true })}>Documentation</button>
       <span class="quiet">Select a field, or move with the arrow keys, to see its documentation.</span>
     </div>
     <div class=${path ? 'documented' : 'undocumented'}>
-    <pre role="region" class="yaml" tabIndex=${0} aria-label="YAML" onKeyDown=${key}>${rendered.map((l, i) => html`<span id=${'line-' + i} class=${'line' + (l.key !== undefined && JSON.stringify(l.path) === field ? ' active' : '')}>${prefix(l)}${l.key === undefined ? null
+    <pre role="region" class="yaml" ref=${box} tabIndex=${0} aria-label="YAML" onKeyDown=${key}>${rendered.map((l, i) => html`<span id=${'line-' + i} class=${'line' + (l.key !== undefined && JSON.stringify(l.path) === field ? ' active' : '')}>${prefix(l)}${l.key === undefined ? null
       : html`<span class="key" onClick=${() => select(l.path)}>${keyText(l.key)}</span>:`}${
       l.value === undefined ? '' : html`${l.key === undefined ? '' : ' '}<span class=${'v-' + (l.type ?? '')}>${l.value}</span>`}${'\n'}</span>`)}</pre>
-    ${path ? html`<${FieldDoc} resource=${resource} path=${path} select=${select} close=${() => setQuery({ field: null }, { replace: true })} />` : null}</div>`;
+    ${path ? html`<${FieldDoc} resource=${resource} path=${path} select=${select} close=${close} />` : null}</div>`;
 }
 
 /** Returns the names in the parameter of an address; null if there are none. @param {string|null} text @returns {string[]|null} */

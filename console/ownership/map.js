@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { address, useStates } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
 import { listHref, objectHref, setQuery } from '../page/lib/route.js';
-import { Header, Loading, Problem } from '../page/lib/ui.js';
+import { Header, Loading, ObjectLink, Problem } from '../page/lib/ui.js';
 
 const columnWidth = 262, rowHeight = 34, boxWidth = 216, boxHeight = 26, margin = 6;
 
@@ -20,7 +20,7 @@ export function Map({ query, namespace }) {
     <${Problem} error=${error} />
     ${!g ? (error ? null : html`<${Loading} />`) : html`
       ${traced?.links?.length ? html`<${Controllers} links=${traced.links} />` : null}
-      ${!g.nodes.length ? html`<p class="empty">${state.synced ? 'No object owns or refers to another.' : 'Reading the cluster…'}</p>` : html`<${Drawing} g=${g} near=${near} setNear=${setNear} />`}
+      ${!g.nodes.length ? html`<p class="empty">${state.synced ? 'No object owns or refers to another.' : 'Reading the cluster…'}</p>` : html`<${Drawing} g=${g} near=${near} setNear=${setNear} /><${Links} g=${g} />`}
       <p class="legend quiet"><span class="l owns"></span>owns <span class="l refers"></span>refers to <span class="l selects"></span>selects</p>`}`;
 }
 
@@ -47,10 +47,12 @@ function Drawing({ g, near, setNear }) {
   const linked = new Set(near ? [near] : []);
   for (const e of g.edges) if (near && (e.from === near || e.to === near)) linked.add(e.from).add(e.to);
   const width = g.columns * columnWidth + 120, height = g.rows * rowHeight + 2 * margin;
-  return html`<div class="map" tabIndex=${0} role="region" aria-label="Drawing of the objects"><svg width=${width} height=${height} role="list" aria-label="Objects">
+  // Chromium gives the focus to elements of SVG that listen for it, so the listener is around them.
+  return html`<div class="map" tabIndex=${0} role="region" aria-label="Drawing of the objects; the links follow as text"
+    onFocusIn=${(/** @type {any} */ e) => setNear(e.target.closest('.node')?.dataset.id ?? '')} onFocusOut=${() => setNear('')}><svg width=${width} height=${height} role="list" aria-label="Objects">
     <g role="presentation">${g.edges.map((/** @type {any} */ e) => html`<path key=${e.from + e.to + e.type} class=${'edge ' + e.type + (near && (e.from === near || e.to === near) ? ' near' : '')} d=${path(e)} />`)}</g>
     ${g.nodes.map((/** @type {any} */ n) => html`<g key=${n.id} role="listitem" class=${'node' + (n.deleting ? ' deleting' : '') + (near && !linked.has(n.id) ? ' far' : '')}
-        onMouseEnter=${() => setNear(n.id)} onMouseLeave=${() => setNear('')} onFocusCapture=${() => setNear(n.id)} onBlurCapture=${() => setNear('')}>
+        data-id=${n.id} onMouseEnter=${() => setNear(n.id)} onMouseLeave=${() => setNear('')}>
       <a href=${n.count ? listHref(n.resource, n.namespace) : objectHref(n.resource, n.namespace, n.name)}>
         <rect x=${x(n)} y=${y(n)} width=${boxWidth} height=${boxHeight} rx="5" />
         <text x=${x(n) + 9} y=${y(n) + boxHeight / 2 + 4}><tspan class="t-kind">${n.kind}</tspan> ${n.count ? `× ${n.count}` : shorten(n.name, 30 - n.kind.length)}</text>
@@ -58,6 +60,26 @@ function Drawing({ g, near, setNear }) {
       </a></g>`)}
   </svg></div>`;
 }
+
+const relations = /** @type {Record<string, string>} */ ({ owns: 'owns', refers: 'refers to', selects: 'selects' });
+
+/** The lines of the drawing as text. @param {{g: any}} props */
+function Links({ g }) {
+  const [open, setOpen] = useState(false);
+  const [shown, setShown] = useState(maxLinks);
+  if (!g.edges.length) return null;
+  const at = new globalThis.Map(g.nodes.map((/** @type {any} */ n) => [n.id, n]));
+  const name = (/** @type {string} */ id) => {
+    const n = /** @type {any} */ (at.get(id));
+    return n.count ? html`<a href=${listHref(n.resource, n.namespace)}><span class="kind">${n.kind}</span> × ${n.count}</a>` : html`<${ObjectLink} ...${n} />`;
+  };
+  return html`<details class="notelist" onToggle=${(/** @type {any} */ e) => setOpen(e.currentTarget.open)}><summary>${g.edges.length.toLocaleString()} ${g.edges.length === 1 ? 'link' : 'links'} as text</summary>
+    ${open ? html`<table class="plain"><thead><tr><th>Object</th><th>Relation</th><th>Other object</th></tr></thead><tbody>${g.edges.slice(0, shown).map((/** @type {any} */ e) => html`<tr key=${e.from + e.to + e.type}><td class="wrap">${name(e.from)}</td>
+      <td>${relations[e.type] ?? e.type}</td><td class="wrap">${name(e.to)}</td></tr>`)}</tbody></table>
+      ${g.edges.length > shown ? html`<p><button onClick=${() => setShown(shown + maxLinks)}>Show more</button></p>` : null}` : null}</details>`;
+}
+
+const maxLinks = 200;
 
 /** @param {string} text @param {number} length */
 const shorten = (text, length) => (text.length > length ? text.slice(0, Math.ceil(length / 2) - 1) + '…' + text.slice(text.length - Math.floor(length / 2)) : text);

@@ -4,9 +4,12 @@ import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Detail } from '../objects/detail.js';
 import { List } from '../objects/list.js';
+import { announce } from './lib/announce.js';
 import { request } from './lib/api.js';
+import { keepFocus, useFocus } from './lib/focus.js';
 import { html } from './lib/html.js';
 import { useKinds } from './lib/kinds.js';
+import { labelCells } from './lib/labels.js';
 import { listHref, setQuery, useRoute } from './lib/route.js';
 import { Problem } from './lib/ui.js';
 import { Search } from './search.js';
@@ -23,7 +26,10 @@ function useTheme() {
     localStorage.setItem('theme', theme);
   }, [theme]);
   const next = { '': 'light', light: 'dark', dark: '' }[theme] ?? '';
-  return /** @type {[string, () => void]} */ ([theme || 'auto', () => setTheme(next)]);
+  return /** @type {[string, () => void]} */ ([theme || 'auto', () => {
+    setTheme(next);
+    announce('theme: ' + (next || 'auto'));
+  }]);
 }
 
 /** @param {KeyboardEvent} e */
@@ -45,7 +51,13 @@ function App() {
       if ((e.key === '/' && !typing(e)) || (e.key === 'k' && (e.metaKey || e.ctrlKey))) {
         e.preventDefault();
         setSearching(true);
-      } else if (e.key === 't' && !typing(e) && !e.metaKey && !e.ctrlKey && !e.altKey) nextThemeRef.current();
+      } else if (e.key === 'Escape') {
+        // closes the navigation of narrow screens
+        const menu = /** @type {HTMLElement|null} */ (document.querySelector('.menu[aria-expanded="true"]'));
+        menu?.focus();
+        setOpen(false);
+      }
+      else if (e.key === 't' && !typing(e) && !e.metaKey && !e.ctrlKey && !e.altKey) nextThemeRef.current();
     };
     document.addEventListener('keydown', key);
     return () => document.removeEventListener('keydown', key);
@@ -60,6 +72,9 @@ function App() {
     const title = route.parts.slice(route.parts[0] === 'object' ? 2 : 0).filter((p) => p !== '-').join('/');
     document.title = (title || 'now') + ' · ' + (session?.cluster ?? 'Kelson');
   }, [route, session]);
+
+  useFocus(route);
+  useEffect(() => labelCells(/** @type {Element} */ (document.getElementById('main'))), []);
 
   const [first, ...rest] = route.parts;
   const view = views.find((v) => v.id === (first ?? 'now'));
@@ -79,17 +94,21 @@ function App() {
       <span class="cluster" title=${session?.server}>${session?.cluster}${session?.version ? html`<span class="quiet"> ${session.version}</span>` : null}</span>
       <span class="spring"></span>
       <${Namespaces} current=${namespace} />
-      <button class="search" onClick=${() => setSearching(true)}>Search <kbd>/</kbd></button>
-      <button class="theme" onClick=${nextTheme} title="Switch the theme (t)">${{ auto: '◐', light: '☼', dark: '☾' }[theme]}<span class="hidden"> theme: ${theme}</span></button>
+      <button class="search" aria-keyshortcuts="/ Control+K" onClick=${() => setSearching(true)}>Search <kbd>/</kbd></button>
+      <button class="theme" onClick=${nextTheme} aria-keyshortcuts="t" title="Switch the theme (t)"><span aria-hidden="true">${{ auto: '◐', light: '☼', dark: '☾' }[theme]}</span><span class="hidden">Theme: ${theme}</span></button>
     </header>
     <nav class=${'side' + (open ? ' open' : '')} aria-label="Views and kinds">
       <ul>${views.map((v) => html`<li><a href=${v.id === 'now' ? '/' : '/' + v.id} aria-current=${view === v ? 'page' : undefined}>${v.label}</a></li>`)}</ul>
       <${Kinds} kinds=${kinds} current=${first === 'objects' || first === 'object' ? rest[0] : ''} namespace=${namespace} />
     </nav>
-    <main id="main" tabIndex=${-1}><${Problem} error=${problem ?? session?.error} />${body}</main>
+    <main id="main" tabIndex=${-1}><${Problem} error=${problem ?? session?.error} />${session?.moment ? html`<${Moment} moment=${session.moment} />` : null}${body}</main>
     ${searching ? html`<${Search} kinds=${kinds} close=${() => setSearching(false)} />` : null}
   `;
 }
+
+/** Says which moment of a history the page shows. @param {{moment: {revision: string, time: string, fork?: boolean}}} props */
+const Moment = ({ moment }) => html`<p class="problem warn moment"><strong>${moment.fork ? 'Fork' : 'Past'}</strong>${' '}
+  ${moment.fork ? 'The cluster has continued from revision' : 'The state of the cluster at revision'} ${moment.revision}, <time dateTime=${moment.time}>${new Date(moment.time).toLocaleString()}</time>${moment.fork ? '.' : '. It is read-only.'}</p>`;
 
 /** @template T @param {T} value */
 function useRefTo(value) {
@@ -133,4 +152,5 @@ function Namespaces({ current }) {
     </select></label>`;
 }
 
+keepFocus();
 render(html`<${App} />`, /** @type {Element} */ (document.getElementById('app')));

@@ -1,7 +1,8 @@
 // @ts-check
 // Search over views, kinds and objects.
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { request } from './lib/api.js';
+import { useModal } from './lib/confirm.js';
 import { html } from './lib/html.js';
 import { listHref, navigate, objectHref } from './lib/route.js';
 import { views } from './views.js';
@@ -11,12 +12,9 @@ export function Search({ kinds, close }) {
   const [text, setText] = useState('');
   const [found, setFound] = useState({ text: '', objects: /** @type {any[]} */ ([]), more: 0, synced: true });
   const [active, setActive] = useState(0);
-  const input = useRef(/** @type {HTMLInputElement|null} */ (null));
-  useEffect(() => {
-    const before = /** @type {HTMLElement|null} */ (document.activeElement);
-    input.current?.focus();
-    return () => before?.focus();
-  }, []);
+  // A screen reader reads the input first, and results once the user looks for one.
+  const [moved, setMoved] = useState(false);
+  const dialog = useModal();
   useEffect(() => {
     setActive(0);
     const control = new AbortController();
@@ -57,8 +55,8 @@ export function Search({ kinds, close }) {
     navigate(r.href);
   };
   const key = (/** @type {KeyboardEvent} */ e) => {
-    if (e.key === 'Escape') close();
-    else if (e.key === 'ArrowDown') setActive(Math.min(results.length - 1, active + 1));
+    if (e.key.startsWith('Arrow')) setMoved(true);
+    if (e.key === 'ArrowDown') setActive(Math.min(results.length - 1, active + 1));
     else if (e.key === 'ArrowUp') setActive(Math.max(0, active - 1));
     else if (e.key === 'Enter') go(active);
     else return;
@@ -66,15 +64,20 @@ export function Search({ kinds, close }) {
     e.stopPropagation();
   };
   useEffect(() => document.getElementById('result-' + active)?.scrollIntoView({ block: 'nearest' }), [active]);
-  return html`<div class="overlay" onClick=${(/** @type {any} */ e) => e.target === e.currentTarget && close()}>
-    <div class="palette" role="dialog" aria-modal="true" aria-label="Search">
-      <input ref=${input} type="text" role="combobox" aria-expanded="true" aria-controls="results" aria-activedescendant=${results.length ? 'result-' + active : undefined}
+  const status = !text.trim() ? '' : !found.synced ? 'Reading the cluster…' : !results.length ? 'Nothing found.' : found.more > 0 ? found.more.toLocaleString() + ' more objects match.' : '';
+  return html`<dialog class="palette" ref=${dialog} aria-label="Search" onClick=${(/** @type {any} */ e) => e.target === e.currentTarget && close()} onCancel=${(/** @type {Event} */ e) => {
+      e.preventDefault();
+      close();
+    }}><div>
+      <input type="text" role="combobox" aria-expanded="true" aria-controls="results" aria-activedescendant=${moved && results.length ? 'result-' + active : undefined}
         aria-label="Search for views, kinds and objects" placeholder="Search for a view, a kind or an object" value=${text} spellcheck=${false} autocomplete="off"
-        onInput=${(/** @type {any} */ e) => setText(e.target.value)} onKeyDown=${key} />
-      <div id="results" role="listbox" aria-label="Results">${results.map((r, i) => html`<div id=${'result-' + i} role="option" aria-selected=${i === active}
+        onInput=${(/** @type {any} */ e) => {
+          setText(e.target.value);
+          setMoved(true);
+        }} onKeyDown=${key} />
+      <div id="results" role="listbox" aria-label="Results" tabIndex=${-1}>${results.map((r, i) => html`<div id=${'result-' + i} role="option" aria-selected=${i === active}
         onMouseMove=${() => active === i || setActive(i)} onClick=${() => go(i)}><span class="group">${r.group}</span><span>${r.label}</span></div>`)}</div>
-      ${text.trim() && (!found.synced || !results.length || found.more > 0) ? html`<p class="quiet" role="status">${!found.synced ? 'Reading the cluster…'
-        : !results.length ? 'Nothing found.' : found.more.toLocaleString() + ' more objects match.'}</p>` : null}
+      <p class="quiet" role="status">${status}</p>
     </div>
-  </div>`;
+  </dialog>`;
 }

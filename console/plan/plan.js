@@ -1,6 +1,7 @@
 // @ts-check
 // What an operator would do: its steps with their causes, and the fields that they change.
 import { useState } from 'preact/hooks';
+import { useAnnouncement } from '../page/lib/announce.js';
 import { address, request, useStates } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
 import { objectHref, setQuery } from '../page/lib/route.js';
@@ -16,9 +17,13 @@ export function Plan({ query, namespace }) {
   const [state, error] = useStates(address('plan'));
   const [refused, setRefused] = useState(/** @type {any} */ (null));
   const [shown, setShown] = useState(page);
+  const text = (query.get('q') ?? '').toLowerCase();
+  const steps = (state?.plan?.steps ?? []).filter((/** @type {any} */ s) => (!text || searched(s).includes(text)) && (!namespace || inNamespace(s, namespace)));
+  useAnnouncement(state?.plan ? count(steps.length, 'step') : '', namespace + ' ' + text);
   if (!state) return html`<${Header} title="Plan" /><${Problem} error=${error} />${error ? null : html`<${Loading} />`}`;
   const p = state.plan;
   const start = async (/** @type {string} */ against) => {
+    if (state.running) return;
     setRefused(null);
     try {
       await request('plan/run', { against }, { method: 'POST' });
@@ -26,10 +31,8 @@ export function Plan({ query, namespace }) {
       setRefused(e);
     }
   };
-  const run = state.runnable ? html`<button disabled=${!!state.running} onClick=${() => start('')}>Make a plan</button>
-    <button disabled=${!!state.running} title="Show objects whose final states differ from those with the operator of the last commit" onClick=${() => start('HEAD')}>Compare with the last commit</button>` : null;
-  const text = (query.get('q') ?? '').toLowerCase();
-  const steps = (p?.steps ?? []).filter((/** @type {any} */ s) => (!text || searched(s).includes(text)) && (!namespace || inNamespace(s, namespace)));
+  const run = state.runnable ? html`<button aria-disabled=${!!state.running} onClick=${() => start('')}>Make a plan</button>
+    <button aria-disabled=${!!state.running} title="What ends differently than with the operator of the last commit" onClick=${() => start('HEAD')}>Compare with the last commit</button>` : null;
   const target = Number(query.get('step'));
   const position = steps.findIndex((/** @type {any} */ s) => s.number === target);
   const visible = steps.slice(0, Math.max(shown, position + 1));
@@ -68,7 +71,8 @@ const inNamespace = (s, namespace) => s.of?.namespace === namespace || (s.writes
 /** @param {{since: string}} props */
 function Running({ since }) {
   const now = useClock();
-  return html`<p class="quiet running" role="status">Building the operator and running it on a copy of the cluster: ${duration(now - Date.parse(since))}</p>`;
+  useAnnouncement('Building the operator and running it on a copy of the cluster');
+  return html`<p class="quiet running">Building the operator and running it on a copy of the cluster: ${duration(now - Date.parse(since))}</p>`;
 }
 
 /** An object, with a link if it exists before the operator runs. @param {{object: Ref, absent?: boolean}} props */

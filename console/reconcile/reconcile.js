@@ -1,5 +1,6 @@
 // @ts-check
 // The recorded reconciles, and each with its causes, reads, writes, logs and effects.
+import { useAnnouncement } from '../page/lib/announce.js';
 import { address, useStates } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
 import { setQuery } from '../page/lib/route.js';
@@ -33,6 +34,7 @@ function because(r) {
 function All({ query }) {
   const controller = query.get('controller') ?? '', q = query.get('q') ?? '', failed = query.get('failed') ?? '';
   const [state, error] = useStates(address('reconciles', { controller, q, failed }));
+  useAnnouncement(state ? state.matching.toLocaleString() + ' reconciles' : '', controller + ' ' + failed + q);
   return html`<${Header} title="Reconciles" note=${state ? state.matching.toLocaleString() : ''} actions=${html`
       <button aria-pressed=${failed === 'true'} onClick=${() => setQuery({ failed: failed ? null : 'true' }, { replace: true })}>Failed only</button>
       <input class="filter" type="search" placeholder="Object or error" aria-label="Filter by object or error" value=${q} onInput=${(/** @type {any} */ e) => setQuery({ q: e.target.value }, { replace: true })} />`} />

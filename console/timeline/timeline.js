@@ -2,6 +2,7 @@
 // A lane for each object: reconciles as spans, writes and Events as marks; restarts and faults as
 // lines. It shows the traces of operators, or the steps of a failure.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useAnnouncement } from '../page/lib/announce.js';
 import { address, request, useStates, useStream } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
 import { setQuery } from '../page/lib/route.js';
@@ -49,6 +50,7 @@ export function Timeline({ query, namespace, session }) {
     });
   }, [model, version, search, namespace]);
 
+  useAnnouncement(model.count ? lanes.length.toLocaleString() + ' lanes' : '', namespace + ' ' + run + search);
   return html`<${Header} title="Timeline" note=${model.count ? `${model.count.toLocaleString()} marks in ${lanes.length.toLocaleString()} lanes` : ''} actions=${html`
       ${run ? null : html`<button aria-pressed=${fold} title="Shorten times without marks" onClick=${() => setQuery({ fold: fold ? 'false' : null }, { replace: true })}>Fold gaps</button>`}
       <input class="filter" type="search" placeholder="Object or controller" aria-label="Filter lanes" value=${query.get('q') ?? ''} onInput=${(/** @type {any} */ e) => setQuery({ q: e.target.value }, { replace: true })} />`} />
@@ -56,7 +58,7 @@ export function Timeline({ query, namespace, session }) {
     ${session?.failure ? html`<div class="bar"><label>Show <select value=${run} onChange=${(/** @type {any} */ e) => setQuery({ run: e.target.value, select: null }, { replace: true })}>
       <option value="">the traces and Events</option><option value="failing">the failing run</option><option value="passing">the run without faults</option></select></label></div>` : null}
     ${!model.version ? (error || refused ? null : html`<${Loading} />`) : !model.count ? html`<${Untraced} traced=${model.traced} errors=${model.error ? { trace: model.error } : {}} />`
-      : html`<${Canvas} ...${{ model, axis, lanes, selected, version }} /><${Notes} model=${model} version=${version} />`}
+      : html`<${Canvas} ...${{ model, axis, lanes, selected, version }} /><${Marks} model=${model} lanes=${lanes} version=${version} />`}
     ${model.count && model.error ? html`<p class="quiet">Not readable: ${model.error}</p>` : null}
     ${model.skipped ? html`<p class="quiet">${model.skipped.toLocaleString()} older reconciles are not shown.</p>` : null}
     ${!selected ? null : model.notes.has(selected) ? html`<${Note} model=${model} id=${selected} />` : /^(event|step)[/]/.test(selected) ? null : html`<${Selected} id=${selected} />`}`;
@@ -72,21 +74,40 @@ function when(model, start) {
   return 'step ' + step + (seconds === undefined ? '' : ', after ' + span(Math.round(seconds * 1e6)));
 }
 
-/** The Events, faults and restarts as text. @param {{model: Model, version: number}} props */
-function Notes({ model, version }) {
+const types = ['reconcile', 'failed reconcile', 'hot loop', 'write', 'refused write', 'Event', 'warning', 'request'];
+
+/** All marks of the lanes, and the lines, as text. @param {{model: Model, lanes: number[], version: number}} props */
+function Marks({ model, lanes, version }) {
   const [open, setOpen] = useState(false);
+  const [shown, setShown] = useState(maxNotes);
   const all = useMemo(() => {
     if (!open) return [];
-    const events = [...model.notes].map(([id, n]) => ({ id, ...n, what: '' }));
-    return [...events, ...model.lines.map((l) => ({ id: '', lane: -1, start: l.start, text: l.text, what: lineNames[l.type] }))].sort((a, b) => a.start - b.start);
-  }, [model, version, open]);
-  const count = model.notes.size + model.lines.length;
-  if (!count) return null;
-  return html`<details class="notelist" onToggle=${(/** @type {any} */ e) => setOpen(e.currentTarget.open)}><summary>${count.toLocaleString()} ${model.steps ? 'steps' : 'Events and restarts'} as text</summary>
-    ${open ? html`<table class="plain"><tbody>${all.slice(-maxNotes).map((n) => html`<tr><td class="mono quiet">${when(model, n.start)}</td><td>${n.id ? laneName(model.lanes[n.lane]) : html`<strong>${n.what}</strong>`}</td>
-      <td class="wrap">${n.id ? html`<button class="plainbutton" onClick=${() => setQuery({ select: n.id }, { replace: true })}>${n.text}</button>` : n.text}</td></tr>`)}</tbody></table>
-      ${all.length > maxNotes ? html`<p class="quiet">The last ${maxNotes} are listed.</p>` : null}` : null}</details>`;
+    /** @type {{id: string, lane: number, start: number, length: number, what: string, text: string}[]} */
+    const list = model.lines.map((l) => ({ id: '', lane: -1, start: l.start, length: 0, what: lineNames[l.type], text: l.text }));
+    for (const lane of lanes)
+      for (const m of model.marks[lane]) list.push({ ...m, lane, what: types[m.type], text: model.notes.get(m.id)?.text ?? (m.length ? 'took ' + span(m.length) : 'show it') });
+    return list.sort((a, b) => a.start - b.start);
+  }, [model, lanes, version, open]);
+  return html`<details class="notelist" onToggle=${(/** @type {any} */ e) => setOpen(e.currentTarget.open)}><summary>${model.count.toLocaleString()} ${model.steps ? 'steps' : 'marks'} as text</summary>
+    ${open ? html`${all.length > shown ? html`<p><button onClick=${() => setShown(shown + maxNotes)}>Show earlier</button> <span class="quiet">${(all.length - shown).toLocaleString()} more</span></p>` : null}
+      <table class="plain"><thead><tr><th>Time</th><th>Object</th><th>What</th><th>Details</th></tr></thead><tbody>${all.slice(-shown).map((n) => html`<tr><td class="mono quiet">${when(model, n.start)}</td><td class="wrap">${n.lane < 0 ? '' : laneName(model.lanes[n.lane])}</td>
+        <td>${n.lane < 0 ? html`<strong>${n.what}</strong>` : n.what}</td><td class="wrap">${n.id ? html`<button class="plainbutton" onClick=${() => setQuery({ select: n.id }, { replace: true })}>${n.text}</button>` : n.text}</td></tr>`)}</tbody></table>` : null}</details>`;
 }
+
+/** The selected mark as text; empty if there is none. @param {Model} model @param {string} id */
+function spoken(model, id) {
+  const note = model.notes.get(id), chosen = model.spans.get(id);
+  if (note) return `${laneName(model.lanes[note.lane])} at ${when(model, note.start)}: ${note.text}`;
+  if (!chosen) return '';
+  const mark = model.marks[chosen.lane].find((m) => m.id === id && m.type < Type.write);
+  return `${laneName(model.lanes[chosen.lane])} ${mark ? types[mark.type] : ''} at ${when(model, chosen.start)}, took ${span(chosen.length)}`;
+}
+
+/** Clears the selection. */
+const clear = () => {
+  setQuery({ select: null }, { replace: true });
+  /** @type {HTMLElement|null} */ (document.querySelector('.timeline canvas'))?.focus();
+};
 
 /** @param {import('./model.js').Lane} l */
 const laneName = (l) => `${l.kind} ${l.namespace ? l.namespace + '/' : ''}${l.name}`;
@@ -95,8 +116,8 @@ const laneName = (l) => `${l.kind} ${l.namespace ? l.namespace + '/' : ''}${l.na
 function Note({ model, id }) {
   const n = /** @type {{lane: number, start: number, text: string}} */ (model.notes.get(id));
   const lane = model.lanes[n.lane];
-  return html`<aside class="selected" aria-live="polite" aria-label="Selected mark">${model.steps ? html`<b>${laneName(lane)}</b>` : html`<${ObjectLink} ...${lane} tab="events" />`} <span class="quiet">at</span> ${when(model, n.start)} <span>${n.text}</span>
-    <span class="spring"></span><button onClick=${() => setQuery({ select: null }, { replace: true })}>Clear</button></aside>`;
+  return html`<aside class="selected" aria-label="Selected mark">${model.steps ? html`<b>${laneName(lane)}</b>` : html`<${ObjectLink} ...${lane} tab="events" />`} <span class="quiet">at</span> ${when(model, n.start)} <span>${n.text}</span>
+    <span class="spring"></span><button onClick=${clear}>Clear</button></aside>`;
 }
 
 /** @param {{model: Model, axis: Axis, lanes: number[], selected: string, version: number}} props */
@@ -151,7 +172,8 @@ function Canvas({ model, axis, lanes, selected, version }) {
     const el = /** @type {HTMLCanvasElement} */ (canvas.current);
     const s = state.current;
     const observer = new ResizeObserver(() => {
-      const rect = /** @type {Element} */ (box.current).getBoundingClientRect();
+      const rect = box.current?.getBoundingClientRect();
+      if (!rect) return; // the view has closed
       s.width = rect.width;
       s.height = rect.height;
       later();
@@ -224,8 +246,13 @@ function Canvas({ model, axis, lanes, selected, version }) {
         s.from += (n * view) / s.scale;
         later();
       };
+      const vertical = (/** @type {number} */ by) => {
+        if (latest.current.selected) return across(by);
+        s.top += by * laneHeight * 3;
+        later();
+      };
       const actions = /** @type {Record<string, () => void>} */ ({
-        ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15), ArrowUp: () => ((s.top -= laneHeight * 3), later()), ArrowDown: () => ((s.top += laneHeight * 3), later()),
+        ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15), ArrowUp: () => vertical(-1), ArrowDown: () => vertical(1),
         PageUp: () => ((s.top -= s.height), later()), PageDown: () => ((s.top += s.height), later()),
         '+': () => zoom(1.4, middle), '=': () => zoom(1.4, middle), '-': () => zoom(1 / 1.4, middle), 0: () => ((s.follow = true), later()),
         n: () => step(1), p: () => step(-1), Escape: () => setQuery({ select: null }, { replace: true }),
@@ -234,19 +261,41 @@ function Canvas({ model, axis, lanes, selected, version }) {
       e.preventDefault();
       actions[e.key]();
     };
-    /** Selects the next or the previous reconcile of the lane. @param {number} by */
+    /** Returns the marks of a lane that can be selected: its reconciles if it has any. @param {number} lane */
+    const selectable = (lane) => {
+      const { model } = latest.current;
+      const own = (model.marks[lane] ?? []).filter((m) => (model.spans.get(m.id) ?? model.notes.get(m.id))?.lane === lane);
+      const reconciles = own.filter((m) => m.type < Type.write);
+      return reconciles.length && !reconciles.some((m) => m.id === latest.current.selected) && own.some((m) => m.id === latest.current.selected) ? own : reconciles.length ? reconciles : own;
+    };
+    /** Selects a mark and shows it. @param {number} lane @param {{id: string, start: number}} mark */
+    const select = (lane, mark) => {
+      const { lanes, axis } = latest.current;
+      setQuery({ select: mark.id }, { replace: true });
+      const at = axis.position(mark.start), x = (at - s.from) * s.scale;
+      if (x < 0 || x > s.width - gutter()) s.from = at - (s.width - gutter()) / 2 / s.scale;
+      const y = lanes.indexOf(lane) * laneHeight;
+      s.top = Math.max(y + axisHeight + 2 * laneHeight - s.height, Math.min(s.top, y));
+      later();
+    };
+    /** Selects the next or the previous mark of the lane. @param {number} by */
     const step = (by) => {
-      const { model, lanes, selected, axis } = latest.current;
+      const { model, selected } = latest.current;
       const now = model.spans.get(selected) ?? model.notes.get(selected);
-      const lane = now ? now.lane : lanes[Math.floor(s.top / laneHeight)];
-      const marks = model.marks[lane] ?? [];
-      const reconciles = marks.filter((m) => m.type < Type.write);
-      const list = model.notes.has(selected) || !reconciles.length ? marks : reconciles;
-      const i = now ? list.findIndex((m) => m.id === selected) + by : 0;
-      if (!list[i]) return;
-      setQuery({ select: list[i].id }, { replace: true });
-      const x = (axis.position(list[i].start) - s.from) * s.scale;
-      if (x < 0 || x > s.width - gutter()) s.from = axis.position(list[i].start) - (s.width - gutter()) / 2 / s.scale;
+      if (!now) return across(1);
+      const list = selectable(now.lane);
+      const next = list[list.findIndex((m) => m.id === selected) + by];
+      if (next) select(now.lane, next);
+    };
+    /** Selects the nearest mark in the next or the previous lane that has one. @param {number} by */
+    const across = (by) => {
+      const { model, lanes, selected } = latest.current;
+      const now = model.spans.get(selected) ?? model.notes.get(selected);
+      for (let row = now ? lanes.indexOf(now.lane) + by : Math.floor(s.top / laneHeight); lanes[row] !== undefined; row += by) {
+        const list = selectable(lanes[row]);
+        const distance = (/** @type {{start: number}} */ m) => (now ? Math.abs(m.start - now.start) : 0);
+        if (list.length) return select(lanes[row], list.reduce((best, m) => (distance(m) < distance(best) ? m : best)));
+      }
     };
     el.addEventListener('wheel', wheel, { passive: false });
     el.addEventListener('pointerdown', down);
@@ -262,8 +311,12 @@ function Canvas({ model, axis, lanes, selected, version }) {
     };
   }, []);
 
-  return html`<div class="timeline" ref=${box}><canvas ref=${canvas} tabIndex=${0} role="application" aria-label=${`Timeline of ${lanes.length} objects with ${model.count} marks. Arrow keys move,
-    plus and minus zoom, 0 shows all, n and p select the next and the previous mark. The view Reconciles has the reconciles as a table; Events, faults and restarts follow as text.`}></canvas></div>
+  // A list box, because screen readers pass its keys to the page and read the selected option.
+  const chosen = spoken(model, selected);
+  const option = 'mark-' + encodeURIComponent(selected); // another element for each mark, as screen readers read an element once
+  return html`<div class="timeline" ref=${box}><canvas ref=${canvas} tabIndex=${0} role="listbox" aria-activedescendant=${chosen ? option : undefined} aria-label=${`Timeline of ${lanes.length} objects with ${model.count} marks`}
+    aria-description="Arrow keys move, plus and minus zoom, 0 shows all, n and p select the next and the previous mark, then up and down select one in another lane. All marks follow as text.">
+    <div key=${option} id=${option} role="option" aria-selected=${Boolean(chosen)}>${chosen || 'No mark is selected'}</div></canvas></div>
     <p class="legend quiet">${model.steps ? html`<span class="k request"></span>request <span class="k write"></span>write <span class="k event"></span>event <span class="k refused"></span>refused or lost <span class="k alarm"></span>alarm <span class="k fault"></span>fault <span class="k restart"></span>restart <span class="k input"></span>input`
       : html`<span class="k ok"></span>reconcile <span class="k err"></span>failed <span class="k loop"></span>hot loop <span class="k write"></span>write <span class="k refused"></span>refused write
         <span class="k event"></span>Event <span class="k warning"></span>warning <span class="k restart"></span>restart`}
@@ -287,10 +340,12 @@ function useChain(selected, version) {
 function Selected({ id }) {
   const [run, number] = id.split('/');
   const [state, error] = useStates(address('reconcile', { run: run || '-', id: number }));
+  const read = state?.reconcile;
+  useAnnouncement(read ? `reconcile ${read.id} of controller ${read.controller}${read.error ? ' failed: ' + read.error : ' succeeded'}` : '');
   if (!state) return error ? html`<${Problem} error=${error} />` : null;
   const r = state.reconcile;
-  return html`<aside class="selected" aria-live="polite" aria-label="Selected reconcile"><${ReconcileLink} r=${r} /> <${ObjectLink} ...${r} tab="why" /> <span class="quiet">at</span> ${clock(r.time)}
+  return html`<aside class="selected" aria-label="Selected reconcile"><${ReconcileLink} r=${r} /> <${ObjectLink} ...${r} tab="why" /> <span class="quiet">at</span> ${clock(r.time)}
     <span class="quiet">took</span> ${span(micros(r.duration))} ${r.error ? html`<span class="bad">${r.error}</span>` : null}
     <span class="quiet">because</span> ${(r.causes ?? []).slice(0, 2).map((/** @type {any} */ c) => html`${c.kind ? html`<${ObjectLink} ...${c} /> ` : ''}${c.event}${c.manager ? ' by ' + c.manager : ''} `)}
-    <span class="spring"></span><button onClick=${() => setQuery({ select: null }, { replace: true })}>Clear</button></aside>`;
+    <span class="spring"></span><button onClick=${clear}>Clear</button></aside>`;
 }

@@ -30,7 +30,7 @@ export function Why() {
     <${Problem} error=${error} />
     ${!state ? (error ? null : html`<${Loading} />`)
       : !state.objects.length ? html`<${Untraced} traced=${state.traced} errors=${state.errors} />`
-      : html`<table class="plain"><thead><tr><th>Object</th><th>Writes</th><th>Last</th><th></th></tr></thead><tbody>
+      : html`<table class="plain"><thead><tr><th>Object</th><th>Writes</th><th>Last</th><th>State</th></tr></thead><tbody>
           ${state.objects.map((/** @type {any} */ o) => html`<tr key=${o.kind + o.namespace + '/' + o.name}><td><${ObjectLink} ...${o} tab="why" /></td><td>${o.writes}</td>
             <td><${Age} time=${o.time} /></td><td>${o.failed ? html`<${Badge} text="failed" as="bad" />` : null}</td></tr>`)}</tbody></table>`}`;
 }

@@ -146,6 +146,14 @@ func (w *Writer) Delete(key Key, revision uint64, when time.Time) error {
 	return w.full()
 }
 
+// Recorded returns how many objects the history has, deleted ones included, and how many versions,
+// without deletions.
+func (w *Writer) Recorded() (objects int, versions uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.objects), w.versions
+}
+
 // Existing returns the keys of a resource's objects that exist after the newest version. A recorder
 // that lists again uses it to find the objects that were deleted since the last list.
 func (w *Writer) Existing(resource string) []Key {

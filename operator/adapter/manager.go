@@ -73,12 +73,13 @@ func NewManager(config *rest.Config, o crmanager.Options) (crmanager.Manager, er
 	return m, nil
 }
 
-// GetAPIReader returns a reader of the server.
+// GetAPIReader returns a reader of the server. Reads are recorded in the trace of the reconcile
+// whose context they have.
 func (m *Manager) GetAPIReader() crclient.Reader {
 	if m.cache == nil {
 		return m.Manager.GetAPIReader()
 	}
-	return cluster.Live(m.cache)
+	return cluster.Live(m.cache, m.traced.tracer)
 }
 
 // Add adds a runnable. Controllers for reconcile.Request are traced from then on.
@@ -150,6 +151,11 @@ func newTracing(log *slog.Logger) (*tracing, error) {
 func (t *tracing) close() error {
 	if t.file == nil {
 		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.controllers {
+		c.ended()
 	}
 	return t.file.Close()
 }

@@ -32,6 +32,9 @@ type tracing struct {
 	file   io.Closer // may be nil
 
 	current sync.Map // goroutine number → *delivery
+
+	mu          sync.Mutex
+	controllers []*traced
 }
 
 // delivery is an event that is being delivered.
@@ -67,7 +70,20 @@ type traced struct {
 	// contains those that the queue has returned, until they are done. Both are empty if the trace
 	// has no details.
 	ready   map[crreconcile.Request]time.Time
-	running map[crreconcile.Request]trace.Queue
+	running map[crreconcile.Request]*running
+	// retrying has the requests that are done and whose delay is not known yet.
+	retrying map[crreconcile.Request]*running
+}
+
+// running is a request that the queue has returned, until it is done.
+type running struct {
+	queue trace.Queue
+	// end completes the record of the reconcile that has returned. It is nil before, and if the
+	// request is not traced.
+	end  func()
+	span *trace.Span
+	// retries says that the request will be added again after a delay that is not known yet.
+	retries bool
 }
 
 // attach traces a controller for reconcile.Request. controller.New returns a type of an internal
@@ -88,7 +104,10 @@ func (t *tracing) attach(r crmanager.Runnable, handed *handover) {
 		handed = nil
 	}
 	c := &traced{tracing: t, name: *name, upstream: *do, handed: handed, causes: map[crreconcile.Request]trace.Causes{},
-		ready: map[crreconcile.Request]time.Time{}, running: map[crreconcile.Request]trace.Queue{}}
+		ready: map[crreconcile.Request]time.Time{}, running: map[crreconcile.Request]*running{}, retrying: map[crreconcile.Request]*running{}}
+	t.mu.Lock()
+	t.controllers = append(t.controllers, c)
+	t.mu.Unlock()
 	*do = c
 	inner := *newQueue
 	*newQueue = func(name string, limiter workqueue.TypedRateLimiter[crreconcile.Request]) workqueue.TypedRateLimitingInterface[crreconcile.Request] {
@@ -127,7 +146,11 @@ func (c *traced) Reconcile(ctx context.Context, req crreconcile.Request) (crreco
 	ctx = withLogs(ctx, span)
 	var result crreconcile.Result
 	err := errPanicked // unless the reconciler returns
-	defer func() { span.End(reconcile.Result{RequeueAfter: result.RequeueAfter}, err) }()
+	began := time.Now()
+	defer func() {
+		took := time.Since(began)
+		c.returned(req, span, func() { span.EndAfter(took, reconcile.Result{RequeueAfter: result.RequeueAfter}, err) })
+	}()
 	result, err = c.upstream.Reconcile(ctx, req)
 	return result, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kelson.dev/operator/adapter"
@@ -20,8 +21,8 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// LAB-07: the traces of controllers of controller-runtime have logs and the state of the queue,
-// with the priority queue and with client-go's queue. The operator's own log is complete.
+// LAB-07: the traces of controllers of controller-runtime have logs, live reads, backoff and the
+// state of the queue, with the priority queue and with the one of client-go. The operator's own log is complete.
 func TestLogsAndQueues(t *testing.T) {
 	for name, priorities := range map[string]bool{"priority queue": true, "workqueue": false} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testLogsAndQueues(t, priorities) }) })
@@ -47,6 +48,13 @@ func testLogsAndQueues(t *testing.T, priorities bool) {
 		log := ctrl.LoggerFrom(ctx).WithName("own").WithValues("step", 1)
 		log.Info("reconciling", "size", 3)
 		log.V(1).Info("not enabled")
+		if err := m.GetAPIReader().Get(ctx, req.NamespacedName, &corev1.ConfigMap{}); err != nil {
+			return reconcile.Result{}, err
+		}
+		var all corev1.ConfigMapList
+		if err := m.GetAPIReader().List(ctx, &all, crclient.InNamespace(req.Namespace)); err != nil {
+			return reconcile.Result{}, err
+		}
 		if req.Name == "waits" {
 			return reconcile.Result{RequeueAfter: time.Hour}, nil
 		}
@@ -88,6 +96,29 @@ func testLogsAndQueues(t *testing.T, priorities bool) {
 		}
 		if rec.Queue.Retries != retries || rec.Queue.Delayed != delayed || rec.Queue.Ready != 0 || rec.Queue.Running != 1 || len(rec.Logs) != logs {
 			t.Errorf("record %d: queue %+v, logs %+v", i, rec.Queue, rec.Logs)
+		}
+		backoff := ""
+		switch i { // the delays of controller-runtime's default limiter
+		case 1:
+			backoff = "5ms"
+		case 2:
+			backoff = "10ms"
+		}
+		if rec.RetryAfter != backoff {
+			t.Errorf("record %d has backoff %q, want %q", i, rec.RetryAfter, backoff)
+		}
+		if i > 0 && i < 3 && rec.Error != "try again" {
+			t.Errorf("record %d has no reason of the backoff: %+v", i, rec)
+		}
+		if len(rec.Reads) != 2 {
+			t.Errorf("record %d has reads %+v", i, rec.Reads)
+			continue
+		}
+		if get := rec.Reads[0]; get.Verb != "get" || !get.Live || get.Kind != "ConfigMap" || get.ResourceVersion == "" {
+			t.Errorf("record %d: read %+v", i, get)
+		}
+		if list := rec.Reads[1]; list.Verb != "list" || !list.Live || list.Kind != "ConfigMap" || list.Count == nil || *list.Count != min(i, 1)+1 {
+			t.Errorf("record %d: read %+v", i, list)
 		}
 		if logs == 2 && (rec.Logs[1].Level != "ERROR" || rec.Logs[1].Attributes != `step=1 err="no quota"`) {
 			t.Errorf("record %d: logs %+v", i, rec.Logs)

@@ -63,6 +63,7 @@ func (q *tracedPriorityQueue) AddWithOpts(o priorityqueue.AddOpts, reqs ...crrec
 	switch {
 	case o.RateLimited:
 		q.c.note(trace.Retry, reqs...)
+		q.c.retry(reqs)
 	case o.After > 0:
 		q.c.note(trace.After, reqs...)
 	default:
@@ -84,6 +85,7 @@ type tracedLimiter struct {
 
 func (l *tracedLimiter) When(req crreconcile.Request) time.Duration {
 	d := l.TypedRateLimiter.When(req)
+	l.c.retried(req, d)
 	l.c.queued(req, d)
 	return d
 }
@@ -116,13 +118,7 @@ func (c *traced) started(req crreconcile.Request, priority int, q workqueue.Type
 	}
 	state.Delayed = max(0, len(c.ready)-state.Ready)
 	state.Running = len(c.running) + 1
-	c.running[req] = state
-}
-
-func (c *traced) done(req crreconcile.Request) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.running, req)
+	c.running[req] = &running{queue: state}
 }
 
 // queueOf returns the state of the queue when it returned a request; false if the request does not
@@ -130,6 +126,79 @@ func (c *traced) done(req crreconcile.Request) {
 func (c *traced) queueOf(req crreconcile.Request) (trace.Queue, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	q, ok := c.running[req]
-	return q, ok
+	r, ok := c.running[req]
+	if !ok {
+		return trace.Queue{}, false
+	}
+	return r.queue, true
+}
+
+// returned ends the record of a reconcile. The controller decides after the reconcile whether and
+// when it retries, so the record of a request from the queue ends only when the request is done.
+func (c *traced) returned(req crreconcile.Request, span *trace.Span, end func()) {
+	c.mu.Lock()
+	r, ok := c.running[req]
+	if ok {
+		r.span, r.end = span, end
+	}
+	c.mu.Unlock()
+	if !ok {
+		end()
+	}
+}
+
+// retry notes that requests will be added again. The priority queue asks the limiter for the delay
+// later, in a goroutine of its own, so that the request may be done before.
+func (c *traced) retry(reqs []crreconcile.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, req := range reqs {
+		if r, ok := c.running[req]; ok && r.end != nil {
+			r.retries = true
+		}
+	}
+}
+
+// retried notes the backoff of a request whose reconcile has returned.
+func (c *traced) retried(req crreconcile.Request, after time.Duration) {
+	c.mu.Lock()
+	r, done := c.retrying[req]
+	delete(c.retrying, req)
+	if !done {
+		if r = c.running[req]; r != nil && r.end != nil {
+			r.span.Retried(after)
+			r.retries = false
+		}
+	}
+	c.mu.Unlock()
+	if done {
+		r.span.Retried(after)
+		r.end()
+	}
+}
+
+// done ends the record of a request, unless its backoff is not known yet.
+func (c *traced) done(req crreconcile.Request) {
+	c.mu.Lock()
+	r, ok := c.running[req]
+	delete(c.running, req)
+	if ok && r.retries {
+		c.retrying[req] = r
+		ok = false
+	}
+	c.mu.Unlock()
+	if ok && r.end != nil {
+		r.end()
+	}
+}
+
+// ended ends the records of requests that will not be added again, because the queue has shut down.
+func (c *traced) ended() {
+	c.mu.Lock()
+	left := c.retrying
+	c.retrying = map[crreconcile.Request]*running{}
+	c.mu.Unlock()
+	for _, r := range left {
+		r.end()
+	}
 }

@@ -20,9 +20,19 @@ func (t *Tracer) Client(c client.Client) client.Client {
 	return &recording{Client: c, tracer: t}
 }
 
+// LiveClient is Client for a client that reads only from the server: all reads are recorded as
+// live.
+func (t *Tracer) LiveClient(c client.Client) client.Client {
+	if t == nil {
+		return c
+	}
+	return &recording{Client: c, tracer: t, live: true}
+}
+
 type recording struct {
 	client.Client
 	tracer *Tracer
+	live   bool // all reads are live
 }
 
 // MapperIn returns the mapper of the wrapped client.

@@ -160,7 +160,7 @@ func (r *recording) Get(ctx context.Context, key client.Key, into client.Object,
 	if span != nil {
 		o := client.NewGetOptions(opts...)
 		span.addRead(Read{
-			Verb: "get", Cluster: cluster, Kind: kind, Key: key, Live: o.Live || o.ResourceVersion != "",
+			Verb: "get", Cluster: cluster, Kind: kind, Key: key, Live: r.live || o.Live || o.ResourceVersion != "",
 			ResourceVersion: version, Err: err, Timing: span.since(began),
 		})
 	}
@@ -177,7 +177,7 @@ func (r *recording) List(ctx context.Context, into client.ObjectList, opts ...cl
 	o := client.NewListOptions(opts...)
 	read := Read{
 		Verb: "list", Cluster: reconcile.Cluster(ctx), Kind: r.kindOfItems(into), Key: client.Key{Namespace: o.Namespace}, Selector: selector(o),
-		Live: o.Live || o.ResourceVersion != "", Err: err, Timing: span.since(began),
+		Live: r.live || o.Live || o.ResourceVersion != "", Err: err, Timing: span.since(began),
 	}
 	if err == nil {
 		read.ResourceVersion, read.Count = into.GetResourceVersion(), meta.LenList(into)

@@ -173,6 +173,14 @@ func (t *Tracer) Start(ctx context.Context, r Record) (context.Context, *Span) {
 
 // End completes the record and passes it to the sink.
 func (s *Span) End(result reconcile.Result, err error) {
+	if s != nil {
+		s.EndAfter(time.Since(s.record.Time), result, err)
+	}
+}
+
+// EndAfter is End for a reconcile that took a time and returned before the call, because the record
+// had to wait for its Details.
+func (s *Span) EndAfter(took time.Duration, result reconcile.Result, err error) {
 	if s == nil {
 		return
 	}
@@ -184,7 +192,7 @@ func (s *Span) End(result reconcile.Result, err error) {
 	s.ended = true
 	r := s.record
 	s.mu.Unlock()
-	r.Result, r.Err, r.Duration = result, err, time.Since(r.Time)
+	r.Result, r.Err, r.Duration = result, err, took
 	// Resolve causes only now: the event of a write can arrive before the response to it, when its
 	// writer is not recorded yet.
 	r.Causes = s.tracer.known.resolve(r.Causes, r.ID)

@@ -1,6 +1,7 @@
 // @ts-check
 // Parts that several views use.
 import { useEffect, useState } from 'preact/hooks';
+import { announce } from './announce.js';
 import { html } from './html.js';
 import { kindOf } from './kinds.js';
 import { objectHref } from './route.js';
@@ -64,6 +65,18 @@ export function Problem({ error }) {
     <strong>${error.reason || error.code || 'Error'}</strong> <span>${error.message}</span>
     ${error.causes?.length ? html`<ul>${error.causes.map((c) => html`<li><code>${c.field}</code> ${c.message}</li>`)}</ul>` : null}
   </div>`;
+}
+
+/** A button that copies a text. @param {{text: () => string}} props */
+export function Copy({ text }) {
+  const [copied, setCopied] = useState(false);
+  const copy = async () => {
+    await navigator.clipboard.writeText(text());
+    setCopied(true);
+    announce('Copied');
+    setTimeout(() => setCopied(false), 1500);
+  };
+  return html`<button onClick=${copy}>${copied ? 'Copied' : 'Copy'}</button>`;
 }
 
 /** @param {{text?: string}} props */

@@ -19,7 +19,8 @@ import (
 )
 
 // NewClient returns a client with controller-runtime's options. If the reader in the options is a
-// [Cache], reads of the client see its writes. The tracer, which may be nil, records the writes.
+// [Cache], reads of the client see its writes. The tracer, which may be nil, records
+// reads and writes.
 func NewClient(config *rest.Config, o crclient.Options, tracer *trace.Tracer) (crclient.Client, error) {
 	if config == nil {
 		return nil, errors.New("new client: rest.Config is nil")
@@ -33,7 +34,7 @@ func NewClient(config *rest.Config, o crclient.Options, tracer *trace.Tracer) (c
 		if o.Scheme == nil {
 			o.Scheme = own.scheme
 		}
-		c.wrapped.c = tracer.Client(writer{own.live, own})
+		c.wrapped.c = tracer.LiveClient(writer{own.live, own})
 	} else {
 		if o.Scheme == nil {
 			o.Scheme = scheme.Scheme
@@ -48,7 +49,7 @@ func NewClient(config *rest.Config, o crclient.Options, tracer *trace.Tracer) (c
 		if err != nil {
 			return nil, fmt.Errorf("new client: %w", err)
 		}
-		c.wrapped.c = tracer.Client(live)
+		c.wrapped.c = tracer.LiveClient(live)
 	}
 	c.wrapped.plain = true
 	c.wrapped.scheme = func() *runtime.Scheme { return o.Scheme }
@@ -74,9 +75,10 @@ func NewClient(config *rest.Config, o crclient.Options, tracer *trace.Tracer) (c
 	return all, nil
 }
 
-// Live returns a reader of the server that a cache reads from.
-func Live(c *Cache) crclient.Reader {
-	return &Client{wrapped: wrapped{c: c.live, plain: true, scheme: func() *runtime.Scheme { return c.scheme }}}
+// Live returns a reader of the server that a cache reads from. The tracer, which may be nil,
+// records the reads.
+func Live(c *Cache, tracer *trace.Tracer) crclient.Reader {
+	return &Client{wrapped: wrapped{c: tracer.LiveClient(c.live), plain: true, scheme: func() *runtime.Scheme { return c.scheme }}}
 }
 
 // Client is a client with controller-runtime's interface. It reads from a cache, except for the

@@ -121,7 +121,7 @@ func TestOptions(t *testing.T) {
 				"default": {LabelSelector: named("a")}, "other": {LabelSelector: named("b")},
 			},
 		}}})
-		live := cluster.Live(c)
+		live := cluster.Live(c, nil)
 		for _, namespace := range []string{"default", "other"} {
 			for _, name := range []string{"a", "b"} {
 				must(t, client.Create(t.Context(), configMap(namespace, name)))

@@ -10,6 +10,7 @@ import (
 
 	"kelson.dev/cmd/kelson/internal/image"
 	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/cmd/kelson/internal/project"
 )
 
@@ -43,16 +44,22 @@ needs no --image: the image gets a local name.`,
 			if !delivery.Wanted() && len(delivery.Files)+len(delivery.Platforms) > 0 {
 				return errors.New("--file and --platform need --push or --load: without one of these, deploy builds no image")
 			}
+			progress := output.NewProgress(c.ErrOrStderr())
+			defer progress.Done()
+			c.SetOut(progress.Above(c.OutOrStdout()))
+			c.SetErr(progress.Above(c.ErrOrStderr()))
+			progress.Step("generating manifests")
 			objects, err := generated(c, args, gens, manifests.Default)
 			if err != nil {
 				return err
 			}
 			if delivery.Wanted() {
-				if name, err = deliver(c, project.Folder(args), &delivery, name); err != nil {
+				if name, err = deliver(c, project.Folder(args), &delivery, name, progress); err != nil {
 					return err
 				}
 			}
 			objects.SetImage(name)
+			progress.Step("applying %d objects", len(objects))
 			if err := cluster.certify(c.Context(), objects); err != nil {
 				return err
 			}
@@ -68,11 +75,12 @@ needs no --image: the image gets a local name.`,
 }
 
 // deliver builds the image of the project in dir and delivers it. It returns the image's name.
-func deliver(c *cobra.Command, dir string, d *image.Delivery, name string) (string, error) {
+func deliver(c *cobra.Command, dir string, d *image.Delivery, name string, progress *output.Progress) (string, error) {
 	p, err := project.Open(dir)
 	if err != nil {
 		return "", err
 	}
+	progress.Step("building the image")
 	built, err := d.Build(c.Context(), p)
 	if err != nil {
 		return "", err
@@ -82,6 +90,7 @@ func deliver(c *cobra.Command, dir string, d *image.Delivery, name string) (stri
 			return "", err
 		}
 	}
+	progress.Step("delivering %s", name)
 	if err := d.Deliver(c.Context(), built, name); err != nil {
 		return "", err
 	}

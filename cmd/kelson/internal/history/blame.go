@@ -75,7 +75,9 @@ with this version: the value may be older.`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: o.complete,
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			h, err := o.open()
+			progress := output.NewProgress(c.ErrOrStderr())
+			h, err := o.read(progress)
+			progress.Done()
 			if err != nil {
 				return err
 			}

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/lab/history"
 )
 
@@ -47,8 +50,14 @@ Values of Secrets are not recorded, except with --secrets.`,
 				return err
 			}
 			fmt.Fprintf(c.ErrOrStderr(), "recording %s to %s; interrupt to stop\n", config.Host, file)
-			recorder := history.Recorder{Config: config, To: w, Secrets: secrets, Log: func(err error) { fmt.Fprintln(c.ErrOrStderr(), "kelson:", err) }}
-			if err := recorder.Run(c.Context()); err != nil {
+			progress := output.NewProgress(c.ErrOrStderr())
+			defer progress.Done()
+			errOut := progress.Above(c.ErrOrStderr())
+			recorder := history.Recorder{Config: config, To: w, Secrets: secrets, Log: func(err error) { fmt.Fprintln(errOut, "kelson:", err) }}
+			stop := count(w, progress)
+			err = recorder.Run(c.Context())
+			stop()
+			if err != nil {
 				return fmt.Errorf("record: %w", err)
 			}
 			return f.Sync()
@@ -59,4 +68,28 @@ Values of Secrets are not recorded, except with --secrets.`,
 	c.Flags().BoolVar(&secrets, "secrets", false, "record the values of Secrets")
 	c.MarkFlagRequired("out")
 	return c
+}
+
+// count shows every second what w has recorded, until stop is called.
+func count(w *history.Writer, progress *output.Progress) (stop func()) {
+	progress.Step("reading the cluster")
+	ended := make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+				objects, versions := w.Recorded()
+				progress.Update("recorded %d versions of %d objects", versions, objects)
+			}
+		}
+	})
+	return func() {
+		close(ended)
+		wait.Wait()
+	}
 }

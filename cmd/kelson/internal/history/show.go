@@ -68,7 +68,9 @@ the object is older.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: o.complete,
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			h, err := o.open()
+			progress := output.NewProgress(c.ErrOrStderr())
+			defer progress.Done()
+			h, err := o.read(progress)
 			if err != nil {
 				return err
 			}
@@ -78,13 +80,16 @@ the object is older.`,
 				return err
 			}
 			all := []object{}
-			for _, key := range keys {
+			progress.Step("comparing versions")
+			for i, key := range keys {
+				progress.Update("comparing versions: %d of %d objects", i+1, len(keys))
 				one, err := o.versions(h, key)
 				if err != nil {
 					return err
 				}
 				all = append(all, one)
 			}
+			progress.Done()
 			return o.print(all, c.OutOrStdout())
 		},
 	}
@@ -211,7 +216,9 @@ from a file that kelson record wrote, or from the data directory of kelson serve
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: o.complete,
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			h, err := o.open()
+			progress := output.NewProgress(c.ErrOrStderr())
+			defer progress.Done()
+			h, err := o.read(progress)
 			if err != nil {
 				return err
 			}
@@ -241,7 +248,9 @@ from a file that kelson record wrote, or from the data directory of kelson serve
 				}
 			}
 			all := []object{}
-			for _, key := range keys {
+			progress.Step("comparing objects")
+			for i, key := range keys {
+				progress.Update("comparing objects: %d of %d", i+1, len(keys))
 				one, err := o.compare(a, b, key)
 				if err != nil {
 					return err
@@ -250,6 +259,7 @@ from a file that kelson record wrote, or from the data directory of kelson serve
 					all = append(all, one)
 				}
 			}
+			progress.Done()
 			return o.print(all, c.OutOrStdout())
 		},
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kelson.dev/cmd/kelson/internal/completion"
+	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/cmd/kelson/internal/serve"
 	"kelson.dev/lab/history"
 )
@@ -54,6 +55,18 @@ func (s *source) complete(_ *cobra.Command, args []string, toComplete string) ([
 		}
 	}
 	return completion.Kinds(found, toComplete)
+}
+
+// read opens the history of a command, and shows that it does.
+func (s *source) read(progress *output.Progress) (*history.History, error) {
+	place := s.file
+	if place == "" {
+		if place = s.dir; place == "" {
+			place = serve.DefaultDataDir()
+		}
+	}
+	progress.Step("reading the history %s", place)
+	return s.open()
 }
 
 func (s *source) open() (*history.History, error) {

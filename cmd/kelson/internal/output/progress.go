@@ -24,7 +24,8 @@ type Progress struct {
 	mu    sync.Mutex
 	step  string // "" if nothing is being done
 	began time.Time
-	shown bool // the terminal has the line
+	drawn time.Time // when the line was written last
+	shown bool      // the terminal has the line
 	stop  chan struct{}
 }
 
@@ -66,6 +67,21 @@ func (p *Progress) Step(format string, args ...any) {
 	}
 }
 
+// Update changes the text of the step, for example the number of files that are done. It writes to
+// the terminal at most ten times a second, so it can be called in a loop. Without a terminal, it
+// writes nothing.
+func (p *Progress) Update(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.width == 0 || p.stop == nil {
+		return
+	}
+	p.step = fmt.Sprintf(format, args...)
+	if time.Since(p.drawn) >= 100*time.Millisecond {
+		p.draw()
+	}
+}
+
 // redraw updates the time of the step.
 func (p *Progress) redraw(stop chan struct{}) {
 	tick := time.NewTicker(time.Second)
@@ -95,7 +111,7 @@ func (p *Progress) draw() {
 		line = string(runes[:p.width-1])
 	}
 	fmt.Fprintf(p.to, "\r\x1b[K%s", line)
-	p.shown = true
+	p.shown, p.drawn = true, time.Now()
 }
 
 // clear removes the line. The caller holds the lock.
@@ -124,4 +140,30 @@ func (p *Progress) Write(data []byte) (int, error) {
 	defer p.mu.Unlock()
 	p.clear()
 	return p.to.Write(data)
+}
+
+// Above returns a writer for other output of the command, which may go to the same terminal: lines
+// that are written to it appear above the line of progress. Without a terminal, it returns w.
+func (p *Progress) Above(w io.Writer) io.Writer {
+	if p.width == 0 {
+		return w
+	}
+	return above{p, w}
+}
+
+type above struct {
+	progress *Progress
+	to       io.Writer
+}
+
+func (a above) Write(data []byte) (int, error) {
+	p := a.progress
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+	n, err := a.to.Write(data)
+	if p.stop != nil && len(data) > 0 && data[len(data)-1] == '\n' {
+		p.draw()
+	}
+	return n, err
 }

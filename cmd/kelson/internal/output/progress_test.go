@@ -28,7 +28,34 @@ func TestProgressOnATerminal(t *testing.T) {
 	})
 }
 
-// EXT-01: without a terminal, steps are lines of their own, or are not printed.
+// EXT-01: the counts of a step do not flood the terminal, and other output is above the line.
+func TestProgressOfALoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b strings.Builder
+		p := &Progress{to: &b, width: 40}
+		p.Update("not begun")
+		p.Step("comparing")
+		for i := range 1000 {
+			p.Update("comparing %d", i)
+			time.Sleep(time.Millisecond)
+		}
+		if lines := strings.Count(b.String(), "\r"); lines < 9 || lines > 13 {
+			t.Errorf("a second writes %d times: %q", lines, b.String())
+		}
+		b.Reset()
+		out := p.Above(&b)
+		fmt.Fprint(out, "a result")
+		fmt.Fprintln(out, " in a line")
+		p.Done()
+		fmt.Fprintln(out, "after")
+		const begin = "\r\x1b[K"
+		if want := begin + "a result in a line\n" + begin + "comparing 999 (1s)" + begin + "after\n"; b.String() != want {
+			t.Errorf("got %q, want %q", b.String(), want)
+		}
+	})
+}
+
+// EXT-01: elsewhere, nothing or each step is a line.
 func TestProgressElsewhere(t *testing.T) {
 	for lines, want := range map[bool]string{false: "warning\n", true: "one\nwarning\ntwo\n"} {
 		var b strings.Builder

@@ -143,7 +143,7 @@ func (o *stateOptions) openPast(ctx context.Context, s *state, open *store.Confi
 	}
 	s.notes = then.Notes
 	s.from = fmt.Sprintf("revision %d, %s, with %d objects", revision, when.UTC().Format(time.RFC3339Nano), len(then.Records))
-	s.revision = revision
+	s.revision, s.when = revision, when
 	if o.past.to == "" {
 		open.Backend = then.Backend(revision)
 		s.authority, err = pki.NewAuthority("kelson-ca")

@@ -20,6 +20,7 @@ import (
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
 	"kelson.dev/apiserver/serving/memory"
+	page "kelson.dev/console"
 	"kelson.dev/kubernetes/controllers/workloads"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/kubernetes/ephemeral"
@@ -42,6 +43,7 @@ type Plane struct {
 	Kubeconfig string
 
 	from      string         // says which moment of a history is served; "" if the state is its own
+	moment    *page.Moment   // that moment; nil if the state is its own
 	node      *containerNode // nil without --node=containers
 	authority *pki.Authority
 	server    *serving.Server
@@ -212,6 +214,9 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	var stopManaging func()
 	handler.Handler, stopManaging = memory.Manage(p.ControlPlane.Handler())
 	p.cleanup = append(p.cleanup, func() error { stopManaging(); return nil })
+	if state.from != "" {
+		p.moment = &page.Moment{Revision: state.revision, Time: state.when, Fork: opts.state.past.fork}
+	}
 	switch {
 	case opts.state.past.readOnly():
 		p.from = "read-only: " + state.from

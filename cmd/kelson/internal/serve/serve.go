@@ -116,6 +116,9 @@ func (o *Options) complete(c *cobra.Command) {
 				return fmt.Errorf("--%s has no effect without --console", name)
 			}
 		}
+		if o.state.past.readOnly() && o.console.Write {
+			return errors.New("--console-write has no effect with --at: a past state does not change")
+		}
 		ctx := c.Context()
 		if o.nodeArgs = args; o.Node == nodeContainers && !c.Flags().Changed("bind-address") {
 			o.bindAddress = "0.0.0.0" // pods must reach the server
@@ -186,8 +189,12 @@ func run(ctx context.Context, opts Options, out, errOut io.Writer) error {
 	if !opts.page {
 		return p.Run(ctx)
 	}
+	name := "kelson serve"
+	if opts.state.past.fork {
+		name = "kelson fork"
+	}
 	// The plane serves already when the page is opened: Run accepts connections of its listener.
-	url, stop, err := opts.console.Beside(p.Kubeconfig, page.Config{Name: "kelson serve", History: opts.state.historySource()})
+	url, stop, err := opts.console.Beside(p.Kubeconfig, page.Config{Name: name, History: opts.state.historySource(), Moment: p.moment})
 	if err != nil {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()

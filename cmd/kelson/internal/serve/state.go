@@ -110,7 +110,8 @@ type state struct {
 	tokenKey  crypto.Signer // nil if the state is in memory: the key is not stored
 	from      string        // the moment of a history; "" if the state is the control plane's own
 	revision  uint64        // of that moment
-	notes     []string      // what is missing from the state
+	when      time.Time     // of that moment
+	notes     []string      // what the state lacks
 	once      []func(context.Context) error
 	cleanup   []func() error
 }

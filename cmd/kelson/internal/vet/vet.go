@@ -67,7 +67,11 @@ warnings.`,
   kelson vet -k config/default
   helm template chart | kelson vet -
   kelson vet --migrate .`,
-		RunE: func(c *cobra.Command, args []string) error { return run(c.Context(), o, args, c.OutOrStdout()) },
+		RunE: func(c *cobra.Command, args []string) error {
+			progress := output.NewProgress(c.ErrOrStderr())
+			defer progress.Done()
+			return run(c.Context(), o, args, c.OutOrStdout(), progress)
+		},
 	}
 	c.Flags().StringVar(&o.migrate, "migrate", "", "`folder` of a Go project that uses controller-runtime, to report how it moves to the operator library")
 	c.Flags().StringVar(&o.against, "against", "", "git `revision` to compare the definitions with")
@@ -78,18 +82,21 @@ warnings.`,
 	return c
 }
 
-func run(ctx context.Context, o options, paths []string, out io.Writer) error {
+func run(ctx context.Context, o options, paths []string, out io.Writer, progress *output.Progress) error {
 	if o.migrate != "" {
-		return reportMigration(ctx, o, paths, out)
+		progress.Step("reading the project %s", o.migrate)
+		return reportMigration(ctx, o, paths, out, progress)
 	}
 	if len(paths) == 0 && len(o.kustomize) == 0 {
 		paths = []string{defaultManifests()}
 	}
+	progress.Step("reading manifests")
 	manifests, err := vet.Read(paths...)
 	if err != nil {
 		return err
 	}
 	for _, dir := range o.kustomize {
+		progress.Step("building the kustomization %s", dir)
 		built, err := buildKustomization(dir)
 		if err != nil {
 			return err
@@ -99,6 +106,7 @@ func run(ctx context.Context, o options, paths []string, out io.Writer) error {
 	if len(manifests) == 0 {
 		return fmt.Errorf("no objects found in %v: name files or folders with manifests", paths)
 	}
+	progress.Step("checking %d objects", len(manifests))
 	plane, err := controlplane.Start(ctx, planeConfig())
 	if err != nil {
 		return err
@@ -109,6 +117,7 @@ func run(ctx context.Context, o options, paths []string, out io.Writer) error {
 		return err
 	}
 	if o.against != "" {
+		progress.Step("reading the definitions of %s", o.against)
 		before, err := vet.AtRevision(ctx, ".", o.against, paths...)
 		if err != nil {
 			return err
@@ -116,6 +125,7 @@ func run(ctx context.Context, o options, paths []string, out io.Writer) error {
 		report.Add(vet.Compare(before, manifests.Definitions())...)
 		report.Sort()
 	}
+	progress.Done()
 	if err := printReport(out, o, report); err != nil {
 		return err
 	}
@@ -125,12 +135,13 @@ func run(ctx context.Context, o options, paths []string, out io.Writer) error {
 	return nil
 }
 
-// reportMigration prints which changes a move of a project to the operator library needs.
-func reportMigration(ctx context.Context, o options, paths []string, out io.Writer) error {
+// reportMigration prints what it takes to move a project to the operator library.
+func reportMigration(ctx context.Context, o options, paths []string, out io.Writer, progress *output.Progress) error {
 	if len(paths) > 0 || len(o.kustomize) > 0 || o.against != "" || o.strict || o.quiet {
 		return errors.New("--migrate cannot be used with PATH, --kustomize, --against, --strict or --quiet: it reads one Go project and no manifests")
 	}
 	report, err := migrate.Read(ctx, o.migrate)
+	progress.Done()
 	if err != nil {
 		return err
 	}

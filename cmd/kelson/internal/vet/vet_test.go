@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
 	"kelson.dev/cmd/kelson/internal/exit"
+	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/toolchain/vet"
 )
 
@@ -32,7 +34,7 @@ func TestVetCommand(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			err := run(t.Context(), c.o, c.path, &out)
+			err := run(t.Context(), c.o, c.path, &out, output.NewProgress(io.Discard))
 			var code exit.Code
 			if errors.As(err, &code); err != nil && code == 0 || int(code) != c.code {
 				t.Fatalf("%v, want exit code %d", err, c.code)
@@ -45,7 +47,7 @@ func TestVetCommand(t *testing.T) {
 		})
 	}
 	var out bytes.Buffer
-	if err := run(t.Context(), options{output: "json"}, []string{vetted}, &out); err == nil {
+	if err := run(t.Context(), options{output: "json"}, []string{vetted}, &out, output.NewProgress(io.Discard)); err == nil {
 		t.Error("no error")
 	}
 	var report vet.Report
@@ -53,7 +55,7 @@ func TestVetCommand(t *testing.T) {
 		t.Errorf("%v: %s", err, out.String())
 	}
 	for _, o := range []options{{kustomize: []string{"nowhere"}}} {
-		if err := run(t.Context(), o, nil, &out); err == nil || errors.As(err, new(exit.Code)) {
+		if err := run(t.Context(), o, nil, &out, output.NewProgress(io.Discard)); err == nil || errors.As(err, new(exit.Code)) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}

@@ -1,0 +1,207 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// terminal is a real terminal, which tmux emulates: what a person sees, and all bytes that programs
+// wrote to it.
+type terminal struct {
+	t      *testing.T
+	socket string
+	log    string
+}
+
+// openTerminal starts a shell in a terminal of 100 columns. It ends with the test.
+func openTerminal(t *testing.T, env ...string) *terminal {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("SKIPPED: tmux is not installed")
+	}
+	dir := t.TempDir()
+	term := &terminal{t: t, socket: filepath.Join(dir, "tmux"), log: filepath.Join(dir, "log")}
+	args := []string{"-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "40"}
+	for _, e := range append(env, "PS1=$ ", "HOME="+dir, "NO_COLOR=") {
+		args = append(args, "-e", e)
+	}
+	term.tmux(append(args, "sh")...)
+	t.Cleanup(func() { term.tmux("kill-server") })
+	term.tmux("pipe-pane", "cat >>"+term.log)
+	return term
+}
+
+func (term *terminal) tmux(args ...string) string {
+	term.t.Helper()
+	cmd := exec.Command("tmux", append([]string{"-S", term.socket}, args...)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		term.t.Fatalf("tmux %v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// enter types a line.
+func (term *terminal) enter(line string) {
+	term.t.Helper()
+	term.tmux("send-keys", "-l", line)
+	term.tmux("send-keys", "Enter")
+}
+
+// screen returns the text on the screen, with the escape sequences of its colors.
+func (term *terminal) screen() string {
+	term.t.Helper()
+	return term.tmux("capture-pane", "-p", "-e")
+}
+
+// run runs a command in the shell until it ends, and returns the screen afterwards, without the
+// command.
+func (term *terminal) run(line string) string {
+	term.t.Helper()
+	term.enter("clear")
+	term.enter(line + `; printf '%s%s\n' en ded`)
+	term.shows("\nended")
+	shown := term.screen()
+	_, shown, _ = strings.Cut(shown, "ded\n") // of the command
+	shown, _, _ = strings.Cut(shown, "ended")
+	return shown
+}
+
+// shows waits until the screen has a text.
+func (term *terminal) shows(text string) {
+	term.t.Helper()
+	eventually(term.t, "the terminal shows "+text+"\n"+term.screen(), func() bool { return strings.Contains(term.screen(), text) })
+}
+
+// wrote waits until programs have written a text to the terminal, which may be gone again.
+func (term *terminal) wrote(text string) {
+	term.t.Helper()
+	eventually(term.t, "programs write "+text, func() bool {
+		data, err := os.ReadFile(term.log)
+		return err == nil && strings.Contains(string(data), "\r\x1b[K"+text)
+	})
+}
+
+// EXT-01: on a terminal, long operations show what they do in one line, which is gone at the end,
+// and results have colors. Elsewhere, the output has neither, and is the same each time.
+func TestOnATerminal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	kelson, err := filepath.Abs(built(t, binary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := startServer(t, "--in-memory")
+	term := openTerminal(t, "KELSON="+kelson, "KUBECONFIG="+s.kubeconfig)
+	kubectl := kubectlOf(t, s)
+	dir := t.TempDir()
+
+	// vet waits for its input: meanwhile, the screen shows what it does, and for how long
+	manifest := filepath.Join(dir, "manifest")
+	if err := syscall.Mkfifo(manifest, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	term.enter("$KELSON vet " + manifest)
+	term.shows("reading manifests (1s)")
+	term.shows("reading manifests (2s)")
+	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nsize: 1\n"
+	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	term.shows("1 objects: 1 errors, 0 warnings")
+	term.wrote("checking 1 objects")
+	shown := term.screen()
+	if strings.Contains(shown, "reading manifests") || strings.Contains(shown, "checking") {
+		t.Errorf("progress remains on the screen:\n%s", shown)
+	}
+	if !regexp.MustCompile(`\x1b\[31m[^\n]*size`).MatchString(shown) {
+		t.Errorf("the error is not red:\n%q", shown)
+	}
+
+	// record shows what it has recorded, until Ctrl-C
+	file := filepath.Join(dir, "recorded")
+	term.enter("clear; $KELSON record --out " + file)
+	term.shows("recording https://")
+	term.wrote("recorded ")
+	kubectl("create", "configmap", "settings", "--from-literal=size=small")
+	before := kubectl("get", "configmap", "settings", "-o", "jsonpath={.metadata.resourceVersion}")
+	kubectl("patch", "configmap", "settings", "-p", `{"data":{"size":"large"}}`)
+	eventually(t, "the history has both versions", func() bool {
+		got := command(t, nil, kelson, "history", "--file", file, "configmap/settings", "-o", "json")
+		return strings.Contains(got.stdout, `large`)
+	})
+	line := regexp.MustCompile(`(?m)^recorded [0-9]+ versions of [0-9]+ objects \([0-9]+s\)$`)
+	eventually(t, "the screen counts versions", func() bool { return line.MatchString(term.tmux("capture-pane", "-p")) })
+	term.tmux("send-keys", "C-c")
+	eventually(t, "record ends", func() bool { return strings.HasSuffix(strings.TrimSpace(term.tmux("capture-pane", "-p")), "\n$") })
+	if shown := term.tmux("capture-pane", "-p"); strings.Contains(shown, "versions of") {
+		t.Errorf("progress remains on the screen:\n%s", shown)
+	}
+
+	// history and diff
+	shown = term.run("$KELSON history --file " + file + " configmap/settings")
+	term.wrote("reading the history " + file[:20])
+	term.wrote("comparing versions")
+	if !strings.Contains(shown, "\x1b[32m\"large\"") || !strings.Contains(shown, "\x1b[31m\"small\"") || strings.Contains(shown, "comparing") || strings.Contains(shown, "reading") {
+		t.Errorf("history on a terminal:\n%q", shown)
+	}
+	shown = term.run("$KELSON diff --file " + file + " --from " + before + " configmaps")
+	term.wrote("comparing objects")
+	if !strings.Contains(shown, "\x1b[32m\"large\"") || strings.Contains(shown, "comparing") {
+		t.Errorf("diff on a terminal:\n%q", shown)
+	}
+	if shown := term.run("NO_COLOR=1 $KELSON diff --file " + file + " --from " + before + " configmaps"); strings.Contains(shown, "\x1b[3") || !strings.Contains(shown, `"small" → "large"`) {
+		t.Errorf("diff with NO_COLOR:\n%q", shown)
+	}
+	// data is the same on a terminal
+	if shown := term.run("$KELSON diff --file " + file + " --from " + before + " configmaps -o json"); !json.Valid([]byte(shown)) {
+		t.Errorf("diff -o json on a terminal:\n%q", shown)
+	}
+
+	// deploy: kubectl's lines are above the progress
+	project, err := filepath.Abs("../../examples/cnat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	term.enter("clear; $KELSON deploy --generate=false --image example.com/cnat:v1 " + project + `; printf '%s%s\n' en ded`)
+	term.shows("\nended")
+	term.wrote("applying ")
+	lines := regexp.MustCompile(`(?m)^.*serverside-applied$`).FindAllString(term.tmux("capture-pane", "-p", "-S", "-200"), -1)
+	if len(lines) < 5 {
+		t.Errorf("deploy on a terminal:\n%s", term.screen())
+	}
+	for _, line := range lines {
+		if !regexp.MustCompile(`^[a-z0-9.]+/[a-z0-9.:-]+ serverside-applied$`).MatchString(line) {
+			t.Errorf("a line of kubectl is mixed with progress: %q", line)
+		}
+	}
+	if shown := term.tmux("capture-pane", "-p", "-S", "-200"); strings.Contains(shown, "applying") {
+		t.Errorf("progress remains on the screen:\n%s", shown)
+	}
+
+	// elsewhere
+	if err := os.WriteFile(manifest+".yaml", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"vet", manifest + ".yaml"}, {"history", "--file", file, "configmap/settings"}, {"diff", "--file", file, "--from", before},
+		{"vet", manifest + ".yaml", "-o", "json"}, {"history", "--file", file, "configmap/settings", "-o", "yaml"}, {"diff", "--file", file, "--from", before, "-o", "json"},
+	} {
+		first, second := command(t, nil, kelson, args...), command(t, nil, kelson, args...)
+		if first != second {
+			t.Errorf("%v prints %+v, then %+v", args, first, second)
+		}
+		if first.stderr != "" || first.stdout == "" || strings.ContainsAny(first.stdout, "\x1b\r") {
+			t.Errorf("%v without a terminal: %+v", args, first)
+		}
+	}
+}

@@ -1,0 +1,730 @@
+package console_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/console"
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/lab/testenv"
+	"kelson.dev/operator/client"
+)
+
+const (
+	ctrl  = chromedp.ModifierCtrl
+	shift = chromedp.ModifierShift
+)
+
+// focusFunctions are functions of the page that only read where the focus is.
+const focusFunctions = `
+window.tests = {
+	name(el) { return (el.getAttribute('aria-label') || el.labels?.[0]?.textContent || [...el.childNodes].filter((n) => n.ariaHidden !== 'true').map((n) => n.textContent).join('') || el.title || '').trim().replace(/\s+/g, ' ').slice(0, 80); },
+	// the elements that Tab reaches, in the order of the document
+	stops() {
+		const dialog = document.querySelector('dialog[open]');
+		return [...(dialog ?? document).querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex="0"]')].filter((el) =>
+			!el.disabled && el.tabIndex >= 0 && el.checkVisibility({ visibilityProperty: true, contentVisibilityAuto: true }));
+	},
+	// why a person who looks at the page does not see where the focus is; empty if they do
+	unseen() {
+		const el = document.activeElement;
+		if (!el || el === document.body) return 'nothing has the focus';
+		const style = getComputedStyle(el);
+		if (style.outlineStyle === 'none' || parseFloat(style.outlineWidth) < 1) return 'no outline';
+		const r = el.getBoundingClientRect();
+		if (r.width < 2 || r.height < 2) return 'no size';
+		// a point of the element is in the window, and nothing covers it
+		for (const [x, y] of [[0.5, 0.5], [0.05, 0.5], [0.5, 0.1], [0.1, 0.9], [0.9, 0.9], [0.02, 0.02]]) {
+			const top = document.elementFromPoint(r.left + r.width * x, r.top + r.height * y);
+			if (top && (el.contains(top) || top.contains(el) && top.closest('label, summary, dialog, main, nav, header') !== null)) return '';
+		}
+		return 'outside of the window or covered';
+	},
+};0`
+
+// keys presses keys, with modifiers.
+func (b *tab) keys(keys string, modifiers ...chromedp.Modifier) {
+	b.t.Helper()
+	b.do(chromedp.KeyEvent(keys, chromedp.KeyModifiers(modifiers...)))
+}
+
+// load opens an address and waits until the view has loaded.
+func (b *tab) load(path string) {
+	b.t.Helper()
+	b.goTo(path)
+	b.loaded()
+	eval[any](b, focusFunctions)
+}
+
+func (b *tab) loaded() {
+	b.t.Helper()
+	b.until(`!document.querySelector('.loading') && document.querySelector('main h1') && document.querySelector('main').innerText.length > 20`)
+}
+
+// seen fails the test unless the element with the focus is visible and has an outline.
+func (b *tab) seen() {
+	b.t.Helper()
+	if why := eval[string](b, `tests.unseen()`); why != "" {
+		b.t.Errorf("%s: focus on %q: %s", eval[string](b, `location.pathname + location.search`), b.focused(), why)
+	}
+}
+
+// focused returns the name of the element with the focus.
+func (b *tab) focused() string {
+	b.t.Helper()
+	return eval[string](b, `document.activeElement.tagName + ' ' + tests.name(document.activeElement)`)
+}
+
+// to moves the focus with Tab to the next element whose name begins with a text.
+func (b *tab) to(name string) { b.t.Helper(); b.move(name) }
+
+// back moves the focus with Shift+Tab.
+func (b *tab) back(name string) { b.t.Helper(); b.move(name, shift) }
+
+func (b *tab) move(name string, modifiers ...chromedp.Modifier) {
+	b.t.Helper()
+	var passed []string
+	for range 300 {
+		b.keys(kb.Tab, modifiers...)
+		if eval[bool](b, `document.activeElement !== document.body && tests.name(document.activeElement).startsWith(`+quoted(name)+`)`) {
+			b.seen()
+			return
+		}
+		passed = append(passed, b.focused())
+	}
+	b.t.Fatalf("Tab does not reach %q, only %q", name, passed[:min(120, len(passed))])
+}
+
+// focusIs waits until an element that matches a selector has the focus.
+func (b *tab) focusIs(selector string) {
+	b.t.Helper()
+	b.until(`document.activeElement.matches(` + quoted(selector) + `)`)
+	b.seen()
+}
+
+// walk presses Tab from the start of the page to its end, and Shift+Tab back. Each element that can
+// be operated must get the focus once, in the order of the document, and visibly.
+func (b *tab) walk(path string) {
+	b.t.Helper()
+	eval[any](b, `window.walked = [], window.expected = tests.stops(), 0`)
+	count := eval[int](b, `expected.length`)
+	for range count + 3 {
+		b.keys(kb.Tab)
+		if !eval[bool](b, `(() => { const el = document.activeElement; if (el === document.body || el === walked[0]) return false; walked.push(el); return true; })()`) {
+			break
+		}
+		b.seen()
+	}
+	const difference = `(() => { for (let i = 0; i < Math.max(expected.length, walked.length); i++)
+		if (expected[i] !== walked[i]) return 'stop ' + i + ' of ' + expected.length + ' is ' + (walked[i] ? walked[i].outerHTML.slice(0, 150) : 'missing') + ', want ' + (expected[i] ? expected[i].outerHTML.slice(0, 150) : 'none');
+		return ''; })()`
+	if why := eval[string](b, difference); why != "" {
+		b.t.Errorf("%s: Tab: %s", path, why)
+		return
+	}
+	eval[any](b, `window.expected = walked.toReversed(), window.walked = [], 0`)
+	for i := range count + 3 {
+		b.keys(kb.Tab, shift)
+		if i == 0 && eval[bool](b, `document.activeElement === document.body`) {
+			continue // Tab had gone to the start of the page, which follows its end
+		}
+		if !eval[bool](b, `(() => { const el = document.activeElement; if (el === document.body || el === walked[0]) return false; walked.push(el); return true; })()`) {
+			break
+		}
+	}
+	if why := eval[string](b, difference); why != "" {
+		b.t.Errorf("%s: Shift+Tab: %s", path, why)
+	}
+}
+
+// operated is what the tests of keys and of screen readers show: objects of every view.
+func operated(t *testing.T) (*testenv.Env, *console.Console) {
+	t.Helper()
+	env := testenv.New(t, testenv.Nodes(controlplane.NodeProcess), testenv.Workloads())
+	for _, name := range []string{"shell", "other"} {
+		env.Create(t, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "none", Command: []string{"sh", "-c", "echo first line; exec sleep 3600"}}}},
+		})
+	}
+	env.Create(t, deployment("web", 1))
+	env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings", Labels: map[string]string{"app": "web"}}, Data: map[string]string{"size": "1"}})
+	env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck", Finalizers: []string{"example.com/cleanup"}}})
+	if err := env.Client().Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck"}}); err != nil {
+		t.Fatal(err)
+	}
+	// what is not ready yet would come and go in Now
+	env.Eventually(t, time.Minute, func() bool {
+		var d appsv1.Deployment
+		var pods corev1.PodList
+		if env.Client().Get(t.Context(), client.Key{Namespace: "default", Name: "web"}, &d) != nil || env.Client().List(t.Context(), &pods) != nil {
+			return false
+		}
+		running := 0
+		for _, p := range pods.Items {
+			if p.Status.Phase == corev1.PodRunning {
+				running++
+			}
+		}
+		return d.Status.ReadyReplicas == 1 && running == 3
+	})
+	now := metav1.Now()
+	env.Create(t, &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tried"}, InvolvedObject: corev1.ObjectReference{Kind: "Deployment", Namespace: "default", Name: "web"},
+		Type: "Normal", Reason: "Tried", Message: "the first", FirstTimestamp: now, LastTimestamp: now,
+	})
+	audit := filepath.Join(t.TempDir(), "audit.log")
+	appendAudit(t, audit, "system:kube-scheduler", "update", "", "secrets", "default")
+	appendAudit(t, audit, "system:kube-scheduler", "get", "", "pods", "default")
+	config, err := clientcmd.BuildConfigFromFlags("", env.Kubeconfig(t)) // commands need a network
+	if err != nil {
+		t.Fatal(err)
+	}
+	return env, start(t, console.Config{
+		Cluster: config, Name: "test", Write: true, AuditLog: audit, Plan: writePlan(t, samplePlan()), History: writeHistory(t),
+		Failure: writeFailure(t, `{"what":"failed","curve":[{"step":0,"failures":0,"runs":2},{"step":1,"failures":2,"runs":2}],
+			"passing":{"steps":["input: create web","event: added pods default/web"],"objects":{"pods default/web":[{"spec":{"size":1}}]}},
+			"failing":{"steps":["input: create web","request: create pods default/p1","FAULT kill","ALARM failed"],"objects":{"pods default/web":[{"spec":{"size":2}}]}}}`),
+		Traces: append(twoRuns(t), console.TraceSource{Place: testTrace(t, time.Now())}),
+	})
+}
+
+// operatedViews are the addresses of all views of operated.
+var operatedViews = []string{
+	"/", "/why", "/timeline?select=aaaa/1", "/timeline?run=failing&select=step/2", "/reconcile", "/reconcile/aaaa/1", "/reconcile/bbbb/2", "/compare", "/plan", "/rights", "/map", "/history?from=10&to=12",
+	"/objects/pods", "/objects/deployments.apps?wide=true", "/object/deployments.apps/default/web", "/object/deployments.apps/default/web?tab=yaml&field=%5B%22spec%22%5D",
+	"/object/deployments.apps/default/web?tab=why", "/object/deployments.apps/default/web?tab=events", "/object/configmaps/default/settings?tab=history", "/object/configmaps/default/settings?tab=edit",
+	"/object/pods/default/shell?tab=exec", "/object/pods/default/shell?tab=logs",
+}
+
+// LAB-07: in every view, Tab reaches each element that can be operated, in the order of the page,
+// with a visible focus; Shift+Tab goes back, and nothing keeps the focus.
+func TestTabOrder(t *testing.T) {
+	chromium(t)
+	_, c := operated(t)
+	b := open(t, c)
+	for _, path := range operatedViews {
+		b.load(path)
+		b.until(`document.querySelectorAll('nav.side details').length > 3`) // the kinds
+		b.walk(path)
+	}
+}
+
+// LAB-07: every function of every view by keys alone, from the start of the page.
+func TestKeyboard(t *testing.T) {
+	chromium(t)
+	env, c := operated(t)
+	b := open(t, c)
+	at := func(text string) {
+		t.Helper()
+		b.until(`(location.pathname + location.search).includes(` + quoted(text) + `)`)
+	}
+	heading := func() {
+		t.Helper()
+		b.focusIs("main h1")
+	}
+
+	t.Run("frame", func(t *testing.T) {
+		b := b.in(t)
+		b.load("/")
+		b.shows("stuck")
+		b.keys(kb.Tab)
+		if got := b.focused(); got != "A Skip to content" {
+			t.Errorf("the first stop is %q", got)
+		}
+		b.seen()
+		b.keys(kb.Enter)
+		b.focusIs("main")
+		b.to("ConfigMap default/stuck") // the first link of the view
+		b.keys(kb.Enter)
+		at("/object/configmaps/default/stuck?tab=why")
+		heading()
+		// a view from the navigation, then its content with one Tab
+		b.back("Map")
+		b.keys(kb.Enter)
+		at("/map")
+		heading()
+		// the theme by its key and its button
+		b.keys("t")
+		b.until(`document.documentElement.dataset.theme === 'light'`)
+		b.back("Theme: light")
+		b.keys(" ")
+		b.until(`document.documentElement.dataset.theme === 'dark'`)
+		b.keys(kb.Enter)
+		b.until(`document.documentElement.dataset.theme === undefined`)
+		// the namespace
+		b.back("Namespace")
+		b.keys("def")
+		at("namespace=default")
+		b.focusIs(".namespace select")
+		b.keys(kb.Home)
+		b.until(`!location.search.includes('namespace')`)
+	})
+
+	t.Run("search", func(t *testing.T) {
+		b := b.in(t)
+		b.load("/map")
+		b.to("Search /")
+		b.keys(kb.Enter)
+		b.focusIs("dialog input")
+		for range 3 { // the dialog keeps the focus, or gives it to the browser; never to the page behind it
+			b.keys(kb.Tab)
+			if !eval[bool](b, `document.activeElement === document.body || document.querySelector('dialog[open]').contains(document.activeElement)`) {
+				t.Errorf("Tab leaves the dialog for %q", b.focused())
+			}
+		}
+		b.keys(kb.Escape)
+		b.until(`document.querySelector('dialog') === null`)
+		b.focusIs("button.search")
+		b.keys("/")
+		b.focusIs("dialog input")
+		b.keys("settings")
+		b.until(`[...document.querySelectorAll('[role=option]')].some((o) => o.textContent.includes('default/settings'))`)
+		b.keys(kb.ArrowDown)
+		b.keys(kb.ArrowUp)
+		b.keys(kb.Enter)
+		at("/object/configmaps/default/settings")
+		heading()
+		b.keys("k", ctrl)
+		b.focusIs("dialog input")
+		b.keys(kb.Escape)
+		heading()
+	})
+
+	t.Run("now and why", func(t *testing.T) {
+		b := b.in(t)
+		b.load("/why")
+		b.to("ConfigMap default/settings")
+		b.keys(kb.Enter)
+		at("/object/configmaps/default/settings?tab=why")
+		heading()
+		b.shows("Who set which field")
+		b.to("pods #2")
+		b.keys(kb.Enter)
+		at("/reconcile/bbbb/2")
+		heading()
+	})
+
+	t.Run("timeline", func(t *testing.T) {
+		b := b.in(t)
+		b.load("/timeline")
+		b.shows("marks as text")
+		b.to("Fold gaps")
+		b.keys(" ")
+		at("fold=false")
+		b.keys(" ")
+		b.to("Filter lanes")
+		b.keys("settings")
+		b.shows("in 1 lanes")
+		b.keys("a", ctrl)
+		b.keys(kb.Backspace)
+		b.until(`!location.search.includes('q=')`)
+		b.to("Show")
+		b.keys(kb.ArrowDown)
+		at("run=failing")
+		b.keys(kb.ArrowUp)
+		b.until(`!location.search.includes('run=')`)
+		b.shows("marks as text")
+		b.to("Timeline of")
+		draws := func(key string) {
+			t.Helper()
+			before := eval[int](b, `performance.getEntriesByName('timeline').length`)
+			b.keys(key)
+			b.until(fmt.Sprintf(`performance.getEntriesByName('timeline').length > %d`, before))
+		}
+		for _, key := range []string{kb.ArrowRight, kb.ArrowLeft, kb.ArrowDown, kb.ArrowUp, kb.PageDown, kb.PageUp, "+", "-", "0"} {
+			draws(key)
+		}
+		b.keys("n")
+		at("select=")
+		b.until(`document.querySelector('.selected')`)
+		first := eval[string](b, `location.search`)
+		b.keys("n")
+		b.until(`location.search !== ` + quoted(first))
+		b.keys("p")
+		b.until(`location.search === ` + quoted(first))
+		lanes := map[string]bool{}
+		for range 8 { // every lane with a mark of its own
+			b.until(`document.querySelector('.selected')?.innerText`)
+			lanes[eval[string](b, `document.querySelector('.selected .object')?.innerText`)] = true
+			b.keys(kb.ArrowDown)
+		}
+		if len(lanes) < 2 {
+			t.Errorf("the arrow keys reach the lanes %v", lanes)
+		}
+		b.to("Clear")
+		b.keys(kb.Enter)
+		b.until(`!location.search.includes('select=')`)
+		b.focusIs("canvas")
+		b.keys("n")
+		at("select=")
+		b.keys(kb.Escape)
+		b.until(`!location.search.includes('select=')`)
+		b.moveTo(".notelist summary")
+		b.keys(kb.Enter)
+		b.until(`document.querySelector('.notelist tbody tr')`)
+		b.keys(kb.Tab)
+		b.seen()
+		b.keys(kb.Enter)
+		at("select=")
+	})
+
+	t.Run("reconciles", func(t *testing.T) {
+		b := b.in(t)
+		b.load("/reconcile")
+		b.to("Failed only")
+		b.keys(" ")
+		at("failed=true")
+		b.keys(kb.Enter)
+		b.until(`!location.search.includes('failed')`)
+		b.to("Filter by object or error")
+		b.keys("quota")
+		at("q=quota")
+		b.keys(kb.Escape) // clears a search field
+		b.until(`!location.search.includes('q=')`)
+		b.to("pods")
+		b.focusIs("button.card")
+		b.keys(" ")
+		at("controller=pods")
+		b.to("pods #2")
+		b.keys(kb.Enter)
+		at("/reconcile/bbbb/2")
+		heading()
+		b.shows("creating the pod")
+		b.to("show it in the timeline")
+		b.keys(kb.Enter)
+		at("/timeline?select=bbbb%2F2")
+		heading()
+	})
+
+	t.Run("compare", func(t *testing.T) {
+		b := b.in(t)
+		b.load("/compare")
+		b.to("Show equal ones")
+		b.keys(" ")
+		at("all=true")
+		b.to("Numbers")
+		b.keys(" ")
+		b.until(`document.querySelector('details[open] summary')?.textContent === 'Numbers'`)
+		b.to("Run A")
+		b.keys(kb.ArrowDown)
+		at("a=")
+		b.to("Swap")
+		b.keys(kb.Enter)
+		at("b=")
+	})
+
+	t.Run("plan", func(t *testing.T) {
+		b := b.in(t)
+		b.load("/plan")
+		b.to("Markdown")
+		b.to("JSON")
+		b.to("Filter steps")
+		b.keys("secret")
+		b.until(`document.querySelectorAll('.step').length === 1`)
+		b.keys(kb.Escape)
+		b.until(`document.querySelectorAll('.step').length === 3`)
+		b.moveTo(".installed summary")
+		b.keys(" ")
+		b.until(`document.querySelector('.installed[open]')`)
+		b.moveTo(".step .write summary")
+		b.keys(kb.Enter)
+		b.until(`!document.querySelector('.step .write').open`)
+		b.to("step 1")
+		b.keys(kb.Enter)
+		at("step=1")
+		b.until(`document.querySelector('.step.target')`)
+	})
+
+	t.Run("rights", func(t *testing.T) {
+		b := b.in(t)
+		b.load("/rights")
+		b.shows("missing")
+		b.to("User")
+		b.focusIs("select")
+		b.to("Copy")
+		b.keys(kb.Enter)
+		b.until(`document.getElementById('announcements').textContent === 'Copied'`)
+		b.focusIs("button")
+		b.to("Least role")
+	})
+
+	t.Run("map", func(t *testing.T) {
+		b := b.in(t)
+		b.load("/map")
+		b.shows("links as text")
+		b.to("All objects")
+		b.keys(" ")
+		at("all=true")
+		b.keys(" ")
+		b.to("Drawing of the objects")
+		b.to("Deployment web")
+		b.until(`document.querySelector('.edge.near')`)
+		b.moveTo(".notelist summary")
+		b.keys(kb.Enter)
+		b.until(`document.querySelector('.notelist tbody tr')`)
+		b.to("Deployment default/web")
+		b.keys(kb.Enter)
+		at("/object/deployments.apps/default/web")
+		heading()
+	})
+
+	t.Run("history", func(t *testing.T) {
+		b := b.in(t)
+		b.load("/history")
+		b.to("Kind")
+		b.to("From revision")
+		b.keys("10")
+		b.to("To revision")
+		b.keys("12" + kb.Enter)
+		at("from=10&to=12")
+		b.until(`document.querySelector('.changed')`)
+		b.to("default/settings")
+		b.keys(kb.Enter)
+		at("tab=history")
+		heading()
+		b.shows("version 4 of 4")
+		b.to("Previous version")
+		b.keys(kb.Enter)
+		b.shows("version 3 of 4")
+		b.keys(" ")
+		b.shows("version 2 of 4")
+		b.to("Version")
+		b.keys(kb.ArrowLeft)
+		b.shows("version 1 of 4")
+		b.focusIs("input[type=range]")
+		b.keys(kb.End)
+		b.shows("version 4 of 4")
+		b.keys(kb.ArrowLeft)
+		b.to("Compare with")
+		b.keys(kb.ArrowDown)
+		b.until(`document.querySelector('.diff .added')`)
+		b.focusIs("select")
+		b.to("10")
+		b.keys(kb.Enter)
+		b.shows("version 1 of 4")
+		b.focusIs(".versions button")
+		b.shows("Who set each field, and when")
+	})
+
+	t.Run("list", func(t *testing.T) {
+		b := b.in(t)
+		b.load("/objects/pods")
+		b.until(`document.querySelectorAll('.rows tbody a').length >= 3`)
+		b.to("Filter rows")
+		b.keys("sh")
+		b.until(`document.querySelectorAll('.rows tbody a').length === 1`)
+		b.keys(kb.Escape)
+		b.until(`document.querySelectorAll('.rows tbody a').length >= 3`)
+		b.to("All columns")
+		b.keys(" ")
+		at("wide=true")
+		b.to("Objects")
+		b.to("Name")
+		b.keys(kb.Enter)
+		at("sort=Name")
+		b.keys(kb.Enter)
+		at("sort=-Name")
+		b.back("Objects")
+		for _, key := range []string{kb.End, kb.Home, kb.ArrowDown, "k", "j", kb.ArrowUp, kb.PageDown} {
+			b.keys(key)
+			b.focusIs(".rows tr.active a")
+		}
+		name := eval[string](b, `document.activeElement.textContent`)
+		b.keys(kb.Enter)
+		at("/object/pods/default/" + name)
+		heading()
+	})
+
+	t.Run("detail and yaml", func(t *testing.T) {
+		b := b.in(t)
+		b.load("/object/deployments.apps/default/web")
+		for _, name := range []string{"YAML", "Why", "History", "Events", "Overview"} {
+			if name == "Overview" {
+				b.back(name)
+			} else {
+				b.to(name)
+			}
+			b.keys(kb.Enter)
+			b.until(`document.querySelector('.tabs [aria-current=page]').textContent === ` + quoted(name))
+			b.focusIs(".tabs [aria-current=page]")
+		}
+		b.to("YAML")
+		b.keys(kb.Enter)
+		b.to("managedFields")
+		b.keys(" ")
+		b.until(`document.querySelector('.yaml').textContent.includes('fieldsV1')`)
+		b.keys(" ")
+		b.to("Copy")
+		b.keys(kb.Enter)
+		b.until(`document.getElementById('announcements').textContent === 'Copied'`)
+		b.to("Documentation")
+		b.keys(" ")
+		b.until(`document.querySelector('.field')`)
+		b.to("YAML")
+		b.focusIs("pre.yaml")
+		for range 3 {
+			b.keys(kb.ArrowDown)
+		}
+		b.until(`document.querySelector('.yaml .line.active')`)
+		b.keys("k")
+		b.keys(kb.Escape)
+		b.until(`!document.querySelector('.field')`)
+		b.focusIs("pre.yaml")
+		b.keys("j")
+		b.until(`document.querySelector('.field')`)
+		b.to("deployments.apps")
+		b.keys(kb.Enter)
+		b.focusIs("aside.field")
+		b.to("spec")
+		b.keys(kb.Enter)
+		b.focusIs("aside.field")
+		b.shows("Specification of the desired behavior")
+		b.to("Close the documentation")
+		b.keys(kb.Enter)
+		b.focusIs("pre.yaml")
+	})
+
+	t.Run("edit", func(t *testing.T) {
+		b := b.in(t)
+		b.load("/object/configmaps/default/settings?tab=edit")
+		b.to("YAML")
+		for !eval[bool](b, `document.activeElement.matches('textarea')`) { // the tab has the same name
+			b.to("YAML")
+		}
+		insert := func(text string) { // before the quote that ends the third line, data.size
+			t.Helper()
+			b.keys(kb.Home, ctrl)
+			b.keys(kb.ArrowDown)
+			b.keys(kb.ArrowDown)
+			b.keys(kb.End)
+			b.keys(kb.ArrowLeft)
+			b.keys(text)
+		}
+		insert("2")
+		b.shows("The server accepts this.")
+		b.until(`document.querySelector('.diff .added').textContent.includes('size: "12"')`)
+		b.to("What the server would store") // Tab leaves the editor
+		b.back("Reset")
+		b.keys(kb.Enter)
+		b.shows("No changes")
+		b.focusIs("button")
+		b.to("Documentation")
+		b.keys(" ")
+		b.until(`document.querySelector('.field')`)
+		b.to("YAML")
+		insert("3")
+		b.shows("The server accepts this.")
+		b.back("Save")
+		b.keys(kb.Enter)
+		b.until(`!location.search.includes('tab=edit')`)
+		heading()
+		env.Eventually(t, time.Minute, func() bool {
+			var cm corev1.ConfigMap
+			return env.Client().Get(t.Context(), client.Key{Namespace: "default", Name: "settings"}, &cm) == nil && cm.Data["size"] == "13"
+		})
+		b.to("Edit")
+		b.keys(kb.Enter)
+		b.to("Delete")
+		b.keys(kb.Enter)
+		b.focusIs("dialog button") // Cancel
+		if got := b.focused(); got != "BUTTON Cancel" {
+			t.Errorf("the question begins at %q", got)
+		}
+		b.keys(kb.Escape)
+		b.until(`document.querySelector('dialog') === null`)
+		b.focusIs("button.danger")
+		b.keys(" ")
+		b.focusIs("dialog button")
+		b.keys(kb.Enter)
+		b.until(`document.querySelector('dialog') === null`)
+		b.focusIs("button.danger")
+		b.keys(kb.Enter)
+		b.to("Delete")
+		b.focusIs("dialog button.danger")
+		b.keys(kb.Enter)
+		b.shows("Deleted")
+		heading()
+	})
+
+	t.Run("logs", func(t *testing.T) {
+		b := b.in(t)
+		b.load("/object/pods/default/shell?tab=logs")
+		b.shows("first line")
+		b.to("Container")
+		b.to("Previous run")
+		b.keys(" ")
+		at("previous=true")
+		b.keys(" ")
+		b.until(`!location.search.includes('previous')`)
+		b.to("Log")
+		for !eval[bool](b, `document.activeElement.matches('pre.logs')`) { // the tab is named Logs
+			b.to("Log")
+		}
+	})
+
+	t.Run("exec", func(t *testing.T) {
+		b := b.in(t)
+		b.load("/object/pods/default/shell?tab=exec")
+		b.to("Container")
+		b.to("Command")
+		b.keys("a", ctrl)
+		b.keys("sh -i" + kb.Enter)
+		b.until(`document.activeElement.classList.contains('xterm-helper-textarea')`)
+		b.keys(`echo $((6*7))` + kb.Enter)
+		b.until(`/^42/m.test(document.querySelector('.xterm-rows')?.innerText.replaceAll('\u00a0', ' '))`)
+		b.keys(kb.Tab) // belongs to the shell
+		b.until(`document.activeElement.classList.contains('xterm-helper-textarea')`)
+		b.shows("Ctrl+Shift+Q leaves the terminal")
+		b.keys("Q", ctrl, shift)
+		b.focusIs("#exec-command")
+		b.to("Run again")
+	})
+
+	t.Run("narrow", func(t *testing.T) {
+		b := b.in(t)
+		b.do(chromedp.EmulateViewport(320, 700))
+		defer b.do(chromedp.EmulateViewport(1280, 800))
+		b.load("/plan")
+		b.to("Navigation")
+		b.keys(kb.Enter)
+		b.until(`document.querySelector('.side.open')`)
+		b.keys(kb.Escape)
+		b.until(`!document.querySelector('.side.open')`)
+		b.focusIs("button.menu")
+		b.keys(" ")
+		b.to("Compare")
+		b.keys(kb.Enter)
+		at("/compare")
+		b.until(`!document.querySelector('.side.open')`)
+		heading()
+	})
+}
+
+// in returns the tab for a subtest.
+func (b *tab) in(t *testing.T) *tab {
+	b.t = t
+	return b
+}
+
+// moveTo moves the focus with Tab to the next element that matches a selector.
+func (b *tab) moveTo(selector string) {
+	b.t.Helper()
+	for range 300 {
+		b.keys(kb.Tab)
+		if eval[bool](b, `document.activeElement.matches(`+quoted(selector)+`)`) {
+			b.seen()
+			return
+		}
+	}
+	b.t.Fatalf("Tab does not reach %s", selector)
+}

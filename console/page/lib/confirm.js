@@ -1,0 +1,36 @@
+// @ts-check
+// A question that must be answered before the page continues.
+import { useEffect, useRef } from 'preact/hooks';
+import { html } from './html.js';
+
+/**
+ * Asks a question. The first button, which cancels, has the focus. When the dialog closes, the
+ * focus returns to the element that had it.
+ * @param {{question: string, action: string, act: () => void, close: () => void}} props
+ */
+export function Confirm({ question, action, act, close }) {
+  const dialog = useModal();
+  return html`<dialog class="confirm" ref=${dialog} aria-labelledby="question" onCancel=${(/** @type {Event} */ e) => {
+      e.preventDefault();
+      close();
+    }}><p id="question">${question}</p>
+    <div class="bar"><button onClick=${close}>Cancel</button><button class="danger" onClick=${() => {
+      close();
+      act();
+    }}>${action}</button></div></dialog>`;
+}
+
+/** Returns a reference to a dialog that is modal while the component is shown. */
+export function useModal() {
+  const dialog = useRef(/** @type {HTMLDialogElement|null} */ (null));
+  useEffect(() => {
+    const before = /** @type {HTMLElement|null} */ (document.activeElement);
+    const shown = dialog.current;
+    shown?.showModal();
+    return () => {
+      shown?.close(); // the rest of the page can have the focus again
+      before?.focus();
+    };
+  }, []);
+  return dialog;
+}

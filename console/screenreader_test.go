@@ -1,0 +1,327 @@
+package console_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// axNode is a node of the tree that Chromium gives to screen readers.
+type axNode struct {
+	id, parent, role, name string
+	focusable              bool
+	level                  string
+}
+
+func axText(v *accessibility.Value) string {
+	if v == nil {
+		return ""
+	}
+	var value any
+	if err := json.Unmarshal(v.Value, &value); err != nil || value == nil {
+		return ""
+	}
+	return strings.TrimSpace(fmt.Sprint(value))
+}
+
+// accessible returns the accessibility tree of the page, without the nodes that screen readers
+// skip.
+func (b *tab) accessible() []axNode {
+	b.t.Helper()
+	got, err := chromedp.Call(b.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	if err != nil {
+		b.fatal(err)
+	}
+	var nodes []axNode
+	for _, n := range got.Nodes {
+		if n.Ignored {
+			continue
+		}
+		one := axNode{id: string(n.NodeID), parent: string(n.ParentID), role: axText(n.Role), name: axText(n.Name)}
+		for _, p := range n.Properties {
+			switch p.Name {
+			case "focusable":
+				one.focusable = axText(p.Value) == "true"
+			case "level":
+				one.level = axText(p.Value)
+			}
+		}
+		nodes = append(nodes, one)
+	}
+	return nodes
+}
+
+// Roles whose nodes need a name, because a screen reader has nothing else to say about them.
+var namedRoles = []string{
+	"button", "link", "textbox", "searchbox", "combobox", "listbox", "slider", "option", "checkbox", "DisclosureTriangle", "tab", "dialog", "alertdialog",
+	"img", "image", "Canvas", "application", "graphics-document", "region", "log", "heading", "columnheader", "navigation", "complementary",
+}
+
+// LAB-07: in every view, wide and as narrow as at 400 % zoom, Chromium's accessibility tree has a
+// role and a name for everything that can be operated, one main part with one heading, the
+// navigation, and the rows and headers of the tables.
+func TestAccessibilityTree(t *testing.T) {
+	chromium(t)
+	_, c := operated(t)
+	b := open(t, c)
+	for _, width := range []int64{1280, 320} {
+		b.do(chromedp.EmulateViewport(width, 800))
+		for _, path := range operatedViews {
+			b.load(path)
+			b.until(`document.querySelectorAll('nav.side a').length > 20`) // the kinds
+			eval[any](b, `document.querySelectorAll('main details').forEach((d) => d.open = true), 0`)
+			b.loaded()
+			count := map[string]int{}
+			for _, n := range b.accessible() {
+				count[n.role]++
+				if n.role == "heading" && n.level == "1" {
+					count["h1"]++
+				}
+				what := fmt.Sprintf("%s, %d px: %s %q", path, width, n.role, n.name)
+				if n.name == "" && slices.Contains(namedRoles, n.role) {
+					t.Errorf("%s has no name", what)
+				}
+				if n.focusable && slices.Contains([]string{"", "none", "generic", "StaticText", "paragraph", "group"}, n.role) {
+					t.Errorf("%s can have the focus, and has no role", what)
+				}
+			}
+			navigations := 1 // and the tabs of an object
+			if width < 760 {
+				navigations = 0 // closed
+			}
+			if strings.HasPrefix(path, "/object/") {
+				navigations++
+			}
+			for role, want := range map[string]int{"main": 1, "banner": 1, "h1": 1, "navigation": navigations} {
+				if count[role] != want {
+					t.Errorf("%s, %d px: %d of %s, want %d", path, width, count[role], role, want)
+				}
+			}
+			rows, heads := eval[int](b, `document.querySelectorAll('main tr:not([aria-hidden])').length`), eval[int](b, `document.querySelectorAll('main th').length`)
+			cells := eval[int](b, `document.querySelectorAll('main tr:not([aria-hidden]) td').length`)
+			if count["row"] != rows || count["columnheader"] != heads || count["cell"]+count["gridcell"] != cells {
+				t.Errorf("%s, %d px: %d rows, %d headers and %d cells of tables, want %d, %d and %d", path, width, count["row"], count["columnheader"], count["cell"]+count["gridcell"], rows, heads, cells)
+			}
+		}
+	}
+}
+
+// speak makes the page note what screen readers announce: the new text of a live region that was
+// part of the page before, and a new alert.
+const speak = `
+window.said = [];
+{
+	const live = '[role=status], [role=log], [role=alert], [aria-live]:not([aria-live=off])';
+	let known = new Set(document.querySelectorAll(live));
+	new MutationObserver((records) => {
+		const changed = new Set();
+		for (const r of records) {
+			const region = (r.target.nodeType === 1 ? r.target : r.target.parentElement)?.closest(live);
+			if (region && known.has(region)) changed.add(region);
+			for (const n of r.addedNodes) if (n.nodeType === 1) for (const a of n.matches('[role=alert]') ? [n] : n.querySelectorAll('[role=alert]')) changed.add(a);
+		}
+		for (const region of changed) if (region.isConnected && region.textContent.trim() && !region.closest('dialog[open] ~ *')) said.push(region.textContent.trim());
+		known = new Set(document.querySelectorAll(live));
+	}).observe(document.body, { childList: true, subtree: true, characterData: true });
+};0`
+
+// says waits until the page has announced a text that contains the given one, since the last call.
+func (b *tab) says(text string) {
+	b.t.Helper()
+	b.until(`said.some((s) => s.includes(` + quoted(text) + `))`)
+	eval[any](b, `said = [], 0`)
+}
+
+// LAB-07: screen readers announce what changes while the focus is elsewhere.
+func TestAnnouncements(t *testing.T) {
+	chromium(t)
+	env, c := operated(t)
+	b := open(t, c)
+	load := func(path string) {
+		t.Helper()
+		b.load(path)
+		eval[any](b, speak)
+	}
+	load("/objects/configmaps")
+	b.until(`document.querySelectorAll('.rows tbody a').length >= 2`)
+	b.to("Filter rows")
+	b.keys("sett")
+	b.says("1 of ")
+	b.keys(kb.Escape)
+	b.says(" rows")
+
+	load("/")
+	b.shows("stuck")
+	another := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "another", Finalizers: []string{"example.com/cleanup"}}}
+	env.Create(t, another)
+	if err := env.Client().Delete(t.Context(), another); err != nil {
+		t.Fatal(err)
+	}
+	b.says("need attention")
+	b.keys("t")
+	b.says("theme: light")
+
+	load("/reconcile")
+	b.shows("pods")
+	b.to("Failed only")
+	b.keys(" ")
+	b.says(" reconciles")
+
+	load("/timeline")
+	b.shows("marks as text")
+	b.to("Timeline of")
+	b.keys("n")
+	b.says("of controller ")
+	b.until(`document.querySelector('canvas').ariaActiveDescendantElement?.textContent.includes(' took ')`)
+	load("/timeline?run=failing")
+	b.shows("steps as text")
+	b.to("Timeline of")
+	b.keys("n")
+	b.until(`document.querySelector('canvas').ariaActiveDescendantElement?.textContent.includes('step 2')`)
+
+	load("/plan")
+	b.to("Filter steps")
+	b.keys("secret")
+	b.says("1 step")
+
+	load("/object/configmaps/default/settings?tab=history")
+	b.shows("version 4 of 4")
+	b.to("Previous version")
+	b.keys(kb.Enter)
+	b.says("version 3 of 4")
+
+	load("/object/deployments.apps/default/web?tab=yaml")
+	b.to("Copy")
+	b.keys(kb.Enter)
+	b.says("Copied")
+	b.to("Documentation")
+	b.keys(" ")
+	b.moveTo("pre.yaml")
+	b.until(`document.querySelector('.field [role=status]')`)
+	for range 4 {
+		b.keys(kb.ArrowDown)
+	}
+	b.says("metadata")
+
+	load("/object/configmaps/default/settings?tab=edit")
+	b.moveTo("textarea")
+	b.keys("x")
+	b.says("Checking…")
+	b.says("yaml") // an alert: what is wrong
+	b.keys(kb.Backspace)
+	b.says("No changes")
+	if err := env.Client().Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"}}); err != nil {
+		t.Fatal(err)
+	}
+	b.says("settings: deleted")
+
+	load("/object/pods/default/shell?tab=exec")
+	b.to("Command")
+	b.keys(kb.Enter)
+	b.says("Connected")
+	b.until(`document.activeElement.classList.contains('xterm-helper-textarea')`)
+	b.keys(`echo $((6*7))` + kb.Enter)
+	b.says("42")
+
+	load("/map")
+	b.keys("/")
+	b.focusIs("dialog input")
+	b.keys("nothing-has-this-name")
+	b.says("Nothing found")
+}
+
+// LAB-07: the drawings have texts with the same facts.
+func TestDrawingsAsText(t *testing.T) {
+	chromium(t)
+	_, c := operated(t)
+	b := open(t, c)
+	open := func(path string) {
+		t.Helper()
+		b.load(path)
+		b.until(`document.querySelector('main details')`)
+		eval[any](b, `document.querySelectorAll('main details').forEach((d) => d.open = true), 0`)
+	}
+	// each line of the map is a row: both objects, and the relation
+	open("/map")
+	b.until(`document.querySelector('.edge.owns') && document.querySelectorAll('.notelist tbody tr').length === document.querySelectorAll('path.edge').length`)
+	b.until(`[['owns', 'owns'], ['refers', 'refers to'], ['selects', 'selects']].every(([line, text]) =>
+		document.querySelectorAll('path.edge.' + line).length === [...document.querySelectorAll('.notelist tbody tr')].filter((tr) => tr.children[1].textContent === text).length)`)
+	b.until(`[...document.querySelectorAll('.notelist tbody tr')].some((tr) => /^Deployment default\/web.*owns.*ReplicaSet default\/web-/.test(tr.innerText.replace(/\s+/g, ' ')))`)
+
+	// each mark of the timeline is a row: when, what, and of which object
+	open("/timeline")
+	b.until(`document.querySelector('.notelist tbody tr') && document.querySelectorAll('.notelist tbody tr').length === parseInt(document.querySelector('.head .quiet').innerText)`)
+	rows := eval[[]string](b, `[...document.querySelectorAll('.notelist tbody tr')].map((tr) => tr.innerText.replace(/\s+/g, ' '))`)
+	for _, want := range []string{
+		"Deployment default/web reconcile took 1.2 ms", "ConfigMap default/settings failed reconcile took 12 ms", "Pod default/worker refused write", "ConfigMap default/settings write", "Deployment default/web Event Tried: the first",
+	} {
+		if !slices.ContainsFunc(rows, func(r string) bool { return strings.Contains(r, want) }) {
+			t.Errorf("the text of the timeline lacks %q:\n%s", want, strings.Join(rows, "\n"))
+		}
+	}
+
+	// each point of the curve is a row
+	open("/compare")
+	b.until(`document.querySelector('.curve')`)
+	points := eval[[]string](b, `[...document.querySelectorAll('.curve circle title')].map((t) => t.textContent)`)
+	numbers := eval[[]string](b, `[...document.querySelectorAll('.curve + details tbody tr')].map((tr) => 'Step ' + tr.children[0].textContent + ': ' + tr.children[2].textContent + ' of ' + tr.children[3].textContent + ' fail')`)
+	if len(points) != 2 || !slices.Equal(points, numbers) {
+		t.Errorf("the curve has the points %q, its table %q", points, numbers)
+	}
+}
+
+// LAB-07: at 400 % zoom of a window of 1280 by 1024 pixels, no view scrolls sideways, and nothing
+// is outside of the page or cut off. Drawings, the terminal and the columns of lists scroll inside
+// of their own part.
+func TestZoom(t *testing.T) {
+	chromium(t)
+	_, c := operated(t)
+	b := open(t, c)
+	b.do(chromedp.EmulateViewport(320, 256))
+	check := func(what string) {
+		t.Helper()
+		for _, problem := range eval[[]string](b, `(() => {
+			const found = [];
+			const text = (el) => el.outerHTML.slice(0, 140);
+			for (const el of document.querySelectorAll('html, body, body *')) {
+				if (!el.checkVisibility() || el.parentElement?.closest('.map, .rows, .timeline, .shell, svg, .hidden, .plain thead') || el.matches('.map, .rows, .timeline, .shell, .hidden, .skip:not(:focus), .plain thead, input, textarea, select, option')) continue;
+				const s = getComputedStyle(el), r = el.getBoundingClientRect();
+				if (el.clientWidth && el.scrollWidth > el.clientWidth + 1 && s.overflowX !== 'visible') found.push('is wider than its place by ' + (el.scrollWidth - el.clientWidth) + ': ' + text(el));
+				if (r.width > 1 && (r.right > 321 || r.left < -1)) found.push('is outside of the page (' + Math.round(r.left) + ' to ' + Math.round(r.right) + '): ' + text(el));
+				if (el.clientHeight && el.scrollHeight > el.clientHeight + 1 && /hidden|clip/.test(s.overflowY)) found.push('is cut off: ' + text(el));
+			}
+			return found.slice(0, 4);
+		})()`) {
+			t.Errorf("%s: %s", what, problem)
+		}
+	}
+	for _, path := range operatedViews {
+		b.load(path)
+		eval[any](b, `document.querySelectorAll('main details').forEach((d) => d.open = true), 0`)
+		b.loaded()
+		check(path)
+	}
+	b.keys("/")
+	b.keys("web")
+	b.until(`document.querySelectorAll('[role=option]').length > 1`)
+	check("search")
+	b.keys(kb.Escape)
+	b.load("/map")
+	b.to("Navigation")
+	b.keys(kb.Enter)
+	b.until(`document.querySelector('.side.open')`)
+	check("navigation")
+	b.load("/object/configmaps/default/settings?tab=edit")
+	b.to("Delete")
+	b.keys(kb.Enter)
+	b.focusIs("dialog button")
+	check("question")
+}
