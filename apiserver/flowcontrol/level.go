@@ -250,10 +250,10 @@ func (l *level) measureBy(seats int) {
 
 // capacity returns how many requests can wait.
 func (l *level) capacity() int {
-	if q := l.queuing(); !l.exempt() && q != nil {
-		return int(q.Queues) * int(q.QueueLengthLimit)
+	if l.exempt() || l.queuing() == nil {
+		return 0
 	}
-	return 0
+	return int(l.queuing().Queues) * int(l.queuing().QueueLengthLimit)
 }
 
 // configure sets the limit of the queue set to the seats that direct requests do not hold. It

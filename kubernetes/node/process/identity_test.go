@@ -20,7 +20,7 @@ import (
 // CTRL-04: containers see the user and the groups of their security contexts, also as the owners of
 // files. On the machine, they have the pod's own user.
 func TestIdentity(t *testing.T) {
-	s, spec := volumeWorld(t, `id -u; id -g; id -G; touch $HOME/mine; stat -c '%u %g' $HOME/mine
+	s, spec := volumeWorld(t, `id -u; id -g; echo $(id -G | tr " " "\n" | sort -n); touch $HOME/mine; stat -c '%u %g' $HOME/mine
 		echo x > /data/f; stat -c '%u %g' /data/f; stat -L -c '%u %g %a' /config/a; cat /config/a; cat /proc/self/status | grep -c CapEff.*[1-9a-f]`,
 		corev1.VolumeMount{Name: "data", MountPath: "/data"}, corev1.VolumeMount{Name: "config", MountPath: "/config"})
 	user, primary, fsGroup := int64(1000), int64(2000), int64(3000)
