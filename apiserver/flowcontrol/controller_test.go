@@ -245,7 +245,7 @@ func TestRatios(t *testing.T) {
 		for _, test := range []struct {
 			metric, label string
 			sum           float64
-			idle          time.Duration // how long the ratio was at most zero, or at most the first bound
+			idle          time.Duration // how long the ratio was at most the first bound
 		}{
 			{"priority_level_request_utilization", "global-default", executes(7 * time.Second), 5 * time.Second},
 			{"priority_level_seat_utilization", "global-default", executes(7 * time.Second), 5 * time.Second},

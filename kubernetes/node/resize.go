@@ -103,7 +103,8 @@ func (w *worker) beyondCapacity(c *corev1.Container) string {
 	return ""
 }
 
-// resizeConditions sets the conditions of an unfinished resize, and removes those of a finished one.
+// resizeConditions sets the conditions of an unfinished resize, and removes those of a finished
+// one.
 func (l *lifecycle) resizeConditions(pod *corev1.Pod, status *corev1.PodStatus, now time.Time) {
 	status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool {
 		return (c.Type == corev1.PodResizePending || c.Type == corev1.PodResizeInProgress) && (l.resizing == nil || l.resizing.condition != c.Type)

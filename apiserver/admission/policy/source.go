@@ -44,8 +44,8 @@ type Config struct {
 	Manifests *initializer.ManifestLoaders
 }
 
-// source provides the compiled policies that have bindings, sorted by name: those of manifests, then
-// those of the API. P is the type of policies, B of bindings, E of compiled policies.
+// source provides the compiled policies that have bindings, sorted by name: those of manifests,
+// then those of the API. P is the type of policies, B of bindings, E of compiled policies.
 type source[P, B runtime.Object, E generic.Evaluator] struct {
 	manifests manifests[P, B, E]
 

@@ -130,8 +130,8 @@ func (s *sandbox) chown(name string) error {
 	return os.Lchown(name, int(s.user), int(s.volumeGroup))
 }
 
-// own makes the pod's user, and the group of its volumes, the owner of a directory with all its contents, which an earlier pod
-// wrote.
+// own makes the pod's user, and the group of its volumes, the owner of a directory with all its
+// contents, which an earlier pod wrote.
 func (s *sandbox) own(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
