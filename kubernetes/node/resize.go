@@ -19,6 +19,7 @@ type resizing struct {
 // subresource resize sets them. Containers whose resizePolicy demands it are restarted.
 func (w *worker) resize() {
 	var events []func()
+	var pending *resizing
 	w.mu.Lock()
 	for _, r := range w.lifecycle.records {
 		wanted := containerOf(w.pod, r)
@@ -26,7 +27,7 @@ func (w *worker) resize() {
 			continue
 		}
 		if scarce := w.beyondCapacity(wanted); scarce != "" {
-			w.lifecycle.resizing = &resizing{corev1.PodResizePending, corev1.PodReasonInfeasible, scarce}
+			pending = &resizing{corev1.PodResizePending, corev1.PodReasonInfeasible, scarce}
 			continue
 		}
 		changed := *r.spec
@@ -40,6 +41,9 @@ func (w *worker) resize() {
 		default:
 			events = append(events, w.resizeContainer(r))
 		}
+	}
+	if r := w.lifecycle.resizing; r == nil || r.condition == corev1.PodResizePending {
+		w.lifecycle.resizing = pending
 	}
 	w.mu.Unlock()
 	for _, record := range events {

@@ -72,6 +72,11 @@ func TestResize(t *testing.T) {
 		if got := state(); !strings.HasPrefix(got, want) || !strings.Contains(got, "PodResizePending Infeasible: Node didn't have enough capacity: cpu, requested: 100k") {
 			t.Errorf("state\n%s", got)
 		}
+		w.resize(cpu("app", "200m")) // what it has
+		synctest.Wait()
+		if got := state(); got != want {
+			t.Errorf("state\n%s\nwant\n%s", got, want)
+		}
 		w.resize(cpu("app", "50m"))
 		synctest.Wait()
 		if got := state(); got != strings.Replace(want, "200m, allocated 200m", "50m, allocated 50m", 1) {
