@@ -33,7 +33,7 @@ func cpu(container, value string) string {
 // resizePolicy says so. A request that the node can't fulfil is pending.
 func TestResize(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		p := pod("Never", nil, "sleep", "100000")
+		p := pod("Always", nil, "sleep", "100000")
 		limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
 		p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: limits, Limits: limits}
 		again := *p.Spec.Containers[0].DeepCopy()
