@@ -41,9 +41,9 @@ func (s *Server) admission(p *plan, auth Auth, metrics prometheus.Registerer) (u
 	}
 	chain, err := admission.New(admission.Config{}, admission.Table{
 		row("Rules", func() (upstream.Interface, error) { return rules, nil }),
-		row("MutatingAdmissionPolicy", func() (upstream.Interface, error) { return policy.NewMutating(policies), nil }),
+		row("MutatingAdmissionPolicy", func() (upstream.Interface, error) { return policy.NewMutating(policies) }),
 		row("MutatingAdmissionWebhook", func() (upstream.Interface, error) { return webhook.NewMutating(webhooks) }),
-		row("ValidatingAdmissionPolicy", func() (upstream.Interface, error) { return policy.NewValidating(policies), nil }),
+		row("ValidatingAdmissionPolicy", func() (upstream.Interface, error) { return policy.NewValidating(policies) }),
 		row("ValidatingAdmissionWebhook", func() (upstream.Interface, error) { return webhook.NewValidating(webhooks) }),
 	}, admission.Deps{})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"kelson.dev/apiserver/admission/always"
@@ -40,6 +41,9 @@ type Deps struct {
 	Controllers bool
 	// Metrics is the registry for the metrics of plugins; nil means that they are not registered.
 	Metrics prometheus.Registerer
+	// Manifests reads the folders with webhooks and policies that the plugins' own configurations
+	// name; nil means that they must name none.
+	Manifests *initializer.ManifestLoaders
 	// Config is the plugin's own configuration, YAML or JSON; nil means none.
 	Config []byte
 
@@ -51,11 +55,11 @@ func (d Deps) webhooks() webhook.Config {
 	if resolver == nil {
 		resolver = services.New(services.Config{Store: d.Store})
 	}
-	return webhook.Config{Store: d.Store, Services: resolver, Authorizer: d.Authorizer, Config: d.Config, Transport: d.Webhooks, Dial: d.DialWebhooks, Metrics: d.webhookMetrics}
+	return webhook.Config{Store: d.Store, Services: resolver, Authorizer: d.Authorizer, Config: d.Config, Manifests: d.Manifests, Transport: d.Webhooks, Dial: d.DialWebhooks, Metrics: d.webhookMetrics}
 }
 
 func (d Deps) policies() policy.Config {
-	return policy.Config{Store: d.Store, Registry: d.Registry, Authorizer: d.Authorizer}
+	return policy.Config{Store: d.Store, Registry: d.Registry, Authorizer: d.Authorizer, Config: d.Config, Manifests: d.Manifests}
 }
 
 // Plugin is one row of a Table.
@@ -80,9 +84,9 @@ func Generic() Table {
 	return Table{
 		{Name: "AlwaysAdmit", New: func(Deps) (admission.Interface, error) { return always.Admit{}, nil }},
 		{Name: lifecycle.Name, On: true, New: func(d Deps) (admission.Interface, error) { return lifecycle.New(d.Store), nil }},
-		{Name: "MutatingAdmissionPolicy", On: true, New: func(d Deps) (admission.Interface, error) { return policy.NewMutating(d.policies()), nil }},
+		{Name: "MutatingAdmissionPolicy", On: true, New: func(d Deps) (admission.Interface, error) { return policy.NewMutating(d.policies()) }},
 		{Name: "MutatingAdmissionWebhook", On: true, New: func(d Deps) (admission.Interface, error) { return webhook.NewMutating(d.webhooks()) }},
-		{Name: "ValidatingAdmissionPolicy", On: true, New: func(d Deps) (admission.Interface, error) { return policy.NewValidating(d.policies()), nil }},
+		{Name: "ValidatingAdmissionPolicy", On: true, New: func(d Deps) (admission.Interface, error) { return policy.NewValidating(d.policies()) }},
 		{Name: "ValidatingAdmissionWebhook", On: true, New: func(d Deps) (admission.Interface, error) { return webhook.NewValidating(d.webhooks()) }},
 		{Name: "AlwaysDeny", New: func(Deps) (admission.Interface, error) { return always.Deny{}, nil }},
 	}

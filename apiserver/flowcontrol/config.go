@@ -77,8 +77,10 @@ func (c *Controller) read(changed uint64) *config {
 		}
 	}
 	c.forget(next)
+	waiting := 0
 	for name, l := range next.levels {
 		levelShares := sharesOf(l.spec)
+		waiting += l.capacity()
 		nominal := int(math.Ceil(float64(c.seats) * float64(levelShares.nominal) / shares))
 		lendable := int(math.Round(float64(nominal) * float64(levelShares.lendable) / 100))
 		l.bounds = bounds{nominal: nominal, min: nominal - lendable, max: nominal + levelShares.borrowable(nominal, c.seats)}
@@ -91,6 +93,7 @@ func (c *Controller) read(changed uint64) *config {
 			c.maxSeats.ForgetPriorityLevel(name)
 		}
 	}
+	c.kinds.limit(next.nominals, waiting)
 	return next
 }
 

@@ -3,6 +3,7 @@ package flowcontrol
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"sync"
@@ -46,6 +47,7 @@ type Controller struct {
 	exempted atomic.Pointer[exempted]
 	exempt   *level
 	needed   chan struct{} // closed when the configuration is first read
+	kinds    byKind
 
 	mu       sync.Mutex // protects changes of current, and the fields below
 	counted  map[countsKey]*counts
@@ -64,7 +66,8 @@ func New(cfg Config) *Controller {
 		store: cfg.Store, seats: cfg.Seats, rest: cfg.REST, counted: map[countsKey]*counts{},
 		maxSeats: upstream.NewMaxSeatsTracker(), watches: upstream.NewWatchTracker(), dropped: upstream.NewDroppedRequestsTracker(),
 	}
-	c.exempt, c.needed = newLevel(exemptName, c), make(chan struct{})
+	c.exempt, c.needed, c.kinds = newLevel(exemptName, c), make(chan struct{}), newByKind()
+	c.exempt.measureBy(int(math.Round(float64(cfg.Seats) / 10))) // as in Kubernetes
 	c.estimate = fcrequest.NewWorkEstimator(c.objects, c.watches.GetInterestedWatchCount, fcrequest.DefaultWorkEstimatorConfig(), c.maxSeats.GetMaxSeats)
 	return c
 }
@@ -101,6 +104,7 @@ func (c *Controller) Begin(t *Ticket, req *http.Request, info *request.RequestIn
 		c.dropped.RecordDroppedRequest(level.name)
 		return &RejectedError{reason, c.dropped.GetRetryAfter(level.name)}
 	}
+	c.kinds.executing(info).add(1, t.started)
 	t.schema.dispatched.Add(1)
 	t.schema.executing.Add(1)
 	t.schema.executingSeats.Add(int64(t.work.MaxSeats()))

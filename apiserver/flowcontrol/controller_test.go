@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -216,6 +217,91 @@ func seatsOf(t *testing.T, c *flowcontrol.Controller, metric, level string) floa
 	}
 	t.Fatalf("no %s of %s", metric, level)
 	return 0
+}
+
+// API-14: the metrics of ratios count every value for as long as it applies.
+func TestRatios(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := furnished(t)
+		defer st.Close()
+		c := flowcontrol.New(flowcontrol.Config{Store: st, Seats: 600})
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(c)
+		first, err := begin(t, c, "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		limit := seatsOf(t, c, "current_limit_seats", "global-default")
+		executes := func(d time.Duration) float64 { return float64(d) / limit }
+		time.Sleep(3 * time.Second)
+		second, err := begin(t, c, "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		first.Release()
+		second.Release()
+		time.Sleep(5 * time.Second)
+		for _, test := range []struct {
+			metric, label string
+			sum           float64
+			idle          time.Duration // how long the ratio was at most the first bound
+		}{
+			{"priority_level_request_utilization", "global-default", executes(7 * time.Second), 5 * time.Second},
+			{"priority_level_seat_utilization", "global-default", executes(7 * time.Second), 5 * time.Second},
+			{"demand_seats", "global-default", executes(7 * time.Second), 10 * time.Second},
+			{"priority_level_seat_utilization", "workload-low", 0, 10 * time.Second},
+			{"read_vs_write_current_requests", "readOnly", float64(7*time.Second) / 600, 5 * time.Second},
+			{"read_vs_write_current_requests", "mutating", 0, 10 * time.Second},
+		} {
+			h := histogramOf(t, registry, test.metric, test.label)
+			if h.GetSampleCount() != uint64(10*time.Second) || math.Abs(h.GetSampleSum()-test.sum) > 1e-3*float64(time.Second) ||
+				h.GetBucket()[0].GetCumulativeCount() != uint64(test.idle) {
+				t.Errorf("%s of %s: %v, want the sum %v", test.metric, test.label, h, test.sum)
+			}
+		}
+
+		// Requests that wait count too.
+		if h := waitingOf(t, registry, "global-default"); h.GetSampleSum() != 0 {
+			t.Errorf("a request waited: %v", h)
+		}
+		var all sync.WaitGroup
+		for range 1000 {
+			all.Go(func() {
+				if ticket, err := begin(t, c, "mallory"); err == nil {
+					time.Sleep(time.Second)
+					ticket.Release()
+				}
+			})
+		}
+		all.Wait()
+		seats := histogramOf(t, registry, "priority_level_seat_utilization", "global-default")
+		full := seats.GetSampleCount() - seats.GetBucket()[len(seats.GetBucket())-2].GetCumulativeCount()
+		if full < uint64(time.Second) {
+			t.Errorf("all seats were taken for %s: %v", time.Duration(full), seats)
+		}
+		if h := waitingOf(t, registry, "global-default"); h.GetSampleSum() == 0 {
+			t.Errorf("no request waited: %v", h)
+		}
+	})
+}
+
+// waitingOf returns the distribution of waiting requests of a level.
+func waitingOf(t *testing.T, registry *prometheus.Registry, level string) *dto.Histogram {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "apiserver_flowcontrol_priority_level_request_utilization" && m.GetLabel()[0].GetValue() == "waiting" && m.GetLabel()[1].GetValue() == level {
+				return m.GetHistogram()
+			}
+		}
+	}
+	t.Fatalf("no waiting requests of %s", level)
+	return nil
 }
 
 // API-14: a busy level borrows from idle ones after ten seconds. Without requests, no timer runs,

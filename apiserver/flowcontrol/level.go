@@ -43,13 +43,19 @@ type level struct {
 	inDirect atomic.Int64 // = direct, readable without mu
 	inQueues atomic.Int64 // seats that the queue set's requests take or wait for
 	smoothed stats
+
+	// distributions, for metrics
+	runs, waits, seats, demands *ratio
 }
 
 // bounds are the configured bounds of a level's seats.
 type bounds struct{ nominal, min, max int }
 
 func newLevel(name string, owner *Controller) *level {
-	l := &level{name: name, owner: owner, demand: fq.NewNamedIntegrator(eventclock.Real{}, name)}
+	l := &level{
+		name: name, owner: owner, demand: fq.NewNamedIntegrator(eventclock.Real{}, name),
+		runs: newRatio(requestEdges), waits: newRatio(requestEdges), seats: newRatio(seatEdges), demands: newRatio(demandEdges),
+	}
 	l.executing.prev, l.executing.next = &l.executing, &l.executing
 	return l
 }
@@ -104,7 +110,9 @@ func (l *level) enter(t *Ticket) (rejected string, queues fq.QueueSet, busy bool
 		l.running++
 		t.prev, t.next = l.executing.prev, &l.executing
 		t.prev.next, t.next.prev = t, t
-		l.observeDirect()
+		l.runs.add(1, t.started)
+		l.seats.add(seats, t.started)
+		l.observeDirect(t.started)
 		return "", nil, busy
 	case l.queuing() == nil:
 		rejected = concurrencyLimit
@@ -130,6 +138,8 @@ func (l *level) wait(ctx context.Context, t *Ticket, queues fq.QueueSet, full st
 		l.leave()
 		return full
 	}
+	waiting := l.owner.kinds.waiting(t.info)
+	waiting.add(1, time.Now())
 	t.schema.queued.Add(1)
 	t.schema.queuedSeats.Add(int64(t.work.MaxSeats()))
 	granted, released, finished := make(chan bool, 1), make(chan struct{}), make(chan struct{})
@@ -148,6 +158,7 @@ func (l *level) wait(ctx context.Context, t *Ticket, queues fq.QueueSet, full st
 		}
 	}()
 	executes := <-granted
+	waiting.add(-1, time.Now())
 	t.schema.queued.Add(-1)
 	t.schema.queuedSeats.Add(-int64(t.work.MaxSeats()))
 	t.schema.waited(time.Since(t.arrived), executes)
@@ -182,7 +193,9 @@ func (l *level) leave() {
 func (l *level) finish(t *Ticket) {
 	t.schema.executing.Add(-1)
 	t.schema.executingSeats.Add(-int64(t.work.MaxSeats()))
-	if executed := time.Since(t.started); t.info.Verb == "watch" {
+	now := time.Now()
+	l.owner.kinds.executing(t.info).add(-1, now)
+	if executed := now.Sub(t.started); t.info.Verb == "watch" {
 		t.schema.watched.observe(executed)
 	} else {
 		t.schema.executed.observe(executed)
@@ -194,19 +207,23 @@ func (l *level) finish(t *Ticket) {
 		return
 	}
 	if t.work.AdditionalLatency > 0 {
-		time.AfterFunc(t.work.AdditionalLatency, func() { l.giveBack(t) })
+		l.runs.add(-1, now)
+		time.AfterFunc(t.work.AdditionalLatency, func() { l.giveBack(t, time.Now()) })
 		return
 	}
-	l.giveBack(t)
+	l.runs.add(-1, now)
+	l.giveBack(t, now)
 }
 
-func (l *level) giveBack(t *Ticket) {
+// giveBack releases the seats of a request that did not go through the queues.
+func (l *level) giveBack(t *Ticket, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t.prev.next, t.next.prev = t.next, t.prev
 	l.direct -= t.work.MaxSeats()
 	l.running--
-	l.observeDirect()
+	l.seats.add(-t.work.MaxSeats(), now)
+	l.observeDirect(now)
 	if l.queued > 0 {
 		l.configure()
 	}
@@ -216,9 +233,27 @@ func (l *level) giveBack(t *Ticket) {
 func (l *level) setLimit(limit int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.measureBy(limit)
 	if l.limit = limit; l.queued > 0 {
 		l.configure()
 	}
+}
+
+// measureBy sets what the distributions of metrics relate to.
+func (l *level) measureBy(seats int) {
+	now := time.Now()
+	l.runs.limit(seats, now)
+	l.seats.limit(seats, now)
+	l.demands.limit(seats, now)
+	l.waits.limit(l.capacity(), now)
+}
+
+// capacity returns how many requests can wait.
+func (l *level) capacity() int {
+	if l.exempt() || l.queuing() == nil {
+		return 0
+	}
+	return int(l.queuing().Queues) * int(l.queuing().QueueLengthLimit)
 }
 
 // configure sets the limit of the queue set to the seats that direct requests do not hold. It
@@ -232,7 +267,7 @@ func (l *level) configure() {
 	var err error
 	if l.queues == nil {
 		completer, err = queueset.NewQueueSetFactory(eventclock.Real{}).BeginConstruction(cfg,
-			metrics.RatioedGaugePair{RequestsWaiting: unseen{}, RequestsExecuting: unseen{}}, unseen{}, queueDemand{l})
+			metrics.RatioedGaugePair{RequestsWaiting: ofQueues{ratio: l.waits}, RequestsExecuting: ofQueues{ratio: l.runs}}, ofQueues{ratio: l.seats}, queueDemand{l})
 	} else {
 		completer, err = l.queues.BeginConfigChange(cfg)
 	}
@@ -251,14 +286,16 @@ func (l *level) idle() bool {
 }
 
 // observeDirect records the demand of direct requests. The caller holds mu.
-func (l *level) observeDirect() {
+func (l *level) observeDirect(now time.Time) {
 	l.inDirect.Store(int64(l.direct))
-	l.observe()
+	l.observe(now)
 }
 
-func (l *level) observe() {
+func (l *level) observe(now time.Time) {
+	demand := l.inDirect.Load() + l.inQueues.Load()
+	l.demands.set(demand, now)
 	if l.owner.adjusting.Load() {
-		l.demand.Set(float64(l.inDirect.Load() + l.inQueues.Load()))
+		l.demand.Set(float64(demand))
 	}
 }
 
@@ -284,14 +321,14 @@ type queueDemand struct{ *level }
 
 func (d queueDemand) Set(x float64) {
 	d.inQueues.Store(int64(x))
-	d.observe()
+	d.observe(time.Now())
 }
 func (d queueDemand) Add(x float64)     { d.Set(float64(d.inQueues.Load()) + x) }
 func (d queueDemand) Inc()              { d.Add(1) }
 func (d queueDemand) Dec()              { d.Add(-1) }
 func (d queueDemand) SetToCurrentTime() {}
 
-// unseen is a gauge that is never read, because [Controller.Collect] reads the state.
+// unseen is a gauge without a value.
 type unseen struct{}
 
 func (unseen) Set(float64)            {}

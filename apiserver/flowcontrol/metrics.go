@@ -2,8 +2,10 @@ package flowcontrol
 
 import (
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
 // The metrics have the names and labels of Kubernetes'. Labels are only names of FlowSchemas and
@@ -28,7 +30,47 @@ var (
 	averageDesc        = describe("demand_seats_average", "Time-weighted average, over last adjustment period, of demand_seats", levelLabels...)
 	deviationDesc      = describe("demand_seats_stdev", "Time-weighted standard deviation, over last adjustment period, of demand_seats", levelLabels...)
 	smoothedDesc       = describe("demand_seats_smoothed", "Smoothed seat demands", levelLabels...)
+	requestsDesc       = describe("priority_level_request_utilization", "Observations, at the end of every nanosecond, of number of requests (as a fraction of the relevant limit) waiting or in any stage of execution (but only initial stage for WATCHes)", "phase", "priority_level")
+	seatsDesc          = describe("priority_level_seat_utilization", "Observations, at the end of every nanosecond, of utilization of seats for any stage of execution (but only initial stage for WATCHes)", "phase", "priority_level")
+	demandsDesc        = describe("demand_seats", "Observations, at the end of every nanosecond, of (the number of seats each priority level could use) / (nominal number of seats for that level)", levelLabels...)
+	kindsDesc          = describe("read_vs_write_current_requests", "Observations, at the end of every nanosecond, of the number of requests (as a fraction of the relevant limit) waiting or in regular stage of execution", "phase", "request_kind")
 )
+
+// The values of the label phase.
+const (
+	executing = "executing"
+	waiting   = "waiting"
+)
+
+// byKind has the distributions of reading and of changing requests.
+type byKind [2]struct{ executing, waiting *ratio }
+
+func newByKind() (k byKind) {
+	for i := range k {
+		k[i].executing, k[i].waiting = newRatio(kindEdges), newRatio(kindEdges)
+	}
+	return k
+}
+
+func kindOf(info *request.RequestInfo) int {
+	switch info.Verb {
+	case "get", "list", "watch":
+		return 0
+	}
+	return 1
+}
+
+func (k *byKind) executing(info *request.RequestInfo) *ratio { return k[kindOf(info)].executing }
+func (k *byKind) waiting(info *request.RequestInfo) *ratio   { return k[kindOf(info)].waiting }
+
+// limit sets how many requests can execute and wait.
+func (k *byKind) limit(requests, capacity int) {
+	now := time.Now()
+	for i := range k {
+		k[i].executing.limit(requests, now)
+		k[i].waiting.limit(capacity, now)
+	}
+}
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("apiserver_flowcontrol_"+name, help, labels, nil)
@@ -50,7 +92,15 @@ func (c *Controller) Collect(to chan<- prometheus.Metric) {
 	if now == nil {
 		return
 	}
+	for i, kind := range []string{"readOnly", "mutating"} {
+		to <- c.kinds[i].executing.metric(kindsDesc, executing, kind)
+		to <- c.kinds[i].waiting.metric(kindsDesc, waiting, kind)
+	}
 	for name, l := range now.levels {
+		to <- l.runs.metric(requestsDesc, executing, name)
+		to <- l.waits.metric(requestsDesc, waiting, name)
+		to <- l.seats.metric(seatsDesc, executing, name)
+		to <- l.demands.metric(demandsDesc, name)
 		gauge := func(desc *prometheus.Desc, value float64) {
 			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, name)
 		}

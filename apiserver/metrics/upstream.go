@@ -12,16 +12,18 @@ import (
 // process: several control planes in one process report the same values.
 type upstream struct{}
 
-// upstreamPrefixes selects the metrics to export: expression evaluation, token validation, and lost
-// audit events.
+// upstreamPrefixes selects the metrics to export: expression evaluation, manifests of admission,
+// token validation, lost audit events, and the scheduler.
 var upstreamPrefixes = []string{
 	"apiserver_validating_admission_policy_",
 	"apiserver_mutating_admission_policy_",
 	"apiserver_admission_match_condition_",
 	"apiserver_authorization_match_condition_",
 	"apiserver_cel_",
+	"apiserver_manifest_admission_config_controller_",
 	"serviceaccount_",
 	"apiserver_audit_error_total",
+	"scheduler_",
 }
 
 // Describe sends nothing, which makes the collector unchecked: its metrics exist only once

@@ -61,5 +61,7 @@ func (o *options) verdict(ctx context.Context) ([]row, error) {
 		}
 	}
 	slices.Sort(all)
-	return []row{{"go test of a scaffolded project with one test, from saved file to verdict", "≤ 1 s", seconds(all[len(all)/2]), ""}}, nil
+	rows := []row{{"go test of a scaffolded project with one test, from saved file to verdict", "≤ 1 s", seconds(all[len(all)/2]), ""}}
+	more, err := deployments(ctx, dir, kelson)
+	return append(rows, more...), err
 }

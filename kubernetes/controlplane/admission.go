@@ -34,6 +34,7 @@ func (p *ControlPlane) newAdmission(cfg Config, may authorizer.Authorizer, metri
 		Authorizer:   may,
 		Controllers:  !cfg.NoControllers,
 		Metrics:      metrics,
+		Manifests:    plugins.Manifests(),
 	})
 	if err != nil {
 		return nil, err

@@ -9,10 +9,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"kelson.dev/apiserver/inprocess"
 	"kelson.dev/apiserver/resource"
@@ -91,6 +93,28 @@ func priorityClasses() []*schedulingv1.PriorityClass {
 			"Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."),
 		class("system-node-critical", system+1000, "Used for system critical pods that must not be moved from their current node."),
 	}
+}
+
+// metricsReader creates the role that lets the users with the roles view, edit and admin read
+// metrics.k8s.io, as the manifests of metrics-server do.
+func metricsReader(ctx context.Context, state *store.Snapshot, served *resource.Set, transport http.RoundTripper) error {
+	const name = "system:aggregated-metrics-reader"
+	if state.Get(store.Key{Resource: "clusterroles.rbac.authorization.k8s.io", Name: name}) != nil || !served.Serves(rbacv1.SchemeGroupVersion.WithResource("clusterroles"), "") {
+		return nil
+	}
+	err := create(ctx, transport, "/apis/rbac.authorization.k8s.io/v1/clusterroles", &rbacv1.ClusterRole{
+		TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+			"rbac.authorization.k8s.io/aggregate-to-view":  "true",
+			"rbac.authorization.k8s.io/aggregate-to-edit":  "true",
+			"rbac.authorization.k8s.io/aggregate-to-admin": "true",
+		}},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{v1beta1.GroupName}, Resources: []string{"pods", "nodes"}, Verbs: []string{"get", "list", "watch"}}},
+	})
+	if err != nil {
+		return fmt.Errorf("cluster role %s: %w", name, err)
+	}
+	return nil
 }
 
 // firstAddress returns the first usable address of the service range, which is the cluster IP of

@@ -168,6 +168,11 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if err := bootstrappolicy.Ensure(ctx, policy); err != nil {
 		return nil, err
 	}
+	if p.nodes.exist() {
+		if err := metricsReader(ctx, p.store.Snapshot(), p.registry.Current(), p.Transport()); err != nil {
+			return nil, fmt.Errorf("create initial objects: %w", err)
+		}
+	}
 	if err := others.Register(ctx, localVersions(p.registry.Current())); err != nil {
 		return nil, err
 	}

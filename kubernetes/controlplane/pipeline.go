@@ -28,6 +28,7 @@ import (
 	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/openapispec"
 	"kelson.dev/kubernetes/tokens"
+	"kelson.dev/kubernetes/usage"
 )
 
 // newChain builds the request pipeline in front of the handlers of resources and paths.
@@ -39,7 +40,7 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 	found := discovery.New(discovery.Config{Registry: registry, Others: others.Discovery, Priorities: builtin.Priorities})
 	groups := others.Handler(caughtUp(catchUp(st, definitions), found))
 	documents := caughtUp(catchUp(st, definitions), openapi.New(openapi.Config{
-		Registry: registry, Custom: definitions, Others: others.OpenAPI, Packed: openapispec.Archive,
+		Registry: registry, Custom: usage.Describe(definitions), Others: others.OpenAPI, Packed: openapispec.Archive,
 	}))
 	// A store that failed rejects writes until the process restarts, so liveness also reports it. A
 	// store without space accepts writes again as soon as there is space.

@@ -60,9 +60,16 @@ func TestDeployment(t *testing.T) {
 			}
 			return n
 		}
+		scheduled := func() float64 {
+			return value(scrape(t, plane.Transport())["scheduler_schedule_attempts_total"], "result=scheduled")
+		}
+		before := scheduled()
 		time.Sleep(time.Minute)
 		if n := running(); n != 3 {
 			t.Errorf("%d pods run, want 3", n)
+		}
+		if n := scheduled() - before; n != 3 {
+			t.Errorf("/metrics: %v pods scheduled, want 3", n)
 		}
 		web, err := deployments.Get(ctx, "web", metav1.GetOptions{})
 		if err != nil || web.Status.AvailableReplicas != 3 {

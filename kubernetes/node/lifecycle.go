@@ -54,6 +54,10 @@ type record struct {
 	hooking, unstarted, unready bool
 	stopHook                    *stopHook // runs, or has run, before the current attempt's end
 	backoffReported             bool      // an event for the current back-off was recorded
+	// resources are those with which the container runs. restarting is set while it is restarted
+	// because of new ones.
+	resources  corev1.ResourceRequirements
+	restarting bool
 }
 
 // lifecycle is the state of a pod's state machine.
@@ -62,8 +66,10 @@ type lifecycle struct {
 	// startTime is when the agent accepted the pod.
 	startTime time.Time
 	// failure, once set, ends the pod with phase Failed, regardless of its containers
-	// (DeadlineExceeded).
+	// (DeadlineExceeded, Evicted).
 	failure *failure
+	// resizing is set while the resources of containers differ from those of the pod's spec.
+	resizing *resizing
 	// deleted is set when the object no longer exists on the server.
 	deleted bool
 }
@@ -135,8 +141,16 @@ func (l *lifecycle) next(pod *corev1.Pod, now time.Time) plan {
 			l.failure = &failure{"DeadlineExceeded", "Pod was active on the node longer than the specified deadline"}
 		}
 	}
+	if l.failure != nil && l.failure.reason == evicted {
+		return l.stopAll(time.Second) // as in a kubelet: at once
+	}
 	if l.failure != nil || l.completed(pod) {
 		return l.stopAll(grace(pod))
+	}
+	for _, r := range l.records {
+		if r.restarting && r.state.Running != nil {
+			p.stop, p.grace = append(p.stop, r), grace(pod)
+		}
 	}
 	for _, r := range l.records { // independent of the other containers
 		if r.role == roleEphemeral && r.state.Running == nil {
@@ -174,7 +188,7 @@ func (l *lifecycle) startAt(pod *corev1.Pod, r *record) (time.Time, bool) {
 	switch {
 	case !r.config.at.IsZero():
 		return r.config.at, true
-	case r.lastExit() == nil:
+	case r.lastExit() == nil, r.restarting:
 		return time.Time{}, true
 	case !restarts(pod, r, r.lastExit().ExitCode):
 		return time.Time{}, false
@@ -237,7 +251,7 @@ func restarts(pod *corev1.Pod, r *record, code int32) bool {
 // run.
 func (l *lifecycle) completed(pod *corev1.Pod) bool {
 	for _, r := range l.records {
-		ended := r.state.Terminated != nil && !restarts(pod, r, r.state.Terminated.ExitCode)
+		ended := r.state.Terminated != nil && !r.restarting && !restarts(pod, r, r.state.Terminated.ExitCode)
 		switch {
 		case r.role == roleInit && ended && r.state.Terminated.ExitCode != 0:
 			return true
@@ -301,6 +315,7 @@ func (r *record) started(c Container, now time.Time) {
 	r.retire(now)
 	r.container, r.id = c, c.ID()
 	r.startFailed, r.stopping, r.stopHook = false, false, nil
+	r.resources, r.restarting = r.spec.Resources, false
 	r.hooking, r.unstarted, r.unready = false, false, false
 	r.state = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metaTime(c.StartedAt())}}
 }
@@ -350,6 +365,7 @@ func (r *record) misconfigured(message string, now time.Time) {
 // again.
 func (r *record) adopted(c Container, status corev1.ContainerStatus) {
 	r.container, r.id, r.restarts = c, status.ContainerID, status.RestartCount
+	r.resources = r.spec.Resources
 	r.state, r.last = *status.State.DeepCopy(), *status.LastTerminationState.DeepCopy()
 	// status shows a container that will be restarted like this
 	if r.state.Waiting != nil && r.last.Terminated != nil {

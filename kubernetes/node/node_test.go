@@ -413,7 +413,12 @@ func TestProcessPod(t *testing.T) {
 // await waits until holds returns true for the pod, checking after every change.
 func (w *world) await(holds func(*corev1.Pod) bool) *corev1.Pod {
 	w.t.Helper()
-	timeout := time.After(10 * time.Second)
+	return w.awaitFor(10*time.Second, holds)
+}
+
+func (w *world) awaitFor(limit time.Duration, holds func(*corev1.Pod) bool) *corev1.Pod {
+	w.t.Helper()
+	timeout := time.After(limit)
 	for {
 		cursor, err := w.plane.Store().Watch("", w.plane.Store().Snapshot().Revision())
 		if err != nil {

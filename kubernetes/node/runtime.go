@@ -63,6 +63,19 @@ type Mounter interface {
 	SetVolume(v Volume) error
 }
 
+// Resizer is a Container whose resources can change while it runs.
+type Resizer interface {
+	// Resize makes the resources those of the container. After an error, they may be the former
+	// ones.
+	Resize(to corev1.ResourceRequirements) error
+}
+
+// Measurer is a Mounter that can measure its volumes.
+type Measurer interface {
+	// VolumeBytes returns how much space the files of a volume take.
+	VolumeBytes(name string) (int64, error)
+}
+
 // Volume is a volume of a pod. At most one of Files, HostPath and Handle is set; without any, the
 // volume is an empty directory that lasts as long as the pod.
 type Volume struct {

@@ -43,6 +43,10 @@ func (l *lifecycle) status(pod *corev1.Pod, address, hostIP string, ended bool, 
 	}
 	if l.failure != nil {
 		status.Reason, status.Message = l.failure.reason, l.failure.message
+		if l.failure.reason == evicted {
+			setPodCondition(&status, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, ObservedGeneration: pod.Generation,
+				Reason: corev1.PodReasonTerminationByKubelet, Message: l.failure.message}, now)
+		}
 	}
 	l.conditions(pod, &status, address != "" && !ended, now)
 	return status
@@ -131,6 +135,9 @@ func (r *record) status(pod *corev1.Pod, mayRestart bool) corev1.ContainerStatus
 	if r.id == "" {
 		s.ImageID = ""
 	}
+	if r.state.Running != nil && (r.resources.Requests != nil || r.resources.Limits != nil) {
+		s.Resources, s.AllocatedResources = r.resources.DeepCopy(), r.spec.Resources.Requests.DeepCopy()
+	}
 	return s
 }
 
@@ -205,6 +212,7 @@ func (l *lifecycle) conditions(pod *corev1.Pod, status *corev1.PodStatus, sandbo
 		}
 	}
 	set(corev1.PodReady, ready, reason, message)
+	l.resizeConditions(pod, status, now)
 }
 
 // setPodCondition sets a condition in a status. The transition time changes only if the condition's

@@ -21,7 +21,8 @@ type volumes struct {
 	current bool              // all volumes were set from the newest objects
 	retry   retries
 	// from is the version of the pod from which the volumes were computed.
-	from string
+	from      string
+	measureAt time.Time // when to measure the volumes with a limit again
 	// renew is when to request new tokens; zero means never.
 	renew time.Time
 	// stale is set when an object changed from which a volume is computed.

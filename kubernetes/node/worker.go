@@ -124,22 +124,30 @@ func (w *worker) sleep(ctx context.Context, until time.Time) bool {
 // happens; zero means never.
 func (w *worker) step(ctx context.Context) (at time.Time, finished bool) {
 	w.observe()
+	w.resize()
 	if !w.lifecycle.deleted && w.sandbox == nil && w.creation.due(time.Now()) {
 		w.makeSandbox(ctx)
 	}
 	w.collect()
 
+	failed := w.lifecycle.failure
+	measureAt := w.measureVolumes()
+
 	w.mu.Lock()
 	now := time.Now()
-	failed := w.lifecycle.failure
 	p := w.lifecycle.next(w.pod, now)
 	w.mu.Unlock()
 	if f := w.lifecycle.failure; f != failed {
-		w.agent.events.pod(w.pod, corev1.EventTypeNormal, f.reason, f.message)
+		kind := corev1.EventTypeNormal
+		if f.reason == evicted {
+			kind = corev1.EventTypeWarning
+		}
+		w.agent.events.pod(w.pod, kind, f.reason, f.message)
 	}
 	if p.ended && w.lifecycle.deleted {
 		return time.Time{}, true
 	}
+	p.wakeAt(measureAt)
 	w.stop(p)
 	if !w.reportStatus(ctx, p.ended) {
 		return w.writes.at, false
@@ -290,6 +298,9 @@ func (w *worker) start(ctx context.Context, r *record) {
 	}
 	w.mu.Lock()
 	r.started(container, time.Now())
+	if f := w.lifecycle.resizing; f != nil && f.condition == corev1.PodResizeInProgress {
+		w.lifecycle.resizing = nil // the container runs with the new resources
+	}
 	if executes {
 		r.hooking = r.spec.Lifecycle != nil && r.spec.Lifecycle.PostStart != nil
 		r.unstarted, r.unready = r.spec.StartupProbe != nil, r.spec.ReadinessProbe != nil

@@ -1,7 +1,7 @@
 // Package quota computes what objects use, for ResourceQuotas, with Kubernetes' own evaluators.
 //
-//	e, err := quota.EvaluatorFor(schema.GroupResource{Resource: "pods"}) // one object, for admission
-//	used, err := quota.Usage(snapshot, q)                                // all objects of a namespace
+//	e, err := quota.EvaluatorFor(snapshot, schema.GroupResource{Resource: "pods"}) // one object, for admission
+//	used, err := quota.Usage(snapshot, q)                                          // all objects of a namespace
 //
 // Objects of any resource can be counted as count/<resource>.<group>, including custom resources
 // and resources that are not served.
@@ -20,8 +20,6 @@ import (
 	upstream "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
-	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
 	"k8s.io/kubernetes/pkg/quota/v1/install"
 
@@ -42,11 +40,18 @@ func Ignored(res schema.GroupResource) bool {
 	return ok
 }
 
-// single contains the evaluators of single objects, which read nothing else.
-var single = sync.OnceValues(func() (upstream.Registry, error) { return registry(nil) })
+// single contains the evaluators of single objects that read nothing else.
+var single = sync.OnceValues(func() (upstream.Registry, error) {
+	evaluators, err := independent(nil)
+	return generic.NewRegistry(evaluators), err
+})
 
-// EvaluatorFor returns the evaluator of a resource's objects.
-func EvaluatorFor(res schema.GroupResource) (upstream.Evaluator, error) {
+// EvaluatorFor returns the evaluator of a resource's objects, which reads other objects from the
+// snapshot.
+func EvaluatorFor(sn *store.Snapshot, res schema.GroupResource) (upstream.Evaluator, error) {
+	if res == claims.GroupResource() {
+		return claimEvaluator(sn, nil)
+	}
 	known, err := single()
 	if err != nil {
 		return nil, err
@@ -59,12 +64,18 @@ func EvaluatorFor(res schema.GroupResource) (upstream.Evaluator, error) {
 
 // Usage computes the usage of everything that a quota limits in its namespace.
 func Usage(sn *store.Snapshot, q *corev1.ResourceQuota) (corev1.ResourceList, error) {
-	all, err := registry(func(gvr schema.GroupVersionResource) (cache.GenericLister, error) {
+	listers := func(gvr schema.GroupVersionResource) (cache.GenericLister, error) {
 		return lister{sn: sn, resource: gvr.GroupResource()}, nil
-	})
+	}
+	evaluators, err := independent(listers)
 	if err != nil {
 		return nil, err
 	}
+	ofClaims, err := claimEvaluator(sn, listers)
+	if err != nil {
+		return nil, err
+	}
+	all := generic.NewRegistry(append(evaluators, ofClaims))
 	for name := range q.Spec.Hard {
 		counted, ok := strings.CutPrefix(string(name), countPrefix)
 		if !ok {
@@ -108,18 +119,14 @@ func frees[T any](old, obj *store.Object) (bool, error) {
 	return updates()(corev1.SchemeGroupVersion.WithResource(obj.Key.Resource), before, after), nil
 }
 
-// registry returns the evaluators of the resources that have their own rules.
-func registry(listers upstream.ListerForResourceFunc) (upstream.Registry, error) {
-	claims := resourcev1.SchemeGroupVersion.WithResource("resourceclaims")
+// independent returns the evaluators of the resources that have their own rules, except that of
+// claims, for which Kubernetes' function would need informers.
+func independent(listers upstream.ListerForResourceFunc) ([]upstream.Evaluator, error) {
 	evaluators, err := core.NewEvaluators(listers, nil, func(gvr schema.GroupVersionResource) bool { return gvr != claims })
 	if err != nil {
 		return nil, fmt.Errorf("create quota evaluators: %w", err)
 	}
-	// core.NewEvaluators would need informers to map extended resources to device classes. The
-	// cache here is empty: no device class has an extended resource.
-	classes := extendedresourcecache.NewExtendedResourceCache(klog.Background())
-	evaluators = append(evaluators, core.NewResourceClaimEvaluator(listers, classes, nil, nil))
-	return generic.NewRegistry(evaluators), nil
+	return evaluators, nil
 }
 
 // lister lists the objects of resources that have their own evaluators.

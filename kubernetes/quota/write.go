@@ -13,24 +13,42 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// Write returns the operation that stores a quota with a changed status. Its precondition is the
-// quota's revision in the snapshot.
-func Write(registry *resource.Registry, sn *store.Snapshot, q *corev1.ResourceQuota) (store.Op, error) {
+// The managers of the fields of a quota's status, as in Kubernetes, where two programs write it.
+const (
+	ByAdmission  = "kube-apiserver"
+	ByController = "kube-controller-manager"
+)
+
+// Write returns the operation that stores a quota with a changed status, whose fields it attributes
+// to a manager. Its precondition is the quota's revision in the snapshot.
+func Write(registry *resource.Registry, sn *store.Snapshot, q *corev1.ResourceQuota, manager string) (store.Op, error) {
 	key := store.Key{Resource: Resource, Namespace: q.Namespace, Name: q.Name}
 	res, ok := registry.Current().ByName(schema.GroupResource{Resource: Resource})
 	obj := sn.Get(key)
 	if !ok || obj == nil {
 		return store.Op{}, errors.New("write quota: not found")
 	}
-	hub, err := res.Codec.FromVersion(q.DeepCopy())
-	if err != nil {
-		return store.Op{}, fmt.Errorf("write quota %s/%s: %w", q.Namespace, q.Name, err)
-	}
-	data, err := res.Codec.Store(hub)
+	data, err := encode(res, obj, q, manager)
 	if err != nil {
 		return store.Op{}, fmt.Errorf("write quota %s/%s: %w", q.Namespace, q.Name, err)
 	}
 	return store.Op{Key: key, Data: data, Expect: obj.Revision}, nil
+}
+
+func encode(res *resource.Resource, stored *store.Object, q *corev1.ResourceQuota, manager string) ([]byte, error) {
+	live, err := res.Codec.Load(stored.Data)
+	if err != nil {
+		return nil, err
+	}
+	next, err := res.Codec.FromVersion(q.DeepCopy())
+	if err != nil {
+		return nil, err
+	}
+	fields, err := res.Codec.FieldManager(res.StorageVersion, "status")
+	if err != nil {
+		return nil, err
+	}
+	return res.Codec.Store(fields.UpdateNoErrors(live, next, manager))
 }
 
 // Counted returns a quota with the status that it should have in a snapshot. changed reports

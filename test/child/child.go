@@ -57,6 +57,12 @@ func (p *Process) Stop(grace time.Duration) {
 	}
 }
 
+// CPU returns the processor time of the process, once it has ended.
+func (p *Process) CPU() time.Duration {
+	<-p.Done
+	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+}
+
 // Output returns the end of the process's output.
 func (p *Process) Output() string {
 	output, _ := os.ReadFile(p.log)

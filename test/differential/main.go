@@ -87,30 +87,27 @@ func differential(ctx context.Context, opts options) (err error) {
 	}
 	r := &runner{peer: servers.peer, kelson: servers.kelson}
 	begin := time.Now()
-	var all []difference
+	var all []*sending
 	var streams []*stream
-	// Streams that change the responses to other streams run after the streams of all seeds,
-	// because their objects may remain.
-	var last []func() []difference
 	for seed := opts.seed; seed < opts.seed+uint64(opts.seeds); seed++ {
 		if streams, err = r.plan(ctx, opts, seed); err != nil {
 			return err
 		}
-		planned, round := streams, fmt.Sprintf("s%d", seed)
-		all = append(all, r.streams(ctx, planned, opts.parallel, round)...)
-		last = append(last, func() []difference { return r.alone(ctx, planned, round) })
-		if ctx.Err() != nil {
-			opts.docs = "" // the run is incomplete: print the report, but do not write the page
-			break
+		for _, s := range streams {
+			all = append(all, &sending{stream: s, round: fmt.Sprintf("s%d", seed)})
 		}
 	}
-	for _, alone := range last {
-		all = append(all, alone()...)
+	found := r.sendAll(ctx, all, opts.parallel)
+	if ctx.Err() != nil {
+		opts.docs = "" // the run is incomplete: report, but don't write the page
 	}
-	rep := newReport(all, opts, len(streams), r.count, time.Since(begin))
+	fmt.Println("longest streams:", longest(all))
+	rep := newReport(found, opts, len(streams), r.count, time.Since(begin))
 	if opts.shrink {
-		r.shrink(ctx, rep, streams)
+		r.shrink(ctx, rep, all)
 	}
+	servers.stop()
+	fmt.Println("CPU time:", servers.cpu())
 	return errors.Join(ctx.Err(), rep.finish(opts))
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -15,6 +16,7 @@ import (
 // difference is a finding with the request that shows it.
 type difference struct {
 	finding
+	round   string // of the seed
 	stream  string
 	label   string
 	step    int
@@ -132,36 +134,62 @@ func definitionEstablished(v any) bool {
 	return accepted == "False" || accepted == "True" && established == "True"
 }
 
-// streams sends the streams that may be sent together with others, several at a time.
-func (r *runner) streams(ctx context.Context, all []*stream, parallel int, round string) (found []difference) {
-	next := make(chan int)
+// sending is a stream under the name of its seed, and what sending it found.
+type sending struct {
+	*stream
+	round string
+	found []difference
+	took  time.Duration
+}
+
+func (r *runner) send(ctx context.Context, s *sending) {
+	begin := time.Now()
+	s.found = r.stream(ctx, s.stream, ownName(s.stream, s.round), nil)
+	for i := range s.found {
+		s.found[i].round = s.round
+	}
+	s.took = time.Since(begin)
+}
+
+// sendAll sends the streams, several at a time, and then those that run alone, because their
+// objects may remain.
+func (r *runner) sendAll(ctx context.Context, all []*sending, parallel int) (found []difference) {
+	next := make(chan *sending)
 	var workers sync.WaitGroup
-	results := make([][]difference, len(all))
 	for range parallel {
 		workers.Go(func() {
-			for i := range next {
-				results[i] = r.stream(ctx, all[i], ownName(all[i], round), nil)
+			for s := range next {
+				r.send(ctx, s)
 			}
 		})
 	}
-	for i := range all {
-		if !all[i].alone {
-			next <- i
+	// Streams that wait for reactions mostly wait, so they begin first.
+	for _, waits := range []bool{true, false} {
+		for _, s := range all {
+			if !s.alone && (s.reacted != nil) == waits {
+				next <- s
+			}
 		}
 	}
 	close(next)
 	workers.Wait()
-	return slices.Concat(results...)
-}
-
-// alone sends the other streams, one at a time.
-func (r *runner) alone(ctx context.Context, all []*stream, round string) (found []difference) {
 	for _, s := range all {
 		if s.alone {
-			found = append(found, r.stream(ctx, s, ownName(s, round), nil)...)
+			r.send(ctx, s)
 		}
+		found = append(found, s.found...)
 	}
 	return found
+}
+
+// longest describes the streams that took longest.
+func longest(all []*sending) string {
+	sorted := slices.SortedStableFunc(slices.Values(all), func(a, b *sending) int { return cmp.Compare(b.took, a.took) })
+	var b strings.Builder
+	for i, s := range sorted[:min(len(sorted), 5)] {
+		fmt.Fprintf(&b, "%s%s of %s %s", []string{"", ", "}[min(i, 1)], s.name, s.round, s.took.Round(time.Second))
+	}
+	return b.String()
 }
 
 var notName = regexp.MustCompile(`[^a-z0-9]+`)

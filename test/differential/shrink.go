@@ -8,14 +8,14 @@ import (
 
 // shrink finds, for the first difference of each group, the fewest requests of its stream that show
 // it.
-func (r *runner) shrink(ctx context.Context, rep *report, streams []*stream) {
+func (r *runner) shrink(ctx context.Context, rep *report, all []*sending) {
 	byName := map[string]*stream{}
-	for _, s := range streams {
-		byName[s.name] = s
+	for _, s := range all {
+		byName[s.round+s.name] = s.stream
 	}
 	for i, g := range rep.groups {
 		d := &g.first[0]
-		if s := byName[d.stream]; s != nil {
+		if s := byName[d.round+d.stream]; s != nil {
 			d.request = r.shrunk(ctx, s, d, fmt.Sprintf("k%d", i))
 		}
 	}

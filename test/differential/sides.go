@@ -149,6 +149,15 @@ func (s *servers) stop() {
 	}
 }
 
+// cpu describes the processor time that the processes took, after stop.
+func (s *servers) cpu() string {
+	var texts []string
+	for _, p := range s.processes {
+		texts = append(texts, fmt.Sprintf("%s %s", filepath.Base(p.Path), p.CPU().Round(time.Second)))
+	}
+	return strings.Join(texts, ", ")
+}
+
 // ready waits until a server is ready and has created the initial objects that streams rely on.
 func ready(ctx context.Context, p *child.Process, s *side) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)

@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -65,7 +66,43 @@ func TestTopAndAutoscale(t *testing.T) {
 	})
 }
 
-// CTRL-09: metrics that other programs provide replace the built-in ones: an APIService
+// CTRL-09: metrics.k8s.io has OpenAPI documents, and the role view includes reading it.
+func TestMetricsAreDescribed(t *testing.T) {
+	p := startWith(t, controlplane.Config{Node: controlplane.NodeSimulated})
+	for _, flags := range [][]string{{"--output=plaintext"}, {"--output=plaintext-openapiv2"}} {
+		out, err := p.kubectl("", append([]string{"explain", "pods", "--api-version=metrics.k8s.io/v1beta1", "--recursive"}, flags...)...)
+		if err != nil || !strings.Contains(out, "PodMetrics") || !strings.Contains(out, "containers") || !strings.Contains(out, "usage") {
+			t.Errorf("%v: %v\n%s", flags, err, out)
+		}
+	}
+	for _, path := range []string{"/openapi/v3/apis/metrics.k8s.io/v1beta1", "/openapi/v2"} {
+		out, err := p.kubectl("", "get", "--raw", path)
+		var doc struct {
+			Paths map[string]map[string]any `json:"paths"`
+		}
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &doc)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{"nodes", "nodes/{name}", "namespaces/{namespace}/pods/{name}", "pods"} {
+			item := doc.Paths["/apis/metrics.k8s.io/v1beta1/"+path]
+			if item["get"] == nil || item["post"] != nil || item["put"] != nil || item["delete"] != nil {
+				t.Errorf("%s: %v", path, item)
+			}
+		}
+	}
+	if out, err := p.kubectl("", "create", "clusterrolebinding", "reader", "--clusterrole=view", "--user=reader"); err != nil {
+		t.Fatal(err, out)
+	}
+	until(t, func() bool {
+		out, err := p.kubectl("", "get", "--raw", "/apis/metrics.k8s.io/v1beta1/nodes", "--as=reader")
+		return err == nil && strings.Contains(out, "NodeMetricsList")
+	})
+}
+
+// CTRL-09: metrics that other programs provide take the place of the built-in ones: an APIService
 // with a Service, or a definition.
 func TestOtherMetricsWin(t *testing.T) {
 	p := startWith(t, controlplane.Config{Node: controlplane.NodeSimulated})

@@ -2,7 +2,7 @@
 // namespace selectors over the store, and the resources that are exempt.
 //
 //	m := matching.Namespaces(st) // for k8s.io/apiserver's own predicates
-//	if matching.ExemptFromWebhooks(attributes) { return nil }
+//	if matching.Review(attributes) { return nil }
 package matching
 
 import (
@@ -15,7 +15,6 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/matching"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/namespace"
-	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -35,20 +34,14 @@ var reviews = map[schema.GroupResource]bool{
 	{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}:      true,
 }
 
-// ExemptFromWebhooks reports whether webhooks are not called for a request: reviews, and
-// configurations of webhooks and policies.
-func ExemptFromWebhooks(a admission.Attributes) bool {
-	return rules.IsExemptAdmissionConfigurationResource(a) || reviews[a.GetResource().GroupResource()]
-}
+// Review reports whether a request is a review, for which webhooks are not called and policies are
+// not evaluated.
+func Review(a admission.Attributes) bool { return reviews[a.GetResource().GroupResource()] }
 
-// ExemptFromPolicies reports whether policies do not apply to a request: reviews, and policies and
-// their bindings.
-func ExemptFromPolicies(a admission.Attributes) bool {
-	gr := a.GetResource().GroupResource()
-	return policies[gr] || reviews[gr]
-}
+// Policy reports whether a request is for a policy or a binding. The policies of the API do not
+// apply to them, so that a faulty policy cannot prevent its own repair.
+func Policy(a admission.Attributes) bool { return policies[a.GetResource().GroupResource()] }
 
-// policies are exempt so that a faulty policy cannot prevent its own repair.
 var policies = map[schema.GroupResource]bool{
 	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}:       true,
 	{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings"}: true,

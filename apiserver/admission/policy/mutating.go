@@ -7,7 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/manifest/metrics"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/config"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
@@ -26,20 +29,30 @@ type Mutating struct {
 
 var _ admission.MutationInterface = (*Mutating)(nil)
 
-// NewMutating returns the plugin.
-func NewMutating(cfg Config) *Mutating {
-	return &Mutating{
-		source: newSource(cfg, kinds[*mutating.Policy, *mutating.PolicyBinding, mutating.PolicyEvaluator]{
-			policies:   "mutatingadmissionpolicies.admissionregistration.k8s.io",
-			bindings:   "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
-			policy:     derived.Of[mutating.Policy],
-			binding:    derived.Of[mutating.PolicyBinding],
-			policyName: func(b *mutating.PolicyBinding) string { return b.Spec.PolicyName },
-			params:     func(p *mutating.Policy) *admissionregistrationv1.ParamKind { return p.Spec.ParamKind },
-			compile:    compileMutating,
-		}),
-		evaluate: mutating.NewDispatcher(cfg.Authorizer, matching.Policies(cfg.Store), models{cfg.Registry}),
+// NewMutating returns the plugin. The caller must call Stop.
+func NewMutating(cfg Config) (*Mutating, error) {
+	s, err := newSource(cfg, kinds[*mutating.Policy, *mutating.PolicyBinding, mutating.PolicyEvaluator]{
+		policies:   "mutatingadmissionpolicies.admissionregistration.k8s.io",
+		bindings:   "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+		policy:     derived.Of[mutating.Policy],
+		binding:    derived.Of[mutating.PolicyBinding],
+		policyName: func(b *mutating.PolicyBinding) string { return b.Spec.PolicyName },
+		params:     func(p *mutating.Policy) *admissionregistrationv1.ParamKind { return p.Spec.ParamKind },
+		compile:    compileMutating,
+		folder:     config.LoadMutatingConfig,
+		read: func(l *initializer.ManifestLoaders, dir string) ([]*mutating.Policy, []*mutating.PolicyBinding, string, error) {
+			return l.LoadMutatingPolicyManifests(dir)
+		},
+		failed: func(e mutating.PolicyEvaluator) error { return e.Error },
+		label:  metrics.MAPManifestType,
+	})
+	if err != nil {
+		return nil, err
 	}
+	return &Mutating{
+		source:   s,
+		evaluate: mutating.NewDispatcher(cfg.Authorizer, matching.Policies(cfg.Store), models{cfg.Registry}),
+	}, nil
 }
 
 // Handles returns false for deletion, which has no object to mutate.
@@ -47,10 +60,7 @@ func (p *Mutating) Handles(op admission.Operation) bool { return op != admission
 
 // Admit applies all policies that match, in the order of their names.
 func (p *Mutating) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if matching.ExemptFromPolicies(a) {
-		return nil
-	}
-	hooks, err := p.hooks()
+	hooks, err := p.candidates(a)
 	if err != nil || len(hooks) == 0 {
 		return err
 	}

@@ -2,6 +2,8 @@ package policy
 
 import (
 	"fmt"
+	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,9 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/apiserver/pkg/admission/plugin/manifest/metrics"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/config"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"kelson.dev/apiserver/admission/matching"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
@@ -31,11 +37,18 @@ type Config struct {
 	Cluster *Cluster
 	// Authorizer is used by the variable authorizer of expressions.
 	Authorizer authorizer.UnconditionalAuthorizer
+	// Config is the plugin's own configuration, which can name a folder with manifests of policies;
+	// nil means none.
+	Config []byte
+	// Manifests reads the folder; nil means that there must be none.
+	Manifests *initializer.ManifestLoaders
 }
 
-// source provides the compiled policies that have bindings, sorted by name. P is the type of
-// policies, B of bindings, E of compiled policies.
-type source[P, B runtime.Object, E any] struct {
+// source provides the compiled policies that have bindings, sorted by name: those of manifests,
+// then those of the API. P is the type of policies, B of bindings, E of compiled policies.
+type source[P, B runtime.Object, E generic.Evaluator] struct {
+	manifests manifests[P, B, E]
+
 	registry *resource.Registry
 	objects  func(*resource.Resource) *store.Store
 	remote   *remote // nil: no cluster
@@ -46,14 +59,14 @@ type source[P, B runtime.Object, E any] struct {
 }
 
 // bound are the policies of one state of the store.
-type bound[P, B runtime.Object, E any] struct {
+type bound[P, B runtime.Object, E generic.Evaluator] struct {
 	hooks  []generic.PolicyHook[P, B, E]
 	params []*admissionregistrationv1.ParamKind // by index of the policy; nil: it has no parameters
 	any    bool                                 // at least one policy has parameters
 }
 
 // resolved are policies with access to their parameters, for one state of the registry.
-type resolved[P, B runtime.Object, E any] struct {
+type resolved[P, B runtime.Object, E generic.Evaluator] struct {
 	from       *bound[P, B, E]
 	generation uint64
 	hooks      []generic.PolicyHook[P, B, E]
@@ -70,20 +83,28 @@ func (r *resolved[P, B, E]) current(from *bound[P, B, E], generation uint64) boo
 }
 
 // kinds describes one of the two kinds of policies.
-type kinds[P, B runtime.Object, E any] struct {
+type kinds[P, B runtime.Object, E generic.Evaluator] struct {
 	policies, bindings string // resources
 	policy             func(*store.Object) (P, error)
 	binding            func(*store.Object) (B, error)
 	policyName         func(B) string
 	params             func(P) *admissionregistrationv1.ParamKind
 	compile            func(P) E
+	// How the manifests of a folder are found and read; failed returns the error of compile.
+	folder func(config io.Reader) (config.PolicyConfig, error)
+	read   func(l *initializer.ManifestLoaders, dir string) ([]P, []B, string, error)
+	failed func(E) error
+	label  metrics.ManifestType // in metrics
 }
 
 // compiled is the key under which a compiled policy is cached with its object.
 type compiled struct{}
 
-func newSource[P, B runtime.Object, E any](cfg Config, k kinds[P, B, E]) *source[P, B, E] {
+func newSource[P, B runtime.Object, E generic.Evaluator](cfg Config, k kinds[P, B, E]) (*source[P, B, E], error) {
 	s := &source[P, B, E]{registry: cfg.Registry, objects: cfg.Objects}
+	if err := s.manifests.open(cfg, k); err != nil {
+		return nil, err
+	}
 	if s.objects == nil {
 		s.objects = func(*resource.Resource) *store.Store { return cfg.Store }
 	}
@@ -118,7 +139,7 @@ func newSource[P, B runtime.Object, E any](cfg Config, k kinds[P, B, E]) *source
 		}
 		return all, nil
 	}, k.policies, k.bindings)
-	return s
+	return s, nil
 }
 
 // Idle reports whether no policy has a binding.
@@ -128,10 +149,26 @@ func (s *source[P, B, E]) Idle(admission.Operation) bool {
 		return false
 	}
 	s.release()
-	return true
+	return len(s.manifests.hooks()) == 0
 }
 
-// hooks returns the policies that have bindings, with access to their parameters.
+// candidates returns the policies that may match a request.
+func (s *source[P, B, E]) candidates(a admission.Attributes) ([]generic.PolicyHook[P, B, E], error) {
+	if matching.Review(a) {
+		return nil, nil
+	}
+	static := s.manifests.hooks()
+	if matching.Policy(a) {
+		return static, nil
+	}
+	api, err := s.hooks()
+	if err != nil || len(static) == 0 {
+		return api, err
+	}
+	return slices.Concat(static, api), nil
+}
+
+// hooks returns the policies of the API that have bindings, with access to their parameters.
 func (s *source[P, B, E]) hooks() ([]generic.PolicyHook[P, B, E], error) {
 	all, err := s.view.Get()
 	if err != nil {
@@ -208,8 +245,9 @@ func (s *source[P, B, E]) release() {
 	}
 }
 
-// Stop ends the watches of parameters.
+// Stop stops following manifests, and ends the watches of parameters.
 func (s *source[P, B, E]) Stop() {
+	s.manifests.stop()
 	if s.remote != nil {
 		s.remote.end()
 	}

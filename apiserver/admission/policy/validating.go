@@ -5,7 +5,10 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/manifest/metrics"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/config"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
@@ -23,20 +26,30 @@ type Validating struct {
 
 var _ admission.ValidationInterface = (*Validating)(nil)
 
-// NewValidating returns the plugin.
-func NewValidating(cfg Config) *Validating {
-	return &Validating{
-		source: newSource(cfg, kinds[*validating.Policy, *validating.PolicyBinding, validating.Validator]{
-			policies:   "validatingadmissionpolicies.admissionregistration.k8s.io",
-			bindings:   "validatingadmissionpolicybindings.admissionregistration.k8s.io",
-			policy:     derived.Of[validating.Policy],
-			binding:    derived.Of[validating.PolicyBinding],
-			policyName: func(b *validating.PolicyBinding) string { return b.Spec.PolicyName },
-			params:     func(p *validating.Policy) *admissionregistrationv1.ParamKind { return p.Spec.ParamKind },
-			compile:    compileValidating,
-		}),
-		evaluate: validating.NewDispatcher(cfg.Authorizer, generic.NewPolicyMatcher(matching.Policies(cfg.Store))),
+// NewValidating returns the plugin. The caller must call Stop.
+func NewValidating(cfg Config) (*Validating, error) {
+	s, err := newSource(cfg, kinds[*validating.Policy, *validating.PolicyBinding, validating.Validator]{
+		policies:   "validatingadmissionpolicies.admissionregistration.k8s.io",
+		bindings:   "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+		policy:     derived.Of[validating.Policy],
+		binding:    derived.Of[validating.PolicyBinding],
+		policyName: func(b *validating.PolicyBinding) string { return b.Spec.PolicyName },
+		params:     func(p *validating.Policy) *admissionregistrationv1.ParamKind { return p.Spec.ParamKind },
+		compile:    compileValidating,
+		folder:     config.LoadValidatingConfig,
+		read: func(l *initializer.ManifestLoaders, dir string) ([]*validating.Policy, []*validating.PolicyBinding, string, error) {
+			return l.LoadValidatingPolicyManifests(dir)
+		},
+		failed: validating.Validator.CompileError,
+		label:  metrics.VAPManifestType,
+	})
+	if err != nil {
+		return nil, err
 	}
+	return &Validating{
+		source:   s,
+		evaluate: validating.NewDispatcher(cfg.Authorizer, generic.NewPolicyMatcher(matching.Policies(cfg.Store))),
+	}, nil
 }
 
 // Handles returns true for all operations.
@@ -44,10 +57,7 @@ func (p *Validating) Handles(admission.Operation) bool { return true }
 
 // Validate evaluates all policies that match.
 func (p *Validating) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if matching.ExemptFromPolicies(a) {
-		return nil
-	}
-	hooks, err := p.hooks()
+	hooks, err := p.candidates(a)
 	if err != nil || len(hooks) == 0 {
 		return err
 	}

@@ -12,11 +12,13 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/config"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/namespace"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/object"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/cel/environment"
 
@@ -38,9 +40,11 @@ type Config struct {
 	Services *services.Resolver
 	// Authorizer is used by match conditions.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// Config is a WebhookAdmissionConfiguration with the server's credentials for webhooks; nil
-	// means none.
+	// Config is a WebhookAdmissionConfiguration with the server's credentials for webhooks and the
+	// folder with manifests of webhooks; nil means neither.
 	Config []byte
+	// Manifests reads the folder; nil means that there must be none.
+	Manifests *initializer.ManifestLoaders
 	// Transport, if not nil, carries the requests to webhooks instead of the network. A request for
 	// a Service has the URL https://NAME.NAMESPACE.svc:PORT/PATH.
 	Transport http.RoundTripper
@@ -53,7 +57,8 @@ type Config struct {
 
 // hooks is the common part of both plugins.
 type hooks struct {
-	view       *derived.View[[]webhook.WebhookAccessor]
+	view       *derived.View[[]webhook.WebhookAccessor] // of the API
+	manifests  *manifests                               // nil: none
 	clients    *clients
 	namespaces *namespace.Matcher
 	objects    object.Matcher
@@ -66,8 +71,9 @@ type hooks struct {
 // compiled is the key under which a configuration's webhooks are cached with its object.
 type compiled struct{}
 
-// newHooks follows the configurations of a resource; of returns the accessors of one configuration.
-func newHooks(cfg Config, resource, kind string, accessors func(*store.Object) ([]webhook.WebhookAccessor, error)) (*hooks, error) {
+// newHooks follows the configurations of a resource; accessors returns the webhooks of one of them,
+// and read those of a folder.
+func newHooks(cfg Config, resource, kind string, accessors func(*store.Object) ([]webhook.WebhookAccessor, error), read func(dir string) (source, error)) (*hooks, error) {
 	var file io.Reader
 	if cfg.Config != nil {
 		file = bytes.NewReader(cfg.Config)
@@ -76,11 +82,13 @@ func newHooks(cfg Config, resource, kind string, accessors func(*store.Object) (
 	if err != nil {
 		return nil, err
 	}
-	if settings.StaticManifestsDir != "" {
-		return nil, fmt.Errorf("staticManifestsDir is not supported")
+	static, err := newManifests(settings.StaticManifestsDir, read)
+	if err != nil {
+		return nil, err
 	}
 	h := &hooks{
 		clients:    &clients{services: cfg.Services, kubeconfig: settings.KubeConfigFile, transport: cfg.Transport, dial: cfg.Dial},
+		manifests:  static,
 		namespaces: matching.Namespaces(cfg.Store),
 		compiler: sync.OnceValue(func() cel.ConditionCompiler {
 			return cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
@@ -98,7 +106,7 @@ func newHooks(cfg Config, resource, kind string, accessors func(*store.Object) (
 			}
 			all = append(all, own.([]webhook.WebhookAccessor)...)
 		}
-		h.clients.keep(all)
+		h.clients.keep(slices.Concat(h.manifests.webhooks(), all))
 		return all, nil
 	}, resource)
 	return h, nil
@@ -144,10 +152,14 @@ func (h *hooks) Handles(admission.Operation) bool { return true }
 
 // Idle reports whether no webhook is configured for an operation.
 func (h *hooks) Idle(op admission.Operation) bool {
-	all, err := h.view.Get()
+	api, err := h.view.Get()
 	if err != nil {
 		return false // the request then returns the error
 	}
+	return idle(api, op) && idle(h.manifests.webhooks(), op)
+}
+
+func idle(all []webhook.WebhookAccessor, op admission.Operation) bool {
 	for _, hook := range all {
 		for _, rule := range hook.GetRules() {
 			if slices.Contains(rule.Operations, admissionregistrationv1.OperationAll) ||
@@ -159,14 +171,24 @@ func (h *hooks) Idle(op admission.Operation) bool {
 	return true
 }
 
-// candidates returns the webhooks that may match a request.
+// candidates returns the webhooks that may match a request: those of manifests first.
 func (h *hooks) candidates(a admission.Attributes) ([]webhook.WebhookAccessor, error) {
-	all, err := h.view.Get()
-	if err != nil || len(all) == 0 || matching.ExemptFromWebhooks(a) {
-		return nil, err
+	if matching.Review(a) {
+		return nil, nil
 	}
-	return all, nil
+	static := h.manifests.webhooks()
+	if rules.IsExemptAdmissionConfigurationResource(a) {
+		return static, nil
+	}
+	api, err := h.view.Get()
+	if err != nil || len(static) == 0 {
+		return api, err
+	}
+	return slices.Concat(static, api), nil
 }
 
-// Stop closes the connections to webhooks.
-func (h *hooks) Stop() { h.clients.stop() }
+// Stop stops following manifests, and closes the connections to webhooks.
+func (h *hooks) Stop() {
+	h.manifests.stop()
+	h.clients.stop()
+}

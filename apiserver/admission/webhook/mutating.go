@@ -32,7 +32,7 @@ var _ admission.MutationInterface = (*Mutating)(nil)
 
 // NewMutating returns the plugin. The caller must call Stop.
 func NewMutating(cfg Config) (*Mutating, error) {
-	h, err := newHooks(cfg, mutatingConfigurations, "admit", mutatingOf)
+	h, err := newHooks(cfg, mutatingConfigurations, "admit", mutatingOf, readMutating(cfg))
 	return &Mutating{h}, err
 }
 

@@ -20,7 +20,7 @@ var _ admission.ValidationInterface = (*Validating)(nil)
 
 // NewValidating returns the plugin. The caller must call Stop.
 func NewValidating(cfg Config) (*Validating, error) {
-	h, err := newHooks(cfg, validatingConfigurations, "validating", validatingOf)
+	h, err := newHooks(cfg, validatingConfigurations, "validating", validatingOf, readValidating(cfg))
 	return &Validating{h}, err
 }
 

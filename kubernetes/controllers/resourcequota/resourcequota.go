@@ -83,6 +83,12 @@ func (c *Controller) event(e *store.Event, add func(store.Key)) {
 		}
 		return
 	}
+	if e.Object.Key.Resource == quota.DeviceClasses { // it can change what claims count for
+		for obj := range c.cfg.Store.Snapshot().Scan(quota.Resource, "", store.Key{}) {
+			add(obj.Key)
+		}
+		return
+	}
 	if e.Object.Key.Namespace == "" || e.Type == store.Added {
 		return
 	}
@@ -111,7 +117,7 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 		if err != nil || !changed {
 			return 0, err
 		}
-		op, err := quota.Write(c.cfg.Registry, sn, q)
+		op, err := quota.Write(c.cfg.Registry, sn, q, quota.ByController)
 		if err != nil {
 			return 0, err
 		}

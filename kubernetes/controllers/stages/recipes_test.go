@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
 	"kelson.dev/kubernetes/controllers/simulatednodes"
@@ -108,6 +109,48 @@ func TestImagePullFailures(t *testing.T) {
 		if env.Get(t, web); web.Status.ReadyReplicas != 2 || web.Status.Replicas != 2 {
 			t.Errorf("after the rollout: %+v", web.Status)
 		}
+	})
+}
+
+// CTRL-08: simulated nodes do not execute probes, and the recipe for readiness probes.
+func TestReadinessProbes(t *testing.T) {
+	probe := func(p *corev1.Pod) *corev1.Pod {
+		p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{InitialDelaySeconds: 20, PeriodSeconds: 5, SuccessThreshold: 3,
+			ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}}}
+		return p
+	}
+	ready := func(p *corev1.Pod) bool {
+		return p.Status.ContainerStatuses[0].Ready && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		env := testenv.New(t, testenv.Log(t), testenv.Workloads(), simulatedNodes(1))
+		p := probe(newPod("p"))
+		env.Create(t, p)
+		after(t, env, 5*time.Second)
+		if env.Get(t, p); !ready(p) {
+			t.Errorf("without Stages: %+v", p.Status)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		env := testenv.New(t, testenv.Log(t), testenv.Workloads(), simulatedNodes(1), testenv.Stage(recipeStages(t, "Readiness probes")...))
+		env.Settle(t)
+		p, other := probe(newPod("p")), newPod("other")
+		env.Create(t, p)
+		env.Create(t, other)
+		after(t, env, 25*time.Second)
+		if env.Get(t, other); !ready(other) {
+			t.Errorf("a pod without a probe: %+v", other.Status)
+		}
+		if env.Get(t, p); ready(p) || p.Status.Phase != corev1.PodRunning || p.Status.PodIP == "" {
+			t.Errorf("after 25 seconds: %+v", p.Status)
+		}
+		after(t, env, 10*time.Second)
+		if env.Get(t, p); !ready(p) {
+			t.Errorf("after 35 seconds: %+v", p.Status)
+		}
+		deletes(t, env, p)
 	})
 }
 

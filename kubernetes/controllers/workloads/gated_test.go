@@ -5,10 +5,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	coordinationv1beta1 "k8s.io/api/coordination/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	resourcev1alpha3 "k8s.io/api/resource/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -149,4 +151,81 @@ func TestCoordinatedLeaderElection(t *testing.T) {
 			t.Errorf("lease %+v, want the holder old", lease.Spec)
 		}
 	}, genericfeatures.CoordinatedLeaderElection)
+}
+
+// API-11: a ResourcePoolStatusRequest is answered with the devices of the driver's pools.
+func TestResourcePoolStatusRequest(t *testing.T) {
+	withGates(t, func(t *testing.T, c kubernetes.Interface) {
+		for pool, devices := range map[string][]resourcev1.Device{"a": {{Name: "d0"}, {Name: "d1"}}, "b": {{Name: "d0"}}} {
+			slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: pool}, Spec: resourcev1.ResourceSliceSpec{
+				Driver: "gpu.example.com", AllNodes: new(true), Pool: resourcev1.ResourcePool{Name: pool, ResourceSliceCount: 1}, Devices: devices,
+			}}
+			if _, err := c.ResourceV1().ResourceSlices().Create(t.Context(), slice, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		requests := c.ResourceV1alpha3().ResourcePoolStatusRequests()
+		request := &resourcev1alpha3.ResourcePoolStatusRequest{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: resourcev1alpha3.ResourcePoolStatusRequestSpec{Driver: "gpu.example.com"}}
+		if _, err := requests.Create(t.Context(), request, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		answer, err := requests.Get(t.Context(), "r", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.Status == nil || len(answer.Status.Pools) != 2 {
+			t.Fatalf("status %+v, want two pools", answer.Status)
+		}
+		for i, want := range []struct {
+			pool  string
+			total int32
+		}{{"a", 2}, {"b", 1}} {
+			p := answer.Status.Pools[i]
+			if p.PoolName != want.pool || p.TotalDevices == nil || *p.TotalDevices != want.total || p.AvailableDevices == nil || *p.AvailableDevices != want.total {
+				t.Errorf("pool %+v, want %+v", p, want)
+			}
+		}
+	}, features.DRAResourcePoolStatus)
+}
+
+// API-11: with WorkloadWithJob, a Job gets a Workload and a PodGroup, which its pods name.
+func TestWorkloadWithJob(t *testing.T) {
+	withGates(t, func(t *testing.T, c kubernetes.Interface) {
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: batchv1.JobSpec{
+			Parallelism: new(int32(2)), Completions: new(int32(2)), CompletionMode: new(batchv1.IndexedCompletion),
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}}}},
+		}}
+		job, err := c.BatchV1().Jobs("default").Create(t.Context(), job, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		workloads, err := c.SchedulingV1beta1().Workloads("default").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups, err := c.SchedulingV1beta1().PodGroups("default").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(workloads.Items) != 1 || len(groups.Items) != 1 {
+			t.Fatalf("%d workloads and %d groups, want one of each", len(workloads.Items), len(groups.Items))
+		}
+		if !metav1.IsControlledBy(&workloads.Items[0], job) {
+			t.Errorf("owners of the workload: %v", workloads.Items[0].OwnerReferences)
+		}
+		pods, err := c.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(pods.Items) != 2 {
+			t.Errorf("%d pods, want 2", len(pods.Items))
+		}
+		for _, pod := range pods.Items {
+			if g := pod.Spec.SchedulingGroup; g == nil || g.PodGroupName == nil || *g.PodGroupName != groups.Items[0].Name {
+				t.Errorf("group of %s: %+v, want %s", pod.Name, g, groups.Items[0].Name)
+			}
+		}
+	}, features.GenericWorkload, features.WorkloadWithJob)
 }

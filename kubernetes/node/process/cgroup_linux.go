@@ -31,12 +31,15 @@ const (
 
 // cgroups creates the control groups in which the kernel enforces the limits of containers:
 //
-//	v2: <parent>/kelson-<hash>/<container>            memory.max, cpu.max
+//	v2: <parent>/kelson-<hash>/<container>            memory.max, cpu.max, cpu.weight
 //	v1: <parent of memory>/kelson-<hash>/<container>  memory.limit_in_bytes
-//	    <parent of cpu>/kelson-<hash>/<container>     cpu.cfs_quota_us
+//	    <parent of cpu>/kelson-<hash>/<container>     cpu.cfs_quota_us, cpu.shares
+//
+// Limits become quotas, and requests of processors weights: while processes compete, each container
+// gets processor time in proportion to its request.
 //
 // The hash is of the runtime's directory. The groups of a runtime exist while it has containers
-// with limits. It is safe for concurrent use.
+// with limits or requests of processors. It is safe for concurrent use.
 type cgroups struct {
 	name    string
 	parents func() *hierarchies
@@ -59,11 +62,64 @@ func newCgroups(root string) *cgroups {
 	return &cgroups{name: name, parents: sync.OnceValue(func() *hierarchies { return findHierarchies(name) })}
 }
 
-// new returns the group of a container; nil if the container has no limits, or the system does not
-// let this process create groups.
-func (c *cgroups) new(id string, limits corev1.ResourceList) (_ *cgroup, err error) {
-	memory, cpu := limits.Memory().Value(), limits.Cpu().MilliValue()
-	if memory == 0 && cpu == 0 {
+// share is what the kernel enforces for a container; zero means nothing.
+type share struct {
+	memory      int64 // bytes
+	cpu, weight int64 // thousandths of a processor: the limit and the request
+}
+
+func shareOf(r corev1.ResourceRequirements) share {
+	return share{memory: r.Limits.Memory().Value(), cpu: r.Limits.Cpu().MilliValue(), weight: r.Requests.Cpu().MilliValue()}
+}
+
+// quota returns the value of cpu.cfs_quota_us; -1 means none.
+func (s share) quota() int64 {
+	if s.cpu == 0 {
+		return -1
+	}
+	return max(time.Duration(s.cpu)*cpuPeriod/1000, smallestCPU).Microseconds()
+}
+
+// shares returns the value of cpu.shares, in a kubelet's way: a processor has 1024.
+func (s share) shares() int64 {
+	if s.weight == 0 {
+		return 1024 // the default of the kernel
+	}
+	return min(max(s.weight*1024/1000, 2), 262144)
+}
+
+// unified returns the settings of a group of the unified hierarchy.
+func (s share) unified() map[string]string {
+	all := map[string]string{"memory.max": "max", "cpu.max": "max", "cpu.weight": "100"}
+	if s.memory > 0 {
+		// As in a kubelet: no swap, and all processes of the container end together.
+		all["memory.max"], all["memory.swap.max"], all["memory.oom.group"] = strconv.FormatInt(s.memory, 10), "0", "1"
+	}
+	if s.cpu > 0 {
+		all["cpu.max"] = fmt.Sprintf("%d %d", s.quota(), cpuPeriod.Microseconds())
+	}
+	if s.weight > 0 { // maps the range of shares to that of weights
+		all["cpu.weight"] = strconv.FormatInt(1+(s.shares()-2)*9999/262142, 10)
+	}
+	return all
+}
+
+// processors returns the settings of a group of the hierarchy for processors.
+func (s share) processors() map[string]string {
+	return map[string]string{
+		"cpu.cfs_period_us": strconv.FormatInt(cpuPeriod.Microseconds(), 10),
+		"cpu.cfs_quota_us":  strconv.FormatInt(s.quota(), 10),
+		"cpu.shares":        strconv.FormatInt(s.shares(), 10),
+	}
+}
+
+// available reports whether the system lets this process create groups.
+func (c *cgroups) available() bool { return *c.parents() != (hierarchies{}) }
+
+// new returns the group of a container; nil if the container needs none, or the system does not let
+// this process create groups.
+func (c *cgroups) new(id string, s share) (_ *cgroup, err error) {
+	if s == (share{}) {
 		return nil, nil
 	}
 	parents := c.parents()
@@ -73,27 +129,18 @@ func (c *cgroups) new(id string, limits corev1.ResourceList) (_ *cgroup, err err
 			g.close()
 		}
 	}()
-	quota := max(time.Duration(cpu)*cpuPeriod/1000, smallestCPU)
 	switch {
 	case parents.unified != "":
-		settings := map[string]string{}
-		if memory > 0 {
-			// As in a kubelet: no swap, and all processes of the container end together.
-			settings["memory.max"], settings["memory.swap.max"], settings["memory.oom.group"] = strconv.FormatInt(memory, 10), "0", "1"
-		}
-		if cpu > 0 {
-			settings["cpu.max"] = fmt.Sprintf("%d %d", quota.Microseconds(), cpuPeriod.Microseconds())
-		}
-		dir, err := g.add(parents.unified, id, settings)
+		dir, err := g.add(parents.unified, id, s.unified())
 		if err != nil {
 			return nil, err
 		}
-		g.memory = dir
+		g.memory, g.cpu = dir, dir
 		g.unified, err = os.Open(dir)
 		return g, err
 	case parents.memory != "":
-		if memory > 0 {
-			text := strconv.FormatInt(memory, 10)
+		if s.memory > 0 {
+			text := strconv.FormatInt(s.memory, 10)
 			if g.memory, err = g.add(parents.memory, id, map[string]string{"memory.limit_in_bytes": text}); err != nil {
 				return nil, err
 			}
@@ -110,13 +157,12 @@ func (c *cgroups) new(id string, limits corev1.ResourceList) (_ *cgroup, err err
 				return nil, err
 			}
 		}
-		if cpu > 0 {
-			dir, err := g.add(parents.cpu, id, map[string]string{
-				"cpu.cfs_period_us": strconv.FormatInt(cpuPeriod.Microseconds(), 10), "cpu.cfs_quota_us": strconv.FormatInt(quota.Microseconds(), 10),
-			})
+		if s.cpu > 0 || s.weight > 0 {
+			dir, err := g.add(parents.cpu, id, s.processors())
 			if err != nil {
 				return nil, err
 			}
+			g.cpu = dir
 			if g.processes, err = os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0); err != nil {
 				return nil, err
 			}
@@ -128,9 +174,10 @@ func (c *cgroups) new(id string, limits corev1.ResourceList) (_ *cgroup, err err
 
 // cgroup is the control group of a container. A nil cgroup limits nothing.
 type cgroup struct {
-	owner  *cgroups
-	dirs   []string
-	memory string // the one of dirs that limits memory; "" for none
+	owner *cgroups
+	dirs  []string
+	// the ones of dirs that limit memory and processors; "" for none
+	memory, cpu string
 
 	unified      *os.File // v2
 	enter, leave *os.File // v1: the tasks of the group for memory, and of this process's own
@@ -155,12 +202,7 @@ func (g *cgroup) add(parent, id string, settings map[string]string) (dir string,
 	if err := makeGroup(dir); err != nil {
 		return "", err
 	}
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		if err := write(dir, name, settings[name]); err != nil && !(name == "memory.swap.max" && errors.Is(err, fs.ErrNotExist)) {
-			return "", err
-		}
-	}
-	return dir, nil
+	return dir, settle(dir, settings)
 }
 
 // start starts a command in the group.
@@ -200,6 +242,60 @@ func (g *cgroup) start(cmd *exec.Cmd) error {
 		}
 	}
 	return err
+}
+
+// resize changes what the kernel enforces. It returns an error if the container runs without the
+// groups that this needs; they can't be added while it runs.
+func (g *cgroup) resize(s share) error {
+	missing := func(dir string, wanted bool) bool { return wanted && dir == "" }
+	switch {
+	case g == nil && s == (share{}):
+		return nil
+	case g == nil, missing(g.memory, s.memory > 0), missing(g.cpu, s.cpu > 0 || s.weight > 0):
+		return errNoGroup
+	case g.unified != nil:
+		return settle(g.memory, s.unified())
+	}
+	if g.cpu != "" {
+		if err := settle(g.cpu, s.processors()); err != nil {
+			return err
+		}
+	}
+	if g.memory == "" {
+		return nil
+	}
+	text := strconv.FormatInt(s.memory, 10)
+	if s.memory == 0 {
+		text = "-1"
+	}
+	// The limit of memory must not exceed that of memory and swap: one order works for more, the
+	// other for less.
+	names := []string{"memory.memsw.limit_in_bytes", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"}
+	var err error
+	for _, name := range names {
+		err = write(g.memory, name, text)
+		if errors.Is(err, fs.ErrNotExist) { // no swap accounting
+			err = nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	have, err := os.ReadFile(filepath.Join(g.memory, "memory.limit_in_bytes"))
+	if got := strings.TrimSpace(string(have)); err == nil && s.memory > 0 && got != text {
+		return fmt.Errorf("limit memory to %s: the limit is %s", text, got)
+	}
+	return err
+}
+
+// settle writes the settings of a group.
+func settle(dir string, settings map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if err := write(dir, name, settings[name]); err != nil && !(name == "memory.swap.max" && errors.Is(err, fs.ErrNotExist)) {
+			return err
+		}
+	}
+	return nil
 }
 
 // outOfMemory reports whether the kernel killed a process of the group because of its limit.

@@ -13,11 +13,19 @@ type cgroups struct{}
 
 func newCgroups(string) *cgroups { return nil }
 
-func (*cgroups) new(string, corev1.ResourceList) (*cgroup, error) { return nil, nil }
+func (*cgroups) new(string, share) (*cgroup, error) { return nil, nil }
+
+func (*cgroups) available() bool { return false }
+
+// share is what a system with control groups would enforce.
+type share struct{}
+
+func shareOf(corev1.ResourceRequirements) share { return share{} }
 
 // cgroup limits nothing.
 type cgroup struct{}
 
 func (*cgroup) start(cmd *exec.Cmd) error { return cmd.Start() }
 func (*cgroup) outOfMemory() bool         { return false }
+func (*cgroup) resize(share) error        { return nil }
 func (*cgroup) close()                    {}

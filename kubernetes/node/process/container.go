@@ -41,6 +41,7 @@ type container struct {
 	started  time.Time
 	launcher launcher // nil if an earlier agent started the container
 	group    *cgroup  // nil: no limits
+	limited  bool     // the system enforces limits
 	// the container's directory; nil if an earlier agent started the container
 	files  *os.Root
 	log    *containerlog.Log // nil if it no longer exists
@@ -64,7 +65,7 @@ type container struct {
 
 // start runs the command of spec in dir. files is an open root of dir. The container closes p,
 // group and files at its end.
-func start(path, dir string, p launcher, group *cgroup, files *os.Root, spec node.ContainerSpec, log *containerlog.Log) (*container, error) {
+func start(path, dir string, p launcher, group *cgroup, limited bool, files *os.Root, spec node.ContainerSpec, log *containerlog.Log) (*container, error) {
 	env := environ(path, dir, spec)
 	workingDir := dir
 	if w := spec.Container.WorkingDir; w != "" {
@@ -76,7 +77,7 @@ func start(path, dir string, p launcher, group *cgroup, files *os.Root, spec nod
 	cmd := &exec.Cmd{Args: append(append([]string(nil), spec.Command...), spec.Args...), Env: env, Dir: workingDir}
 	c := &container{
 		log: log, done: make(chan struct{}), cmd: cmd, env: env, workingDir: workingDir, stdinOnce: spec.Container.StdinOnce,
-		launcher: p, group: group, files: files,
+		launcher: p, group: group, limited: limited, files: files,
 	}
 	sources, err := c.begin(spec)
 	var early *startError
@@ -250,6 +251,20 @@ func (c *container) read(name string, most int64) string {
 		return ""
 	}
 	return string(text)
+}
+
+// errNoGroup is the error of a change that the control groups of a container do not allow.
+var errNoGroup = errors.New("the container runs without the control group that this needs: it must be restarted")
+
+// Resize implements [node.Resizer]. Where this process may not create control groups, nothing is
+// enforced, before and after.
+func (c *container) Resize(to corev1.ResourceRequirements) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cmd == nil || !c.limited {
+		return nil
+	}
+	return c.group.resize(shareOf(to))
 }
 
 func (c *container) ID() string            { return c.id }

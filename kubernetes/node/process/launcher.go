@@ -104,6 +104,7 @@ func userOf(pod *corev1.Pod) uint32 {
 type asUser struct {
 	user  uint32
 	group *cgroup
+	as    *identity // nil: the processes see the user itself
 }
 
 func (p asUser) start(cmd *exec.Cmd) error {
@@ -119,6 +120,9 @@ func (p asUser) setUser(cmd *exec.Cmd) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: p.user, Gid: p.user}
+	if p.as != nil {
+		p.as.assume(cmd.SysProcAttr, p.user)
+	}
 }
 
 func (p asUser) terminal() (master, slave *os.File, err error) {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +25,7 @@ func (r *Runtime) confine() (Confinement, error) {
 		return "", err
 	}
 	defer os.RemoveAll(dir)
-	p, err := r.newRootLauncher(nobody, dir, dir, nil, nil)
+	p, err := r.newRootLauncher(nobody, dir, rootFS{Dir: dir}, nil, nil)
 	if err == nil {
 		err = r.try(p)
 		p.close()
@@ -41,6 +42,27 @@ func (r *Runtime) confine() (Confinement, error) {
 	return ConfinedUser, nil
 }
 
+// translates reports whether processes can have an identity that differs from the user on the
+// machine.
+func (r *Runtime) translates() bool {
+	return r.confinement == ConfinedRoot && (os.Geteuid() != 0 || r.namespaces())
+}
+
+// tryNamespace reports whether this process, which runs as root, may create user namespaces.
+func (r *Runtime) tryNamespace() bool {
+	dir, err := os.MkdirTemp(r.config.Root, ".try-")
+	if err != nil {
+		return false
+	}
+	defer os.RemoveAll(dir)
+	p, err := r.newRootLauncher(nobody, dir, rootFS{Dir: dir}, nil, &identity{User: 1, Group: 1})
+	if err != nil {
+		return false
+	}
+	defer p.close()
+	return r.try(p) == nil
+}
+
 // try runs a program with a launcher. A missing program is not an error of the launcher.
 func (r *Runtime) try(p launcher) error {
 	cmd := &exec.Cmd{Args: []string{"true"}, Env: []string{"PATH=" + r.config.Path}, Dir: "/"}
@@ -55,31 +77,48 @@ func (r *Runtime) try(p launcher) error {
 }
 
 // newLauncher returns the launcher of a container, which starts its processes in group. podDir and
-// dir are the directories of the pod and the container. Only ConfinedRoot mounts volumes.
-func (r *Runtime) newLauncher(pod *corev1.Pod, podDir, dir string, mounts []mount, group *cgroup) (launcher, error) {
+// dir are the directories of the pod and the container. Only ConfinedRoot mounts volumes, gives
+// processes the identity as, which may be nil, and makes everything but volumes and the file
+// message read-only.
+func (r *Runtime) newLauncher(pod *corev1.Pod, podDir, dir string, mounts []mount, group *cgroup, as *identity, readOnly bool, message string) (launcher, error) {
 	switch r.confinement {
 	case ConfinedRoot:
-		return r.newRootLauncher(userOf(pod), podDir, dir, mounts, group)
+		return r.newRootLauncher(userOf(pod), podDir, rootFS{Dir: dir, Mounts: mounts, ReadOnly: readOnly, Message: message}, group, as)
 	case ConfinedUser:
-		return asUser{userOf(pod), group}, nil
+		return asUser{user: userOf(pod), group: group}, nil
 	}
 	return unconfined{group}, nil
 }
 
-func (r *Runtime) newRootLauncher(user uint32, podDir, dir string, mounts []mount, group *cgroup) (launcher, error) {
+// newRootLauncher completes v.
+func (r *Runtime) newRootLauncher(user uint32, podDir string, v rootFS, group *cgroup, as *identity) (launcher, error) {
 	tmp := filepath.Join(podDir, podTmp)
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
 		return nil, fmt.Errorf("create the pod's /tmp: %w", err)
 	}
-	v := rootFS{Mount: filepath.Join(r.config.Root, mountPoint), Dir: dir, Tmp: tmp, Hidden: r.config.Hidden, Mounts: mounts, NoHostPaths: r.noHostPaths()}
+	v.Mount, v.Tmp, v.Hidden, v.NoHostPaths = filepath.Join(r.config.Root, mountPoint), tmp, r.config.Hidden, r.noHostPaths()
 	if os.Geteuid() != 0 {
-		return &reexecuted{unconfined{group}, v}, nil
+		return &reexecuted{unconfined{group}, v, as}, nil
 	}
 	v.User = user
 	if err := os.Lchown(tmp, int(user), int(user)); err != nil {
 		return nil, fmt.Errorf("create the pod's /tmp: %w", err)
 	}
-	return newThread(v, asUser{user, group})
+	return newThread(v, asUser{user, group, as})
+}
+
+// assume makes a process run with the identity, in its own user namespace. outside is the user on
+// the machine.
+func (id *identity) assume(a *syscall.SysProcAttr, outside uint32) {
+	a.Cloneflags |= unix.CLONE_NEWUSER
+	a.UidMappings = []syscall.SysProcIDMap{{ContainerID: int(id.User), HostID: int(outside), Size: 1}}
+	a.GidMappings = []syscall.SysProcIDMap{{ContainerID: int(id.Group), HostID: int(outside), Size: 1}}
+	a.Credential = &syscall.Credential{Uid: id.User, Gid: id.Group}
+	for _, g := range id.Groups {
+		a.GidMappings = append(a.GidMappings, syscall.SysProcIDMap{ContainerID: int(g.Inside), HostID: int(g.Outside), Size: 1})
+		a.Credential.Groups = append(a.Credential.Groups, g.Inside)
+	}
+	a.GidMappingsEnableSetgroups = true
 }
 
 // thread is an operating system thread with its own mount namespace. Processes that it starts

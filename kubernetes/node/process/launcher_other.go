@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/user"
 	"strconv"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -19,7 +20,7 @@ func (r *Runtime) confine() (Confinement, error) {
 	return ConfinedUser, nil
 }
 
-func (r *Runtime) newLauncher(*corev1.Pod, string, string, []mount, *cgroup) (launcher, error) {
+func (r *Runtime) newLauncher(*corev1.Pod, string, string, []mount, *cgroup, *identity, bool, string) (launcher, error) {
 	if r.confinement == Unconfined {
 		return unconfined{}, nil
 	}
@@ -31,6 +32,13 @@ func (r *Runtime) newLauncher(*corev1.Pod, string, string, []mount, *cgroup) (la
 	}
 	return asUser{user: uint32(id)}, nil
 }
+
+// assume does nothing, because this system has no user namespaces.
+func (*identity) assume(*syscall.SysProcAttr, uint32) {}
+
+// This system has no user namespaces.
+func (r *Runtime) translates() bool   { return false }
+func (r *Runtime) tryNamespace() bool { return false }
 
 func mapped(uint32) bool { return true }
 

@@ -19,13 +19,14 @@
 //   - with [ConfinedRoot], the pod's volumes at their mount paths, and the files of its image, if
 //     Config.Images has a directory for it
 //
-// The runtime supports nothing else. It does not pull images, so a container must have a command.
-// With weaker confinements, which can't mount, it refuses pods with volumes other than that of the
-// service account, whose files are below the container's directory, at
-// $HOME/var/run/secrets/kubernetes.io/serviceaccount, and are not updated. Limits of memory and CPU
-// are enforced by control groups where the agent may create them: as root on most Linux systems.
-// Elsewhere they have no effect. Security contexts and the size limits of volumes have no effect on
-// any system.
+// Everything else is missing, and the runtime does not pretend otherwise. It does not pull images,
+// so a container must have a command. With weaker confinements, which can't mount, it refuses pods
+// with volumes other than that of the service account, whose files are below the container's
+// directory, at $HOME/var/run/secrets/kubernetes.io/serviceaccount, and are not updated. Of
+// security contexts, users, groups and read-only root directories have an effect with
+// [ConfinedRoot]; an event reports those without effect. Limits of memory and CPU, and requests of
+// CPU, are enforced by control groups where the agent may create them: as root on most Linux
+// systems. Elsewhere they have no effect.
 //
 // A hostPath volume can't show a path that contains or is below one that is hidden from pods: the
 // data directory, home directories and others in Config.Hidden, /proc, /sys, /dev and /run.
@@ -93,6 +94,8 @@ type Runtime struct {
 	config      Config
 	confinement Confinement
 	groups      *cgroups
+	// namespaces reports whether root may create user namespaces.
+	namespaces func() bool
 }
 
 // Confinement returns how pods are isolated from this process.
@@ -119,7 +122,8 @@ func New(config Config) (*Runtime, error) {
 	if config.HostIP == "" {
 		config.HostIP = "127.0.0.1"
 	}
-	r := &Runtime{config, Unconfined, newCgroups(root)}
+	r := &Runtime{config: config, confinement: Unconfined, groups: newCgroups(root)}
+	r.namespaces = sync.OnceValue(r.tryNamespace)
 	if config.Unconfined {
 		return r, nil
 	}
@@ -164,7 +168,9 @@ func (r *Runtime) Sandbox(ctx context.Context, pod *corev1.Pod) (node.Sandbox, e
 	if err := os.MkdirAll(dir, r.dirMode()); err != nil {
 		return nil, fmt.Errorf("create the pod's directory: %w", err)
 	}
-	return &sandbox{runtime: r, ctx: ctx, dir: dir, user: userOf(pod), sources: map[string]mount{}}, nil
+	s := &sandbox{runtime: r, ctx: ctx, dir: dir, user: userOf(pod), sources: map[string]mount{}}
+	s.volumeGroup, s.shared = volumeGroup(pod)
+	return s, nil
 }
 
 // mountable returns an error if a container mounts volumes in a way that the runtime can't.
@@ -192,6 +198,10 @@ type sandbox struct {
 	ctx     context.Context
 	dir     string
 	user    uint32 // of the pod, if the agent runs as root
+	// volumeGroup owns the files of volumes. shared is set if the pod chose it: its members may
+	// then read, and in writable volumes write.
+	volumeGroup uint32
+	shared      bool
 
 	mu         sync.Mutex
 	containers []*container
@@ -247,11 +257,20 @@ func (s *sandbox) start(dir string, spec node.ContainerSpec, log *containerlog.L
 			files.Close()
 		}
 	}()
+	as, err := identityOf(spec.Pod, spec.Container)
+	if err != nil {
+		return nil, err
+	}
+	as = s.possible(spec, as)
 	mounts, err := s.mounts(spec)
 	if err != nil {
 		return nil, err
 	}
-	group, err := s.runtime.groups.new(fmt.Sprintf("%s-%s-%d", spec.Pod.UID, spec.Container.Name, spec.Attempt), spec.Container.Resources.Limits)
+	message, err := s.messageFile(files, spec.Container)
+	if err != nil {
+		return nil, fmt.Errorf("create the file of the termination message: %w", err)
+	}
+	group, err := s.runtime.groups.new(fmt.Sprintf("%s-%s-%d", spec.Pod.UID, spec.Container.Name, spec.Attempt), shareOf(spec.Container.Resources))
 	if err != nil {
 		return nil, fmt.Errorf("limit container %q: %w", spec.Container.Name, err)
 	}
@@ -260,7 +279,7 @@ func (s *sandbox) start(dir string, spec node.ContainerSpec, log *containerlog.L
 			group.close()
 		}
 	}()
-	p, err := s.runtime.newLauncher(spec.Pod, s.dir, dir, mounts, group)
+	p, err := s.runtime.newLauncher(spec.Pod, s.dir, dir, mounts, group, as, readOnlyRoot(spec.Container), message)
 	if err != nil {
 		return nil, err
 	}
@@ -275,7 +294,31 @@ func (s *sandbox) start(dir string, spec node.ContainerSpec, log *containerlog.L
 	if err := p.chown(files, "."); err != nil {
 		return nil, fmt.Errorf("change the owner of the container's directory: %w", err)
 	}
-	return start(s.runtime.config.Path, dir, p, group, files, spec, log)
+	return start(s.runtime.config.Path, dir, p, group, s.runtime.groups.available(), files, spec, log)
+}
+
+// messageFile creates the file of the termination message for a container that can't create it
+// itself, and returns its path in the container's directory; "" if the container can.
+func (s *sandbox) messageFile(dir *os.Root, c *corev1.Container) (string, error) {
+	name := strings.Trim(filepath.Clean("/"+c.TerminationMessagePath), "/")
+	if s.runtime.confinement != ConfinedRoot || !readOnlyRoot(c) || name == "" {
+		return "", nil
+	}
+	if err := dir.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return "", err
+	}
+	f, err := dir.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, os.ErrExist) { // of an attempt that could not be started
+		return name, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	f.Close()
+	if os.Geteuid() == 0 {
+		err = dir.Lchown(name, int(s.user), int(s.user))
+	}
+	return name, err
 }
 
 // writeFiles creates the directory of the termination message and, if the container can't mount

@@ -48,6 +48,7 @@ type reexecSpec struct {
 type reexecuted struct {
 	unconfined
 	rootFS rootFS
+	as     *identity // nil: the agent's user and group
 }
 
 func (p *reexecuted) start(cmd *exec.Cmd) (err error) {
@@ -70,10 +71,14 @@ func (p *reexecuted) start(cmd *exec.Cmd) (err error) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	user, group := os.Geteuid(), os.Getegid()
+	seenUser, seenGroup := user, group
+	if p.as != nil { // only root may translate further groups
+		seenUser, seenGroup = int(p.as.User), int(p.as.Group)
+	}
 	a := cmd.SysProcAttr
 	a.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS
-	a.UidMappings = []syscall.SysProcIDMap{{ContainerID: user, HostID: user, Size: 1}}
-	a.GidMappings = []syscall.SysProcIDMap{{ContainerID: group, HostID: group, Size: 1}}
+	a.UidMappings = []syscall.SysProcIDMap{{ContainerID: seenUser, HostID: user, Size: 1}}
+	a.GidMappings = []syscall.SysProcIDMap{{ContainerID: seenGroup, HostID: group, Size: 1}}
 	a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
 	cmd.Path, cmd.Args, cmd.Env, cmd.Dir = "/proc/self/exe", []string{reexecName}, []string{}, "/"
 	cmd.ExtraFiles = []*os.File{specReader, errWriter}

@@ -37,6 +37,9 @@ type rootFS struct {
 	// User owns the directories that are created for subPaths; 0 means the user of this process.
 	User   uint32
 	Mounts []mount
+	// ReadOnly makes Dir and Tmp read-only, except the file Message below Dir, which may be "".
+	ReadOnly bool
+	Message  string
 	// NoHostPaths are the paths that no hostPath volume may show.
 	NoHostPaths []string
 }
@@ -214,7 +217,11 @@ func (v *rootFS) proc(root bool) error {
 
 // ownDirs mounts the container's own directories, which may be below a hidden one.
 func (v *rootFS) ownDirs() error {
-	const attributes = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+	const writable = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+	attributes := uint64(writable)
+	if v.ReadOnly {
+		attributes |= unix.MOUNT_ATTR_RDONLY
+	}
 	var err error
 	if isBelow(v.Dir, "/tmp") {
 		// Don't mount at a path in a directory that an earlier container of the pod could have
@@ -228,6 +235,12 @@ func (v *rootFS) ownDirs() error {
 	if err == nil {
 		err = v.bind(v.Dir, v.Dir, attributes)
 	}
+	if err == nil && v.ReadOnly && v.Message != "" {
+		err = v.bindMessage(writable)
+	}
+	if err == nil && v.ReadOnly && isBelow(v.Dir, "/tmp") {
+		err = unix.MountSetattr(unix.AT_FDCWD, v.at("/tmp"), 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	}
 	if err == nil {
 		err = os.MkdirAll(v.at("/var"), 0o755)
 	}
@@ -238,6 +251,34 @@ func (v *rootFS) ownDirs() error {
 		return nil
 	}
 	return err
+}
+
+// bindMessage mounts the file of the termination message over itself, writable. A container of the
+// pod may have replaced parts of its path by links.
+func (v *rootFS) bindMessage(attributes uint64) error {
+	root, err := os.OpenRoot(v.at(v.Dir))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	file, err := openBeneath(root, v.Message)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := unix.Mount(pathOf(file), pathOf(file), "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("bind mount %s: %w", v.Message, err)
+	}
+	mounted, err := openBeneath(root, v.Message)
+	if err != nil {
+		return err
+	}
+	defer mounted.Close()
+	attr := unix.MountAttr{Attr_set: attributes, Attr_clr: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(int(mounted.Fd()), "", unix.AT_EMPTY_PATH, &attr); err != nil {
+		return fmt.Errorf("make %s writable: %w", v.Message, err)
+	}
+	return nil
 }
 
 // pivot makes the assembled directory the root directory and unmounts the previous one.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -58,7 +59,14 @@ func (s *sandbox) SetVolume(v node.Volume) error {
 		}
 	case v.Files != nil:
 		m.ReadOnly = true
-		if err := writeVolume(m.From, v.Files, s.chown); err != nil {
+		files := v.Files
+		if s.shared {
+			files = slices.Clone(files)
+			for i := range files {
+				files[i].Mode |= 0o440
+			}
+		}
+		if err := writeVolume(m.From, files, s.chown); err != nil {
 			return err
 		}
 	default:
@@ -69,7 +77,11 @@ func (s *sandbox) SetVolume(v node.Volume) error {
 		if err := s.chown(m.From); err != nil {
 			return err
 		}
-		if err := os.Chmod(m.From, 0o777); err != nil { // independent of the umask
+		mode := os.FileMode(0o777)
+		if s.shared { // new files get the group of the directory
+			mode |= os.ModeSetgid
+		}
+		if err := os.Chmod(m.From, mode); err != nil { // independent of the umask
 			return err
 		}
 	}
@@ -79,16 +91,47 @@ func (s *sandbox) SetVolume(v node.Volume) error {
 	return nil
 }
 
-// chown makes the pod's user the owner of a file that is not a link.
+// VolumeBytes implements [node.Measurer].
+func (s *sandbox) VolumeBytes(name string) (size int64, err error) {
+	s.mu.Lock()
+	m, ok := s.sources[name]
+	s.mu.Unlock()
+	if !ok {
+		return 0, nil
+	}
+	// The pod may replace directories by links meanwhile.
+	root, err := os.OpenRoot(m.From)
+	if err != nil {
+		return 0, err
+	}
+	defer root.Close()
+	err = fs.WalkDir(root.FS(), ".", func(_ string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		if info, err := entry.Info(); err == nil {
+			if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+				size += stat.Blocks * 512
+			}
+		}
+		return nil
+	})
+	return size, err
+}
+
+// chown makes the pod's user, and the group of its volumes, the owner of a file that is not a link.
 func (s *sandbox) chown(name string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	return os.Lchown(name, int(s.user), int(s.user))
+	return os.Lchown(name, int(s.user), int(s.volumeGroup))
 }
 
-// own makes the pod's user the owner of a directory with all its contents, which an earlier pod
-// wrote.
+// own makes the pod's user, and the group of its volumes, the owner of a directory with all its
+// contents, which an earlier pod wrote.
 func (s *sandbox) own(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -98,12 +141,31 @@ func (s *sandbox) own(dir string) error {
 		return err
 	}
 	defer root.Close()
-	return fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
+	return fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		return root.Lchown(name, int(s.user), int(s.user))
+		if err := s.share(root, name, entry); err != nil {
+			return err
+		}
+		return root.Lchown(name, int(s.user), int(s.volumeGroup))
 	})
+}
+
+// share gives the group of the pod's volumes the rights of a member, if the pod chose the group.
+func (s *sandbox) share(root *os.Root, name string, entry fs.DirEntry) error {
+	if !s.shared || !entry.IsDir() && !entry.Type().IsRegular() {
+		return nil
+	}
+	info, err := entry.Info()
+	if err != nil {
+		return err
+	}
+	mode := info.Mode().Perm() | 0o660
+	if entry.IsDir() {
+		mode |= 0o110 | os.ModeSetgid
+	}
+	return root.Chmod(name, mode)
 }
 
 // mounts returns what to mount for a container: the files of its image, then its volumes, those

@@ -101,7 +101,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if quota.Ignored(res) {
 		return nil
 	}
-	evaluator, err := quota.EvaluatorFor(res)
+	evaluator, err := quota.EvaluatorFor(p.store.Snapshot(), res)
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (p *Plugin) count(a admission.Attributes, evaluator measures.Evaluator) ([]
 		if measures.Equals(c.stored[i].Status.Used, c.after[i].Status.Used) {
 			continue
 		}
-		op, err := quota.Write(p.registry, sn, &c.after[i])
+		op, err := quota.Write(p.registry, sn, &c.after[i], quota.ByAdmission)
 		if err != nil {
 			return nil, err
 		}

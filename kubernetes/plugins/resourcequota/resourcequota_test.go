@@ -1,6 +1,7 @@
 package resourcequota_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -260,6 +261,79 @@ func TestCountsOfAnyKind(t *testing.T) {
 		p.Want(t, 201, "POST", ns+"/persistentvolumeclaims", fmt.Sprintf(claim, "b", "gold", "1Gi"))
 		used(t, p, "q", "requests.storage", "5Gi")
 		used(t, p, "q", "gold.storageclass.storage.k8s.io/requests.storage", "1Gi")
+	})
+}
+
+// ADM-03: claims count for their device class and for the extended resource that it stands for.
+func TestDeviceClasses(t *testing.T) {
+	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+		const class = `{"apiVersion":"resource.k8s.io/v1","kind":"DeviceClass","metadata":{"name":%q},"spec":{"extendedResourceName":%q}}`
+		const classes, claims = "/apis/resource.k8s.io/v1/deviceclasses", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+		claim := func(name, class string, count int) string {
+			return fmt.Sprintf(`{"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","metadata":{"name":%q},
+				"spec":{"devices":{"requests":[{"name":"r","exactly":{"deviceClassName":%q,"count":%d}}]}}}`, name, class, count)
+		}
+		p.Want(t, 201, "POST", classes, fmt.Sprintf(class, "gpu", "example.com/gpu"))
+		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"count/resourceclaims.resource.k8s.io":"3",
+			"gpu.deviceclass.resource.k8s.io/devices":"5","requests.example.com/gpu":"4","requests.example.com/nic":"9"}}`))
+		synctest.Wait()
+		p.Want(t, 201, "POST", claims, claim("a", "gpu", 3))
+		used(t, p, "q", "gpu.deviceclass.resource.k8s.io/devices", "3")
+		used(t, p, "q", "requests.example.com/gpu", "3")
+		used(t, p, "q", "count/resourceclaims.resource.k8s.io", "1")
+		refused(t, p, "POST", claims, claim("b", "gpu", 2), `resourceclaims.resource.k8s.io "b" is forbidden: exceeded quota: q, `+
+			`requested: requests.example.com/gpu=2, used: requests.example.com/gpu=3, limited: requests.example.com/gpu=4`)
+
+		// The usage follows the classes.
+		p.Want(t, 201, "POST", claims, claim("n", "nic", 7))
+		used(t, p, "q", "requests.example.com/nic", "0")
+		p.Want(t, 201, "POST", classes, fmt.Sprintf(class, "nic", "example.com/nic"))
+		synctest.Wait()
+		used(t, p, "q", "requests.example.com/nic", "7")
+		p.Want(t, 200, "DELETE", claims+"/a", "")
+		synctest.Wait()
+		used(t, p, "q", "requests.example.com/gpu", "0")
+
+		// The claim that the scheduler creates for a pod counts only once, with the pod.
+		made := p.Want(t, 201, "POST", ns+"/pods", pod("p", `,"resources":{"requests":{"example.com/gpu":"2"},"limits":{"example.com/gpu":"2"}}}]}`))
+		used(t, p, "q", "requests.example.com/gpu", "2")
+		own := strings.Replace(claim("p-gpu", "gpu", 2), `"name":"p-gpu"`, fmt.Sprintf(`"name":"p-gpu","annotations":{"resource.kubernetes.io/extended-resource-claim":"true"},
+			"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":%q,"controller":true}]`, apitest.At(made, "metadata", "uid")), 1)
+		p.Want(t, 201, "POST", claims, own)
+		synctest.Wait()
+		used(t, p, "q", "requests.example.com/gpu", "2")
+		used(t, p, "q", "gpu.deviceclass.resource.k8s.io/devices", "2")
+	})
+}
+
+// ADM-03: the fields of the status belong to the managers that write them in Kubernetes.
+func TestManagersOfTheStatus(t *testing.T) {
+	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+		p.Want(t, 201, "POST", ns+"/resourcequotas?fieldManager=me", quota("q", `{"hard":{"configmaps":"5"}}`))
+		synctest.Wait()
+		managers := func() string {
+			q := p.Want(t, 200, "GET", ns+"/resourcequotas/q", "")
+			var all []string
+			for _, entry := range apitest.At(q, "metadata", "managedFields").([]any) {
+				e := entry.(map[string]any)
+				fields, err := json.Marshal(e["fieldsV1"])
+				if err != nil || e["time"] == nil || e["operation"] != "Update" {
+					t.Errorf("%v %v", e, err)
+				}
+				all = append(all, fmt.Sprintf("%v %v %s", e["manager"], e["subresource"], fields))
+			}
+			return strings.Join(all, "\n")
+		}
+		const controller = `kube-controller-manager status {"f:status":{"f:hard":{".":{},"f:configmaps":{}},"f:used":{%s}}}`
+		const me = `me <nil> {"f:spec":{"f:hard":{".":{},"f:configmaps":{}}}}`
+		if got, want := managers(), fmt.Sprintf(controller, `".":{},"f:configmaps":{}`)+"\n"+me; got != want {
+			t.Errorf("managers\n%s\nwant\n%s", got, want)
+		}
+		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
+		want := `kube-apiserver status {"f:status":{"f:used":{"f:configmaps":{}}}}` + "\n" + fmt.Sprintf(controller, ``) + "\n" + me
+		if got := managers(); got != want {
+			t.Errorf("managers\n%s\nwant\n%s", got, want)
+		}
 	})
 }
 

@@ -1,0 +1,67 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
+	static "k8s.io/apiserver/pkg/admission/plugin/policy/manifest/source"
+)
+
+// manifests are the compiled policies of a folder. If the folder's content becomes invalid, the
+// last valid policies stay in effect. The zero value has none.
+type manifests[P, B runtime.Object, E generic.Evaluator] struct {
+	source *static.StaticPolicySource[P, B, E]
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+}
+
+// errNoManifests is the error of servers that cannot read manifests.
+var errNoManifests = errors.New("this server does not support staticManifestsDir")
+
+// open reads the manifests, and follows their changes until stop.
+func (m *manifests[P, B, E]) open(cfg Config, k kinds[P, B, E]) error {
+	var file io.Reader
+	if cfg.Config != nil {
+		file = bytes.NewReader(cfg.Config)
+	}
+	settings, err := k.folder(file)
+	if err != nil || settings.StaticManifestsDir == "" {
+		return err
+	}
+	if cfg.Manifests == nil {
+		return errNoManifests
+	}
+	compile := func(p P) (E, error) {
+		e := k.compile(p)
+		return e, k.failed(e)
+	}
+	m.source = static.NewStaticPolicySource(settings.StaticManifestsDir, "", compile,
+		func(dir string) ([]P, []B, string, error) { return k.read(cfg.Manifests, dir) }, k.policyName, k.label)
+	if err := m.source.LoadInitial(); err != nil {
+		return fmt.Errorf("failed to load static policy manifests from %q: %w", settings.StaticManifestsDir, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	m.cancel = cancel
+	m.ended.Go(func() { m.source.RunReloadLoop(ctx) })
+	return nil
+}
+
+func (m *manifests[P, B, E]) hooks() []generic.PolicyHook[P, B, E] {
+	if m.source == nil {
+		return nil
+	}
+	return m.source.Hooks()
+}
+
+func (m *manifests[P, B, E]) stop() {
+	if m.cancel != nil {
+		m.cancel()
+		m.ended.Wait()
+	}
+}

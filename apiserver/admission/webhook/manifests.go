@@ -1,0 +1,81 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/generic"
+	static "k8s.io/apiserver/pkg/admission/plugin/webhook/manifest/source"
+)
+
+// source is a folder whose manifests have been read.
+type source = generic.ReloadableSource
+
+// manifests are the webhooks of a folder. They apply while the folder's content is invalid, too:
+// the last valid state. All methods of nil do nothing.
+type manifests struct {
+	source source
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+}
+
+// newManifests reads the manifests of a folder and follows their changes until stop. It returns nil
+// if dir is empty.
+func newManifests(dir string, read func(dir string) (source, error)) (*manifests, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	s, err := read(dir)
+	if err != nil {
+		return nil, fmt.Errorf("failed to load static webhook manifests from %q: %w", dir, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	m := &manifests{source: s, cancel: cancel}
+	m.ended.Go(func() { s.RunReloadLoop(ctx) })
+	return m, nil
+}
+
+func (m *manifests) webhooks() []webhook.WebhookAccessor {
+	if m == nil {
+		return nil
+	}
+	return m.source.Webhooks()
+}
+
+func (m *manifests) stop() {
+	if m != nil {
+		m.cancel()
+		m.ended.Wait()
+	}
+}
+
+// errNoManifests is the error of servers that cannot read manifests.
+var errNoManifests = errors.New("this server does not support staticManifestsDir")
+
+func readValidating(cfg Config) func(dir string) (source, error) {
+	return func(dir string) (source, error) {
+		if cfg.Manifests == nil {
+			return nil, errNoManifests
+		}
+		s := static.NewValidatingSource(dir, "", func(dir string) ([]*admissionregistrationv1.ValidatingWebhookConfiguration, string, error) {
+			return cfg.Manifests.LoadValidatingWebhookManifests(dir)
+		})
+		return s, s.LoadInitial()
+	}
+}
+
+func readMutating(cfg Config) func(dir string) (source, error) {
+	return func(dir string) (source, error) {
+		if cfg.Manifests == nil {
+			return nil, errNoManifests
+		}
+		s := static.NewMutatingSource(dir, "", func(dir string) ([]*admissionregistrationv1.MutatingWebhookConfiguration, string, error) {
+			return cfg.Manifests.LoadMutatingWebhookManifests(dir)
+		})
+		return s, s.LoadInitial()
+	}
+}

@@ -1,0 +1,96 @@
+package flowcontrol
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apiserver/pkg/util/flowcontrol/metrics"
+)
+
+// ratio is a number that changes over time, relative to a limit, with the distribution of its
+// values. A value counts once for every nanosecond during which it applies, as in Kubernetes.
+type ratio struct {
+	edges []float64 // upper bounds of the buckets
+
+	mu                  sync.Mutex
+	number, denominator float64
+	bucket              int               // of the present value
+	since               time.Time         // when the present value began to apply
+	lasted              [17]time.Duration // by bucket
+	sum                 float64           // of values × nanoseconds
+}
+
+// The bounds of Kubernetes' histograms.
+var (
+	requestEdges = []float64{0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1}
+	seatEdges    = []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1}
+	demandEdges  = []float64{0.2, 0.4, 0.6, 0.8, 1, 1.2, 1.4, 1.7, 2, 2.8, 4, 6}
+	kindEdges    = []float64{0, 0.001, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1}
+)
+
+func newRatio(edges []float64) *ratio {
+	return &ratio{edges: edges, denominator: 1, since: time.Now()}
+}
+
+// settle counts the present value until now. The caller holds mu.
+func (r *ratio) settle(now time.Time) {
+	lasted := max(now.Sub(r.since), 0)
+	r.lasted[r.bucket] += lasted
+	r.sum += r.number / r.denominator * float64(lasted)
+	r.since = now
+}
+
+// change sets the number and the limit. The caller holds mu.
+func (r *ratio) change(number, denominator float64, now time.Time) {
+	if number == r.number && denominator == r.denominator {
+		return
+	}
+	r.settle(now)
+	r.number, r.denominator = number, denominator
+	r.bucket, _ = slices.BinarySearch(r.edges, number/denominator)
+}
+
+func (r *ratio) add(delta int, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.change(r.number+float64(delta), r.denominator, now)
+}
+
+func (r *ratio) set(number int64, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.change(float64(number), r.denominator, now)
+}
+
+// limit sets the limit, at least 1.
+func (r *ratio) limit(limit int, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.change(r.number, float64(max(limit, 1)), now)
+}
+
+// metric returns the distribution until now.
+func (r *ratio) metric(desc *prometheus.Desc, labels ...string) prometheus.Metric {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.settle(time.Now())
+	buckets, total := make(map[float64]uint64, len(r.edges)), uint64(0)
+	for i, edge := range r.edges {
+		total += uint64(r.lasted[i])
+		buckets[edge] = total
+	}
+	return prometheus.MustNewConstHistogram(desc, total+uint64(r.lasted[len(r.edges)]), r.sum, buckets, labels...)
+}
+
+// ofQueues is a ratio to which a queue set adds its requests. The queue set does not know the whole
+// limit, and only adds.
+type ofQueues struct {
+	unseen
+	*ratio
+}
+
+var _ metrics.RatioedGauge = ofQueues{}
+
+func (g ofQueues) Add(delta float64) { g.ratio.add(int(delta), time.Now()) }
