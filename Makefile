@@ -379,7 +379,10 @@ aggregation: build ## Kubernetes' sample API server as a process behind kelson s
 	cd test/conformance && GOWORK=off $(GO) build -o ../../bin/peers/wardle k8s.io/sample-apiserver
 	KELSON=$(abspath $(KELSON)) $(GO) test -count=1 -v ./test/aggregation
 
-helm: build ## install, upgrade, roll back and uninstall a chart with hooks with Helm: half a minute after the build of Helm
+kube-aggregator: ## kube-aggregator's own tests that send HTTP requests, on this aggregator and its discovery: a minute after the builds
+	test/kubeaggregator/run.sh
+
+helm: build ## Helm with a chart with hooks, and with the chart of a scaffolded custom API server: two minutes after the build of Helm
 	test/helm/run.sh
 
 scaffold: build ## the tutorial's steps, from kelson init to a deployed operator, on kelson serve and kube-apiserver (bin/peers): about ten minutes

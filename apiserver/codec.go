@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -23,6 +24,7 @@ import (
 	fastfields "kelson.dev/apiserver/fastpath/managedfields"
 	"kelson.dev/apiserver/fastpath/shape"
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/store"
 )
 
 // codec implements resource.Codec for a kind of Go types. Hubs are objects of the hub type, with
@@ -32,6 +34,8 @@ type codec struct {
 	scheme      *runtime.Scheme
 	serializers map[string]runtime.Serializer
 	reset       map[string]*strategy // by subresource
+	// since is the revision after which all objects were stored by this server.
+	since uint64
 
 	types    func() (managedfields.TypeConverter, error)
 	typesNow sync.Once
@@ -47,6 +51,7 @@ type managerKey struct{ version, subresource string }
 var (
 	_ resource.Codec    = (*codec)(nil)
 	_ resource.Modelled = (*codec)(nil)
+	_ resource.Verbatim = (*codec)(nil)
 )
 
 // register adds the types of a kind with their defaults and conversions to a scheme.
@@ -240,6 +245,26 @@ func (c *codec) Store(hub runtime.Object) ([]byte, error) {
 		return nil, fmt.Errorf("encode %s: %w", c.kind.name, err)
 	}
 	return data, nil
+}
+
+// canonical is the memo key of whether an object is stored as its codec would store it now.
+type canonical struct{ *codec }
+
+// Verbatim implements [resource.Verbatim]. Objects that another server or another build of this one
+// stored may be in another version, or lack defaults.
+func (c *codec) Verbatim(obj *store.Object) bool {
+	if obj.Revision > c.since {
+		return true
+	}
+	same, err := obj.Memo(canonical{c}, func() (any, error) {
+		hub, err := c.Load(obj.Data)
+		if err != nil {
+			return nil, err
+		}
+		data, err := c.Store(hub)
+		return bytes.Equal(data, obj.Data), err
+	})
+	return err == nil && same.(bool)
 }
 
 // ToVersion converts a copy of a hub.

@@ -355,7 +355,7 @@ func (k *kind) resource(s *Server) *resource.Resource {
 	}
 	main := newStrategy(k, s.scheme)
 	r.Strategy = main
-	codec := &codec{kind: k, scheme: s.scheme, serializers: s.serializers(), reset: map[string]*strategy{"": main}, noFastPaths: s.noFastPaths}
+	codec := &codec{kind: k, scheme: s.scheme, serializers: s.serializers(), reset: map[string]*strategy{"": main}, noFastPaths: s.noFastPaths, since: s.since(k)}
 	if main.status >= 0 {
 		status := *main
 		status.ofStatus = true

@@ -64,6 +64,7 @@ type flags struct {
 	tokenTTL              time.Duration
 	allowedTTL, deniedTTL time.Duration
 	grace                 time.Duration
+	migrate               bool
 }
 
 func (f *flags) add(set *pflag.FlagSet) {
@@ -81,6 +82,7 @@ func (f *flags) add(set *pflag.FlagSet) {
 	set.DurationVar(&f.allowedTTL, "authorization-webhook-cache-authorized-ttl", 10*time.Second, "how long the cluster's permissions are cached")
 	set.DurationVar(&f.deniedTTL, "authorization-webhook-cache-unauthorized-ttl", 10*time.Second, "how long the cluster's refusals are cached")
 	set.DurationVar(&f.grace, "shutdown-grace-period", 60*time.Second, "how long a shutdown waits for requests in flight")
+	set.BoolVar(&f.migrate, "migrate-storage", false, "after the start, store objects again that are stored in another version than the present storage version, or without present defaults")
 	f.audit.add(set)
 	f.storage.add(set)
 }
@@ -117,6 +119,9 @@ func serve(ctx context.Context, args []string, stderr io.Writer, ownsProcess boo
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	if open := f.storage.open(); open != nil {
 		parts = append(parts, Storage(open))
+	}
+	if f.migrate {
+		parts = append(parts, migrateStorage(log))
 	}
 	if fastpath.DisabledByEnvironment() {
 		parts = append(parts, NoFastPaths())

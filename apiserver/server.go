@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"reflect"
 	"slices"
@@ -232,6 +233,17 @@ func (s *Server) addKinds(p *plan) error {
 		s.registry.Put(res)
 	}
 	return nil
+}
+
+// since returns the revision after which all objects of a kind are stored by this server.
+func (s *Server) since(k *kind) uint64 {
+	switch {
+	case k.source != nil:
+		return 0
+	case s.store.Follows(): // other servers write to it too
+		return math.MaxUint64
+	}
+	return s.store.Snapshot().Revision()
 }
 
 // build composes verbs, documents and the request pipeline.

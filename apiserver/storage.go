@@ -2,8 +2,11 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 
+	"kelson.dev/apiserver/rest"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/disk"
 	"kelson.dev/apiserver/store/encrypted"
@@ -68,4 +71,31 @@ func Encrypted(file string, open OpenStore) OpenStore {
 		}
 		return cfg, err
 	}
+}
+
+// MigrateStorage makes a new server store objects again that are stored in an older form, such as
+// in another version than the present storage version, or without present defaults. Without it,
+// such objects are converted when they are read, and stored in the new form with their next write.
+//
+// The server serves requests meanwhile. Watches see a stored object as modified.
+func MigrateStorage() Part { return migrateStorage(slog.New(slog.DiscardHandler)) }
+
+func migrateStorage(log *slog.Logger) Part {
+	return Run(func(ctx context.Context, s *Server) error {
+		var errs []error
+		for _, res := range s.registry.Current().All() {
+			if s.mirrors[res.GroupResource()] != nil {
+				continue
+			}
+			stored, err := rest.Rewrite(ctx, s.store, res, false)
+			if err != nil && ctx.Err() == nil {
+				log.Error("migrate storage", "resource", res.GroupResource(), "version", res.StorageVersion, "stored", stored, "err", err)
+				errs = append(errs, err)
+			}
+			if stored > 0 {
+				log.Info("migrated storage", "resource", res.GroupResource(), "version", res.StorageVersion, "stored", stored)
+			}
+		}
+		return errors.Join(errs...)
+	})
 }

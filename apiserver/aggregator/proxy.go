@@ -164,7 +164,9 @@ func (b *backend) newProxy() *httputil.ReverseProxy {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
 			r.SetXForwarded()
-			r.Out.Header.Set("X-Forwarded-Uri", r.In.URL.EscapedPath()) // as kube-aggregator
+			// As kube-aggregator; requests in process have no connection.
+			r.Out.Header.Set("X-Forwarded-Proto", "https")
+			r.Out.Header.Set("X-Forwarded-Uri", r.In.URL.EscapedPath())
 		},
 		ModifyResponse: func(resp *http.Response) error {
 			x := exchangeOf(resp.Request)

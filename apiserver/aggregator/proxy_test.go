@@ -238,7 +238,7 @@ func TestProxy(t *testing.T) {
 				var want http.Header
 				if test.forwarded {
 					want = http.Header{
-						"X-Forwarded-Host": {"backend.example:443"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Uri": {"/apis/foo.example.com/v1/things/a%20b"},
+						"X-Forwarded-Host": {"backend.example:443"}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-Uri": {"/apis/foo.example.com/v1/things/a%20b"},
 						"X-Remote-User": {"username"}, "X-Remote-Uid": {"6b60d791"}, "X-Remote-Group": {"one", "two"},
 						"User-Agent": {"Go-http-client/1.1"}, "Accept-Encoding": {"gzip"},
 					}

@@ -36,7 +36,7 @@ func (f form) bare(obj *store.Object) ([]byte, error) { return f.bareOf(obj, nil
 // bareOf is like bare, for an object that was just encoded from hub. It consumes hub, which may be
 // nil.
 func (f form) bareOf(obj *store.Object, hub runtime.Object) ([]byte, error) {
-	if f.media == resource.MediaJSON && f.as.Empty() && f.version == f.res.StorageVersion && verbatim(f.res, obj) {
+	if f.media == resource.MediaJSON && f.as.Empty() && f.version == f.res.StorageVersion && verbatim(f.res, obj, hub != nil) {
 		return obj.Data, nil
 	}
 	v, err := obj.Memo(f, func() (any, error) {
@@ -80,11 +80,12 @@ func (f form) partial(obj *store.Object) ([]byte, error) {
 	return wire.Encode(f.media, &p)
 }
 
-// verbatim reports whether responses can copy the stored bytes.
-func verbatim(res *resource.Resource, obj *store.Object) bool {
+// verbatim reports whether responses can copy the stored bytes. written means that the object was
+// just encoded.
+func verbatim(res *resource.Resource, obj *store.Object, written bool) bool {
 	if res.StoredAs != "" { // they have another apiVersion
 		return false
 	}
 	v, ok := res.Codec.(resource.Verbatim)
-	return !ok || v.Verbatim(obj)
+	return !ok || written || v.Verbatim(obj)
 }

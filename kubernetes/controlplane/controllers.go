@@ -69,7 +69,9 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 	run("node-lifecycle-controller", nodelifecycle.New(nodelifecycle.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
 	run("resourcequota-controller", resourcequota.New(resourcequota.Config{Store: p.store, Registry: p.registry, Log: cfg.Log}).Run)
 	run("validatingadmissionpolicy-status-controller", admissionpolicystatus.New(admissionpolicystatus.Config{Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Log: cfg.Log}).Run)
-	run("storage-version-migrator-controller", storagemigration.New(storagemigration.Config{Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Log: cfg.Log}).Run)
+	run("storage-version-migrator-controller", storagemigration.New(storagemigration.Config{
+		Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Servers: p.serversAs(others, "storage-version-migrator-controller"), Log: cfg.Log,
+	}).Run)
 	run("namespace-controller", namespace.New(namespace.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Servers: p.serversAs(others, "namespace-controller"), Log: cfg.Log,
 	}).Run)

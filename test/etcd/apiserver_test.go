@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"kelson.dev/apiserver"
+	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/etcd"
 )
 
@@ -131,5 +133,103 @@ func TestRulesOfTwoServers(t *testing.T) {
 		if _, seen := outcomes.Load(want); !seen {
 			t.Errorf("no outcome %q: the test did not exercise it", want)
 		}
+	}
+}
+
+// piece is version v2 of a part.
+type piece struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Wants             string `json:"wants,omitempty"`
+}
+
+func (p *piece) DeepCopyObject() runtime.Object {
+	out := *p
+	p.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	return &out
+}
+
+func (p *part) ConvertTo(hub *piece) error {
+	hub.ObjectMeta, hub.Wants = p.ObjectMeta, p.Needs
+	return nil
+}
+
+func (p *part) ConvertFrom(hub *piece) error {
+	p.ObjectMeta, p.Needs = hub.ObjectMeta, hub.Wants
+	return nil
+}
+
+// AGG-02: two releases of a server share an etcd and store objects in different versions. Each
+// reads what the other stores, and MigrateStorage stores it in the newer version.
+func TestStorageVersionsOfTwoReleases(t *testing.T) {
+	c := startCluster(t, 1, "http")
+	c.healthy(t)
+	parts := func(version string) schema.GroupVersionResource {
+		return schema.GroupVersionResource{Group: "parts.example.com", Version: version, Resource: "parts"}
+	}
+	named := func(version string) metav1.TypeMeta {
+		return metav1.TypeMeta{APIVersion: "parts.example.com/" + version, Kind: "Part"}
+	}
+	release := func(stored string, more ...apiserver.Part) (*apiserver.Server, dynamic.Interface) {
+		t.Helper()
+		s, err := apiserver.New(t.Context(), append(more,
+			apiserver.Group("parts.example.com", apiserver.Kind(&piece{TypeMeta: named("v2")}, apiserver.Names("parts"),
+				apiserver.Version(&part{TypeMeta: named("v1")}), apiserver.StorageVersion(stored), apiserver.ClusterScoped())),
+			apiserver.Storage(apiserver.Etcd(etcd.Config{Endpoints: c.endpoints(), Prefix: "/releases"})))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Stop)
+		client, err := dynamic.NewForConfig(s.RESTConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, client
+	}
+	_, first := release("v1")
+	second, newer := release("v2")
+	created, err := first.Resource(parts("v1")).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "parts.example.com/v1", "kind": "Part", "metadata": map[string]any{"name": "wheel"}, "needs": "axle",
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// wait returns the object as soon as a server has another state than was read before.
+	wait := func(client dynamic.Interface, version, before string) *unstructured.Unstructured {
+		t.Helper()
+		w, err := client.Resource(parts(version)).Watch(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Stop()
+		for {
+			u, ok := (<-w.ResultChan()).Object.(*unstructured.Unstructured)
+			if !ok {
+				t.Fatal("the watch ended")
+			}
+			if u.GetResourceVersion() != before {
+				return u
+			}
+		}
+	}
+	got := wait(newer, "v2", "")
+	if got.GetAPIVersion() != "parts.example.com/v2" || got.Object["wants"] != "axle" || got.Object["needs"] != nil {
+		t.Errorf("the second release reads %v", got.Object)
+	}
+	key := store.Key{Resource: "parts.parts.example.com", Name: "wheel"}
+	if data := string(second.Store().Snapshot().Get(key).Data); !strings.Contains(data, `"parts.example.com/v1"`) {
+		t.Errorf("stored %s", data)
+	}
+	third, _ := release("v2", apiserver.MigrateStorage())
+	got = wait(first, "v1", created.GetResourceVersion())
+	if got.GetAPIVersion() != "parts.example.com/v1" || got.Object["needs"] != "axle" || got.Object["wants"] != nil {
+		t.Errorf("the first release reads %v", got.Object)
+	}
+	sn, err := third.Store().Fresh(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data := string(sn.Get(key).Data); !strings.Contains(data, `"parts.example.com/v2"`) {
+		t.Errorf("stored %s", data)
 	}
 }

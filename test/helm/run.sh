@@ -1,5 +1,6 @@
 #!/bin/sh
-# Tests Helm: installs, upgrades, rolls back and uninstalls a chart with a CRD, hooks and a Deployment, on a server with simulated nodes. Every
+# Tests Helm: installs, upgrades, rolls back and uninstalls a chart with a CRD, hooks and a Deployment, on a server with simulated nodes. Then
+# installs, upgrades and uninstalls the chart of a scaffolded custom API server, on a server whose pods are processes. Every
 # step waits for its effects. Prints a table of the steps and writes it to docs/internals/conformance.md.
 #
 #   test/helm/run.sh
@@ -112,4 +113,62 @@ gone() {
 }
 step 'uninstall --wait: a hook ran before, everything is gone but the CRD' gone
 
-record "Helm" "Helm $version installs, upgrades, rolls back and uninstalls the chart in test/helm/chart, on \`kelson serve\` with simulated nodes."
+# A custom API server, whose pods are processes of this machine. They listen on port 8443.
+kill "$server" && wait "$server" || true
+rm "$KUBECONFIG"
+export GOWORK=off
+project=$scratch/pizza image=example.com/pizza:v1
+mkdir "$project"
+
+package() {
+	cd "$project"
+	"$kelson" init --plugin apiserver --domain example.com --repo example.com/pizza --kelson "$root"
+	"$kelson" create api --apiserver --group restaurant --version v1alpha1 --kind Pizza
+	"$kelson" build --output image/apiserver
+	"$kelson" package helm --image "$image" --output chart
+	helm lint chart
+}
+step 'A custom API server: init, create api, build, package helm, lint' package
+
+serve --node=process --node-image "$image=$project/image"
+available() { kubectl wait --for=condition=Available --timeout=1m apiservice/v1alpha1.restaurant.example.com; }
+authority() { got 'secret/pizza-authority -n pizza-system' '{.data.ca\.crt}'; }
+
+served() {
+	helm install pizza "$project/chart" --namespace pizza-system --create-namespace --wait --timeout 2m
+	available
+	same "$(got 'deployment/pizza -n pizza-system' '{.status.readyReplicas}')" 1
+	same "$(got apiservice/v1alpha1.restaurant.example.com '{.spec.caBundle}')" "$(authority)"
+	kubectl create -f "$project/config/samples/restaurant_v1alpha1_pizza.yaml"
+	has "$(kubectl get pizzas)" pizza-sample
+	has "$(kubectl explain pizza.spec)" foo
+}
+step 'install --wait: the pod is ready, its authority is in its APIService, kubectl get pizzas answers' served
+
+upgraded() {
+	before=$(authority)
+	helm upgrade pizza "$project/chart" --namespace pizza-system --reuse-values --set resources.limits.memory=300Mi --wait --timeout 2m
+	same "$(got 'pods -n pizza-system' '{.items[*].spec.containers[0].resources.limits.memory}')" 300Mi
+	available
+	same "$(authority)" "$before"
+	same "$(got apiservice/v1alpha1.restaurant.example.com '{.spec.caBundle}')" "$before"
+	same "$(kubectl get pizzas -o name)" pizza.restaurant.example.com/pizza-sample
+}
+step 'upgrade --wait: another pod with the same objects and the same authority' upgraded
+
+removed() {
+	helm uninstall pizza --namespace pizza-system --wait --timeout 1m
+	same "$(kubectl get apiservices -l app.kubernetes.io/managed-by=Helm -o name)" ''
+	refused "doesn't have a resource type" kubectl get pizzas
+	same "$(kubectl get persistentvolumeclaims -n pizza-system -o name)" persistentvolumeclaim/pizza-state
+}
+step 'uninstall --wait: no APIService, no kind; the volume of the objects stays' removed
+
+again() {
+	helm install pizza "$project/chart" --namespace pizza-system --wait --timeout 2m
+	available
+	same "$(kubectl get pizzas -o name)" pizza.restaurant.example.com/pizza-sample
+}
+step 'install again: the objects are there' again
+
+record "Helm" "Helm $version installs, upgrades, rolls back and uninstalls the chart in test/helm/chart, on \`kelson serve\` with simulated nodes, and the chart of a custom API server that \`kelson package helm\` made, on \`kelson serve\` whose pods are processes."

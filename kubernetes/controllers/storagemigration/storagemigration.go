@@ -9,11 +9,14 @@
 // an earlier key. Kelson's own store encrypts everything with the current key at each checkpoint.
 // Over etcd the controller can't see which key encrypted a value, so it stores all objects again.
 // Watches see a migrated object as modified.
+//
+// To the objects of another API server, to which an APIService refers, the controller sends patches
+// that change nothing, as kube-controller-manager does: a server stores an object again if it would
+// now store other bytes.
 package storagemigration
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -25,15 +28,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
+	restclient "k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/rest"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/kubernetes/controllers/aggregated"
 	"kelson.dev/kubernetes/controllers/follow"
 )
 
 const migrations = "storageversionmigrations.storagemigration.k8s.io"
+
+// manager is the field manager of writes to other objects than definitions.
+const manager = "storage-version-migrator-controller"
 
 // unknownFor is how long a resource may be unknown before its migration fails: its definition may
 // be created at the same time.
@@ -44,8 +52,10 @@ type Config struct {
 	Store    *store.Store
 	Registry *resource.Registry
 	// REST writes the status.
-	REST *rest.Config
-	Log  *slog.Logger
+	REST *restclient.Config
+	// Servers are the API servers behind the control plane.
+	Servers *aggregated.Servers
+	Log     *slog.Logger
 }
 
 // Controller migrates the objects of one control plane.
@@ -85,6 +95,11 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 	m := stored.DeepCopy()
 	group := schema.GroupResource{Group: m.Spec.Resource.Group, Resource: m.Spec.Resource.Resource}
 	res, known := c.cfg.Registry.Current().ByName(group)
+	if !known {
+		if kind, ok := c.served(group); ok {
+			return 0, c.syncServed(ctx, m, kind)
+		}
+	}
 	if !known || res.Review != nil || res.Computed != nil {
 		if age := time.Since(m.CreationTimestamp.Time); age < unknownFor {
 			return unknownFor - age + time.Second, nil
@@ -105,14 +120,13 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 	if res, known = c.cfg.Registry.Current().ByName(group); !known {
 		return time.Second, nil
 	}
-	if err := c.migrate(ctx, res); err != nil {
+	if _, err := rest.Rewrite(ctx, c.cfg.Store, res, c.cfg.Store.Follows()); err != nil {
 		return 0, fmt.Errorf("migrate %s: %w", group, err)
 	}
 	if err := c.finish(ctx, group); err != nil {
 		return 0, fmt.Errorf("report the end of the migration of %s: %w", group, err)
 	}
-	set(m, migrationv1.MigrationRunning, metav1.ConditionFalse, "MigrationCompleted", "Migration completed")
-	return 0, c.end(ctx, m, migrationv1.MigrationSucceeded, "StorageVersionMigrationSucceeded", "Migration completed")
+	return 0, c.succeed(ctx, m)
 }
 
 func ended(m *migrationv1.StorageVersionMigration, kind migrationv1.MigrationConditionType) bool {
@@ -123,51 +137,17 @@ func set(m *migrationv1.StorageVersionMigration, kind migrationv1.MigrationCondi
 	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: string(kind), Status: status, Reason: reason, Message: message})
 }
 
+// succeed writes that a migration is complete.
+func (c *Controller) succeed(ctx context.Context, m *migrationv1.StorageVersionMigration) error {
+	set(m, migrationv1.MigrationRunning, metav1.ConditionFalse, "MigrationCompleted", "Migration completed")
+	return c.end(ctx, m, migrationv1.MigrationSucceeded, "StorageVersionMigrationSucceeded", "Migration completed")
+}
+
 // end writes the result of a migration.
 func (c *Controller) end(ctx context.Context, m *migrationv1.StorageVersionMigration, kind migrationv1.MigrationConditionType, reason, message string) error {
 	set(m, kind, metav1.ConditionTrue, reason, message)
-	_, err := c.client.StoragemigrationV1().StorageVersionMigrations().UpdateStatus(ctx, m, metav1.UpdateOptions{FieldManager: "storage-version-migrator-controller"})
+	_, err := c.client.StoragemigrationV1().StorageVersionMigrations().UpdateStatus(ctx, m, metav1.UpdateOptions{FieldManager: manager})
 	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
-// migrate stores the stale objects of a resource again.
-func (c *Controller) migrate(ctx context.Context, res *resource.Resource) error {
-	for obj := range c.cfg.Store.Snapshot().Scan(res.Prefix(), "", store.Key{}) {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err := c.migrateObject(ctx, res, obj); err != nil {
-			return fmt.Errorf("%s/%s: %w", obj.Key.Namespace, obj.Key.Name, err)
-		}
-	}
-	return nil
-}
-
-func (c *Controller) migrateObject(ctx context.Context, res *resource.Resource, obj *store.Object) error {
-	verbatim, can := res.Codec.(resource.Verbatim)
-	if !c.cfg.Store.Follows() && (!can || verbatim.Verbatim(obj)) {
-		return nil
-	}
-	hub, err := res.Codec.Load(obj.Data)
-	if err != nil {
-		return err
-	}
-	data, err := res.Codec.Store(hub)
-	if err != nil {
-		return err
-	}
-	ops := []store.Op{{Key: obj.Key, Data: data, Expect: obj.Revision}}
-	if res.Guard != nil {
-		ops = append(ops, res.Guard.Check)
-	}
-	_, err = c.cfg.Store.Commit(ctx, ops...)
-	var conflict *store.ConflictError
-	if errors.As(err, &conflict) && conflict.Key == obj.Key {
-		// The object was written or deleted concurrently, so it is no longer stored in the old
-		// form.
 		return nil
 	}
 	return err

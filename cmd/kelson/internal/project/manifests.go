@@ -44,6 +44,8 @@ func (g Generators) generate(c *cobra.Command, dir string, names []string) error
 	if err != nil {
 		return fmt.Errorf("generate: %w", err)
 	}
-	fmt.Fprintln(c.OutOrStdout(), generated(result))
+	if len(result.Files) > 0 || names == nil { // a custom API server has no manifests to generate
+		fmt.Fprintln(c.OutOrStdout(), generated(result))
+	}
 	return nil
 }

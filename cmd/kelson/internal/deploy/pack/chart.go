@@ -3,6 +3,7 @@ package pack
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,17 +30,26 @@ func Chart(o Operator) (Files, error) {
 		"resources":    container["resources"],
 		"nodeSelector": map[string]any{}, "tolerations": []any{}, "affinity": map[string]any{},
 		"imagePullSecrets": []any{},
-		"crds":             map[string]any{"install": true, "keep": true},
-		"state":            map[string]any{"keep": true},
-		"networkPolicy":    map[string]any{"enabled": true},
 		"metrics":          map[string]any{"serviceMonitor": map[string]any{"enabled": false}},
 	}
+	for kind, own := range map[string]map[string]any{
+		"CustomResourceDefinition": {"crds": map[string]any{"install": true, "keep": true}},
+		"PersistentVolumeClaim":    {"state": map[string]any{"keep": true}},
+		"NetworkPolicy":            {"networkPolicy": map[string]any{"enabled": true}},
+	} {
+		if o.has(kind) {
+			maps.Copy(values, own)
+		}
+	}
+	what, see := "operator", "get deployment "+deployment.GetName()
+	if o.has("APIService") {
+		what, see = "API server", "get deployment "+deployment.GetName()+"\n  kubectl wait --for=condition=Available --timeout=1m apiservice -l app.kubernetes.io/name="+o.Name
+	}
 	files := Files{
-		"Chart.yaml": []byte(fmt.Sprintf("apiVersion: v2\nname: %s\ndescription: The operator %s\ntype: application\nversion: %s\nappVersion: %q\n",
-			o.Name, o.Name, o.Version, or(tag, o.Version))),
-		"values.schema.json": []byte(valuesSchema),
-		"templates/NOTES.txt": []byte(fmt.Sprintf("%s runs in namespace {{ .Release.Namespace }}:\n\n  kubectl -n {{ .Release.Namespace }} get deployment %s\n",
-			o.Name, deployment.GetName())),
+		"Chart.yaml": []byte(fmt.Sprintf("apiVersion: v2\nname: %s\ndescription: The %s %s\ntype: application\nversion: %s\nappVersion: %q\n",
+			o.Name, what, o.Name, o.Version, or(tag, o.Version))),
+		"values.schema.json":  []byte(valuesSchema),
+		"templates/NOTES.txt": []byte(fmt.Sprintf("%s runs in namespace {{ .Release.Namespace }}:\n\n  kubectl -n {{ .Release.Namespace }} %s\n", o.Name, see)),
 	}
 	var err error
 	if files["values.yaml"], err = encode(values); err != nil {

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -99,6 +100,11 @@ func (o Operator) deployment() *unstructured.Unstructured {
 		}
 	}
 	return nil
+}
+
+// has reports whether there is an object of a kind.
+func (o Operator) has(kind string) bool {
+	return slices.ContainsFunc(o.Objects, func(obj *unstructured.Unstructured) bool { return obj.GetKind() == kind })
 }
 
 // namespace returns the namespace of the operator's Deployment.

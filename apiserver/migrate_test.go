@@ -1,0 +1,193 @@
+package apiserver_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+
+	"kelson.dev/apiserver"
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/rest"
+	"kelson.dev/apiserver/store"
+)
+
+// firstRelease serves only v1alpha1, which is the version of storage.
+func firstRelease() apiserver.Part {
+	return apiserver.Group(group, apiserver.Kind(&oldPizza{TypeMeta: typeMeta("v1alpha1", "Pizza")}))
+}
+
+// storages are storages that outlive a server.
+func storages(t *testing.T) map[string]apiserver.OpenStore {
+	own := &records{have: map[store.Key]store.Record{}}
+	return map[string]apiserver.OpenStore{
+		"disk": apiserver.Disk(t.TempDir()),
+		"own":  apiserver.Backend(func() (store.Backend, error) { return own, nil }),
+	}
+}
+
+// inOldRelease creates pizzas by a server that serves only the first version.
+func inOldRelease(t *testing.T, open apiserver.OpenStore, names ...string) {
+	t.Helper()
+	s, client := newServer(t, firstRelease(), apiserver.Storage(open))
+	for _, name := range names {
+		old := object(t, `{"apiVersion":"`+group+`/v1alpha1","kind":"Pizza","metadata":{"name":"`+name+`"},"spec":{"toppings":["ham","salami","salami"]}}`)
+		if _, err := client.Resource(oldPizzas).Namespace("default").Create(t.Context(), old, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Stop()
+}
+
+func storedPizza(s *apiserver.Server, name string) string {
+	return string(s.Store().Snapshot().Get(pizzasOf(s).Key("default", name)).Data)
+}
+
+func pizzasOf(s *apiserver.Server) *resource.Resource {
+	res, _ := s.Registry().Current().ByName(pizzas.GroupResource())
+	return res
+}
+
+func inVersion(t *testing.T, what string, u *unstructured.Unstructured) {
+	t.Helper()
+	check(t, what+": version", u.GetAPIVersion(), group+"/v1beta1")
+	check(t, what+": toppings", text(t, u, "spec", "toppings"), `[{"name":"ham","quantity":1},{"name":"salami","quantity":2}]`)
+	check(t, what+": size", text(t, u, "spec", "size"), `"medium"`)
+}
+
+// AGG-02: objects in a former storage version are read in the present one, and stored in it by the
+// next write, even if that changes nothing.
+func TestStorageVersionChanges(t *testing.T) {
+	for name, open := range storages(t) {
+		t.Run(name, func(t *testing.T) {
+			inOldRelease(t, open, "a", "b")
+			s, client := newServer(t, kinds(), apiserver.Storage(open))
+			ctx, in := t.Context(), client.Resource(pizzas).Namespace("default")
+			if !strings.Contains(storedPizza(s, "a"), "v1alpha1") {
+				t.Fatalf("stored: %s", storedPizza(s, "a"))
+			}
+			got := must[*unstructured.Unstructured](t)(in.Get(ctx, "a", metav1.GetOptions{}))
+			inVersion(t, "get", got)
+			list := must[*unstructured.UnstructuredList](t)(in.List(ctx, metav1.ListOptions{}))
+			for i := range list.Items {
+				inVersion(t, "list", &list.Items[i])
+			}
+			if len(list.Items) != 2 {
+				t.Errorf("list: %d", len(list.Items))
+			}
+			yes := true
+			w := must[watch.Interface](t)(in.Watch(ctx, metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: "NotOlderThan", AllowWatchBookmarks: true}))
+			defer w.Stop()
+			inVersion(t, "watch", (<-w.ResultChan()).Object.(*unstructured.Unstructured))
+			selected := must[*unstructured.UnstructuredList](t)(in.List(ctx, metav1.ListOptions{FieldSelector: "spec.size=medium"}))
+			if len(selected.Items) != 2 {
+				t.Errorf("selected: %d", len(selected.Items))
+			}
+
+			// What a StorageVersionMigration sends.
+			patch := `{"apiVersion":"` + group + `/v1beta1","kind":"Pizza","metadata":{"uid":"` + string(got.GetUID()) + `","resourceVersion":"` + got.GetResourceVersion() + `"}}`
+			after := must[*unstructured.Unstructured](t)(in.Patch(ctx, "a", types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
+			inVersion(t, "patch", after)
+			if after.GetResourceVersion() == got.GetResourceVersion() || !strings.Contains(storedPizza(s, "a"), `"apiVersion":"`+group+`/v1beta1"`) {
+				t.Errorf("patch: stored %s", storedPizza(s, "a"))
+			}
+			check(t, "generation", text(t, after, "metadata", "generation"), text(t, got, "metadata", "generation"))
+			again := must[*unstructured.Unstructured](t)(in.Patch(ctx, "a", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{}))
+			check(t, "a second patch", again.GetResourceVersion(), after.GetResourceVersion())
+			old := must[*unstructured.Unstructured](t)(client.Resource(oldPizzas).Namespace("default").Get(ctx, "b", metav1.GetOptions{}))
+			check(t, "old version", old.GetAPIVersion(), group+"/v1alpha1")
+			check(t, "old toppings", text(t, old, "spec", "toppings"), `["ham","salami","salami"]`)
+		})
+	}
+}
+
+// AGG-02: MigrateStorage stores exactly the objects again that are in a former version.
+func TestMigrateStorage(t *testing.T) {
+	for name, open := range storages(t) {
+		t.Run(name, func(t *testing.T) {
+			inOldRelease(t, open, "a", "b")
+			s, client := newServer(t, kinds(), apiserver.Storage(open))
+			created, err := client.Resource(pizzas).Namespace("default").Create(t.Context(), newPizza(t, "c", `{}`), metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Stop()
+			s, client = newServer(t, kinds(), apiserver.Storage(open), apiserver.MigrateStorage())
+			untilMigrated(t, client, created.GetResourceVersion(), "a", "b")
+			for _, name := range []string{"a", "b"} {
+				if !strings.Contains(storedPizza(s, name), `"apiVersion":"`+group+`/v1beta1"`) {
+					t.Errorf("stored: %s", storedPizza(s, name))
+				}
+			}
+			kept := must[*unstructured.Unstructured](t)(client.Resource(pizzas).Namespace("default").Get(t.Context(), "c", metav1.GetOptions{}))
+			check(t, "the other object", kept.GetResourceVersion(), created.GetResourceVersion())
+			s.Stop()
+			s, _ = newServer(t, kinds(), apiserver.Storage(open))
+			for _, res := range s.Registry().Current().All() {
+				if stored, err := rest.Rewrite(t.Context(), s.Store(), res, false); stored != 0 || err != nil {
+					t.Errorf("%s: %d stored again, %v", res.GroupResource(), stored, err)
+				}
+			}
+		})
+	}
+}
+
+// untilMigrated waits until objects were written after a revision.
+func untilMigrated(t *testing.T, client dynamic.Interface, revision string, names ...string) {
+	t.Helper()
+	in := client.Resource(pizzas).Namespace("default")
+	for _, name := range names {
+		w, err := in.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			e := <-w.ResultChan()
+			u, ok := e.Object.(*unstructured.Unstructured)
+			if !ok {
+				t.Fatalf("event: %v", e)
+			}
+			if newer(t, u.GetResourceVersion(), revision) {
+				break
+			}
+		}
+		w.Stop()
+	}
+}
+
+func newer(t *testing.T, a, b string) bool {
+	t.Helper()
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return order > 0
+}
+
+// AGG-02: an object that cannot be read is reported, and the others are stored again.
+func TestMigrateStorageErrors(t *testing.T) {
+	own := &records{have: map[store.Key]store.Record{}}
+	open := apiserver.Backend(func() (store.Backend, error) { return own, nil })
+	inOldRelease(t, open, "a", "b")
+	for key, record := range own.have {
+		if key.Name == "a" {
+			record.Data = bytes.ReplaceAll(record.Data, []byte("v1alpha1"), []byte("v9"))
+			own.have[key] = record
+		}
+	}
+	s, client := newServer(t, kinds(), apiserver.Storage(open))
+	_, err := client.Resource(pizzas).Namespace("default").Get(t.Context(), "a", metav1.GetOptions{})
+	if err == nil || !strings.Contains(err.Error(), group+"/v9") {
+		t.Errorf("get: %v", err)
+	}
+	stored, err := rest.Rewrite(t.Context(), s.Store(), pizzasOf(s), false)
+	if stored != 1 || err == nil || !strings.Contains(err.Error(), "default/a: ") || !strings.Contains(err.Error(), group+"/v9") {
+		t.Errorf("%d stored, %v", stored, err)
+	}
+}

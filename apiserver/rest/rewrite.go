@@ -1,0 +1,69 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/store"
+)
+
+// Rewrite stores the objects of a kind again that are stored in an older form, such as another
+// version. If all is true, it stores all objects again. It returns how many it stored. Watches see
+// a stored object as modified.
+//
+// Objects that are written concurrently are skipped: they are no longer in the old form. An object
+// that cannot be read or converted does not keep the others from being stored; err has the first
+// such error.
+func Rewrite(ctx context.Context, st *store.Store, res *resource.Resource, all bool) (stored int, err error) {
+	verbatim, can := res.Codec.(resource.Verbatim)
+	if !can && !all {
+		return 0, nil
+	}
+	for obj := range st.Snapshot().Scan(res.Prefix(), "", store.Key{}) {
+		if ctx.Err() != nil {
+			return stored, ctx.Err()
+		}
+		if !all && verbatim.Verbatim(obj) {
+			continue
+		}
+		data, failed := encodeAgain(res, obj)
+		if failed != nil {
+			if err == nil {
+				err = fmt.Errorf("%s/%s: %w", obj.Key.Namespace, obj.Key.Name, failed)
+			}
+			continue
+		}
+		done, failed := storeAgain(ctx, st, res, obj, data)
+		if failed != nil {
+			return stored, fmt.Errorf("%s/%s: %w", obj.Key.Namespace, obj.Key.Name, failed)
+		}
+		if done {
+			stored++
+		}
+	}
+	return stored, err
+}
+
+func encodeAgain(res *resource.Resource, obj *store.Object) ([]byte, error) {
+	hub, err := res.Codec.Load(obj.Data)
+	if err != nil {
+		return nil, err
+	}
+	return res.Codec.Store(hub)
+}
+
+// storeAgain stores an object, and reports false if a concurrent write has changed it.
+func storeAgain(ctx context.Context, st *store.Store, res *resource.Resource, obj *store.Object, data []byte) (bool, error) {
+	ops := []store.Op{{Key: obj.Key, Data: data, Expect: obj.Revision}}
+	if res.Guard != nil {
+		ops = append(ops, res.Guard.Check)
+	}
+	_, err := st.Commit(ctx, ops...)
+	var conflict *store.ConflictError
+	if errors.As(err, &conflict) && conflict.Key == obj.Key {
+		return false, nil
+	}
+	return err == nil, err
+}
