@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the tests of k8s.io/kube-aggregator/pkg/apiserver that send HTTP requests, unmodified, against Kelson's aggregator and discovery. The tests
-# construct unexported types of their package, so testdata/kelson.go takes the place of the package's own files, in a copy of the module.
+# construct unexported types of their package, so testdata/kelson.go replaces the package's own files, in a copy of the module.
 #
 #   test/kubeaggregator/run.sh
 #
