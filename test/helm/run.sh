@@ -101,7 +101,7 @@ taken() {
 	kubectl delete configmap other
 	helm uninstall other --ignore-not-found
 }
-step 'install over an object that is not the release's is refused' taken
+step "install over an object that is not the release's is refused" taken
 
 gone() {
 	helm uninstall shop --wait --timeout 1m
