@@ -19,7 +19,7 @@ version=$(node -p 'require("./node_modules/@kubernetes/client-node/package.json"
 
 serve --node=process
 suite() { timeout 60 node suite.js "$1"; }
-step 'Create, read, list, replace, delete; conflicts and invalid objects with the API's error' suite crud
+step "Create, read, list, replace, delete; conflicts and invalid objects with the API's error" suite crud
 step 'JSON, merge and strategic merge patches' suite patch
 step 'Server-side apply, its conflicts, and force' suite apply
 step 'Objects of kinds without a class: a definition, and objects of it' suite objects

@@ -88,7 +88,7 @@ invalid() {
 	refused 'spec.ports[0].port: Invalid value: 70000' kubectl apply -k wrong
 	same "$(got '-n staging service/st-web' '{.spec.ports[0].port}')" 80
 }
-step 'A patch to what the API refuses is refused, with the API's error' invalid
+step "A patch to what the API refuses is refused, with the API's error" invalid
 
 deleted() {
 	kubectl delete -k staging --ignore-not-found --timeout=1m
