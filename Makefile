@@ -63,7 +63,7 @@ dist-check: dist ## build the release again, with an empty build cache; both mus
 	diff -r $(DIST) $(DIST)-again
 	rm -rf $(DIST)-again
 
-# The newest version that the module proxy has.
+# The newest version on the module proxy.
 KREW := sigs.k8s.io/krew/cmd/krew@v0.4.3
 
 bin/peers/krew:
@@ -304,14 +304,14 @@ explore-determinism: ## run plans of three operators 1,000 times each, and compa
 	for package in ./lab/explore ./bench/explore/fleet/internal/controller ./examples/cnat/internal/controller; do \
 		KELSON_EXPLORE_REPEAT=1000 $(GO) test -count=1 -timeout 20m -v -run 'TestEqualPlansGiveEqualRuns|^TestExplore$$' $$package || exit 1; done
 
-explore-operators: build ## explore the operators of other projects in the folder OPERATORS, two minutes each after the builds, as its operators.yaml says (see test/explore); writes the table of docs/internals/explore.md
+explore-operators: build ## explore the operators of other projects in the folder OPERATORS, two minutes each after the builds, with the flags in its operators.yaml (see test/explore); writes the table of docs/internals/explore.md
 	$(GO) run ./test/explore -kelson $(KELSON) -docs docs/internals/explore.md $(OPERATORS)
 
 soak-operator: ## the operator library on a faulty server: two replicas and its informers, ten minutes each
 	KELSON_SOAK=10m $(GO) test -timeout 20m -v -run Soak ./operator/internal/soak
 	KELSON_SOAK=10m $(GO) test -timeout 20m -v -run Soak ./operator/informer
 
-size: build ## which packages the program consists of; writes docs/internals/size.md
+size: build ## measure the sizes of the packages in the program; writes docs/internals/size.md
 	$(GO) run ./bench/size -kelson $(KELSON) -docs docs/internals/size.md
 
 bench-store: ## compare storage engines with group commit: about three minutes

@@ -34,7 +34,7 @@ type codec struct {
 	scheme      *runtime.Scheme
 	serializers map[string]runtime.Serializer
 	reset       map[string]*strategy // by subresource
-	// since is the revision after which all objects were stored by this server.
+	// since is a revision: this server has stored all objects with later revisions.
 	since uint64
 
 	types    func() (managedfields.TypeConverter, error)
@@ -247,7 +247,8 @@ func (c *codec) Store(hub runtime.Object) ([]byte, error) {
 	return data, nil
 }
 
-// canonical is the memo key of whether an object is stored as its codec would store it now.
+// canonical is the memo key under which an object records whether its stored form is the one that
+// its codec would write now.
 type canonical struct{ *codec }
 
 // Verbatim implements [resource.Verbatim]. Objects that another server or another build of this one

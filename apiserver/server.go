@@ -235,7 +235,7 @@ func (s *Server) addKinds(p *plan) error {
 	return nil
 }
 
-// since returns the revision after which all objects of a kind are stored by this server.
+// since returns a revision: this server has stored all objects of the kind with later revisions.
 func (s *Server) since(k *kind) uint64 {
 	switch {
 	case k.source != nil:

@@ -42,7 +42,7 @@ type Deps struct {
 	// Metrics is the registry for the metrics of plugins; nil means that they are not registered.
 	Metrics prometheus.Registerer
 	// Manifests reads the folders with webhooks and policies that the plugins' own configurations
-	// name; nil means that they must name none.
+	// name. If it is nil, the configurations must not name folders.
 	Manifests *initializer.ManifestLoaders
 	// Config is the plugin's own configuration, YAML or JSON; nil means none.
 	Config []byte

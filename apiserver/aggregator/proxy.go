@@ -164,7 +164,7 @@ func (b *backend) newProxy() *httputil.ReverseProxy {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
 			r.SetXForwarded()
-			// As kube-aggregator; requests in process have no connection.
+			// kube-aggregator sets the same headers. Requests in process have no connection.
 			r.Out.Header.Set("X-Forwarded-Proto", "https")
 			r.Out.Header.Set("X-Forwarded-Uri", r.In.URL.EscapedPath())
 		},

@@ -219,7 +219,7 @@ func seatsOf(t *testing.T, c *flowcontrol.Controller, metric, level string) floa
 	return 0
 }
 
-// API-14: the metrics of ratios count every value for as long as it applies.
+// API-14: the metrics of ratios weight every value by the time for which it applies.
 func TestRatios(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := furnished(t)

@@ -44,7 +44,7 @@ type level struct {
 	inQueues atomic.Int64 // seats that the queue set's requests take or wait for
 	smoothed stats
 
-	// distributions, for metrics
+	// distributions for metrics
 	runs, waits, seats, demands *ratio
 }
 
@@ -215,7 +215,7 @@ func (l *level) finish(t *Ticket) {
 	l.giveBack(t, now)
 }
 
-// giveBack releases the seats of a request that did not go through the queues.
+// giveBack releases the seats of a request that was never queued.
 func (l *level) giveBack(t *Ticket, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -239,7 +239,7 @@ func (l *level) setLimit(limit int) {
 	}
 }
 
-// measureBy sets what the distributions of metrics relate to.
+// measureBy sets the limits to which the distributions of metrics are relative.
 func (l *level) measureBy(seats int) {
 	now := time.Now()
 	l.runs.limit(seats, now)
@@ -248,7 +248,7 @@ func (l *level) measureBy(seats int) {
 	l.waits.limit(l.capacity(), now)
 }
 
-// capacity returns how many requests can wait.
+// capacity returns the number of requests that can wait.
 func (l *level) capacity() int {
 	if l.exempt() || l.queuing() == nil {
 		return 0
@@ -328,7 +328,7 @@ func (d queueDemand) Inc()              { d.Add(1) }
 func (d queueDemand) Dec()              { d.Add(-1) }
 func (d queueDemand) SetToCurrentTime() {}
 
-// unseen is a gauge without a value.
+// unseen is a gauge that ignores its values, because [Controller.Collect] reads the state instead.
 type unseen struct{}
 
 func (unseen) Set(float64)            {}

@@ -42,7 +42,7 @@ const (
 	waiting   = "waiting"
 )
 
-// byKind has the distributions of reading and of changing requests.
+// byKind has the distributions of requests that read and of requests that write.
 type byKind [2]struct{ executing, waiting *ratio }
 
 func newByKind() (k byKind) {
@@ -63,7 +63,7 @@ func kindOf(info *request.RequestInfo) int {
 func (k *byKind) executing(info *request.RequestInfo) *ratio { return k[kindOf(info)].executing }
 func (k *byKind) waiting(info *request.RequestInfo) *ratio   { return k[kindOf(info)].waiting }
 
-// limit sets how many requests can execute and wait.
+// limit sets the numbers of requests that can execute and wait.
 func (k *byKind) limit(requests, capacity int) {
 	now := time.Now()
 	for i := range k {

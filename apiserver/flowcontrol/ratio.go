@@ -9,20 +9,20 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol/metrics"
 )
 
-// ratio is a number that changes over time, relative to a limit, with the distribution of its
-// values. A value counts once for every nanosecond during which it applies, as in Kubernetes.
+// ratio is a number that changes over time, relative to a limit, and the distribution of its values.
+// Each value is weighted by the nanoseconds during which it applies, as in Kubernetes.
 type ratio struct {
 	edges []float64 // upper bounds of the buckets
 
 	mu                  sync.Mutex
 	number, denominator float64
-	bucket              int               // of the present value
-	since               time.Time         // when the present value began to apply
+	bucket              int               // of the current value
+	since               time.Time         // when the current value began to apply
 	lasted              [17]time.Duration // by bucket
 	sum                 float64           // of values × nanoseconds
 }
 
-// The bounds of Kubernetes' histograms.
+// The bounds of the buckets of Kubernetes' histograms.
 var (
 	requestEdges = []float64{0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1}
 	seatEdges    = []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1}
@@ -34,7 +34,7 @@ func newRatio(edges []float64) *ratio {
 	return &ratio{edges: edges, denominator: 1, since: time.Now()}
 }
 
-// settle counts the present value until now. The caller holds mu.
+// settle adds the current value to the distribution, for the time until now. The caller holds mu.
 func (r *ratio) settle(now time.Time) {
 	lasted := max(now.Sub(r.since), 0)
 	r.lasted[r.bucket] += lasted
@@ -84,8 +84,8 @@ func (r *ratio) metric(desc *prometheus.Desc, labels ...string) prometheus.Metri
 	return prometheus.MustNewConstHistogram(desc, total+uint64(r.lasted[len(r.edges)]), r.sum, buckets, labels...)
 }
 
-// ofQueues is a ratio to which a queue set adds its requests. The queue set does not know the whole
-// limit, and only adds.
+// ofQueues is a ratio to which a queue set adds its requests. Only Add has an effect: the queue set
+// changes the number only with Add, and its own limit is not the whole limit.
 type ofQueues struct {
 	unseen
 	*ratio

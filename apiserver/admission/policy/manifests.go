@@ -14,7 +14,7 @@ import (
 )
 
 // manifests are the compiled policies of a folder. If the folder's content becomes invalid, the
-// last valid policies stay in effect. The zero value has none.
+// last valid policies stay in effect. The zero value has no policies.
 type manifests[P, B runtime.Object, E generic.Evaluator] struct {
 	source *static.StaticPolicySource[P, B, E]
 	cancel context.CancelFunc

@@ -37,10 +37,10 @@ type Config struct {
 	Cluster *Cluster
 	// Authorizer is used by the variable authorizer of expressions.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// Config is the plugin's own configuration, which can name a folder with manifests of policies;
-	// nil means none.
+	// Config is the plugin's own configuration, which can name a folder with manifests of policies.
+	// It may be nil.
 	Config []byte
-	// Manifests reads the folder; nil means that there must be none.
+	// Manifests reads the folder. If it is nil, Config must not name a folder.
 	Manifests *initializer.ManifestLoaders
 }
 
@@ -90,7 +90,7 @@ type kinds[P, B runtime.Object, E generic.Evaluator] struct {
 	policyName         func(B) string
 	params             func(P) *admissionregistrationv1.ParamKind
 	compile            func(P) E
-	// How the manifests of a folder are found and read; failed returns the error of compile.
+	// These functions find and read the manifests of a folder. failed returns the error of compile.
 	folder func(config io.Reader) (config.PolicyConfig, error)
 	read   func(l *initializer.ManifestLoaders, dir string) ([]P, []B, string, error)
 	failed func(E) error
@@ -245,7 +245,7 @@ func (s *source[P, B, E]) release() {
 	}
 }
 
-// Stop stops following manifests, and ends the watches of parameters.
+// Stop stops following the manifests, and ends the watches of parameters.
 func (s *source[P, B, E]) Stop() {
 	s.manifests.stop()
 	if s.remote != nil {

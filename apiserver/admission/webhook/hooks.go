@@ -41,9 +41,9 @@ type Config struct {
 	// Authorizer is used by match conditions.
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Config is a WebhookAdmissionConfiguration with the server's credentials for webhooks and the
-	// folder with manifests of webhooks; nil means neither.
+	// folder with manifests of webhooks. It may be nil.
 	Config []byte
-	// Manifests reads the folder; nil means that there must be none.
+	// Manifests reads the folder. If it is nil, Config must not name a folder.
 	Manifests *initializer.ManifestLoaders
 	// Transport, if not nil, carries the requests to webhooks instead of the network. A request for
 	// a Service has the URL https://NAME.NAMESPACE.svc:PORT/PATH.
@@ -57,8 +57,8 @@ type Config struct {
 
 // hooks is the common part of both plugins.
 type hooks struct {
-	view       *derived.View[[]webhook.WebhookAccessor] // of the API
-	manifests  *manifests                               // nil: none
+	view       *derived.View[[]webhook.WebhookAccessor] // webhooks of the API
+	manifests  *manifests                               // nil without a folder
 	clients    *clients
 	namespaces *namespace.Matcher
 	objects    object.Matcher
@@ -71,8 +71,8 @@ type hooks struct {
 // compiled is the key under which a configuration's webhooks are cached with its object.
 type compiled struct{}
 
-// newHooks follows the configurations of a resource; accessors returns the webhooks of one of them,
-// and read those of a folder.
+// newHooks follows the configurations of a resource. accessors returns the webhooks of one
+// configuration, and read returns those of a folder.
 func newHooks(cfg Config, resource, kind string, accessors func(*store.Object) ([]webhook.WebhookAccessor, error), read func(dir string) (source, error)) (*hooks, error) {
 	var file io.Reader
 	if cfg.Config != nil {
@@ -187,7 +187,7 @@ func (h *hooks) candidates(a admission.Attributes) ([]webhook.WebhookAccessor, e
 	return slices.Concat(static, api), nil
 }
 
-// Stop stops following manifests, and closes the connections to webhooks.
+// Stop stops following the manifests, and closes the connections to webhooks.
 func (h *hooks) Stop() {
 	h.manifests.stop()
 	h.clients.stop()

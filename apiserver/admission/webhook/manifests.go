@@ -15,8 +15,8 @@ import (
 // source is a folder whose manifests have been read.
 type source = generic.ReloadableSource
 
-// manifests are the webhooks of a folder. They apply while the folder's content is invalid, too:
-// the last valid state. All methods of nil do nothing.
+// manifests are the webhooks of a folder. If the folder's content becomes invalid, the last valid
+// webhooks stay in effect. All methods may be called on nil, and then do nothing.
 type manifests struct {
 	source source
 	cancel context.CancelFunc

@@ -30,10 +30,10 @@ gets the revision after the previous version.
 
 A capture of k8shark is an archive (.kshrk), or the stream of records of kshrk
 capture --out -. It contains the objects at each poll, and the events of watches.
-Versions between two polls are missing, except those of watched resources. Objects
-that a list no longer contains were deleted at the revision of the list.
+Versions between two polls are missing, except those of watched resources. If a list
+no longer contains an object, the history has its deletion at the revision of the list.
 
-Values of Secrets are left out, except with --secrets.`,
+The history omits values of Secrets, except with --secrets.`,
 		Example: `  kelson history import audit.log audit-2026-11-23T10-00-00.log --out incident.history
   kelson history import capture.kshrk --out incident.history
   kelson history deployment/web --file incident.history`,
@@ -84,7 +84,7 @@ func importFiles(progress *output.Progress, names []string, to string, secrets b
 				}
 				got, err := history.ImportCapture(w, f, info.Size(), secrets)
 				if err == nil && got.Versions == 0 {
-					err = errors.New("it has no versions of objects")
+					err = errors.New("the capture has no versions of objects")
 				}
 				if err != nil {
 					err = fmt.Errorf("import %s: %w", name, err)
