@@ -18,12 +18,12 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// firstRelease serves only v1alpha1, which is the version of storage.
+// firstRelease serves only v1alpha1, and stores objects in this version.
 func firstRelease() apiserver.Part {
 	return apiserver.Group(group, apiserver.Kind(&oldPizza{TypeMeta: typeMeta("v1alpha1", "Pizza")}))
 }
 
-// storages are storages that outlive a server.
+// storages lists storages that outlive a server.
 func storages(t *testing.T) map[string]apiserver.OpenStore {
 	own := &records{have: map[store.Key]store.Record{}}
 	return map[string]apiserver.OpenStore{
@@ -32,7 +32,7 @@ func storages(t *testing.T) map[string]apiserver.OpenStore {
 	}
 }
 
-// inOldRelease creates pizzas by a server that serves only the first version.
+// inOldRelease creates pizzas with a server that serves only the first version.
 func inOldRelease(t *testing.T, open apiserver.OpenStore, names ...string) {
 	t.Helper()
 	s, client := newServer(t, firstRelease(), apiserver.Storage(open))
@@ -61,8 +61,8 @@ func inVersion(t *testing.T, what string, u *unstructured.Unstructured) {
 	check(t, what+": size", text(t, u, "spec", "size"), `"medium"`)
 }
 
-// AGG-02: objects in a former storage version are read in the present one, and stored in it by the
-// next write, even if that changes nothing.
+// AGG-02: the server converts objects in a former storage version to the current one when it reads
+// them. The next write stores them in the current version, even if it changes nothing.
 func TestStorageVersionChanges(t *testing.T) {
 	for name, open := range storages(t) {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestStorageVersionChanges(t *testing.T) {
 				t.Errorf("selected: %d", len(selected.Items))
 			}
 
-			// What a StorageVersionMigration sends.
+			// A StorageVersionMigration sends this patch.
 			patch := `{"apiVersion":"` + group + `/v1beta1","kind":"Pizza","metadata":{"uid":"` + string(got.GetUID()) + `","resourceVersion":"` + got.GetResourceVersion() + `"}}`
 			after := must[*unstructured.Unstructured](t)(in.Patch(ctx, "a", types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
 			inVersion(t, "patch", after)
@@ -107,7 +107,7 @@ func TestStorageVersionChanges(t *testing.T) {
 	}
 }
 
-// AGG-02: MigrateStorage stores exactly the objects again that are in a former version.
+// AGG-02: MigrateStorage stores again only the objects that are in a former version.
 func TestMigrateStorage(t *testing.T) {
 	for name, open := range storages(t) {
 		t.Run(name, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestMigrateStorage(t *testing.T) {
 	}
 }
 
-// untilMigrated waits until objects were written after a revision.
+// untilMigrated waits until objects have been written after a revision.
 func untilMigrated(t *testing.T, client dynamic.Interface, revision string, names ...string) {
 	t.Helper()
 	in := client.Resource(pizzas).Namespace("default")

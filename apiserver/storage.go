@@ -73,11 +73,12 @@ func Encrypted(file string, open OpenStore) OpenStore {
 	}
 }
 
-// MigrateStorage makes a new server store objects again that are stored in an older form, such as
-// in another version than the present storage version, or without present defaults. Without it,
-// such objects are converted when they are read, and stored in the new form with their next write.
+// MigrateStorage makes a new server store again the objects that are stored in an older form, such
+// as in another version than the current storage version, or without current defaults. Without it,
+// the server converts such objects when it reads them, and stores them in the new form with their
+// next write.
 //
-// The server serves requests meanwhile. Watches see a stored object as modified.
+// The server serves requests meanwhile. Watches receive the event Modified for each stored object.
 func MigrateStorage() Part { return migrateStorage(slog.New(slog.DiscardHandler)) }
 
 func migrateStorage(log *slog.Logger) Part {

@@ -80,7 +80,7 @@ func (f form) partial(obj *store.Object) ([]byte, error) {
 	return wire.Encode(f.media, &p)
 }
 
-// verbatim reports whether responses can copy the stored bytes. written means that the object was
+// verbatim reports whether responses can copy the stored bytes. written is true if the object was
 // just encoded.
 func verbatim(res *resource.Resource, obj *store.Object, written bool) bool {
 	if res.StoredAs != "" { // they have another apiVersion

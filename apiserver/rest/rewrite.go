@@ -9,13 +9,13 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// Rewrite stores the objects of a kind again that are stored in an older form, such as another
-// version. If all is true, it stores all objects again. It returns how many it stored. Watches see
-// a stored object as modified.
+// Rewrite stores objects of a kind again if they are stored in an older form, such as another
+// version. If all is true, it stores all objects again. It returns how many it stored. Watches
+// receive the event Modified for each stored object.
 //
-// Objects that are written concurrently are skipped: they are no longer in the old form. An object
-// that cannot be read or converted does not keep the others from being stored; err has the first
-// such error.
+// Rewrite skips objects that are written concurrently, because such a write already stores the new
+// form. If it cannot read or convert an object, it continues with the others; err is the first such
+// error.
 func Rewrite(ctx context.Context, st *store.Store, res *resource.Resource, all bool) (stored int, err error) {
 	verbatim, can := res.Codec.(resource.Verbatim)
 	if !can && !all {

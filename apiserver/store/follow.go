@@ -12,11 +12,11 @@ import (
 // events are no longer retained, Follow calls begin again with a newer state. It returns nil when
 // ctx ends, and ErrClosed after Close.
 //
-// Follow is the loop of readers that handle events as they come and may take long; Subscribe is for
-// quick ones. These readers use a [Cursor] directly: watches of the API, which must end when events
+// Readers that handle each event when it is published use Follow, or Subscribe if they are quick.
+// Three kinds of readers use a [Cursor] directly: watches of the API, which must end when events
 // are no longer retained; derived.Fold and lab/explore, which read events only on demand; and
-// flowcontrol, which also waits for other things than the store. Await is for readers that need the
-// newest state alone.
+// flowcontrol, which does not wait only for the store. Readers that need only the newest state use
+// Await.
 func (s *Store) Follow(ctx context.Context, resource string, begin func(*Snapshot), each func(events []*Event)) error {
 	for {
 		sn := s.Snapshot()

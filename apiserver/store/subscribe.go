@@ -15,16 +15,16 @@ type Subscription struct {
 	closed     chan struct{}
 
 	begun bool
-	after uint64 // events up to this revision were passed to begin or each
+	after uint64 // begin or each has received the events up to this revision
 }
 
-// Subscribe calls begin with the current state and then each with every later event of the
-// resources ("" means all), in order. If the reader falls so far behind that events are gone, begin
-// is called again with a newer state.
+// Subscribe calls begin with the current state, and then each with every later event of the
+// resources ("" means all), in order. If the reader falls so far behind that the store no longer
+// retains the events, Subscribe calls begin again with a newer state.
 //
-// All subscriptions of a store share one goroutine, which exists only while there are any. So begin
-// and each must be quick, and must not call Subscribe or End. [Store.Follow] is for readers that
-// take longer. The caller must call End.
+// All subscriptions of a store share one goroutine, which exists only while there are
+// subscriptions. So begin and each must be quick, and must not call Subscribe or End. Readers that
+// take longer use [Store.Follow]. The caller must call End.
 func (s *Store) Subscribe(resources []string, begin func(*Snapshot), each func(*Event)) *Subscription {
 	s.dispatching.Lock()
 	defer s.dispatching.Unlock()
@@ -39,11 +39,12 @@ func (s *Store) Subscribe(resources []string, begin func(*Snapshot), each func(*
 	return sub
 }
 
-// Closed returns a channel that is closed when the store is closed and all events were passed on.
+// Closed returns a channel that is closed when the store is closed and the subscription has received
+// all events.
 func (sub *Subscription) Closed() <-chan struct{} { return sub.closed }
 
 // End ends the subscription. When it returns, neither begin nor each runs or is called again. Only
-// the first call does anything.
+// the first call has an effect.
 func (sub *Subscription) End() {
 	d := sub.dispatcher
 	d.store.dispatching.Lock()
@@ -58,7 +59,7 @@ func (sub *Subscription) End() {
 // dispatcher calls the functions of subscriptions.
 type dispatcher struct {
 	store *Store
-	kick  chan struct{} // holds one: subs has changed
+	kick  chan struct{} // has a capacity of one; signals that the subscriptions have changed
 	done  chan struct{} // closed when the goroutine has ended
 
 	mu         sync.Mutex // held while functions of subscriptions run
@@ -117,7 +118,8 @@ func (d *dispatcher) run() {
 	}
 }
 
-// follow passes events on until there are no subscriptions or events are gone.
+// follow passes events to the subscriptions until there are none, or until the store no longer
+// retains the next events.
 func (d *dispatcher) follow() error {
 	cursor, err := d.store.Watch("", d.store.Snapshot().Revision())
 	if err != nil {
@@ -145,7 +147,7 @@ func (d *dispatcher) follow() error {
 	return nil
 }
 
-// beginAdded begins the subscriptions that have not begun, and reports whether there are any
+// beginAdded calls begin of the subscriptions that have not begun, and reports whether there are any
 // subscriptions.
 func (d *dispatcher) beginAdded() bool {
 	d.mu.Lock()

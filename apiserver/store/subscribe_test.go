@@ -10,7 +10,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// API-07
+// API-07: a subscription receives the state and then all events of its resources, in order.
 func TestSubscriptionsGetStateThenEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{Retain: 8})

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// deploymentTest is a test beside the one of a scaffolded project, in the same environment. It
-// prints how long it takes until a Deployment is ready.
+// deploymentTest is a test that is added to a scaffolded project, and uses the same environment. It
+// prints how long a Deployment takes to be ready.
 const deploymentTest = `package controller_test
 
 import (

@@ -1,5 +1,5 @@
-// Command size writes which packages the kelson program consists of: it adds up the machine code of
-// groups of packages.
+// Command size measures the packages of the kelson program. It adds up the machine code of groups of
+// packages, and writes a table to a page.
 //
 //	size -kelson bin/kelson -docs docs/internals/size.md
 package main
@@ -17,7 +17,8 @@ import (
 	"strings"
 )
 
-// groups are prefixes of import paths, of which the longest decides, and what the table calls them.
+// groups maps prefixes of import paths to the names of groups in the table. The longest prefix of a
+// package decides its group.
 var groups = map[string]string{
 	"kelson.dev":                                 "Kelson",
 	"k8s.io/kubernetes":                          "Kubernetes' own packages: validation, strategies, controllers, scheduler",
@@ -78,7 +79,7 @@ var groups = map[string]string{
 
 func main() {
 	binary := flag.String("kelson", "bin/kelson", "the program, for Linux")
-	docs := flag.String("docs", "", "page whose part is replaced by the table")
+	docs := flag.String("docs", "", "page in which the table is replaced")
 	top := flag.Int("top", 0, "also print this many packages, by size")
 	flag.Parse()
 	if err := run(*binary, *docs, *top); err != nil {
@@ -111,7 +112,7 @@ func run(binary, docs string, top int) error {
 }
 
 // codeByPackage returns the bytes of machine code of each package, from the table that the runtime
-// uses for stack traces; the linker leaves it in stripped programs.
+// uses for stack traces. Stripped programs contain this table, too.
 func codeByPackage(file *elf.File) (map[string]int64, error) {
 	text, table := file.Section(".text"), file.Section(".gopclntab")
 	if text == nil || table == nil {

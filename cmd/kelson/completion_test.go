@@ -76,7 +76,7 @@ func TestOutputEverywhere(t *testing.T) {
 	}
 }
 
-// zshDriver types a line into an interactive zsh, presses Tab, and prints the matches, one in a line.
+// zshDriver types a line into an interactive zsh, presses Tab, and prints each match on its own line.
 // Its arguments are zshSetup's file, the script of kelson completion, and the line.
 const zshDriver = `emulate -L zsh
 zmodload zsh/zpty
@@ -88,7 +88,7 @@ zpty -r shell out '*matches:*:end*'
 print -rl -- ${=${${out##*matches:}%%:end*}}
 zpty -d shell`
 
-// zshSetup loads the completion system and a script, and makes Tab print what it completes.
+// zshSetup loads the completion system and a script, and makes Tab print the matches.
 const zshSetup = `autoload -U compinit && compinit -D -u
 source $1
 matches=()

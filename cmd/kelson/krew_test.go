@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// EXT-01: Krew itself installs the plugin from the manifest of krew-manifest and an archive, without
-// a network, and kubectl finds it.
+// EXT-01: Krew installs the plugin from the manifest that krew-manifest writes and an archive, without
+// a network, and kubectl finds the plugin.
 func TestKrewInstallsThePlugin(t *testing.T) {
 	krew := os.Getenv("KREW")
 	if krew == "" {
@@ -43,7 +43,7 @@ func TestKrewInstallsThePlugin(t *testing.T) {
 	if got := command(t, env, built(t, kubectlBinary), "plugin", "list"); !strings.Contains(got.stdout, filepath.Join(root, "bin", "kubectl-kelson")) {
 		t.Errorf("kubectl plugin list: %+v", got)
 	}
-	// a changed archive is refused
+	// Krew refuses a changed archive.
 	pack(t, archive, map[string]string{"kelson": "../../LICENSE", "LICENSE": "../../LICENSE"})
 	if got := command(t, append(env, "KREW_ROOT="+filepath.Join(dir, "other")), krew, "install", "--manifest", manifest, "--archive", archive); got.code == 0 || !strings.Contains(got.stderr, "checksum does not match") {
 		t.Errorf("krew install of another archive: %+v", got)

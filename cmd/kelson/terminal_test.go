@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// terminal is a real terminal, which tmux emulates: what a person sees, and all bytes that programs
-// wrote to it.
+// terminal is a terminal that tmux emulates. It has the text on the screen, and all bytes that
+// programs wrote to it.
 type terminal struct {
 	t      *testing.T
 	socket string
@@ -75,13 +75,13 @@ func (term *terminal) run(line string) string {
 	return shown
 }
 
-// shows waits until the screen has a text.
+// shows waits until the screen contains a text.
 func (term *terminal) shows(text string) {
 	term.t.Helper()
 	eventually(term.t, "the terminal shows "+text+"\n"+term.screen(), func() bool { return strings.Contains(term.screen(), text) })
 }
 
-// wrote waits until programs have written a text to the terminal, which may be gone again.
+// wrote waits until programs have written a text to the terminal, even if it was overwritten since.
 func (term *terminal) wrote(text string) {
 	term.t.Helper()
 	eventually(term.t, "programs write "+text, func() bool {
@@ -90,8 +90,8 @@ func (term *terminal) wrote(text string) {
 	})
 }
 
-// EXT-01: on a terminal, long operations show what they do in one line, which is gone at the end,
-// and results have colors. Elsewhere, the output has neither, and is the same each time.
+// EXT-01: on a terminal, long operations show their steps in one line, which they remove at the
+// end, and results have colors. Elsewhere, the output has neither, and is the same each time.
 func TestOnATerminal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -105,7 +105,7 @@ func TestOnATerminal(t *testing.T) {
 	kubectl := kubectlOf(t, s)
 	dir := t.TempDir()
 
-	// vet waits for its input: meanwhile, the screen shows what it does, and for how long
+	// While vet waits for its input, the screen shows its step, and how long the step has taken.
 	manifest := filepath.Join(dir, "manifest")
 	if err := syscall.Mkfifo(manifest, 0o600); err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestOnATerminal(t *testing.T) {
 		t.Errorf("the error is not red:\n%q", shown)
 	}
 
-	// record shows what it has recorded, until Ctrl-C
+	// Until Ctrl-C, record shows how many versions it has recorded.
 	file := filepath.Join(dir, "recorded")
 	term.enter("clear; $KELSON record --out " + file)
 	term.shows("recording https://")
@@ -162,12 +162,12 @@ func TestOnATerminal(t *testing.T) {
 	if shown := term.run("NO_COLOR=1 $KELSON diff --file " + file + " --from " + before + " configmaps"); strings.Contains(shown, "\x1b[3") || !strings.Contains(shown, `"small" → "large"`) {
 		t.Errorf("diff with NO_COLOR:\n%q", shown)
 	}
-	// data is the same on a terminal
+	// Data is the same on a terminal.
 	if shown := term.run("$KELSON diff --file " + file + " --from " + before + " configmaps -o json"); !json.Valid([]byte(shown)) {
 		t.Errorf("diff -o json on a terminal:\n%q", shown)
 	}
 
-	// deploy: kubectl's lines are above the progress
+	// deploy shows kubectl's lines above the progress.
 	project, err := filepath.Abs("../../examples/cnat")
 	if err != nil {
 		t.Fatal(err)

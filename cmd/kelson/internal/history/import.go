@@ -106,7 +106,8 @@ func importFiles(progress *output.Progress, names []string, to string, secrets b
 	})
 }
 
-// create creates a file with a history. It removes the file after an error.
+// create creates the file of a history, and writes to it with write. It removes the file after an
+// error.
 func create(name string, write func(*history.Writer) (history.Imported, error)) (got history.Imported, err error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -70,7 +70,7 @@ Values of Secrets are not recorded, except with --secrets.`,
 	return c
 }
 
-// count shows every second what w has recorded, until stop is called.
+// count shows every second how many versions and objects w has recorded, until stop is called.
 func count(w *history.Writer, progress *output.Progress) (stop func()) {
 	progress.Step("reading the cluster")
 	ended := make(chan struct{})

@@ -57,7 +57,7 @@ func (s *source) complete(_ *cobra.Command, args []string, toComplete string) ([
 	return completion.Kinds(found, toComplete)
 }
 
-// read opens the history of a command, and shows that it does.
+// read opens the history of a command, and shows this as a step of the progress.
 func (s *source) read(progress *output.Progress) (*history.History, error) {
 	place := s.file
 	if place == "" {

@@ -24,7 +24,7 @@ type Progress struct {
 	mu    sync.Mutex
 	step  string // "" if nothing is being done
 	began time.Time
-	drawn time.Time // when the line was written last
+	drawn time.Time // when the line was last written
 	shown bool      // the terminal has the line
 	stop  chan struct{}
 }
@@ -67,7 +67,7 @@ func (p *Progress) Step(format string, args ...any) {
 	}
 }
 
-// Update changes the text of the step, for example the number of files that are done. It writes to
+// Update changes the text of the step, for example to the number of files that are done. It writes to
 // the terminal at most ten times a second, so it can be called in a loop. Without a terminal, it
 // writes nothing.
 func (p *Progress) Update(format string, args ...any) {
@@ -142,8 +142,8 @@ func (p *Progress) Write(data []byte) (int, error) {
 	return p.to.Write(data)
 }
 
-// Above returns a writer for other output of the command, which may go to the same terminal: lines
-// that are written to it appear above the line of progress. Without a terminal, it returns w.
+// Above returns a writer for other output of the command, which may go to the same terminal. Lines
+// that are written to it appear above the progress line. Without a terminal, Above returns w.
 func (p *Progress) Above(w io.Writer) io.Writer {
 	if p.width == 0 {
 		return w

@@ -28,7 +28,8 @@ func TestProgressOnATerminal(t *testing.T) {
 	})
 }
 
-// EXT-01: the counts of a step do not flood the terminal, and other output is above the line.
+// EXT-01: updates of a step are written to the terminal only a few times a second, and other output
+// appears above the line.
 func TestProgressOfALoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder
@@ -55,7 +56,7 @@ func TestProgressOfALoop(t *testing.T) {
 	})
 }
 
-// EXT-01: elsewhere, nothing or each step is a line.
+// EXT-01: without a terminal, each step is a line of its own, or is not printed.
 func TestProgressElsewhere(t *testing.T) {
 	for lines, want := range map[bool]string{false: "warning\n", true: "one\nwarning\ntwo\n"} {
 		var b strings.Builder

@@ -43,7 +43,7 @@ type Plane struct {
 	Kubeconfig string
 
 	from      string         // says which moment of a history is served; "" if the state is its own
-	moment    *page.Moment   // that moment; nil if the state is its own
+	moment    *page.Moment   // of the past state; nil if the state is not from a history
 	node      *containerNode // nil without --node=containers
 	authority *pki.Authority
 	server    *serving.Server

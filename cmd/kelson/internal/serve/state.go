@@ -111,7 +111,7 @@ type state struct {
 	from      string        // the moment of a history; "" if the state is the control plane's own
 	revision  uint64        // of that moment
 	when      time.Time     // of that moment
-	notes     []string      // what the state lacks
+	notes     []string      // what is missing from the state
 	once      []func(context.Context) error
 	cleanup   []func() error
 }

@@ -135,7 +135,7 @@ func run(ctx context.Context, o options, paths []string, out io.Writer, progress
 	return nil
 }
 
-// reportMigration prints what it takes to move a project to the operator library.
+// reportMigration prints which changes a move of a project to the operator library needs.
 func reportMigration(ctx context.Context, o options, paths []string, out io.Writer, progress *output.Progress) error {
 	if len(paths) > 0 || len(o.kustomize) > 0 || o.against != "" || o.strict || o.quiet {
 		return errors.New("--migrate cannot be used with PATH, --kustomize, --against, --strict or --quiet: it reads one Go project and no manifests")

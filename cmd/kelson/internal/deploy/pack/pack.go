@@ -102,7 +102,7 @@ func (o Operator) deployment() *unstructured.Unstructured {
 	return nil
 }
 
-// has reports whether there is an object of a kind.
+// has reports whether the manifests contain an object of a kind.
 func (o Operator) has(kind string) bool {
 	return slices.ContainsFunc(o.Objects, func(obj *unstructured.Unstructured) bool { return obj.GetKind() == kind })
 }

@@ -1,12 +1,12 @@
-// Package startup makes kelson start faster as kube-apiserver: the small program of kelson envtest
-// sets environment variables before it becomes kelson, and kelson restores them.
+// Package startup makes kelson start faster as kube-apiserver. The small program of kelson envtest
+// sets environment variables before it executes kelson, and kelson restores them.
 //
-// Both variables act while packages are initialized, before any code of kelson runs:
+// Both variables have an effect while packages are initialized, before any code of kelson runs:
 //
-//   - GOGC=off: no garbage is collected until kelson controls collection itself. It allocates some
+//   - GOGC=off turns the garbage collector off until kelson sets its pace. kelson allocates about
 //     60 MB until it is ready.
-//   - LC_ALL: kubectl's packages load the translations of a language. Those of English have 150 KB,
-//     the smallest file one.
+//   - LC_ALL selects the translations that kubectl's packages load. Those of English have 150 KB,
+//     the smallest file 1 KB.
 package startup
 
 import (
@@ -18,7 +18,7 @@ import (
 const (
 	gogc     = "GOGC"
 	language = "LC_ALL"
-	// former prefixes the names of variables that hold the former values.
+	// former is the prefix of the names of variables that contain the former values.
 	former = "KELSON_STARTUP_"
 )
 
@@ -46,7 +46,7 @@ func Environ(env []string) []string {
 }
 
 // Restore gives this process the environment that it had before Environ. The caller must then set
-// the pace of garbage collection.
+// the pace of the garbage collector.
 func Restore() {
 	for _, name := range []string{gogc, language} {
 		was, changed := os.LookupEnv(former + name)
