@@ -73,8 +73,9 @@ type Config struct {
 	// History is a file that kelson record writes, or the data directory of a server that keeps a
 	// history; empty: none.
 	History string
-	// Moment is the moment of the history whose state the cluster has, or has continued from; nil
-	// if the cluster has a state of its own. The console of a past state changes nothing.
+	// Moment is the moment of the history whose state the cluster has, or from which it has
+	// continued; nil if the state is not from a history. The console of a past state cannot change
+	// objects.
 	Moment *Moment
 	// Failure is a file with a failure of kelson explore, in JSON; empty: none.
 	Failure string
@@ -97,9 +98,9 @@ type Config struct {
 
 // Moment is a moment of a history.
 type Moment struct {
-	Revision uint64    `json:"revision,string"` // may be too large for numbers of JavaScript
+	Revision uint64    `json:"revision,string"` // a string, because it may be too large for a number of JavaScript
 	Time     time.Time `json:"time"`
-	// Fork says that the cluster has continued from the moment, and accepts writes.
+	// Fork is true if the cluster has continued from the moment, and accepts writes.
 	Fork bool `json:"fork,omitempty"`
 }
 

@@ -24,7 +24,7 @@ const (
 	shift = chromedp.ModifierShift
 )
 
-// focusFunctions are functions of the page that only read where the focus is.
+// focusFunctions are JavaScript functions that read where the focus is. They change nothing.
 const focusFunctions = `
 window.tests = {
 	name(el) { return (el.getAttribute('aria-label') || el.labels?.[0]?.textContent || [...el.childNodes].filter((n) => n.ariaHidden !== 'true').map((n) => n.textContent).join('') || el.title || '').trim().replace(/\s+/g, ' ').slice(0, 80); },
@@ -34,7 +34,7 @@ window.tests = {
 		return [...(dialog ?? document).querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex="0"]')].filter((el) =>
 			!el.disabled && el.tabIndex >= 0 && el.checkVisibility({ visibilityProperty: true, contentVisibilityAuto: true }));
 	},
-	// why a person who looks at the page does not see where the focus is; empty if they do
+	// the reason why users cannot see where the focus is; empty if they can
 	unseen() {
 		const el = document.activeElement;
 		if (!el || el === document.body) return 'nothing has the focus';
@@ -112,7 +112,7 @@ func (b *tab) focusIs(selector string) {
 }
 
 // walk presses Tab from the start of the page to its end, and Shift+Tab back. Each element that can
-// be operated must get the focus once, in the order of the document, and visibly.
+// be operated must get the focus once, in the order of the document, and show it.
 func (b *tab) walk(path string) {
 	b.t.Helper()
 	eval[any](b, `window.walked = [], window.expected = tests.stops(), 0`)
@@ -135,7 +135,7 @@ func (b *tab) walk(path string) {
 	for i := range count + 3 {
 		b.keys(kb.Tab, shift)
 		if i == 0 && eval[bool](b, `document.activeElement === document.body`) {
-			continue // Tab had gone to the start of the page, which follows its end
+			continue // after the end of the page, Tab had moved to its start
 		}
 		if !eval[bool](b, `(() => { const el = document.activeElement; if (el === document.body || el === walked[0]) return false; walked.push(el); return true; })()`) {
 			break
@@ -146,7 +146,7 @@ func (b *tab) walk(path string) {
 	}
 }
 
-// operated is what the tests of keys and of screen readers show: objects of every view.
+// operated starts a cluster with objects for every view, for the tests of keys and screen readers.
 func operated(t *testing.T) (*testenv.Env, *console.Console) {
 	t.Helper()
 	env := testenv.New(t, testenv.Nodes(controlplane.NodeProcess), testenv.Workloads())
@@ -162,7 +162,7 @@ func operated(t *testing.T) (*testenv.Env, *console.Console) {
 	if err := env.Client().Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck"}}); err != nil {
 		t.Fatal(err)
 	}
-	// what is not ready yet would come and go in Now
+	// objects that are not ready yet would appear and disappear in Now
 	env.Eventually(t, time.Minute, func() bool {
 		var d appsv1.Deployment
 		var pods corev1.PodList
@@ -185,7 +185,7 @@ func operated(t *testing.T) (*testenv.Env, *console.Console) {
 	audit := filepath.Join(t.TempDir(), "audit.log")
 	appendAudit(t, audit, "system:kube-scheduler", "update", "", "secrets", "default")
 	appendAudit(t, audit, "system:kube-scheduler", "get", "", "pods", "default")
-	config, err := clientcmd.BuildConfigFromFlags("", env.Kubeconfig(t)) // commands need a network
+	config, err := clientcmd.BuildConfigFromFlags("", env.Kubeconfig(t)) // commands need a network connection
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestTabOrder(t *testing.T) {
 	}
 }
 
-// LAB-07: every function of every view by keys alone, from the start of the page.
+// LAB-07: every function of every view works by keys alone, from the start of the page.
 func TestKeyboard(t *testing.T) {
 	chromium(t)
 	env, c := operated(t)
@@ -248,12 +248,12 @@ func TestKeyboard(t *testing.T) {
 		b.keys(kb.Enter)
 		at("/object/configmaps/default/stuck?tab=why")
 		heading()
-		// a view from the navigation, then its content with one Tab
+		// The navigation opens a view. One Tab then moves to its content.
 		b.back("Map")
 		b.keys(kb.Enter)
 		at("/map")
 		heading()
-		// the theme by its key and its button
+		// The theme changes by its key and its button.
 		b.keys("t")
 		b.until(`document.documentElement.dataset.theme === 'light'`)
 		b.back("Theme: light")
@@ -276,7 +276,7 @@ func TestKeyboard(t *testing.T) {
 		b.to("Search /")
 		b.keys(kb.Enter)
 		b.focusIs("dialog input")
-		for range 3 { // the dialog keeps the focus, or gives it to the browser; never to the page behind it
+		for range 3 { // the focus stays in the dialog, or moves to the browser, never to the page behind it
 			b.keys(kb.Tab)
 			if !eval[bool](b, `document.activeElement === document.body || document.querySelector('dialog[open]').contains(document.activeElement)`) {
 				t.Errorf("Tab leaves the dialog for %q", b.focused())
@@ -601,7 +601,7 @@ func TestKeyboard(t *testing.T) {
 		for !eval[bool](b, `document.activeElement.matches('textarea')`) { // the tab has the same name
 			b.to("YAML")
 		}
-		insert := func(text string) { // before the quote that ends the third line, data.size
+		insert := func(text string) { // inserts before the quote that ends the third line, data.size
 			t.Helper()
 			b.keys(kb.Home, ctrl)
 			b.keys(kb.ArrowDown)

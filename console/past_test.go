@@ -64,8 +64,8 @@ func serve(t *testing.T, args ...string) served {
 	return s
 }
 
-// LAB-06, LAB-07: the pages of kelson serve --at and kelson fork say which moment they show. Now,
-// Why, lists and History show that moment; only the page of the fork can change objects.
+// LAB-06, LAB-07: the pages of kelson serve --at and kelson fork name the moment that they show. Now,
+// Why, lists and History show that moment. Only the page of the fork can change objects.
 func TestPast(t *testing.T) {
 	chromium(t)
 	data := filepath.Join(t.TempDir(), "data")
@@ -77,7 +77,7 @@ func TestPast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// at the moment, a deletion waits
+	// At the moment, a deletion waits for a finalizer.
 	stuck := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck", Finalizers: []string{"example.com/cleanup"}}}
 	if _, err := maps.Create(t.Context(), stuck, create); err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestPast(t *testing.T) {
 		t.Fatal(err)
 	}
 	moment := settings.ResourceVersion
-	// afterwards, it ends, settings changes again, and another object appears
+	// Afterwards, the deletion ends, settings changes again, and another object appears.
 	if _, err := maps.Patch(t.Context(), "stuck", "application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestPast(t *testing.T) {
 	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "later"}}, create); err != nil {
 		t.Fatal(err)
 	}
-	for { // until the history has the last write
+	for { // wait until the history contains the last write
 		h, err := history.Open(data)
 		if err == nil {
 			found := h.Find("configmaps")
@@ -117,7 +117,7 @@ func TestPast(t *testing.T) {
 		select {
 		case <-t.Context().Done():
 			t.Fatal(err)
-		case <-time.After(50 * time.Millisecond): // polls a file of another process
+		case <-time.After(50 * time.Millisecond): // polls a file that another process writes
 		}
 	}
 
@@ -130,7 +130,7 @@ func TestPast(t *testing.T) {
 		if name == "fork" {
 			label = "The cluster has continued from revision " + moment + ","
 		}
-		// Now: what was not settled then
+		// Now shows the objects that were not ready at the moment.
 		b.shows(label)
 		b.until(`document.querySelector('.items')?.innerText.includes('example.com/cleanup')`)
 		b.shot(name + "-now")
@@ -145,12 +145,12 @@ func TestPast(t *testing.T) {
 		if can := eval[bool](b, `[...document.querySelectorAll('.tabs a')].some((a) => a.textContent === 'Edit')`); can != (name == "fork") {
 			t.Errorf("%s: Edit is offered: %v", name, can)
 		}
-		// Why: who had set which field by then
+		// Why shows which manager had set each field.
 		b.goTo("/object/configmaps/default/settings?tab=why")
 		b.until(`[...document.querySelectorAll('.blame tr')].some((tr) => /\.data\.size\s+medium\s+kubectl-edit/.test(tr.innerText))`)
 		b.shows(label)
 		b.shot(name + "-why")
-		// History: all versions, at first that of the moment; later ones are marked
+		// History has all versions, first selects that of the moment, and marks later ones.
 		b.goTo("/object/configmaps/default/settings?tab=history")
 		b.shows("version 2 of 3")
 		b.shows("the version of the moment that is shown")
@@ -162,7 +162,7 @@ func TestPast(t *testing.T) {
 		b.goTo("/history")
 		b.until(`[...document.querySelectorAll('tbody a')].some((a) => a.textContent.includes('settings'))`)
 		b.shows(label)
-		// other views are empty without a problem
+		// Other views are empty and show no error.
 		for _, path := range []string{"/why", "/timeline", "/reconcile", "/map", "/compare", "/plan", "/rights"} {
 			b.goTo(path)
 			b.loaded()
@@ -172,7 +172,7 @@ func TestPast(t *testing.T) {
 			}
 		}
 	}
-	// The fork continues: its deletion ends there, and nothing changes in the past.
+	// The fork continues: the deletion ends there, and the past state does not change.
 	if _, err := forked.client.CoreV1().ConfigMaps("default").Patch(t.Context(), "stuck", "application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}

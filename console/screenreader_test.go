@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// axNode is a node of the tree that Chromium gives to screen readers.
+// axNode is a node of the accessibility tree, which Chromium passes to screen readers.
 type axNode struct {
 	id, parent, role, name string
 	focusable              bool
@@ -59,7 +59,7 @@ func (b *tab) accessible() []axNode {
 	return nodes
 }
 
-// Roles whose nodes need a name, because a screen reader has nothing else to say about them.
+// Roles whose nodes need a name, because a screen reader cannot read anything else for them.
 var namedRoles = []string{
 	"button", "link", "textbox", "searchbox", "combobox", "listbox", "slider", "option", "checkbox", "DisclosureTriangle", "tab", "dialog", "alertdialog",
 	"img", "image", "Canvas", "application", "graphics-document", "region", "log", "heading", "columnheader", "navigation", "complementary",
@@ -93,9 +93,9 @@ func TestAccessibilityTree(t *testing.T) {
 					t.Errorf("%s can have the focus, and has no role", what)
 				}
 			}
-			navigations := 1 // and the tabs of an object
+			navigations := 1 // one more for the tabs of an object
 			if width < 760 {
-				navigations = 0 // closed
+				navigations = 0 // the navigation is closed
 			}
 			if strings.HasPrefix(path, "/object/") {
 				navigations++
@@ -114,7 +114,7 @@ func TestAccessibilityTree(t *testing.T) {
 	}
 }
 
-// speak makes the page note what screen readers announce: the new text of a live region that was
+// speak makes the page record what screen readers announce: the new text of a live region that was
 // part of the page before, and a new alert.
 const speak = `
 window.said = [];
@@ -133,14 +133,14 @@ window.said = [];
 	}).observe(document.body, { childList: true, subtree: true, characterData: true });
 };0`
 
-// says waits until the page has announced a text that contains the given one, since the last call.
+// says waits until the page has announced, since the last call, a text that contains the given one.
 func (b *tab) says(text string) {
 	b.t.Helper()
 	b.until(`said.some((s) => s.includes(` + quoted(text) + `))`)
 	eval[any](b, `said = [], 0`)
 }
 
-// LAB-07: screen readers announce what changes while the focus is elsewhere.
+// LAB-07: screen readers announce changes while the focus is elsewhere.
 func TestAnnouncements(t *testing.T) {
 	chromium(t)
 	env, c := operated(t)
@@ -215,7 +215,7 @@ func TestAnnouncements(t *testing.T) {
 	b.moveTo("textarea")
 	b.keys("x")
 	b.says("Checking…")
-	b.says("yaml") // an alert: what is wrong
+	b.says("yaml") // an alert with the error
 	b.keys(kb.Backspace)
 	b.says("No changes")
 	if err := env.Client().Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"}}); err != nil {
@@ -238,7 +238,7 @@ func TestAnnouncements(t *testing.T) {
 	b.says("Nothing found")
 }
 
-// LAB-07: the drawings have texts with the same facts.
+// LAB-07: a text with the same information accompanies each drawing.
 func TestDrawingsAsText(t *testing.T) {
 	chromium(t)
 	_, c := operated(t)
@@ -249,14 +249,14 @@ func TestDrawingsAsText(t *testing.T) {
 		b.until(`document.querySelector('main details')`)
 		eval[any](b, `document.querySelectorAll('main details').forEach((d) => d.open = true), 0`)
 	}
-	// each line of the map is a row: both objects, and the relation
+	// Each line of the map is a row with both objects and the relation.
 	open("/map")
 	b.until(`document.querySelector('.edge.owns') && document.querySelectorAll('.notelist tbody tr').length === document.querySelectorAll('path.edge').length`)
 	b.until(`[['owns', 'owns'], ['refers', 'refers to'], ['selects', 'selects']].every(([line, text]) =>
 		document.querySelectorAll('path.edge.' + line).length === [...document.querySelectorAll('.notelist tbody tr')].filter((tr) => tr.children[1].textContent === text).length)`)
 	b.until(`[...document.querySelectorAll('.notelist tbody tr')].some((tr) => /^Deployment default\/web.*owns.*ReplicaSet default\/web-/.test(tr.innerText.replace(/\s+/g, ' ')))`)
 
-	// each mark of the timeline is a row: when, what, and of which object
+	// Each mark of the timeline is a row with the time, the kind of mark and the object.
 	open("/timeline")
 	b.until(`document.querySelector('.notelist tbody tr') && document.querySelectorAll('.notelist tbody tr').length === parseInt(document.querySelector('.head .quiet').innerText)`)
 	rows := eval[[]string](b, `[...document.querySelectorAll('.notelist tbody tr')].map((tr) => tr.innerText.replace(/\s+/g, ' '))`)
@@ -268,7 +268,7 @@ func TestDrawingsAsText(t *testing.T) {
 		}
 	}
 
-	// each point of the curve is a row
+	// Each point of the curve is a row.
 	open("/compare")
 	b.until(`document.querySelector('.curve')`)
 	points := eval[[]string](b, `[...document.querySelectorAll('.curve circle title')].map((t) => t.textContent)`)
@@ -278,9 +278,9 @@ func TestDrawingsAsText(t *testing.T) {
 	}
 }
 
-// LAB-07: at 400 % zoom of a window of 1280 by 1024 pixels, no view scrolls sideways, and nothing
-// is outside of the page or cut off. Drawings, the terminal and the columns of lists scroll inside
-// of their own part.
+// LAB-07: at 400 % zoom of a window of 1280 by 1024 pixels, no view scrolls sideways, and no
+// element is outside of the page or cut off. Drawings, the terminal and the columns of lists scroll
+// inside their own part.
 func TestZoom(t *testing.T) {
 	chromium(t)
 	_, c := operated(t)

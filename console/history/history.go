@@ -19,7 +19,7 @@ import (
 type Server struct {
 	// Source is the file or directory of the history; empty: there is none.
 	Source string
-	// Moment is the revision whose state the cluster has; 0: the cluster has a state of its own.
+	// Moment is the revision whose state the cluster has; 0 if the state is not from a history.
 	Moment uint64
 
 	source source

@@ -69,7 +69,7 @@ export function HistoryObject({ resource, namespace, name, query }) {
   const [connected, connectedError] = useStates(address('history'));
   const [state, error] = useRequest(connected?.connected ? 'history/versions' : null, object, connected?.newest);
   const versions = /** @type {any[]} */ (state?.versions ?? []);
-  // by default the newest version, of a past state the newest one then
+  // by default the newest version; for a past state, the newest one at that moment
   const present = connected?.moment ?? '';
   const then = present ? versions.findLast((v) => BigInt(v.revision) <= BigInt(present)) : undefined;
   const at = query.get('at') ?? (then ?? versions.at(-1))?.revision ?? '';

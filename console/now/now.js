@@ -1,5 +1,5 @@
 // @ts-check
-// What has not settled, and why. It is green and empty when all is quiet.
+// The objects that are not ready, and why. The view is green and empty when all objects are ready.
 import { useAnnouncement } from '../page/lib/announce.js';
 import { address, useStates } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';

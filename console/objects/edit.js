@@ -19,7 +19,7 @@ export function Edit({ object, resource }) {
   const [result, setResult] = useState(/** @type {{draft: string, error?: any, changes?: ReturnType<typeof diff>, warnings?: string[]}|null} */ (null));
   const [busy, setBusy] = useState(false);
   const [documented, setDocumented] = useState(/** @type {string[]|null} */ (null)); // the field at the cursor
-  const [asking, setAsking] = useState(false); // whether to delete it
+  const [asking, setAsking] = useState(false); // whether the question about the deletion is open
   const { namespace, name, uid } = base.metadata;
   const params = { resource, namespace, name };
 

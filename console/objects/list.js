@@ -144,7 +144,7 @@ function Rows({ resource, rows, columns, withNamespace, sort, descending }) {
     ];
   }, [rows, columns.length, withNamespace]);
 
-  // The keys move the focus to the link of the row, once the row is rendered.
+  // Keys select a row. When the row is rendered, its link gets the focus.
   const focus = useRef(false);
   useEffect(() => {
     const link = focus.current && /** @type {HTMLElement|null} */ (scroller.current?.querySelector('tr.active a'));

@@ -12,7 +12,7 @@ export function Search({ kinds, close }) {
   const [text, setText] = useState('');
   const [found, setFound] = useState({ text: '', objects: /** @type {any[]} */ ([]), more: 0, synced: true });
   const [active, setActive] = useState(0);
-  // A screen reader reads the input first, and results once the user looks for one.
+  // A screen reader reads the input first, and a result when the user selects it.
   const [moved, setMoved] = useState(false);
   const dialog = useModal();
   useEffect(() => {

@@ -311,9 +311,9 @@ function Canvas({ model, axis, lanes, selected, version }) {
     };
   }, []);
 
-  // A list box, because screen readers pass its keys to the page and read the selected option.
+  // It is a list box, because screen readers pass its keys to the page and read the selected option.
   const chosen = spoken(model, selected);
-  const option = 'mark-' + encodeURIComponent(selected); // another element for each mark, as screen readers read an element once
+  const option = 'mark-' + encodeURIComponent(selected); // another element for each mark, because screen readers read each element once
   return html`<div class="timeline" ref=${box}><canvas ref=${canvas} tabIndex=${0} role="listbox" aria-activedescendant=${chosen ? option : undefined} aria-label=${`Timeline of ${lanes.length} objects with ${model.count} marks`}
     aria-description="Arrow keys move, plus and minus zoom, 0 shows all, n and p select the next and the previous mark, then up and down select one in another lane. All marks follow as text.">
     <div key=${option} id=${option} role="option" aria-selected=${Boolean(chosen)}>${chosen || 'No mark is selected'}</div></canvas></div>

@@ -8,11 +8,10 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// shareFor bounds the difference between the creation timestamps of the objects and the creation of
-// the store.
+// shareFor is the maximum age of shared objects when a store is created with them.
 const shareFor = time.Minute
 
-// prepared has the newest states that Fresh has made, by Config.Aggregated.
+// prepared contains the newest states that Fresh has made. The index is Config.Aggregated.
 var prepared struct {
 	sync.Mutex
 	states [2]*state
@@ -24,8 +23,8 @@ type state struct {
 }
 
 // Fresh returns a new store in memory with the objects of the policy. Stores that a process creates
-// within a minute share these objects, with their uids and creation timestamps: they are most of
-// the memory of an idle control plane. The caller must close the store.
+// within a minute share these objects, with their uids and creation timestamps, because the objects
+// use most of the memory of an idle control plane. The caller must close the store.
 func Fresh(ctx context.Context, aggregated bool) (*store.Store, error) {
 	prepared.Lock()
 	defer prepared.Unlock()

@@ -42,8 +42,8 @@ spec: {policyName: ` + name + `, validationActions: [Deny]}
 `
 }
 
-// ADM-01, ADM-02: policies of a folder apply from the start, also to policies; changes of the
-// folder apply, and invalid ones do not.
+// ADM-01, ADM-02: policies of a folder apply from the start, also to requests for policies. Changes of
+// the folder apply, except invalid ones.
 func TestPoliciesOfManifests(t *testing.T) {
 	dir := t.TempDir()
 	write := func(text string) {
@@ -101,7 +101,7 @@ spec: {policyName: owner.static.k8s.io}
 		t.Errorf("policies of a folder are stored: %d %s", code, answer)
 	}
 
-	write("kind: Nothing") // the policies stay
+	write("kind: Nothing") // the policies stay in effect
 	write(staticPolicy("names.static.k8s.io", "object.metadata.name != 'good'"))
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		good, _ := create("good")
@@ -118,7 +118,7 @@ spec: {policyName: owner.static.k8s.io}
 	}
 }
 
-// ADM-01: webhooks of a folder are called, also for configurations of webhooks.
+// ADM-01: the server calls the webhooks of a folder, also for configurations of webhooks.
 func TestWebhooksOfManifests(t *testing.T) {
 	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var review admissionv1.AdmissionReview

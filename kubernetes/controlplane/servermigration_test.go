@@ -16,7 +16,8 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// cake is v1 of a kind, and tart is its v2, which the second release of a server stores.
+// cake is version v1 of a kind, and tart is its v2, in which the second release of a server stores
+// objects.
 type cake struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -57,7 +58,7 @@ func cakeMeta(version string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: bakery + "/" + version, Kind: "Cake"}
 }
 
-// newBakery returns a custom API server, whose requests are not authorized again.
+// newBakery returns a custom API server that does not authorize requests again.
 func newBakery(t *testing.T, parts ...apiserver.Part) *apiserver.Server {
 	t.Helper()
 	s, err := apiserver.New(t.Context(), parts...)
@@ -69,8 +70,8 @@ func newBakery(t *testing.T, parts ...apiserver.Part) *apiserver.Server {
 }
 
 // API-11, AGG-02: a StorageVersionMigration stores the objects of a custom API server again that
-// are in its former storage version, more of them than a page. One of a resource whose server
-// refuses the requests fails.
+// are in its former storage version, even if they need several pages. A migration fails if the
+// server of its resource refuses the requests.
 func TestMigrationOfAServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newBakery(t, apiserver.Group(bakery, apiserver.Kind(&cake{TypeMeta: cakeMeta("v1")})))

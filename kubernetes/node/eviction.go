@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// evicted is the reason of pods that the node ends because they use too much.
+// evicted is the reason in the status of pods that the node ends because they use too much space.
 const evicted = "Evicted"
 
-// measureEvery is how often the size of volumes is compared with their limits, as in a kubelet.
+// measureEvery is the time between two comparisons of the sizes of volumes with their limits, as in
+// a kubelet.
 const measureEvery = 10 * time.Second
 
-// measureVolumes makes the pod fail if an empty directory has more than its sizeLimit. It returns
-// when it must be called again; zero means never.
+// measureVolumes makes the pod fail if an emptyDir volume exceeds its sizeLimit. It returns the time
+// of the next call; zero means that no call is needed.
 func (w *worker) measureVolumes() time.Time {
 	measurer, ok := w.sandbox.(Measurer)
 	if !ok || w.lifecycle.failure != nil || w.lifecycle.deleted || terminal(w.pod) || w.pod.DeletionTimestamp != nil {

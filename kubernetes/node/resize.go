@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// resizing is a change of a pod's resources that has not succeeded.
+// resizing is a change of a pod's resources that has not succeeded yet.
 type resizing struct {
 	condition       corev1.PodConditionType
 	reason, message string
 }
 
-// resize changes the resources of running containers to those of the pod's spec, as the
-// subresource resize sets them. Containers whose resizePolicy demands it are restarted.
+// resize changes the resources of running containers to those of the pod's spec, which clients change
+// through the subresource resize. It restarts containers whose resizePolicy demands it.
 func (w *worker) resize() {
 	var events []func()
 	var pending *resizing
@@ -83,7 +83,7 @@ func containerOf(pod *corev1.Pod, r *record) *corev1.Container {
 	return nil
 }
 
-// needsRestart reports whether the change of a container's resources restarts it.
+// needsRestart reports whether a change of the container's resources requires a restart.
 func needsRestart(from, to *corev1.Container) bool {
 	return slices.ContainsFunc(to.ResizePolicy, func(p corev1.ContainerResizePolicy) bool {
 		return p.RestartPolicy == corev1.RestartContainer &&
@@ -96,7 +96,8 @@ func differs(from, to corev1.ResourceList, name corev1.ResourceName) bool {
 	return before.Cmp(after) != 0
 }
 
-// beyondCapacity says which of a container's requests exceeds what the node has; "" if none does.
+// beyondCapacity describes a request of the container that exceeds the node's capacity; "" if none
+// does.
 func (w *worker) beyondCapacity(c *corev1.Container) string {
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		wanted, have := c.Resources.Requests[name], w.agent.config.Capacity[name]

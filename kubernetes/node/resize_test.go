@@ -16,7 +16,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// resize sets requests of processors through the subresource resize.
+// resize sets requests of CPU through the subresource resize.
 func (w *world) resize(containers ...string) {
 	w.t.Helper()
 	patch := `{"spec":{"containers":[` + strings.Join(containers, ",") + `]}}`
@@ -30,7 +30,7 @@ func cpu(container, value string) string {
 }
 
 // CTRL-04: the resources of a running pod change in place, or with a restart if the container's
-// resizePolicy says so. A request that the node can't fulfil is pending.
+// resizePolicy requires it. A request that exceeds the node's capacity is pending.
 func TestResize(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		p := pod("Always", nil, "sleep", "100000")
@@ -72,7 +72,7 @@ func TestResize(t *testing.T) {
 		if got := state(); !strings.HasPrefix(got, want) || !strings.Contains(got, "PodResizePending Infeasible: Node didn't have enough capacity: cpu, requested: 100k") {
 			t.Errorf("state\n%s", got)
 		}
-		w.resize(cpu("app", "200m")) // what it has
+		w.resize(cpu("app", "200m")) // no change
 		synctest.Wait()
 		if got := state(); got != want {
 			t.Errorf("state\n%s\nwant\n%s", got, want)
@@ -85,7 +85,7 @@ func TestResize(t *testing.T) {
 	})
 }
 
-// CTRL-04: a pod whose empty directory exceeds its limit is evicted.
+// CTRL-04: a pod whose emptyDir exceeds its sizeLimit is evicted.
 func TestSizeLimit(t *testing.T) {
 	w := newWorld(t, controlplane.Config{Node: controlplane.NodeProcess, NodeDir: t.TempDir()})
 	p := pod("Always", nil, "sh", "-c", "head -c 3000000 /dev/zero > /data/large; sleep 300")

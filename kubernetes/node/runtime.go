@@ -65,14 +65,14 @@ type Mounter interface {
 
 // Resizer is a Container whose resources can change while it runs.
 type Resizer interface {
-	// Resize makes the resources those of the container. After an error, they may be the former
-	// ones.
+	// Resize sets the resources of the container. After an error, the former resources may still
+	// apply.
 	Resize(to corev1.ResourceRequirements) error
 }
 
 // Measurer is a Mounter that can measure its volumes.
 type Measurer interface {
-	// VolumeBytes returns how much space the files of a volume take.
+	// VolumeBytes returns the size of the files of a volume.
 	VolumeBytes(name string) (int64, error)
 }
 

@@ -22,7 +22,7 @@ type volumes struct {
 	retry   retries
 	// from is the version of the pod from which the volumes were computed.
 	from      string
-	measureAt time.Time // when to measure the volumes with a limit again
+	measureAt time.Time // when to measure again the volumes with a limit
 	// renew is when to request new tokens; zero means never.
 	renew time.Time
 	// stale is set when an object changed from which a volume is computed.

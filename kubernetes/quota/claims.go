@@ -17,13 +17,14 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// DeviceClasses is the store's name of DeviceClasses, which map extended resources to devices.
+// DeviceClasses is the name of the resource of DeviceClasses in the store. They map extended resources
+// to devices.
 const DeviceClasses = "deviceclasses.resource.k8s.io"
 
 var claims = resourcev1.SchemeGroupVersion.WithResource("resourceclaims")
 
 // claimEvaluator returns the evaluator of claims. A claim counts for its device class, and for the
-// extended resource that the class stands for, unless it was created for a pod that counts already.
+// extended resource of the class, unless it was created for a pod that already counts.
 func claimEvaluator(sn *store.Snapshot, listers upstream.ListerForResourceFunc) (upstream.Evaluator, error) {
 	classes := extendedresourcecache.NewExtendedResourceCache(klog.Background())
 	for class, err := range derived.List[resourcev1.DeviceClass](sn, DeviceClasses, "") {

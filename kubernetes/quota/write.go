@@ -13,7 +13,8 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// The managers of the fields of a quota's status, as in Kubernetes, where two programs write it.
+// These are the field managers of a quota's status. Kubernetes has two, because two programs write the
+// status.
 const (
 	ByAdmission  = "kube-apiserver"
 	ByController = "kube-controller-manager"

@@ -19,8 +19,8 @@ import (
 	"kelson.dev/apiserver/openapi"
 )
 
-// Describe adds the documents of metrics.k8s.io to those of custom kinds, unless a definition takes
-// the place of this package's kinds.
+// Describe adds the documents of metrics.k8s.io to those of custom kinds, unless a definition
+// replaces this package's kinds.
 func Describe(custom openapi.Custom) openapi.Custom { return described{custom} }
 
 type described struct{ openapi.Custom }
@@ -44,7 +44,7 @@ func (d described) OpenAPIHashes() map[schema.GroupVersion]string {
 
 var hash = sync.OnceValue(func() string {
 	sum := sha256.New()
-	_ = json.NewEncoder(sum).Encode(definitions()) // a hash accepts everything
+	_ = json.NewEncoder(sum).Encode(definitions()) // writes to a hash do not fail
 	return fmt.Sprintf("%X", sum.Sum(nil))
 })
 
@@ -90,8 +90,8 @@ func (d described) OpenAPIV2(gv schema.GroupVersion) (*spec.Swagger, error) {
 	return out, nil
 }
 
-// definitions describes the kinds as definitions of custom kinds, from which Kubernetes' builder
-// makes documents.
+// definitions describes the kinds as definitions of custom kinds. Kubernetes' builder makes the
+// documents from them.
 func definitions() []*apiextensionsv1.CustomResourceDefinition {
 	type props = map[string]apiextensionsv1.JSONSchemaProps
 	text := func(format, description string) apiextensionsv1.JSONSchemaProps {

@@ -1,6 +1,6 @@
 // @ts-check
-// Announcements for screen readers. They announce changes of a region only if the region is part of
-// the page before its text changes, so all announcements share the one of index.html.
+// Announcements for screen readers. Screen readers announce changes of a region only if the region was
+// in the page before its text changes. So all announcements use the region of index.html.
 import { useEffect } from 'preact/hooks';
 
 let timer = 0;
@@ -10,13 +10,14 @@ export function announce(text) {
   const region = document.getElementById('announcements');
   if (!region) return;
   clearTimeout(timer);
-  region.textContent = ''; // so that equal texts are announced again
+  region.textContent = ''; // so that screen readers announce an equal text again
   timer = window.setTimeout(() => (region.textContent = text), 150);
 }
 
 /**
- * Announces a text when it changes; with a key, only when the key changes, once there is a text.
- * @param {string} text empty announces nothing @param {string} [key]
+ * Announces a text when it changes. With a key, it announces the text only when the key changes, as
+ * soon as the text is not empty.
+ * @param {string} text if empty, nothing is announced @param {string} [key]
  */
 export function useAnnouncement(text, key) {
   useEffect(() => {

@@ -1,5 +1,5 @@
 // @ts-check
-// A question that must be answered before the page continues.
+// A question that users must answer before they can use the page again.
 import { useEffect, useRef } from 'preact/hooks';
 import { html } from './html.js';
 

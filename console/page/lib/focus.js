@@ -4,7 +4,7 @@ import { useEffect, useRef } from 'preact/hooks';
 
 /**
  * Moves the focus to the heading when the page shows another view or object. Screen readers then
- * read the heading, and the next Tab goes to the view.
+ * read the heading, and the next Tab moves into the view.
  * @param {import('./route.js').Route} route
  */
 export function useFocus(route) {

@@ -1,6 +1,6 @@
 // @ts-check
-// On narrow screens, rows of tables are shown as blocks. Their cells then need the texts of the
-// headers, which style sheets can read only from attributes of the cells.
+// On narrow screens, the page shows rows of tables as blocks, with the text of the header before each
+// cell. Style sheets can read these texts only from attributes of the cells.
 const narrow = matchMedia('(max-width: 560px)');
 
 /** Labels the cells of the tables in a part of the page, now and when it changes. @param {Element} root */

@@ -46,8 +46,8 @@ type Config[K comparable] struct {
 	Log *slog.Logger
 }
 
-// Run runs the controller until ctx ends or the store is closed. It needs no goroutine besides the
-// caller's while there is nothing to do.
+// Run runs the controller until ctx ends or the store is closed. While no keys are queued, it uses
+// only the caller's goroutine.
 func Run[K comparable](ctx context.Context, cfg Config[K]) error {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -75,7 +75,7 @@ func Run[K comparable](ctx context.Context, cfg Config[K]) error {
 	case <-ctx.Done():
 	case <-subscription.Closed():
 	}
-	cancel() // before stop, which waits for Sync
+	cancel() // must precede stop, which waits for Sync
 	return nil
 }
 

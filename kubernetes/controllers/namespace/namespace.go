@@ -129,7 +129,7 @@ func (c *Controller) consider(ns *store.Object) {
 }
 
 func (c *Controller) work(ctx context.Context, name string) {
-	if !c.cfg.Servers.Any() { // one after the other
+	if !c.cfg.Servers.Any() { // process one namespace at a time
 		c.alone <- struct{}{}
 		defer func() { <-c.alone }()
 	}

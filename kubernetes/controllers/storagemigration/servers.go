@@ -15,12 +15,12 @@ import (
 	"kelson.dev/kubernetes/controllers/aggregated"
 )
 
-// page is how many objects of another server one request lists.
+// page is the number of objects that a request to another server lists.
 const page = 500
 
 // served returns a resource of another API server.
 func (c *Controller) served(group schema.GroupResource) (aggregated.Kind, bool) {
-	kinds, _ := c.cfg.Servers.Kinds() // resources of servers that do not answer are included
+	kinds, _ := c.cfg.Servers.Kinds() // includes resources of servers that do not respond
 	for _, kind := range kinds {
 		if kind.GroupResource() == group {
 			return kind, true
@@ -29,8 +29,9 @@ func (c *Controller) served(group schema.GroupResource) (aggregated.Kind, bool) 
 	return aggregated.Kind{}, false
 }
 
-// syncServed runs a migration of a resource of another server. Refusals by the server, such as of a
-// method that it does not have, end it; other errors are returned, so that it is tried again.
+// syncServed runs a migration of a resource of another server. If the server refuses a request, for
+// example because it lacks the method, the migration fails. Other errors are returned, so that it is
+// tried again.
 func (c *Controller) syncServed(ctx context.Context, m *migrationv1.StorageVersionMigration, kind aggregated.Kind) error {
 	err := c.migrateServed(ctx, kind)
 	var status apierrors.APIStatus

@@ -10,9 +10,9 @@
 // Over etcd the controller can't see which key encrypted a value, so it stores all objects again.
 // Watches see a migrated object as modified.
 //
-// To the objects of another API server, to which an APIService refers, the controller sends patches
-// that change nothing, as kube-controller-manager does: a server stores an object again if it would
-// now store other bytes.
+// For the objects of another API server, to which an APIService refers, the controller sends patches
+// that change nothing, as kube-controller-manager does. The server then stores an object again if the
+// stored bytes would differ.
 package storagemigration
 
 import (
@@ -137,7 +137,7 @@ func set(m *migrationv1.StorageVersionMigration, kind migrationv1.MigrationCondi
 	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: string(kind), Status: status, Reason: reason, Message: message})
 }
 
-// succeed writes that a migration is complete.
+// succeed sets the condition Succeeded of a migration.
 func (c *Controller) succeed(ctx context.Context, m *migrationv1.StorageVersionMigration) error {
 	set(m, migrationv1.MigrationRunning, metav1.ConditionFalse, "MigrationCompleted", "Migration completed")
 	return c.end(ctx, m, migrationv1.MigrationSucceeded, "StorageVersionMigrationSucceeded", "Migration completed")

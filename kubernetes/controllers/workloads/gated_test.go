@@ -153,7 +153,8 @@ func TestCoordinatedLeaderElection(t *testing.T) {
 	}, genericfeatures.CoordinatedLeaderElection)
 }
 
-// API-11: a ResourcePoolStatusRequest is answered with the devices of the driver's pools.
+// API-11: the controller writes the devices of the driver's pools to the status of a
+// ResourcePoolStatusRequest.
 func TestResourcePoolStatusRequest(t *testing.T) {
 	withGates(t, func(t *testing.T, c kubernetes.Interface) {
 		for pool, devices := range map[string][]resourcev1.Device{"a": {{Name: "d0"}, {Name: "d1"}}, "b": {{Name: "d0"}}} {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/util/taints"
 )
 
-// kube-controller-manager's values.
+// These are the values of kube-controller-manager.
 const (
 	terminatedPods = 12500
 	collectPeriod  = 20 * time.Second
@@ -27,28 +27,29 @@ const (
 	quarantine = 40 * time.Second
 )
 
-// podCollector replaces pod-garbage-collector-controller. Every 20 seconds it deletes, without
-// grace period:
+// podCollector replaces Kubernetes' pod-garbage-collector-controller. Every 20 seconds it deletes
+// the following pods, without a grace period:
 //
-//   - the oldest pods that have succeeded or failed if there are more than 12,500, evicted ones
-//     first;
+//   - the oldest pods that have succeeded or failed, evicted ones first, if there are more than
+//     12,500;
 //   - terminating pods on nodes that are not ready and have the taint
 //     node.kubernetes.io/out-of-service;
 //   - pods of nodes that have not existed for 40 seconds, which get the condition DisruptionTarget;
 //   - terminating pods without a node.
 //
-// Pods that have not succeeded get the phase Failed before that, because no kubelet reports it.
+// Before it deletes a pod that has neither succeeded nor failed, it sets the phase to Failed, because
+// no kubelet does so.
 //
-// Kubernetes' package imports the kubelet's eviction manager for one function, and with it 128
-// packages of the kubelet, cAdvisor and containerd: 1.3 MB of the program, 0.6 MB of memory and one
-// to two milliseconds of each start, and their time to compile.
+// Kubernetes' package imports the kubelet's eviction manager for one function. With it, the program
+// would link 128 packages of the kubelet, cAdvisor and containerd: 1.3 MB of code, 0.6 MB of
+// memory, one to two milliseconds of each start, and the time to compile them.
 type podCollector struct {
 	client kubernetes.Interface
 	pods   corelisters.PodLister
 	nodes  corelisters.NodeLister
-	keep   int // terminated pods
+	keep   int // number of terminated pods to keep
 
-	missing map[string]time.Time // nodes with pods that do not exist, and since when that is known
+	missing map[string]time.Time // the nodes of pods that do not exist, and when that was first seen
 }
 
 func newPodCollector(_ context.Context, read *informers) (controller, error) {
@@ -98,7 +99,7 @@ func (c *podCollector) collect(ctx context.Context) error {
 	return nil
 }
 
-// surplus returns the terminated pods that are too many.
+// surplus returns the terminated pods that exceed the limit.
 func (c *podCollector) surplus(pods []*corev1.Pod) []*corev1.Pod {
 	var ended []*corev1.Pod
 	for _, pod := range pods {
@@ -159,8 +160,7 @@ func (c *podCollector) goneNodes(ctx context.Context, pods []*corev1.Pod) map[st
 	return gone
 }
 
-// delete marks a pod as failed and deletes it. It logs errors; the pod is tried again in the next
-// round.
+// delete marks a pod as failed and deletes it. It logs errors; the next round tries again.
 func (c *podCollector) delete(ctx context.Context, pod *corev1.Pod, condition *corev1.PodCondition) {
 	err := c.markFailed(ctx, pod, condition)
 	if err == nil {

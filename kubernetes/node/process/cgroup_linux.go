@@ -35,11 +35,11 @@ const (
 //	v1: <parent of memory>/kelson-<hash>/<container>  memory.limit_in_bytes
 //	    <parent of cpu>/kelson-<hash>/<container>     cpu.cfs_quota_us, cpu.shares
 //
-// Limits become quotas, and requests of processors weights: while processes compete, each container
-// gets processor time in proportion to its request.
+// Limits become quotas, and requests of CPU become weights: while containers compete, each gets CPU
+// time in proportion to its request.
 //
 // The hash is of the runtime's directory. The groups of a runtime exist while it has containers
-// with limits or requests of processors. It is safe for concurrent use.
+// with limits or requests of CPU. It is safe for concurrent use.
 type cgroups struct {
 	name    string
 	parents func() *hierarchies
@@ -62,7 +62,7 @@ func newCgroups(root string) *cgroups {
 	return &cgroups{name: name, parents: sync.OnceValue(func() *hierarchies { return findHierarchies(name) })}
 }
 
-// share is what the kernel enforces for a container; zero means nothing.
+// share has the limits and the request that the kernel enforces for a container; zero means none.
 type share struct {
 	memory      int64 // bytes
 	cpu, weight int64 // thousandths of a processor: the limit and the request
@@ -80,7 +80,7 @@ func (s share) quota() int64 {
 	return max(time.Duration(s.cpu)*cpuPeriod/1000, smallestCPU).Microseconds()
 }
 
-// shares returns the value of cpu.shares, in a kubelet's way: a processor has 1024.
+// shares returns the value of cpu.shares. As in a kubelet, a processor corresponds to 1024.
 func (s share) shares() int64 {
 	if s.weight == 0 {
 		return 1024 // the default of the kernel
@@ -104,7 +104,7 @@ func (s share) unified() map[string]string {
 	return all
 }
 
-// processors returns the settings of a group of the hierarchy for processors.
+// processors returns the settings of a group in the cpu hierarchy.
 func (s share) processors() map[string]string {
 	return map[string]string{
 		"cpu.cfs_period_us": strconv.FormatInt(cpuPeriod.Microseconds(), 10),
@@ -113,7 +113,7 @@ func (s share) processors() map[string]string {
 	}
 }
 
-// available reports whether the system lets this process create groups.
+// available reports whether this process can create groups.
 func (c *cgroups) available() bool { return *c.parents() != (hierarchies{}) }
 
 // new returns the group of a container; nil if the container needs none, or the system does not let
@@ -176,7 +176,7 @@ func (c *cgroups) new(id string, s share) (_ *cgroup, err error) {
 type cgroup struct {
 	owner *cgroups
 	dirs  []string
-	// the ones of dirs that limit memory and processors; "" for none
+	// the directories of dirs that limit memory and CPU; "" for none
 	memory, cpu string
 
 	unified      *os.File // v2
@@ -244,8 +244,8 @@ func (g *cgroup) start(cmd *exec.Cmd) error {
 	return err
 }
 
-// resize changes what the kernel enforces. It returns an error if the container runs without the
-// groups that this needs; they can't be added while it runs.
+// resize changes the limits and weights that the kernel enforces. It returns an error if the container
+// runs without the groups that this needs; groups can't be added while it runs.
 func (g *cgroup) resize(s share) error {
 	missing := func(dir string, wanted bool) bool { return wanted && dir == "" }
 	switch {
@@ -268,8 +268,8 @@ func (g *cgroup) resize(s share) error {
 	if s.memory == 0 {
 		text = "-1"
 	}
-	// The limit of memory must not exceed that of memory and swap: one order works for more, the
-	// other for less.
+	// The limit of memory must not exceed that of memory and swap. So a higher limit and a lower
+	// limit need different orders of writing the two.
 	names := []string{"memory.memsw.limit_in_bytes", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"}
 	var err error
 	for _, name := range names {

@@ -30,11 +30,11 @@ type identity struct {
 // group is a supplementary group: its number in containers and on the machine.
 type group struct{ Inside, Outside uint32 }
 
-// errRoot is the error of a container that must not run as root, in a kubelet's words.
+// errRoot is the error of a container that must not run as root. A kubelet has the same text.
 var errRoot = errors.New("container's runAsUser breaks non-root policy")
 
-// identityOf returns the identity that a container asks for; nil if its security contexts ask for
-// none.
+// identityOf returns the identity that the security contexts of a container ask for; nil if they ask
+// for none.
 func identityOf(pod *corev1.Pod, c *corev1.Container) (*identity, error) {
 	var user, primary, fsGroup *int64
 	var nonRoot *bool
@@ -79,7 +79,7 @@ func or[T any](first, second *T) *T {
 	return second
 }
 
-// groupOf returns the group on the machine that stands for a supplementary group of a pod.
+// groupOf returns the group on the machine that corresponds to a supplementary group of a pod.
 func groupOf(pod *corev1.Pod, number int64) uint32 {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%s/%d", pod.UID, number)
@@ -90,8 +90,8 @@ func groupOf(pod *corev1.Pod, number int64) uint32 {
 	return group
 }
 
-// volumeGroup returns the group on the machine of the files of a pod's volumes. set reports whether
-// the pod chooses it by fsGroup.
+// volumeGroup returns the group that owns the files of a pod's volumes on the machine. set reports
+// whether the pod chooses it by fsGroup.
 func volumeGroup(pod *corev1.Pod) (_ uint32, set bool) {
 	p := pod.Spec.SecurityContext
 	switch {
@@ -116,7 +116,7 @@ func (s *sandbox) possible(spec node.ContainerSpec, id *identity) *identity {
 		id, fields = nil, append(fields, "runAsUser, runAsGroup, fsGroup and supplementalGroups need user namespaces")
 	}
 	if readOnlyRoot(spec.Container) && s.runtime.confinement != ConfinedRoot {
-		fields = append(fields, "readOnlyRootFilesystem needs root directories of pods' own")
+		fields = append(fields, "readOnlyRootFilesystem needs separate root directories of pods")
 	}
 	if len(fields) > 0 && spec.Event != nil && spec.Attempt == 0 {
 		spec.Event(corev1.EventTypeWarning, "SecurityContextIgnored",

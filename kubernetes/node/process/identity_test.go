@@ -18,7 +18,7 @@ import (
 )
 
 // CTRL-04: containers see the user and the groups of their security contexts, also as the owners of
-// files. On the machine, they have the pod's own user.
+// files. On the machine, their processes have the pod's own user.
 func TestIdentity(t *testing.T) {
 	s, spec := volumeWorld(t, `id -u; id -g; echo $(id -G | tr " " "\n" | sort -n); touch $HOME/mine; stat -c '%u %g' $HOME/mine
 		echo x > /data/f; stat -c '%u %g' /data/f; stat -L -c '%u %g %a' /config/a; cat /config/a; cat /proc/self/status | grep -c CapEff.*[1-9a-f]`,
@@ -55,7 +55,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// CTRL-04: a pod can't reach the server's files as root of its user namespace either.
+// CTRL-04: a pod that is root in its user namespace can't access the server's files.
 func TestRootOfAPodCannotReadTheServersFiles(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: needs root")
@@ -125,7 +125,7 @@ func TestIgnoredSecurityContext(t *testing.T) {
 	}
 }
 
-// CTRL-04: requests of processors become weights, and resources change while a container runs.
+// CTRL-04: requests of CPU become weights, and resources change while a container runs.
 func TestResize(t *testing.T) {
 	r, err := New(Config{Root: t.TempDir()})
 	if err != nil {

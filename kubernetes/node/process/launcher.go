@@ -104,7 +104,7 @@ func userOf(pod *corev1.Pod) uint32 {
 type asUser struct {
 	user  uint32
 	group *cgroup
-	as    *identity // nil: the processes see the user itself
+	as    *identity // nil if the processes see the user of the machine
 }
 
 func (p asUser) start(cmd *exec.Cmd) error {

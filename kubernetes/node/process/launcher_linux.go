@@ -43,7 +43,7 @@ func (r *Runtime) confine() (Confinement, error) {
 }
 
 // translates reports whether processes can have an identity that differs from the user on the
-// machine.
+// machine. This needs user namespaces.
 func (r *Runtime) translates() bool {
 	return r.confinement == ConfinedRoot && (os.Geteuid() != 0 || r.namespaces())
 }

@@ -19,14 +19,14 @@
 //   - with [ConfinedRoot], the pod's volumes at their mount paths, and the files of its image, if
 //     Config.Images has a directory for it
 //
-// Everything else is missing, and the runtime does not pretend otherwise. It does not pull images,
-// so a container must have a command. With weaker confinements, which can't mount, it refuses pods
-// with volumes other than that of the service account, whose files are below the container's
-// directory, at $HOME/var/run/secrets/kubernetes.io/serviceaccount, and are not updated. Of
-// security contexts, users, groups and read-only root directories have an effect with
-// [ConfinedRoot]; an event reports those without effect. Limits of memory and CPU, and requests of
-// CPU, are enforced by control groups where the agent may create them: as root on most Linux
-// systems. Elsewhere they have no effect.
+// The runtime supports nothing else. It does not pull images, so a container must have a command.
+// With weaker confinements, which can't mount, it refuses pods with volumes other than that of the
+// service account, whose files are below the container's directory, at
+// $HOME/var/run/secrets/kubernetes.io/serviceaccount, and are not updated. Of the security
+// contexts, users, groups and read-only root directories have an effect with [ConfinedRoot]; where
+// they have no effect, an event names them. Limits of memory and CPU, and requests of CPU, are
+// enforced by control groups where the agent may create them: as root on most Linux systems.
+// Elsewhere they have no effect.
 //
 // A hostPath volume can't show a path that contains or is below one that is hidden from pods: the
 // data directory, home directories and others in Config.Hidden, /proc, /sys, /dev and /run.
@@ -198,8 +198,8 @@ type sandbox struct {
 	ctx     context.Context
 	dir     string
 	user    uint32 // of the pod, if the agent runs as root
-	// volumeGroup owns the files of volumes. shared is set if the pod chose it: its members may
-	// then read, and in writable volumes write.
+	// volumeGroup owns the files of volumes. shared is set if the pod chose the group. Members of
+	// the group may then read the files, and write those of writable volumes.
 	volumeGroup uint32
 	shared      bool
 
@@ -308,7 +308,7 @@ func (s *sandbox) messageFile(dir *os.Root, c *corev1.Container) (string, error)
 		return "", err
 	}
 	f, err := dir.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, os.ErrExist) { // of an attempt that could not be started
+	if errors.Is(err, os.ErrExist) { // left by an attempt that could not be started
 		return name, nil
 	}
 	if err != nil {

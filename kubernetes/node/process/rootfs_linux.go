@@ -37,7 +37,7 @@ type rootFS struct {
 	// User owns the directories that are created for subPaths; 0 means the user of this process.
 	User   uint32
 	Mounts []mount
-	// ReadOnly makes Dir and Tmp read-only, except the file Message below Dir, which may be "".
+	// ReadOnly makes Dir and Tmp read-only, except the file Message below Dir. Message may be "".
 	ReadOnly bool
 	Message  string
 	// NoHostPaths are the paths that no hostPath volume may show.

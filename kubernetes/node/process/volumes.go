@@ -107,7 +107,7 @@ func (s *sandbox) VolumeBytes(name string) (size int64, err error) {
 	defer root.Close()
 	err = fs.WalkDir(root.FS(), ".", func(_ string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed meanwhile
+			return nil // the pod has removed it meanwhile
 		}
 		if err != nil {
 			return err
@@ -152,7 +152,7 @@ func (s *sandbox) own(dir string) error {
 	})
 }
 
-// share gives the group of the pod's volumes the rights of a member, if the pod chose the group.
+// share lets members of the group of the pod's volumes use a file, if the pod chose the group.
 func (s *sandbox) share(root *os.Root, name string, entry fs.DirEntry) error {
 	if !s.shared || !entry.IsDir() && !entry.Type().IsRegular() {
 		return nil

@@ -264,7 +264,7 @@ func TestCountsOfAnyKind(t *testing.T) {
 	})
 }
 
-// ADM-03: claims count for their device class and for the extended resource that it stands for.
+// ADM-03: claims count for their device class and for the extended resource of the class.
 func TestDeviceClasses(t *testing.T) {
 	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		const class = `{"apiVersion":"resource.k8s.io/v1","kind":"DeviceClass","metadata":{"name":%q},"spec":{"extendedResourceName":%q}}`
@@ -284,7 +284,7 @@ func TestDeviceClasses(t *testing.T) {
 		refused(t, p, "POST", claims, claim("b", "gpu", 2), `resourceclaims.resource.k8s.io "b" is forbidden: exceeded quota: q, `+
 			`requested: requests.example.com/gpu=2, used: requests.example.com/gpu=3, limited: requests.example.com/gpu=4`)
 
-		// The usage follows the classes.
+		// The usage changes with the classes.
 		p.Want(t, 201, "POST", claims, claim("n", "nic", 7))
 		used(t, p, "q", "requests.example.com/nic", "0")
 		p.Want(t, 201, "POST", classes, fmt.Sprintf(class, "nic", "example.com/nic"))
@@ -306,7 +306,7 @@ func TestDeviceClasses(t *testing.T) {
 	})
 }
 
-// ADM-03: the fields of the status belong to the managers that write them in Kubernetes.
+// ADM-03: the status has the same field managers as in Kubernetes.
 func TestManagersOfTheStatus(t *testing.T) {
 	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas?fieldManager=me", quota("q", `{"hard":{"configmaps":"5"}}`))
