@@ -41,17 +41,17 @@ const (
 	// drain of its node does.
 	FailPod   Kind = "fail-pod"
 	DeletePod Kind = "delete-pod"
-	// LoseNode deletes a Node, as when its machine is gone: its Pods are evicted. When everything
-	// is quiet, the Node comes back. In the runs of a Binary, the Pods are removed at once, not
-	// after the time that Kubernetes' garbage collector of Pods waits.
+	// LoseNode deletes a Node, as after the loss of its machine: its Pods are evicted. When
+	// everything is quiet, the Node is created again. In the runs of a Binary, the Pods are removed
+	// at once, not after the time that Kubernetes' garbage collector of Pods waits.
 	LoseNode Kind = "lose-node"
-	// SilenceNode lets a Node's agent reach the server no more, as when its machine is cut off: the
-	// Node and its Pods are not ready, and Kubernetes evicts the Pods, which keep terminating. When
-	// everything is quiet, the agent reaches the server again. It needs virtual time.
+	// SilenceNode cuts a Node's agent off from the server. The Node and its Pods become not ready,
+	// and Kubernetes evicts the Pods, which keep terminating. When everything is quiet, the agent is
+	// connected again. SilenceNode needs virtual time.
 	SilenceNode Kind = "silence-node"
-	// ClockJump lets time pass while nothing of the operator happens, as when its machine was
-	// suspended: the clock jumps, and everything that was due meanwhile happens at once. A Binary is
-	// stopped by a signal for that long.
+	// ClockJump lets time pass while the operator is stopped, like a suspended machine. When the
+	// operator continues, its clock has jumped, and all its timers that have expired fire at once.
+	// A signal stops the process of a Binary for that long.
 	ClockJump Kind = "clock-jump"
 )
 
@@ -433,15 +433,16 @@ func (t *trial) loseNode(name string) bool {
 	return ok
 }
 
-// schedulerRetry is how long Kubernetes' scheduler may take until it tries again to find a node, in
-// real time: it waits a second after the first attempt, and then twice as long.
+// schedulerRetry is how long Kubernetes' scheduler may take, in real time, until it tries again to
+// find a node. It waits a second after the first attempt, and twice as long after the next.
 const schedulerRetry = 3 * time.Second
 
 // evictedAfter is how long Pods stay on a Node that does not answer, with a margin.
 const evictedAfter = 6 * time.Minute
 
-// silenceNode holds the writes of a Node's agent, does what Kubernetes' node lifecycle controller
-// does with a Node without heartbeats, and lets the agent continue when everything is quiet.
+// silenceNode holds the writes of a Node's agent. It then marks the Node as unreachable, as
+// Kubernetes' node lifecycle controller does with a Node without heartbeats. When everything is
+// quiet, it lets the agent continue.
 func (t *trial) silenceNode(name string) bool {
 	if t.wire != nil {
 		t.result.failed = fmt.Errorf("%s needs virtual time: Kubernetes evicts Pods after five minutes, and the runs of a program take real time", SilenceNode)
@@ -463,7 +464,7 @@ func (t *trial) silenceNode(name string) bool {
 	t.silent = ""
 	return t.try(func(ctx context.Context, c client.Client) error {
 		if before.Name == "" {
-			return nil // there was none
+			return nil // the Node did not exist
 		}
 		return changeNode(ctx, c, name, func(node *corev1.Node) {
 			node.Status.Conditions, node.Spec.Taints = before.Status.Conditions, before.Spec.Taints

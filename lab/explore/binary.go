@@ -33,12 +33,12 @@ type Binary struct {
 	Env []string
 	// Dir is the folder in which the program runs; "" means that of this process.
 	Dir string
-	// WebhookPort is the port at which the program serves webhooks, if the scenario's Env has
-	// testenv.Webhooks; "" means 9443. The program finds the certificate where controller-runtime
-	// looks for it by default, in a folder below TMPDIR. $CERTIFICATES in Args becomes that folder,
-	// which has the files tls.crt, tls.key and ca.crt.
+	// WebhookPort is the port on which the program serves webhooks, if the scenario's Env has
+	// testenv.Webhooks; "" means 9443. The explorer writes the files tls.crt, tls.key and ca.crt to
+	// a folder below TMPDIR, where controller-runtime looks for them by default. It replaces
+	// $CERTIFICATES in Args with the path of this folder.
 	WebhookPort string
-	// Parallel is how many runs happen at the same time; 0 means two for each processor.
+	// Parallel is the number of concurrent runs; 0 means two for each processor.
 	Parallel int
 }
 
@@ -57,10 +57,11 @@ const (
 	// missingWatch is how long the explorer waits for a watch that has ended to begin again:
 	// client-go lists again after a second or two.
 	missingWatch = 5 * time.Second
-	// lateRetry is how long an operator may wait before it retries after a 429, whose Retry-After is a
-	// second, and after writes are no longer denied.
+	// lateRetry is how long an operator may wait before it retries after a 429 with a Retry-After of a
+	// second, or after writes are no longer denied.
 	lateRetry = 1500 * time.Millisecond
-	// together is how long requests and events must be absent before a random one is chosen.
+	// together is how long no request or event must arrive before the explorer chooses one at
+	// random.
 	together = 3 * time.Millisecond
 )
 
@@ -92,11 +93,11 @@ type wire struct {
 	binary *Binary
 	dir    string // for kubeconfigs
 	temp   string // TMPDIR of processes that serve webhooks; "" means that of this process
-	// certificates is the folder of their certificate.
+	// certificates is the folder with the certificate of their webhooks.
 	certificates string
 	isolated     bool // processes have networks of their own
-	// watches are those that are open when the operator has started, by resource; nil before its
-	// first start.
+	// watches counts the watches that are open when the operator has started, by resource. It is
+	// nil before the first start.
 	watches map[string]int
 }
 
@@ -142,7 +143,7 @@ func (t *trial) settleWire() bool {
 		}
 		now := time.Now()
 		if n := t.missed.Load(); n > missed {
-			missed, quiet = n, max(quiet, lateRetry) // who called the webhook tries again later
+			missed, quiet = n, max(quiet, lateRetry) // the caller of the webhook tries again later
 		}
 		if changed {
 			changedAt, active = now, now

@@ -130,7 +130,7 @@ func TestBinary(t *testing.T) {
 	}
 }
 
-// LAB-03 (O3): an error that a reconciler of a program returns for ever after a kill is an alarm.
+// LAB-03 (O3): an error that a reconciler of a program always returns after a kill is an alarm.
 func TestErrorOfABinaryThatPersists(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes real time")
@@ -141,7 +141,7 @@ func TestErrorOfABinaryThatPersists(t *testing.T) {
 	}
 }
 
-// LAB-10: the webhooks of a program are called, also after a kill.
+// LAB-10: the control plane calls the webhooks of a program, also after a kill.
 func TestWebhooksOfABinary(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes real time")
@@ -159,7 +159,7 @@ func TestWebhooksOfABinary(t *testing.T) {
 	}
 }
 
-// LAB-03: a program whose clock jumps, and whose Pod loses its Node, continues.
+// LAB-03: a program continues after its clock has jumped, and after its Pod has lost its Node.
 func TestActionsOnMachinesOfABinary(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes real time")

@@ -37,11 +37,11 @@ type Report struct {
 	// fault. Skipped is the number of these that did not run, because another run had the same
 	// state at the same moment.
 	Plans, OneFault, Skipped int
-	// Equal is how many plans of several faults were not run, because their runs would be equal to
-	// earlier ones.
+	// Equal is the number of plans with several faults that were not run, because their runs would
+	// be equal to earlier ones.
 	Equal int
-	// Pruned is how many runs of several faults ended at a crash, because an earlier run without an
-	// alarm had a crash in the same state.
+	// Pruned is the number of runs with several faults that ended early at a crash, because an
+	// earlier run without an alarm had a crash in the same state.
 	Pruned int
 	// States is the number of different states of the control plane.
 	States int
@@ -236,8 +236,8 @@ const maxFaults = 4
 // orders is the number of random orders among the plans with a single fault.
 const orders = 10
 
-// mutate makes a plan of several faults: one that led to new states, with one more fault, which may
-// be a random order.
+// mutate makes a plan with several faults: a plan that led to new states, and one more fault, which
+// may be a random order.
 func (c *campaign) mutate(plans, fruitful []Plan) (plan Plan) {
 	if len(fruitful) == 0 {
 		fruitful = plans

@@ -28,7 +28,7 @@ type config struct {
 	Roles       []string `json:"roles"`
 	Webhooks    []string `json:"webhooks"`
 	Prepare     []string `json:"prepare"`
-	// WebhookPort is that of a Binary.
+	// WebhookPort is Binary.WebhookPort.
 	WebhookPort int `json:"webhookPort"`
 	// Inputs replaces the creation of the samples.
 	Inputs     []configInput     `json:"inputs"`

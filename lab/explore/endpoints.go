@@ -15,7 +15,7 @@ import (
 )
 
 // sortEndpoints sorts the endpoints in the write of an EndpointSlice. Kubernetes' controller takes
-// them from a map of Go, so their order would differ between equal runs.
+// them from a Go map, so their order would otherwise differ between equal runs.
 func sortEndpoints(r *http.Request) error {
 	if r.Body == nil || !strings.Contains(r.URL.Path, "/endpointslices") {
 		return nil
@@ -33,7 +33,7 @@ func sortEndpoints(r *http.Request) error {
 	return nil
 }
 
-// withSortedEndpoints returns false for what is not an EndpointSlice, such as a patch.
+// withSortedEndpoints returns false for bodies other than an EndpointSlice, such as a patch.
 func withSortedEndpoints(data []byte, mime string) ([]byte, bool) {
 	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
 	if err != nil {

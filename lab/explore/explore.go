@@ -152,9 +152,9 @@ type explorer struct {
 	wire     *wireExplorer
 	scenario Scenario
 	base     *testenv.Env
-	variants map[string]*result // of the runs with actions only, by the plan
-	keepAll  bool               // runs keep all versions, to find differences
-	crashes  map[moment]bool    // of runs without alarms; nil unless runs may end there
+	variants map[string]*result // results of runs with only actions, by plan
+	keepAll  bool               // runs keep all versions, so that differences can be found
+	crashes  map[moment]bool    // of runs without alarms; nil if no run ends early
 }
 
 // close stops the programs and servers that newExplorer has started.

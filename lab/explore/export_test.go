@@ -22,8 +22,8 @@ func ReplayPlan(t *testing.T, s Scenario, plan string) ([]Alarm, []string) {
 	return alarms, r.steps
 }
 
-// EqualPlans runs every plan of one fault, and then pairs that an exploration would leave out, until
-// there were n. It returns how many of these have another history than the plan that they equal.
+// EqualPlans runs every plan with one fault, and then n plans with two faults that an exploration would
+// skip because they equal others. It returns those whose history differs from that of the other plan.
 func EqualPlans(t *testing.T, s Scenario, n int) (unequal []string) {
 	t.Helper()
 	e, err := newExplorer(t, s)

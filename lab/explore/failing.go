@@ -39,8 +39,8 @@ const (
 	wireBackoff  = 2 * time.Second
 )
 
-// confirmErrors lets the time of another attempt pass if a reconcile of a Binary fails again and
-// again, and notes the errors that persist.
+// confirmErrors notes the errors of a Binary that persist. If a reconcile fails again and again, it
+// first lets the time of another attempt pass.
 func (t *trial) confirmErrors() bool {
 	t.mu.Lock()
 	any := false

@@ -191,7 +191,7 @@ func TestLostNode(t *testing.T) {
 	}
 }
 
-// LAB-03 (F15): the Pods of a Node that does not answer are evicted, and end only when it answers
+// LAB-03 (F15): the Pods of a Node that does not respond are evicted, and end only when it responds
 // again. An operator that replaces them raises no alarm.
 func TestSilentNode(t *testing.T) {
 	s := runsPods(true)
@@ -215,7 +215,8 @@ func TestSilentNode(t *testing.T) {
 	}
 }
 
-// LAB-03 (F15): a claim that stays pending for long is found to be taken for a failure.
+// LAB-03 (F15): exploration finds an operator that treats a claim that stays pending for long as a
+// failure.
 func TestPendingClaim(t *testing.T) {
 	for name, patient := range map[string]bool{"faulty": false, "correct": true} {
 		s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {

@@ -93,15 +93,15 @@ func (p *process) handler(config *rest.Config) http.Handler {
 type output struct {
 	mu   sync.Mutex
 	kept []byte
-	line []byte // the last one, which is not complete
+	line []byte // the last line, which is not complete
 	seen bool   // recovered was called for a panic
 	// recovered is called with the line that reports a panic from which the operator has recovered.
 	recovered func(line string)
-	// failed is called with each error of a reconcile.
+	// failed receives each error of a reconcile.
 	failed func(id, text string)
 }
 
-// maxLine is how much of a line is parsed.
+// maxLine is the number of bytes of a line that are parsed.
 const maxLine = 16 << 10
 
 // Write implements io.Writer.
@@ -172,7 +172,8 @@ func reconcileError(line string) (id, text string, ok bool) {
 
 var attribute = regexp.MustCompile(`(?:^| )(\w+)=("(?:[^"\\]|\\.)*"|\S*)`)
 
-// observedPanic is how client-go and controller-runtime log panics from which they recover.
+// observedPanic is the text with which client-go and controller-runtime log panics from which they
+// recover.
 var observedPanic = regexp.MustCompile(`(?m)^.*Observed a panic.{0,300}`)
 
 // tail returns the last lines.

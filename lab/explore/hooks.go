@@ -15,14 +15,14 @@ import (
 // dialTimeout is how long a connection to a port on the same machine may take.
 const dialTimeout = 5 * time.Second
 
-// defaultWebhookPort is that of controller-runtime.
+// defaultWebhookPort is the default of controller-runtime.
 const defaultWebhookPort = "9443"
 
 // hookFolder is where controller-runtime looks for the certificate of webhooks, below TMPDIR.
 var hookFolder = filepath.Join("k8s-webhook-server", "serving-certs")
 
-// prepareWebhooks sets the conversion webhooks of a project, and writes the certificate that the
-// processes of a Binary serve webhooks with.
+// prepareWebhooks sets the conversion webhooks of a project, and writes the certificate with which
+// the processes of a Binary serve webhooks.
 func (e *explorer) prepareWebhooks(ctx context.Context) error {
 	if err := setConversions(ctx, e.base.Client(), e.scenario.conversions); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (t *trial) passWebhooks() (stop func()) {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
-				return // closed
+				return // the listener is closed
 			}
 			connections.Go(func() { t.passWebhook(conn) })
 		}
@@ -61,7 +61,7 @@ func (t *trial) passWebhooks() (stop func()) {
 	}
 }
 
-// passWebhook connects one connection to the newest process. If the process does not listen, the
+// passWebhook connects a connection to the newest process. If the process does not listen, the
 // call of the webhook fails, as when the Service of a cluster has no endpoint that is ready.
 func (t *trial) passWebhook(from net.Conn) {
 	defer from.Close()
@@ -108,7 +108,7 @@ func (p *process) connect(address string) (net.Conn, error) {
 	dial := p.dial
 	p.mu.Unlock()
 	if dial == nil {
-		return nil, net.ErrClosed // it has not started, or has ended
+		return nil, net.ErrClosed // the process has not started, or has ended
 	}
 	return dial(address)
 }

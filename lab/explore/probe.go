@@ -76,9 +76,9 @@ func (p *probe) collect(t *trial, n int) {
 	}
 }
 
-// jumps are how far the clock jumps: past the timeouts of requests and leases, and past a day.
-// wireJumps are those of a Binary, in real time: less than the ten seconds after which a leader
-// gives up, and more than the pauses between attempts.
+// jumps lists the lengths of clock jumps: past the timeouts of requests and leases, and past a day.
+// wireJumps lists the lengths for a Binary, in real time: less than the ten seconds after which a
+// leader gives up, and more than the pauses between attempts.
 var (
 	jumps     = []string{"1h", "26h"}
 	wireJumps = []string{"4s"}
@@ -103,7 +103,7 @@ func (p *probe) cluster(t *trial, n int) {
 			if t.wire == nil {
 				p.add(Fault{Kind: SilenceNode, At: at})
 			}
-			return // it stands for all
+			return // one Node represents all
 		}
 	}
 }

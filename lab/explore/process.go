@@ -51,9 +51,9 @@ type process struct {
 	output             output
 	mu                 sync.Mutex
 	pid                int
-	dial               func(address string) (net.Conn, error) // in its network; nil unless it runs
+	dial               func(address string) (net.Conn, error) // connects in its network; nil unless it runs
 	watches            map[string]int                         // open ones, by resource
-	missing            map[string]bool                        // resources whose watches do not come back
+	missing            map[string]bool                        // resources whose watches do not begin again
 }
 
 // start runs the operator until the process is killed.

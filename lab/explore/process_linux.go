@@ -83,7 +83,8 @@ func dialHere() (dial func(address string) (net.Conn, error), stop func(), err e
 	}, func() { close(end) }, nil
 }
 
-// setGroup makes a process and its children end together, and with this program.
+// setGroup puts a process and its children into a group that can be killed as a whole, and that
+// ends with this program.
 func setGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

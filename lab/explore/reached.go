@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// reached has the points of the runs so far, by the key of the plan. It finds plans whose runs would
-// be equal to earlier ones. Runs are deterministic, so these are equal:
+// reached contains the points that the earlier runs reached, by the key of the plan. It finds plans
+// whose runs would be equal to earlier ones. Runs are deterministic, so these runs are equal:
 //
 //   - The runs of two plans with the same faults. A fault happens at its point, so the order of the
 //     faults in a plan does not matter.
-//   - The run of a plan, and that of the same plan with another fault whose point the first one does
-//     not reach: until that fault happens, both runs are the same.
+//   - The run of a plan that does not reach a point, and the run of the plan that also has a fault at
+//     this point. Both runs are the same until that fault happens, and it never happens.
 //
-// The runs of a Binary are not deterministic.
+// The runs of a Binary are not deterministic, so reached is not used for them.
 type reached map[string]map[Point]bool
 
 // key is equal for plans with the same faults.
@@ -26,7 +26,7 @@ func (p Plan) key() string {
 	return strings.Join(slices.Compact(parts), "; ")
 }
 
-// add notes the run of a plan. A run that has ended early is not known.
+// add records the run of a plan. It ignores runs that ended early.
 func (r reached) add(plan Plan, run *result) {
 	if run.failed != nil || run.pruned {
 		return
@@ -38,14 +38,14 @@ func (r reached) add(plan Plan, run *result) {
 	r[plan.key()] = points
 }
 
-// equal returns the key of a plan whose run the run of another plan would be equal to; "" for none.
+// equal returns the key of an earlier plan whose run equals the run of the given plan; "" for none.
 func (r reached) equal(plan Plan) string {
 	if _, ok := r[plan.key()]; ok {
 		return plan.key()
 	}
 	for i, f := range plan {
 		if f.Kind.isOrder() || f.isAction() {
-			continue // they always happen, or depend on the objects at the moment
+			continue // orders always have an effect, and actions depend on the objects at the moment
 		}
 		without := append(slices.Clone(plan[:i]), plan[i+1:]...).key()
 		if points, ok := r[without]; ok && !points[f.At] {

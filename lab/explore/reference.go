@@ -107,7 +107,7 @@ func (e *explorer) reference() (*baseline, error) {
 	return base, nil
 }
 
-// firstDifference returns the first step in which two runs differ, or the first version.
+// firstDifference returns the first step in which two runs differ, or else the first version.
 func firstDifference(a, b *result) string {
 	at := func(steps []string, i int) string {
 		if i < len(steps) {
@@ -135,7 +135,7 @@ func firstDifference(a, b *result) string {
 	return "the content of a version"
 }
 
-// excerpt returns what is around a position of a text.
+// excerpt returns the part of a text around a position.
 func excerpt(text string, at int) string {
 	const before, after = 60, 40
 	return text[max(0, at-before):min(len(text), at+after)]

@@ -15,8 +15,8 @@ const RepeatVariable = "KELSON_EXPLORE_REPEAT"
 type Repetition struct {
 	Plan Plan
 	Runs int
-	// Unequal is how many of the runs differ from the first, and Difference is the first step or
-	// version in which one does.
+	// Unequal is the number of runs that differ from the first, and Difference is the first step or
+	// version in which one differs.
 	Unequal    int
 	Difference string
 }

@@ -57,7 +57,7 @@ type Scenario struct {
 	Keep bool
 
 	conversions []client.Object // definitions with spec.conversion, of a project
-	webhookPort string          // of a Binary, of a project
+	webhookPort string          // of a Binary that was made for a project
 }
 
 // Parts returns a Scenario.Operator that runs the parts of an operator, as operator.Main does. It

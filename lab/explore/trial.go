@@ -55,7 +55,7 @@ type trial struct {
 
 	process   *process
 	newest    atomic.Pointer[process] // the same, for other goroutines
-	missed    atomic.Int64            // calls of webhooks of a Binary that did not listen
+	missed    atomic.Int64            // number of calls of webhooks while no process listened
 	processes int
 	all       []*process
 
@@ -70,13 +70,13 @@ type trial struct {
 	denials   bool            // a write was denied, so the operator's next attempt may be late
 
 	silent    string                       // the Node whose agent does not reach the server; "" for none
-	paused    bool                         // nothing of the operator happens
+	paused    bool                         // all steps of the operator are held
 	unusual   bool                         // the operator may return errors for a field
 	copies    []client.Object              // that Batch has created
 	finalized []*unstructured.Unstructured // that have the foreign finalizer
 	known     map[moment]bool              // crashes of earlier runs
 	branch    *branch                      // where the run leaves the plan; may be nil
-	keepAll   bool                         // result.versions is wanted
+	keepAll   bool                         // the run must set result.versions
 	probe     *probe                       // collects the possible actions; nil in other runs
 
 	mu        sync.Mutex
@@ -108,7 +108,7 @@ type result struct {
 	steps     []string  // the events of the run, a line each
 	times     []float64 // of the steps, in seconds since the first
 	digest    [32]byte  // of the steps and of every version, in order
-	versions  []string  // all of them, in order; nil unless they are wanted
+	versions  []string  // all versions, in order; nil unless trial.keepAll
 	unused    Plan      // the faults whose points were not reached
 	orderOnly bool      // random orders are the only faults of the plan
 	failed    error     // the scenario itself does not work
