@@ -31,9 +31,9 @@ func (t *trial) failed(p *process, id, text string) {
 	f.times, f.last, f.text = f.times+1, time.Now(), text
 }
 
-// wireAttempts is how often a reconcile must have failed until its error may persist, and
-// wireBackoff is how long the next attempt may take then: controllers double the pause between two
-// attempts, and begin with five milliseconds.
+// wireAttempts is the number of failures of a reconcile after which its error may be persistent.
+// wireBackoff is how long the next attempt may then take: controllers begin with a pause of five
+// milliseconds between two attempts, and double it each time.
 const (
 	wireAttempts = 7
 	wireBackoff  = 2 * time.Second

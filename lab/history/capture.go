@@ -23,10 +23,10 @@ import (
 // captureVersion is the newest version of k8shark's archives that ImportCapture reads.
 const captureVersion = 2
 
-// ErrEncryptedCapture is the error of ImportCapture for an archive that k8shark has encrypted.
+// ErrEncryptedCapture is the error that ImportCapture returns for an encrypted archive.
 var ErrEncryptedCapture = errors.New("the capture is encrypted: decrypt it with kshrk decrypt")
 
-// maxRecord is the size of the largest record, uncompressed.
+// maxRecord is the maximum size of a record, uncompressed.
 const maxRecord = 1 << 30
 
 const (
@@ -49,10 +49,11 @@ func IsCapture(r io.ReaderAt) bool {
 	return err == nil && first.Path != ""
 }
 
-// ImportCapture writes the versions in a capture of k8shark to a history: an archive (.kshrk), or
-// the stream of records that kshrk capture --out - writes. Times are those at which k8shark received
-// the versions. An object that is missing in a list was deleted at the revision of the list, unless
-// the capture has the event of its deletion. Values of Secrets are removed unless secrets is true.
+// ImportCapture writes the versions in a capture of k8shark to a history. The capture is an archive
+// (.kshrk), or the stream of records that kshrk capture --out - writes. The time of a version is
+// when k8shark received it. If an object is missing in a list, it was deleted at the revision of
+// the list, unless the capture has the event of its deletion. ImportCapture removes the values of
+// Secrets unless secrets is true.
 func ImportCapture(w *Writer, r io.ReaderAt, size int64, secrets bool) (Imported, error) {
 	source, err := openCapture(r, size)
 	if err != nil {
@@ -68,7 +69,7 @@ func ImportCapture(w *Writer, r io.ReaderAt, size int64, secrets bool) (Imported
 	return c.imported, w.Flush()
 }
 
-// captureRecord is an answer that k8shark has received: a list, an object of a watch, or a
+// captureRecord is a response that k8shark has received: a list, an object of a watch, or a
 // discovery document.
 type captureRecord struct {
 	Time  time.Time       `json:"captured_at"`
@@ -198,7 +199,8 @@ func openCaptureArchive(r io.ReaderAt, size int64) (captureSource, error) {
 	}, nil
 }
 
-// captureIndex has the records of each path. Version 2 of the format has it in the field entries.
+// captureIndex maps each path to its records. In version 2 of the format, the field entries contains
+// the map.
 type captureIndex map[string]captureEntry
 
 type captureEntry struct {
@@ -223,14 +225,14 @@ type captureImport struct {
 	to        *Writer
 	secrets   bool
 	resources map[string]Resource     // by name, each in the version whose records are imported
-	listed    map[string]map[Key]bool // what the newest list of a path had, and later events
+	listed    map[string]map[Key]bool // the objects that exist, by path, according to the newest list and later events
 	imported  Imported
 }
 
-// collection is what the path of a list names.
+// collection is the resource that the path of a list names.
 type collection struct{ group, version, resource string }
 
-// collectionOf parses the path of a list; false for all others.
+// collectionOf parses the path of a list; it returns false for all other paths.
 func collectionOf(path string) (c collection, ok bool) {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	switch {
@@ -278,7 +280,7 @@ func (c *captureImport) discover(source captureSource) error {
 			}
 		}
 		if r.Code >= 300 || json.Unmarshal(r.Body, &document) != nil {
-			return nil // an API server that did not answer
+			return nil // an API server that did not respond
 		}
 		for _, g := range document.Groups {
 			preferred[g.Name] = g.PreferredVersion.Version
@@ -327,7 +329,7 @@ func (c *captureImport) wants(path string) bool {
 	return ok
 }
 
-// capturedObject is what the import needs of an object or a list.
+// capturedObject has the fields of an object or a list that the import needs.
 type capturedObject struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -397,8 +399,8 @@ func compareKeys(a, b Key) int {
 	return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
-// put writes a version, unless the history has it. Lists of Kubernetes' own kinds have items without
-// apiVersion and kind, which it adds.
+// put writes a version, unless the history already has it. It adds apiVersion and kind, which the
+// items in lists of Kubernetes' own kinds lack.
 func (c *captureImport) put(resource Resource, r *captureRecord, data json.RawMessage, apiVersion, kind string) (Key, error) {
 	var object capturedObject
 	if err := json.Unmarshal(data, &object); err != nil {

@@ -146,7 +146,7 @@ func (w *Writer) Delete(key Key, revision uint64, when time.Time) error {
 	return w.full()
 }
 
-// Recorded returns how many objects the history has, deleted ones included, and how many versions,
+// Recorded returns the numbers of objects in the history, including deleted ones, and of versions,
 // without deletions.
 func (w *Writer) Recorded() (objects int, versions uint64) {
 	w.mu.Lock()

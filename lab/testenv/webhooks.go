@@ -235,9 +235,10 @@ func (e *Env) TrustWebhooks(ctx context.Context) error {
 }
 
 // WriteWebhookCertificate writes a serving certificate to a folder, for a program that serves the
-// webhooks whose configurations name a Service: the files tls.crt, tls.key and ca.crt, as in the
-// Secrets of cert-manager. It is valid for all Services that the configurations and
-// CustomResourceDefinitions name at the moment. TrustWebhooks makes the control plane trust it.
+// webhooks whose configurations name a Service. As in the Secrets of cert-manager, the files are
+// tls.crt, tls.key and ca.crt. The certificate is valid for all Services that the existing
+// configurations and CustomResourceDefinitions name. TrustWebhooks makes the control plane trust
+// it.
 func (e *Env) WriteWebhookCertificate(ctx context.Context, dir string) error {
 	if e.made.hooks == nil {
 		return errors.New("write the certificate of webhooks: the Env lacks the option testenv.Webhooks")
@@ -290,7 +291,7 @@ func (e *Env) registrations(ctx context.Context, kind schema.GroupVersionKind) (
 	return list, nil
 }
 
-// hookKinds are the kinds that register webhooks, with the path of the lists or the object that
+// hookKinds lists the kinds that register webhooks, with the path of the list or the object that
 // contains the client configurations.
 var hookKinds = []schema.GroupVersionKind{
 	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"},

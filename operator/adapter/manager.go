@@ -73,8 +73,8 @@ func NewManager(config *rest.Config, o crmanager.Options) (crmanager.Manager, er
 	return m, nil
 }
 
-// GetAPIReader returns a reader of the server. Reads are recorded in the trace of the reconcile
-// whose context they have.
+// GetAPIReader returns a reader of the server. Each read is recorded in the trace of the reconcile
+// whose context it gets.
 func (m *Manager) GetAPIReader() crclient.Reader {
 	if m.cache == nil {
 		return m.Manager.GetAPIReader()

@@ -71,15 +71,15 @@ type traced struct {
 	// has no details.
 	ready   map[crreconcile.Request]time.Time
 	running map[crreconcile.Request]*running
-	// retrying has the requests that are done and whose delay is not known yet.
+	// retrying contains the requests that are done and whose delay is not known yet.
 	retrying map[crreconcile.Request]*running
 }
 
 // running is a request that the queue has returned, until it is done.
 type running struct {
 	queue trace.Queue
-	// end completes the record of the reconcile that has returned. It is nil before, and if the
-	// request is not traced.
+	// end completes the record of the reconcile. It is nil until the reconcile has returned, and if
+	// the request is not traced.
 	end  func()
 	span *trace.Span
 	// retries says that the request will be added again after a delay that is not known yet.

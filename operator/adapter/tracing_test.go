@@ -22,7 +22,8 @@ import (
 )
 
 // LAB-07: the traces of controllers of controller-runtime have logs, live reads, backoff and the
-// state of the queue, with the priority queue and with the one of client-go. The operator's own log is complete.
+// state of the queue, with the priority queue and with client-go's queue. The operator's own log is
+// complete.
 func TestLogsAndQueues(t *testing.T) {
 	for name, priorities := range map[string]bool{"priority queue": true, "workqueue": false} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testLogsAndQueues(t, priorities) }) })
@@ -98,7 +99,7 @@ func testLogsAndQueues(t *testing.T, priorities bool) {
 			t.Errorf("record %d: queue %+v, logs %+v", i, rec.Queue, rec.Logs)
 		}
 		backoff := ""
-		switch i { // the delays of controller-runtime's default limiter
+		switch i { // the delays of controller-runtime's default rate limiter
 		case 1:
 			backoff = "5ms"
 		case 2:

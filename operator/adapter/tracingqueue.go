@@ -133,8 +133,9 @@ func (c *traced) queueOf(req crreconcile.Request) (trace.Queue, bool) {
 	return r.queue, true
 }
 
-// returned ends the record of a reconcile. The controller decides after the reconcile whether and
-// when it retries, so the record of a request from the queue ends only when the request is done.
+// returned notes that a reconcile has returned. The controller decides after the reconcile whether
+// and when it retries, so the record of a request from the queue ends only when the request is done.
+// The record of another request ends at once.
 func (c *traced) returned(req crreconcile.Request, span *trace.Span, end func()) {
 	c.mu.Lock()
 	r, ok := c.running[req]
@@ -147,8 +148,8 @@ func (c *traced) returned(req crreconcile.Request, span *trace.Span, end func())
 	}
 }
 
-// retry notes that requests will be added again. The priority queue asks the limiter for the delay
-// later, in a goroutine of its own, so that the request may be done before.
+// retry notes that requests will be added again. The priority queue asks the rate limiter for
+// the delay later, in its own goroutine, so the request may be done before the delay is known.
 func (c *traced) retry(reqs []crreconcile.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,7 +160,8 @@ func (c *traced) retry(reqs []crreconcile.Request) {
 	}
 }
 
-// retried notes the backoff of a request whose reconcile has returned.
+// retried records the backoff of a request whose reconcile has returned. If the request is already
+// done, it also ends the record.
 func (c *traced) retried(req crreconcile.Request, after time.Duration) {
 	c.mu.Lock()
 	r, done := c.retrying[req]

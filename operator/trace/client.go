@@ -20,7 +20,7 @@ func (t *Tracer) Client(c client.Client) client.Client {
 	return &recording{Client: c, tracer: t}
 }
 
-// LiveClient is Client for a client that reads only from the server: all reads are recorded as
+// LiveClient is like Client, for a client that reads only from the server: it records all reads as
 // live.
 func (t *Tracer) LiveClient(c client.Client) client.Client {
 	if t == nil {

@@ -71,7 +71,7 @@ type Queue[T comparable, P any] struct {
 	// one each.
 	sleepers *sleeper
 	waking   bool
-	absent   int    // goroutines of Start that may be started
+	absent   int    // number of goroutines that Start may still start
 	appear   func() // starts one; see Start
 
 	shut    bool
@@ -224,7 +224,7 @@ func (q *Queue[T, P]) Get(ctx context.Context) (Item[T, P], error) {
 	return item, nil
 }
 
-// pop takes the next key. There must be a ready one.
+// pop takes the next key. At least one key must be ready.
 func (q *Queue[T, P]) pop() Item[T, P] {
 	e := q.next()
 	q.unlink(e)

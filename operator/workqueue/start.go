@@ -2,10 +2,10 @@ package workqueue
 
 import "sync"
 
-// Start calls do for each key, in up to n goroutines, and then Done. The goroutines exist only
-// while keys are ready, so an idle queue needs none. Start replaces workers that call Get; it may
-// be called once. The returned function ends the work: it returns when no call of do runs. Keys
-// that are ready by then stay in the queue.
+// Start calls do and then Done for each key, in up to n goroutines. The goroutines exist only while
+// keys are ready, so an idle queue needs none. Start replaces workers that call Get; it may be
+// called once. The returned function stops the work. It returns when no call of do runs. Keys that
+// are still ready then stay in the queue.
 func (q *Queue[T, P]) Start(n int, do func(Item[T, P])) (stop func()) {
 	var workers sync.WaitGroup
 	q.mu.Lock()

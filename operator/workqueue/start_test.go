@@ -11,7 +11,7 @@ import (
 	"kelson.dev/operator/workqueue"
 )
 
-// MACH-06: goroutines exist only while there are keys, and at most n of them.
+// MACH-06: goroutines exist only while keys are ready, and there are at most n of them.
 func TestStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(workqueue.Config[string, struct{}]{})

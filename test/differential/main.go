@@ -99,7 +99,7 @@ func differential(ctx context.Context, opts options) (err error) {
 	}
 	found := r.sendAll(ctx, all, opts.parallel)
 	if ctx.Err() != nil {
-		opts.docs = "" // the run is incomplete: report, but don't write the page
+		opts.docs = "" // the run is incomplete: print the report, but do not write the page
 	}
 	fmt.Println("longest streams:", longest(all))
 	rep := newReport(found, opts, len(streams), r.count, time.Since(begin))

@@ -16,7 +16,7 @@ import (
 // difference is a finding with the request that shows it.
 type difference struct {
 	finding
-	round   string // of the seed
+	round   string // the name of the seed
 	stream  string
 	label   string
 	step    int
@@ -134,7 +134,7 @@ func definitionEstablished(v any) bool {
 	return accepted == "False" || accepted == "True" && established == "True"
 }
 
-// sending is a stream under the name of its seed, and what sending it found.
+// sending is a stream of a seed, and the differences that were found when it was sent.
 type sending struct {
 	*stream
 	round string
@@ -151,8 +151,8 @@ func (r *runner) send(ctx context.Context, s *sending) {
 	s.took = time.Since(begin)
 }
 
-// sendAll sends the streams, several at a time, and then those that run alone, because their
-// objects may remain.
+// sendAll sends the streams, several at a time. It then sends the streams that must run alone, one at a
+// time, because their objects may remain and change the responses to other streams.
 func (r *runner) sendAll(ctx context.Context, all []*sending, parallel int) (found []difference) {
 	next := make(chan *sending)
 	var workers sync.WaitGroup
@@ -182,7 +182,7 @@ func (r *runner) sendAll(ctx context.Context, all []*sending, parallel int) (fou
 	return found
 }
 
-// longest describes the streams that took longest.
+// longest describes the streams that took the longest time.
 func longest(all []*sending) string {
 	sorted := slices.SortedStableFunc(slices.Values(all), func(a, b *sending) int { return cmp.Compare(b.took, a.took) })
 	var b strings.Builder

@@ -149,7 +149,7 @@ func (s *servers) stop() {
 	}
 }
 
-// cpu describes the processor time that the processes took, after stop.
+// cpu describes the processor time that the processes used. It must be called after stop.
 func (s *servers) cpu() string {
 	var texts []string
 	for _, p := range s.processes {

@@ -136,7 +136,7 @@ func TestRulesOfTwoServers(t *testing.T) {
 	}
 }
 
-// piece is version v2 of a part.
+// piece is version v2 of the kind of which part is version v1.
 type piece struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -194,7 +194,7 @@ func TestStorageVersionsOfTwoReleases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// wait returns the object as soon as a server has another state than was read before.
+	// wait returns the object as soon as its state on a server differs from the one read before.
 	wait := func(client dynamic.Interface, version, before string) *unstructured.Unstructured {
 		t.Helper()
 		w, err := client.Resource(parts(version)).Watch(t.Context(), metav1.ListOptions{})

@@ -12,7 +12,7 @@
 //	  folder: web-operator
 //	  # of kelson explore: flags, and the arguments of the operator after --
 //	  args: [--process, --, --leader-elect=false]
-//	  # for the table: what had to be done, and what the alarms mean
+//	  # for the table: the work that was needed, and what the alarms mean
 //	  effort: a sample
 //	  findings: none
 //
@@ -48,7 +48,7 @@ type project struct {
 	Findings string   `json:"findings"`
 }
 
-// result is the part of the output of kelson explore that the table shows.
+// result contains the fields in the output of kelson explore that the table shows.
 type result struct {
 	Plans, Points, States, Unequal, Unconfirmed int
 	OneFault                                    int
@@ -63,13 +63,13 @@ const (
 
 func main() {
 	kelson := flag.String("kelson", "bin/kelson", "kelson's binary")
-	docs := flag.String("docs", "", "file whose table is replaced")
+	docs := flag.String("docs", "", "page in which the table is replaced")
 	limit := flag.Duration("for", 2*time.Minute, "how long each operator is explored")
-	only := flag.String("only", "", "explore only the operator in this folder, and change no table")
+	only := flag.String("only", "", "explore only the operator in this folder, and do not write the table")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	err := errors.New("want one argument, the folder of the operators")
+	err := errors.New("pass one argument: the folder of the operators")
 	if flag.NArg() == 1 {
 		err = run(ctx, *kelson, flag.Arg(0), *docs, *limit, *only)
 	}
@@ -118,7 +118,7 @@ func run(ctx context.Context, kelson, dir, docs string, limit time.Duration, onl
 	return replace(docs, table.String())
 }
 
-// command is what a user types in the folder of the project.
+// command returns the command that a user types in the folder of the project.
 func (p project) command(limit time.Duration) string {
 	return strings.Join(append([]string{"kelson explore --for", limit.String()}, p.Args...), " ")
 }
@@ -135,7 +135,7 @@ func (p project) explore(ctx context.Context, kelson, dir string, limit time.Dur
 	if json.Unmarshal(out.Bytes(), &r) != nil || r.Plans == 0 {
 		return r, fmt.Errorf("kelson explore: %w\n%s", err, log.Bytes())
 	}
-	return r, nil // the exit code says that there were alarms
+	return r, nil // the exit code means that there were alarms
 }
 
 // replace replaces the rows of the table.

@@ -66,7 +66,7 @@ func TestTopAndAutoscale(t *testing.T) {
 	})
 }
 
-// CTRL-09: metrics.k8s.io has OpenAPI documents, and the role view includes reading it.
+// CTRL-09: metrics.k8s.io has OpenAPI documents, and the role view allows reading it.
 func TestMetricsAreDescribed(t *testing.T) {
 	p := startWith(t, controlplane.Config{Node: controlplane.NodeSimulated})
 	for _, flags := range [][]string{{"--output=plaintext"}, {"--output=plaintext-openapiv2"}} {
@@ -102,7 +102,7 @@ func TestMetricsAreDescribed(t *testing.T) {
 	})
 }
 
-// CTRL-09: metrics that other programs provide take the place of the built-in ones: an APIService
+// CTRL-09: metrics that other programs provide replace the built-in ones: an APIService
 // with a Service, or a definition.
 func TestOtherMetricsWin(t *testing.T) {
 	p := startWith(t, controlplane.Config{Node: controlplane.NodeSimulated})

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Orca reads the console in Chromium: three views, by keys alone. The script checks what Orca says,
-# and writes all of it to bin/orca/said. It needs, on Debian: apt-get install chromium orca xvfb
-# xdotool at-spi2-core speech-dispatcher dbus. It starts its own X server and its own D-Bus, and
-# speech-dispatcher's module without sound.
+# Tests the console with the screen reader Orca in Chromium: three views, by keys alone. The script
+# checks the texts that Orca speaks, and writes all of them to bin/orca/said. It needs, on Debian:
+# apt-get install chromium orca xvfb xdotool at-spi2-core speech-dispatcher dbus. It starts its own X
+# server and its own D-Bus, and a module of speech-dispatcher without sound.
 #
 # KELSON is the kelson binary, by default bin/kelson.
 set -euo pipefail
@@ -43,7 +43,7 @@ chmod 700 "$XDG_RUNTIME_DIR"
 printf 'AddModule "dummy" "sd_dummy" ""\nDefaultModule dummy\n' >"$HOME/.config/speech-dispatcher/speechd.conf"
 # Orca does not say the names of keys.
 echo '{"general": {"enableKeyEcho": false, "startingProfile": ["Default", "default"]}, "profiles": {"default": {"profile": ["Default", "default"], "enableKeyEcho": false}}, "pronunciations": {}, "keybindings": {}}' >"$HOME/.local/share/orca/user-settings.conf"
-# Orca reads this file when it starts. Lines of its log must arrive at once.
+# Orca reads this file when it starts. It makes Orca write each line of its log at once.
 cat >"$HOME/.local/share/orca/orca-customizations.py" <<-'EOF'
 	import os
 	from orca import debug
@@ -61,11 +61,11 @@ until status IsEnabled && status ScreenReaderEnabled; do sleep 0.1; done
 orca --replace --debug-file="$work/orca.debug" >"$work/orca.err" 2>&1 &
 pids="$pids $!"
 
-# The log of Orca has a line for each utterance. said prints those from the line $from on.
+# The log of Orca has a line for each utterance. said prints the utterances from line $from on.
 from=1
 clean="s/^.*SPEECH OUTPUT: .//; s/'\{'established.*$//; s/[[:space:]]*'?[[:space:]]*$//"
 said() { tail -n "+$from" "$work/orca" 2>/dev/null | grep -a 'SPEECH OUTPUT:' | sed -E "$clean"; }
-# heard succeeds if Orca has said a text, in one utterance or several, since the last text that was
+# heard succeeds if Orca has said a text, in one or several utterances, since the last text that it
 # found.
 heard() {
 	local next
@@ -123,7 +123,7 @@ says 'Screen reader on'
 chromium --no-sandbox --disable-gpu --force-renderer-accessibility --no-first-run --password-store=basic --user-data-dir="$work/profile" \
 	--window-size=1280,800 --window-position=0,0 "$url" >"$work/chromium.log" 2>&1 &
 pids="$pids $!"
-# The window has no window manager that would give it the focus.
+# Without a window manager, no program gives the window the focus.
 xdotool search --sync --onlyvisible --class chromium windowfocus >/dev/null
 
 echo '== Now: the page, what needs attention, and a change of it'

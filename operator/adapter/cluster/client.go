@@ -19,8 +19,8 @@ import (
 )
 
 // NewClient returns a client with controller-runtime's options. If the reader in the options is a
-// [Cache], reads of the client see its writes. The tracer, which may be nil, records
-// reads and writes.
+// [Cache], reads of the client see its writes. The tracer, which may be nil, records reads
+// and writes.
 func NewClient(config *rest.Config, o crclient.Options, tracer *trace.Tracer) (crclient.Client, error) {
 	if config == nil {
 		return nil, errors.New("new client: rest.Config is nil")
