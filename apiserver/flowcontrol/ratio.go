@@ -9,8 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol/metrics"
 )
 
-// ratio is a number that changes over time, relative to a limit, and the distribution of its values.
-// Each value is weighted by the nanoseconds during which it applies, as in Kubernetes.
+// ratio is a number that changes over time, relative to a limit, and the distribution of its
+// values. Each value is weighted by the nanoseconds during which it applies, as in Kubernetes.
 type ratio struct {
 	edges []float64 // upper bounds of the buckets
 

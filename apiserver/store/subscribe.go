@@ -39,8 +39,8 @@ func (s *Store) Subscribe(resources []string, begin func(*Snapshot), each func(*
 	return sub
 }
 
-// Closed returns a channel that is closed when the store is closed and the subscription has received
-// all events.
+// Closed returns a channel that is closed when the store is closed and the subscription has
+// received all events.
 func (sub *Subscription) Closed() <-chan struct{} { return sub.closed }
 
 // End ends the subscription. When it returns, neither begin nor each runs or is called again. Only
@@ -147,8 +147,8 @@ func (d *dispatcher) follow() error {
 	return nil
 }
 
-// beginAdded calls begin of the subscriptions that have not begun, and reports whether there are any
-// subscriptions.
+// beginAdded calls begin of the subscriptions that have not begun, and reports whether there are
+// any subscriptions.
 func (d *dispatcher) beginAdded() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

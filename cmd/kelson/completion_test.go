@@ -76,8 +76,8 @@ func TestOutputEverywhere(t *testing.T) {
 	}
 }
 
-// zshDriver types a line into an interactive zsh, presses Tab, and prints each match on its own line.
-// Its arguments are zshSetup's file, the script of kelson completion, and the line.
+// zshDriver types a line into an interactive zsh, presses Tab, and prints each match on its own
+// line. Its arguments are zshSetup's file, the script of kelson completion, and the line.
 const zshDriver = `emulate -L zsh
 zmodload zsh/zpty
 zpty shell "zsh -f -i"

@@ -42,8 +42,8 @@ spec: {policyName: ` + name + `, validationActions: [Deny]}
 `
 }
 
-// ADM-01, ADM-02: policies of a folder apply from the start, also to requests for policies. Changes of
-// the folder apply, except invalid ones.
+// ADM-01, ADM-02: policies of a folder apply from the start, also to requests for policies. Changes
+// of the folder apply, except invalid ones.
 func TestPoliciesOfManifests(t *testing.T) {
 	dir := t.TempDir()
 	write := func(text string) {

@@ -12,8 +12,8 @@ const evicted = "Evicted"
 // a kubelet.
 const measureEvery = 10 * time.Second
 
-// measureVolumes makes the pod fail if an emptyDir volume exceeds its sizeLimit. It returns the time
-// of the next call; zero means that no call is needed.
+// measureVolumes makes the pod fail if an emptyDir volume exceeds its sizeLimit. It returns the
+// time of the next call; zero means that no call is needed.
 func (w *worker) measureVolumes() time.Time {
 	measurer, ok := w.sandbox.(Measurer)
 	if !ok || w.lifecycle.failure != nil || w.lifecycle.deleted || terminal(w.pod) || w.pod.DeletionTimestamp != nil {

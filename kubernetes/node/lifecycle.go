@@ -54,8 +54,8 @@ type record struct {
 	hooking, unstarted, unready bool
 	stopHook                    *stopHook // runs, or has run, before the current attempt's end
 	backoffReported             bool      // an event for the current back-off was recorded
-	// resources are the resources with which the container runs. restarting is set while it is restarted
-	// because of new ones.
+	// resources are the resources with which the container runs. restarting is set while it is
+	// restarted because of new ones.
 	resources  corev1.ResourceRequirements
 	restarting bool
 }

@@ -15,8 +15,8 @@ type resizing struct {
 	reason, message string
 }
 
-// resize changes the resources of running containers to those of the pod's spec, which clients change
-// through the subresource resize. It restarts containers whose resizePolicy demands it.
+// resize changes the resources of running containers to those of the pod's spec, which clients
+// change through the subresource resize. It restarts containers whose resizePolicy demands it.
 func (w *worker) resize() {
 	var events []func()
 	var pending *resizing

@@ -17,8 +17,8 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// DeviceClasses is the name of the resource of DeviceClasses in the store. They map extended resources
-// to devices.
+// DeviceClasses is the name of the resource of DeviceClasses in the store. They map extended
+// resources to devices.
 const DeviceClasses = "deviceclasses.resource.k8s.io"
 
 var claims = resourcev1.SchemeGroupVersion.WithResource("resourceclaims")

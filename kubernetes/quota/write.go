@@ -13,8 +13,8 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// These are the field managers of a quota's status. Kubernetes has two, because two programs write the
-// status.
+// These are the field managers of a quota's status. Kubernetes has two, because two programs write
+// the status.
 const (
 	ByAdmission  = "kube-apiserver"
 	ByController = "kube-controller-manager"

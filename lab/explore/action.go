@@ -46,8 +46,8 @@ const (
 	// at once, not after the time that Kubernetes' garbage collector of Pods waits.
 	LoseNode Kind = "lose-node"
 	// SilenceNode cuts a Node's agent off from the server. The Node and its Pods become not ready,
-	// and Kubernetes evicts the Pods, which keep terminating. When everything is quiet, the agent is
-	// connected again. SilenceNode needs virtual time.
+	// and Kubernetes evicts the Pods, which keep terminating. When everything is quiet, the agent
+	// is connected again. SilenceNode needs virtual time.
 	SilenceNode Kind = "silence-node"
 	// ClockJump lets time pass while the operator is stopped, like a suspended machine. When the
 	// operator continues, its clock has jumped, and all its timers that have expired fire at once.

@@ -57,8 +57,8 @@ const (
 	// missingWatch is how long the explorer waits for a watch that has ended to begin again:
 	// client-go lists again after a second or two.
 	missingWatch = 5 * time.Second
-	// lateRetry is how long an operator may wait before it retries after a 429 with a Retry-After of a
-	// second, or after writes are no longer denied.
+	// lateRetry is how long an operator may wait before it retries after a 429 with a Retry-After
+	// of a second, or after writes are no longer denied.
 	lateRetry = 1500 * time.Millisecond
 	// together is how long no request or event must arrive before the explorer chooses one at
 	// random.

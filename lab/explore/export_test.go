@@ -22,8 +22,9 @@ func ReplayPlan(t *testing.T, s Scenario, plan string) ([]Alarm, []string) {
 	return alarms, r.steps
 }
 
-// EqualPlans runs every plan with one fault, and then n plans with two faults that an exploration would
-// skip because they equal others. It returns those whose history differs from that of the other plan.
+// EqualPlans runs every plan with one fault, and then n plans with two faults that an exploration
+// would skip because they equal others. It returns those whose history differs from that of the
+// other plan.
 func EqualPlans(t *testing.T, s Scenario, n int) (unequal []string) {
 	t.Helper()
 	e, err := newExplorer(t, s)

@@ -10,8 +10,8 @@ import (
 //
 //   - The runs of two plans with the same faults. A fault happens at its point, so the order of the
 //     faults in a plan does not matter.
-//   - The run of a plan that does not reach a point, and the run of the plan that also has a fault at
-//     this point. Both runs are the same until that fault happens, and it never happens.
+//   - The run of a plan that does not reach a point, and the run of the same plan with a fault at
+//     this point. That fault never happens, and until it happens both runs are the same.
 //
 // The runs of a Binary are not deterministic, so reached is not used for them.
 type reached map[string]map[Point]bool

@@ -199,8 +199,8 @@ func openCaptureArchive(r io.ReaderAt, size int64) (captureSource, error) {
 	}, nil
 }
 
-// captureIndex maps each path to its records. In version 2 of the format, the field entries contains
-// the map.
+// captureIndex maps each path to its records. In version 2 of the format, the field entries
+// contains the map.
 type captureIndex map[string]captureEntry
 
 type captureEntry struct {

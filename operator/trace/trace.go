@@ -178,8 +178,8 @@ func (s *Span) End(result reconcile.Result, err error) {
 	}
 }
 
-// EndAfter is like End, for a reconcile that returned before the call and took the given time. Callers
-// use it if the record must wait for its Details.
+// EndAfter is like End, for a reconcile that returned before the call and took the given time.
+// Callers use it if the record must wait for its Details.
 func (s *Span) EndAfter(took time.Duration, result reconcile.Result, err error) {
 	if s == nil {
 		return

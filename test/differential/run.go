@@ -151,8 +151,8 @@ func (r *runner) send(ctx context.Context, s *sending) {
 	s.took = time.Since(begin)
 }
 
-// sendAll sends the streams, several at a time. It then sends the streams that must run alone, one at a
-// time, because their objects may remain and change the responses to other streams.
+// sendAll sends the streams, several at a time. It then sends the streams that must run alone, one
+// at a time, because their objects may remain and change the responses to other streams.
 func (r *runner) sendAll(ctx context.Context, all []*sending, parallel int) (found []difference) {
 	next := make(chan *sending)
 	var workers sync.WaitGroup

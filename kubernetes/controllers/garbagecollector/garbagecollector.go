@@ -115,8 +115,8 @@ func (c *Collector) Run(ctx context.Context) error {
 	return nil
 }
 
-// considerAll queues all objects of a snapshot that may need work. It is called at the start and
-// after falling behind.
+// considerAll queues all objects of a snapshot that may need work. The subscription calls it at the
+// start and after falling behind.
 func (c *Collector) considerAll(sn *store.Snapshot) {
 	for name := range sn.Resources() {
 		for obj := range sn.Scan(name, "", store.Key{}) {

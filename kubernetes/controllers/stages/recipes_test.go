@@ -112,8 +112,8 @@ func TestImagePullFailures(t *testing.T) {
 	})
 }
 
-// CTRL-08: simulated nodes do not execute probes, but the Stages of the guide delay readiness as the
-// probes would.
+// CTRL-08: simulated nodes do not execute probes, but the Stages of the guide delay readiness as
+// the probes would.
 func TestReadinessProbes(t *testing.T) {
 	probe := func(p *corev1.Pod) *corev1.Pod {
 		p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{InitialDelaySeconds: 20, PeriodSeconds: 5, SuccessThreshold: 3,

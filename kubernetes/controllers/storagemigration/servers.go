@@ -30,8 +30,8 @@ func (c *Controller) served(group schema.GroupResource) (aggregated.Kind, bool) 
 }
 
 // syncServed runs a migration of a resource of another server. If the server refuses a request, for
-// example because it lacks the method, the migration fails. Other errors are returned, so that it is
-// tried again.
+// example because it lacks the method, the migration fails. Other errors are returned, so that it
+// is tried again.
 func (c *Controller) syncServed(ctx context.Context, m *migrationv1.StorageVersionMigration, kind aggregated.Kind) error {
 	err := c.migrateServed(ctx, kind)
 	var status apierrors.APIStatus

@@ -10,9 +10,9 @@
 // Over etcd the controller can't see which key encrypted a value, so it stores all objects again.
 // Watches see a migrated object as modified.
 //
-// For the objects of another API server, to which an APIService refers, the controller sends patches
-// that change nothing, as kube-controller-manager does. The server then stores an object again if the
-// stored bytes would differ.
+// For the objects of another API server, to which an APIService refers, the controller sends
+// patches that change nothing, as kube-controller-manager does. The server then stores an object
+// again if the stored bytes would differ.
 package storagemigration
 
 import (

@@ -37,8 +37,8 @@ const (
 //   - pods of nodes that have not existed for 40 seconds, which get the condition DisruptionTarget;
 //   - terminating pods without a node.
 //
-// Before it deletes a pod that has neither succeeded nor failed, it sets the phase to Failed, because
-// no kubelet does so.
+// Before it deletes a pod that has neither succeeded nor failed, it sets the phase to Failed,
+// because no kubelet does so.
 //
 // Kubernetes' package imports the kubelet's eviction manager for one function. With it, the program
 // would link 128 packages of the kubelet, cAdvisor and containerd: 1.3 MB of code, 0.6 MB of

@@ -244,8 +244,8 @@ func (g *cgroup) start(cmd *exec.Cmd) error {
 	return err
 }
 
-// resize changes the limits and weights that the kernel enforces. It returns an error if the container
-// runs without the groups that this needs; groups can't be added while it runs.
+// resize changes the limits and weights that the kernel enforces. It returns an error if the
+// container runs without the groups that this needs; groups can't be added while it runs.
 func (g *cgroup) resize(s share) error {
 	missing := func(dir string, wanted bool) bool { return wanted && dir == "" }
 	switch {

@@ -256,8 +256,8 @@ func (c *container) read(name string, most int64) string {
 // errNoGroup is the error of a change that the control groups of a container do not allow.
 var errNoGroup = errors.New("the container runs without the control group that this needs: it must be restarted")
 
-// Resize implements [node.Resizer]. It does nothing where this process may not create control groups,
-// because no limits are enforced there.
+// Resize implements [node.Resizer]. It does nothing where this process may not create control
+// groups, because no limits are enforced there.
 func (c *container) Resize(to corev1.ResourceRequirements) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -33,8 +33,8 @@ type group struct{ Inside, Outside uint32 }
 // errRoot is the error of a container that must not run as root. A kubelet has the same text.
 var errRoot = errors.New("container's runAsUser breaks non-root policy")
 
-// identityOf returns the identity that the security contexts of a container ask for; nil if they ask
-// for none.
+// identityOf returns the identity that the security contexts of a container ask for; nil if they
+// ask for none.
 func identityOf(pod *corev1.Pod, c *corev1.Container) (*identity, error) {
 	var user, primary, fsGroup *int64
 	var nonRoot *bool

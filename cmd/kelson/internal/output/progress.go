@@ -67,8 +67,8 @@ func (p *Progress) Step(format string, args ...any) {
 	}
 }
 
-// Update changes the text of the step, for example to the number of files that are done. It writes to
-// the terminal at most ten times a second, so it can be called in a loop. Without a terminal, it
+// Update changes the text of the step, for example to the number of files that are done. It writes
+// to the terminal at most ten times a second, so it can be called in a loop. Without a terminal, it
 // writes nothing.
 func (p *Progress) Update(format string, args ...any) {
 	p.mu.Lock()
