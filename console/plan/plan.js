@@ -32,7 +32,7 @@ export function Plan({ query, namespace }) {
     }
   };
   const run = state.runnable ? html`<button aria-disabled=${!!state.running} onClick=${() => start('')}>Make a plan</button>
-    <button aria-disabled=${!!state.running} title="What ends differently than with the operator of the last commit" onClick=${() => start('HEAD')}>Compare with the last commit</button>` : null;
+    <button aria-disabled=${!!state.running} title="Show objects whose final states differ from those with the operator of the last commit" onClick=${() => start('HEAD')}>Compare with the last commit</button>` : null;
   const target = Number(query.get('step'));
   const position = steps.findIndex((/** @type {any} */ s) => s.number === target);
   const visible = steps.slice(0, Math.max(shown, position + 1));
