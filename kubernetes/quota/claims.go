@@ -47,7 +47,7 @@ func claimEvaluator(sn *store.Snapshot, listers upstream.ListerForResourceFunc) 
 	}), nil
 }
 
-// podLister reads pods from a snapshot. The evaluator gets single ones.
+// podLister reads pods from a snapshot. The evaluator reads only single pods.
 type podLister struct {
 	corelisters.PodLister
 	sn *store.Snapshot

@@ -472,7 +472,8 @@ func (t *trial) silenceNode(name string) bool {
 	})
 }
 
-// changeNode changes the status and then the rest of a Node, which controllers change, too.
+// changeNode changes the status and then the rest of a Node. Controllers also change Nodes, so it
+// retries after conflicts.
 func changeNode(ctx context.Context, c client.Client, name string, change func(*corev1.Node)) error {
 	for _, update := range []func(*corev1.Node) error{
 		func(node *corev1.Node) error { return c.Subresource("status").Update(ctx, node, nil) },

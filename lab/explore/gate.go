@@ -31,7 +31,7 @@ type step struct {
 	label   string
 	process *process // nil for writes of the control plane's own controllers and of users
 	point   Point    // zero if no fault can happen here
-	node    string   // whose agent makes the write, before the server has it; "" for others
+	node    string   // the Node whose agent sends this write; "" once the server has it
 	initial bool     // the event is part of a list
 
 	round   int // round in which the step arrived

@@ -51,9 +51,9 @@ type process struct {
 	output             output
 	mu                 sync.Mutex
 	pid                int
-	dial               func(address string) (net.Conn, error) // connects in its network; nil unless it runs
+	dial               func(address string) (net.Conn, error) // nil unless the process runs
 	watches            map[string]int                         // open ones, by resource
-	missing            map[string]bool                        // resources whose watches do not begin again
+	missing            map[string]bool                        // resources whose watches stay closed
 }
 
 // start runs the operator until the process is killed.

@@ -45,7 +45,7 @@ func (r reached) equal(plan Plan) string {
 	}
 	for i, f := range plan {
 		if f.Kind.isOrder() || f.isAction() {
-			continue // orders always have an effect, and actions depend on the objects at the moment
+			continue // orders always have an effect; actions depend on the current objects
 		}
 		without := append(slices.Clone(plan[:i]), plan[i+1:]...).key()
 		if points, ok := r[without]; ok && !points[f.At] {

@@ -69,7 +69,7 @@ type trial struct {
 	denied    map[string]bool // by verb and resource
 	denials   bool            // a write was denied, so the operator's next attempt may be late
 
-	silent    string                       // the Node whose agent does not reach the server; "" for none
+	silent    string                       // the Node whose agent is cut off; "" for none
 	paused    bool                         // all steps of the operator are held
 	unusual   bool                         // the operator may return errors for a field
 	copies    []client.Object              // that Batch has created

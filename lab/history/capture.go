@@ -225,7 +225,7 @@ type captureImport struct {
 	to        *Writer
 	secrets   bool
 	resources map[string]Resource     // by name, each in the version whose records are imported
-	listed    map[string]map[Key]bool // the objects that exist, by path, according to the newest list and later events
+	listed    map[string]map[Key]bool // the objects that exist now, by path
 	imported  Imported
 }
 

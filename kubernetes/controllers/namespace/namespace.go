@@ -57,7 +57,9 @@ type Controller struct {
 	cfg   Config
 	queue *workqueue.Queue[string, struct{}]
 
-	alone chan struct{} // holds one: a namespace is processed, and there are no other servers
+	// alone has a capacity of one. It is full while a namespace is processed and there are no other
+	// servers.
+	alone chan struct{}
 }
 
 // New returns a controller; call Run to start it.

@@ -83,7 +83,7 @@ func (c *Controller) event(e *store.Event, add func(store.Key)) {
 		}
 		return
 	}
-	if e.Object.Key.Resource == quota.DeviceClasses { // it can change the resources for which claims count
+	if e.Object.Key.Resource == quota.DeviceClasses { // it can change what claims use
 		for obj := range c.cfg.Store.Snapshot().Scan(quota.Resource, "", store.Key{}) {
 			add(obj.Key)
 		}

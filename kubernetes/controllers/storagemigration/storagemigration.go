@@ -40,7 +40,7 @@ import (
 
 const migrations = "storageversionmigrations.storagemigration.k8s.io"
 
-// manager is the field manager of writes to other objects than definitions.
+// manager is the field manager of writes, except those to definitions.
 const manager = "storage-version-migrator-controller"
 
 // unknownFor is how long a resource may be unknown before its migration fails: its definition may

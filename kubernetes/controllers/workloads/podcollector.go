@@ -49,7 +49,7 @@ type podCollector struct {
 	nodes  corelisters.NodeLister
 	keep   int // number of terminated pods to keep
 
-	missing map[string]time.Time // the nodes of pods that do not exist, and when that was first seen
+	missing map[string]time.Time // nodes of pods that do not exist, and when that was first seen
 }
 
 func newPodCollector(_ context.Context, read *informers) (controller, error) {

@@ -90,7 +90,8 @@ func (r *Runtime) newLauncher(pod *corev1.Pod, podDir, dir string, mounts []moun
 	return unconfined{group}, nil
 }
 
-// newRootLauncher completes v.
+// newRootLauncher returns a launcher whose processes see the root file system v. It sets the fields
+// of v that do not depend on the container.
 func (r *Runtime) newRootLauncher(user uint32, podDir string, v rootFS, group *cgroup, as *identity) (launcher, error) {
 	tmp := filepath.Join(podDir, podTmp)
 	if err := os.MkdirAll(tmp, 0o700); err != nil {

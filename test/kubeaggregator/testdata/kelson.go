@@ -33,7 +33,7 @@ import (
 type world struct {
 	*store.Store
 	*aggregator.Aggregator
-	checked chan struct{} // receives an element when a condition was written
+	checked chan struct{} // receives an element when the aggregator has written a condition
 }
 
 func newWorld(cfg aggregator.Config) *world {
@@ -47,7 +47,7 @@ func newWorld(cfg aggregator.Config) *world {
 	return w
 }
 
-// RoundTrip stands for the API, to which the aggregator writes conditions.
+// RoundTrip acts as the API server, to which the aggregator writes conditions.
 func (w *world) RoundTrip(*http.Request) (*http.Response, error) {
 	w.checked <- struct{}{}
 	return httptest.NewRecorder().Result(), nil
@@ -66,7 +66,7 @@ func (w *world) put(resource, namespace, name string, object any) {
 
 func (w *world) register(service *apiregistration.APIService) {
 	stored := service.DeepCopy()
-	stored.Name = stored.Spec.Version + "." + stored.Spec.Group // some have none
+	stored.Name = stored.Spec.Version + "." + stored.Spec.Group // some tests set no name
 	w.put(aggregator.Resource, "", stored.Name, stored)
 }
 
@@ -92,12 +92,12 @@ type proxyHandlingInfo struct {
 	handler                 http.Handler
 }
 
-// attempts is how many connections the aggregator opens for a check of a server.
+// attempts is the number of connections that the aggregator opens to check a server.
 const attempts = 5
 
 // updateAPIService starts an aggregator with one APIService. Upstream's tests set whether the
-// server is available, and some of their servers would fail a check. So the connections of the
-// check stay unanswered here, and the condition in the APIService holds.
+// server is available, and some of their servers would fail a check. So the check gets no response
+// here, and the condition in the APIService stays as the test set it.
 func (r *proxyHandler) updateAPIService(service *apiregistration.APIService) {
 	if r.stop != nil {
 		r.stop()
@@ -131,7 +131,7 @@ func (r *proxyHandler) updateAPIService(service *apiregistration.APIService) {
 	}
 	w := newWorld(cfg)
 	service = service.DeepCopy()
-	if service.Spec.Service.Name == "" { // validation refuses such a reference
+	if service.Spec.Service.Name == "" { // validation would refuse such a reference
 		service.Spec.Service.Namespace, service.Spec.Service.Name = "ns", "name"
 	}
 	ref := service.Spec.Service
@@ -166,7 +166,7 @@ func (r *proxyHandler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	info.handler.ServeHTTP(w, req.WithContext(request.WithRequestInfo(req.Context(), as)))
 }
 
-// responder is for tests that do not run.
+// responder exists only so that tests that are not run compile.
 type responder struct{ w http.ResponseWriter }
 
 func (r *responder) Object(int, runtime.Object) {}
@@ -188,7 +188,8 @@ type apiGroupHandler struct {
 	delegate  http.Handler
 }
 
-// discoveryGroup is what upstream's tests expect of the group of APIServices.
+// discoveryGroup returns the discovery document that upstream's tests expect for the group of
+// APIServices.
 func discoveryGroup(enabled sets.String) metav1.APIGroup {
 	group := metav1.APIGroup{Name: apiregistration.GroupName}
 	for _, version := range []string{"v1", "v1beta1"} {
