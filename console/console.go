@@ -98,7 +98,7 @@ type Config struct {
 
 // Moment is a moment of a history.
 type Moment struct {
-	Revision uint64    `json:"revision,string"` // a string, because it may be too large for a number of JavaScript
+	Revision uint64    `json:"revision,string"` // may exceed JavaScript numbers
 	Time     time.Time `json:"time"`
 	// Fork is true if the cluster has continued from the moment, and accepts writes.
 	Fork bool `json:"fork,omitempty"`

@@ -185,7 +185,7 @@ func operated(t *testing.T) (*testenv.Env, *console.Console) {
 	audit := filepath.Join(t.TempDir(), "audit.log")
 	appendAudit(t, audit, "system:kube-scheduler", "update", "", "secrets", "default")
 	appendAudit(t, audit, "system:kube-scheduler", "get", "", "pods", "default")
-	config, err := clientcmd.BuildConfigFromFlags("", env.Kubeconfig(t)) // commands need a network connection
+	config, err := clientcmd.BuildConfigFromFlags("", env.Kubeconfig(t)) // commands need a network
 	if err != nil {
 		t.Fatal(err)
 	}

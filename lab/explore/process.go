@@ -51,9 +51,10 @@ type process struct {
 	output             output
 	mu                 sync.Mutex
 	pid                int
-	dial               func(address string) (net.Conn, error) // nil unless the process runs
-	watches            map[string]int                         // open ones, by resource
-	missing            map[string]bool                        // resources whose watches stay closed
+	// dial connects to an address in the network of the process. It is nil unless the process runs.
+	dial    func(address string) (net.Conn, error)
+	watches map[string]int  // open ones, by resource
+	missing map[string]bool // resources whose watches do not begin again
 }
 
 // start runs the operator until the process is killed.
