@@ -31,7 +31,7 @@ gets the revision after the previous version.
 A capture of k8shark is an archive (.kshrk), or the stream of records of kshrk
 capture --out -. It contains the objects at each poll, and the events of watches.
 Versions between two polls are missing, except those of watched resources. If a list
-no longer contains an object, the history has its deletion at the revision of the list.
+no longer contains an object, the history has a deletion at the list's revision.
 
 The history omits values of Secrets, except with --secrets.`,
 		Example: `  kelson history import audit.log audit-2026-11-23T10-00-00.log --out incident.history
