@@ -76,7 +76,7 @@ func TestOutputEverywhere(t *testing.T) {
 	}
 }
 
-// zshDriver types a line into an interactive zsh, presses Tab, and prints the matches, one in a line.
+// zshDriver types a line into an interactive zsh, presses Tab, and prints the matches, one a line.
 // Its arguments are zshSetup's file, the script of kelson completion, and the line.
 const zshDriver = `emulate -L zsh
 zmodload zsh/zpty

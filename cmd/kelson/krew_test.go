@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// EXT-01: Krew itself installs the plugin from the manifest of krew-manifest and an archive, without
-// a network, and kubectl finds it.
+// EXT-01: Krew itself installs the plugin from the manifest of krew-manifest and an archive,
+// without a network, and kubectl finds it.
 func TestKrewInstallsThePlugin(t *testing.T) {
 	krew := os.Getenv("KREW")
 	if krew == "" {

@@ -22,7 +22,8 @@ import (
 )
 
 // LAB-07: the traces of controllers of controller-runtime have logs, live reads, backoff and the
-// state of the queue, with the priority queue and with the one of client-go. The operator's own log is complete.
+// state of the queue, with the priority queue and with the one of client-go. The operator's own log
+// is complete.
 func TestLogsAndQueues(t *testing.T) {
 	for name, priorities := range map[string]bool{"priority queue": true, "workqueue": false} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testLogsAndQueues(t, priorities) }) })
