@@ -186,7 +186,7 @@ func report(file *elf.File, code map[string]int64) string {
 	}
 	text, tables := int64(file.Section(".text").Size), int64(file.Section(".gopclntab").Size)
 	var b strings.Builder
-	fmt.Fprintf(&b, "The program has %.1f MB: %.1f MB of machine code, %.1f MB of tables about it, and %.1f MB of constants, types and embedded files.\n\n",
+	fmt.Fprintf(&b, "The program has %.1f MB: %.1f MB of machine code, %.1f MB of tables about it, and\n%.1f MB of constants, types and embedded files.\n\n",
 		mb(loaded), mb(text), mb(tables), mb(loaded-text-tables))
 	b.WriteString("| packages | number | code, MB | code and its tables, MB |\n|---|--:|--:|--:|\n")
 	for _, name := range bySize(groups) {
