@@ -8,7 +8,7 @@ import (
 // reached has the points of the runs so far, by the key of the plan. It finds plans whose runs would
 // be equal to earlier ones. Runs are deterministic, so these are equal:
 //
-//   - The runs of two plans with the same faults. A fault happens at its point, so the order of the
+//   - The runs of two plans with the same faults. Faults happen at their points, so the order of the
 //     faults in a plan does not matter.
 //   - The run of a plan, and that of the same plan with another fault whose point the first one does
 //     not reach: until that fault happens, both runs are the same.
@@ -23,7 +23,7 @@ func (p Plan) key() string {
 		parts[i] = f.String()
 	}
 	slices.Sort(parts)
-	return strings.Join(slices.Compact(parts), "; ")
+	return strings.Join(parts, "; ")
 }
 
 // add notes the run of a plan. A run that has ended early is not known.
