@@ -62,7 +62,7 @@ func newCgroups(root string) *cgroups {
 	return &cgroups{name: name, parents: sync.OnceValue(func() *hierarchies { return findHierarchies(name) })}
 }
 
-// share is what the kernel enforces for a container; zero means nothing.
+// share has the limits that the kernel enforces for a container; zero means none.
 type share struct {
 	memory      int64 // bytes
 	cpu, weight int64 // thousandths of a processor: the limit and the request

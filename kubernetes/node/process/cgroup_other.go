@@ -17,7 +17,7 @@ func (*cgroups) new(string, share) (*cgroup, error) { return nil, nil }
 
 func (*cgroups) available() bool { return false }
 
-// share is what a system with control groups would enforce.
+// share has the limits that a system with control groups would enforce.
 type share struct{}
 
 func shareOf(corev1.ResourceRequirements) share { return share{} }

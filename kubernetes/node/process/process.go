@@ -19,14 +19,14 @@
 //   - with [ConfinedRoot], the pod's volumes at their mount paths, and the files of its image, if
 //     Config.Images has a directory for it
 //
-// Everything else is missing, and the runtime does not pretend otherwise. It does not pull images,
-// so a container must have a command. With weaker confinements, which can't mount, it refuses pods
-// with volumes other than that of the service account, whose files are below the container's
-// directory, at $HOME/var/run/secrets/kubernetes.io/serviceaccount, and are not updated. Of
-// security contexts, users, groups and read-only root directories have an effect with
-// [ConfinedRoot]; an event reports those without effect. Limits of memory and CPU, and requests of
-// CPU, are enforced by control groups where the agent may create them: as root on most Linux
-// systems. Elsewhere they have no effect.
+// The runtime supports nothing else. It does not pull images, so a container must have a command.
+// With weaker confinements, which can't mount, it refuses pods with volumes other than that of the
+// service account, whose files are below the container's directory, at
+// $HOME/var/run/secrets/kubernetes.io/serviceaccount, and are not updated. Of security contexts,
+// users, groups and read-only root directories have an effect with [ConfinedRoot]; an event reports
+// those without effect. Limits of memory and CPU, and requests of CPU, are enforced by control
+// groups where the agent may create them: as root on most Linux systems. Elsewhere they have no
+// effect.
 //
 // A hostPath volume can't show a path that contains or is below one that is hidden from pods: the
 // data directory, home directories and others in Config.Hidden, /proc, /sys, /dev and /run.
