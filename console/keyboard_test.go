@@ -276,7 +276,8 @@ func TestKeyboard(t *testing.T) {
 		b.to("Search /")
 		b.keys(kb.Enter)
 		b.focusIs("dialog input")
-		for range 3 { // the focus stays in the dialog or moves to the browser, not to the page
+		// The focus stays in the dialog or moves to the browser, but never to the page behind it.
+		for range 3 {
 			b.keys(kb.Tab)
 			if !eval[bool](b, `document.activeElement === document.body || document.querySelector('dialog[open]').contains(document.activeElement)`) {
 				t.Errorf("Tab leaves the dialog for %q", b.focused())
@@ -598,7 +599,8 @@ func TestKeyboard(t *testing.T) {
 		b := b.in(t)
 		b.load("/object/configmaps/default/settings?tab=edit")
 		b.to("YAML")
-		for !eval[bool](b, `document.activeElement.matches('textarea')`) { // the tab has its name
+		// the tab has the same name
+		for !eval[bool](b, `document.activeElement.matches('textarea')`) {
 			b.to("YAML")
 		}
 		insert := func(text string) { // before the quote at the end of the third line, data.size

@@ -155,11 +155,11 @@ func TestWebhooksOfManifests(t *testing.T) {
 	if code, answer := ask(t, plane, root, "POST", maps, `{"metadata":{"name":"good"}}`); code != http.StatusCreated || !strings.Contains(answer, `"owner":"team-a"`) {
 		t.Errorf("%d %s", code, answer)
 	}
-	if code, answer := ask(t, plane, root, "POST", maps, `{"metadata":{"name":"bad"}}`); code != http.StatusForbidden || !strings.Contains(answer, "h.example.com") {
+	if code, answer := ask(t, plane, root, "POST", maps, `{"metadata":{"name":"bad"}}`); code != http.StatusBadRequest || !strings.Contains(answer, `admission webhook \"h.example.com\" denied the request`) {
 		t.Errorf("%d %s", code, answer)
 	}
 	const configurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-	for name, want := range map[string]int{"good": http.StatusCreated, "bad": http.StatusForbidden} {
+	for name, want := range map[string]int{"good": http.StatusCreated, "bad": http.StatusBadRequest} {
 		if code, answer := ask(t, plane, root, "POST", configurations, `{"metadata":{"name":"`+name+`"}}`); code != want {
 			t.Errorf("%s: %d %s", name, code, answer)
 		}

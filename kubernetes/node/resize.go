@@ -9,25 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// resizing is a change of a pod's resources that has not succeeded yet.
-type resizing struct {
-	condition       corev1.PodConditionType
-	reason, message string
-}
+// resizing is a change of a container's resources that failed.
+type resizing struct{ message string }
 
 // resize changes the resources of running containers to those of the pod's spec, which clients
 // change through the subresource resize. It restarts containers whose resizePolicy demands it.
+// Admission has already refused requests that exceed the node's capacity.
 func (w *worker) resize() {
 	var events []func()
-	var pending *resizing
 	w.mu.Lock()
 	for _, r := range w.lifecycle.records {
 		wanted := containerOf(w.pod, r)
 		if wanted == nil || equality.Semantic.DeepEqual(wanted.Resources, r.spec.Resources) {
-			continue
-		}
-		if scarce := w.beyondCapacity(wanted); scarce != "" {
-			pending = &resizing{corev1.PodResizePending, corev1.PodReasonInfeasible, scarce}
 			continue
 		}
 		changed := *r.spec
@@ -41,9 +34,6 @@ func (w *worker) resize() {
 		default:
 			events = append(events, w.resizeContainer(r))
 		}
-	}
-	if r := w.lifecycle.resizing; r == nil || r.condition == corev1.PodResizePending {
-		w.lifecycle.resizing = pending
 	}
 	w.mu.Unlock()
 	for _, record := range events {
@@ -59,7 +49,7 @@ func (w *worker) resizeContainer(r *record) (event func()) {
 	}
 	if c, ok := r.container.(Resizer); ok {
 		if err := c.Resize(r.spec.Resources); err != nil {
-			w.lifecycle.resizing = &resizing{corev1.PodResizeInProgress, corev1.PodReasonError, fmt.Sprintf("resize container %s: %v", r.spec.Name, err)}
+			w.lifecycle.resizing = &resizing{fmt.Sprintf("resize container %s: %v", r.spec.Name, err)}
 			return record(corev1.EventTypeWarning, "ResizeError", fmt.Sprintf("Error resizing container %s: %v", r.spec.Name, err))
 		}
 	}
@@ -96,25 +86,13 @@ func differs(from, to corev1.ResourceList, name corev1.ResourceName) bool {
 	return before.Cmp(after) != 0
 }
 
-// beyondCapacity describes a request of the container that exceeds the node's capacity; "" if none
-// does.
-func (w *worker) beyondCapacity(c *corev1.Container) string {
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		wanted, have := c.Resources.Requests[name], w.agent.config.Capacity[name]
-		if wanted.Cmp(have) > 0 {
-			return fmt.Sprintf("Node didn't have enough capacity: %s, requested: %s, capacity: %s", name, wanted.String(), have.String())
-		}
-	}
-	return ""
-}
-
-// resizeConditions sets the conditions of an unfinished resize, and removes those of a finished
-// one.
+// resizeConditions sets the condition of a failed resize, and removes it otherwise.
 func (l *lifecycle) resizeConditions(pod *corev1.Pod, status *corev1.PodStatus, now time.Time) {
 	status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool {
-		return (c.Type == corev1.PodResizePending || c.Type == corev1.PodResizeInProgress) && (l.resizing == nil || l.resizing.condition != c.Type)
+		return c.Type == corev1.PodResizeInProgress && l.resizing == nil
 	})
 	if r := l.resizing; r != nil {
-		setPodCondition(status, corev1.PodCondition{Type: r.condition, Status: corev1.ConditionTrue, Reason: r.reason, Message: r.message, ObservedGeneration: pod.Generation}, now)
+		setPodCondition(status, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: corev1.PodReasonError, Message: r.message,
+			ObservedGeneration: pod.Generation}, now)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -44,7 +45,8 @@ func (m *manifests[P, B, E]) open(cfg Config, k kinds[P, B, E]) error {
 	m.source = static.NewStaticPolicySource(settings.StaticManifestsDir, "", compile,
 		func(dir string) ([]P, []B, string, error) { return k.read(cfg.Manifests, dir) }, k.policyName, k.label)
 	if err := m.source.LoadInitial(); err != nil {
-		return fmt.Errorf("failed to load static policy manifests from %q: %w", settings.StaticManifestsDir, err)
+		// Errors of expressions have several lines.
+		return fmt.Errorf("failed to load static policy manifests from %q: %s", settings.StaticManifestsDir, strings.Join(strings.Fields(err.Error()), " "))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel

@@ -76,6 +76,8 @@ func TestRBAC(t *testing.T) {
 		"a.yaml": account,
 		"b.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r, namespace: system}\n",
 		"c.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r, namespace: kube-system}\n",
+		"d.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: none}\n",
+		"e.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: none}\n",
 	})
 	got, user, err := manifest.RBAC(dir)
 	if err != nil {
@@ -83,9 +85,9 @@ func TestRBAC(t *testing.T) {
 	}
 	var kinds []string
 	for _, m := range got {
-		kinds = append(kinds, m.Object.GetKind()+"/"+m.Object.GetName())
+		kinds = append(kinds, strings.TrimPrefix(m.Object.GetNamespace()+"/"+m.Object.GetKind()+"/"+m.Object.GetName(), "/"))
 	}
-	if want := "Namespace/system ServiceAccount/a Role/r Role/r"; strings.Join(kinds, " ") != want {
+	if want := "Namespace/system system/ServiceAccount/a system/Role/r kube-system/Role/r system/RoleBinding/none ClusterRole/none"; strings.Join(kinds, " ") != want {
 		t.Errorf("got %v, want %s", kinds, want)
 	}
 	if want := "system:serviceaccount:system:a"; user != want {

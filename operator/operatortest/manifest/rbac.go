@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -14,7 +15,8 @@ var ErrServiceAccounts = errors.New("want exactly one ServiceAccount")
 
 // RBAC reads the manifests that give an operator its rights, such as a project's config/rbac. It
 // returns them, with their namespaces before them, and the user name of the ServiceAccount among
-// them. Paths are as for Read.
+// them. Roles and RoleBindings without a namespace, as kubebuilder writes them for kustomize, get
+// that of the ServiceAccount. Paths are as for Read.
 func RBAC(paths ...string) (manifests []Manifest, user string, err error) {
 	read, err := Read(paths...)
 	if err != nil {
@@ -23,6 +25,7 @@ func RBAC(paths ...string) (manifests []Manifest, user string, err error) {
 	// Every control plane has these.
 	namespaces := []string{"", "default", "kube-system", "kube-public", "kube-node-lease"}
 	var accounts []string
+	setNamespaces(read)
 	for _, m := range read {
 		namespace := m.Object.GetNamespace()
 		if !slices.Contains(namespaces, namespace) {
@@ -39,4 +42,19 @@ func RBAC(paths ...string) (manifests []Manifest, user string, err error) {
 		return nil, "", fmt.Errorf("read RBAC manifests: %w in %q, got %d", ErrServiceAccounts, paths, len(accounts))
 	}
 	return append(manifests, read...), accounts[0], nil
+}
+
+// setNamespaces sets the namespace of Roles, RoleBindings and ServiceAccounts that have none.
+func setNamespaces(manifests []Manifest) {
+	namespace := metav1.NamespaceDefault
+	for _, m := range manifests {
+		if m.Object.GetKind() == "ServiceAccount" && m.Object.GetNamespace() != "" {
+			namespace = m.Object.GetNamespace()
+		}
+	}
+	for _, m := range manifests {
+		if slices.Contains([]string{"Role", "RoleBinding", "ServiceAccount"}, m.Object.GetKind()) && m.Object.GetNamespace() == "" {
+			m.Object.SetNamespace(namespace)
+		}
+	}
 }
