@@ -16,7 +16,7 @@ var ErrServiceAccounts = errors.New("want exactly one ServiceAccount")
 // RBAC reads the manifests that give an operator its rights, such as a project's config/rbac. It
 // returns them, with their namespaces before them, and the user name of the ServiceAccount among
 // them. Roles and RoleBindings without a namespace, as kubebuilder writes them for kustomize, get
-// that of the ServiceAccount. Paths are as for Read.
+// the namespace of the ServiceAccount. Paths are as for Read.
 func RBAC(paths ...string) (manifests []Manifest, user string, err error) {
 	read, err := Read(paths...)
 	if err != nil {
