@@ -31,6 +31,7 @@ type step struct {
 	label   string
 	process *process // nil for writes of the control plane's own controllers and of users
 	point   Point    // zero if no fault can happen here
+	late    bool     // the write of an Event, which comes after all other steps
 	node    string   // the Node whose agent sends this write; "" once the server has it
 	initial bool     // the event is part of a list
 
@@ -116,7 +117,8 @@ func (g *gate) remove(s *step) {
 
 // choices returns the steps that may come next, in their default order: oldest first, then by
 // label. While writes of the server or of clients other than the operator wait, it returns only
-// these. All goroutines must be blocked.
+// these. Their Events come last, because controllers write them from separate goroutines. All
+// goroutines must be blocked.
 func (g *gate) choices(enabled func(*step) bool) []*step {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -124,7 +126,7 @@ func (g *gate) choices(enabled func(*step) bool) []*step {
 	var all []*step
 	for _, first := range []phase{committing, ordering} {
 		for _, s := range g.waiting {
-			if s.phase == first && !s.held && enabled(s) {
+			if s.phase == first && !s.held && !s.late && enabled(s) {
 				all = append(all, s)
 			}
 		}
@@ -132,9 +134,12 @@ func (g *gate) choices(enabled func(*step) bool) []*step {
 			break
 		}
 	}
-	if len(all) == 0 {
+	for _, late := range []bool{false, true} {
+		if len(all) > 0 {
+			break
+		}
 		for _, s := range g.waiting {
-			if !s.held && !s.suspended() && enabled(s) {
+			if s.late == late && !s.held && !s.suspended() && enabled(s) {
 				all = append(all, s)
 			}
 		}

@@ -8,8 +8,8 @@ import (
 // reached contains the points that the earlier runs reached, by the key of the plan. It finds plans
 // whose runs would be equal to earlier ones. Runs are deterministic, so these runs are equal:
 //
-//   - The runs of two plans with the same faults. Faults happen at their points, so the order of the
-//     faults in a plan does not matter.
+//   - The runs of two plans with the same faults. Faults happen at their points, so their order in
+//     a plan does not matter.
 //   - The run of a plan that does not reach a point, and the run of the same plan with a fault at
 //     this point. That fault never happens, and until it happens both runs are the same.
 //

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -49,6 +50,13 @@ func (n *names) normal(obj *unstructured.Unstructured) map[string]any {
 	meta, _ := content["metadata"].(map[string]any)
 	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "managedFields", "generation", "selfLink"} {
 		delete(meta, field)
+	}
+	// Whether a slice of endpoints has this annotation depends on how many changes of Pods
+	// Kubernetes' controller has collected.
+	if annotations, _ := meta["annotations"].(map[string]any); annotations != nil {
+		if delete(annotations, corev1.EndpointsLastChangeTriggerTime); len(annotations) == 0 {
+			delete(meta, "annotations")
+		}
 	}
 	if _, ok := meta["deletionTimestamp"]; ok {
 		meta["deletionTimestamp"] = "set"

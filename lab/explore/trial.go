@@ -269,7 +269,7 @@ func (o ordered) RoundTrip(r *http.Request) (*http.Response, error) {
 	if gate == nil || r.Method == http.MethodGet || r.Method == http.MethodHead || r.Context().Value(processKey{}) != nil {
 		return o.inner.RoundTrip(r)
 	}
-	s := &step{phase: ordering, label: r.Method + " " + r.URL.Path}
+	s := &step{phase: ordering, label: r.Method + " " + r.URL.Path, late: strings.Contains(r.URL.Path, "/events")}
 	if name, ok := strings.CutPrefix(r.UserAgent(), node.UserAgent); ok {
 		s.node = name
 	}
