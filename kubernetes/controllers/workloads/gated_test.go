@@ -157,9 +157,10 @@ func TestCoordinatedLeaderElection(t *testing.T) {
 // ResourcePoolStatusRequest.
 func TestResourcePoolStatusRequest(t *testing.T) {
 	withGates(t, func(t *testing.T, c kubernetes.Interface) {
+		// Kubernetes' validation of the status refuses pools of generation 0.
 		for pool, devices := range map[string][]resourcev1.Device{"a": {{Name: "d0"}, {Name: "d1"}}, "b": {{Name: "d0"}}} {
 			slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: pool}, Spec: resourcev1.ResourceSliceSpec{
-				Driver: "gpu.example.com", AllNodes: new(true), Pool: resourcev1.ResourcePool{Name: pool, ResourceSliceCount: 1}, Devices: devices,
+				Driver: "gpu.example.com", AllNodes: new(true), Pool: resourcev1.ResourcePool{Name: pool, Generation: 1, ResourceSliceCount: 1}, Devices: devices,
 			}}
 			if _, err := c.ResourceV1().ResourceSlices().Create(t.Context(), slice, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
