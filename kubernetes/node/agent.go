@@ -16,7 +16,7 @@ import (
 	"kelson.dev/operator/events"
 )
 
-// UserAgent, followed by the name of the node, is the User-Agent of an Agent's requests.
+// UserAgent is the User-Agent of the requests of an Agent, without the name of the node.
 const UserAgent = "kubelet/"
 
 // AgentConfig configures an Agent.

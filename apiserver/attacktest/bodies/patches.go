@@ -31,7 +31,7 @@ func (s scaled) strategic() []Attack {
 			Request: patch(templates+"/env", Strategic, templatePatch(envOf("["+Elements(n, n+n/2, `{"name":"e%d"}`)+"]")))},
 		{Name: "strategic merge: deletes in env", Setup: []Request{env},
 			Request: patch(templates+"/env", Strategic, templatePatch(envOf(List(n, `{"name":"x%d","$patch":"delete"}`))))},
-		{Name: "strategic merge: one element often", Setup: []Request{env},
+		{Name: "strategic merge: one element many times", Setup: []Request{env},
 			Request: patch(templates+"/env", Strategic, templatePatch(`"containers":`+List(s.n(25_000), `{"name":"c","env":[{"name":"y%d"}]}`)))},
 		{Name: "strategic merge: $setElementOrder of containers", Setup: []Request{many},
 			Request: patch(templates+"/many", Strategic, templatePatch(`"$setElementOrder/containers":`+List(s.n(60_000), `{"name":"c%d"}`)+
@@ -110,7 +110,7 @@ func (s scaled) owners() []Attack {
 			Elements(0, n, manager("m%d", "Update", "v1", `{"f:data":{"f:a":{}}}`))))},
 		{Name: "managedFields: versions", Request: create(configMaps, Managed("versions",
 			Elements(0, n, manager("m", "Apply", "v%d", `{"f:data":{"f:a":{}}}`))))},
-		{Name: "managedFields: by a patch", Setup: []Request{plain}, Request: patch(configMaps+"/owned", Merge,
+		{Name: "managedFields in a patch", Setup: []Request{plain}, Request: patch(configMaps+"/owned", Merge,
 			`{"metadata":{"managedFields":[`+Elements(0, n, applied)+`]}}`)},
 		{Name: "managedFields: applied over many", Setup: []Request{create(configMaps, Managed("over", Elements(0, min(n, 1_000), applied)))},
 			Request: patch(configMaps+"/over?fieldManager=me&force=true", Apply, Object("v1", "ConfigMap", "over", `"data":{"a":"c"}`))},
