@@ -141,7 +141,7 @@ operator-kube-apiserver: ## the operator library and its adapter on kube-apiserv
 	$(GO) run ./test/against -- $(GO) test -count=1 -run 'Story|Injected|RolledBack|FieldSelectors|ReconcilerOf' ./operator/... ./operator/adapter/...
 
 test: build ## the tests of all modules but bench and test/conformance; CONTRIBUTING.md lists what is skipped when
-	KELSON=$(abspath $(KELSON)) $(GO) test -timeout 20m $(TESTED)
+	KELSON=$(abspath $(KELSON)) $(GO) test -timeout 40m $(TESTED)
 
 test-no-fast-paths: ## the suites of the API with all fast paths off (docs/design/fastpaths.md): about two minutes after the builds
 	KELSON_NO_FAST_PATHS=1 $(GO) test ./kubernetes/apitest/... ./apiserver/crd/... ./kubernetes/builtin/...
@@ -308,8 +308,8 @@ explore-operators: build ## explore the operators of other projects in the folde
 	$(GO) run ./test/explore -kelson $(KELSON) -docs docs/internals/explore.md $(OPERATORS)
 
 soak-operator: ## the operator library on a faulty server: two replicas and its informers, ten minutes each
-	KELSON_SOAK=10m $(GO) test -timeout 20m -v -run Soak ./operator/internal/soak
-	KELSON_SOAK=10m $(GO) test -timeout 20m -v -run Soak ./operator/informer
+	KELSON_SOAK=10m $(GO) test -timeout 40m -v -run Soak ./operator/internal/soak
+	KELSON_SOAK=10m $(GO) test -timeout 40m -v -run Soak ./operator/informer
 
 size: build ## measure the sizes of the packages in the program; writes docs/internals/size.md
 	$(GO) run ./bench/size -kelson $(KELSON) -docs docs/internals/size.md

@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"kelson.dev/console"
 )
@@ -169,7 +171,23 @@ func (b *tab) goTo(path string) {
 
 func (b *tab) press(keys string) {
 	b.t.Helper()
+	if keys == "/" {
+		b.shortcut(keys)
+		return
+	}
 	b.do(chromedp.KeyEvent(keys))
+}
+
+// shortcut presses a key that the page handles. The page prevents the key's default action, so a
+// browser sends no character to the element that then has the focus. chromedp would send one; the
+// release of the key replaces it.
+func (b *tab) shortcut(key string) {
+	b.t.Helper()
+	b.do(chromedp.KeyEvent(key, func(event *input.DispatchKeyEventParams) {
+		if event.Type == kb.KeyChar {
+			event.Type, event.Text, event.UnmodifiedText = kb.KeyUp, "", ""
+		}
+	}))
 }
 
 // shot writes a screenshot to bin/console.

@@ -54,6 +54,10 @@ window.tests = {
 // keys presses keys, with modifiers.
 func (b *tab) keys(keys string, modifiers ...chromedp.Modifier) {
 	b.t.Helper()
+	if keys == "/" && len(modifiers) == 0 {
+		b.shortcut(keys)
+		return
+	}
 	b.do(chromedp.KeyEvent(keys, chromedp.KeyModifiers(modifiers...)))
 }
 
@@ -215,6 +219,9 @@ func TestTabOrder(t *testing.T) {
 	for _, path := range operatedViews {
 		b.load(path)
 		b.until(`document.querySelectorAll('nav.side details').length > 3`) // the kinds
+		if path == "/map" {
+			b.until(`document.querySelector('.map svg')`)
+		}
 		b.walk(path)
 	}
 }
@@ -410,7 +417,7 @@ func TestKeyboard(t *testing.T) {
 	t.Run("compare", func(t *testing.T) {
 		b := b.in(t)
 		b.load("/compare")
-		b.to("Show equal ones")
+		b.to("Show equal rows")
 		b.keys(" ")
 		at("all=true")
 		b.to("Numbers")

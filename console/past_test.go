@@ -159,7 +159,7 @@ func TestPast(t *testing.T) {
 		b.goTo("/object/configmaps/default/settings?tab=history&at=" + settings.ResourceVersion)
 		b.shows("after the moment that is shown")
 		b.until(`document.querySelector('pre.yaml')?.textContent.includes('size: large')`)
-		b.goTo("/history")
+		b.goTo("/history?resource=configmaps")
 		b.until(`[...document.querySelectorAll('tbody a')].some((a) => a.textContent.includes('settings'))`)
 		b.shows(label)
 		// Other views are empty and show no error.

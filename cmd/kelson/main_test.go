@@ -88,10 +88,10 @@ type outcome struct {
 	stdout, stderr string
 }
 
-// command runs a program until it exits, for at most a minute.
+// command runs a program until it exits, for at most five minutes.
 func command(t *testing.T, env []string, name string, args ...string) outcome {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
