@@ -71,8 +71,7 @@ func TestEqualPlansGiveEqualRuns(t *testing.T) {
 			"order 7",
 			"priorities 7",
 		}},
-		"pods":     {deploys(false), []string{"", "no faults"}},
-		"services": {deploys(true), []string{"no faults"}},
+		"pods": {deploys(false), []string{"", "no faults"}},
 	} {
 		for _, plan := range test.plans {
 			repetition, err := explore.Repeat(t, test.scenario, plan, n)
