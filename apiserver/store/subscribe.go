@@ -28,14 +28,14 @@ type Subscription struct {
 func (s *Store) Subscribe(resources []string, begin func(*Snapshot), each func(*Event)) *Subscription {
 	s.dispatching.Lock()
 	defer s.dispatching.Unlock()
-	d := s.dispatcher
-	if d == nil {
-		d = &dispatcher{store: s, byResource: map[string][]*Subscription{}, kick: make(chan struct{}, 1), done: make(chan struct{})}
-		s.dispatcher = d
-		go d.run()
+	sub := &Subscription{resources: resources, begin: begin, each: each, closed: make(chan struct{})}
+	if s.dispatcher != nil {
+		s.dispatcher.add(sub)
+		return sub
 	}
-	sub := &Subscription{dispatcher: d, resources: resources, begin: begin, each: each, closed: make(chan struct{})}
-	d.add(sub)
+	s.dispatcher = &dispatcher{store: s, byResource: map[string][]*Subscription{}, kick: make(chan struct{}, 1), done: make(chan struct{})}
+	s.dispatcher.add(sub) // before run, which ends when there are no subscriptions
+	go s.dispatcher.run()
 	return sub
 }
 
@@ -78,6 +78,7 @@ func (d *dispatcher) wake() {
 func (d *dispatcher) add(sub *Subscription) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	sub.dispatcher = d
 	d.subs = append(d.subs, sub)
 	for _, resource := range sub.resources {
 		d.byResource[resource] = append(d.byResource[resource], sub)

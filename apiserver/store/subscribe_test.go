@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"kelson.dev/apiserver/store"
 )
@@ -82,4 +83,24 @@ func TestSubscriptionsGetStateThenEvents(t *testing.T) {
 		late.End()
 		last.End()
 	})
+}
+
+// API-07: the first subscription of a store receives the state, also if the goroutine that calls it
+// runs before Subscribe returns.
+func TestFirstSubscriptionBegins(t *testing.T) {
+	for range 3000 {
+		s, err := store.Open(store.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := make(chan struct{})
+		sub := s.Subscribe([]string{"a"}, func(*store.Snapshot) { close(begun) }, func(*store.Event) {})
+		select {
+		case <-begun:
+		case <-time.After(time.Minute):
+			t.Fatal("the subscription has not begun")
+		}
+		sub.End()
+		s.Close()
+	}
 }
