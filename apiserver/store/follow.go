@@ -8,15 +8,15 @@ import (
 )
 
 // Follow calls begin with the current state and then each with every later event of a resource (""
-// means all), in order, in the caller's goroutine. If the reader falls so far behind that its next
-// events are no longer retained, Follow calls begin again with a newer state. It returns nil when
-// ctx ends, and ErrClosed after Close.
+// means all), in order, in the caller's goroutine. If the reader falls so far behind that the
+// store has discarded its next events, Follow calls begin again with a newer state. It returns nil
+// when ctx ends, and ErrClosed after Close.
 //
 // Readers that handle each event when it is published use Follow, or Subscribe if they are quick.
-// Three kinds of readers use a [Cursor] directly: watches of the API, which must end when events
-// are no longer retained; derived.Fold and lab/explore, which read events only on demand; and
-// flowcontrol, which does not wait only for the store. Readers that need only the newest state use
-// Await.
+// Three kinds of readers use a [Cursor] directly: watches of the API, which must end when the
+// store has discarded their next events; derived.Fold and lab/explore, which read events only on
+// demand; and flowcontrol, which also waits for events that are not from the store. Readers that
+// need only the newest state use Await.
 func (s *Store) Follow(ctx context.Context, resource string, begin func(*Snapshot), each func(events []*Event)) error {
 	for {
 		sn := s.Snapshot()

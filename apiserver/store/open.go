@@ -50,7 +50,7 @@ type Store struct {
 	gate atomic.Pointer[func(context.Context, []Op) error] // see Gate
 
 	dispatching sync.Mutex  // guards dispatcher
-	dispatcher  *dispatcher // nil if there are no subscriptions
+	dispatcher  *dispatcher // nil while the store has no subscriptions
 }
 
 // driver accepts writes and advances the published state of a Store. Its goroutine is the only

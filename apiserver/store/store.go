@@ -22,8 +22,8 @@
 // that log, and the store publishes them when it reads them back from there.
 //
 // Each Store has one goroutine, which [Store.Close] ends, and another while it has subscriptions
-// ([Store.Subscribe]). In terms of testing/synctest, both are idle when there are no writes. A fork
-// is a separate Store; its creator must close it.
+// ([Store.Subscribe]). While no client writes, both are durably blocked, as testing/synctest
+// requires. A fork is a separate Store; its creator must close it.
 package store
 
 import (
@@ -116,10 +116,11 @@ func (s *Store) Commit(ctx context.Context, ops ...Op) ([]*Object, error) {
 // Snapshot returns the newest published state. O(1).
 func (s *Store) Snapshot() *Snapshot { return s.snapshot() }
 
-// At returns the state at a revision. It returns ErrCompacted if that state is no longer retained,
-// and ErrFuture if no write has that revision yet. The watch log retains the newest revisions, and
-// Pin retains others. The cost grows with the number of events since then, except for pinned
-// revisions and the newest. A revision inside a Commit of several ops shows that unit in part.
+// At returns the state at a revision. It returns ErrCompacted if the store has discarded that
+// state, and ErrFuture if no write has that revision yet. The watch log retains the newest
+// revisions, and Pin retains others. The cost grows with the number of events since then, except
+// for pinned revisions and the newest. A revision inside a Commit of several ops shows that unit in
+// part.
 func (s *Store) At(revision uint64) (*Snapshot, error) { return s.at(revision) }
 
 // Pin retains a snapshot's revision for At for at least five minutes, for the pages of a list. The

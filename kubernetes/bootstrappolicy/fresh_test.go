@@ -24,7 +24,7 @@ func TestFreshStores(t *testing.T) {
 		defer st.Close()
 		obj := st.Snapshot().Get(admin)
 		if obj == nil {
-			t.Fatal("there is no cluster role admin")
+			t.Fatal("the cluster role admin does not exist")
 		}
 		if age := time.Now().Unix() - obj.Head.CreationTimestamp.Unix(); age < 0 || age > 60 {
 			t.Errorf("the role is %d seconds old", age)

@@ -36,8 +36,8 @@ type fields struct {
 }
 
 // fits reports whether the library would not change the set: the set fits the schema of a version,
-// and has no unowned fields. A set does not fit if a list or map has become atomic, or is no longer
-// atomic, since the set was recorded. schema returns any value with that schema.
+// and has no unowned fields. A set that was recorded under another schema may not fit: a list or
+// map can be atomic in one schema and not in the other. schema returns any value with that schema.
 func (f *fields) fits(version string, schema func() (*typed.TypedValue, error)) bool {
 	if _, ok := f.fitting.Load(version); ok {
 		return true

@@ -184,7 +184,7 @@ func TestHangingMember(t *testing.T) {
 		t.Error("a consistent read succeeded although the member does not answer")
 	}
 	if s.Snapshot().Count("things", "") != 1 {
-		t.Error("the state is no longer readable")
+		t.Error("the state cannot be read")
 	}
 	m.set(func() { m.hangs = false })
 	if sn, err := s.Fresh(t.Context()); err != nil || sn.Revision() < 7 {

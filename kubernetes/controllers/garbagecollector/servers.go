@@ -59,8 +59,8 @@ func resourceOf(gvr schema.GroupVersionResource) string {
 	return "/apis/" + gvr.Group + "/" + gvr.Version + "/" + gvr.Resource
 }
 
-// adjust starts and ends monitors so that each resource in discovery has one. It drops the objects
-// of a resource that is no longer served, but does not treat them as deleted.
+// adjust starts and ends monitors so that each resource in discovery has one. When a server stops
+// serving a resource, adjust forgets its objects, but does not treat them as deleted.
 func (m *mirror) adjust(ctx context.Context) {
 	kinds, _ := m.servers.Kinds() // for servers that do not answer: the resources as last listed
 	m.mu.Lock()
