@@ -68,8 +68,8 @@ type lifecycle struct {
 	// failure, once set, ends the pod with phase Failed, regardless of its containers
 	// (DeadlineExceeded, Evicted).
 	failure *failure
-	// resizing is set while the resources of containers differ from those of the pod's spec.
-	resizing *resizing
+	// resizeError is the error of the last change of a container's resources; "" if it succeeded.
+	resizeError string
 	// deleted is set when the object no longer exists on the server.
 	deleted bool
 }

@@ -9,9 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// resizing is a change of a container's resources that failed.
-type resizing struct{ message string }
-
 // resize changes the resources of running containers to those of the pod's spec, which clients
 // change through the subresource resize. It restarts containers whose resizePolicy demands it.
 // Admission has already refused requests that exceed the node's capacity.
@@ -26,7 +23,7 @@ func (w *worker) resize() {
 		changed := *r.spec
 		changed.Resources = *wanted.Resources.DeepCopy()
 		restart := needsRestart(r.spec, wanted)
-		r.spec, w.lifecycle.resizing = &changed, nil
+		r.spec, w.lifecycle.resizeError = &changed, ""
 		switch {
 		case r.state.Running == nil:
 		case restart:
@@ -49,7 +46,7 @@ func (w *worker) resizeContainer(r *record) (event func()) {
 	}
 	if c, ok := r.container.(Resizer); ok {
 		if err := c.Resize(r.spec.Resources); err != nil {
-			w.lifecycle.resizing = &resizing{fmt.Sprintf("resize container %s: %v", r.spec.Name, err)}
+			w.lifecycle.resizeError = fmt.Sprintf("resize container %s: %v", r.spec.Name, err)
 			return record(corev1.EventTypeWarning, "ResizeError", fmt.Sprintf("Error resizing container %s: %v", r.spec.Name, err))
 		}
 	}
@@ -89,10 +86,10 @@ func differs(from, to corev1.ResourceList, name corev1.ResourceName) bool {
 // resizeConditions sets the condition of a failed resize, and removes it otherwise.
 func (l *lifecycle) resizeConditions(pod *corev1.Pod, status *corev1.PodStatus, now time.Time) {
 	status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodResizeInProgress && l.resizing == nil
+		return c.Type == corev1.PodResizeInProgress && l.resizeError == ""
 	})
-	if r := l.resizing; r != nil {
-		setPodCondition(status, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: corev1.PodReasonError, Message: r.message,
+	if l.resizeError != "" {
+		setPodCondition(status, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: corev1.PodReasonError, Message: l.resizeError,
 			ObservedGeneration: pod.Generation}, now)
 	}
 }

@@ -298,7 +298,7 @@ func (w *worker) start(ctx context.Context, r *record) {
 	}
 	w.mu.Lock()
 	r.started(container, time.Now())
-	w.lifecycle.resizing = nil // the container runs with the new resources
+	w.lifecycle.resizeError = "" // the container runs with the new resources
 	if executes {
 		r.hooking = r.spec.Lifecycle != nil && r.spec.Lifecycle.PostStart != nil
 		r.unstarted, r.unready = r.spec.StartupProbe != nil, r.spec.ReadinessProbe != nil

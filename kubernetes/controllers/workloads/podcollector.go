@@ -103,7 +103,7 @@ func (c *podCollector) collect(ctx context.Context) error {
 func (c *podCollector) surplus(pods []*corev1.Pod) []*corev1.Pod {
 	var ended []*corev1.Pod
 	for _, pod := range pods {
-		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if apipod.IsPodPhaseTerminal(pod.Status.Phase) {
 			ended = append(ended, pod)
 		}
 	}
@@ -172,7 +172,7 @@ func (c *podCollector) delete(ctx context.Context, pod *corev1.Pod, condition *c
 }
 
 func (c *podCollector) markFailed(ctx context.Context, pod *corev1.Pod, condition *corev1.PodCondition) error {
-	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if apipod.IsPodPhaseTerminal(pod.Status.Phase) {
 		return nil
 	}
 	status := pod.Status.DeepCopy()

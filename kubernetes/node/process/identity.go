@@ -3,6 +3,7 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -43,7 +44,7 @@ func identityOf(pod *corev1.Pod, c *corev1.Container) (*identity, error) {
 		user, primary, fsGroup, nonRoot, others = p.RunAsUser, p.RunAsGroup, p.FSGroup, p.RunAsNonRoot, p.SupplementalGroups
 	}
 	if own := c.SecurityContext; own != nil {
-		user, primary, nonRoot = or(own.RunAsUser, user), or(own.RunAsGroup, primary), or(own.RunAsNonRoot, nonRoot)
+		user, primary, nonRoot = cmp.Or(own.RunAsUser, user), cmp.Or(own.RunAsGroup, primary), cmp.Or(own.RunAsNonRoot, nonRoot)
 	}
 	if nonRoot != nil && *nonRoot && user != nil && *user == 0 {
 		return nil, fmt.Errorf("%w (pod: %q, container: %s)", errRoot, pod.Name, c.Name)
@@ -70,13 +71,6 @@ func identityOf(pod *corev1.Pod, c *corev1.Container) (*identity, error) {
 		}
 	}
 	return id, nil
-}
-
-func or[T any](first, second *T) *T {
-	if first != nil {
-		return first
-	}
-	return second
 }
 
 // groupOf returns the group on the machine that corresponds to a supplementary group of a pod.
