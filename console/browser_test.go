@@ -169,22 +169,14 @@ func (b *tab) goTo(path string) {
 	b.until(`document.title !== 'Kelson' && document.querySelector('nav.side a') !== null`)
 }
 
-func (b *tab) press(keys string) {
+// press presses keys one after the other, with modifiers.
+func (b *tab) press(keys string, modifiers ...chromedp.Modifier) {
 	b.t.Helper()
-	if keys == "/" {
-		b.shortcut(keys)
-		return
-	}
-	b.do(chromedp.KeyEvent(keys))
-}
-
-// shortcut presses a key that the page handles. The page prevents the key's default action, so a
-// browser sends no character to the element that then has the focus. chromedp would send one; the
-// release of the key replaces it.
-func (b *tab) shortcut(key string) {
-	b.t.Helper()
-	b.do(chromedp.KeyEvent(key, func(event *input.DispatchKeyEventParams) {
-		if event.Type == kb.KeyChar {
+	b.do(chromedp.KeyEvent(keys, chromedp.KeyModifiers(modifiers...), func(event *input.DispatchKeyEventParams) {
+		// The page prevents the default action of the shortcut /, so a browser sends no character
+		// to the element that then has the focus. chromedp would send one; a second release of the
+		// key replaces it.
+		if keys == "/" && event.Type == kb.KeyChar {
 			event.Type, event.Text, event.UnmodifiedText = kb.KeyUp, "", ""
 		}
 	}))
