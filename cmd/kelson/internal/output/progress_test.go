@@ -40,6 +40,7 @@ func TestProgressOfALoop(t *testing.T) {
 			p.Update("comparing %d", i)
 			time.Sleep(time.Millisecond)
 		}
+		synctest.Wait() // the time of the step is written at the same moment
 		if lines := strings.Count(b.String(), "\r"); lines < 9 || lines > 13 {
 			t.Errorf("a second writes %d times: %q", lines, b.String())
 		}
