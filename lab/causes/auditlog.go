@@ -105,7 +105,7 @@ func (w *LoggedWrite) Object() Object {
 
 // loggedObject combines all information in a log about an object.
 type loggedObject struct {
-	uid    types.UID
+	uids   []types.UID // several if it was created again, with the same name
 	owners []metav1.OwnerReference
 }
 
@@ -246,8 +246,8 @@ func (l *Log) read(e *auditv1.Event, resource string) {
 		o = &loggedObject{}
 		l.objects[resourceName{resource, namespace, m.Name}] = o
 	}
-	if m.UID != "" {
-		o.uid = m.UID
+	if m.UID != "" && !slices.Contains(o.uids, m.UID) {
+		o.uids = append(o.uids, m.UID)
 	}
 	if len(m.OwnerReferences) > 0 {
 		o.owners = m.OwnerReferences

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // LoggedStep is a write in an audit log with its probable cause.
@@ -251,7 +252,8 @@ func (l *Log) judge(w, v *LoggedWrite, watching []*loggedWatch) candidate {
 	case !collection && l.siblings(wo, vo):
 		because(15, "both have the same owner")
 	}
-	if uid := l.uidOf(vo); wo != vo && uid != "" && bytes.Contains(w.body, []byte(`"`+uid+`"`)) {
+	inBody := func(uid types.UID) bool { return bytes.Contains(w.body, []byte(`"`+uid+`"`)) }
+	if wo != vo && slices.ContainsFunc(l.uidsOf(vo), inBody) {
 		because(15, "the request contains its UID")
 	} else if wo != vo && !collection && bytes.Contains(w.body, []byte(`"`+v.Name+`"`)) {
 		because(15, "the request contains its name")
@@ -310,8 +312,8 @@ func (l *Log) ownsIndirectly(owner, owned resourceName, steps int) bool {
 
 // is reports whether an owner reference of an object in a namespace refers to an object.
 func (l *Log) is(ref metav1.OwnerReference, o resourceName, namespace string) bool {
-	if uid := l.uidOf(o); uid != "" {
-		return string(ref.UID) == uid
+	if uids := l.uidsOf(o); len(uids) > 0 {
+		return slices.Contains(uids, ref.UID)
 	}
 	return ref.Name == o.name && (o.namespace == "" || o.namespace == namespace) && (ref.Kind == l.kinds[o.resource] || isResource(strings.ToLower(ref.Kind), o.resource))
 }
@@ -327,11 +329,11 @@ func (l *Log) siblings(a, b resourceName) bool {
 	return false
 }
 
-func (l *Log) uidOf(o resourceName) string {
+func (l *Log) uidsOf(o resourceName) []types.UID {
 	if known := l.objects[o]; known != nil {
-		return string(known.uid)
+		return known.uids
 	}
-	return ""
+	return nil
 }
 
 func qualified(namespace, name string) string {

@@ -182,6 +182,22 @@ func TestKubernetesControllers(t *testing.T) {
 	}
 }
 
+// LAB-09: the deletion of an owner is the cause even if the owner was created again, with the same
+// name and another UID, before the garbage collector acted.
+func TestOwnerThatIsCreatedAgain(t *testing.T) {
+	const collector = "kube-controller-manager/v1.37 (linux/amd64)"
+	watch := logLine{at: 0, user: "system:kube-controller-manager", agent: collector, verb: "watch", group: "shop.io", plural: "shops", stage: "ResponseStarted"}
+	l := readLog(t, append(shop(), watch,
+		logLine{at: 5000, user: "ann", agent: "kubectl/v1.37", verb: "delete", group: "shop.io", plural: "shops", name: "tea"},
+		logLine{at: 5005, user: "bob", agent: "kubectl/v1.37", verb: "create", group: "shop.io", plural: "shops", name: "tea", response: object("Shop", "tea", "uid-tea-2", "30", "")},
+		logLine{at: 5020, user: watch.user, agent: collector, verb: "delete", plural: "configmaps", name: "tea-config"},
+	))
+	s := lastStep(t, l, "configmap", "tea-config")
+	if s.Probably == nil || s.Probably.Cause.Verb != "delete" || s.Probably.Cause.First != "a request of ann" {
+		t.Errorf("the cause of the deletion: %+v", s.Probably)
+	}
+}
+
 // LAB-09: answers about writes in a trace stay exact, and chains of the trace continue in the log.
 func TestLogWithTrace(t *testing.T) {
 	const record = `{"id":1,"run":"a","time":"2030-01-02T15:04:06Z","controller":"shop","kind":"Shop","namespace":"default","name":"tea","causes":[{"event":"add","kind":"Shop","namespace":"default","name":"tea","resourceVersion":"10","manager":"kubectl"}],"writes":[{"verb":"create","kind":"ConfigMap","namespace":"default","name":"tea-config","resourceVersion":"13","changed":true}],"duration":"1ms"}
