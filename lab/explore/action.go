@@ -58,6 +58,8 @@ const (
 var (
 	actions   = []Kind{Recreate, Batch, SetField, Flicker, CreateWith, DeleteChild, EditChild, Finalizer, FailPod, DeletePod, LoseNode, SilenceNode, ClockJump}
 	withField = []Kind{SetField, Flicker, CreateWith, EditChild}
+	// ofMachines are the actions that happen to a machine, not to an object of the run.
+	ofMachines = []Kind{LoseNode, SilenceNode, ClockJump}
 )
 
 // after is the verb of points at which actions happen.
@@ -84,7 +86,7 @@ func (t *trial) act(n int) bool {
 			continue
 		}
 		obj := t.object(f.At)
-		if obj == nil && f.Kind != ClockJump && f.Kind != LoseNode && f.Kind != SilenceNode {
+		if obj == nil && !slices.Contains(ofMachines, f.Kind) {
 			continue // unused
 		}
 		t.done[i] = true

@@ -2,28 +2,23 @@ package policy
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
 	static "k8s.io/apiserver/pkg/admission/plugin/policy/manifest/source"
+
+	folder "kelson.dev/apiserver/admission/internal/manifests"
 )
 
 // manifests are the compiled policies of a folder. If the folder's content becomes invalid, the
 // last valid policies stay in effect. The zero value has no policies.
 type manifests[P, B runtime.Object, E generic.Evaluator] struct {
-	source *static.StaticPolicySource[P, B, E]
-	cancel context.CancelFunc
-	ended  sync.WaitGroup
+	source   *static.StaticPolicySource[P, B, E]
+	follower folder.Follower
 }
-
-// errNoManifests is the error of servers that cannot read manifests.
-var errNoManifests = errors.New("this server does not support staticManifestsDir")
 
 // open reads the manifests, and follows their changes until stop.
 func (m *manifests[P, B, E]) open(cfg Config, k kinds[P, B, E]) error {
@@ -36,7 +31,7 @@ func (m *manifests[P, B, E]) open(cfg Config, k kinds[P, B, E]) error {
 		return err
 	}
 	if cfg.Manifests == nil {
-		return errNoManifests
+		return folder.ErrUnsupported
 	}
 	compile := func(p P) (E, error) {
 		e := k.compile(p)
@@ -48,9 +43,7 @@ func (m *manifests[P, B, E]) open(cfg Config, k kinds[P, B, E]) error {
 		// Errors of expressions have several lines.
 		return fmt.Errorf("failed to load static policy manifests from %q: %s", settings.StaticManifestsDir, strings.Join(strings.Fields(err.Error()), " "))
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	m.cancel = cancel
-	m.ended.Go(func() { m.source.RunReloadLoop(ctx) })
+	m.follower.Follow(m.source)
 	return nil
 }
 
@@ -61,9 +54,4 @@ func (m *manifests[P, B, E]) hooks() []generic.PolicyHook[P, B, E] {
 	return m.source.Hooks()
 }
 
-func (m *manifests[P, B, E]) stop() {
-	if m.cancel != nil {
-		m.cancel()
-		m.ended.Wait()
-	}
-}
+func (m *manifests[P, B, E]) stop() { m.follower.Stop() }

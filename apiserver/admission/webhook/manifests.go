@@ -1,15 +1,14 @@
 package webhook
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/generic"
 	static "k8s.io/apiserver/pkg/admission/plugin/webhook/manifest/source"
+
+	folder "kelson.dev/apiserver/admission/internal/manifests"
 )
 
 // source is a folder whose manifests have been read.
@@ -18,9 +17,8 @@ type source = generic.ReloadableSource
 // manifests are the webhooks of a folder. If the folder's content becomes invalid, the last valid
 // webhooks stay in effect. All methods may be called on nil, and then do nothing.
 type manifests struct {
-	source source
-	cancel context.CancelFunc
-	ended  sync.WaitGroup
+	source   source
+	follower folder.Follower
 }
 
 // newManifests reads the manifests of a folder and follows their changes until stop. It returns nil
@@ -33,9 +31,8 @@ func newManifests(dir string, read func(dir string) (source, error)) (*manifests
 	if err != nil {
 		return nil, fmt.Errorf("failed to load static webhook manifests from %q: %w", dir, err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	m := &manifests{source: s, cancel: cancel}
-	m.ended.Go(func() { s.RunReloadLoop(ctx) })
+	m := &manifests{source: s}
+	m.follower.Follow(s)
 	return m, nil
 }
 
@@ -48,18 +45,14 @@ func (m *manifests) webhooks() []webhook.WebhookAccessor {
 
 func (m *manifests) stop() {
 	if m != nil {
-		m.cancel()
-		m.ended.Wait()
+		m.follower.Stop()
 	}
 }
-
-// errNoManifests is the error of servers that cannot read manifests.
-var errNoManifests = errors.New("this server does not support staticManifestsDir")
 
 func readValidating(cfg Config) func(dir string) (source, error) {
 	return func(dir string) (source, error) {
 		if cfg.Manifests == nil {
-			return nil, errNoManifests
+			return nil, folder.ErrUnsupported
 		}
 		s := static.NewValidatingSource(dir, "", func(dir string) ([]*admissionregistrationv1.ValidatingWebhookConfiguration, string, error) {
 			return cfg.Manifests.LoadValidatingWebhookManifests(dir)
@@ -71,7 +64,7 @@ func readValidating(cfg Config) func(dir string) (source, error) {
 func readMutating(cfg Config) func(dir string) (source, error) {
 	return func(dir string) (source, error) {
 		if cfg.Manifests == nil {
-			return nil, errNoManifests
+			return nil, folder.ErrUnsupported
 		}
 		s := static.NewMutatingSource(dir, "", func(dir string) ([]*admissionregistrationv1.MutatingWebhookConfiguration, string, error) {
 			return cfg.Manifests.LoadMutatingWebhookManifests(dir)
