@@ -91,8 +91,8 @@ func (r *TimerReconciler) Reconcile(ctx context.Context, timer *Timer) (operator
 	return operator.Result{}, nil
 }
 
-// world has an API server, and an operator that runs until the test ends.
-type world struct {
+// fixture has an API server, and an operator that runs until the test ends.
+type fixture struct {
 	*apitest.Server
 	client.Client
 	stop func() error // stops the operator and returns the error of Run
@@ -100,9 +100,9 @@ type world struct {
 	log  []trace.Record
 }
 
-func newWorld(t *testing.T, parts ...operator.Part) *world {
+func newFixture(t *testing.T, parts ...operator.Part) *fixture {
 	t.Helper()
-	w := &world{Server: apitest.New(timers, apitest.Pods, apitest.ConfigMaps, apitest.Events)}
+	w := &fixture{Server: apitest.New(timers, apitest.Pods, apitest.ConfigMaps, apitest.Events)}
 	scheme := runtime.NewScheme()
 	_ = corev1.AddToScheme(scheme)
 	_ = addTimer(scheme)
@@ -132,14 +132,14 @@ func newWorld(t *testing.T, parts ...operator.Part) *world {
 }
 
 // records waits until the operator is idle, and returns its trace so far.
-func (w *world) records() []trace.Record {
+func (w *fixture) records() []trace.Record {
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.log)
 }
 
-func (w *world) timer(t *testing.T, name string) *Timer {
+func (w *fixture) timer(t *testing.T, name string) *Timer {
 	t.Helper()
 	timer, err := client.Get[Timer](t.Context(), w.Client, client.Key{Namespace: "default", Name: name})
 	if err != nil {
@@ -148,7 +148,7 @@ func (w *world) timer(t *testing.T, name string) *Timer {
 	return timer
 }
 
-func (w *world) create(t *testing.T, obj client.Object) {
+func (w *fixture) create(t *testing.T, obj client.Object) {
 	t.Helper()
 	if err := w.Create(t.Context(), obj); err != nil {
 		t.Fatal(err)
@@ -162,7 +162,7 @@ func newTimer(name, at string) *Timer {
 // RUN-03, RUN-04, RUN-06
 func TestTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, operator.For(NewTimerReconciler, operator.Owns[corev1.Pod](), operator.Concurrency(4)))
+		w := newFixture(t, operator.For(NewTimerReconciler, operator.Owns[corev1.Pod](), operator.Concurrency(4)))
 		w.create(t, newTimer("tea", time.Now().Add(30*24*time.Hour).Format(time.RFC3339)))
 		time.Sleep(time.Second)
 		if phase := w.timer(t, "tea").Status.Phase; phase != "Pending" {
@@ -207,7 +207,7 @@ func TestTimer(t *testing.T) {
 
 // checkChains checks the trace: every reconcile has a cause, and events of a reconcile's writes
 // name that reconcile.
-func (w *world) checkChains(t *testing.T) {
+func (w *fixture) checkChains(t *testing.T) {
 	t.Helper()
 	chained, log := 0, w.records()
 	for _, r := range log {
@@ -235,7 +235,7 @@ func (w *world) checkChains(t *testing.T) {
 // RUN-04
 func TestInvalid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, operator.For(NewTimerReconciler))
+		w := newFixture(t, operator.For(NewTimerReconciler))
 		w.create(t, newTimer("tea", "at five"))
 		time.Sleep(time.Hour)
 		c, ok := reconcile.GetCondition(w.timer(t, "tea"), reconcile.ConditionAccepted)
@@ -266,7 +266,7 @@ func TestInvalid(t *testing.T) {
 // RUN-03
 func TestWatchesByMethod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, operator.For(NewTimerReconciler, operator.Watches((*TimerReconciler).usersOf)))
+		w := newFixture(t, operator.For(NewTimerReconciler, operator.Watches((*TimerReconciler).usersOf)))
 		w.create(t, newTimer("tea", "9999-01-01T00:00:00Z"))
 		time.Sleep(time.Second)
 		before := len(w.records())
@@ -299,7 +299,7 @@ func (r *plainReconciler) Reconcile(_ context.Context, req operator.Request) (op
 func TestForRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &plainReconciler{make(chan operator.Request, 10)}
-		w := newWorld(t, operator.ForRequests[corev1.ConfigMap](func(operator.Deps) *plainReconciler { return r }, operator.Named("plain")))
+		w := newFixture(t, operator.ForRequests[corev1.ConfigMap](func(operator.Deps) *plainReconciler { return r }, operator.Named("plain")))
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
 		w.create(t, cm)
 		<-r.seen

@@ -24,15 +24,15 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// world is a control plane with a node and a scheduler, and helpers for tests.
-type world struct {
+// fixture is a control plane with a node and a scheduler, and helpers for tests.
+type fixture struct {
 	t      testing.TB
 	plane  *controlplane.ControlPlane
 	client client.Client
 	logs   *kubernetes.Clientset
 }
 
-func newWorld(t testing.TB, config controlplane.Config) *world {
+func newFixture(t testing.TB, config controlplane.Config) *fixture {
 	t.Helper()
 	plane, err := controlplane.Start(context.Background(), config)
 	if err != nil {
@@ -43,7 +43,7 @@ func newWorld(t testing.TB, config controlplane.Config) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{t: t, plane: plane, client: c, logs: kubernetes.NewForConfigOrDie(plane.RESTConfig())}
+	return &fixture{t: t, plane: plane, client: c, logs: kubernetes.NewForConfigOrDie(plane.RESTConfig())}
 }
 
 // pod returns a pod named p with the container app.
@@ -54,7 +54,7 @@ func pod(policy corev1.RestartPolicy, annotations map[string]string, command ...
 	}
 }
 
-func (w *world) create(obj client.Object) {
+func (w *fixture) create(obj client.Object) {
 	w.t.Helper()
 	if err := w.client.Create(w.t.Context(), obj); err != nil {
 		w.t.Fatal(err)
@@ -62,7 +62,7 @@ func (w *world) create(obj client.Object) {
 }
 
 // get returns the pod, or nil if it does not exist.
-func (w *world) get() *corev1.Pod {
+func (w *fixture) get() *corev1.Pod {
 	w.t.Helper()
 	p, err := client.Get[corev1.Pod](w.t.Context(), w.client, client.Key{Namespace: "default", Name: "p"})
 	if apierrors.IsNotFound(err) {
@@ -75,7 +75,7 @@ func (w *world) get() *corev1.Pod {
 }
 
 // log returns the log of app.
-func (w *world) log(opts corev1.PodLogOptions) string {
+func (w *fixture) log(opts corev1.PodLogOptions) string {
 	w.t.Helper()
 	r, err := w.logs.CoreV1().Pods("default").GetLogs("p", &opts).Stream(w.t.Context())
 	if err != nil {
@@ -91,7 +91,7 @@ func (w *world) log(opts corev1.PodLogOptions) string {
 
 // events returns the pod's events as "Reason: message (xN)", sorted by name, which is also their
 // order in time.
-func (w *world) events() []string {
+func (w *fixture) events() []string {
 	w.t.Helper()
 	list, err := client.List[corev1.Event](w.t.Context(), w.client, client.InNamespace("default"), client.MatchingFields{"involvedObject.name": "p"})
 	if err != nil {
@@ -107,7 +107,7 @@ func (w *world) events() []string {
 	return out
 }
 
-func (w *world) wantPhase(want corev1.PodPhase) *corev1.Pod {
+func (w *fixture) wantPhase(want corev1.PodPhase) *corev1.Pod {
 	w.t.Helper()
 	p := w.get()
 	if p == nil || p.Status.Phase != want {
@@ -116,9 +116,9 @@ func (w *world) wantPhase(want corev1.PodPhase) *corev1.Pod {
 	return p
 }
 
-func bubble(t *testing.T, story func(t *testing.T, w *world)) {
+func bubble(t *testing.T, story func(t *testing.T, w *fixture)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, controlplane.Config{Node: controlplane.NodeSimulated})
+		w := newFixture(t, controlplane.Config{Node: controlplane.NodeSimulated})
 		synctest.Wait()
 		story(t, w)
 	})
@@ -127,7 +127,7 @@ func bubble(t *testing.T, story func(t *testing.T, w *world)) {
 // The whole life of a pod on a simulated node.
 // CTRL-04 CTRL-05 CTRL-06
 func TestSimulatedPod(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *fixture) {
 		w.create(pod("Never", nil, "sh", "-c", "echo hello; sleep 60; echo bye"))
 		synctest.Wait()
 		p := w.wantPhase(corev1.PodRunning)
@@ -168,7 +168,7 @@ func TestSimulatedPod(t *testing.T) {
 }
 
 func TestSimulatedCrashLoop(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *fixture) {
 		w.create(pod("Always", map[string]string{"sim.kelson.dev/exit-code": "1,1,0", "sim.kelson.dev/log": "x"}))
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
@@ -192,7 +192,7 @@ func TestSimulatedCrashLoop(t *testing.T) {
 }
 
 func TestSimulatedDeletion(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *fixture) {
 		p := pod("Always", map[string]string{"sim.kelson.dev/stop-after": "5s"})
 		w.create(p)
 		synctest.Wait()
@@ -228,7 +228,7 @@ func TestSimulatedDeletion(t *testing.T) {
 }
 
 func TestUnschedulableIsRetried(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *fixture) {
 		p := pod("Always", nil)
 		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("1000")}
 		w.create(p)
@@ -260,7 +260,7 @@ func TestUnschedulableIsRetried(t *testing.T) {
 }
 
 func TestMissingConfigMap(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *fixture) {
 		p := pod("Never", nil, "sh", "-c", "echo $GREETING")
 		p.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}}}}
 		w.create(p)
@@ -283,7 +283,7 @@ func TestMissingConfigMap(t *testing.T) {
 }
 
 func TestActiveDeadline(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *fixture) {
 		p := pod("Always", nil)
 		seconds := int64(90)
 		p.Spec.ActiveDeadlineSeconds = &seconds
@@ -299,7 +299,7 @@ func TestActiveDeadline(t *testing.T) {
 // CTRL-04
 func TestLeaseAndNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, controlplane.Config{})
+		w := newFixture(t, controlplane.Config{})
 		w.run("node-1", 0)
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -324,7 +324,7 @@ func TestLeaseAndNode(t *testing.T) {
 }
 
 // run runs another agent until the test ends.
-func (w *world) run(name string, lease time.Duration) {
+func (w *fixture) run(name string, lease time.Duration) {
 	w.t.Helper()
 	agent, err := node.NewAgent(node.AgentConfig{Config: w.plane.RESTConfig(), Name: name, Runtime: simulated.New(simulated.Config{}), LeaseDuration: lease})
 	if err != nil {
@@ -348,7 +348,7 @@ func TestAgentRestarts(t *testing.T) {
 		}
 		t.Cleanup(func() { s.Close() })
 		config := controlplane.Config{Store: s, Node: controlplane.NodeSimulated}
-		w := newWorld(t, config)
+		w := newFixture(t, config)
 		w.create(pod("Never", nil, "sh", "-c", "echo one; sleep 60; echo two"))
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
@@ -356,7 +356,7 @@ func TestAgentRestarts(t *testing.T) {
 		w.plane.Stop()
 		time.Sleep(20 * time.Second)
 
-		w = newWorld(t, config)
+		w = newFixture(t, config)
 		synctest.Wait()
 		second := w.wantPhase(corev1.PodRunning)
 		if a, b := first.Status.ContainerStatuses[0].ContainerID, second.Status.ContainerStatuses[0].ContainerID; a != b || second.Status.PodIP != first.Status.PodIP {
@@ -374,7 +374,7 @@ func TestAgentRestarts(t *testing.T) {
 // A pod with real processes.
 // CTRL-04 CTRL-05
 func TestProcessPod(t *testing.T) {
-	w := newWorld(t, controlplane.Config{Node: controlplane.NodeProcess, NodeDir: t.TempDir()})
+	w := newFixture(t, controlplane.Config{Node: controlplane.NodeProcess, NodeDir: t.TempDir()})
 	p := pod("Never", nil, "sh", "-c", `echo "I am $ME"; exit 3`)
 	p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "ME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
 	w.create(p)
@@ -411,12 +411,12 @@ func TestProcessPod(t *testing.T) {
 }
 
 // await waits until holds returns true for the pod, checking after every change.
-func (w *world) await(holds func(*corev1.Pod) bool) *corev1.Pod {
+func (w *fixture) await(holds func(*corev1.Pod) bool) *corev1.Pod {
 	w.t.Helper()
 	return w.awaitFor(10*time.Second, holds)
 }
 
-func (w *world) awaitFor(limit time.Duration, holds func(*corev1.Pod) bool) *corev1.Pod {
+func (w *fixture) awaitFor(limit time.Duration, holds func(*corev1.Pod) bool) *corev1.Pod {
 	w.t.Helper()
 	timeout := time.After(limit)
 	for {
@@ -440,7 +440,7 @@ func (w *world) awaitFor(limit time.Duration, holds func(*corev1.Pod) bool) *cor
 // the configured taints.
 func TestReadyNodeIsUntainted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, controlplane.Config{Node: controlplane.NodeSimulated, NodeLease: -1})
+		w := newFixture(t, controlplane.Config{Node: controlplane.NodeSimulated, NodeLease: -1})
 		synctest.Wait()
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: corev1.NodeSpec{
 			Taints: []corev1.Taint{{Key: "team", Value: "a", Effect: corev1.TaintEffectNoSchedule}},

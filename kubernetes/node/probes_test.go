@@ -104,9 +104,9 @@ func (c *scriptedContainer) Exec(ctx context.Context, command []string, _ node.S
 
 var errExit1 = utilexec.CodeExitError{Err: errors.New("exit"), Code: 1}
 
-func onScripted(t *testing.T, answer func(command string, attempt int32) error, story func(t *testing.T, w *world, s *scripted)) {
+func onScripted(t *testing.T, answer func(command string, attempt int32) error, story func(t *testing.T, w *fixture, s *scripted)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, controlplane.Config{})
+		w := newFixture(t, controlplane.Config{})
 		s := &scripted{start: time.Now(), answer: answer}
 		agent, err := node.NewAgent(node.AgentConfig{Config: w.plane.RESTConfig(), Name: "n", Runtime: s, LeaseDuration: -1})
 		if err != nil {
@@ -135,7 +135,7 @@ func onNode(policy corev1.RestartPolicy) *corev1.Pod {
 	return p
 }
 
-func (w *world) sleep(d time.Duration) corev1.ContainerStatus {
+func (w *fixture) sleep(d time.Duration) corev1.ContainerStatus {
 	w.t.Helper()
 	time.Sleep(d)
 	synctest.Wait()
@@ -159,7 +159,7 @@ func TestReadinessProbe(t *testing.T) {
 			return nil
 		}
 		return errExit1
-	}, func(t *testing.T, w *world, s *scripted) {
+	}, func(t *testing.T, w *fixture, s *scripted) {
 		p := onNode("Always")
 		p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{ProbeHandler: command("check"), InitialDelaySeconds: 5, PeriodSeconds: 10, SuccessThreshold: 2, FailureThreshold: 2}
 		w.create(p)
@@ -201,7 +201,7 @@ func TestStartupAndLivenessProbe(t *testing.T) {
 			return errExit1
 		}
 		return nil
-	}, func(t *testing.T, w *world, s *scripted) {
+	}, func(t *testing.T, w *fixture, s *scripted) {
 		p := onNode("Always")
 		c := &p.Spec.Containers[0]
 		c.StartupProbe = &corev1.Probe{ProbeHandler: command("started"), PeriodSeconds: 10, FailureThreshold: 5}
@@ -231,7 +231,7 @@ func TestStartupAndLivenessProbe(t *testing.T) {
 // A startup probe that keeps failing ends in a crash loop with back-off. A probe that hangs counts
 // as failed at its timeout.
 func TestStartupProbeFails(t *testing.T) {
-	onScripted(t, nil, func(t *testing.T, w *world, s *scripted) {
+	onScripted(t, nil, func(t *testing.T, w *fixture, s *scripted) {
 		p := onNode("Always")
 		p.Spec.Containers[0].StartupProbe = &corev1.Probe{ProbeHandler: command("hang"), PeriodSeconds: 10, TimeoutSeconds: 3, FailureThreshold: 1}
 		w.create(p)
@@ -253,7 +253,7 @@ func TestLifecycleHooks(t *testing.T) {
 		s.note("%s", line)
 		time.Sleep(4 * time.Second)
 		return nil
-	}, func(t *testing.T, w *world, runtime *scripted) {
+	}, func(t *testing.T, w *fixture, runtime *scripted) {
 		s = runtime
 		p := onNode("Always")
 		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: runLine("hello"), PreStop: runLine("bye")}
@@ -284,7 +284,7 @@ func TestLifecycleHooks(t *testing.T) {
 
 // A failed postStart hook ends the container.
 func TestPostStartFails(t *testing.T) {
-	onScripted(t, func(string, int32) error { return errExit1 }, func(t *testing.T, w *world, s *scripted) {
+	onScripted(t, func(string, int32) error { return errExit1 }, func(t *testing.T, w *fixture, s *scripted) {
 		p := onNode("Never")
 		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: runLine("false")}
 		w.create(p)

@@ -17,7 +17,7 @@ import (
 )
 
 // resize sets requests of CPU through the subresource resize.
-func (w *world) resize(containers ...string) {
+func (w *fixture) resize(containers ...string) {
 	w.t.Helper()
 	patch := `{"spec":{"containers":[` + strings.Join(containers, ",") + `]}}`
 	if _, err := w.logs.CoreV1().Pods("default").Patch(w.t.Context(), "p", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "resize"); err != nil {
@@ -32,7 +32,7 @@ func cpu(container, value string) string {
 // CTRL-04: the resources of a running pod change in place, or with a restart if the container's
 // resizePolicy requires it.
 func TestResize(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
+	bubble(t, func(t *testing.T, w *fixture) {
 		p := pod("Always", nil, "sleep", "100000")
 		limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
 		p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: limits, Limits: limits}
@@ -77,7 +77,7 @@ func TestResize(t *testing.T) {
 
 // CTRL-04: a pod whose emptyDir exceeds its sizeLimit is evicted.
 func TestSizeLimit(t *testing.T) {
-	w := newWorld(t, controlplane.Config{Node: controlplane.NodeProcess, NodeDir: t.TempDir()})
+	w := newFixture(t, controlplane.Config{Node: controlplane.NodeProcess, NodeDir: t.TempDir()})
 	p := pod("Always", nil, "sh", "-c", "head -c 3000000 /dev/zero > /data/large; sleep 300")
 	limit := resource.MustParse("1Mi")
 	p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &limit}}}}

@@ -14,11 +14,11 @@ import (
 	"kelson.dev/kubernetes/node/process"
 )
 
-// newProcessWorld returns a control plane that runs pods as processes with their own root
+// newProcessFixture returns a control plane that runs pods as processes with their own root
 // directories.
-func newProcessWorld(t *testing.T) *world {
+func newProcessFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := newWorld(t, controlplane.Config{
+	w := newFixture(t, controlplane.Config{
 		Node: controlplane.NodeProcess, NodeDir: t.TempDir(), NodeLease: -1, RootCA: []byte("the certificate"), NodeServer: "127.0.0.1:6443",
 	})
 	if c := w.plane.PodConfinement(); c != process.ConfinedRoot {
@@ -28,7 +28,7 @@ func newProcessWorld(t *testing.T) *world {
 }
 
 // follow returns the lines of app's log as they are written, after waiting for the container.
-func (w *world) follow() *bufio.Scanner {
+func (w *fixture) follow() *bufio.Scanner {
 	w.t.Helper()
 	w.until("the container runs", func(p *corev1.Pod) bool {
 		return p != nil && len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].ContainerID != ""
@@ -42,7 +42,7 @@ func (w *world) follow() *bufio.Scanner {
 }
 
 // until waits for a state of the pod, following its changes.
-func (w *world) until(what string, ok func(p *corev1.Pod) bool) *corev1.Pod {
+func (w *fixture) until(what string, ok func(p *corev1.Pod) bool) *corev1.Pod {
 	w.t.Helper()
 	changes, err := w.logs.CoreV1().Pods("default").Watch(w.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=p"})
 	if err != nil {
@@ -75,7 +75,7 @@ func wantLine(t *testing.T, lines *bufio.Scanner, want string) {
 // A process sees its pod's volumes at their mount paths, and their updates.
 // CTRL-04
 func TestProcessVolumes(t *testing.T) {
-	w := newProcessWorld(t)
+	w := newProcessFixture(t)
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "config"}, Data: map[string]string{"version": "1"}}
 	w.create(config)
 	p := pod("Never", map[string]string{"note": "a \"quoted\" one"}, "sh", "-c", `
@@ -128,7 +128,7 @@ func TestProcessVolumes(t *testing.T) {
 // A process finds the API server like a pod in a cluster, and the addresses of the Services that
 // exist before it.
 func TestProcessServiceLinks(t *testing.T) {
-	w := newProcessWorld(t)
+	w := newProcessFixture(t)
 	w.create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "my-db"}, Spec: corev1.ServiceSpec{
 		ClusterIP: "10.0.0.77", Ports: []corev1.ServicePort{{Name: "sql-tcp", Port: 5432}, {Name: "admin", Port: 80}}}})
 	p := pod("Never", nil, "sh", "-c", "env | grep -E '^(KUBERNETES|MY_DB|OWN)_' | sort; echo over")
@@ -166,7 +166,7 @@ over
 
 // Volumes of types that the node can't mount are refused with an event.
 func TestUnsupportedVolume(t *testing.T) {
-	w := newProcessWorld(t)
+	w := newProcessFixture(t)
 	p := pod("Never", nil, "true")
 	p.Spec.Volumes = []corev1.Volume{{Name: "share", VolumeSource: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/"}}}}
 	w.create(p)
@@ -174,7 +174,7 @@ func TestUnsupportedVolume(t *testing.T) {
 }
 
 // waitEvent waits for the first event with a reason, which must have a message.
-func (w *world) waitEvent(reason, message string) {
+func (w *fixture) waitEvent(reason, message string) {
 	w.t.Helper()
 	changes, err := w.logs.CoreV1().Events("default").Watch(w.t.Context(), metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // An apply that would have no effect is not sent; it returns the object.
 func TestApplyTwice(t *testing.T) { // RUN-04
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		var sent atomic.Int64
 		w.server.SetFaults(clienttest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodPatch || r.Method == http.MethodPost {

@@ -31,19 +31,19 @@ func seen(inf informer.Informer) map[string]string {
 // RUN-09: after CatchUp, all earlier writes of others can be read, in any form of the informer.
 func TestCatchUp(t *testing.T) {
 	const lag = 500 * time.Millisecond
-	change := map[string]func(w *world){
-		"nothing": func(w *world) {},
-		"create":  func(w *world) { w.create(labelled(pod("new"), "1")) },
-		"update":  func(w *world) { w.must(w.direct.Update(w.ctx, labelled(pod("a"), "2"))) },
-		"delete":  func(w *world) { w.must(w.direct.Delete(w.ctx, pod("a"))) },
-		"again": func(w *world) {
+	change := map[string]func(w *fixture){
+		"nothing": func(w *fixture) {},
+		"create":  func(w *fixture) { w.create(labelled(pod("new"), "1")) },
+		"update":  func(w *fixture) { w.must(w.direct.Update(w.ctx, labelled(pod("a"), "2"))) },
+		"delete":  func(w *fixture) { w.must(w.direct.Delete(w.ctx, pod("a"))) },
+		"again": func(w *fixture) {
 			w.must(w.direct.Delete(w.ctx, pod("a")))
 			w.create(labelled(pod("a"), "3"))
 		},
-		"another kind": func(w *world) {
+		"another kind": func(w *fixture) {
 			w.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cm"}})
 		},
-		"all": func(w *world) { w.must(w.direct.DeleteAllOf(w.ctx, &corev1.Pod{}, client.InNamespace("default"))) },
+		"all": func(w *fixture) { w.must(w.direct.DeleteAllOf(w.ctx, &corev1.Pod{}, client.InNamespace("default"))) },
 	}
 	for name, tt := range map[string]struct {
 		config func(*informer.Config)
@@ -58,7 +58,7 @@ func TestCatchUp(t *testing.T) {
 		for what, do := range change {
 			t.Run(name+"/"+what, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t, tt.config)
+					w := newFixture(t, tt.config)
 					if tt.opaque {
 						w.server.SetOpaque()
 					}
@@ -114,7 +114,7 @@ func TestCatchUpWithDeadWatch(t *testing.T) {
 // RUN-09: the objects are compared page by page, and only as far as necessary.
 func TestCatchUpCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		for n := range 1200 {
 			w.create(pod(fmt.Sprintf("p%04d", n)))
 		}
@@ -147,7 +147,7 @@ func TestCatchUpCost(t *testing.T) {
 // RUN-09
 func TestCatchUpFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.pods()
 		w.run()
 		w.must(w.set.WaitForSync(w.ctx))

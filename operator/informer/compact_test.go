@@ -20,7 +20,7 @@ import (
 // indexes and selectors; each reader gets its own copy.
 func TestCompact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(c *informer.Config) { c.Form = informer.Compact })
+		w := newFixture(t, func(c *informer.Config) { c.Form = informer.Compact })
 		var want []*corev1.Pod
 		for n := range 20 {
 			p := labelled(pod(fmt.Sprintf("p%02d", n)), fmt.Sprint(n%3))
@@ -72,7 +72,7 @@ func TestCompact(t *testing.T) {
 // MACH-05: a transform gets complete objects in every form.
 func TestCompactTransform(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(c *informer.Config) {
+		w := newFixture(t, func(c *informer.Config) {
 			c.Form = informer.Compact
 			c.Transform = func(obj client.Object) client.Object {
 				obj.SetAnnotations(map[string]string{"kept": fmt.Sprint(len(obj.GetLabels()))})
@@ -103,7 +103,7 @@ func TestCompactGarbled(t *testing.T) {
 		kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Odd"}
 		scheme := runtime.NewScheme()
 		scheme.AddKnownTypeWithName(kind, &odd{})
-		w := newWorld(t, func(c *informer.Config) { c.Form = informer.Compact })
+		w := newFixture(t, func(c *informer.Config) { c.Form = informer.Compact })
 		w.server.AddKind(clienttest.Kind{GroupVersionKind: kind, Resource: "odds", Namespaced: true})
 		direct, err := client.New(client.Config{REST: w.server.RESTConfig(), Scheme: scheme})
 		w.must(err)

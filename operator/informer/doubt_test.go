@@ -57,11 +57,11 @@ func (l *losing) reads() int {
 	return l.gets
 }
 
-// newLosing returns a world whose informers receive each event a minute late, and whose client
+// newLosing returns a fixture whose informers receive each event a minute late, and whose client
 // writes through a losing transport.
-func newLosing(t *testing.T) (*world, *losing) {
+func newLosing(t *testing.T) (*fixture, *losing) {
 	l := &losing{}
-	w := newWorld(t, func(c *informer.Config) {
+	w := newFixture(t, func(c *informer.Config) {
 		var err error
 		if c.Client, err = client.New(client.Config{REST: &rest.Config{Host: "http://test", Transport: l}}); err != nil {
 			t.Fatal(err)

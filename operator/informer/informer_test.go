@@ -26,8 +26,8 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// world has a server, its client, and informers that run until the test ends.
-type world struct {
+// fixture has a server, its client, and informers that run until the test ends.
+type fixture struct {
 	t      *testing.T
 	ctx    context.Context
 	server *clienttest.Server
@@ -38,10 +38,10 @@ type world struct {
 	log    *buffer
 }
 
-func newWorld(t *testing.T, change ...func(*informer.Config)) *world {
+func newFixture(t *testing.T, change ...func(*informer.Config)) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	w := &world{t: t, ctx: ctx, server: clienttest.New(), stop: cancel, log: &buffer{}}
+	w := &fixture{t: t, ctx: ctx, server: clienttest.New(), stop: cancel, log: &buffer{}}
 	var err error
 	w.direct, err = client.New(client.Config{REST: w.server.RESTConfig()})
 	w.must(err)
@@ -55,9 +55,9 @@ func newWorld(t *testing.T, change ...func(*informer.Config)) *world {
 	return w
 }
 
-func (w *world) logger() *slog.Logger { return slog.New(slog.NewTextHandler(w.log, nil)) }
+func (w *fixture) logger() *slog.Logger { return slog.New(slog.NewTextHandler(w.log, nil)) }
 
-func (w *world) run() {
+func (w *fixture) run() {
 	done := make(chan error, 1)
 	go func() { done <- w.set.Run(w.ctx) }()
 	w.t.Cleanup(func() {
@@ -72,28 +72,28 @@ func (w *world) run() {
 	})
 }
 
-func (w *world) must(err error) {
+func (w *fixture) must(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) create(objs ...client.Object) {
+func (w *fixture) create(objs ...client.Object) {
 	w.t.Helper()
 	for _, obj := range objs {
 		w.must(w.direct.Create(w.ctx, obj))
 	}
 }
 
-func (w *world) pods() informer.Informer {
+func (w *fixture) pods() informer.Informer {
 	w.t.Helper()
 	inf, err := w.set.For(&corev1.Pod{})
 	w.must(err)
 	return inf
 }
 
-func (w *world) handle(inf informer.Informer, h informer.Handler) informer.Registration {
+func (w *fixture) handle(inf informer.Informer, h informer.Handler) informer.Registration {
 	w.t.Helper()
 	reg, err := inf.AddHandler(h)
 	w.must(err)
@@ -158,7 +158,7 @@ func (r *recorder) take() string {
 	return strings.Join(lines, ", ")
 }
 
-func (w *world) expectCalls(r *recorder, want string) {
+func (w *fixture) expectCalls(r *recorder, want string) {
 	w.t.Helper()
 	synctest.Wait()
 	if got := r.take(); got != want {
@@ -187,7 +187,7 @@ func isDone(c <-chan struct{}) bool {
 // MACH-05
 func TestHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a, b := pod("a"), pod("b")
 		w.create(a)
 		inf := w.pods()
@@ -231,7 +231,7 @@ func TestHandlers(t *testing.T) {
 // MACH-05: a slow handler does not block other handlers, and gets all events.
 func TestSlowHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		inf := w.pods()
 		slow, fast := &recorder{delay: time.Minute}, &recorder{}
 		slowReg := w.handle(inf, slow)
@@ -258,7 +258,7 @@ func TestSlowHandler(t *testing.T) {
 // MACH-05
 func TestSyncedWaitsForTheHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.create(pod("a"), pod("b"))
 		reg := w.handle(w.pods(), &recorder{delay: time.Minute})
 		w.run()
@@ -277,7 +277,7 @@ func TestSyncedWaitsForTheHandler(t *testing.T) {
 // MACH-05
 func TestRemoveFromWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.create(pod("a"), pod("b"))
 		h := &selfRemoving{}
 		h.reg = w.handle(w.pods(), h)
@@ -300,7 +300,7 @@ func (s *selfRemoving) OnAdd(client.Object, bool) { s.calls++; s.reg.Remove() }
 // MACH-05: reference-counted.
 func TestEndsWithItsLastHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.create(pod("a"))
 		w.run()
 		inf := w.pods()
@@ -332,7 +332,7 @@ func TestEndsWithItsLastHandler(t *testing.T) {
 // MACH-05: an informer follows a kind that is created later, deleted and created again.
 func TestKindAddedAndRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		gadget := &unstructured.Unstructured{}
 		gadget.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Gadget"})
 		kind := clienttest.Kind{GroupVersionKind: gadget.GroupVersionKind(), Resource: "gadgets", Namespaced: true}
@@ -376,7 +376,7 @@ func TestKindAddedAndRemoved(t *testing.T) {
 // MACH-02, MACH-05: objects deleted during an interrupted watch are reported as stale.
 func TestMissedDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a, b, c := pod("a"), pod("b"), pod("c")
 		w.create(a, b, c)
 		r := &recorder{}
@@ -415,7 +415,7 @@ func TestMissedDeletes(t *testing.T) {
 // MACH-02
 func TestServersWithoutStreaming(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.server.SetFaults(clienttest.Faults{NoStreaming: true})
 		for n := range 1200 { // several pages
 			w.create(pod(fmt.Sprint(n)))
@@ -437,7 +437,7 @@ func TestServersWithoutStreaming(t *testing.T) {
 // MACH-02
 func TestResync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(c *informer.Config) { c.Resync = time.Hour })
+		w := newFixture(t, func(c *informer.Config) { c.Resync = time.Hour })
 		w.create(labelled(pod("a"), "1"))
 		r := &recorder{}
 		w.handle(w.pods(), r)
@@ -450,7 +450,7 @@ func TestResync(t *testing.T) {
 // MACH-02
 func TestTransform(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(c *informer.Config) {
+		w := newFixture(t, func(c *informer.Config) {
 			c.Transform = func(obj client.Object) client.Object { obj.SetLabels(nil); return obj }
 		})
 		w.create(labelled(pod("a"), "1"))
@@ -472,7 +472,7 @@ func TestTransform(t *testing.T) {
 // MACH-05
 func TestScopes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(c *informer.Config) {
+		w := newFixture(t, func(c *informer.Config) {
 			c.Scope = informer.Scope{Namespaces: []string{"one", "two"}}
 			c.Scopes = map[client.Object]informer.Scope{
 				&corev1.ConfigMap{}: {Labels: labels.SelectorFromSet(labels.Set{"mine": "yes"})},
@@ -508,7 +508,7 @@ func TestScopes(t *testing.T) {
 // MACH-05
 func TestFormsAreSeparate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.create(labelled(pod("a"), "1"))
 		w.run()
 		u := &unstructured.Unstructured{}
@@ -531,7 +531,7 @@ func TestFormsAreSeparate(t *testing.T) {
 // MACH-05
 func TestListers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		for n := range 6 {
 			p := labelled(pod(fmt.Sprint(n)), fmt.Sprint(n%2))
 			p.Spec.NodeName = fmt.Sprintf("node-%d", n%3)
@@ -585,7 +585,7 @@ func TestUnreadableKinds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				w.server.SetFaults(clienttest.Faults{Intercept: forbidden})
 				_, err := w.set.For(tt.obj)
 				w.must(err)
@@ -618,7 +618,7 @@ func TestUnreadableKinds(t *testing.T) {
 // MACH-05
 func TestReadsWithoutRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		get := func(opts ...client.GetOption) error {
 			return w.client.Get(t.Context(), client.Key{Namespace: "default", Name: "a"}, &corev1.Pod{}, opts...)
 		}

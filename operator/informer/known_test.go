@@ -31,7 +31,7 @@ func (k *knowing) OnKnown(old, obj client.Object, since time.Time) {
 func TestKnownHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lag, late = time.Second, time.Minute
-		w := newWorld(t)
+		w := newFixture(t)
 		w.create(pod("a"))
 		w.server.SetFaults(clienttest.Faults{WatchLag: lag})
 		inf := w.pods()

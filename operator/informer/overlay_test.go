@@ -21,9 +21,9 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// newLagging returns a world whose informers receive each event a minute late.
-func newLagging(t *testing.T, change ...func(*informer.Config)) *world {
-	w := newWorld(t, change...)
+// newLagging returns a fixture whose informers receive each event a minute late.
+func newLagging(t *testing.T, change ...func(*informer.Config)) *fixture {
+	w := newFixture(t, change...)
 	w.run()
 	_, err := client.List[corev1.Pod](t.Context(), w.client)
 	w.must(err)
@@ -31,7 +31,7 @@ func newLagging(t *testing.T, change ...func(*informer.Config)) *world {
 	return w
 }
 
-func (w *world) lag(d time.Duration) {
+func (w *fixture) lag(d time.Duration) {
 	time.Sleep(2 * time.Second) // a watch that ends immediately is retried only later
 	w.server.SetFaults(clienttest.Faults{WatchLag: d})
 	w.server.CutWatches() // the lag applies to new watches
@@ -40,7 +40,7 @@ func (w *world) lag(d time.Duration) {
 }
 
 // get returns the pod from the informer's client, or nil.
-func (w *world) get(name string) *corev1.Pod {
+func (w *fixture) get(name string) *corev1.Pod {
 	w.t.Helper()
 	p, err := client.Get[corev1.Pod](w.ctx, w.client, client.Key{Namespace: "default", Name: name})
 	if apierrors.IsNotFound(err) {
@@ -50,7 +50,7 @@ func (w *world) get(name string) *corev1.Pod {
 	return p
 }
 
-func (w *world) names(opts ...client.ListOption) string {
+func (w *fixture) names(opts ...client.ListOption) string {
 	w.t.Helper()
 	pods, err := client.List[corev1.Pod](w.ctx, w.client, opts...)
 	w.must(err)
@@ -62,7 +62,7 @@ func (w *world) names(opts ...client.ListOption) string {
 }
 
 // atOnce fails the test if f takes (virtual) time: it must be answered from memory.
-func (w *world) atOnce(f func()) {
+func (w *fixture) atOnce(f func()) {
 	w.t.Helper()
 	begin := time.Now()
 	f()
@@ -141,7 +141,7 @@ func TestReadsItsOwnWrites(t *testing.T) {
 }
 
 // isDrained fails the test if the overlay has entries left.
-func (w *world) isDrained() {
+func (w *fixture) isDrained() {
 	w.t.Helper()
 	if n := informer.Pending(w.set); n != 0 {
 		w.t.Errorf("%d entries are left over the copies", n)
@@ -151,7 +151,7 @@ func (w *world) isDrained() {
 // RUN-02
 func TestListsHaveOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.run()
 		inf := w.pods()
 		w.must(inf.AddIndex("node", func(obj client.Object) []string { return []string{obj.(*corev1.Pod).Spec.NodeName} }))
@@ -277,7 +277,7 @@ func TestDeletesWithoutVersion(t *testing.T) {
 // RUN-02
 func TestDeleteOfMissingObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.create(pod("a"))
 		w.run()
 		if w.get("a") == nil {
@@ -300,7 +300,7 @@ func TestDeleteOfMissingObject(t *testing.T) {
 // RUN-02
 func TestDeleteAllOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		held := pod("held")
 		held.Finalizers = []string{"example.com/hold"}
 		w.create(pod("a"), held)
@@ -473,7 +473,7 @@ func TestOpaqueVersions(t *testing.T) {
 // logged once.
 func TestServerWithOpaqueVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.server.SetOpaque()
 		w.run()
 		w.names()
@@ -575,7 +575,7 @@ func TestGivenAndShared(t *testing.T) { // RUN-04
 // Encoded copies share no memory with objects that were given away.
 func TestNothingShared(t *testing.T) { // MACH-05
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(c *informer.Config) { c.Form = informer.Compact })
+		w := newFixture(t, func(c *informer.Config) { c.Form = informer.Compact })
 		w.create(pod("a"))
 		w.run()
 		var in client.Object
@@ -590,7 +590,7 @@ func TestNothingShared(t *testing.T) { // MACH-05
 // object may share parts with others.
 func TestTransformOfGivenObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(cfg *informer.Config) {
+		w := newFixture(t, func(cfg *informer.Config) {
 			cfg.Transform = func(obj client.Object) client.Object {
 				obj.SetLabels(map[string]string{"v": "transformed"})
 				return obj
@@ -615,7 +615,7 @@ func TestTransformOfGivenObjects(t *testing.T) {
 // RUN-02: reads from an informer include this process's writes, within the scope of the informer.
 func TestInformerShowsOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(c *informer.Config) { c.Scope.Labels = labels.SelectorFromSet(labels.Set{"in": "scope"}) })
+		w := newFixture(t, func(c *informer.Config) { c.Scope.Labels = labels.SelectorFromSet(labels.Set{"in": "scope"}) })
 		make := func(namespace, name, v string) *corev1.Pod {
 			p := pod(name)
 			p.Namespace, p.Labels = namespace, map[string]string{"in": "scope", "v": v}

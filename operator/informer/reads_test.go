@@ -73,7 +73,7 @@ func TestReadsAfterLostResponses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := newWorld(t, func(c *informer.Config) { c.Client = direct })
+		w := newFixture(t, func(c *informer.Config) { c.Client = direct })
 		w.server = server
 		w.run()
 		w.names()
@@ -94,7 +94,7 @@ func TestReadsAfterLostResponses(t *testing.T) {
 func TestHandlersFollowTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
-		h := &delayed{world: w}
+		h := &delayed{fixture: w}
 		_, err := w.pods().AddHandler(h)
 		w.must(err)
 		p := labelled(pod("a"), "1")
@@ -112,7 +112,7 @@ func TestHandlersFollowTheWatch(t *testing.T) {
 
 // delayed records the names of new objects, which reads must have.
 type delayed struct {
-	*world
+	*fixture
 	mu   sync.Mutex
 	seen []string
 }
@@ -176,7 +176,7 @@ func TestRestartReadsEarlierWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
 		w.must(w.client.Create(w.ctx, labelled(pod("a"), "1")))
-		again := newWorld(t, func(c *informer.Config) { c.Client = w.direct })
+		again := newFixture(t, func(c *informer.Config) { c.Client = w.direct })
 		again.server = w.server
 		done := make(chan error, 1)
 		go func() { done <- again.set.Run(again.ctx) }()

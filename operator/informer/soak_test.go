@@ -26,7 +26,7 @@ import (
 // MACH-02, MACH-05, RUN-02: informers under random faults: dropped history, cut watches, slow
 // responses, errors, conflicts, unreachable servers, and servers restored from an old backup. No
 // read returns a state from before the reader's own write, no handler misses an event or gets it
-// twice, and in the end every copy equals the server's state. Each round has a new world and a
+// twice, and in the end every copy equals the server's state. Each round has a new fixture and a
 // seed. KELSON_SOAK is the real time to run for; KELSON_SEED repeats one round.
 func TestSoak(t *testing.T) {
 	if form != informer.Full {
@@ -96,22 +96,22 @@ func (m *mirror) OnDelete(obj client.Object, _ bool) {
 	delete(m.objs, obj.GetName())
 }
 
-// weather decides which faults occur. It is safe for concurrent use.
-type weather struct {
+// injector decides which faults occur. It is safe for concurrent use.
+type injector struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	calm   bool
 	away   bool // the server
 }
 
-func (w *weather) set(calm, away bool) {
+func (w *injector) set(calm, away bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calm, w.away = calm, away
 }
 
 // intercept rejects, delays or drops some requests.
-func (w *weather) intercept(rw http.ResponseWriter, r *http.Request) bool {
+func (w *injector) intercept(rw http.ResponseWriter, r *http.Request) bool {
 	w.mu.Lock()
 	calm, away, luck, delay := w.calm, w.away, w.random.IntN(100), time.Duration(w.random.IntN(3000))*time.Millisecond
 	w.mu.Unlock()
@@ -150,9 +150,9 @@ func soak(t *testing.T, seed uint64) {
 				t.Logf("repeat this round with KELSON_SEED=%d", seed)
 			}
 		}()
-		w := newWorld(t, func(c *informer.Config) { c.Form = form })
-		sky := &weather{random: rand.New(rand.NewPCG(seed, 2))}
-		faults := clienttest.Faults{Intercept: sky.intercept, WatchLag: time.Duration(random.IntN(40)) * time.Millisecond, NoStreaming: random.IntN(3) == 0}
+		w := newFixture(t, func(c *informer.Config) { c.Form = form })
+		faulty := &injector{random: rand.New(rand.NewPCG(seed, 2))}
+		faults := clienttest.Faults{Intercept: faulty.intercept, WatchLag: time.Duration(random.IntN(40)) * time.Millisecond, NoStreaming: random.IntN(3) == 0}
 		w.server.SetFaults(faults)
 		pods := w.pods()
 		metadata := &metav1.PartialObjectMetadata{}
@@ -168,7 +168,7 @@ func soak(t *testing.T, seed uint64) {
 
 		ctx, cancel := context.WithCancel(w.ctx)
 		var all sync.WaitGroup
-		all.Go(func() { w.injectFaults(ctx, sky, random) })
+		all.Go(func() { w.injectFaults(ctx, faulty, random) })
 		var writers sync.WaitGroup
 		for n := range 4 {
 			writers.Go(func() { w.writeAndCompare(rand.New(rand.NewPCG(seed, 10+uint64(n))), fmt.Sprint("own", n)) })
@@ -191,7 +191,7 @@ func soak(t *testing.T, seed uint64) {
 		writers.Wait()
 		cancel()
 		all.Wait()
-		sky.set(true, false)
+		faulty.set(true, false)
 		// a stalled watch may be noticed only when its timeout ends
 		time.Sleep(30 * time.Minute)
 		synctest.Wait()
@@ -229,7 +229,7 @@ func soak(t *testing.T, seed uint64) {
 }
 
 // injectFaults causes faults that do not belong to a single request.
-func (w *world) injectFaults(ctx context.Context, sky *weather, random *rand.Rand) {
+func (w *fixture) injectFaults(ctx context.Context, faulty *injector, random *rand.Rand) {
 	for ctx.Err() == nil {
 		time.Sleep(time.Duration(random.IntN(4000)) * time.Millisecond)
 		switch random.IntN(4) {
@@ -238,20 +238,20 @@ func (w *world) injectFaults(ctx context.Context, sky *weather, random *rand.Ran
 		case 1:
 			w.server.CutWatches()
 		case 2: // a restart
-			sky.set(false, true)
+			faulty.set(false, true)
 			w.server.CutWatches()
 			time.Sleep(time.Duration(random.IntN(5000)) * time.Millisecond)
 			if random.IntN(2) == 0 {
 				w.server.Compact() // what it had in memory
 			}
-			sky.set(false, false)
+			faulty.set(false, false)
 		}
 	}
 }
 
 // writeAndCompare makes random writes to one pod, repeats failed writes, and compares each read
 // with the expected state.
-func (w *world) writeAndCompare(random *rand.Rand, name string) {
+func (w *fixture) writeAndCompare(random *rand.Rand, name string) {
 	key := client.Key{Namespace: "default", Name: name}
 	for step := range 60 {
 		time.Sleep(time.Duration(random.IntN(150)) * time.Millisecond)

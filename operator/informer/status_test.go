@@ -35,7 +35,7 @@ func forbid(verb string) clienttest.Faults {
 // MACH-05, RUN-01: the status of every watch, as readiness checks use it.
 func TestStatuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(c *informer.Config) { c.Scope.Namespaces = []string{"one", "two"} })
+		w := newFixture(t, func(c *informer.Config) { c.Scope.Namespaces = []string{"one", "two"} })
 		w.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "one", Name: "a"}})
 		w.pods()
 		_, err := w.set.For(&corev1.Node{})
@@ -99,7 +99,7 @@ func TestStatuses(t *testing.T) {
 // type without content.
 func TestMetadataForm(t *testing.T) { // MACH-05
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(c *informer.Config) { c.Forms = map[client.Object]informer.Form{&corev1.Pod{}: informer.Metadata} })
+		w := newFixture(t, func(c *informer.Config) { c.Forms = map[client.Object]informer.Form{&corev1.Pod{}: informer.Metadata} })
 		a := labelled(pod("a"), "1")
 		a.Spec.NodeName = "n1"
 		w.create(a)

@@ -19,7 +19,7 @@ import (
 // applies are sent again.
 func TestTransformOfOneKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(c *informer.Config) {
+		w := newFixture(t, func(c *informer.Config) {
 			c.Transforms = map[client.Object]func(client.Object) client.Object{&corev1.ConfigMap{}: func(obj client.Object) client.Object {
 				obj.SetAnnotations(map[string]string{"transformed": "yes"})
 				return obj

@@ -20,7 +20,7 @@ import (
 // with -race.
 func TestWritersReadTheirOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.run()
 		w.names()
 		w.lag(30 * time.Millisecond)
@@ -55,7 +55,7 @@ func TestWritersReadTheirOwnWrites(t *testing.T) {
 }
 
 // write changes one pod at random and compares each read with the expected state.
-func (w *world) write(random *rand.Rand, name string) {
+func (w *fixture) write(random *rand.Rand, name string) {
 	var want *corev1.Pod // nil: it does not exist
 	for step := range 150 {
 		time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
@@ -114,7 +114,7 @@ func (w *world) write(random *rand.Rand, name string) {
 	}
 }
 
-func (w *world) compare(name, when string, want *corev1.Pod) {
+func (w *fixture) compare(name, when string, want *corev1.Pod) {
 	identity := func(p *corev1.Pod) string {
 		if p == nil {
 			return "nothing"

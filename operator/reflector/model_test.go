@@ -32,10 +32,10 @@ var (
 	errBusy    = apierrors.NewTooManyRequests("busy", 7)
 )
 
-// world has the reference, a server with its complete history, the connection to it, and a machine
-// whose copy is compared with the history after each delta. The function choose decides what
-// happens.
-type world struct {
+// simulation has the reference, a server with its complete history, the connection to it, and a
+// machine whose copy is compared with the history after each delta. The function choose decides
+// what happens.
+type simulation struct {
 	t      *testing.T
 	choose func(n int) int
 	names  int
@@ -57,8 +57,8 @@ type world struct {
 	impatient int  // failures since the last wait or progress
 }
 
-func newWorld(t *testing.T, names int, choose func(int) int) *world {
-	w := &world{t: t, choose: choose, names: names, history: []map[string]int{{}}, changes: make([]Change[object], 1), copy: map[string]int{}, version: -1, watching: -1}
+func newSimulation(t *testing.T, names int, choose func(int) int) *simulation {
+	w := &simulation{t: t, choose: choose, names: names, history: []map[string]int{{}}, changes: make([]Change[object], 1), copy: map[string]int{}, version: -1, watching: -1}
 	w.streams = choose(2) == 0
 	w.machine = Machine[object]{Stream: choose(2) == 0, PageSize: int64(choose(2))}
 	w.change()
@@ -66,10 +66,10 @@ func newWorld(t *testing.T, names int, choose func(int) int) *world {
 	return w
 }
 
-func (w *world) now() int { return len(w.history) - 1 }
+func (w *simulation) now() int { return len(w.history) - 1 }
 
 // change puts or deletes one of a few objects.
-func (w *world) change() {
+func (w *simulation) change() {
 	state := maps.Clone(w.history[w.now()])
 	revision := len(w.history)
 	name := string(rune('a' + w.choose(w.names)))
@@ -90,7 +90,7 @@ func (w *world) change() {
 }
 
 // step passes an input to the machine and checks its output.
-func (w *world) step(in Input[object], said string) {
+func (w *simulation) step(in Input[object], said string) {
 	w.said = append(w.said, said)
 	deltas, next := w.machine.Step(in)
 	for _, d := range deltas {
@@ -108,7 +108,7 @@ func (w *world) step(in Input[object], said string) {
 	w.next = next
 }
 
-func (w *world) fail(format string, args ...any) {
+func (w *simulation) fail(format string, args ...any) {
 	w.t.Helper()
 	for _, s := range w.said {
 		w.t.Log(s)
@@ -118,7 +118,7 @@ func (w *world) fail(format string, args ...any) {
 
 // check verifies after each delta that the copy equals the server's collection at the delta's
 // version, and that nothing is delivered twice.
-func (w *world) check(d Delta[object]) {
+func (w *simulation) check(d Delta[object]) {
 	version, _ := strconv.Atoi(d.Version)
 	if version < w.version || version == w.version && d.Op != Replace && d.Op != Bookmark {
 		w.fail("version %d after %d", version, w.version)
@@ -144,9 +144,8 @@ func (w *world) check(d Delta[object]) {
 	}
 }
 
-// move performs one step of the world. An honest world executes the request; otherwise anything may
-// happen.
-func (w *world) move(honest bool) {
+// move performs one step. An honest server executes the request; otherwise anything may happen.
+func (w *simulation) move(honest bool) {
 	if !honest {
 		switch w.choose(7) {
 		case 0:
@@ -178,7 +177,7 @@ func (w *world) move(honest bool) {
 	}
 }
 
-func (w *world) failure() {
+func (w *simulation) failure() {
 	err := []*apierrors.StatusError{errServer, errBusy, errExpired, errRefused, errMissing}[w.choose(5)]
 	switch {
 	case w.next.Do == Wait:
@@ -199,7 +198,7 @@ func (w *world) failure() {
 	w.step(Failure[object]{err}, "failure: "+err.Error())
 }
 
-func (w *world) list() {
+func (w *simulation) list() {
 	if w.next.Continue == "" {
 		w.listed = w.now()
 	} else if w.listed < w.compacted {
@@ -221,7 +220,7 @@ func (w *world) list() {
 	w.step(page, fmt.Sprintf("page %d-%d at %d", from, to, w.listed))
 }
 
-func (w *world) open() {
+func (w *simulation) open() {
 	if w.next.InitialEvents {
 		if !w.streams {
 			w.step(Failure[object]{errRefused}, "no streaming")
@@ -244,7 +243,7 @@ func (w *world) open() {
 
 // deliver sends the next event of the open watch. Initial events may be interleaved with later
 // changes.
-func (w *world) deliver(honest bool) {
+func (w *simulation) deliver(honest bool) {
 	if len(w.initial) > 0 {
 		// An initial event may show a later state than that at the start of the watch; the change
 		// is then delivered again.
@@ -276,7 +275,7 @@ func (w *world) deliver(honest bool) {
 }
 
 // settle checks that the copy soon equals the collection after faults and changes have ended.
-func (w *world) settle() {
+func (w *simulation) settle() {
 	w.said = append(w.said, "settle")
 	w.streams = true
 	for n := 0; n < 30 && (w.version != w.now() || w.next.Do != Read); n++ {
@@ -297,7 +296,7 @@ func TestEveryInterleaving(t *testing.T) {
 	runs := 0
 	for {
 		at := 0
-		w := newWorld(t, 2, func(n int) int {
+		w := newSimulation(t, 2, func(n int) int {
 			if at == len(tape) {
 				tape = append(tape, choice{0, n})
 			}
@@ -327,7 +326,7 @@ func TestRandomWalks(t *testing.T) {
 	for n := range uint64(2000) {
 		seed := first + n
 		random := rand.New(rand.NewPCG(seed, 0))
-		w := newWorld(t, 3, random.IntN)
+		w := newSimulation(t, 3, random.IntN)
 		w.said = append(w.said, fmt.Sprintf("seed %d", seed))
 		for range 100 {
 			w.move(false)

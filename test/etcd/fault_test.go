@@ -16,9 +16,9 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// world holds two stores over one cluster, and all observations of their users. mu guards the
+// observations has two stores over one cluster, and what their users have observed. mu guards the
 // slices.
-type world struct {
+type observations struct {
 	t      *testing.T
 	stores []*store.Store
 	start  uint64       // the revision at the start
@@ -66,10 +66,10 @@ func faultKey(r *rand.Rand) store.Key {
 	return store.Key{Resource: faultResources[r.IntN(2)], Namespace: "default", Name: fmt.Sprint("n", r.IntN(5))}
 }
 
-func (w *world) now() time.Duration { return time.Since(w.began) }
+func (w *observations) now() time.Duration { return time.Since(w.began) }
 
 // write reads and writes until the end, at a limited rate.
-func (w *world) write(ctx context.Context, r *rand.Rand, who int) {
+func (w *observations) write(ctx context.Context, r *rand.Rand, who int) {
 	s := w.stores[who%2]
 	for i := 0; ctx.Err() == nil; i++ {
 		seen, ok := w.read(ctx, r, who, s)
@@ -84,7 +84,7 @@ func (w *world) write(ctx context.Context, r *rand.Rand, who int) {
 }
 
 // read reads the current state of a key.
-func (w *world) read(ctx context.Context, r *rand.Rand, who int, s *store.Store) (*store.Snapshot, bool) {
+func (w *observations) read(ctx context.Context, r *rand.Rand, who int, s *store.Store) (*store.Snapshot, bool) {
 	l := look{who: who, key: faultKey(r), began: w.now()}
 	told := uint64(w.acked.Load())
 	ask, cancel := context.WithTimeout(ctx, 3*time.Second)
@@ -106,7 +106,7 @@ func (w *world) read(ctx context.Context, r *rand.Rand, who int, s *store.Store)
 	return sn, true
 }
 
-func (w *world) commit(ctx context.Context, r *rand.Rand, who, i int, s *store.Store, seen *store.Snapshot) {
+func (w *observations) commit(ctx context.Context, r *rand.Rand, who, i int, s *store.Store, seen *store.Snapshot) {
 	c := call{who: who, acknowledged: uint64(w.acked.Load())}
 	keys := map[store.Key]bool{}
 	for n := range 1 + r.IntN(3) {
@@ -170,7 +170,7 @@ func payload(data []byte) string {
 
 // watch reads events until it has all up to the last revision, which it receives when writing has
 // ended. Now and then it continues with another cursor, perhaps of the other store.
-func (w *world) watch(ctx context.Context, r *rand.Rand, who int, resource string, last <-chan uint64) {
+func (w *observations) watch(ctx context.Context, r *rand.Rand, who int, resource string, last <-chan uint64) {
 	after, until := w.start, uint64(0)
 	for until == 0 || after < until {
 		s := w.stores[(who+r.IntN(2))%2]
@@ -270,7 +270,7 @@ func TestFaults(t *testing.T) {
 	c := startCluster(t, 3, "http")
 	c.healthy(t)
 	const prefix = "/faults"
-	w := &world{t: t, stores: []*store.Store{open(t, c, prefix, 300), open(t, c, prefix, 300)}, began: time.Now()}
+	w := &observations{t: t, stores: []*store.Store{open(t, c, prefix, 300), open(t, c, prefix, 300)}, began: time.Now()}
 	sn, err := w.stores[0].Fresh(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -327,7 +327,7 @@ func TestFaults(t *testing.T) {
 	ref.checkKeys(t, w)
 }
 
-func (w *world) report() {
+func (w *observations) report() {
 	done, refused, unknown := 0, 0, 0
 	for _, c := range w.calls {
 		switch {

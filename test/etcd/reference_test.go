@@ -92,7 +92,7 @@ func (ref *reference) checkState(t *testing.T, sn *store.Snapshot) {
 
 // checkCalls checks that acknowledged calls happened once and that refused ones did not, and
 // resolves those with unknown outcome.
-func (ref *reference) checkCalls(t *testing.T, w *world) {
+func (ref *reference) checkCalls(t *testing.T, w *observations) {
 	units := map[uint64]map[string]string{}
 	byPayload := map[string]uint64{}
 	for _, one := range ref.writes {
@@ -169,7 +169,7 @@ func (ref *reference) could(c *call, revision uint64, unit map[string]string) bo
 }
 
 // checkStreams compares every stream with its part of the history.
-func (ref *reference) checkStreams(t *testing.T, w *world) {
+func (ref *reference) checkStreams(t *testing.T, w *observations) {
 	for _, s := range w.streams {
 		var want, got []string
 		for _, one := range ref.writes {
@@ -254,7 +254,7 @@ var register = porcupine.Model{
 }
 
 // checkKeys checks that every key is linearizable.
-func (ref *reference) checkKeys(t *testing.T, w *world) {
+func (ref *reference) checkKeys(t *testing.T, w *observations) {
 	var history []porcupine.Operation
 	add := func(who int, began, ended time.Duration, a access) {
 		history = append(history, porcupine.Operation{ClientId: who, Input: a, Call: int64(began), Return: int64(ended)})

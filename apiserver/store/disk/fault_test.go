@@ -18,8 +18,8 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// world is a store over a lossy file system, and its acknowledged writes.
-type world struct {
+// faultRun is a store over a lossy file system, and its acknowledged writes.
+type faultRun struct {
 	t     *testing.T
 	rand  *rand.Rand
 	files *lossy
@@ -38,11 +38,11 @@ type world struct {
 
 const gone = "" // the payload of a deleted key
 
-func newWorld(t *testing.T, seed uint64) *world {
-	return &world{t: t, rand: rand.New(rand.NewPCG(seed, 1)), files: newLossy(rand.New(rand.NewPCG(seed, 2))), every: 2000, acked: map[store.Key]string{}}
+func newFaultRun(t *testing.T, seed uint64) *faultRun {
+	return &faultRun{t: t, rand: rand.New(rand.NewPCG(seed, 1)), files: newLossy(rand.New(rand.NewPCG(seed, 2))), every: 2000, acked: map[store.Key]string{}}
 }
 
-func (w *world) open() error {
+func (w *faultRun) open() error {
 	b, err := OpenWith("/data", Options{CheckpointBytes: w.every, files: w.files, reserve: 2500, mark: time.Hour, Log: slog.New(slog.NewTextHandler(alarm{w.t}, nil))})
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (a alarm) Write(p []byte) (int, error) {
 }
 
 // write commits at most n units, until one fails, whose outcome may be unknown.
-func (w *world) write(n int) error {
+func (w *faultRun) write(n int) error {
 	for i := range n {
 		unit := map[store.Key]string{}
 		var ops []store.Op
@@ -118,7 +118,7 @@ func apply(to, unit map[store.Key]string) {
 
 // check compares the stored state with the acknowledged writes: all of them are stored, and the
 // last unit completely or not at all.
-func (w *world) check() {
+func (w *faultRun) check() {
 	w.t.Helper()
 	got := map[store.Key]string{}
 	for r := range w.store.Snapshot().Records() {
@@ -163,7 +163,7 @@ func seeds(t *testing.T, n int, run func(t *testing.T, seed uint64)) {
 func TestPowerLoss(t *testing.T) {
 	opened := 0
 	seeds(t, 100, func(t *testing.T, seed uint64) {
-		w := newWorld(t, seed)
+		w := newFaultRun(t, seed)
 		for range 8 {
 			w.files.powerAt = 1 + w.rand.IntN(120)
 			err := w.open()
@@ -198,7 +198,7 @@ func TestPowerLoss(t *testing.T) {
 func TestFailingCalls(t *testing.T) {
 	failed, refused := 0, 0
 	seeds(t, 100, func(t *testing.T, seed uint64) {
-		w := newWorld(t, seed)
+		w := newFaultRun(t, seed)
 		for range 8 {
 			w.files.failAt, w.files.failure = w.files.calls+1+w.rand.IntN(150), []error{errDisk, errFull}[w.rand.IntN(2)]
 			err := w.open()
@@ -258,7 +258,7 @@ func TestEveryCall(t *testing.T) {
 			struck := map[string]int{}
 			seed := storetest.Seed(t)
 			for n, last := 1, false; !last && !t.Failed(); n++ {
-				w := newWorld(t, seed)
+				w := newFaultRun(t, seed)
 				w.every, w.oneByOne = 1500, true
 				strike(w.files, n)
 				w.live()
@@ -284,7 +284,7 @@ func TestEveryCall(t *testing.T) {
 
 // live opens the store, writes through some checkpoints, and closes it, three times or until a call
 // fails.
-func (w *world) live() {
+func (w *faultRun) live() {
 	for range 3 {
 		if err := w.open(); err != nil {
 			return
@@ -305,7 +305,7 @@ func (w *world) live() {
 
 // resume watches from the last acknowledged revision, like a client from before the start, and from
 // the current revision.
-func (w *world) resume() {
+func (w *faultRun) resume() {
 	w.t.Helper()
 	now := w.store.Snapshot().Revision()
 	for _, after := range []uint64{w.watched, now} {
@@ -332,7 +332,7 @@ func (w *world) resume() {
 func TestFlippedBits(t *testing.T) {
 	refused, cut := 0, 0
 	seeds(t, 100, func(t *testing.T, seed uint64) {
-		w := newWorld(t, seed)
+		w := newFaultRun(t, seed)
 		if err := w.open(); err != nil {
 			t.Fatal(err)
 		}
@@ -384,7 +384,7 @@ func TestFlippedBits(t *testing.T) {
 }
 
 // pick returns one of the files of the store.
-func (w *world) pick() (string, *inode) {
+func (w *faultRun) pick() (string, *inode) {
 	var names []string
 	for name := range w.files.dirs["/data"].now {
 		if name != lockName {
@@ -398,7 +398,7 @@ func (w *world) pick() (string, *inode) {
 
 // API-13: a missing log is detected.
 func TestMissingLog(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newFaultRun(t, 1)
 	w.every = 1 << 20
 	for range 3 { // one log each
 		if err := w.open(); err != nil {

@@ -22,7 +22,7 @@ func testModel(t *testing.T, s *store.Store) {
 
 	start := s.Snapshot().Revision()
 	const writers, callsEach = 6, 120
-	w := &world{store: s, start: start}
+	w := &recording{store: s, start: start}
 	written := make(chan struct{})
 	var writing, reading sync.WaitGroup
 	for i := range writers {
@@ -55,8 +55,8 @@ func modelKey(r *rand.Rand) store.Key {
 	return k
 }
 
-// world records the history of a run. Its fields are guarded by mu.
-type world struct {
+// recording contains the history of a run. Its fields are guarded by mu.
+type recording struct {
 	store *store.Store
 	start uint64
 
@@ -89,7 +89,7 @@ type stream struct {
 	until    uint64
 }
 
-func (w *world) write(t *testing.T, r *rand.Rand, who, calls int) {
+func (w *recording) write(t *testing.T, r *rand.Rand, who, calls int) {
 	for i := range calls {
 		sn := w.store.Snapshot()
 		c := call{before: sn.Revision()}
@@ -130,7 +130,7 @@ func (w *world) write(t *testing.T, r *rand.Rand, who, calls int) {
 
 // read follows the events of a resource until all writes are done. Sometimes it starts a new
 // watch at the last revision.
-func (w *world) read(t *testing.T, r *rand.Rand, resource string, written <-chan struct{}) {
+func (w *recording) read(t *testing.T, r *rand.Rand, resource string, written <-chan struct{}) {
 	after := w.start
 	for ended := false; !ended; {
 		c, err := w.store.Watch(resource, after)
@@ -173,7 +173,7 @@ func (w *world) read(t *testing.T, r *rand.Rand, resource string, written <-chan
 	}
 }
 
-func (w *world) readLazily(t *testing.T, c *store.Cursor) {
+func (w *recording) readLazily(t *testing.T, c *store.Cursor) {
 	got := stream{after: w.start}
 	for {
 		events, until, err := c.Next()
@@ -193,7 +193,7 @@ func (w *world) readLazily(t *testing.T, c *store.Cursor) {
 }
 
 // takeSnapshots takes snapshots of the current state and of earlier ones.
-func (w *world) takeSnapshots(t *testing.T, r *rand.Rand, written <-chan struct{}) {
+func (w *recording) takeSnapshots(t *testing.T, r *rand.Rand, written <-chan struct{}) {
 	for n := 0; n < 300 && !isClosed(written); n++ {
 		l := look{w.store.Snapshot(), true}
 		if revision := l.snapshot.Revision(); r.IntN(3) == 0 {
@@ -222,7 +222,7 @@ func (w *world) takeSnapshots(t *testing.T, r *rand.Rand, written <-chan struct{
 }
 
 // verify replays the successful calls in the order of their revisions.
-func (w *world) verify(t *testing.T) {
+func (w *recording) verify(t *testing.T) {
 	done := slices.DeleteFunc(slices.Clone(w.calls), func(c call) bool { return c.conflict != nil })
 	slices.SortFunc(done, func(a, b call) int { return int(a.objects[0].Revision) - int(b.objects[0].Revision) })
 	looks := map[uint64][]look{}
@@ -318,7 +318,7 @@ func compareState(t *testing.T, sn *store.Snapshot, state map[store.Key]*store.O
 	}
 }
 
-func (w *world) verifyStream(t *testing.T, s stream, events []*store.Event) {
+func (w *recording) verifyStream(t *testing.T, s stream, events []*store.Event) {
 	var want []*store.Event
 	for _, e := range events {
 		if e.Revision() > s.after && e.Revision() <= s.until && (s.resource == "" || e.Object.Key.Resource == s.resource) {

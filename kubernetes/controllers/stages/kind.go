@@ -93,8 +93,8 @@ func (j *job) stop() {
 	}
 }
 
-// lookAgain looks at the selected objects again.
-func (k *kind) lookAgain(selected func(*store.Object) bool) {
+// recheck checks the selected objects again.
+func (k *kind) recheck(selected func(*store.Object) bool) {
 	k.mu.Lock()
 	name := k.resource
 	k.mu.Unlock()

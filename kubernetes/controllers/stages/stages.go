@@ -167,7 +167,7 @@ func (c *Controller) reload(ctx context.Context) {
 	}
 	for _, gvk := range slices.SortedFunc(maps.Keys(all.lifecycles), func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) }) {
 		if k := c.kinds[gvk]; k != nil {
-			k.lookAgain(func(*store.Object) bool { return true })
+			k.recheck(func(*store.Object) bool { return true })
 			continue
 		}
 		k := newKind(ctx, c, gvk)
@@ -243,10 +243,10 @@ func (c *Controller) NodeChanged(name string) {
 	nodes, pods := c.kinds[nodeKind], c.kinds[podKind]
 	c.mu.Unlock()
 	if nodes != nil {
-		nodes.lookAgain(func(obj *store.Object) bool { return obj.Key.Name == name })
+		nodes.recheck(func(obj *store.Object) bool { return obj.Key.Name == name })
 	}
 	if pods != nil {
-		pods.lookAgain(func(obj *store.Object) bool { return nodeOf(obj) == name })
+		pods.recheck(func(obj *store.Object) bool { return nodeOf(obj) == name })
 	}
 }
 

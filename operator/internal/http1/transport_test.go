@@ -20,8 +20,8 @@ import (
 	"kelson.dev/operator/internal/http1"
 )
 
-// world is a server that counts its connections, and a transport to it.
-type world struct {
+// fixture is a server that counts its connections, and a transport to it.
+type fixture struct {
 	*httptest.Server
 	connections atomic.Int32
 	closed      chan struct{} // receives a value for each closed connection
@@ -34,9 +34,9 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func newWorld(t *testing.T, handler http.HandlerFunc, change ...func(*http1.Config)) *world {
+func newFixture(t *testing.T, handler http.HandlerFunc, change ...func(*http1.Config)) *fixture {
 	t.Helper()
-	w := &world{Server: httptest.NewUnstartedServer(handler), closed: make(chan struct{}, 100)}
+	w := &fixture{Server: httptest.NewUnstartedServer(handler), closed: make(chan struct{}, 100)}
 	w.Config.ConnState = func(_ net.Conn, s http.ConnState) {
 		switch s {
 		case http.StateNew:
@@ -65,7 +65,7 @@ func newWorld(t *testing.T, handler http.HandlerFunc, change ...func(*http1.Conf
 	return w
 }
 
-func (w *world) do(ctx context.Context, method, path string, body io.Reader) (string, error) {
+func (w *fixture) do(ctx context.Context, method, path string, body io.Reader) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, w.URL+path, body)
 	if err != nil {
 		return "", err
@@ -88,7 +88,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 // up to the limit.
 func TestConnections(t *testing.T) {
 	var now, most atomic.Int32
-	w := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+	w := newFixture(t, func(rw http.ResponseWriter, r *http.Request) {
 		n := now.Add(1)
 		defer now.Add(-1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
@@ -127,7 +127,7 @@ func TestConnections(t *testing.T) {
 // MACH-01
 func TestAnswers(t *testing.T) {
 	large := strings.Repeat("x", 1<<20)
-	w := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+	w := newFixture(t, func(rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/empty":
 			rw.WriteHeader(http.StatusNoContent)
@@ -186,7 +186,7 @@ func TestAnswers(t *testing.T) {
 
 // MACH-01: a connection that the server closed while it was idle is not used for another request.
 func TestClosedByServer(t *testing.T) {
-	w := newWorld(t, echo)
+	w := newFixture(t, echo)
 	for n := range 5 {
 		if got, err := w.do(t.Context(), "DELETE", "/a", nil); err != nil || got != "200 DELETE/a" {
 			t.Fatalf("%d: %q %v", n, got, err)
@@ -202,7 +202,7 @@ func TestClosedByServer(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
-	w := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+	w := newFixture(t, func(rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/head":
 			arrived <- struct{}{}
@@ -243,7 +243,7 @@ func TestCancelled(t *testing.T) {
 
 // MACH-01
 func TestFailures(t *testing.T) {
-	w := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+	w := newFixture(t, func(rw http.ResponseWriter, r *http.Request) {
 		conn, _, err := rw.(http.Hijacker).Hijack()
 		if err != nil {
 			return
@@ -269,7 +269,7 @@ func TestFailures(t *testing.T) {
 
 // MACH-01: net/http handles unusual requests.
 func TestOtherRequests(t *testing.T) {
-	w := newWorld(t, echo)
+	w := newFixture(t, echo)
 	if got, err := w.do(t.Context(), "GET", "/a", nil); err != nil || got != "200 GET/a" || w.otherwise.Load() != 1 {
 		t.Errorf("a read: %q %v", got, err)
 	}
@@ -285,7 +285,7 @@ func TestOtherRequests(t *testing.T) {
 
 // MACH-01: idle connections are closed after a while.
 func TestIdle(t *testing.T) {
-	w := newWorld(t, echo, func(c *http1.Config) { c.Idle = 10 * time.Millisecond })
+	w := newFixture(t, echo, func(c *http1.Config) { c.Idle = 10 * time.Millisecond })
 	if _, err := w.do(t.Context(), "POST", "/a", nil); err != nil {
 		t.Fatal(err)
 	}

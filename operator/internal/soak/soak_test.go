@@ -111,13 +111,14 @@ const (
 	// timeout ends, and a reconcile may wait for its next attempt.
 	faultTime = 8 * time.Minute
 	quietTime = 20 * time.Minute
-	// aftermath is how long after the last fault an operator may end because of it: until the Lease
+	// recovery is how long after the last fault an operator may end because of it: until the Lease
 	// of its predecessor or its own has expired, and until it has tried to catch up for two
 	// minutes.
-	aftermath = 3 * time.Minute
+	recovery = 3 * time.Minute
 )
 
-type world struct {
+// system is what a run consists of: the server, the replicas of an operator, and what was found.
+type system struct {
 	server     *apitest.Server
 	seed       uint64
 	mode       string
@@ -129,7 +130,7 @@ type world struct {
 	networks []*network
 }
 
-func (w *world) report(t *testing.T) {
+func (w *system) report(t *testing.T) {
 	t.Helper()
 	for _, f := range w.findings {
 		t.Error(f)
@@ -139,11 +140,11 @@ func (w *world) report(t *testing.T) {
 	}
 }
 
-func run(t *testing.T, seed uint64, mode string, reconciler variant) *world {
-	var w *world
+func run(t *testing.T, seed uint64, mode string, reconciler variant) *system {
+	var w *system
 	synctest.Test(t, func(t *testing.T) {
 		leases := apitest.Kind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", Plural: "leases"}
-		w = &world{
+		w = &system{
 			server: apitest.New(orders, apitest.Pods, apitest.ConfigMaps, apitest.Events, leases), seed: seed, mode: mode, reconciler: reconciler, counts: map[string]int{},
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), faultTime)
@@ -176,13 +177,13 @@ func run(t *testing.T, seed uint64, mode string, reconciler variant) *world {
 	return w
 }
 
-func (w *world) count(what string) {
+func (w *system) count(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts[what]++
 }
 
-func (w *world) found(format string, args ...any) {
+func (w *system) found(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.findings = append(w.findings, fmt.Sprintf(format, args...))
@@ -190,7 +191,7 @@ func (w *world) found(format string, args ...any) {
 
 // mayEnd reports whether an operator may end with an error while there are faults: it lost its
 // Lease, or its watches stalled for as long as a new leader tries to catch up.
-func (w *world) mayEnd(err error) bool {
+func (w *system) mayEnd(err error) bool {
 	switch {
 	case errors.Is(err, leader.ErrLost), errors.Is(err, leader.ErrStillWorking):
 		w.count("lost its Lease")
@@ -204,7 +205,7 @@ func (w *world) mayEnd(err error) bool {
 
 // replica runs an operator, and starts it again whenever it ends, until end is closed. Until ctx
 // ends, it stops, kills and partitions the operator; then it calls faultsEnded.
-func (w *world) replica(ctx context.Context, n int, faultsEnded func(), end <-chan struct{}) {
+func (w *system) replica(ctx context.Context, n int, faultsEnded func(), end <-chan struct{}) {
 	random := rand.New(rand.NewPCG(w.seed, uint64(100+n)))
 	var quietSince time.Time // zero during the faults
 	for life := 0; ; life++ {
@@ -226,7 +227,7 @@ func (w *world) replica(ctx context.Context, n int, faultsEnded func(), end <-ch
 				quietSince = time.Now()
 				faultsEnded()
 			case err := <-ended:
-				if !w.mayEnd(err) || !quietSince.IsZero() && time.Since(quietSince) > aftermath {
+				if !w.mayEnd(err) || !quietSince.IsZero() && time.Since(quietSince) > recovery {
 					w.found("ended: %v", err)
 				}
 				stop()
@@ -240,7 +241,7 @@ func (w *world) replica(ctx context.Context, n int, faultsEnded func(), end <-ch
 }
 
 // disturb stops, kills or partitions an operator, and reports whether it still runs.
-func (w *world) disturb(random *rand.Rand, link *network, stop func()) (alive bool) {
+func (w *system) disturb(random *rand.Rand, link *network, stop func()) (alive bool) {
 	switch random.IntN(3) {
 	case 0:
 		w.count("stopped")
@@ -260,7 +261,7 @@ func (w *world) disturb(random *rand.Rand, link *network, stop func()) (alive bo
 }
 
 // start runs an operator.
-func (w *world) start(name string, stream uint64) (link *network, stop func(), ended chan error) {
+func (w *system) start(name string, stream uint64) (link *network, stop func(), ended chan error) {
 	link = newNetwork(observed{w}, w.seed, stream)
 	w.mu.Lock()
 	w.networks = append(w.networks, link)
@@ -284,7 +285,7 @@ func (w *world) start(name string, stream uint64) (link *network, stop func(), e
 }
 
 // observed is the server. It checks each pod that is created.
-type observed struct{ w *world }
+type observed struct{ w *system }
 
 func (o observed) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := o.w.server.RoundTrip(r)
@@ -296,7 +297,7 @@ func (o observed) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // judgeCounts finds orders with too many pods.
-func (w *world) judgeCounts() map[string]int {
+func (w *system) judgeCounts() map[string]int {
 	pods := map[string]int{}
 	for _, obj := range w.server.Objects("pods") {
 		pods[parse[corev1.Pod](obj).Labels[ofLabel]]++
@@ -310,7 +311,7 @@ func (w *world) judgeCounts() map[string]int {
 }
 
 // judge compares the final state with the expected one.
-func (w *world) judge() {
+func (w *system) judge() {
 	pods := w.judgeCounts()
 	reports := map[string]string{}
 	for _, obj := range w.server.Objects("configmaps") {
@@ -340,7 +341,7 @@ func (w *world) judge() {
 }
 
 // user creates, changes and deletes orders, and deletes pods, until ctx ends.
-func (w *world) user(ctx context.Context, t *testing.T) {
+func (w *system) user(ctx context.Context, t *testing.T) {
 	random := rand.New(rand.NewPCG(w.seed, 7))
 	c, err := client.New(client.Config{REST: w.server.REST()})
 	if err != nil {
