@@ -11,6 +11,7 @@ import { html } from './lib/html.js';
 import { useKinds } from './lib/kinds.js';
 import { labelCells } from './lib/labels.js';
 import { listHref, setQuery, useRoute } from './lib/route.js';
+import { isShortcut } from './lib/shortcuts.js';
 import { Problem } from './lib/ui.js';
 import { Search } from './search.js';
 import { objectViews, views } from './views.js';
@@ -32,9 +33,6 @@ function useTheme() {
   }]);
 }
 
-/** @param {KeyboardEvent} e */
-const typing = (e) => /^(INPUT|TEXTAREA|SELECT)$/.test(/** @type {HTMLElement} */ (e.target).tagName);
-
 function App() {
   const route = useRoute();
   const kinds = useKinds();
@@ -48,7 +46,7 @@ function App() {
   useEffect(() => {
     request('session').then(setSession, setProblem);
     const key = (/** @type {KeyboardEvent} */ e) => {
-      if ((e.key === '/' && !typing(e)) || (e.key === 'k' && (e.metaKey || e.ctrlKey))) {
+      if (isShortcut(e, '/') || (e.key === 'k' && (e.metaKey || e.ctrlKey))) {
         e.preventDefault();
         setSearching(true);
       } else if (e.key === 'Escape') {
@@ -57,7 +55,7 @@ function App() {
         menu?.focus();
         setOpen(false);
       }
-      else if (e.key === 't' && !typing(e) && !e.metaKey && !e.ctrlKey && !e.altKey) nextThemeRef.current();
+      else if (isShortcut(e, 't')) nextThemeRef.current();
     };
     document.addEventListener('keydown', key);
     return () => document.removeEventListener('keydown', key);

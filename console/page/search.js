@@ -5,6 +5,7 @@ import { request } from './lib/api.js';
 import { useModal } from './lib/confirm.js';
 import { html } from './lib/html.js';
 import { listHref, navigate, objectHref } from './lib/route.js';
+import { setShortcuts, shortcutsOn } from './lib/shortcuts.js';
 import { views } from './views.js';
 
 /** @param {{kinds: import('./lib/kinds.js').Kind[], close: () => void}} props */
@@ -48,6 +49,7 @@ export function Search({ kinds, close }) {
     return all;
   }, [text, found, kinds]);
 
+  const [shortcuts, setOn] = useState(shortcutsOn);
   const go = (/** @type {number} */ i) => {
     const r = results[i];
     if (!r) return;
@@ -78,6 +80,10 @@ export function Search({ kinds, close }) {
       <div id="results" role="listbox" aria-label="Results" tabIndex=${-1}>${results.map((r, i) => html`<div id=${'result-' + i} role="option" aria-selected=${i === active}
         onMouseMove=${() => active === i || setActive(i)} onClick=${() => go(i)}><span class="group">${r.group}</span><span>${r.label}</span></div>`)}</div>
       <p class="quiet" role="status">${status}</p>
+      <label class="quiet"><input type="checkbox" checked=${shortcuts} onChange=${() => {
+        setShortcuts(!shortcuts);
+        setOn(!shortcuts);
+      }} /> Shortcuts of one key: <kbd>/</kbd> searches, <kbd>t</kbd> switches the theme</label>
     </div>
   </dialog>`;
 }

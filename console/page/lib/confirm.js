@@ -1,6 +1,6 @@
 // @ts-check
 // A question that users must answer before they can use the page again.
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { html } from './html.js';
 
 /**
@@ -23,7 +23,9 @@ export function Confirm({ question, action, act, close }) {
 /** Returns a reference to a dialog that is modal while the component is shown. */
 export function useModal() {
   const dialog = useRef(/** @type {HTMLDialogElement|null} */ (null));
-  useEffect(() => {
+  // An effect that runs after the next frame would be too late: until then, keys would still go to
+  // the page.
+  useLayoutEffect(() => {
     const before = /** @type {HTMLElement|null} */ (document.activeElement);
     const shown = dialog.current;
     shown?.showModal();
