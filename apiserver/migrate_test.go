@@ -1,7 +1,10 @@
 package apiserver_test
 
 import (
+	"bufio"
 	"bytes"
+	"context"
+	"io"
 	"strings"
 	"testing"
 
@@ -135,6 +138,40 @@ func TestMigrateStorage(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// AGG-02: the flag --migrate-storage stores objects in the storage version, and logs how many.
+func TestFlagMigrateStorage(t *testing.T) {
+	dir := t.TempDir()
+	inOldRelease(t, apiserver.Disk(dir+"/state"), "a", "b")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	log, stderr := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := apiserver.Serve(ctx, []string{"--standalone", "--secure-port=0", "--cert-dir=" + dir, "--data-dir=" + dir + "/state", "--migrate-storage"}, stderr, kinds())
+		stderr.CloseWithError(err)
+		ended <- err
+	}()
+	var migrated string
+	for lines := bufio.NewScanner(log); lines.Scan(); {
+		if strings.Contains(lines.Text(), "migrated storage") {
+			migrated = lines.Text()
+			cancel()
+		}
+	}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(migrated, "stored=2") || !strings.Contains(migrated, "version=v1beta1") {
+		t.Errorf("log: %q", migrated)
+	}
+	s, _ := newServer(t, kinds(), apiserver.Storage(apiserver.Disk(dir+"/state")))
+	for _, name := range []string{"a", "b"} {
+		if !strings.Contains(storedPizza(s, name), `"apiVersion":"`+group+`/v1beta1"`) {
+			t.Errorf("stored: %s", storedPizza(s, name))
+		}
 	}
 }
 
