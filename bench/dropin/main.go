@@ -20,6 +20,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"kelson.dev/test/section"
 )
 
 type options struct {
@@ -92,7 +94,7 @@ func (o *options) run(ctx context.Context, kelson, peers, docs string) error {
 	if len(all) < 2 {
 		return fmt.Errorf("-docs needs -peers")
 	}
-	return writeSection(docs, text)
+	return section.Replace(docs, begin, end, "\n"+text)
 }
 
 func (o *options) measure(ctx context.Context, s side) (f figures, err error) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"time"
 )
@@ -62,18 +61,4 @@ func report(sides []side, all []figures) string {
 	}
 	b.WriteString("\n")
 	return b.String()
-}
-
-// writeSection replaces the part of a page between the markers.
-func writeSection(file, table string) error {
-	page, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	before, rest, ok := strings.Cut(string(page), begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !ok || !closed {
-		return fmt.Errorf("write docs: %s has no part between %q and %q", file, begin, end)
-	}
-	return os.WriteFile(file, []byte(before+begin+"\n"+table+end+after), 0o644)
 }

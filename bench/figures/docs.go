@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/test/section"
 )
 
 // This program writes the part of the page between these lines.
@@ -97,18 +98,5 @@ func moduleVersion(path string) string {
 
 // writeDocs replaces the part of the page.
 func (r *results) writeDocs(o *options) error {
-	page, err := os.ReadFile(o.docs)
-	if err != nil {
-		return fmt.Errorf("write docs: %w", err)
-	}
-	before, rest, ok := strings.Cut(string(page), partBegin)
-	_, after, closed := strings.Cut(rest, partEnd)
-	if !ok || !closed {
-		return fmt.Errorf("write docs: %s has no part between %q and %q", o.docs, partBegin, partEnd)
-	}
-	text := before + partBegin + "\n" + r.markdown(o) + "\n" + partEnd + after
-	if err := os.WriteFile(o.docs, []byte(text), 0o644); err != nil {
-		return fmt.Errorf("write docs: %w", err)
-	}
-	return nil
+	return section.Replace(o.docs, partBegin, partEnd, "\n"+r.markdown(o)+"\n")
 }

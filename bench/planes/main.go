@@ -17,6 +17,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"kelson.dev/test/section"
 )
 
 type options struct {
@@ -68,7 +70,7 @@ func (o *options) run(ctx context.Context, docs string) error {
 	if docs == "" {
 		return nil
 	}
-	return writeSection(docs, table)
+	return section.Replace(docs, begin, end, "\n"+table+"\n")
 }
 
 const (
@@ -83,20 +85,6 @@ func report(rows []row) string {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.what, r.target, r.kelson, r.envtest)
 	}
 	return b.String()
-}
-
-// writeSection replaces the part of a page between the markers.
-func writeSection(file, table string) error {
-	page, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	before, rest, ok := strings.Cut(string(page), begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !ok || !closed {
-		return fmt.Errorf("write docs: %s has no part between %q and %q", file, begin, end)
-	}
-	return os.WriteFile(file, []byte(before+begin+"\n"+table+"\n"+end+after), 0o644)
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }

@@ -15,6 +15,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"kelson.dev/test/section"
 )
 
 // groups maps prefixes of import paths to the names of groups in the table. The longest prefix of a
@@ -108,7 +110,7 @@ func run(binary, docs string, top int) error {
 	if docs == "" {
 		return nil
 	}
-	return writeSection(docs, table)
+	return section.Replace(docs, begin, end, "\n"+table+"\n")
 }
 
 // codeByPackage returns the bytes of machine code of each package, from the table that the runtime
@@ -202,17 +204,3 @@ const (
 	begin = "<!-- bench/size -->\n"
 	end   = "<!-- end of bench/size -->\n"
 )
-
-// writeSection replaces the part of a page between the markers.
-func writeSection(file, table string) error {
-	page, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	before, rest, ok := strings.Cut(string(page), begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !ok || !closed {
-		return fmt.Errorf("write docs: %s has no part between %q and %q", file, begin, end)
-	}
-	return os.WriteFile(file, []byte(before+begin+"\n"+table+"\n"+end+after), 0o644)
-}

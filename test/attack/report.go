@@ -3,10 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"strings"
 	"time"
+
+	"kelson.dev/test/section"
 )
 
 // This program writes the part of the page between these lines.
@@ -146,18 +147,5 @@ func (r *report) markdown(missed []string) string {
 
 // writeDocs replaces the part of the page.
 func (r *report) writeDocs(name string, missed []string) error {
-	page, err := os.ReadFile(name)
-	if err != nil {
-		return fmt.Errorf("write docs: %w", err)
-	}
-	before, rest, ok := strings.Cut(string(page), partBegin)
-	_, after, closed := strings.Cut(rest, partEnd)
-	if !ok || !closed {
-		return fmt.Errorf("write docs: %s has no part between %q and %q", name, partBegin, partEnd)
-	}
-	text := before + partBegin + "\n" + r.markdown(missed) + "\n" + partEnd + after
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		return fmt.Errorf("write docs: %w", err)
-	}
-	return nil
+	return section.Replace(name, partBegin, partEnd, "\n"+r.markdown(missed)+"\n")
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kelson.dev/test/section"
 )
 
 // TestMeasureCluster compares a whole cluster on one machine with Kubernetes' own control plane and
@@ -53,17 +55,8 @@ func TestMeasureCluster(t *testing.T) {
 			median(func(f figures) float64 { return f.control / (1 << 20) }), median(func(f figures) float64 { return f.node / (1 << 20) }))
 	}
 	t.Log("\n" + b.String())
-	page, err := os.ReadFile(docs)
-	if err != nil {
-		t.Fatal(err)
-	}
 	const begin, end = "<!-- written by make bench-cluster -->\n\n", "\n<!-- end of make bench-cluster -->"
-	before, rest, found1 := strings.Cut(string(page), begin)
-	_, after, found2 := strings.Cut(rest, end)
-	if !found1 || !found2 {
-		t.Fatalf("%s lacks %q or %q", docs, begin, end)
-	}
-	if err := os.WriteFile(docs, []byte(before+begin+b.String()+end+after), 0o600); err != nil {
+	if err := section.Replace(docs, begin, end, b.String()); err != nil {
 		t.Fatal(err)
 	}
 }

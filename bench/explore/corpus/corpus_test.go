@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
+	"kelson.dev/test/section"
 )
 
 var docs = flag.String("docs", "", "file whose table is replaced")
@@ -135,24 +135,10 @@ func TestCorpus(t *testing.T) {
 		})
 	}
 	if *docs != "" && !t.Failed() {
-		writeTable(t, *docs, table.String())
-	}
-}
-
-// writeTable replaces the rows of the table between two comments.
-func writeTable(t *testing.T, file, rows string) {
-	const begin, end = "<!-- corpus -->\n", "<!-- end of corpus -->"
-	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(page), begin)
-	_, after, also := strings.Cut(rest, end)
-	if !ok || !also {
-		t.Fatalf("%s: no comments %q and %q", file, begin, end)
-	}
-	head := "| bug | seen in | fault | found | plans until then | time | alarms without the bug | plans without the bug |\n|---|---|---|---|---|---|---|---|\n"
-	if err := os.WriteFile(file, []byte(before+begin+head+rows+end+after), 0o644); err != nil {
-		t.Fatal(err)
+		const begin, end = "<!-- corpus -->\n", "<!-- end of corpus -->"
+		head := "| bug | seen in | fault | found | plans until then | time | alarms without the bug | plans without the bug |\n|---|---|---|---|---|---|---|---|\n"
+		if err := section.Replace(*docs, begin, end, head+table.String()); err != nil {
+			t.Error(err)
+		}
 	}
 }
