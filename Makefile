@@ -129,11 +129,11 @@ scaffold-apiserver-kube-apiserver: build ## a scaffolded custom API server, run 
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	KELSON=$(CURDIR)/$(KELSON) $(GO) run ./test/against -- test/scaffold/apiserver.sh
 
-bench-customserver: ## custom API servers: the library against k8s.io/sample-apiserver, behind one kube-apiserver
+bench-customserver: ## custom API servers: the library against k8s.io/sample-apiserver, behind one kube-apiserver: about seven minutes after the builds; writes its part of docs/internals/benchmarks.md
 	@mkdir -p bin/peers bin/customserver
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o bin/customserver/ ./bench/customserver/ours ./bench/customserver/sample
-	$(GO) run ./test/against -- $(GO) run ./bench/customserver
+	$(GO) run ./test/against -- $(GO) run ./bench/customserver -docs docs/internals/benchmarks.md
 
 operator-kube-apiserver: ## the operator library and its adapter on kube-apiserver; builds the server first
 	@mkdir -p bin/peers

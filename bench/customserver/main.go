@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/test/child"
+	"kelson.dev/test/section"
 )
 
 var (
@@ -36,6 +37,7 @@ var (
 	peers   = flag.String("peers", "bin/peers", "folder with etcd")
 	rounds  = flag.Int("rounds", 3, "how often each side is measured")
 	objects = flag.Int("objects", 1000, "how many objects are created")
+	docs    = flag.String("docs", "", "page whose part is replaced by the table")
 )
 
 var flunders = schema.GroupVersionResource{Group: "wardle.example.com", Version: "v1alpha1", Resource: "flunders"}
@@ -65,20 +67,12 @@ func run(ctx context.Context) error {
 			}
 		}
 	}
-	fmt.Print("| |")
-	for _, s := range sides {
-		fmt.Printf(" %s |", s.name)
+	table := report(sides, results)
+	fmt.Print(table)
+	if *docs == "" {
+		return nil
 	}
-	fmt.Println("\n|---|" + strings.Repeat("---|", len(sides)))
-	for _, name := range rows() {
-		fmt.Printf("| %s |", name)
-		for i := range sides {
-			values := slices.Sorted(slices.Values(results[i][name]))
-			fmt.Printf(" %.4g |", values[len(values)/2])
-		}
-		fmt.Println()
-	}
-	return nil
+	return section.Replace(*docs, begin, end, "\n"+table+"\n")
 }
 
 // The figures, in the order of the table.
@@ -105,15 +99,6 @@ const (
 	perSecond = ", per second"
 	processor = ", µs of the server's processor time"
 )
-
-// rows are the figures in the order of the table.
-func rows() []string {
-	all := []string{start, size, idle, created, read, listed, watched, loaded, crowded}
-	for _, name := range []string{loadCreate, loadGet, loadList, loadPatch, loadApply, loadDelete, loadWatch} {
-		all = append(all, name+perSecond, name+processor)
-	}
-	return all
-}
 
 type side struct {
 	name, program string
