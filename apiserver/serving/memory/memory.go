@@ -31,9 +31,9 @@ const (
 	quiet = 2 * time.Second
 	// manyPages is how many bytes of the program file may stay in the memory of an idle server,
 	// which needs only a few megabytes of it.
-	manyPages = 32 << 20
+	manyPages = 16 << 20
 	// worthwhile is the minimum number of unused bytes that are returned.
-	worthwhile = 16 << 20
+	worthwhile = 8 << 20
 )
 
 // collector controls garbage collection: rarely under load, and once when the server becomes idle,
