@@ -105,8 +105,8 @@ func (d *sampleDefinition) verbs(own string, seed uint64) []step {
 func (d *sampleDefinition) instances(own string, seed uint64) []step {
 	b := d.builder(own, seed)
 	for _, media := range []string{"", asTable, asDiscovery, mediaProtobuf} {
-		b.add("discovery of the group", http.MethodGet, "/apis/"+b.group, header("Accept", media))
-		b.add("discovery of the version", http.MethodGet, b.root(), header("Accept", media))
+		b.add("discovery of the group", http.MethodGet, "/apis/"+b.group, header("Accept", media), soon)
+		b.add("discovery of the version", http.MethodGet, b.root(), header("Accept", media), soon)
 	}
 	versions, _ := d.Definition["versions"].([]any)
 	for _, v := range versions {
