@@ -93,6 +93,11 @@ func TestAccessibilityTree(t *testing.T) {
 					t.Errorf("%s can have the focus, and has no role", what)
 				}
 			}
+			// Beside an empty text node, Chromium omits spaces from the text for screen readers.
+			for _, text := range eval[[]string](b, `(() => { const found = [], all = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+				while (all.nextNode()) if (all.currentNode.data === '') found.push(all.currentNode.parentElement.outerHTML.slice(0, 140)); return found; })()`) {
+				t.Errorf("%s, %d px: an empty text node in %s", path, width, text)
+			}
 			navigations := 1 // one more for the tabs of an object
 			if width < 760 {
 				navigations = 0 // the navigation is closed
