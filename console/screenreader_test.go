@@ -163,6 +163,18 @@ func TestAnnouncements(t *testing.T) {
 	b.press(kb.Escape)
 	b.says(" rows")
 
+	// The list is a grid, which names the link of its active row until the link has the focus.
+	b.to("Objects")
+	first := eval[string](b, `document.activeElement.ariaActiveDescendantElement.textContent`)
+	if !slices.ContainsFunc(b.accessible(), func(n axNode) bool { return n.role == "grid" && n.name == "Objects" }) || first == "" {
+		t.Errorf("the list is not a grid, or has no active row: %q", first)
+	}
+	b.press(kb.ArrowUp)
+	b.focusIs(".rows tr.active a")
+	if got := eval[string](b, `document.activeElement.textContent`); got != first {
+		t.Errorf("the active row is %q, but the first key moves the focus to %q", first, got)
+	}
+
 	load("/")
 	b.shows("stuck")
 	another := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "another", Finalizers: []string{"example.com/cleanup"}}}
