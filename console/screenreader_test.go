@@ -93,6 +93,11 @@ func TestAccessibilityTree(t *testing.T) {
 					t.Errorf("%s can have the focus, and has no role", what)
 				}
 			}
+			// Beside an empty text node, Chromium omits spaces from the text for screen readers.
+			for _, text := range eval[[]string](b, `(() => { const found = [], all = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+				while (all.nextNode()) if (all.currentNode.data === '') found.push(all.currentNode.parentElement.outerHTML.slice(0, 140)); return found; })()`) {
+				t.Errorf("%s, %d px: an empty text node in %s", path, width, text)
+			}
 			navigations := 1 // one more for the tabs of an object
 			if width < 760 {
 				navigations = 0 // the navigation is closed
@@ -157,6 +162,17 @@ func TestAnnouncements(t *testing.T) {
 	b.says("1 of ")
 	b.press(kb.Escape)
 	b.says(" rows")
+	// The list is a grid, which names the link of its active row until the link has the focus.
+	b.to("Objects")
+	first := eval[string](b, `document.activeElement.ariaActiveDescendantElement.textContent`)
+	if !slices.ContainsFunc(b.accessible(), func(n axNode) bool { return n.role == "grid" && n.name == "Objects" }) || first == "" {
+		t.Errorf("the list is not a grid, or has no active row: %q", first)
+	}
+	b.press(kb.ArrowUp)
+	b.focusIs(".rows tr.active a")
+	if got := eval[string](b, `document.activeElement.textContent`); got != first {
+		t.Errorf("the active row is %q, but the first key moves the focus to %q", first, got)
+	}
 
 	load("/")
 	b.shows("stuck")
@@ -243,21 +259,21 @@ func TestDrawingsAsText(t *testing.T) {
 	chromium(t)
 	_, c := operated(t)
 	b := open(t, c)
-	open := func(path string) {
+	open := func(path, text string) { // other parts of the view may be shown before the text
 		t.Helper()
 		b.load(path)
-		b.until(`document.querySelector('main details')`)
+		b.until(`document.querySelector(` + quoted(text) + `)`)
 		eval[any](b, `document.querySelectorAll('main details').forEach((d) => d.open = true), 0`)
 	}
 	// Each line of the map is a row with both objects and the relation.
-	open("/map")
+	open("/map", ".notelist")
 	b.until(`document.querySelector('.edge.owns') && document.querySelectorAll('.notelist tbody tr').length === document.querySelectorAll('path.edge').length`)
 	b.until(`[['owns', 'owns'], ['refers', 'refers to'], ['selects', 'selects']].every(([line, text]) =>
 		document.querySelectorAll('path.edge.' + line).length === [...document.querySelectorAll('.notelist tbody tr')].filter((tr) => tr.children[1].textContent === text).length)`)
 	b.until(`[...document.querySelectorAll('.notelist tbody tr')].some((tr) => /^Deployment default\/web.*owns.*ReplicaSet default\/web-/.test(tr.innerText.replace(/\s+/g, ' ')))`)
 
 	// Each mark of the timeline is a row with the time, the kind of mark and the object.
-	open("/timeline")
+	open("/timeline", ".notelist")
 	b.until(`document.querySelector('.notelist tbody tr') && document.querySelectorAll('.notelist tbody tr').length === parseInt(document.querySelector('.head .quiet').innerText)`)
 	rows := eval[[]string](b, `[...document.querySelectorAll('.notelist tbody tr')].map((tr) => tr.innerText.replace(/\s+/g, ' '))`)
 	for _, want := range []string{
@@ -269,8 +285,7 @@ func TestDrawingsAsText(t *testing.T) {
 	}
 
 	// Each point of the curve is a row.
-	open("/compare")
-	b.until(`document.querySelector('.curve')`)
+	open("/compare", ".curve + details")
 	points := eval[[]string](b, `[...document.querySelectorAll('.curve circle title')].map((t) => t.textContent)`)
 	numbers := eval[[]string](b, `[...document.querySelectorAll('.curve + details tbody tr')].map((tr) => 'Step ' + tr.children[0].textContent + ': ' + tr.children[2].textContent + ' of ' + tr.children[3].textContent + ' fail')`)
 	if len(points) != 2 || !slices.Equal(points, numbers) {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,9 +17,10 @@ import (
 // terminal is a terminal that tmux emulates. It has the text on the screen, and all bytes that
 // programs wrote to it.
 type terminal struct {
-	t      *testing.T
-	socket string
-	log    string
+	t       *testing.T
+	socket  string
+	log     string
+	started int // commands
 }
 
 // openTerminal starts a shell in a terminal of 100 columns. It ends with the test.
@@ -63,16 +65,23 @@ func (term *terminal) screen() string {
 	return term.tmux("capture-pane", "-p", "-e")
 }
 
-// run runs a command in the shell until it ends, and returns the screen afterwards, without the
-// command.
+// start clears the screen and starts a command in the shell. After its end, the shell prints the
+// returned text. The text differs from those of earlier commands, which the screen still shows until
+// the shell clears it. All is one line, because the terminal echoes a line that is typed too early
+// before the screen is cleared, and not again.
+func (term *terminal) start(line string) (end string) {
+	term.t.Helper()
+	term.started++
+	term.enter(fmt.Sprintf(`clear; %s; printf '%%s%%d\n' ended- %d`, line, term.started))
+	return fmt.Sprintf("ended-%d", term.started)
+}
+
+// run runs a command in the shell until it ends, and returns the screen afterwards.
 func (term *terminal) run(line string) string {
 	term.t.Helper()
-	term.enter("clear")
-	term.enter(line + `; printf '%s%s\n' en ded`)
-	term.shows("\nended")
-	shown := term.screen()
-	_, shown, _ = strings.Cut(shown, "ded\n") // of the command
-	shown, _, _ = strings.Cut(shown, "ended")
+	end := term.start(line)
+	term.shows(end)
+	shown, _, _ := strings.Cut(term.screen(), end)
 	return shown
 }
 
@@ -173,8 +182,7 @@ func TestOnATerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	term.enter("clear; $KELSON deploy --generate=false --image example.com/cnat:v1 " + project + `; printf '%s%s\n' en ded`)
-	term.shows("\nended")
+	term.shows(term.start("$KELSON deploy --generate=false --image example.com/cnat:v1 " + project))
 	term.wrote("applying ")
 	lines := regexp.MustCompile(`(?m)^.*serverside-applied$`).FindAllString(term.tmux("capture-pane", "-p", "-S", "-200"), -1)
 	if len(lines) < 5 {

@@ -87,7 +87,7 @@ function Failure({ all }) {
 const After = ({ seconds }) => html`<td class="number quiet mono">${seconds === undefined ? '' : span(Math.round(seconds * 1e6))}</td>`;
 
 /** @param {{text?: string}} props */
-const StepText = ({ text }) => (!text ? '' : /^(FAULT|ALARM)/.test(text) ? html`<strong class="bad">${text}</strong>` : text);
+const StepText = ({ text }) => (!text ? null : /^(FAULT|ALARM)/.test(text) ? html`<strong class="bad">${text}</strong>` : text);
 
 /** @param {{points: {step: number, text?: string, failures: number, runs: number}[]}} props */
 function Curve({ points }) {

@@ -173,26 +173,29 @@ function Rows({ resource, rows, columns, withNamespace, sort, descending }) {
     } else return;
     e.preventDefault();
   };
-  const header = (/** @type {string} */ name, /** @type {string} */ description) => html`<th scope="col" title=${description}
+  const header = (/** @type {string} */ name, /** @type {string} */ description) => html`<th role="columnheader" title=${description}
     aria-sort=${sort === name ? (descending ? 'descending' : 'ascending') : undefined}>
     <button onClick=${() => setQuery({ sort: sort === name ? (descending ? null : '-' + name) : name }, { replace: true })}>${name}<span
       class="arrow" aria-hidden="true">${sort === name ? (descending ? '↓' : '↑') : ''}</span></button>
   </th>`;
 
   const from = Math.min(range[0], Math.max(0, rows.length - 1)), to = Math.min(range[1], rows.length);
-  return html`<div class="rows" ref=${scroller} tabIndex=${0} onKeyDown=${key} role="region" aria-label="Objects">
-    <table aria-rowcount=${rows.length + 1}>
+  // The scrolling part is the grid, so that it can have the focus. In a grid, screen readers pass
+  // the arrow keys to the page, which renders the rows that they reach; they read only rendered rows.
+  return html`<div class="rows" ref=${scroller} tabIndex=${0} onKeyDown=${key} role="grid" aria-label="Objects" aria-rowcount=${rows.length + 1}
+      aria-activedescendant=${active >= from && active < to ? 'active-row' : undefined}>
+    <table role="presentation">
       <colgroup>${widths.map((w) => html`<col style=${{ width: w + 'ch' }} />`)}<col /></colgroup>
-      <thead><tr aria-rowindex=${1}>
+      <thead role="rowgroup"><tr role="row" aria-rowindex=${1}>
         ${withNamespace ? header('Namespace', 'The namespace of the object.') : null}
-        ${columns.map((/** @type {any} */ c) => header(c.name, c.description))}<td></td>
+        ${columns.map((/** @type {any} */ c) => header(c.name, c.description))}<td role="gridcell"></td>
       </tr></thead>
-      <tbody>
+      <tbody role="rowgroup">
         ${from > 0 ? html`<tr aria-hidden="true" style=${{ height: from * rowHeight + 'px' }}></tr>` : null}
-        ${rows.slice(from, to).map((/** @type {Row} */ r, /** @type {number} */ i) => html`<tr key=${keyOf(r)} aria-rowindex=${from + i + 2}
+        ${rows.slice(from, to).map((/** @type {Row} */ r, /** @type {number} */ i) => html`<tr key=${keyOf(r)} role="row" aria-rowindex=${from + i + 2}
             class=${(from + i === active ? 'active' : '') + (r.deleting ? ' deleting' : '')} onClick=${() => setActive(from + i)} onFocusIn=${() => setActive(from + i)}>
-          ${withNamespace ? html`<td class="quiet">${r.namespace}</td>` : null}
-          ${columns.map((/** @type {any} */ c) => html`<td class=${typeof r.cells[c.i] === 'number' ? 'number' : ''}>${cell(r, c, resource, now)}</td>`)}<td></td>
+          ${withNamespace ? html`<td role="gridcell" class="quiet">${r.namespace}</td>` : null}
+          ${columns.map((/** @type {any} */ c) => html`<td role="gridcell" class=${typeof r.cells[c.i] === 'number' ? 'number' : ''}>${cell(r, c, resource, now, from + i === active)}</td>`)}<td role="gridcell"></td>
         </tr>`)}
         ${to < rows.length ? html`<tr aria-hidden="true" style=${{ height: (rows.length - to) * rowHeight + 'px' }}></tr>` : null}
       </tbody>
@@ -203,10 +206,10 @@ function Rows({ resource, rows, columns, withNamespace, sort, descending }) {
 /** @param {Column} c */
 const isAge = (c) => c.name === 'Age';
 
-/** @param {Row} r @param {Column & {i: number}} c @param {string} resource @param {number} now */
-function cell(r, c, resource, now) {
+/** @param {Row} r @param {Column & {i: number}} c @param {string} resource @param {number} now @param {boolean} active */
+function cell(r, c, resource, now, active) {
   const value = r.cells[c.i];
-  if (c.format === 'name' || (c.i === 0 && c.name === 'Name')) return html`<a href=${objectHref(resource, r.namespace, r.name)}>${value}</a>`;
+  if (c.format === 'name' || (c.i === 0 && c.name === 'Name')) return html`<a id=${active ? 'active-row' : undefined} href=${objectHref(resource, r.namespace, r.name)}>${value}</a>`;
   if (isAge(c) && r.created) return html`<span title=${r.created}>${duration(now - Date.parse(r.created))}</span>`;
   if (/^(Status|Phase|Ready|Reason)$/i.test(c.name) && typeof value === 'string') {
     const t = tone(value);

@@ -163,8 +163,7 @@ says '1 of '
 press ctrl+a BackSpace
 says ' rows'
 to 'Objects'
-press Down
-says 'link'
+move Down 'settings link'
 
 echo '== Edit: what the server says about the text'
 press Return
@@ -174,7 +173,8 @@ press Return
 to 'Delete'
 to 'YAML'
 press x
-says 'Checking'
+says 'Bad Request'
+says "could not find expected ':'"
 press BackSpace
 says 'No changes'
 press shift+Tab

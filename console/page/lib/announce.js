@@ -15,6 +15,15 @@ export function announce(text) {
 }
 
 /**
+ * Removes the last text. Otherwise screen readers announce it again when a dialog closes, because
+ * the region is not part of the page while the dialog is open.
+ */
+export function clearAnnouncement() {
+  const region = document.getElementById('announcements');
+  if (region) region.textContent = '';
+}
+
+/**
  * Announces a text when it changes. With a key, it announces the text only when the key changes, as
  * soon as the text is not empty.
  * @param {string} text if empty, nothing is announced @param {string} [key]

@@ -1,6 +1,7 @@
 // @ts-check
 // A question that users must answer before they can use the page again.
 import { useLayoutEffect, useRef } from 'preact/hooks';
+import { clearAnnouncement } from './announce.js';
 import { html } from './html.js';
 
 /**
@@ -28,6 +29,7 @@ export function useModal() {
   useLayoutEffect(() => {
     const before = /** @type {HTMLElement|null} */ (document.activeElement);
     const shown = dialog.current;
+    clearAnnouncement();
     shown?.showModal();
     return () => {
       shown?.close(); // the rest of the page can have the focus again

@@ -21,3 +21,6 @@ const (
 // ErrNotConfined means that this system offers no way to isolate pods from the user of this
 // process.
 var ErrNotConfined = errors.New("this system can't isolate pods from the user of this process")
+
+// ErrUnsupported means that this system cannot run containers as processes.
+var ErrUnsupported = errors.New("running containers as processes needs a Unix system")

@@ -3,11 +3,7 @@
 // Package process runs containers as processes. It works only on Unix systems.
 package process
 
-import (
-	"errors"
-
-	"kelson.dev/kubernetes/node"
-)
+import "kelson.dev/kubernetes/node"
 
 // Config configures a Runtime.
 type Config struct {
@@ -27,7 +23,5 @@ type Runtime struct{ node.Runtime }
 // Confinement returns Unconfined.
 func (*Runtime) Confinement() Confinement { return Unconfined }
 
-// New returns an error, because process groups exist only on Unix systems.
-func New(Config) (*Runtime, error) {
-	return nil, errors.New("the process runtime needs a Unix system")
-}
+// New returns ErrUnsupported, because process groups exist only on Unix systems.
+func New(Config) (*Runtime, error) { return nil, ErrUnsupported }

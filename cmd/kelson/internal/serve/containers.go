@@ -96,6 +96,9 @@ func argument(args []string, flag string) (value string, ok bool) {
 // prepareContainers checks the options of a server with a node with containers, and sets the
 // options that such a node needs.
 func (o *Options) prepareContainers() (program string, err error) {
+	if runtime.GOOS != "linux" {
+		return "", fmt.Errorf("--node=%s: containers need Linux, not %s: use --node=simulated", nodeContainers, runtime.GOOS)
+	}
 	if program, err = findProgram(nodeProgram); err != nil {
 		return "", fmt.Errorf("--node=%s: %w: build it with make kelson-node", nodeContainers, err)
 	}

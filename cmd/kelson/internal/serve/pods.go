@@ -93,8 +93,11 @@ func (o *podFlags) apply(cfg *controlplane.Config, dir, kubeconfig string) error
 	return nil
 }
 
-// explain adds a remedy to process.ErrNotConfined.
+// explain adds a remedy to process.ErrNotConfined and process.ErrUnsupported.
 func (o *podFlags) explain(err error) error {
+	if errors.Is(err, process.ErrUnsupported) {
+		return fmt.Errorf("%w: use --node=simulated", err)
+	}
 	if !errors.Is(err, process.ErrNotConfined) {
 		return err
 	}

@@ -57,7 +57,7 @@ func StartNode(cfg NodeConfig) (*Node, error) {
 	processes, err := process.New(process.Config{
 		Root: filepath.Join(cfg.Dir, "pods"), HostIP: address, Images: map[string]string{image: n.image},
 	})
-	if errors.Is(err, process.ErrNotConfined) || err == nil && processes.Confinement() != process.ConfinedRoot {
+	if errors.Is(err, process.ErrUnsupported) || errors.Is(err, process.ErrNotConfined) || err == nil && processes.Confinement() != process.ConfinedRoot {
 		return nil, ErrUnsupported
 	}
 	if err != nil {
