@@ -124,7 +124,7 @@ run-pizza-apiserver-kube-apiserver: ## the custom API server of pizzas as an API
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) run ./test/against -- $(GO) test -count=1 -v -run OnAServer ./examples/pizza-apiserver
 
-scaffold-apiserver-kube-apiserver: build ## a scaffolded custom API server, run by kelson dev --kubeconfig behind kube-apiserver; builds both first
+scaffold-apiserver-kube-apiserver: build ## a scaffolded custom API server, run by kelson dev --kubeconfig behind kube-apiserver: three minutes after the builds
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	KELSON=$(CURDIR)/$(KELSON) $(GO) run ./test/against -- test/scaffold/apiserver.sh

@@ -50,6 +50,7 @@ type managerKey struct{ version, subresource string }
 
 var (
 	_ resource.Codec    = (*codec)(nil)
+	_ resource.Lossy    = (*codec)(nil)
 	_ resource.Modelled = (*codec)(nil)
 	_ resource.Verbatim = (*codec)(nil)
 )
@@ -276,6 +277,11 @@ func (c *codec) ToVersion(hub runtime.Object, version string) (runtime.Object, e
 // FromVersion applies defaults and converts to the hub.
 func (c *codec) FromVersion(versioned runtime.Object) (runtime.Object, error) {
 	return c.toHub(versioned)
+}
+
+// FromVersionStrict implements [resource.Lossy].
+func (c *codec) FromVersionStrict(versioned runtime.Object) (hub runtime.Object, lost []error, err error) {
+	return c.convert(versioned, true)
 }
 
 // PatchMeta returns the metadata in the struct tags of the version's type.

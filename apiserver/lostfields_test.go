@@ -104,7 +104,7 @@ func TestLossyConversion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = client.Verb(verb).AbsPath(path).Param("fieldValidation", directive).SetHeader("Content-Type", media).Body([]byte(body)).Do(t.Context()).Error()
+		err = client.Verb(verb).RequestURI(path).Param("fieldValidation", directive).SetHeader("Content-Type", media).Body([]byte(body)).Do(t.Context()).Error()
 		return *heard, err
 	}
 	for _, test := range []struct {
@@ -132,5 +132,36 @@ func TestLossyConversion(t *testing.T) {
 	}
 	if got, err := send(http.MethodPatch, path+"/plain", "Strict", "application/merge-patch+json", `{"spec":{"icing":"blue"}}`); err != nil || len(got) > 0 {
 		t.Errorf("patch: %v, %v", got, err)
+	}
+	const (
+		strategic = "application/strategic-merge-patch+json"
+		apply     = "application/apply-patch+yaml"
+		applied   = `{"apiVersion":"bakery.example.com/v1alpha1","kind":"Cake","metadata":{"name":"%"},"spec":{"candles":{"count":1}}}`
+		harmless  = `{"apiVersion":"bakery.example.com/v1alpha1","kind":"Cake","metadata":{"name":"%"},"spec":{"icing":"blue"}}`
+	)
+	for _, test := range []struct {
+		name, media, directive, body string
+		warnings                     []string
+		err                          string
+	}{
+		{"plain", strategic, "Strict", `{"spec":{"candles":{"count":1}}}`, nil, candle},
+		{"plain", strategic, "Warn", `{"spec":{"candles":{"count":1}}}`, []string{candle}, ""},
+		{"plain", strategic, "Strict", `{"spec":{"icing":"red"}}`, nil, ""},
+		{"plain", apply, "Strict", applied, nil, "error strict decoding patch: " + candle},
+		{"plain", apply, "Warn", applied, []string{candle}, ""},
+		{"plain", apply, "Ignore", applied, nil, ""},
+		{"plain", apply, "Strict", harmless, nil, ""},
+		{"applied", apply, "Strict", applied, nil, "error strict decoding patch: " + candle},
+		{"applied", apply, "Warn", applied, []string{candle}, ""},
+		{"applied", apply, "Strict", harmless, nil, ""},
+	} {
+		at := path + "/" + test.name
+		if test.media == apply {
+			at += "?fieldManager=test&force=true"
+		}
+		got, err := send(http.MethodPatch, at, test.directive, test.media, strings.Replace(test.body, "%", test.name, 1))
+		if !slices.Equal(got, test.warnings) || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+			t.Errorf("%s %s %s %s: warnings %q, %v; want %q, %s", test.name, test.media, test.directive, test.body, got, err, test.warnings, test.err)
+		}
 	}
 }

@@ -226,6 +226,12 @@ type Waiting interface {
 	Waits() bool
 }
 
+// Lossy is an optional interface of a Codec. FromVersionStrict is like FromVersion, and returns an
+// error for each field that the conversion to the hub loses.
+type Lossy interface {
+	FromVersionStrict(versioned runtime.Object) (hub runtime.Object, lost []error, err error)
+}
+
 // Showing is an optional interface of a Codec. Before a response that contains only the metadata of
 // an object, Metadata removes the parts of the stored metadata that the hub keeps elsewhere.
 type Showing interface {

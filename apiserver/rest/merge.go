@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/yaml" // keeps integers whole, which sigs.k8s.io/yaml does not
@@ -200,16 +201,76 @@ func (p *patcher) apply(live runtime.Object, current *store.Object) (runtime.Obj
 	}
 	force := p.opts.Force != nil && *p.opts.Force
 	hub, err := manager.Apply(live, config, p.opts.FieldManager, force)
-	if err != nil || plain || p.lenient() || p.kind != types.ApplyYAMLPatchType {
+	if err != nil || p.lenient() {
 		return hub, err
 	}
-	if err := yaml.UnmarshalStrict(p.body, &map[string]any{}); err != nil {
-		if p.opts.FieldValidation == metav1.FieldValidationStrict {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding patch: %v", err))
+	strict := p.lostByApply(live, config)
+	if !plain && p.kind == types.ApplyYAMLPatchType {
+		if err := yaml.UnmarshalStrict(p.body, &map[string]any{}); err != nil {
+			strict = append(strict, err)
 		}
-		warnStrict(p.ctx, []error{err})
 	}
+	if len(strict) > 0 && p.opts.FieldValidation == metav1.FieldValidationStrict {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding patch: %v", utilerrors.NewAggregate(strict)))
+	}
+	warnStrict(p.ctx, strict)
 	return hub, nil
+}
+
+// lostByApply returns an error for each field of an applied configuration that the conversion to
+// the hub loses.
+func (p *patcher) lostByApply(live runtime.Object, config *unstructured.Unstructured) []error {
+	lossy, ok := p.res.Codec.(resource.Lossy)
+	if !ok || p.res.Codec.New().GetObjectKind().GroupVersionKind().Version == p.version {
+		return nil
+	}
+	// A conversion may need fields that the configuration leaves to other managers.
+	versioned, err := p.laidOver(live, config)
+	if err != nil {
+		return nil // the apply has succeeded
+	}
+	_, lost, err := lossy.FromVersionStrict(versioned)
+	if err != nil {
+		return nil
+	}
+	return lost
+}
+
+// laidOver returns the live object, in the request's version, with the fields of a configuration.
+func (p *patcher) laidOver(live runtime.Object, config *unstructured.Unstructured) (runtime.Object, error) {
+	versioned, err := p.res.Codec.ToVersion(live, p.version)
+	if err != nil {
+		return nil, err
+	}
+	before, err := json.Marshal(versioned)
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(config.Object)
+	if err != nil {
+		return nil, err
+	}
+	if body, err = jsonpatch.MergePatch(before, body); err != nil {
+		return nil, err
+	}
+	next, err := p.empty()
+	if err != nil {
+		return nil, err
+	}
+	return next, kjson.UnmarshalCaseSensitivePreserveInts(body, next)
+}
+
+// fromVersion converts a merged object to the hub, and reports fields that the conversion loses.
+func (p *patcher) fromVersion(versioned runtime.Object) (runtime.Object, error) {
+	lossy, ok := p.res.Codec.(resource.Lossy)
+	if !ok {
+		return p.res.Codec.FromVersion(versioned)
+	}
+	hub, lost, err := lossy.FromVersionStrict(versioned)
+	if err != nil {
+		return nil, err
+	}
+	return hub, p.strictPatch(lost, string(p.body))
 }
 
 func (p *patcher) unmarshal(into *map[string]any) error {

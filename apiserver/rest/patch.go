@@ -165,7 +165,7 @@ func (p *patcher) merged(current *store.Object) (runtime.Object, error) {
 		if err := p.mergeTyped(before, versioned); err != nil {
 			return nil, err
 		}
-		return p.res.Codec.FromVersion(versioned)
+		return p.fromVersion(versioned)
 	}
 	if hub, ok := p.mergeTrees(before); ok {
 		return hub, nil

@@ -159,6 +159,8 @@ step 'upgrade --wait: another pod with the same objects and the same authority' 
 removed() {
 	helm uninstall pizza --namespace pizza-system --wait --timeout 1m
 	same "$(kubectl get apiservices -l app.kubernetes.io/managed-by=Helm -o name)" ''
+	# This reads discovery again. Until then, kubectl get sends requests for the resources in its cache.
+	same "$(kubectl api-resources --api-group=restaurant.example.com -o name)" ''
 	refused "doesn't have a resource type" kubectl get pizzas
 	same "$(kubectl get persistentvolumeclaims -n pizza-system -o name)" persistentvolumeclaim/pizza-state
 }
