@@ -156,6 +156,20 @@ func (h *history) keep(e *store.Event) {
 	}
 }
 
+// jobRuns reports whether there is a Job that has not ended.
+func (h *history) jobRuns() bool {
+	for key, obj := range h.now {
+		if key.Resource != "jobs.batch" || obj == nil {
+			continue
+		}
+		status, _, _ := unstructured.NestedMap(obj.Object, "status")
+		if !hasCondition(status, "Complete") && !hasCondition(status, "Failed") {
+			return true
+		}
+	}
+	return false
+}
+
 // note records a version as one of the most recent.
 func (h *history) note(line string) {
 	const kept = 8
