@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -156,18 +157,22 @@ func (h *history) keep(e *store.Event) {
 	}
 }
 
-// jobRuns reports whether there is a Job that has not ended.
-func (h *history) jobRuns() bool {
+// lateWrites returns how long after the last change Kubernetes' controllers may still write, because
+// of the objects that exist.
+func (h *history) lateWrites() (late time.Duration) {
 	for key, obj := range h.now {
-		if key.Resource != "jobs.batch" || obj == nil {
-			continue
-		}
-		status, _, _ := unstructured.NestedMap(obj.Object, "status")
-		if !hasCondition(status, "Complete") && !hasCondition(status, "Failed") {
-			return true
+		switch {
+		case obj == nil:
+		case key.Resource == "endpointslices.discovery.k8s.io":
+			late = max(late, endpointsQuiet)
+		case key.Resource == "jobs.batch":
+			status, _, _ := unstructured.NestedMap(obj.Object, "status")
+			if !hasCondition(status, "Complete") && !hasCondition(status, "Failed") {
+				late = max(late, jobQuiet)
+			}
 		}
 	}
-	return false
+	return late
 }
 
 // note records a version as one of the most recent.
