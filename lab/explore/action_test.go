@@ -267,7 +267,7 @@ func TestFieldsFromSchema(t *testing.T) {
 
 // LAB-03 (F15): Pods that fail or are deleted are replaced, and the operator stays correct.
 func TestPods(t *testing.T) {
-	s := deploys()
+	s := deploys(false)
 	s.Keep = true
 	report, err := explore.Explore(t, s, explore.Options{For: time.Minute, OneFault: true})
 	if err != nil {

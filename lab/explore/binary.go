@@ -49,6 +49,13 @@ const (
 	// firstQuiet is how long the operator must be quiet after its very first start. After a later
 	// start, the operator counts as started only when it watches the same resources again.
 	firstQuiet = 2 * time.Second
+	// jobQuiet is how long nothing must change while a Job runs. Simulated containers of Jobs end
+	// after a second, and Kubernetes' Job controller writes the status of a Job up to a second after
+	// a Pod has changed.
+	jobQuiet = 2500 * time.Millisecond
+	// endpointsQuiet is how long nothing must change if there are endpoints of a Service. After a
+	// write, Kubernetes' EndpointSlice controller waits for a second.
+	endpointsQuiet = 1500 * time.Millisecond
 	// polling is the number of quiet periods during which nothing must change if the operator
 	// continues to send requests.
 	polling = 8
@@ -128,7 +135,8 @@ func (w *wire) command(ctx context.Context, kubeconfig string) *exec.Cmd {
 //   - The server processes no request, and no thread of the operator's process runs.
 //   - No object has changed during the quiet period, and the operator has sent no request and
 //     received no event. If it continues to send requests, nothing must change for eight times as
-//     long. Events and Leases do not count.
+//     long. Events and Leases do not count. While a Job runs, or
+//     if there are endpoints of a Service, the quiet period is longer.
 func (t *trial) settleWire() bool {
 	begin := time.Now()
 	quiet, horizon := orDefault(t.scenario.Quiet, wireQuiet), orDefault(t.scenario.Horizon, wireHorizon)
@@ -149,6 +157,7 @@ func (t *trial) settleWire() bool {
 			changedAt, active = now, now
 		}
 		idle := now.Sub(active) >= quiet || now.Sub(changedAt) >= polling*quiet
+		idle = idle && now.Sub(changedAt) >= t.history.lateWrites()
 		switch {
 		case step:
 			if !background.Has(t.latest.call.resource) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -127,6 +128,21 @@ func TestBinary(t *testing.T) {
 				t.Errorf("replay of %s: %v, %v", want, again, err)
 			}
 		})
+	}
+}
+
+// LAB-03: a program is quiet only when the Pods of Jobs that end by themselves have ended.
+func TestJobsOfABinary(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes real time")
+	}
+	s := binaryScenario(t, "correct")
+	s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}
+	s.Inputs = append(s.Inputs, explore.Create(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "count"}, Spec: batchv1.JobSpec{
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "main", Image: "busybox"}}}}}}))
+	s.Invariants = []explore.Invariant{{Name: "a Job is deleted after its end", Kind: "Job", Rule: "object != null || has(oldObject.status.succeeded)"}}
+	if alarm, err := explore.ReplayBinary(t.Context(), s, "no faults"); err != nil || alarm != nil {
+		t.Errorf("%v, %v", alarm, err)
 	}
 }
 

@@ -17,7 +17,7 @@ const (
 	// come first, so that the server is idle when another step is chosen. Those of ordering come
 	// next, so that the operator sees what Kubernetes' controllers have done.
 	committing phase = iota
-	ordering         // a write of Kubernetes' controllers or a user, before the server has it
+	ordering         // a write of Kubernetes' controllers or a user before the server has it; its response
 	sending          // a request of the operator before the server has it
 	responding       // a request that the server has executed
 	delivering       // an event of a watch

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -154,6 +155,24 @@ func (h *history) keep(e *store.Event) {
 	if h.keepAll {
 		h.all = append(h.all, text.String())
 	}
+}
+
+// lateWrites returns how long after the last change Kubernetes' controllers may still write, because
+// of the objects that exist.
+func (h *history) lateWrites() (late time.Duration) {
+	for key, obj := range h.now {
+		switch {
+		case obj == nil:
+		case key.Resource == "endpointslices.discovery.k8s.io":
+			late = max(late, endpointsQuiet)
+		case key.Resource == "jobs.batch":
+			status, _, _ := unstructured.NestedMap(obj.Object, "status")
+			if !hasCondition(status, "Complete") && !hasCondition(status, "Failed") {
+				late = max(late, jobQuiet)
+			}
+		}
+	}
+	return late
 }
 
 // note records a version as one of the most recent.

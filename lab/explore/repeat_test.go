@@ -31,9 +31,9 @@ func runs(t *testing.T) int {
 	return n
 }
 
-// deploys is an operator that creates a Deployment of three Pods for each ConfigMap. Kubernetes'
-// own controllers and simulated nodes do the rest.
-func deploys() explore.Scenario {
+// deploys is an operator that creates a Deployment of three Pods for each ConfigMap and, if exposed
+// is true, a Service. Kubernetes' own controllers and simulated nodes do the rest.
+func deploys(exposed bool) explore.Scenario {
 	s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		replicas, labels := int32(3), map[string]string{"app": cm.Name}
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name,
@@ -41,8 +41,15 @@ func deploys() explore.Scenario {
 			Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
 				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
 					Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}}}}}
-		if err := c.Create(ctx, d); !apierrors.IsAlreadyExists(err) {
-			return operator.Result{}, err
+		owned := []client.Object{d}
+		if exposed {
+			owned = append(owned, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name, OwnerReferences: d.OwnerReferences},
+				Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80}}}})
+		}
+		for _, obj := range owned {
+			if err := c.Create(ctx, obj); err != nil && !apierrors.IsAlreadyExists(err) {
+				return operator.Result{}, err
+			}
 		}
 		return operator.Result{}, nil
 	})
@@ -64,7 +71,8 @@ func TestEqualPlansGiveEqualRuns(t *testing.T) {
 			"order 7",
 			"priorities 7",
 		}},
-		"pods": {deploys(), []string{"", "no faults"}},
+		"pods":     {deploys(false), []string{"", "no faults"}},
+		"services": {deploys(true), []string{"", "no faults"}},
 	} {
 		for _, plan := range test.plans {
 			repetition, err := explore.Repeat(t, test.scenario, plan, n)

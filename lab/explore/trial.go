@@ -250,7 +250,8 @@ func (t *trial) commit(ctx context.Context, ops []store.Op) error {
 
 // orderRequests wraps the transport of the control plane's own controllers and of users, so that
 // their writes reach the server one after the other. Values that the server allocates, such as
-// names, then do not depend on the order of goroutines.
+// names, then do not depend on the order of goroutines. The response comes after the events of the
+// write: Kubernetes' EndpointSlice controller does more if an event is the first.
 func (t *trial) orderRequests(inner http.RoundTripper) http.RoundTripper {
 	return ordered{t, inner}
 }
@@ -280,7 +281,15 @@ func (o ordered) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := sortEndpoints(r); err != nil {
 		return nil, err
 	}
-	return o.inner.RoundTrip(r)
+	resp, err := o.inner.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := gate.wait(r.Context(), &step{phase: ordering, label: s.label, late: s.late}); err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
+	return resp, nil
 }
 
 // claimOf returns the claim for which a commit creates a volume, or "".

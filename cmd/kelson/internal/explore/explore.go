@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
 	"kelson.dev/cmd/kelson/internal/child"
 	"kelson.dev/cmd/kelson/internal/exit"
@@ -190,6 +192,8 @@ func exploreProject(c *cobra.Command, dir string, o options, out *printer) error
 
 // exploreProcess explores a program with the manifests of a folder.
 func exploreProcess(c *cobra.Command, dir, program string, o options, out *printer) error {
+	// Kubernetes' controllers log errors that they resolve with a retry. Faults cause many.
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	s, err := explore.Project(dir, nil)
 	if err != nil {
 		return err
