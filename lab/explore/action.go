@@ -224,12 +224,25 @@ func (t *trial) batch(ctx context.Context, c client.Client, obj *unstructured.Un
 	for n := 2; n <= 3; n++ {
 		another := t.manifest(obj)
 		another.SetName(fmt.Sprintf("%s-%d", obj.GetName(), n))
-		if err := c.Create(ctx, another); err != nil {
+		if err := t.create(ctx, c, another); err != nil {
 			return err
 		}
 		t.copies = append(t.copies, another)
 	}
 	return nil
+}
+
+// create creates an object. It tries again if the operator's process was killed meanwhile: a webhook
+// that has ended refuses, and the user then tries again.
+func (t *trial) create(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
+	for {
+		p := t.newest.Load()
+		err := c.Create(ctx, obj.DeepCopy())
+		if err == nil || t.newest.Load() == p {
+			return err
+		}
+		time.Sleep(time.Second) // the next process starts
+	}
 }
 
 // manifest returns an object as a user would create it: with its current fields, and the labels and

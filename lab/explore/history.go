@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,8 @@ type history struct {
 	cursor *store.Cursor
 	names  names
 
+	// before has the Nodes of the prepared state that have changed since.
+	before map[store.Key]*unstructured.Unstructured
 	// nil: an object of the prepared state that was deleted
 	now     map[store.Key]*unstructured.Unstructured
 	hashes  map[store.Key][sha256.Size]byte
@@ -58,7 +61,7 @@ func newHistory(s *store.Store) (*history, error) {
 		return nil, err
 	}
 	return &history{cursor: cursor, names: names{uids: map[types.UID]string{}, generated: map[string]string{}},
-		record: sha256.New(), uids: map[string]int{}, now: map[store.Key]*unstructured.Unstructured{}, hashes: map[store.Key][sha256.Size]byte{}, seen: map[[sha256.Size]byte]bool{},
+		record: sha256.New(), uids: map[string]int{}, before: map[store.Key]*unstructured.Unstructured{}, now: map[store.Key]*unstructured.Unstructured{}, hashes: map[store.Key][sha256.Size]byte{}, seen: map[[sha256.Size]byte]bool{},
 		creates: map[string]int{}, deletes: map[string]int{}}, nil
 }
 
@@ -96,6 +99,9 @@ func (h *history) take(e *store.Event) error {
 			return err
 		}
 		h.names.learn(previous)
+		if _, ok := h.before[key]; !ok && key.Resource == "nodes" {
+			h.before[key] = previous
+		}
 	}
 	id := h.names.id(key)
 	h.changes++
@@ -203,6 +209,9 @@ func (h *history) state() State {
 		content := map[string]any{"deleted": true}
 		if obj := h.now[key]; obj != nil {
 			content = h.names.normal(obj)
+			if before := h.before[key]; before != nil && reflect.DeepEqual(content, h.names.normal(before)) {
+				continue // its agent has only renewed the times of the conditions
+			}
 		}
 		s.objects[id] = append(s.objects[id], content)
 	}

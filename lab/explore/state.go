@@ -37,6 +37,9 @@ func (n *names) learn(obj *unstructured.Unstructured) {
 	if prefix := obj.GetGenerateName(); prefix != "" && strings.HasPrefix(obj.GetName(), prefix) {
 		n.generated[obj.GetName()] = prefix + "*"
 	}
+	if obj.GetKind() == "IPAddress" {
+		n.generated[obj.GetName()] = "IP*" // the server has chosen a free address for a Service
+	}
 }
 
 func metaOf(obj *unstructured.Unstructured) *metav1.ObjectMeta {

@@ -109,8 +109,8 @@ func run(ctx context.Context, kelson, dir, docs string, limit time.Duration, onl
 		if slices.Contains(p.Args, "--process") || slices.Contains(p.Args, "--binary") {
 			lane = "process"
 		}
-		fmt.Fprintf(&table, "| %s %s | %s | `%s` | %s | %d of %d in %.0f s | %d | %d | %d, %d not confirmed | %s |\n", p.Name, p.Version, lane,
-			p.command(limit), p.Effort, r.Plans, r.OneFault, r.Seconds, r.Points, r.States, len(r.Alarms), r.Unconfirmed, cmp.Or(p.Findings, "none"))
+		fmt.Fprintf(&table, "| %s %s | %s | `%s` | %s | %d in %.0f s | %d | %d | %d | %d, %d not confirmed | %s |\n", p.Name, p.Version, lane,
+			p.command(limit), p.Effort, r.Plans, r.Seconds, r.OneFault, r.Points, r.States, len(r.Alarms), r.Unconfirmed, cmp.Or(p.Findings, "none"))
 	}
 	if docs == "" || only != "" {
 		return nil
@@ -149,6 +149,6 @@ func replace(file, rows string) error {
 	if !ok || !closed {
 		return fmt.Errorf("%s has no table of operators", file)
 	}
-	const head = "| operator | lane | command | effort | plans, of one fault | points | states | alarms | findings |\n|---|---|---|---|---|---|---|---|---|\n"
+	const head = "| operator | lane | command | effort | plans run | plans of one fault | points | states | alarms | findings |\n|---|---|---|---|---|---|---|---|---|---|\n"
 	return os.WriteFile(file, []byte(before+begin+head+rows+end+after), 0o644)
 }

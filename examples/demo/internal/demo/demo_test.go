@@ -140,6 +140,12 @@ func TestDemosByTheDynamicClient(t *testing.T) {
 	}
 	until(t, "the plaque", text("4 × flag, 3x5"))
 
+	// The operator repairs a plaque that a user has deleted.
+	if err := plaques.Delete(ctx, demo.PlaqueName("default", "flag"), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the plaque again", text("4 × flag, 3x5"))
+
 	if err := demos.Delete(ctx, "flag", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
