@@ -23,6 +23,7 @@ import (
 
 	fastfields "kelson.dev/apiserver/fastpath/managedfields"
 	"kelson.dev/apiserver/fastpath/shape"
+	"kelson.dev/apiserver/fastpath/trees"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 )
@@ -51,6 +52,7 @@ type managerKey struct{ version, subresource string }
 var (
 	_ resource.Codec    = (*codec)(nil)
 	_ resource.Lossy    = (*codec)(nil)
+	_ resource.Merger   = (*codec)(nil)
 	_ resource.Modelled = (*codec)(nil)
 	_ resource.Verbatim = (*codec)(nil)
 )
@@ -173,6 +175,19 @@ func (c *codec) DecodePatched(patched []byte, _ string) (runtime.Object, []error
 		return nil, nil, err
 	}
 	return c.decoded(obj, strict)
+}
+
+// MergePatch implements [resource.Merger].
+func (c *codec) MergePatch(object, patch []byte, version string) (hub runtime.Object, ok bool) {
+	if c.noFastPaths {
+		return nil, false
+	}
+	merged, ok := trees.MergePatch(object, patch)
+	if !ok {
+		return nil, false
+	}
+	hub, strict, err := c.DecodePatched(merged, version)
+	return hub, err == nil && len(strict) == 0
 }
 
 // decoded converts a decoded body to the hub. It appends to strict an error for each field that the
