@@ -232,8 +232,8 @@ func (t *trial) batch(ctx context.Context, c client.Client, obj *unstructured.Un
 	return nil
 }
 
-// create creates an object. It tries again if the operator's process was killed meanwhile: a webhook
-// that has ended refuses, and the user then tries again.
+// create creates an object. It tries again if the operator's process was killed meanwhile: a
+// webhook that has ended refuses, and the user then tries again.
 func (t *trial) create(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
 	for {
 		p := t.newest.Load()

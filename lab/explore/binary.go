@@ -50,8 +50,8 @@ const (
 	// start, the operator counts as started only when it watches the same resources again.
 	firstQuiet = 2 * time.Second
 	// jobQuiet is how long nothing must change while a Job runs. Simulated containers of Jobs end
-	// after a second, and Kubernetes' Job controller writes the status of a Job up to a second after
-	// a Pod has changed.
+	// after a second, and Kubernetes' Job controller writes the status of a Job up to a second
+	// after a Pod has changed.
 	jobQuiet = 2500 * time.Millisecond
 	// endpointsQuiet is how long nothing must change if there are endpoints of a Service. After a
 	// write, Kubernetes' EndpointSlice controller waits for a second.

@@ -15,12 +15,13 @@ type phase int
 const (
 	// committing is a write of any client or controller, between its check and the log. These steps
 	// come first, so that the server is idle when another step is chosen. Those of ordering come
-	// next, so that the operator sees what Kubernetes' controllers have done.
+	// next, so that the operator sees what Kubernetes' controllers have done. They are the writes
+	// of these controllers and of users, before the server has them, and their responses.
 	committing phase = iota
-	ordering         // a write of Kubernetes' controllers or a user before the server has it; its response
-	sending          // a request of the operator before the server has it
-	responding       // a request that the server has executed
-	delivering       // an event of a watch
+	ordering
+	sending    // a request of the operator before the server has it
+	responding // a request that the server has executed
+	delivering // an event of a watch
 )
 
 // step is a write, a request or an event that waits until the explorer lets it pass. The explorer

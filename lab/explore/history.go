@@ -163,8 +163,8 @@ func (h *history) keep(e *store.Event) {
 	}
 }
 
-// lateWrites returns how long after the last change Kubernetes' controllers may still write, because
-// of the objects that exist.
+// lateWrites returns how long after the last change Kubernetes' controllers may still write,
+// because of the objects that exist.
 func (h *history) lateWrites() (late time.Duration) {
 	for key, obj := range h.now {
 		switch {

@@ -117,7 +117,7 @@ const (
 	recovery = 3 * time.Minute
 )
 
-// system is what a run consists of: the server, the replicas of an operator, and what was found.
+// system has the server of a run, the networks of the operator's replicas, and the findings.
 type system struct {
 	server     *apitest.Server
 	seed       uint64
