@@ -98,10 +98,17 @@ func TestEveryViewOnAFailingOperator(t *testing.T) {
 	})
 	for _, name := range []string{"first", "second"} {
 		env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"app": name}}})
-		env.Eventually(t, time.Minute, func() bool { // so that the first gets its Pod
+		// The first gets its Pod. Eventually would wait for the next write to the control plane, and the
+		// operator writes its trace after its last one.
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 			data, err := os.ReadFile(file)
-			return err == nil && strings.Contains(string(data), `"message":"creating the pod","attributes":"app=`+name)
-		})
+			if err == nil && strings.Contains(string(data), `"message":"creating the pod","attributes":"app=`+name) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the trace lacks the reconcile of %s: %v\n%s", name, err, data)
+			}
+		}
 	}
 	audit := filepath.Join(t.TempDir(), "audit.log")
 	appendAudit(t, audit, "system:kube-scheduler", "update", "", "secrets", "default")

@@ -173,8 +173,7 @@ press Return
 to 'Delete'
 to 'YAML'
 press x
-says 'Bad Request'
-says "could not find expected ':'"
+says "Bad Request yaml: line"
 press BackSpace
 says 'No changes'
 press shift+Tab
