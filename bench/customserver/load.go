@@ -37,7 +37,7 @@ const (
 
 // load sends requests of several clients to a server.
 type load struct {
-	server  int // process
+	side    processes
 	crowd   [clients]*http.Client
 	figures map[string]float64
 	// crowded is the kind with many objects, watched the kind that clients watch.
@@ -46,13 +46,13 @@ type load struct {
 
 // loads measures requests per second and the server's processor time for each request. The
 // namespaces kube-public and kube-node-lease exist in each cluster.
-func loads(ctx context.Context, config *rest.Config, server int, figures map[string]float64) error {
+func loads(ctx context.Context, config *rest.Config, side processes, figures map[string]float64) error {
 	settings, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return err
 	}
 	namespaces := config.Host + "/apis/wardle.example.com/v1alpha1/namespaces/"
-	l := &load{server: server, figures: figures, crowded: namespaces + "kube-public/flunders", watched: namespaces + "kube-node-lease/flunders"}
+	l := &load{side: side, figures: figures, crowded: namespaces + "kube-public/flunders", watched: namespaces + "kube-node-lease/flunders"}
 	for i := range l.crowd {
 		transport := &http.Transport{TLSClientConfig: settings.Clone(), DisableCompression: true}
 		defer transport.CloseIdleConnections()
@@ -64,7 +64,7 @@ func loads(ctx context.Context, config *rest.Config, server int, figures map[str
 	}); err != nil {
 		return err
 	}
-	if figures[crowded], err = atRest(server); err != nil {
+	if figures[crowded], err = side.atRest(); err != nil {
 		return err
 	}
 	if err := l.measure(loadGet, clients, 0, long, func(c *http.Client, n int64) error {
@@ -99,7 +99,7 @@ func loads(ctx context.Context, config *rest.Config, server int, figures map[str
 // measure makes some clients send count requests, or send requests for a time d if count is 0. send
 // gets the number of the request, from 0.
 func (l *load) measure(name string, clients int, count int64, d time.Duration, send func(c *http.Client, n int64) error) error {
-	before, err := processorTime(l.server)
+	before, err := l.side.processorTime()
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (l *load) measure(name string, clients int, count int64, d time.Duration, s
 		return fmt.Errorf("%s: %w", name, *err)
 	}
 	took := time.Since(first)
-	after, err := processorTime(l.server)
+	after, err := l.side.processorTime()
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (l *load) watch(ctx context.Context) error {
 		}()
 	}
 	begun := time.Now()
-	before, err := processorTime(l.server)
+	before, err := l.side.processorTime()
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (l *load) watch(ctx context.Context) error {
 			return err
 		}
 	}
-	after, err := processorTime(l.server)
+	after, err := l.side.processorTime()
 	l.figures[loadWatch+perSecond] = watchers * seen / time.Since(begun).Seconds()
 	l.figures[loadWatch+processor] = float64((after - before).Microseconds()) / (watchers * seen)
 	return err
@@ -225,7 +225,18 @@ func send(ctx context.Context, c *http.Client, method, url, media, body string) 
 	return err
 }
 
-// processorTime returns the processor time that a process has used.
+// processorTime returns the processor time that the processes have used.
+func (p processes) processorTime() (sum time.Duration, err error) {
+	for _, id := range p {
+		used, err := processorTime(id)
+		if err != nil {
+			return 0, err
+		}
+		sum += used
+	}
+	return sum, nil
+}
+
 func processorTime(id int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
 	if err != nil {

@@ -97,7 +97,7 @@ const (
 	loadWatch  = "100 watchers × 1,000 creations by 16 clients: events"
 
 	perSecond = ", per second"
-	processor = ", µs of the server's processor time"
+	processor = ", µs of processor time"
 )
 
 type side struct {
@@ -116,12 +116,14 @@ func (s side) measure(ctx context.Context) (map[string]float64, error) {
 	if s.program == "sample" {
 		args = append(args, "--authentication-kubeconfig="+os.Getenv("KUBECONFIG"), "--authorization-kubeconfig="+os.Getenv("KUBECONFIG"))
 	}
+	var used processes
 	if s.etcd {
-		url, end, err := startEtcd(dir)
+		url, id, end, err := startEtcd(dir)
 		if err != nil {
 			return nil, err
 		}
 		defer end()
+		used = append(used, id)
 		args = append(args, "--etcd-servers="+url)
 	} else {
 		args = append(args, "--data-dir="+filepath.Join(dir, "state"))
@@ -145,8 +147,9 @@ func (s side) measure(ctx context.Context) (map[string]float64, error) {
 	if err := ready(server, url); err != nil {
 		return nil, err
 	}
+	used = append(used, server.ID)
 	figures[start] = float64(time.Since(begun).Microseconds()) / 1000
-	if figures[idle], err = atRest(server.ID); err != nil {
+	if figures[idle], err = used.atRest(); err != nil {
 		return nil, err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
@@ -158,27 +161,27 @@ func (s side) measure(ctx context.Context) (map[string]float64, error) {
 	if err := verbs(ctx, config, figures); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, server.Output())
 	}
-	if figures[loaded], err = atRest(server.ID); err != nil {
+	if figures[loaded], err = used.atRest(); err != nil {
 		return nil, err
 	}
-	if err := loads(ctx, config, server.ID, figures); err != nil {
+	if err := loads(ctx, config, used, figures); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, server.Output())
 	}
 	return figures, nil
 }
 
-func startEtcd(dir string) (url string, end func(), err error) {
+func startEtcd(dir string) (url string, id int, end func(), err error) {
 	var ports [2]string
 	for i := range ports {
 		if ports[i], err = child.FreePort(); err != nil {
-			return "", nil, err
+			return "", 0, nil, err
 		}
 	}
 	url = "http://127.0.0.1:" + ports[0]
 	etcd, err := child.Start(dir, filepath.Join(*peers, "etcd"), "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", url,
 		"--advertise-client-urls", url, "--listen-peer-urls", "http://127.0.0.1:"+ports[1], "--log-level", "error")
 	if err != nil {
-		return "", nil, err
+		return "", 0, nil, err
 	}
 	for range 100 {
 		if resp, err := http.Get(url + "/health"); err == nil {
@@ -187,7 +190,7 @@ func startEtcd(dir string) (url string, end func(), err error) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return url, func() { etcd.Stop(10 * time.Second) }, nil
+	return url, etcd.ID, func() { etcd.Stop(10 * time.Second) }, nil
 }
 
 func ready(server *child.Process, url string) error {
@@ -208,11 +211,21 @@ func ready(server *child.Process, url string) error {
 	return fmt.Errorf("not ready after a minute:\n%s", server.Output())
 }
 
+// processes are those of a side: the server and its etcd.
+type processes []int
+
 // atRest waits ten seconds, so that both sides can collect the garbage of their last work and
-// return memory, and returns the resident memory of a process in megabytes.
-func atRest(id int) (float64, error) {
+// return memory, and returns the resident memory of the processes in megabytes.
+func (p processes) atRest() (sum float64, err error) {
 	time.Sleep(10 * time.Second)
-	return resident(id)
+	for _, id := range p {
+		megabytes, err := resident(id)
+		if err != nil {
+			return 0, err
+		}
+		sum += megabytes
+	}
+	return sum, nil
 }
 
 // resident returns the resident memory of a process in megabytes.
