@@ -55,7 +55,7 @@ var H,zt,Ls,pe,ut,Je,Jt,Ke,Qt,pt,dt,As,Ne=Symbol.for("pv"),Qe={},Ye=[],Rs=/^m(i|
       <span class="quiet" role="status">${a===o?"No changes":w?w.error?"":"The server accepts this.":"Checking…"}</span>
       ${y?r`<span class="badge wait">The object in the cluster has changed</span>`:null}
       <span class="spring"></span>
-      <button class="danger" aria-label="Delete" aria-disabled=${u} onClick=${()=>d(!u)}>Delete</button>
+      <button class="danger" aria-disabled=${u} onClick=${()=>d(!u)}>Delete</button>
       ${h?r`<${An} question=${`Delete ${n.kind} ${v}?`} action="Delete" close=${()=>d(!1)}
         act=${()=>g(()=>U("object",{...m,uid:$},{method:"DELETE"}))} />`:null}
     </div>

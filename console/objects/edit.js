@@ -58,8 +58,6 @@ export function Edit({ object, resource }) {
   const current = result?.draft === draft ? result : null;
   const blocked = busy || !current?.changes;
   const stale = object.metadata.resourceVersion !== base.metadata.resourceVersion;
-  // When the dialog closes, screen readers read the button Delete before Chromium has restored its
-  // text; they read a label.
   return html`<div class="bar">
       <button class="primary" aria-disabled=${blocked} onClick=${() => blocked || act(() => request('object', params, { method: 'PUT', body: draft }))}>Save</button>
       <button aria-disabled=${draft === original} onClick=${() => setDraft(original)}>Reset</button>
@@ -67,7 +65,7 @@ export function Edit({ object, resource }) {
       <span class="quiet" role="status">${draft === original ? 'No changes' : current ? (current.error ? '' : 'The server accepts this.') : 'Checking…'}</span>
       ${stale ? html`<span class="badge wait">The object in the cluster has changed</span>` : null}
       <span class="spring"></span>
-      <button class="danger" aria-label="Delete" aria-disabled=${busy} onClick=${() => setAsking(!busy)}>Delete</button>
+      <button class="danger" aria-disabled=${busy} onClick=${() => setAsking(!busy)}>Delete</button>
       ${asking ? html`<${Confirm} question=${`Delete ${base.kind} ${name}?`} action="Delete" close=${() => setAsking(false)}
         act=${() => act(() => request('object', { ...params, uid }, { method: 'DELETE' }))} />` : null}
     </div>
