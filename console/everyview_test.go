@@ -98,8 +98,8 @@ func TestEveryViewOnAFailingOperator(t *testing.T) {
 	})
 	for _, name := range []string{"first", "second"} {
 		env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"app": name}}})
-		// The first gets its Pod. Eventually would wait for the next write to the control plane, and
-		// the operator writes its trace after its last one.
+		// The first gets its Pod. Eventually would wait for the next write to the control plane,
+		// and the operator writes its trace after its last one.
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 			data, err := os.ReadFile(file)
 			if err == nil && strings.Contains(string(data), `"message":"creating the pod","attributes":"app=`+name) {
