@@ -98,7 +98,5 @@ func TestSizeLimit(t *testing.T) {
 	}) {
 		t.Errorf("conditions %+v", p.Status.Conditions)
 	}
-	if events := w.events(); !slices.ContainsFunc(events, func(e string) bool { return strings.HasPrefix(e, "Evicted") }) {
-		t.Errorf("events %q", events)
-	}
+	w.waitEvent("Evicted", p.Status.Message)
 }
