@@ -114,7 +114,14 @@ func (t *trial) perform(f Fault, obj *unstructured.Unstructured) bool {
 	ok := true
 	switch f.Kind {
 	case Recreate:
-		ok = t.try(func(ctx context.Context, c client.Client) error { return t.recreate(ctx, c, obj) })
+		recreated := false
+		ok = t.try(func(ctx context.Context, c client.Client) error {
+			err := t.recreate(ctx, c, obj)
+			recreated = err == nil
+			return err
+		})
+		// If a fault lasts until the user gives up, the object stays deleted.
+		complete = complete && recreated
 	case Batch:
 		ok = t.try(func(ctx context.Context, c client.Client) error { return t.batch(ctx, c, obj) })
 	case SetField, Flicker:
@@ -207,13 +214,13 @@ func (t *trial) recreate(ctx context.Context, c client.Client, obj *unstructured
 	if err := c.Delete(ctx, obj); err != nil {
 		return err
 	}
-	patience, pause := 10*time.Minute, time.Second
+	pause := time.Second
 	if t.wire != nil {
-		patience, pause = wireHorizon, 50*time.Millisecond
+		pause = 50 * time.Millisecond
 	}
 	for begin := time.Now(); ; time.Sleep(pause) {
 		err := c.Create(ctx, again.DeepCopy())
-		if !apierrors.IsAlreadyExists(err) || time.Since(begin) > patience {
+		if !apierrors.IsAlreadyExists(err) || time.Since(begin) > t.patience() {
 			return err
 		}
 	}
@@ -232,13 +239,13 @@ func (t *trial) batch(ctx context.Context, c client.Client, obj *unstructured.Un
 	return nil
 }
 
-// create creates an object. It tries again if the operator's process was killed meanwhile: a
-// webhook that has ended refuses, and the user then tries again.
+// create creates an object. If the operator's process was killed or suspended meanwhile, its
+// webhooks refuse or do not answer, and the user tries again.
 func (t *trial) create(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
+	p, begin := t.newest.Load(), time.Now()
 	for {
-		p := t.newest.Load()
 		err := c.Create(ctx, obj.DeepCopy())
-		if err == nil || t.newest.Load() == p {
+		if err == nil || t.newest.Load() == p || time.Since(begin) > t.patience() {
 			return err
 		}
 		time.Sleep(time.Second) // the next process starts

@@ -67,7 +67,7 @@ type trial struct {
 	cut       map[string]bool // resources whose watches and lists wait until everything is quiet
 	refused   map[string]bool // cut resources whose next watch was refused
 	denied    map[string]bool // by verb and resource
-	denials   bool            // a write was denied, so the operator's next attempt may be late
+	denials   bool            // a write was denied, or failed after many attempts: the next may be late
 
 	silent    string                       // the Node whose agent is cut off; "" for none
 	paused    bool                         // all steps of the operator are held
@@ -213,6 +213,7 @@ func (t *trial) input(i Input) bool {
 // do makes an input. While it runs, only the control plane writes, unless the input waits.
 func (t *trial) do(i Input) bool {
 	done := make(chan error, 1)
+	begin := time.Now()
 	go func() {
 		done <- i.do(context.Background(), t.env.Client())
 		t.gate.wake()
@@ -232,9 +233,20 @@ func (t *trial) do(i Input) bool {
 			return false
 		}
 		if !step {
+			if time.Since(begin) > t.patience()/2 && t.release() {
+				begin = time.Now() // the user waits for the end of a fault
+			}
 			t.gate.await(time.Second)
 		}
 	}
+}
+
+// patience is how long a user tries to create an object again that is being deleted.
+func (t *trial) patience() time.Duration {
+	if t.wire != nil {
+		return wireHorizon
+	}
+	return 10 * time.Minute
 }
 
 // commit makes a write wait until the explorer lets it pass.

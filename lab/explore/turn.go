@@ -258,6 +258,11 @@ func (t *trial) find(p Point, kinds ...Kind) Kind {
 	return ""
 }
 
+// manyAttempts is the number of equal requests after which the backoff of an operator may be longer
+// than the time after which it counts as quiet: a backoff of 5 ms that doubles each time is then
+// longer than twenty seconds.
+const manyAttempts = 12
+
 func (t *trial) faultBefore(s *step) verdict {
 	if t.denied[s.call.verb+" "+s.call.resource] {
 		return denied
@@ -266,11 +271,13 @@ func (t *trial) faultBefore(s *step) verdict {
 	case KillBefore:
 		t.crash(nil)
 	case Conflict:
+		t.denials = t.denials || s.point.N > manyAttempts
 		return conflict
 	case TooMany:
-		t.denials = t.denials || t.wire != nil
+		t.denials = t.denials || t.wire != nil || s.point.N > manyAttempts
 		return tooMany
 	case Internal:
+		t.denials = t.denials || s.point.N > manyAttempts
 		return internal
 	case Hold:
 		s.held = true
