@@ -67,7 +67,7 @@ type trial struct {
 	cut       map[string]bool // resources whose watches and lists wait until everything is quiet
 	refused   map[string]bool // cut resources whose next watch was refused
 	denied    map[string]bool // by verb and resource
-	denials   bool            // a write was denied, or failed after many attempts: the next may be late
+	denials   bool            // a write was denied, or failed often: the next may be late
 
 	silent    string                       // the Node whose agent is cut off; "" for none
 	paused    bool                         // all steps of the operator are held
