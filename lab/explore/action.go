@@ -114,14 +114,7 @@ func (t *trial) perform(f Fault, obj *unstructured.Unstructured) bool {
 	ok := true
 	switch f.Kind {
 	case Recreate:
-		recreated := false
-		ok = t.try(func(ctx context.Context, c client.Client) error {
-			err := t.recreate(ctx, c, obj)
-			recreated = err == nil
-			return err
-		})
-		// If a fault lasts until the user gives up, the object stays deleted.
-		complete = complete && recreated
+		ok = t.try(func(ctx context.Context, c client.Client) error { return t.recreate(ctx, c, obj) })
 	case Batch:
 		ok = t.try(func(ctx context.Context, c client.Client) error { return t.batch(ctx, c, obj) })
 	case SetField, Flicker:

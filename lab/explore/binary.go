@@ -135,8 +135,8 @@ func (w *wire) command(ctx context.Context, kubeconfig string) *exec.Cmd {
 //   - The server processes no request, and no thread of the operator's process runs.
 //   - No object has changed during the quiet period, and the operator has sent no request and
 //     received no event. If it continues to send requests, nothing must change for eight times as
-//     long. Events and Leases do not count. While a Job runs, or
-//     if there are endpoints of a Service, the quiet period is longer.
+//     long. Events and Leases do not count. While a Job runs, or if there are endpoints of a
+//     Service, the quiet period is longer.
 func (t *trial) settleWire() bool {
 	begin := time.Now()
 	quiet, horizon := orDefault(t.scenario.Quiet, wireQuiet), orDefault(t.scenario.Horizon, wireHorizon)
