@@ -36,6 +36,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"kelson.dev/test/section"
 )
 
 // project is an operator in the folder.
@@ -115,7 +117,8 @@ func run(ctx context.Context, kelson, dir, docs string, limit time.Duration, onl
 	if docs == "" || only != "" {
 		return nil
 	}
-	return replace(docs, table.String())
+	const head = "| operator | lane | command | effort | plans run | plans of one fault | points | states | alarms | findings |\n|---|---|---|---|---|---|---|---|---|---|\n"
+	return section.Replace(docs, begin, end, head+table.String())
 }
 
 // command returns the command that a user types in the folder of the project.
@@ -136,19 +139,4 @@ func (p project) explore(ctx context.Context, kelson, dir string, limit time.Dur
 		return r, fmt.Errorf("kelson explore: %w\n%s", err, log.Bytes())
 	}
 	return r, nil // the exit code means that there were alarms
-}
-
-// replace replaces the rows of the table.
-func replace(file, rows string) error {
-	page, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	before, rest, ok := strings.Cut(string(page), begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !ok || !closed {
-		return fmt.Errorf("%s has no table of operators", file)
-	}
-	const head = "| operator | lane | command | effort | plans run | plans of one fault | points | states | alarms | findings |\n|---|---|---|---|---|---|---|---|---|---|\n"
-	return os.WriteFile(file, []byte(before+begin+head+rows+end+after), 0o644)
 }
