@@ -28,7 +28,7 @@ func (f *Follower) Follow(s Source) {
 	f.ended.Go(func() { s.RunReloadLoop(ctx) })
 }
 
-// Stop returns when the folder is no longer read.
+// Stop ends the goroutine that reads the folder, and waits for its end.
 func (f *Follower) Stop() {
 	if f.cancel != nil {
 		f.cancel()
