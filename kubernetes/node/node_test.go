@@ -107,6 +107,30 @@ func (w *fixture) events() []string {
 	return out
 }
 
+// waitEvent waits for the first event with a reason, which must have a message.
+func (w *fixture) waitEvent(reason, message string) {
+	w.t.Helper()
+	changes, err := w.logs.CoreV1().Events("default").Watch(w.t.Context(), metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer changes.Stop()
+	late := time.After(time.Minute)
+	for {
+		select {
+		case e := <-changes.ResultChan():
+			if event, ok := e.Object.(*corev1.Event); ok && event.Reason == reason {
+				if event.Message != message {
+					w.t.Errorf("event %q, want %q", event.Message, message)
+				}
+				return
+			}
+		case <-late:
+			w.t.Fatalf("no event %s after a minute", reason)
+		}
+	}
+}
+
 func (w *fixture) wantPhase(want corev1.PodPhase) *corev1.Pod {
 	w.t.Helper()
 	p := w.get()

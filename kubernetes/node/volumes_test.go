@@ -172,27 +172,3 @@ func TestUnsupportedVolume(t *testing.T) {
 	w.create(p)
 	w.waitEvent("FailedMount", `MountVolume.SetUp failed for volume "share" : this node does not support volumes of this type`)
 }
-
-// waitEvent waits for the first event with a reason, which must have a message.
-func (w *fixture) waitEvent(reason, message string) {
-	w.t.Helper()
-	changes, err := w.logs.CoreV1().Events("default").Watch(w.t.Context(), metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer changes.Stop()
-	late := time.After(time.Minute)
-	for {
-		select {
-		case e := <-changes.ResultChan():
-			if event, ok := e.Object.(*corev1.Event); ok && event.Reason == reason {
-				if event.Message != message {
-					w.t.Errorf("event %q, want %q", event.Message, message)
-				}
-				return
-			}
-		case <-late:
-			w.t.Fatalf("no event %s after a minute", reason)
-		}
-	}
-}
