@@ -132,7 +132,7 @@ scaffold-apiserver-kube-apiserver: build ## a scaffolded custom API server, run 
 bench-customserver: ## custom API servers: the library against k8s.io/sample-apiserver, behind one kube-apiserver: about seven minutes after the builds; writes its part of docs/internals/benchmarks.md
 	@mkdir -p bin/peers bin/customserver
 	$(GO) build -o bin/peers/ ./bench/peers/...
-	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o bin/customserver/ ./bench/customserver/ours ./bench/customserver/sample
+	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o bin/customserver/ ./bench/customserver/ours ./bench/customserver/sample ./bench/customserver/floor
 	$(GO) run ./test/against -- $(GO) run ./bench/customserver -docs docs/internals/benchmarks.md
 
 operator-kube-apiserver: ## the operator library and its adapter on kube-apiserver; builds the server first

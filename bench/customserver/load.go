@@ -64,8 +64,10 @@ func loads(ctx context.Context, config *rest.Config, side processes, figures map
 	}); err != nil {
 		return err
 	}
-	if figures[crowded], err = side.atRest(); err != nil {
-		return err
+	if _, ok := figures[idle]; ok {
+		if figures[crowded], err = side.atRest(); err != nil {
+			return err
+		}
 	}
 	if err := l.measure(loadGet, clients, 0, long, func(c *http.Client, n int64) error {
 		return send(ctx, c, http.MethodGet, object(n), "", "")

@@ -1,6 +1,7 @@
 // Command customserver compares a custom API server of kelson.dev/apiserver with
 // k8s.io/sample-apiserver: with the same kind, the same cluster for authentication and
-// authorization, and a separate etcd for each side.
+// authorization, and a separate etcd for each side. The program floor, which answers with prepared
+// bytes, shows how many requests the clients can send.
 //
 //	make bench-customserver
 //
@@ -11,6 +12,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -33,10 +35,11 @@ import (
 )
 
 var (
-	bin     = flag.String("bin", "bin/customserver", "folder with the programs ours and sample")
+	bin     = flag.String("bin", "bin/customserver", "folder with the programs ours, sample and floor")
 	peers   = flag.String("peers", "bin/peers", "folder with etcd")
 	rounds  = flag.Int("rounds", 3, "how often each side is measured")
 	objects = flag.Int("objects", 1000, "how many objects are created")
+	only    = flag.String("only", "", "one program: ours, sample or floor; without -docs")
 	docs    = flag.String("docs", "", "page whose part is replaced by the table")
 )
 
@@ -51,7 +54,21 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	sides := []side{{"sample-apiserver on etcd", "sample", true}, {"kelson.dev/apiserver on etcd", "ours", true}, {"kelson.dev/apiserver on disk", "ours", false}}
+	sides := []side{
+		{"sample-apiserver on etcd", "sample", true},
+		{"kelson.dev/apiserver on etcd", "ours", true},
+		{"kelson.dev/apiserver on disk", "ours", false},
+		{"prepared answers", "floor", false},
+	}
+	if *only != "" {
+		if *docs != "" {
+			return errors.New("-only excludes -docs: the page has the table of all sides")
+		}
+		sides = slices.DeleteFunc(sides, func(s side) bool { return s.program != *only })
+		if len(sides) == 0 {
+			return fmt.Errorf("-only=%s: no such program", *only)
+		}
+	}
 	results := make([]map[string][]float64, len(sides))
 	for range *rounds {
 		for i, s := range sides {
@@ -112,7 +129,10 @@ func (s side) measure(ctx context.Context) (map[string]float64, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	args := []string{"--kubeconfig=" + os.Getenv("KUBECONFIG"), "--cert-dir=" + filepath.Join(dir, "certs"), "--bind-address=127.0.0.1"}
+	var args []string
+	if s.program != "floor" {
+		args = []string{"--kubeconfig=" + os.Getenv("KUBECONFIG"), "--cert-dir=" + filepath.Join(dir, "certs"), "--bind-address=127.0.0.1"}
+	}
 	if s.program == "sample" {
 		args = append(args, "--authentication-kubeconfig="+os.Getenv("KUBECONFIG"), "--authorization-kubeconfig="+os.Getenv("KUBECONFIG"))
 	}
@@ -149,8 +169,10 @@ func (s side) measure(ctx context.Context) (map[string]float64, error) {
 	}
 	used = append(used, server.ID)
 	figures[start] = float64(time.Since(begun).Microseconds()) / 1000
-	if figures[idle], err = used.atRest(); err != nil {
-		return nil, err
+	if s.program != "floor" { // the memory of prepared answers says nothing
+		if figures[idle], err = used.atRest(); err != nil {
+			return nil, err
+		}
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
@@ -158,11 +180,13 @@ func (s side) measure(ctx context.Context) (map[string]float64, error) {
 	}
 	config.Host, config.QPS, config.WarningHandler = url, -1, rest.NoWarnings{}
 	config.Insecure, config.CAData = true, nil
-	if err := verbs(ctx, config, figures); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, server.Output())
-	}
-	if figures[loaded], err = used.atRest(); err != nil {
-		return nil, err
+	if s.program != "floor" { // it has no objects that a client could decode
+		if err := verbs(ctx, config, figures); err != nil {
+			return nil, fmt.Errorf("%w\n%s", err, server.Output())
+		}
+		if figures[loaded], err = used.atRest(); err != nil {
+			return nil, err
+		}
 	}
 	if err := loads(ctx, config, used, figures); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, server.Output())

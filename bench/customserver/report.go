@@ -48,11 +48,20 @@ func report(sides []side, results []map[string][]float64) string {
 			wants = fmt.Sprintf("%.0f ×", r.target)
 		}
 		fmt.Fprintf(&b, "| %s | %s |", r.name, wants)
-		peer := median(results[0][r.name])
+		var peer float64
 		for i := range sides {
-			value := median(results[i][r.name])
+			values := results[i][r.name]
+			if values == nil { // not measured for this side
+				b.WriteString(" |")
+				if i > 0 {
+					b.WriteString(" |")
+				}
+				continue
+			}
+			value := median(values)
 			fmt.Fprintf(&b, " %s |", number(value))
 			if i == 0 {
+				peer = value
 				continue
 			}
 			better := peer / value
