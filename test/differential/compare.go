@@ -190,7 +190,7 @@ func (c *comparer) lists(where, key string, peer, kelson []any) {
 		sortGenerated(kelson)
 	}
 	if unordered[key] {
-		byText := func(a, b any) int { return strings.Compare(mustJSON(a), mustJSON(b)) }
+		byText := func(a, b any) int { return strings.Compare(plain(mustJSON(a)), plain(mustJSON(b))) }
 		slices.SortStableFunc(peer, byText)
 		slices.SortStableFunc(kelson, byText)
 	}
