@@ -51,7 +51,7 @@ func allowances() []*allowance {
 		{stream: "documents/paths", label: `.* /(healthz|livez|readyz)(/.*|\?.*)?`, where: `status|body|header (Content-Type|X-Content-Type-Options)`, why: itself},
 		{stream: "documents/paths", label: `(GET|POST|protobuf|yaml|xml) /(index.html)?`, where: `body\.paths.*`, why: itself},
 		{stream: "documents/paths", label: `.* /(statusz|flagz|metrics/slis|debug/pprof/)`, where: `body`, why: itself},
-		{stream: "generated/v1/pods", where: "status", peer: `^500 invalid resource name ".*": \[may not contain '/'\]$`, kelson: `RuntimeClass ".*" not found$`,
+		{stream: "generated/v1/pods", where: "status", peer: `^500 invalid resource name ".*": \[may not (contain '/'|be '\.\.?')\]$`, kelson: `RuntimeClass ".*" not found$`,
 			why: "a RuntimeClass with an invalid name is not found; kube-apiserver cannot request it from itself", chance: true},
 		{stream: "generated/batch/v1/jobs", label: "(generated|mutated) .*", where: "connection", peer: `INTERNAL_ERROR`, kelson: `^$`, why: panics, chance: true},
 		{stream: "generated/v1/podtemplates", label: "mutated patch", where: "connection", peer: `INTERNAL_ERROR`, kelson: `^$`, why: panics, chance: true},
