@@ -31,7 +31,7 @@ func allowances() []*allowance {
 		forged      = "forged continue tokens, which no server issues: one has a start key without a resource version; the other has version 1, and how long a server keeps that state differs"
 		hidden      = "a value that reads do not show is not stored: a null that the schema does not allow, and the internalTrafficPolicy of an ExternalName Service; kube-apiserver stores it, shows it in responses to status requests and in some errors, and drops it with the next write"
 		itself      = "pages about the server itself: its health checks, paths, flags and version"
-		panics      = "kube-apiserver's handler panics, and closes the connection: protobuf for a custom kind, a Job with an invalid selector, some invalid patches of pod templates"
+		panics      = "kube-apiserver's handler panics, and closes the connection: protobuf for a custom kind, a Job with an invalid selector, a strategic merge patch whose merge key is not a text or number"
 		scales      = "kube-apiserver cannot convert the scale of a custom kind: it refuses to apply one, and reports invalid ones as errors of its decoder"
 	)
 	return []*allowance{
@@ -54,7 +54,7 @@ func allowances() []*allowance {
 		{stream: "generated/v1/pods", where: "status", peer: `^500 invalid resource name ".*": \[may not (contain '/'|be '\.\.?')\]$`, kelson: `RuntimeClass ".*" not found$`,
 			why: "a RuntimeClass with an invalid name is not found; kube-apiserver cannot request it from itself", chance: true},
 		{stream: "generated/batch/v1/jobs", label: "(generated|mutated) .*", where: "connection", peer: `INTERNAL_ERROR`, kelson: `^$`, why: panics, chance: true},
-		{stream: "generated/(v1/podtemplates|apps/v1/.*)", label: "mutated patch", where: "connection", peer: `INTERNAL_ERROR`, kelson: `^$`, why: panics, chance: true},
+		{stream: "generated/.*", label: "mutated patch|generated status, strategic", where: "connection", peer: `INTERNAL_ERROR`, kelson: `^$`, why: panics, chance: true},
 		{stream: "custom/.*/verbs", label: `create (content type application/vnd\.kubernetes\.protobuf|(bad|empty|no) protobuf)`, where: "connection", peer: `INTERNAL_ERROR`, why: panics},
 		{stream: "documents/paths", label: `POST /api/v1/namespaces//pods`,
 			why: "a path with an empty namespace creates nothing; kube-apiserver continues with the body"},
