@@ -353,11 +353,11 @@ func FuzzAccessFiles(f *testing.F) {
 			}
 		case 2:
 			pass := func() (authz.Authorizer, error) { return noOpinion{}, nil }
-			may, err := authz.Open(file, authorizers.Parse, authz.Modes{"RBAC": pass, "Node": pass, "ABAC": pass}, nil)
+			authorize, err := authz.Open(file, authorizers.Parse, authz.Modes{"RBAC": pass, "Node": pass, "ABAC": pass}, nil)
 			if err != nil {
 				return
 			}
-			if decision, _, _ := may.Authorize(ctx, question); decision == authorizer.DecisionAllow && !bytes.Contains(data, []byte("AlwaysAllow")) {
+			if decision, _, _ := authorize.Authorize(ctx, question); decision == authorizer.DecisionAllow && !bytes.Contains(data, []byte("AlwaysAllow")) {
 				t.Error("authorized")
 			}
 		case 3:
@@ -384,8 +384,8 @@ func FuzzAccessFiles(f *testing.F) {
 				end()
 			}
 		default:
-			if may, err := authorizers.ABAC(file); err == nil {
-				_, _, _ = may.Authorize(ctx, question)
+			if abac, err := authorizers.ABAC(file); err == nil {
+				_, _, _ = abac.Authorize(ctx, question)
 			}
 		}
 	})

@@ -103,7 +103,7 @@ func beforeDispatch(b *testing.B, s *site) (gates http.Handler, seen *int) {
 		b.Fatal(err)
 	}
 	options := authz.Options{Modes: []string{authz.ModeNode, authz.ModeRBAC}}
-	may, err := authz.New(options.Configuration(), authz.Modes{
+	authorizer, err := authz.New(options.Configuration(), authz.Modes{
 		authz.ModeNode: func() (authz.Authorizer, error) { return authorizers.Node(s.Store()), nil },
 		authz.ModeRBAC: func() (authz.Authorizer, error) { return rbac.New(s.Store()), nil },
 	})
@@ -112,7 +112,7 @@ func beforeDispatch(b *testing.B, s *site) (gates http.Handler, seen *int) {
 	}
 	seen = new(int)
 	count := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { *seen++ })
-	return filters.New(filters.Config{Resources: count, Authenticator: identify, Authorizer: may, Metrics: prometheus.NewRegistry()}), seen
+	return filters.New(filters.Config{Resources: count, Authenticator: identify, Authorizer: authorizer, Metrics: prometheus.NewRegistry()}), seen
 }
 
 // nowhere is a ResponseWriter that discards everything.

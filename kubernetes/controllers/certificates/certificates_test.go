@@ -238,14 +238,14 @@ func TestKubeletRequestsAreApproved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		may := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		onlyJoiners := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 			if a.GetUser().GetName() == "kelson-admin" && a.GetSubresource() == "nodeclient" && a.GetResource() == "certificatesigningrequests" && a.GetVerb() == "create" {
 				return authorizer.DecisionAllow, "", nil
 			}
 			return authorizer.DecisionNoOpinion, "", nil
 		})
 		c := certificates.New(certificates.Config{
-			Store: env.Plane().Store(), Client: env.Client(), Authority: ca.Certificate, Key: ca.Key(), Authorizer: may,
+			Store: env.Plane().Store(), Client: env.Client(), Authority: ca.Certificate, Key: ca.Key(), Authorizer: onlyJoiners,
 		})
 		ended := make(chan error)
 		go func() { ended <- c.Run(t.Context()) }()
