@@ -121,7 +121,7 @@ func TestReviews(t *testing.T) {
 	want(t, "authenticated", str(token, "status", "authenticated"), "")
 }
 
-// Responses carry kube-apiserver's warnings. (API-08)
+// API-08: responses carry kube-apiserver's warnings.
 func TestWarnings(t *testing.T) {
 	s := serve(t, Config{})
 	warned := func(method, target, text string) {
@@ -152,7 +152,7 @@ func TestStoredDefaults(t *testing.T) {
 	want(t, "phase", str(s.do(200, "GET", claims+"/c", ""), "status", "phase"), "Pending")
 }
 
-// Empty fields are stored with their defaults. (API-04)
+// API-04: empty fields are stored with their defaults.
 func TestAllocatableOfNodes(t *testing.T) {
 	s := serve(t, Config{})
 	const node = `{metadata: {name: one}, status: {capacity: {cpu: "4"}, allocatable: {}}}`
@@ -164,7 +164,7 @@ func TestAllocatableOfNodes(t *testing.T) {
 	want(t, "allocatable", str(s.do(200, "GET", "/api/v1/nodes/one", ""), "status", "allocatable"), `{"cpu":"3"}`)
 }
 
-// Reviews record managedFields like other objects. (API-05)
+// API-05: reviews record managedFields like other objects.
 func TestManagedReviews(t *testing.T) {
 	s := serve(t, Config{})
 	review := s.do(201, "POST", "/apis/authentication.k8s.io/v1/tokenreviews?fieldManager=me", `{spec: {token: t}}`)
@@ -194,7 +194,7 @@ func TestDaemonSetMetadata(t *testing.T) {
 	}
 }
 
-// The table of a scale has its own columns, and rows contain the Scale object. (API-08)
+// API-08: the table of a scale has its own columns, and rows contain the Scale object.
 func TestScaleTable(t *testing.T) {
 	s := serve(t, Config{})
 	const sets, table = "/apis/apps/v1/namespaces/default/replicasets", "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -211,7 +211,7 @@ func TestScaleTable(t *testing.T) {
 	}
 }
 
-// As in Kubernetes, the status subresource of some kinds cannot be rendered as a table. (API-08)
+// API-08: as in Kubernetes, the status subresource of some kinds cannot be rendered as a table.
 func TestStatusWithoutTable(t *testing.T) {
 	s := serve(t, Config{})
 	const path, table = "/apis/resource.k8s.io/v1/devicetaintrules", "application/json;as=Table;v=v1;g=meta.k8s.io"
