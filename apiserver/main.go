@@ -82,7 +82,7 @@ func (f *flags) add(set *pflag.FlagSet) {
 	set.DurationVar(&f.allowedTTL, "authorization-webhook-cache-authorized-ttl", 10*time.Second, "how long the cluster's permissions are cached")
 	set.DurationVar(&f.deniedTTL, "authorization-webhook-cache-unauthorized-ttl", 10*time.Second, "how long the cluster's refusals are cached")
 	set.DurationVar(&f.grace, "shutdown-grace-period", 60*time.Second, "how long a shutdown waits for requests in flight")
-	set.BoolVar(&f.migrate, "migrate-storage", false, "after the start, store objects again that are stored in another version than the storage version, or without current defaults")
+	set.BoolVar(&f.migrate, "migrate-storage", false, "after the start, store objects again whose stored version is not the storage version, or that lack current defaults")
 	f.audit.add(set)
 	f.storage.add(set)
 }

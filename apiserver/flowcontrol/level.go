@@ -208,15 +208,15 @@ func (l *level) finish(t *Ticket) {
 	}
 	if t.work.AdditionalLatency > 0 {
 		l.runs.add(-1, now)
-		time.AfterFunc(t.work.AdditionalLatency, func() { l.giveBack(t, time.Now()) })
+		time.AfterFunc(t.work.AdditionalLatency, func() { l.releaseDirect(t, time.Now()) })
 		return
 	}
 	l.runs.add(-1, now)
-	l.giveBack(t, now)
+	l.releaseDirect(t, now)
 }
 
-// giveBack releases the seats of a request that was never queued.
-func (l *level) giveBack(t *Ticket, now time.Time) {
+// releaseDirect releases the seats of a request that was never queued.
+func (l *level) releaseDirect(t *Ticket, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t.prev.next, t.next.prev = t.next, t.prev

@@ -105,11 +105,11 @@ func TestSelectPodCertificateRequests(t *testing.T) {
 	const path = "/apis/certificates.k8s.io/v1/namespaces/default/podcertificaterequests"
 	body, _ := podRequest(t, "r")
 	s.do(201, "POST", path, body)
-	for selector, there := range map[string]bool{
+	for selector, want := range map[string]bool{
 		"spec.nodeName=n1": true, "spec.nodeName=n2": false, "spec.podName=web": true, "spec.signerName=example.com/s": true, "spec.signerName=example.com/t": false,
 	} {
 		list := s.do(200, "GET", path+"?fieldSelector="+selector, "")
-		if got := strings.Contains(str(list, "items"), `"name":"r"`); got != there {
+		if got := strings.Contains(str(list, "items"), `"name":"r"`); got != want {
 			t.Errorf("%s: %v", selector, got)
 		}
 	}

@@ -666,7 +666,7 @@ func TestInformerShowsOwnWrites(t *testing.T) {
 				}
 			})
 		}
-		check("at once")
+		check("immediately")
 		time.Sleep(10 * time.Minute)
 		check("later")
 		w.isDrained()
