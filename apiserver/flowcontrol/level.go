@@ -267,7 +267,7 @@ func (l *level) configure() {
 	var err error
 	if l.queues == nil {
 		completer, err = queueset.NewQueueSetFactory(eventclock.Real{}).BeginConstruction(cfg,
-			metrics.RatioedGaugePair{RequestsWaiting: ofQueues{ratio: l.waits}, RequestsExecuting: ofQueues{ratio: l.runs}}, ofQueues{ratio: l.seats}, queueDemand{l})
+			metrics.RatioedGaugePair{RequestsWaiting: queueGauge{l.waits}, RequestsExecuting: queueGauge{l.runs}}, queueGauge{l.seats}, queueDemand{l})
 	} else {
 		completer, err = l.queues.BeginConfigChange(cfg)
 	}
@@ -327,13 +327,3 @@ func (d queueDemand) Add(x float64)     { d.Set(float64(d.inQueues.Load()) + x) 
 func (d queueDemand) Inc()              { d.Add(1) }
 func (d queueDemand) Dec()              { d.Add(-1) }
 func (d queueDemand) SetToCurrentTime() {}
-
-// unseen is a gauge that ignores its values, because [Controller.Collect] reads the state instead.
-type unseen struct{}
-
-func (unseen) Set(float64)            {}
-func (unseen) Add(float64)            {}
-func (unseen) Inc()                   {}
-func (unseen) Dec()                   {}
-func (unseen) SetToCurrentTime()      {}
-func (unseen) SetDenominator(float64) {}
