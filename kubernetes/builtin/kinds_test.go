@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-func TestNamespaceDeletion(t *testing.T) { // API-12
+// API-12
+func TestNamespaceDeletion(t *testing.T) {
 	s := serve(t, Config{})
 	const path = "/api/v1/namespaces/ns"
 	made := s.do(201, "POST", "/api/v1/namespaces", `{metadata: {name: ns}}`)
@@ -21,7 +22,8 @@ func TestNamespaceDeletion(t *testing.T) { // API-12
 	s.do(404, "GET", path, "")
 }
 
-func TestScale(t *testing.T) { // API-01
+// API-01
+func TestScale(t *testing.T) {
 	s := serve(t, Config{})
 	const path = "/apis/apps/v1/namespaces/default/deployments"
 	s.do(201, "POST", path, `{metadata: {name: d}, spec: {replicas: 2, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`)
@@ -42,8 +44,9 @@ func TestScale(t *testing.T) { // API-01
 	want(t, "replicas", str(s.do(200, "PATCH", "/api/v1/namespaces/default/replicationcontrollers/r/scale", `{"spec":{"replicas":3}}`), "spec", "replicas"), "3")
 }
 
-// managedFields record the owner of each field since the first write. Status has separate entries.
-func TestManagedFields(t *testing.T) { // API-04
+// API-04: managedFields record the owner of each field since the first write. Status has separate
+// entries.
+func TestManagedFields(t *testing.T) {
 	s := serve(t, Config{})
 	const path = "/api/v1/namespaces/default/configmaps"
 	made := s.do(201, "POST", path+"?fieldManager=me", `{metadata: {name: c}, data: {a: b}}`)
@@ -78,8 +81,8 @@ status: {replicas: 3}
 	}
 }
 
-// All versions of a kind show the same stored object.
-func TestAutoscalerVersions(t *testing.T) { // API-10
+// API-10: all versions of a kind show the same stored object.
+func TestAutoscalerVersions(t *testing.T) {
 	s := serve(t, Config{})
 	s.do(201, "POST", "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers",
 		`{metadata: {name: h}, spec: {maxReplicas: 3, targetCPUUtilizationPercentage: 50, scaleTargetRef: {kind: Deployment, name: d, apiVersion: apps/v1}}}`)
@@ -90,7 +93,8 @@ func TestAutoscalerVersions(t *testing.T) { // API-10
 	want(t, "replicas", str(h, "spec", "maxReplicas"), "4")
 }
 
-func TestEventsOfBothGroups(t *testing.T) { // API-11
+// API-11
+func TestEventsOfBothGroups(t *testing.T) {
 	s := serve(t, Config{})
 	s.do(201, "POST", "/api/v1/namespaces/default/events", `{metadata: {name: e, namespace: default}, involvedObject: {kind: Pod, name: p, namespace: default}, message: hi, reason: R, type: Normal}`)
 	e := s.do(200, "GET", "/apis/events.k8s.io/v1/namespaces/default/events/e", "")
