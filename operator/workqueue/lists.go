@@ -2,7 +2,7 @@ package workqueue
 
 import "slices"
 
-// state says whether and where an entry waits. It is independent of whether the entry is running.
+// state describes whether and where an entry waits. It is independent of whether the entry is running.
 type state uint8
 
 const (

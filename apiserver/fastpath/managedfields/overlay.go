@@ -20,7 +20,7 @@ type overlay[V any, R representation[V]] struct {
 // representation reads and changes the values of an object. [mapValues] and [structValues]
 // implement it.
 type representation[V any] interface {
-	// open returns the value to which a pointer points. opaque says that the value encodes itself:
+	// open returns the value to which a pointer points. opaque means that the value encodes itself:
 	// it has no parts. ok is false for a nil pointer.
 	open(v V) (inner V, opaque, ok bool)
 
