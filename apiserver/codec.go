@@ -167,8 +167,8 @@ func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 	return c.decoded(obj, strict)
 }
 
-// DecodePatched decodes the JSON that a patch produced. It may be in another version than the
-// request.
+// DecodePatched decodes the JSON that a patch produced. Its version may differ from that of
+// the request.
 func (c *codec) DecodePatched(patched []byte, _ string) (runtime.Object, []error, error) {
 	obj, _, strict, err := decodeStrict(c.serializers[resource.MediaJSON], patched, nil)
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 
 	"kelson.dev/apiserver/delegated"
 	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
+	"kelson.dev/apiserver/serving/klogs"
 	"kelson.dev/apiserver/serving/memory"
 )
 
@@ -34,13 +34,15 @@ import (
 // a kubeconfig.
 //
 // Main adjusts garbage collection to the server's load and returns unused memory to the operating
-// system when the server is idle, unless the environment variable KELSON_KEEP_MEMORY is "true". It
-// logs warnings and errors of Kubernetes' libraries.
+// system when the server is idle, unless the environment variable KELSON_KEEP_MEMORY is "true". The
+// log has the warnings and errors of Kubernetes' libraries, in the same format as the server's own
+// lines.
 func Main(parts ...Part) {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, cancel) // the default action of a second signal ends the process
-	klog.SetSlogLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
-	err := serve(ctx, os.Args[1:], os.Stderr, os.Getenv(keepMemory) != "true", parts...)
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	klogs.Route(klogs.Warnings(log.Handler()))
+	err := serve(ctx, os.Args[1:], os.Stderr, log, os.Getenv(keepMemory) != "true", parts...)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
 		os.Exit(0)
@@ -82,7 +84,7 @@ func (f *flags) add(set *pflag.FlagSet) {
 	set.DurationVar(&f.allowedTTL, "authorization-webhook-cache-authorized-ttl", 10*time.Second, "how long the cluster's permissions are cached")
 	set.DurationVar(&f.deniedTTL, "authorization-webhook-cache-unauthorized-ttl", 10*time.Second, "how long the cluster's refusals are cached")
 	set.DurationVar(&f.grace, "shutdown-grace-period", 60*time.Second, "how long a shutdown waits for requests in flight")
-	set.BoolVar(&f.migrate, "migrate-storage", false, "after the start, store objects again that are stored in another version than the storage version, or without current defaults")
+	set.BoolVar(&f.migrate, "migrate-storage", false, "after the start, store objects again whose stored version is not the storage version, or that lack current defaults")
 	f.audit.add(set)
 	f.storage.add(set)
 }
@@ -96,13 +98,14 @@ const keepMemory = "KELSON_KEEP_MEMORY"
 
 // Serve runs a server like Main, but with the given arguments, until ctx ends. It returns when the
 // server has been drained. It writes its log to stderr. It does not change the process's garbage
-// collection.
+// collection, nor where klog writes the lines of Kubernetes' libraries; see package serving/klogs.
 func Serve(ctx context.Context, args []string, stderr io.Writer, parts ...Part) error {
-	return serve(ctx, args, stderr, false, parts...)
+	return serve(ctx, args, stderr, slog.New(slog.NewTextHandler(stderr, nil)), false, parts...)
 }
 
-// serve implements Serve. If ownsProcess is true, it may manage the memory of the process.
-func serve(ctx context.Context, args []string, stderr io.Writer, ownsProcess bool, parts ...Part) error {
+// serve implements Serve. stderr receives the help. If ownsProcess is true, serve may manage the
+// memory of the process.
+func serve(ctx context.Context, args []string, stderr io.Writer, log *slog.Logger, ownsProcess bool, parts ...Part) error {
 	var f flags
 	set := pflag.NewFlagSet("apiserver", pflag.ContinueOnError)
 	set.SetOutput(stderr)
@@ -116,7 +119,6 @@ func serve(ctx context.Context, args []string, stderr io.Writer, ownsProcess boo
 	if err := f.check(set); err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(stderr, nil))
 	if open := f.storage.open(); open != nil {
 		parts = append(parts, Storage(open))
 	}

@@ -3,12 +3,20 @@ package apiserver
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
+	"log/slog"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/klog/v2"
 )
 
 // AGG-02: a server adjusts garbage collection only if the process is its own.
@@ -23,7 +31,7 @@ func TestManagesOwnMemoryOnly(t *testing.T) {
 		dir := t.TempDir()
 		args := []string{"--standalone", "--secure-port=0", "--cert-dir=" + dir, "--data-dir=" + filepath.Join(dir, "state")}
 		go func() {
-			err := serve(ctx, args, stderr, owns)
+			err := serve(ctx, args, stderr, slog.New(slog.NewTextHandler(stderr, nil)), owns)
 			stderr.CloseWithError(err)
 			ended <- err
 		}()
@@ -44,5 +52,53 @@ func TestManagesOwnMemoryOnly(t *testing.T) {
 		if err := <-ended; err != nil || !serving {
 			t.Fatalf("serving: %t, %v", serving, err)
 		}
+	}
+}
+
+// AGG-02: the server's own lines, and the warnings and errors of Kubernetes' libraries, have one
+// format.
+func TestLogHasOneFormat(t *testing.T) {
+	const child, last = "KELSON_TEST_LOG", "the last line"
+	if dir := os.Getenv(child); dir != "" {
+		os.Args = []string{"server", "--standalone", "--secure-port=0", "--cert-dir=" + dir, "--data-dir=" + filepath.Join(dir, "state")}
+		Main(Run(func(ctx context.Context, _ *Server) error {
+			klog.Info("not shown")
+			klog.Warningf("%d warning", 1)
+			klog.ErrorS(errors.New("broken"), "List failed", "pod", klog.KRef("ns", "web"))
+			klog.FromContext(ctx).Error(errors.New("broken"), last)
+			<-ctx.Done()
+			return nil
+		}))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	server := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestLogHasOneFormat$")
+	server.Env = append(os.Environ(), child+"="+t.TempDir())
+	stderr, err := server.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer server.Wait()
+	defer cancel()
+	own, want := false, []string{`level=WARN msg="1 warning"`, `level=ERROR msg="List failed" err=broken pod.name=web pod.namespace=ns`, `level=ERROR msg="` + last + `" err=broken`}
+	format := regexp.MustCompile(`^time=\S+ (level=[A-Z]+ msg=.*)$`)
+	for lines := bufio.NewScanner(stderr); (!own || len(want) > 0) && lines.Scan(); {
+		line := format.FindStringSubmatch(lines.Text())
+		switch {
+		case line == nil:
+			t.Errorf("another format: %s", lines.Text())
+		case strings.HasPrefix(line[1], "level=INFO msg=serving "):
+			own = true
+		case len(want) > 0 && line[1] == want[0]:
+			want = want[1:]
+		default:
+			t.Errorf("unexpected line: %s", line[1])
+		}
+	}
+	if !own || len(want) > 0 {
+		t.Errorf("the server logged that it serves: %t; missing lines: %q", own, want)
 	}
 }

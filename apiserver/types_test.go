@@ -76,7 +76,7 @@ func (p *oldPizza) ConvertTo(hub *pizza) error {
 	hub.ObjectMeta, hub.Status, hub.Spec.Size = p.ObjectMeta, p.Status, p.Spec.Size
 	at := map[string]int{}
 	for _, name := range p.Spec.Toppings {
-		if i, there := at[name]; there {
+		if i, ok := at[name]; ok {
 			hub.Spec.Toppings[i].Quantity++
 			continue
 		}

@@ -144,7 +144,7 @@ func (l *liveWatches) need(cluster *manager.Cluster, w watch) error {
 	return nil
 }
 
-// drop ends the watches that no object needs any more. The caller holds the lock.
+// drop ends the watches that no object still needs. The caller holds the lock.
 func (l *liveWatches) drop(cluster *manager.Cluster, ids []watchID) {
 	for _, id := range ids {
 		in := clusterWatch{cluster, id}

@@ -272,9 +272,9 @@ func TestStaleDefinitionsAreRemoved(t *testing.T) {
 	if err != nil || !slices.Equal(res.Changed(), []string{other}) || len(res.Warnings) != 1 || !strings.Contains(res.Warnings[0].Error(), "remove a.example.com_others.yaml from config/crd/kustomization.yaml") {
 		t.Fatalf("%v, %v, %v", res.Changed(), res.Warnings, err)
 	}
-	for name, there := range map[string]bool{other: false, hand: true, foreign: true, "config/crd/a.example.com_things.yaml": true} {
-		if _, err := os.Stat(filepath.Join(dir, name)); there != (err == nil) {
-			t.Errorf("%s: want it to exist: %t; stat: %v", name, there, err)
+	for name, exists := range map[string]bool{other: false, hand: true, foreign: true, "config/crd/a.example.com_things.yaml": true} {
+		if _, err := os.Stat(filepath.Join(dir, name)); exists != (err == nil) {
+			t.Errorf("%s: want it to exist: %t; stat: %v", name, exists, err)
 		}
 	}
 	if res, err := generate(true); err != nil || len(res.Changed()) > 0 {

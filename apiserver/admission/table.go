@@ -66,7 +66,7 @@ func (d Deps) policies() policy.Config {
 type Plugin struct {
 	// Name is the plugin's name in flags and in configuration.
 	Name string
-	// On says that the plugin runs unless it is disabled.
+	// On means that the plugin runs unless it is disabled.
 	On bool
 	// New builds the plugin. nil means that Kubernetes has a plugin of this name and this server
 	// does not.

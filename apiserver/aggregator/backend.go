@@ -88,7 +88,7 @@ func (a *Aggregator) newBackend(ctx context.Context, service *apiService, old *b
 			_ = a.cfg.Store.Follow(ctx, resource, func(*store.Snapshot) {
 				b.wake()
 				begun()
-			}, b.notice)
+			}, b.wakeOn)
 		})
 	}
 	b.ended.Go(func() {
@@ -107,8 +107,8 @@ func (b *backend) close() {
 	}
 }
 
-// notice looks for events of the Service and its endpoints.
-func (b *backend) notice(events []*store.Event) {
+// wakeOn requests a check if events are about the Service or its endpoints.
+func (b *backend) wakeOn(events []*store.Event) {
 	for _, e := range events {
 		if b.concerns(e.Object) || e.Prev != nil && b.concerns(e.Prev) {
 			b.wake()

@@ -29,7 +29,7 @@ func RoundTrip[H any, S apiserver.Spoke[H]](t testing.TB, spoke S, hub H, fill .
 	t.Helper()
 	const rounds, seed = 500, 1
 	filler := randfill.NewWithSeed(seed).NilChance(0.3).NumElements(0, 3).MaxDepth(12).Funcs(
-		append([]any{noTypeMeta, noMetadata}, fill...)...)
+		append([]any{skipTypeMeta, fillMetadata}, fill...)...)
 	newSpoke := func() S { return reflect.New(reflect.TypeOf(spoke).Elem()).Interface().(S) }
 	newHub := func() H { return reflect.New(reflect.TypeOf(hub).Elem()).Interface().(H) }
 	for round := range rounds {
@@ -74,11 +74,12 @@ func same(t testing.TB, what string, round int, want, got runtime.Object) bool {
 	return false
 }
 
-func noTypeMeta(*metav1.TypeMeta, randfill.Continue) {}
+// skipTypeMeta leaves apiVersion and kind empty.
+func skipTypeMeta(*metav1.TypeMeta, randfill.Continue) {}
 
-// noMetadata fills the metadata that conversions could lose, except fields for which random values
+// fillMetadata fills the metadata that conversions could lose, except fields for which random values
 // are invalid.
-func noMetadata(m *metav1.ObjectMeta, c randfill.Continue) {
+func fillMetadata(m *metav1.ObjectMeta, c randfill.Continue) {
 	m.Name, m.Namespace = c.String(8), c.String(8)
 	m.Generation = c.Int63n(10)
 	if c.Bool() {

@@ -176,7 +176,7 @@ func (c *codec) Load(stored []byte) (runtime.Object, error) {
 	if c.current(u) {
 		return c.convert(u, c.hub)
 	}
-	// An object in another version than the current storage version was stored under an older spec.
+	// An object whose version is not the current storage version was stored under an older spec.
 	// The schema of its version still exists, because versions with stored objects cannot be
 	// removed.
 	if _, err := c.version(u.GroupVersionKind().Version); err != nil {

@@ -40,7 +40,7 @@ func (v certainly) Validate(object any, options ...validation.ValidationOption) 
 	if v.valid(object) {
 		return &validate.Result{}
 	}
-	if part, cut := v.schema.Cut(object, maxDoubts); cut {
+	if part, cut := v.schema.Cut(object, maxUncertain); cut {
 		if result := v.SchemaValidator.Validate(part, options...); len(result.Errors) > 0 {
 			return result
 		}
@@ -48,10 +48,10 @@ func (v certainly) Validate(object any, options ...validation.ValidationOption) 
 	return v.SchemaValidator.Validate(object, options...)
 }
 
-// maxDoubts bounds the elements and members that are not certainly valid in the first part of an
+// maxUncertain bounds the elements and members that are not certainly valid in the first part of an
 // object that the library validates. If the library finds errors in that part, it does not validate
 // the rest.
-const maxDoubts = 500
+const maxUncertain = 500
 
 // ValidateUpdate ignores errors in parts that did not change, as the library does.
 func (v certainly) ValidateUpdate(object, old any, options ...validation.ValidationOption) *validate.Result {
@@ -59,7 +59,7 @@ func (v certainly) ValidateUpdate(object, old any, options ...validation.Validat
 		return &validate.Result{}
 	}
 	if v.valid(old) { // then no error can be in an unchanged part
-		if part, cut := v.schema.Cut(object, maxDoubts); cut {
+		if part, cut := v.schema.Cut(object, maxUncertain); cut {
 			if result := v.SchemaValidator.Validate(part, options...); len(result.Errors) > 0 {
 				return result
 			}

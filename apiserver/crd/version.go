@@ -42,12 +42,12 @@ type rules struct {
 
 	structural *structuralschema.Structural
 	// schema and statusSchema decide which objects and statuses are certainly valid; nil if only
-	// the library can. statusChecked says that the version validates statuses.
+	// the library can. statusChecked means that the version validates statuses.
 	schema, statusSchema *validity.Schema
 	statusChecked        bool
 	// patterns and statusPatterns limit the work on patterns. They are checked before the schemas.
 	patterns, statusPatterns *patterns
-	// plain says that the version has no CEL rules, embedded objects or scale, which the two
+	// plain means that the version has no CEL rules, embedded objects or scale, which the two
 	// schemas do not cover.
 	plain bool
 	lists *validity.Lists

@@ -187,8 +187,8 @@ func TestConversionWebhook(t *testing.T) {
 	}
 }
 
-// No manager owns fields that a webhook adds in a conversion: ownership is computed in the version
-// of the request. CRD-06
+// CRD-06: no manager owns fields that a webhook adds in a conversion: ownership is computed in the
+// version of the request.
 func TestConversionWebhookOwnsNothing(t *testing.T) {
 	ca, dial := serveWebhook(t, func(obj map[string]any, version string) string {
 		metadata, spec := obj["metadata"].(map[string]any), obj["spec"].(map[string]any)

@@ -12,12 +12,12 @@ type Others map[schema.GroupVersion]Other
 // Other describes how discovery lists one group version.
 type Other struct {
 	Priorities
-	// Served says that another server serves the group version, even if the registry has kinds in
+	// Served means that another server serves the group version, even if the registry has kinds in
 	// it. If it is false, only the priorities apply, and only if the registry serves the group
 	// version.
 	Served bool
 	// Resources are the resources in the other server's last answer.
 	Resources []apidiscoveryv2.APIResourceDiscovery
-	// Stale says that the other server did not answer the last request for its resources.
+	// Stale means that the other server did not answer the last request for its resources.
 	Stale bool
 }

@@ -91,7 +91,7 @@ func TestOrderOfOtherGroups(t *testing.T) {
 	}
 }
 
-// priorityOf gives two groups other priorities than those of custom kinds.
+// priorityOf gives two groups priorities that differ from those of custom kinds.
 func priorityOf(gv schema.GroupVersion) discovery.Priorities {
 	switch {
 	case gv.Group == "apps":

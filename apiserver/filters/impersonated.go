@@ -13,9 +13,9 @@ import (
 // impersonated replaces the user by the user in the Impersonate- headers, if the authorizer allows
 // it.
 func (c *Chain) impersonated(next http.Handler) http.Handler {
-	var may authorizer.UnconditionalAuthorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
+	var auth authorizer.UnconditionalAuthorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	if c.cfg.Authorizer != nil {
-		may = c.cfg.Authorizer
+		auth = c.cfg.Authorizer
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !impersonates(req.Header) {
@@ -24,7 +24,7 @@ func (c *Chain) impersonated(next http.Handler) http.Handler {
 		}
 		// Kubernetes' filter caches its decisions for several seconds. A new filter for each of
 		// these rare requests applies a revoked permission immediately.
-		impersonation.WithConstrainedImpersonation(next, may, scheme.Codecs).ServeHTTP(w, req)
+		impersonation.WithConstrainedImpersonation(next, auth, scheme.Codecs).ServeHTTP(w, req)
 	})
 }
 

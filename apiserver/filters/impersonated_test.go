@@ -50,7 +50,7 @@ func (r rights) Authorize(_ context.Context, a authorizer.Attributes) (authorize
 
 // AUTHN-08
 func TestImpersonation(t *testing.T) {
-	may := rights{
+	granted := rights{
 		"impersonate /users ann":                                      true,
 		"impersonate /groups ops":                                     true,
 		"impersonate authentication.k8s.io/uids 7":                    true,
@@ -63,7 +63,7 @@ func TestImpersonation(t *testing.T) {
 		"impersonate-on:arbitrary-node:list /pods x/":                 true,
 		"impersonate:user-info authentication.k8s.io/users unlimited": true,
 	}
-	c := filters.New(filters.Config{Resources: whoami, Authorizer: may})
+	c := filters.New(filters.Config{Resources: whoami, Authorizer: granted})
 	get := func(path string, headers ...string) (int, string) {
 		req := httptest.NewRequest("GET", path, nil)
 		req = req.WithContext(filters.WithUser(req.Context(), &user.DefaultInfo{Name: "bob"}))
@@ -110,7 +110,7 @@ func TestImpersonation(t *testing.T) {
 		t.Errorf("%d %s", code, body)
 	}
 	// Revoking a permission takes effect with the next request.
-	delete(may, "impersonate:user-info authentication.k8s.io/users eve")
+	delete(granted, "impersonate:user-info authentication.k8s.io/users eve")
 	if code, body := get(pods, "Impersonate-User", "eve"); code != 403 {
 		t.Errorf("%d %s", code, body)
 	}

@@ -361,7 +361,7 @@ func TestBorrowing(t *testing.T) {
 
 // API-14: a new configuration applies to the next request, and to waiting ones. A deleted level
 // serves its remaining requests.
-func TestConfigurationAppliesAtOnce(t *testing.T) {
+func TestConfigurationAppliesImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := furnished(t)
 		defer st.Close()

@@ -208,15 +208,15 @@ func (l *level) finish(t *Ticket) {
 	}
 	if t.work.AdditionalLatency > 0 {
 		l.runs.add(-1, now)
-		time.AfterFunc(t.work.AdditionalLatency, func() { l.giveBack(t, time.Now()) })
+		time.AfterFunc(t.work.AdditionalLatency, func() { l.releaseDirect(t, time.Now()) })
 		return
 	}
 	l.runs.add(-1, now)
-	l.giveBack(t, now)
+	l.releaseDirect(t, now)
 }
 
-// giveBack releases the seats of a request that was never queued.
-func (l *level) giveBack(t *Ticket, now time.Time) {
+// releaseDirect releases the seats of a request that was never queued.
+func (l *level) releaseDirect(t *Ticket, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t.prev.next, t.next.prev = t.next, t.prev
@@ -267,7 +267,7 @@ func (l *level) configure() {
 	var err error
 	if l.queues == nil {
 		completer, err = queueset.NewQueueSetFactory(eventclock.Real{}).BeginConstruction(cfg,
-			metrics.RatioedGaugePair{RequestsWaiting: ofQueues{ratio: l.waits}, RequestsExecuting: ofQueues{ratio: l.runs}}, ofQueues{ratio: l.seats}, queueDemand{l})
+			metrics.RatioedGaugePair{RequestsWaiting: queueGauge{l.waits}, RequestsExecuting: queueGauge{l.runs}}, queueGauge{l.seats}, queueDemand{l})
 	} else {
 		completer, err = l.queues.BeginConfigChange(cfg)
 	}
@@ -327,13 +327,3 @@ func (d queueDemand) Add(x float64)     { d.Set(float64(d.inQueues.Load()) + x) 
 func (d queueDemand) Inc()              { d.Add(1) }
 func (d queueDemand) Dec()              { d.Add(-1) }
 func (d queueDemand) SetToCurrentTime() {}
-
-// unseen is a gauge that ignores its values, because [Controller.Collect] reads the state instead.
-type unseen struct{}
-
-func (unseen) Set(float64)            {}
-func (unseen) Add(float64)            {}
-func (unseen) Inc()                   {}
-func (unseen) Dec()                   {}
-func (unseen) SetToCurrentTime()      {}
-func (unseen) SetDenominator(float64) {}

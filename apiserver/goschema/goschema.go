@@ -224,7 +224,7 @@ func (w *walk) addField(s *Schema, f reflect.StructField, doc map[string]string,
 func (w *walk) embed(s *Schema, t reflect.Type) {
 	inner := w.schemaOf(t)
 	for name, property := range inner.Properties {
-		if _, there := s.Properties[name]; !there {
+		if _, found := s.Properties[name]; !found {
 			s.Properties[name] = property
 		}
 	}

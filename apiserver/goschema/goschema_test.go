@@ -94,7 +94,7 @@ func TestOf(t *testing.T) {
 			t.Errorf("missing %s in\n%s", want, data)
 		}
 	}
-	if _, there := got.Properties["Hidden"]; there || strings.Contains(string(data), "Hidden") {
+	if _, found := got.Properties["Hidden"]; found || strings.Contains(string(data), "Hidden") {
 		t.Error("a field without JSON form is in the schema")
 	}
 }

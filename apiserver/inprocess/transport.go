@@ -27,8 +27,8 @@ type Transport struct {
 	Context func(context.Context) context.Context
 }
 
-// Steady reports that the end of a stream is always noticed, unlike over a network. Clients need
-// not renew it periodically.
+// Steady reports that clients always notice the end of a stream, unlike over a network, and need
+// not reopen streams periodically.
 func (t *Transport) Steady() bool { return true }
 
 // RoundTrip calls the handler and returns as soon as the handler has sent its header and flushed,

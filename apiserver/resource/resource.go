@@ -287,7 +287,7 @@ type Subresource struct {
 	// request's path after the subresource. nil: the subresource has no options, and its requests
 	// count as reads, which bypass admission.
 	ConnectOptions func(query url.Values) (runtime.Object, error)
-	// NoTable says that the view cannot be rendered as a table.
+	// NoTable means that the view cannot be rendered as a table.
 	NoTable bool
 	// ConnectVerbs are the HTTP methods that Connect serves; nil means GET.
 	ConnectVerbs []string
@@ -308,7 +308,7 @@ type UpdateView struct {
 	Replicas func(version string) fieldpath.Path
 	// Table returns the renderer of the view; nil: the resource's own Table renders the view's hub.
 	Table func() upstream.TableConvertor
-	// Internal says that the view has an internal type. Bodies of the view are converted to it,
+	// Internal means that the view has an internal type. Bodies of the view are converted to it,
 	// which also checks their kind, and errors name it.
 	Internal bool
 	// NewView returns an empty versioned object of the view's GVK; nil with Get and Set.

@@ -180,7 +180,7 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 			return marked, err
 		}
 		d.current, d.marked = marked.obj, marked.obj
-		letOthersSee(ctx)
+		waitCommitGap(ctx)
 	}
 	return d.erase(ctx)
 }
@@ -189,9 +189,9 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 // events of an immediate deletion. Clients rely on having seen the first before the second.
 const commitGap = time.Millisecond
 
-// letOthersSee waits for commitGap if the request came over a network. Clients in this process, and
+// waitCommitGap waits for commitGap if the request came over a network. Clients in this process, and
 // tests in virtual time, do not wait.
-func letOthersSee(ctx context.Context) {
+func waitCommitGap(ctx context.Context) {
 	if ctx.Value(http.LocalAddrContextKey) == nil {
 		return
 	}

@@ -20,7 +20,7 @@ type Cursor struct {
 	// Guarded by the audience of the log.
 	member    int    // the place among its members, from 1; 0: none
 	delivered uint64 // of a member: the revision up to which it has delivered all events
-	vain      int    // the value of absent after the next wait for it that times out
+	vain      int    // the value of absent after its next wait that times out
 	absent    int    // how many more times it must be at the head before it becomes a member
 }
 

@@ -71,9 +71,8 @@ func TestScanHeadRejects(t *testing.T) {
 	}
 }
 
-// FuzzScanHead compares the scanner with encoding/json. For every document that the library
+// API-04: FuzzScanHead compares the scanner with encoding/json. For every document that the library
 // accepts, both find the same head, and a spliced document differs only in the resourceVersion.
-// API-04
 func FuzzScanHead(f *testing.F) {
 	f.Add([]byte(`{"metadata":{}}`))
 	f.Add([]byte(`{"a":[{"b":"\"]"}],"metadata":{"labels":{"a":"\u00e9\ud83d\ude00"},"resourceVersion":"1"},"z":1e9}`))

@@ -14,7 +14,7 @@ type Shared interface {
 	// Follow calls apply for everything that was written after a revision, in order. Each call has
 	// all records of one revision; a record with nil Data is a deletion. A call without records
 	// reports that no object was written up to the revision. Follow returns when ctx ends or when
-	// it can't continue; ErrCompacted says that the log no longer has the history after the
+	// it can't continue; ErrCompacted means that the log no longer has the history after the
 	// revision, so that a retry is pointless.
 	Follow(ctx context.Context, after uint64, apply func(revision uint64, records []Record)) error
 	// Commit writes all ops as one unit if every key is in the state that its op expects, and

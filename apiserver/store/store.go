@@ -108,7 +108,7 @@ func (e *Event) Memo(key any, make func() (any, error)) (any, error) { return e.
 // values can't be encrypted, the error unwraps to ErrNotWritten and later commits may succeed.
 // Every other failure of the backend is final: this and all later commits give an error that
 // unwraps to ErrFailed. Reads still work. A store over a Shared never fails permanently;
-// ErrUnreachable says that the outcome of a write is unknown.
+// ErrUnreachable means that the outcome of a write is unknown.
 func (s *Store) Commit(ctx context.Context, ops ...Op) ([]*Object, error) {
 	return s.commit(ctx, ops)
 }

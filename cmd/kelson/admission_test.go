@@ -57,8 +57,8 @@ webhooks:
   admissionReviewVersions: [v1]
 `
 
-// Policies and a webhook reject and change objects that an unmodified kubectl sends.
-// ADM-01, ADM-02
+// ADM-01, ADM-02: policies and a webhook reject and change objects that an unmodified kubectl
+// sends.
 func TestAdmissionOfKubectl(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

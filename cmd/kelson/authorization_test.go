@@ -7,22 +7,22 @@ import (
 	"testing"
 )
 
-// kubectl auth shows the permissions of users and reconciles roles. AUTHZ-02, AUTHZ-03, AUTHN-08
+// AUTHZ-02, AUTHZ-03, AUTHN-08: kubectl auth shows the permissions of users and reconciles roles.
 func TestKubectlAuth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
 	s := startServer(t, "--in-memory", "--node=none", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
 	kubectl := kubectlOf(t, s)
-	may := func(args ...string) string {
+	canI := func(args ...string) string {
 		t.Helper()
 		got := command(t, []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}, "kubectl", append([]string{"auth", "can-i"}, args...)...)
 		return strings.TrimSpace(got.stdout)
 	}
-	if got := may("delete", "nodes", "--all-namespaces"); got != "yes" {
+	if got := canI("delete", "nodes", "--all-namespaces"); got != "yes" {
 		t.Errorf("the administrator: %q", got)
 	}
-	if got := may("get", "pods", "--as=ann"); got != "no" {
+	if got := canI("get", "pods", "--as=ann"); got != "no" {
 		t.Errorf("ann: %q", got)
 	}
 	kubectl("create", "rolebinding", "ann", "--clusterrole=view", "--user=ann")
@@ -30,7 +30,7 @@ func TestKubectlAuth(t *testing.T) {
 		"get pods": "yes", "list deployments.apps": "yes", "get secrets": "no", "delete pods": "no",
 		"get pods -n kube-system": "no", "get /healthz": "yes", "get /metrics": "no",
 	} {
-		if got := may(append(strings.Fields(args), "--as=ann")...); got != want {
+		if got := canI(append(strings.Fields(args), "--as=ann")...); got != want {
 			t.Errorf("ann may %s: %q, want %q", args, got, want)
 		}
 	}
@@ -77,12 +77,12 @@ subjects:
 	write(text)
 	wantContains(t, "reconcile", reconcile(),
 		"clusterrole.rbac.authorization.k8s.io/reader reconciled", "rolebinding.rbac.authorization.k8s.io/reads reconciled")
-	if got := may("get", "secrets", "--as=ann"); got != "yes" {
+	if got := canI("get", "secrets", "--as=ann"); got != "yes" {
 		t.Errorf("after reconcile: %q", got)
 	}
 	write(strings.Replace(text, "verbs: [get]", "verbs: [list]", 1))
 	reconcile("--remove-extra-permissions")
-	if get, list := may("get", "secrets", "--as=ann"), may("list", "secrets", "--as=ann"); get != "no" || list != "yes" {
+	if get, list := canI("get", "secrets", "--as=ann"), canI("list", "secrets", "--as=ann"); get != "no" || list != "yes" {
 		t.Errorf("after reconcile without extras: get %q, list %q", get, list)
 	}
 }

@@ -47,7 +47,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// kubectl's commands that enter containers, over both of kubectl's protocols. CTRL-05
+// CTRL-05: kubectl's commands that enter containers, over both of kubectl's protocols.
 func TestKubectlEntersContainers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

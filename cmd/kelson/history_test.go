@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A recording of a running control plane has every version of an object, and no values of Secrets.
-// LAB-06
+// LAB-06: a recording of a running control plane has every version of an object, and no values of
+// Secrets.
 func TestRecordAndHistory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// kelson image writes an archive and bills of materials, the same ones each time. NODE-05
+// NODE-05: kelson image writes an archive and bills of materials, the same ones each time.
 func TestImage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds an operator")

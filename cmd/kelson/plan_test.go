@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// kelson plan shows what an operator would do in a cluster, and changes nothing there. LAB-04
+// LAB-04: kelson plan shows what an operator would do in a cluster, and changes nothing there.
 func TestPlanOfACluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds an operator")

@@ -86,7 +86,7 @@ func clientOf(t *testing.T, kubeconfig string) *kubernetes.Clientset {
 	return clients
 }
 
-// client-go and kubectl work below a path, over TLS. CLI-05
+// CLI-05: client-go and kubectl work below a path, over TLS.
 func TestPlanesOverTheNetwork(t *testing.T) {
 	s := startServer(t, "--in-memory", "--node=none", "--planes=3", "--planes-idle=1h")
 	w := newThrowaway(t, s)
@@ -163,8 +163,8 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	}
 }
 
-// issue 28: only the plane itself accepts its credential; neither the server nor another plane
-// does. A plane does not accept the server's credentials. CLI-05
+// CLI-05: issue 28: only the plane itself accepts its credential; neither the server nor another
+// plane does. A plane does not accept the server's credentials.
 func TestPlanesTrustOnlyTheirOwnAdministrator(t *testing.T) {
 	s := startServer(t, "--in-memory", "--node=none", "--planes=5")
 	w := newThrowaway(t, s)

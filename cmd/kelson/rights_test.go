@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// The least roles computed from an operator's audit log let the operator do its work, without a
-// refusal. LAB-05
+// LAB-05: the least roles computed from an operator's audit log let the operator do its work,
+// without a refusal.
 func TestLeastRights(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -212,7 +212,7 @@ func secretField(path string) bool {
 	return path == ""
 }
 
-// start begins to make a plan. It responds at once.
+// start begins to make a plan. It responds immediately.
 func (s *Server) start(r *http.Request) (any, error) {
 	if s.run == nil {
 		return nil, web.Errorf(http.StatusNotFound, "this console can't make plans: run kelson plan -o json and start it with --plan FILE")

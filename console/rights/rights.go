@@ -176,7 +176,7 @@ func compare(requests []rights.Request, names map[rights.Request]map[string]bool
 	return state, nil
 }
 
-// ruleOf compares a rule with the requests. Requests for other names than its resourceNames don't
+// ruleOf compares a rule with the requests. Requests for names other than its resourceNames don't
 // use it.
 func ruleOf(role bound, rule rbacv1.PolicyRule, requests []rights.Request, names map[rights.Request]map[string]bool) Rule {
 	shown := Rule{

@@ -65,7 +65,7 @@ func TestPublishedAuthoritiesChange(t *testing.T) {
 		want("user with the headers of a proxy", mallory, "alice", http.StatusForbidden)
 	}
 	c.publish(t, map[string]string{"requestheader-allowed-names": `["other"]`})
-	want("proxy whose name is not allowed any more", proxy, "alice", http.StatusUnauthorized)
+	want("proxy whose name is no longer allowed", proxy, "alice", http.StatusUnauthorized)
 	c.publish(t, map[string]string{"requestheader-allowed-names": `["aggregator"]`})
 	want("allowed again", proxy, "alice", http.StatusOK)
 	c.publish(t, map[string]string{"requestheader-client-ca-file": string(later.PEM), "client-ca-file": string(later.PEM)})

@@ -62,7 +62,7 @@ func TestManyWatches(t *testing.T) {
 	reading.Wait()
 	for i, sum := range sums {
 		if sum != sums[0] {
-			t.Fatalf("watch %d received other bytes than the first", i)
+			t.Fatalf("watch %d received bytes that differ from those of the first", i)
 		}
 	}
 	last, _ := strconv.Atoi(from)

@@ -95,7 +95,7 @@ func (c chance) question() *authorizer.AttributesRecord {
 	return q
 }
 
-// The index decides like Kubernetes' own authorizer, with any writes in between. AUTHZ-02
+// AUTHZ-02: the index decides like Kubernetes' own authorizer, with any writes in between.
 func TestAgreesWithKubernetes(t *testing.T) {
 	allowed := 0
 	for seed := range uint64(30) {

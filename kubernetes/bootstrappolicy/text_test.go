@@ -28,7 +28,7 @@ var resources = []string{
 	"prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", "flowschemas.flowcontrol.apiserver.k8s.io",
 }
 
-// policy.txt has what the API stores for Kubernetes' own policy; -update writes it. AUTHZ-02
+// AUTHZ-02: policy.txt has what the API stores for Kubernetes' own policy; -update writes it.
 func TestPolicyText(t *testing.T) {
 	made := stored(t, controlplane.Config{NoControllers: true})
 	aggregated := stored(t, controlplane.Config{})

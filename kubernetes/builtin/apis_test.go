@@ -25,7 +25,8 @@ func served(t *testing.T, pairs map[string]string) map[string]bool {
 	return out
 }
 
-func TestParseAPIs(t *testing.T) { // API-15
+// API-15
+func TestParseAPIs(t *testing.T) {
 	stableKinds, err := Resources(Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -67,8 +68,8 @@ func TestParseAPIs(t *testing.T) { // API-15
 	}
 }
 
-// The errors are kube-apiserver's.
-func TestParseAPIsRefuses(t *testing.T) { // API-15
+// API-15: the errors are kube-apiserver's.
+func TestParseAPIsRefuses(t *testing.T) {
 	for pairs, want := range map[string]string{
 		"api/all=false":                     "invalid runtime-config with only api/all=false",
 		"api/all=maybe":                     "invalid value api/all=maybe",
@@ -90,8 +91,8 @@ func TestParseAPIsRefuses(t *testing.T) { // API-15
 	}
 }
 
-// A beta version that is enabled on request serves the same objects as the stable version.
-func TestVersionsOnRequest(t *testing.T) { // API-11
+// API-11: a beta version that is enabled on request serves the same objects as the stable version.
+func TestVersionsOnRequest(t *testing.T) {
 	apis, err := ParseAPIs(map[string]string{"api/beta": "true", "resource.k8s.io/v1alpha3": "true"})
 	if err != nil {
 		t.Fatal(err)

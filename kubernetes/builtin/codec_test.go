@@ -112,8 +112,9 @@ func decode(t testing.TB, r *resource.Resource, version, media string, body []by
 	return hub
 }
 
-// A write in a version that lacks a field keeps the field's value for the versions that have it.
-func TestVersionsOfAutoscaler(t *testing.T) { // API-10
+// API-10: a write in a version that lacks a field keeps the field's value for the versions that
+// have it.
+func TestVersionsOfAutoscaler(t *testing.T) {
 	r := resources(t, Config{})("autoscaling", "horizontalpodautoscalers")
 	hub := decode(t, r, "v2", resource.MediaYAML, []byte(`
 apiVersion: autoscaling/v2
@@ -142,7 +143,8 @@ spec:
 	}
 }
 
-func TestDefaults(t *testing.T) { // API-11
+// API-11
+func TestDefaults(t *testing.T) {
 	find := resources(t, Config{})
 	p := decode(t, find("", "pods"), "v1", resource.MediaYAML, []byte(`{metadata: {name: p}, spec: {containers: [{name: c, image: busybox}]}}`)).(*core.Pod)
 	c := p.Spec.Containers[0]
@@ -171,7 +173,8 @@ func TestDefaults(t *testing.T) { // API-11
 	}
 }
 
-func TestDecodeErrors(t *testing.T) { // API-04
+// API-04
+func TestDecodeErrors(t *testing.T) {
 	find := resources(t, Config{})
 	tests := []struct {
 		name, group, plural, version, media, body string
@@ -297,7 +300,8 @@ func TestFieldSelectors(t *testing.T) {
 	}
 }
 
-func TestTable(t *testing.T) { // API-11
+// API-11
+func TestTable(t *testing.T) {
 	r := resources(t, Config{})("", "pods")
 	hub := decode(t, r, "v1", resource.MediaYAML, []byte(`
 metadata: {name: web, namespace: default}

@@ -12,8 +12,8 @@ import (
 	"kelson.dev/kubernetes/tokens"
 )
 
-// Names, short names, categories, verbs and subresources equal those of kube-apiserver's discovery.
-// (API-11)
+// API-11: names, short names, categories, verbs and subresources equal those of kube-apiserver's
+// discovery.
 func TestResourcesMatchDiscovery(t *testing.T) {
 	list, err := allKinds(Config{Tokens: &tokens.Issuer{}})
 	if err != nil {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-func TestNamespaceDeletion(t *testing.T) { // API-12
+// API-12
+func TestNamespaceDeletion(t *testing.T) {
 	s := serve(t, Config{})
 	const path = "/api/v1/namespaces/ns"
 	made := s.do(201, "POST", "/api/v1/namespaces", `{metadata: {name: ns}}`)
@@ -21,7 +22,8 @@ func TestNamespaceDeletion(t *testing.T) { // API-12
 	s.do(404, "GET", path, "")
 }
 
-func TestScale(t *testing.T) { // API-01
+// API-01
+func TestScale(t *testing.T) {
 	s := serve(t, Config{})
 	const path = "/apis/apps/v1/namespaces/default/deployments"
 	s.do(201, "POST", path, `{metadata: {name: d}, spec: {replicas: 2, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`)
@@ -42,8 +44,9 @@ func TestScale(t *testing.T) { // API-01
 	want(t, "replicas", str(s.do(200, "PATCH", "/api/v1/namespaces/default/replicationcontrollers/r/scale", `{"spec":{"replicas":3}}`), "spec", "replicas"), "3")
 }
 
-// managedFields record the owner of each field since the first write. Status has separate entries.
-func TestManagedFields(t *testing.T) { // API-04
+// API-04: managedFields record the owner of each field since the first write. Status has separate
+// entries.
+func TestManagedFields(t *testing.T) {
 	s := serve(t, Config{})
 	const path = "/api/v1/namespaces/default/configmaps"
 	made := s.do(201, "POST", path+"?fieldManager=me", `{metadata: {name: c}, data: {a: b}}`)
@@ -78,8 +81,8 @@ status: {replicas: 3}
 	}
 }
 
-// All versions of a kind show the same stored object.
-func TestAutoscalerVersions(t *testing.T) { // API-10
+// API-10: all versions of a kind show the same stored object.
+func TestAutoscalerVersions(t *testing.T) {
 	s := serve(t, Config{})
 	s.do(201, "POST", "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers",
 		`{metadata: {name: h}, spec: {maxReplicas: 3, targetCPUUtilizationPercentage: 50, scaleTargetRef: {kind: Deployment, name: d, apiVersion: apps/v1}}}`)
@@ -90,7 +93,8 @@ func TestAutoscalerVersions(t *testing.T) { // API-10
 	want(t, "replicas", str(h, "spec", "maxReplicas"), "4")
 }
 
-func TestEventsOfBothGroups(t *testing.T) { // API-11
+// API-11
+func TestEventsOfBothGroups(t *testing.T) {
 	s := serve(t, Config{})
 	s.do(201, "POST", "/api/v1/namespaces/default/events", `{metadata: {name: e, namespace: default}, involvedObject: {kind: Pod, name: p, namespace: default}, message: hi, reason: R, type: Normal}`)
 	e := s.do(200, "GET", "/apis/events.k8s.io/v1/namespaces/default/events/e", "")
@@ -121,7 +125,7 @@ func TestReviews(t *testing.T) {
 	want(t, "authenticated", str(token, "status", "authenticated"), "")
 }
 
-// Responses carry kube-apiserver's warnings. (API-08)
+// API-08: responses carry kube-apiserver's warnings.
 func TestWarnings(t *testing.T) {
 	s := serve(t, Config{})
 	warned := func(method, target, text string) {
@@ -152,7 +156,7 @@ func TestStoredDefaults(t *testing.T) {
 	want(t, "phase", str(s.do(200, "GET", claims+"/c", ""), "status", "phase"), "Pending")
 }
 
-// Empty fields are stored with their defaults. (API-04)
+// API-04: empty fields are stored with their defaults.
 func TestAllocatableOfNodes(t *testing.T) {
 	s := serve(t, Config{})
 	const node = `{metadata: {name: one}, status: {capacity: {cpu: "4"}, allocatable: {}}}`
@@ -164,7 +168,7 @@ func TestAllocatableOfNodes(t *testing.T) {
 	want(t, "allocatable", str(s.do(200, "GET", "/api/v1/nodes/one", ""), "status", "allocatable"), `{"cpu":"3"}`)
 }
 
-// Reviews record managedFields like other objects. (API-05)
+// API-05: reviews record managedFields like other objects.
 func TestManagedReviews(t *testing.T) {
 	s := serve(t, Config{})
 	review := s.do(201, "POST", "/apis/authentication.k8s.io/v1/tokenreviews?fieldManager=me", `{spec: {token: t}}`)
@@ -194,7 +198,7 @@ func TestDaemonSetMetadata(t *testing.T) {
 	}
 }
 
-// The table of a scale has its own columns, and rows contain the Scale object. (API-08)
+// API-08: the table of a scale has its own columns, and rows contain the Scale object.
 func TestScaleTable(t *testing.T) {
 	s := serve(t, Config{})
 	const sets, table = "/apis/apps/v1/namespaces/default/replicasets", "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -211,7 +215,7 @@ func TestScaleTable(t *testing.T) {
 	}
 }
 
-// As in Kubernetes, the status subresource of some kinds cannot be rendered as a table. (API-08)
+// API-08: as in Kubernetes, the status subresource of some kinds cannot be rendered as a table.
 func TestStatusWithoutTable(t *testing.T) {
 	s := serve(t, Config{})
 	const path, table = "/apis/resource.k8s.io/v1/devicetaintrules", "application/json;as=Table;v=v1;g=meta.k8s.io"

@@ -47,8 +47,8 @@ func issued(chain string, begin time.Time, lifetime time.Duration) string {
 		chain, at(begin), at(begin.Add(lifetime/2)), at(begin.Add(lifetime)), at(begin))
 }
 
-// A kubelet requests a certificate for a pod. Only a user with permission to sign for the signer
-// can issue it, and only once. (API-11)
+// API-11: a kubelet requests a certificate for a pod. Only a user with permission to sign for the
+// signer can issue it, and only once.
 func TestPodCertificateRequests(t *testing.T) {
 	signs := authorizer.DecisionNoOpinion
 	var asked []string
@@ -99,17 +99,17 @@ func TestPodCertificateRequests(t *testing.T) {
 	s.refused(422, "Invalid", "PATCH", path+"/r", `{"spec": {"signerName": "example.com/t"}}`)
 }
 
-// Clients can select PodCertificateRequests by their fields. (API-11)
+// API-11: clients can select PodCertificateRequests by their fields.
 func TestSelectPodCertificateRequests(t *testing.T) {
 	s := serve(t, Config{})
 	const path = "/apis/certificates.k8s.io/v1/namespaces/default/podcertificaterequests"
 	body, _ := podRequest(t, "r")
 	s.do(201, "POST", path, body)
-	for selector, there := range map[string]bool{
+	for selector, want := range map[string]bool{
 		"spec.nodeName=n1": true, "spec.nodeName=n2": false, "spec.podName=web": true, "spec.signerName=example.com/s": true, "spec.signerName=example.com/t": false,
 	} {
 		list := s.do(200, "GET", path+"?fieldSelector="+selector, "")
-		if got := strings.Contains(str(list, "items"), `"name":"r"`); got != there {
+		if got := strings.Contains(str(list, "items"), `"name":"r"`); got != want {
 			t.Errorf("%s: %v", selector, got)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/core"
@@ -38,17 +37,19 @@ type connector interface {
 }
 
 // podConnections returns the subresources that connect to a container through its node. Kubernetes'
-// own code translates between the client's and the kubelet's SPDY or WebSocket connections.
+// own code translates between the client's and the kubelet's SPDY or WebSocket connections. It
+// uses the authorizer for connections that clients open with GET: they need the permission to create,
+// like those opened with POST.
 func (k *kinds) podConnections() []resource.Subresource {
 	return []resource.Subresource{
 		k.stream("attach", "PodAttachOptions", func(p *core.Pod) connector {
-			return &podrest.AttachREST{Store: onePod{p}, KubeletConn: kubelets{k}, Authorizer: k.may()}
+			return &podrest.AttachREST{Store: onePod{p}, KubeletConn: kubelets{k}, Authorizer: k.authorizer()}
 		}),
 		k.stream("exec", "PodExecOptions", func(p *core.Pod) connector {
-			return &podrest.ExecREST{Store: onePod{p}, KubeletConn: kubelets{k}, Authorizer: k.may()}
+			return &podrest.ExecREST{Store: onePod{p}, KubeletConn: kubelets{k}, Authorizer: k.authorizer()}
 		}),
 		k.stream("portforward", "PodPortForwardOptions", func(p *core.Pod) connector {
-			return &podrest.PortForwardREST{Store: onePod{p}, KubeletConn: kubelets{k}, Authorizer: k.may()}
+			return &podrest.PortForwardREST{Store: onePod{p}, KubeletConn: kubelets{k}, Authorizer: k.authorizer()}
 		}),
 	}
 }
@@ -136,20 +137,4 @@ func dialTransport(dial func(ctx context.Context, port string) (net.Conn, error)
 		}
 		return dial(ctx, port)
 	}}
-}
-
-// may returns an authorizer for connections that clients open with GET. They need the permission to
-// create, like those opened with POST.
-func (k *kinds) may() authorizer.UnconditionalAuthorizer {
-	if k.cfg.Authorizer == nil {
-		return everything{}
-	}
-	return k.cfg.Authorizer
-}
-
-// everything is the authorizer that allows everything.
-type everything struct{}
-
-func (everything) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
-	return authorizer.DecisionAllow, "", nil
 }

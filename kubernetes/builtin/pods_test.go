@@ -14,7 +14,8 @@ const podPath = "/api/v1/namespaces/default/pods"
 
 const podManifest = `{metadata: {name: p, labels: {app: a}}, spec: {containers: [{name: a, image: i}]}}`
 
-func TestPodValidation(t *testing.T) { // API-04
+// API-04
+func TestPodValidation(t *testing.T) {
 	s := serve(t, Config{})
 	want(t, "message", s.refused(422, "Invalid", "POST", podPath, `{metadata: {name: p}}`),
 		`Pod "p" is invalid: spec.containers: Required value`)
@@ -31,7 +32,8 @@ func TestPodValidation(t *testing.T) { // API-04
 	}
 }
 
-func TestBinding(t *testing.T) { // API-01
+// API-01
+func TestBinding(t *testing.T) {
 	s := serve(t, Config{})
 	s.do(201, "POST", podPath, podManifest)
 	want(t, "message", s.refused(400, "BadRequest", "POST", podPath+"/p/binding", `{metadata: {name: q}, target: {name: n1}}`),
@@ -58,7 +60,8 @@ func TestBinding(t *testing.T) { // API-01
 	}
 }
 
-func TestLog(t *testing.T) { // API-01
+// API-01
+func TestLog(t *testing.T) {
 	var asked *corev1.PodLogOptions
 	logs := func(_ context.Context, pod *corev1.Pod, opts *corev1.PodLogOptions) (io.ReadCloser, error) {
 		asked = opts
@@ -92,7 +95,8 @@ func TestLog(t *testing.T) { // API-01
 	want(t, "no address", s.refused(500, "", "GET", podPath+"/p/log", ""), "no preferred addresses found; known addresses: []")
 }
 
-func TestEviction(t *testing.T) { // API-01
+// API-01
+func TestEviction(t *testing.T) {
 	s := serve(t, Config{})
 	evict := func(name string) (int, string) {
 		w := s.send("POST", podPath+"/"+name+"/eviction", `{apiVersion: policy/v1, kind: Eviction, metadata: {name: `+name+`}}`)

@@ -20,12 +20,12 @@ import (
 // the author to have permission to read the parameters. It does not modify shared, which all
 // control planes use.
 func (k *kinds) policies(shared []*resource.Resource) []*resource.Resource {
-	may, resolve := k.authorizer(), resolver.ResourceResolverFunc(k.resolve)
+	authorizer, resolve := k.authorizer(), resolver.ResourceResolverFunc(k.resolve)
 	strategies := map[string]resource.Strategy{
-		"mutatingadmissionpolicies":         mutatingadmissionpolicy.NewStrategy(may, resolve),
-		"mutatingadmissionpolicybindings":   mutatingadmissionpolicybinding.NewStrategy(may, boundPolicies{k}, resolve),
-		"validatingadmissionpolicies":       validatingadmissionpolicy.NewStrategy(may, resolve),
-		"validatingadmissionpolicybindings": validatingadmissionpolicybinding.NewStrategy(may, boundPolicies{k}, resolve),
+		"mutatingadmissionpolicies":         mutatingadmissionpolicy.NewStrategy(authorizer, resolve),
+		"mutatingadmissionpolicybindings":   mutatingadmissionpolicybinding.NewStrategy(authorizer, boundPolicies{k}, resolve),
+		"validatingadmissionpolicies":       validatingadmissionpolicy.NewStrategy(authorizer, resolve),
+		"validatingadmissionpolicybindings": validatingadmissionpolicybinding.NewStrategy(authorizer, boundPolicies{k}, resolve),
 	}
 	out := make([]*resource.Resource, len(shared))
 	for i, r := range shared {

@@ -27,8 +27,8 @@ type Rules = validation.AuthorizationRuleResolver
 // Kubernetes checks this in the storage of these kinds, before their strategies. Here, hooks check
 // it.
 type guard struct {
-	rules Rules
-	may   authorizer.UnconditionalAuthorizer
+	rules      Rules
+	authorizer authorizer.UnconditionalAuthorizer
 }
 
 // guarded returns shared with the guard's hooks on the kinds of RBAC. It does not modify shared,
@@ -69,7 +69,7 @@ func onlyGarbageCollectorFields(hub, old runtime.Object) bool {
 
 // rolesFree reports whether a role may be written regardless of its rules.
 func (g *guard) rolesFree(ctx context.Context, hub, old runtime.Object) bool {
-	return registry.EscalationAllowed(ctx) || registry.RoleEscalationAuthorized(ctx, g.may) || onlyGarbageCollectorFields(hub, old)
+	return registry.EscalationAllowed(ctx) || registry.RoleEscalationAuthorized(ctx, g.authorizer) || onlyGarbageCollectorFields(hub, old)
 }
 
 func (g *guard) role(ctx context.Context, hub, old runtime.Object) error {
@@ -132,7 +132,7 @@ func (g *guard) clusterRoleBinding(ctx context.Context, hub, old runtime.Object)
 }
 
 func (g *guard) binding(ctx context.Context, hub, old runtime.Object, plural, name, namespace string, ref *rbac.RoleRef) error {
-	if registry.EscalationAllowed(ctx) || onlyGarbageCollectorFields(hub, old) || registry.BindingAuthorized(ctx, *ref, namespace, g.may) {
+	if registry.EscalationAllowed(ctx) || onlyGarbageCollectorFields(hub, old) || registry.BindingAuthorized(ctx, *ref, namespace, g.authorizer) {
 		return nil
 	}
 	var versioned rbacv1.RoleRef

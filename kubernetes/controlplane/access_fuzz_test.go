@@ -100,8 +100,8 @@ func FuzzCredentials(f *testing.F) {
 	})
 }
 
-// FuzzReviews checks that reviews with any content never cause a panic, and that invalid tokens
-// authenticate no user. AUTHN-08, AUTHZ-03
+// AUTHN-08, AUTHZ-03: FuzzReviews checks that reviews with any content never cause a panic, and
+// that invalid tokens authenticate no user.
 func FuzzReviews(f *testing.F) {
 	plane := start(f, controlplane.Config{NoControllers: true})
 	root := &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
@@ -150,9 +150,8 @@ func FuzzReviews(f *testing.F) {
 	})
 }
 
-// FuzzSigningRequest checks that no approved signing request yields a certificate of an
-// administrator or a certificate authority.
-// CTRL-02, ADM-03
+// CTRL-02, ADM-03: FuzzSigningRequest checks that no approved signing request yields a certificate
+// of an administrator or a certificate authority.
 func FuzzSigningRequest(f *testing.F) {
 	ca, err := pki.NewAuthority("signer")
 	if err != nil {
@@ -227,8 +226,8 @@ func FuzzSigningRequest(f *testing.F) {
 	})
 }
 
-// FuzzAnswers checks that a webhook's response never causes a panic, and that only an explicit
-// approval lets a request pass. AUTHN-06, AUTHZ-01, ADM-01
+// AUTHN-06, AUTHZ-01, ADM-01: FuzzAnswers checks that a webhook's response never causes a panic,
+// and that only an explicit approval lets a request pass.
 func FuzzAnswers(f *testing.F) {
 	var body []byte
 	var uid string // of the last review
@@ -301,8 +300,8 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// FuzzAccessFiles checks that configuration files of flags never cause a panic, and that accepted
-// files give no rights to an unknown user. AUTHN-02, AUTHN-05, AUTHZ-01, ADM-03, API-03
+// AUTHN-02, AUTHN-05, AUTHZ-01, ADM-03, API-03: FuzzAccessFiles checks that configuration files of
+// flags never cause a panic, and that accepted files give no rights to an unknown user.
 func FuzzAccessFiles(f *testing.F) {
 	secret := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))
 	seeds := [...]string{
@@ -353,11 +352,11 @@ func FuzzAccessFiles(f *testing.F) {
 			}
 		case 2:
 			pass := func() (authz.Authorizer, error) { return noOpinion{}, nil }
-			may, err := authz.Open(file, authorizers.Parse, authz.Modes{"RBAC": pass, "Node": pass, "ABAC": pass}, nil)
+			authorize, err := authz.Open(file, authorizers.Parse, authz.Modes{"RBAC": pass, "Node": pass, "ABAC": pass}, nil)
 			if err != nil {
 				return
 			}
-			if decision, _, _ := may.Authorize(ctx, question); decision == authorizer.DecisionAllow && !bytes.Contains(data, []byte("AlwaysAllow")) {
+			if decision, _, _ := authorize.Authorize(ctx, question); decision == authorizer.DecisionAllow && !bytes.Contains(data, []byte("AlwaysAllow")) {
 				t.Error("authorized")
 			}
 		case 3:
@@ -384,8 +383,8 @@ func FuzzAccessFiles(f *testing.F) {
 				end()
 			}
 		default:
-			if may, err := authorizers.ABAC(file); err == nil {
-				_, _, _ = may.Authorize(ctx, question)
+			if abac, err := authorizers.ABAC(file); err == nil {
+				_, _, _ = abac.Authorize(ctx, question)
 			}
 		}
 	})

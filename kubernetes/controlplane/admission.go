@@ -22,7 +22,7 @@ type Admission struct {
 }
 
 // newAdmission builds the chain of plugins, in Kubernetes' order. Stop ends it.
-func (p *ControlPlane) newAdmission(cfg Config, may authorizer.Authorizer, metrics prometheus.Registerer, resolver *services.Resolver) (upstream.Interface, error) {
+func (p *ControlPlane) newAdmission(cfg Config, authorizer authorizer.Authorizer, metrics prometheus.Registerer, resolver *services.Resolver) (upstream.Interface, error) {
 	chain, err := admission.New(admission.Config(cfg.Admission), plugins.Table(), admission.Deps{
 		Store:        p.store,
 		Registry:     p.registry,
@@ -31,7 +31,7 @@ func (p *ControlPlane) newAdmission(cfg Config, may authorizer.Authorizer, metri
 		DialWebhooks: cfg.DialWebhooks,
 		Objects:      func() resource.Objects { return p.verbs },
 		Transport:    p.Transport(),
-		Authorizer:   may,
+		Authorizer:   authorizer,
 		Controllers:  !cfg.NoControllers,
 		Metrics:      metrics,
 		Manifests:    plugins.Manifests(),

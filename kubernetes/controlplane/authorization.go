@@ -28,17 +28,17 @@ func (p *ControlPlane) newAuthorizer(cfg Config) (authz.Authorizer, rbac.Rules, 
 		authz.ModeRBAC: func() (authz.Authorizer, error) { return roles, nil },
 		authz.ModeABAC: sync.OnceValues(func() (authz.Authorizer, error) { return authorizers.ABAC(options.PolicyFile) }),
 	}
-	var may authz.Authorizer
+	var authorizer authz.Authorizer
 	var err error
 	if options.File == "" {
-		may, err = authz.New(options.Configuration(), modes)
+		authorizer, err = authz.New(options.Configuration(), modes)
 	} else {
-		may, err = authz.Open(options.File, authorizers.Parse, modes, func(err error) {
+		authorizer, err = authz.Open(options.File, authorizers.Parse, modes, func(err error) {
 			cfg.Log.Error("reload authorization configuration; continuing with the previous one", "err", err)
 		})
 	}
 	if err != nil {
 		return nil, rbac.Rules{}, fmt.Errorf("create authorizers: %w", err)
 	}
-	return may, roles.Rules(), nil
+	return authorizer, roles.Rules(), nil
 }

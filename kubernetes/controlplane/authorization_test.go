@@ -193,9 +193,9 @@ func TestEscalation(t *testing.T) {
 	wantForbidden(t, err, "must have cluster-admin privileges to use the aggregationRule")
 
 	// With the verbs escalate and bind, the writes are allowed.
-	may := clusterRole("may", rule("escalate", rbacv1.GroupName, "roles"), rule("bind", rbacv1.GroupName, "clusterroles"))
-	may.Rules[1].ResourceNames = []string{"view"}
-	must[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Create(ctx, may, createOpts))
+	allows := clusterRole("may", rule("escalate", rbacv1.GroupName, "roles"), rule("bind", rbacv1.GroupName, "clusterroles"))
+	allows.Rules[1].ResourceNames = []string{"view"}
+	must[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Create(ctx, allows, createOpts))
 	must[*rbacv1.ClusterRoleBinding](t)(admin.ClusterRoleBindings().Create(ctx, clusterBinding("may", "may", "ann"), createOpts))
 	must[*rbacv1.Role](t)(ann.Roles("default").Create(ctx, role("r", secrets), createOpts))
 	must[*rbacv1.ClusterRoleBinding](t)(ann.ClusterRoleBindings().Create(ctx, clusterBinding("view", "view", "bob"), createOpts))

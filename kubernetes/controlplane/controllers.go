@@ -30,7 +30,7 @@ import (
 )
 
 // startControllers starts the controllers that are part of the API's expected behavior.
-func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg Config, issue *issuer.Issuer, may authorizer.UnconditionalAuthorizer, others *aggregator.Aggregator) error {
+func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg Config, issue *issuer.Issuer, authorizer authorizer.UnconditionalAuthorizer, others *aggregator.Aggregator) error {
 	for _, run := range cfg.Once {
 		parts.run(ctx, "run once", run)
 	}
@@ -75,7 +75,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 	run("namespace-controller", namespace.New(namespace.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Servers: p.serversAs(others, "namespace-controller"), Log: cfg.Log,
 	}).Run)
-	p.startCredentials(ctx, parts, cfg, own, issue, may)
+	p.startCredentials(ctx, parts, cfg, own, issue, authorizer)
 	if len(cfg.LoadBalancers) > 0 {
 		run(loadBalancersName, loadbalancer.New(loadbalancer.Config{Store: p.store, Client: own, Pool: cfg.LoadBalancers, Log: cfg.Log}).Run)
 	}

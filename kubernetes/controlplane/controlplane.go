@@ -102,21 +102,21 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if err != nil {
 		return nil, err
 	}
-	may, rules, err := p.newAuthorizer(cfg)
+	authorizer, rules, err := p.newAuthorizer(cfg)
 	if err != nil {
 		return nil, err
 	}
 	registry := metrics.New(p.store)
 	counts := metrics.NewVerbs(registry)
 	resolver := services.New(services.Config{Store: p.store, ClusterIP: cfg.Aggregation.ClusterIP})
-	plugins, err := p.newAdmission(cfg, may, registry, resolver)
+	plugins, err := p.newAdmission(cfg, authorizer, registry, resolver)
 	if err != nil {
 		return nil, err
 	}
 	kinds, err := builtin.Resources(builtin.Config{
 		Objects: objects, Store: p.store, Logs: p.nodes.logs, Node: p.nodes.named, Kubelets: cfg.Kubelets, ServiceRange: cfg.ServiceRange, NodePorts: cfg.NodePorts, APIs: cfg.APIs, Version: cfg.Version,
 		Tokens: issuer, Authenticator: p.identify, Audiences: issuer.Audiences(),
-		Authorizer: may, Rules: rules, Registry: p.registry, Components: p.components(cfg), NoFastPaths: cfg.NoFastPaths,
+		Authorizer: authorizer, Rules: rules, Registry: p.registry, Components: p.components(cfg), NoFastPaths: cfg.NoFastPaths,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create built-in kinds: %w", err)
@@ -141,7 +141,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		Admission: counts.Admission(cfg.Audit.annotated(plugins)),
 		Metrics:   counts,
 		// A PUT or an apply that creates an object needs permission to create.
-		Authorizer:   may,
+		Authorizer:   authorizer,
 		CatchUp:      catchUp(p.store, definitions),
 		WatchTimeout: cfg.WatchTimeout,
 		NoFastPaths:  cfg.NoFastPaths,
@@ -151,7 +151,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		return nil, err
 	}
 	others := p.newAggregator(cfg, resolver, registry)
-	if p.chain, err = newChain(cfg, registry, flows, p.store, issuer, p.identify, may, p.registry, p.verbs, definitions, others); err != nil {
+	if p.chain, err = newChain(cfg, registry, flows, p.store, issuer, p.identify, authorizer, p.registry, p.verbs, definitions, others); err != nil {
 		return nil, err
 	}
 	if err := bootstrap(ctx, p.store.Snapshot(), p.registry.Current(), p.Transport(), cfg.ServiceRange, cfg.Log); err != nil {
@@ -186,7 +186,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		p.startEndpoints(ctx, cfg.Endpoints)
 	}
 	err = p.whileLeading(ctx, func(ctx context.Context, parts *parts) error {
-		if err := p.startControllers(ctx, parts, cfg, issuer, may, others); err != nil {
+		if err := p.startControllers(ctx, parts, cfg, issuer, authorizer, others); err != nil {
 			return err
 		}
 		p.nodes.start(ctx, parts)

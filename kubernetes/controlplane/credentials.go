@@ -12,7 +12,7 @@ import (
 )
 
 // startCredentials starts the controllers of credentials: tokens in Secrets and certificates.
-func (p *ControlPlane) startCredentials(ctx context.Context, parts *parts, cfg Config, own client.Client, issue *issuer.Issuer, may authorizer.UnconditionalAuthorizer) {
+func (p *ControlPlane) startCredentials(ctx context.Context, parts *parts, cfg Config, own client.Client, issue *issuer.Issuer, authorizer authorizer.UnconditionalAuthorizer) {
 	if cfg.Controllers.Runs(tokenNames[0]) {
 		parts.run(ctx, "tokens in secrets", tokens.New(tokens.Config{
 			Store: p.store, Client: own, Issue: issue.IssueSecret, Uses: issuer.Uses, RootCA: cfg.RootCA, Log: cfg.Log,
@@ -21,7 +21,7 @@ func (p *ControlPlane) startCredentials(ctx context.Context, parts *parts, cfg C
 	if !cfg.Controllers.Runs(certificateNames[0]) {
 		return
 	}
-	requests := certificates.Config{Store: p.store, Client: own, Authorizer: may, ApproveServing: cfg.Authentication.AcceptBootstrapTokens, Log: cfg.Log}
+	requests := certificates.Config{Store: p.store, Client: own, Authorizer: authorizer, ApproveServing: cfg.Authentication.AcceptBootstrapTokens, Log: cfg.Log}
 	if cfg.Authority != nil {
 		requests.Authority, requests.Key = cfg.Authority.Certificate, cfg.Authority.Key()
 	}

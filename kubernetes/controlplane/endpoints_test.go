@@ -32,7 +32,7 @@ func addressesOf(t *testing.T, plane *ControlPlane) (endpoints, slice []string) 
 	return endpoints, slice
 }
 
-// The Service "kubernetes" has the address of the server, even after a client changed it. (API-15)
+// API-15: the Service "kubernetes" has the address of the server, even after a client changed it.
 func TestEndpointsOfKubernetes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := Start(context.Background(), Config{Endpoints: Endpoints{Address: netip.MustParseAddrPort("192.0.2.7:6443")}})
@@ -61,7 +61,7 @@ func TestEndpointsOfKubernetes(t *testing.T) {
 	})
 }
 
-// A server whose lease is not renewed is not among the live servers. (API-15)
+// API-15: a server whose lease is not renewed is not among the live servers.
 func TestServerLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := Start(context.Background(), Config{})
@@ -98,8 +98,8 @@ func TestServerLeases(t *testing.T) {
 	})
 }
 
-// A server whose clock is wrong, or is set, is among the live servers as long as it renews its
-// lease. (API-15)
+// API-15: a server whose clock is wrong, or is set, is among the live servers as long as it renews
+// its lease.
 func TestServerLeasesWhenTheClockIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := Start(context.Background(), Config{})

@@ -51,15 +51,15 @@ func TestLocalAPIServices(t *testing.T) {
 			t.Error("kube-apiserver has no APIService for APIServices")
 		}
 		// The objects equal those that a client's POST creates.
-		_, there := ask(t, plane, root, "GET", apiServicesPath+"/v1.autoscaling", "")
+		_, atStart := ask(t, plane, root, "GET", apiServicesPath+"/v1.autoscaling", "")
 		if code, answer := ask(t, plane, root, "DELETE", apiServicesPath+"/v1.autoscaling", ""); code != http.StatusOK {
 			t.Fatal(answer)
 		}
 		code, posted := ask(t, plane, root, "POST", apiServicesPath+"?fieldManager=kube-apiserver", `{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService",
 			"metadata":{"name":"v1.autoscaling","labels":{"kube-aggregator.kubernetes.io/automanaged":"onstart"}},
 			"spec":{"group":"autoscaling","version":"v1","groupPriorityMinimum":17500,"versionPriority":15}}`)
-		if code != http.StatusCreated || comparable(t, there) != comparable(t, posted) {
-			t.Errorf("created at the start:\n%s\nby a client:\n%s", comparable(t, there), comparable(t, posted))
+		if code != http.StatusCreated || comparable(t, atStart) != comparable(t, posted) {
+			t.Errorf("created at the start:\n%s\nby a client:\n%s", comparable(t, atStart), comparable(t, posted))
 		}
 	})
 }

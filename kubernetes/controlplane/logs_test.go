@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
+	"kelson.dev/apiserver/serving/klogs"
 	"kelson.dev/kubernetes/controllers/workloads"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/kubernetes/redact"
@@ -52,7 +53,7 @@ func TestLogsHaveNoContents(t *testing.T) {
 	var log lines
 	everything := slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.Level(-100)})
 	// as kelson serve does
-	klog.SetSlogLogger(slog.New(workloads.Debugging(redact.New(everything))))
+	klogs.Route(workloads.Debugging(redact.New(everything)))
 	defer klog.SetLogger(logr.Discard())
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()

@@ -32,7 +32,7 @@ import (
 )
 
 // newChain builds the request pipeline in front of the handlers of resources and paths.
-func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Controller, st *store.Store, issuer *tokens.Issuer, identify *authn.Authenticator, may authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions, others *aggregator.Aggregator) (*filters.Chain, error) {
+func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Controller, st *store.Store, issuer *tokens.Issuer, identify *authn.Authenticator, authorizer authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions, others *aggregator.Aggregator) (*filters.Chain, error) {
 	effective, err := cfg.Version.Effective()
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 		Audiences:     identify.Audiences(),
 		AuditPolicy:   cfg.Audit.Policy,
 		AuditSink:     cfg.Audit.Sink,
-		Authorizer:    may,
+		Authorizer:    authorizer,
 		Version:       kubernetesVersion(effective),
 		Checks:        filters.Checks{Health: checks, Live: live, Ready: append(reachable(st), checks...)},
 		Metrics:       metrics,

@@ -10,7 +10,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// Clients derive supported features from the version and the minimum compatible version. API-09
+// API-09: clients derive supported features from the version and the minimum compatible version.
 func TestVersion(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
 	if err != nil {

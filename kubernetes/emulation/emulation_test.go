@@ -47,7 +47,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Another version is refused while control planes run, and possible afterwards. API-15
+// API-15: another version is refused while control planes run, and possible afterwards.
 func TestClaim(t *testing.T) {
 	old, err := emulation.Parse("1.34")
 	if err != nil {

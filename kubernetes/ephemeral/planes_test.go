@@ -115,7 +115,7 @@ const configMaps = "/api/v1/namespaces/default/configmaps"
 
 func configMap(name string) string { return `{"metadata":{"name":"` + name + `"}}` }
 
-// Planes are isolated from each other; forks and bases copy the state. CLI-05, LAB-01
+// CLI-05, LAB-01: planes are isolated from each other; forks and bases copy the state.
 func TestPlanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, 10, 0)

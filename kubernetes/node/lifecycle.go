@@ -142,7 +142,7 @@ func (l *lifecycle) next(pod *corev1.Pod, now time.Time) plan {
 		}
 	}
 	if l.failure != nil && l.failure.reason == evicted {
-		return l.stopAll(time.Second) // as in a kubelet: at once
+		return l.stopAll(time.Second) // as in a kubelet: immediately
 	}
 	if l.failure != nil || l.completed(pod) {
 		return l.stopAll(grace(pod))

@@ -41,17 +41,17 @@ func (p *accounts) await(ctx context.Context, namespace string) {
 	if p.store.Snapshot().Get(key) != nil {
 		return
 	}
-	ctx, there := context.WithTimeout(ctx, accountWait)
-	defer there()
+	ctx, stop := context.WithTimeout(ctx, accountWait)
+	defer stop()
 	// An error means that the store is closed; the write will fail for the same reason.
 	_ = p.store.Follow(ctx, key.Resource, func(sn *store.Snapshot) {
 		if sn.Get(key) != nil {
-			there()
+			stop()
 		}
 	}, func(events []*store.Event) {
 		for _, e := range events {
 			if e.Object.Key == key && e.Type != store.Deleted {
-				there()
+				stop()
 			}
 		}
 	})

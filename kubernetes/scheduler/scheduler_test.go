@@ -35,7 +35,7 @@ func inBubble(t *testing.T, test func(t *testing.T, env *testenv.Env)) {
 func addNode(t *testing.T, env *testenv.Env, name, zone string, change func(*corev1.Node)) {
 	t.Helper()
 	createNode(t, env, name, zone, change)
-	env.Settle(t) // until the node has no taint anymore
+	env.Settle(t) // until the node no longer has the taint
 }
 
 func createNode(t *testing.T, env *testenv.Env, name, zone string, change func(*corev1.Node)) {

@@ -33,8 +33,8 @@ type measurement struct {
 	window time.Duration
 }
 
-// sample measures the containers of the process runtime in pods, by ID. A container that has no
-// process any more is omitted. Before a container's second reading, its processor usage is the
+// sample measures the containers of the process runtime in pods, by ID. A container without a
+// process is omitted. Before a container's second reading, its processor usage is the
 // average since it started.
 func (p *processes) sample(now time.Time, pods []*used) map[string]measurement {
 	roots := map[int]container{}

@@ -7,7 +7,7 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// Explanation says why an object is in its state.
+// Explanation explains why an object is in its state.
 type Explanation struct {
 	Object Object `json:"object"`
 	// Writes are the last writes of the object, the oldest first; Earlier is the number of

@@ -26,7 +26,7 @@ const (
 	Recreate Kind = "recreate"
 	Batch    Kind = "batch"
 	// SetField sets a field of an object of the inputs, waits until the operator is quiet, and sets
-	// it back; Flicker sets it back at once.
+	// it back; Flicker sets it back immediately.
 	SetField Kind = "set-field"
 	Flicker  Kind = "flicker"
 	// CreateWith creates an object of the inputs with another value of a field.
@@ -43,14 +43,14 @@ const (
 	DeletePod Kind = "delete-pod"
 	// LoseNode deletes a Node, as after the loss of its machine: its Pods are evicted. When
 	// everything is quiet, the Node is created again. In the runs of a Binary, the Pods are removed
-	// at once, not after the time that Kubernetes' garbage collector of Pods waits.
+	// immediately, not after the time that Kubernetes' garbage collector of Pods waits.
 	LoseNode Kind = "lose-node"
 	// SilenceNode cuts a Node's agent off from the server. The Node and its Pods become not ready,
 	// and Kubernetes evicts the Pods, which keep terminating. When everything is quiet, the agent
 	// is connected again. SilenceNode needs virtual time.
 	SilenceNode Kind = "silence-node"
 	// ClockJump lets time pass while the operator is stopped, like a suspended machine. When the
-	// operator continues, its clock has jumped, and all its timers that have expired fire at once.
+	// operator continues, its clock has jumped, and all its timers that have expired fire together.
 	// A signal stops the process of a Binary for that long.
 	ClockJump Kind = "clock-jump"
 )

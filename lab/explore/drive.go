@@ -78,17 +78,17 @@ func drive(t *testing.T, s Scenario, send func(Message)) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	o.tell(send)
+	o.sendProgress(send)
 	return Explore(t, s, o)
 }
 
-// tell sets the functions of opts that send messages while an exploration runs.
-func (o *Options) tell(send func(Message)) {
-	told := time.Time{}
+// sendProgress sets the functions of o that send messages while an exploration runs.
+func (o *Options) sendProgress(send func(Message)) {
+	sent := time.Time{}
 	o.Found = func(a Alarm) { send(a.message()) }
 	o.Progress = func(r Report) {
-		if time.Since(told) >= time.Second {
-			told = time.Now()
+		if time.Since(sent) >= time.Second {
+			sent = time.Now()
 			send(r.message("progress"))
 		}
 	}
@@ -100,7 +100,7 @@ func DriveBinary(ctx context.Context, s Scenario, plan string, o Options, send f
 	var report Report
 	var err error
 	if plan == "" {
-		o.tell(send)
+		o.sendProgress(send)
 		report, err = ExploreBinary(ctx, s, o)
 	} else {
 		begin := time.Now()

@@ -203,7 +203,7 @@ func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 	return e, nil
 }
 
-// errLeft says that an operator has left goroutines behind.
+// errLeft means that an operator has left goroutines behind.
 var errLeft = errors.New("the operator has started goroutines that do not end with its process, such as one that waits for a certificate or uses context.Background(). " +
 	"So its processes cannot be killed here: explore its program as a process, with kelson explore --process or Scenario.Binary")
 

@@ -29,7 +29,7 @@ func (t *trial) healthy(earlier State) bool {
 		}
 	}
 	if lines = without(t.scenario.Ignore, lines); len(lines) > 0 {
-		t.alarm("O7", "not healthy any more", strings.Join(lines, "\n"))
+		t.alarm("O7", "no longer healthy", strings.Join(lines, "\n"))
 	}
 	return len(lines) == 0
 }

@@ -366,7 +366,7 @@ func (t *trial) release() bool {
 		t.log("the lists are served")
 	case len(t.denied) > 0:
 		clear(t.denied)
-		t.log("writes are not denied any more")
+		t.log("writes are no longer denied")
 	case t.gate.unhold(t.inputs, t.last):
 		t.log("the held requests continue")
 	default:

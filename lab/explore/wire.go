@@ -202,7 +202,7 @@ func (b *baseline) merge(r *result) {
 }
 
 // promisingFirst orders plans with a single fault by how often their kinds find bugs, because the
-// time may not suffice for all of them.
+// time may be too short for all of them.
 func promisingFirst(plans []Plan) {
 	order := []Kind{KillAfter, Lose, FreezeAll, KillStale, KillBefore, Conflict, HoldInput, Order, DeleteChild, Recreate, Cut, KillOld, Internal}
 	rank := func(p Plan) int {

@@ -7,16 +7,16 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// doubts records objects whose state depends on pods that did not really run. If unsure, it assumes
-// a dependency: all owners of such a pod depend on it.
-type doubts struct {
+// podDependents records objects whose state depends on pods that did not really run. If unsure, it
+// assumes a dependency: all owners of such a pod depend on it.
+type podDependents struct {
 	store, from *store.Snapshot
-	since       map[subject]doubt
+	since       map[subject]podDependence
 	kind        func(*store.Object) subject
 }
 
-// doubt says since which revision an object is doubtful, and why.
-type doubt struct {
+// podDependence is the first revision at which an object depends on a simulated pod, and why.
+type podDependence struct {
 	revision uint64
 	why      string
 }
@@ -26,7 +26,7 @@ type doubt struct {
 var measured = []string{"endpoints", "endpointslices.discovery.k8s.io", "poddisruptionbudgets.policy"}
 
 // controllers processes a version that Kubernetes' controllers or the simulated kubelets wrote.
-func (d *doubts) controllers(v version, about subject) {
+func (d *podDependents) controllers(v version, about subject) {
 	obj := v.event.Object
 	if obj.Key.Resource == "pods" && v.event.Type == store.Modified && obj.Created > d.from.Revision() {
 		why := fmt.Sprintf("after the simulated start of pod %s/%s", obj.Key.Namespace, obj.Key.Name)
@@ -44,8 +44,8 @@ func (d *doubts) controllers(v version, about subject) {
 	}
 }
 
-// owners makes all owners of an object doubtful.
-func (d *doubts) owners(obj *store.Object, revision uint64, why string, depth int) {
+// owners records that all owners of an object depend on simulated pods.
+func (d *podDependents) owners(obj *store.Object, revision uint64, why string, depth int) {
 	const deepest = 16
 	for _, o := range obj.Head.Owners {
 		for _, sn := range []*store.Snapshot{d.store, d.from} {
@@ -58,15 +58,15 @@ func (d *doubts) owners(obj *store.Object, revision uint64, why string, depth in
 	}
 }
 
-// inherit makes an object doubtful from a revision on.
-func (d *doubts) inherit(about subject, revision uint64, why string) {
+// inherit records that an object depends on simulated pods from a revision on.
+func (d *podDependents) inherit(about subject, revision uint64, why string) {
 	if _, ok := d.since[about]; !ok {
-		d.since[about] = doubt{revision, why}
+		d.since[about] = podDependence{revision, why}
 	}
 }
 
-// before returns why an object was doubtful before a revision, or "" if it was not.
-func (d *doubts) before(about subject, revision uint64) string {
+// before returns why an object depended on simulated pods before a revision, or "" if it did not.
+func (d *podDependents) before(about subject, revision uint64) string {
 	if is, ok := d.since[about]; ok && is.revision < revision {
 		return is.why
 	}

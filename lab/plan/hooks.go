@@ -119,7 +119,7 @@ func (h *hooks) name(r *http.Request) string {
 // nowhere is the address for requests to conversion webhooks: a port on which no process listens.
 const nowhere = "https://127.0.0.1:9/not-called-by-kelson-plan"
 
-// refuseConversions makes conversions by a webhook of the cluster fail at once.
+// refuseConversions makes conversions by a webhook of the cluster fail immediately.
 func refuseConversions(r *store.Record, notes *[]string) error {
 	if r.Key.Resource != "customresourcedefinitions.apiextensions.k8s.io" || !bytes.Contains(r.Data, []byte(`"Webhook"`)) {
 		return nil
@@ -131,7 +131,7 @@ func refuseConversions(r *store.Record, notes *[]string) error {
 	if !refuseConversion(crd) {
 		return nil
 	}
-	*notes = append(*notes, fmt.Sprintf("the conversion webhook of %s is not called: reading these objects in another version than the stored one fails", r.Key.Name))
+	*notes = append(*notes, fmt.Sprintf("the conversion webhook of %s is not called: reading these objects in a version other than the stored one fails", r.Key.Name))
 	data, err := crd.MarshalJSON()
 	r.Data = data
 	return err

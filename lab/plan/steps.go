@@ -50,9 +50,9 @@ type maker struct {
 	byState  map[state]*item // the step that wrote the state
 	latest   map[subject]version
 	// last change by Kubernetes' controllers of an object or its dependents
-	foreign map[subject]uint64
-	doubts  doubts
-	led     leading
+	foreign       map[subject]uint64
+	podDependents podDependents
+	led           leading
 }
 
 // plan returns the plan of a finished run.
@@ -61,7 +61,7 @@ func (r *run) plan() (*Plan, error) {
 		run: r, writers: map[state]*trace.LineRecord{}, byRecord: map[*trace.LineRecord]*item{}, byState: map[state]*item{}, latest: map[subject]version{}, foreign: map[subject]uint64{},
 		led: leading{writes: map[any]*Write{}},
 	}
-	m.doubts = doubts{store: r.plane.Store().Snapshot(), from: r.before, since: map[subject]doubt{}, kind: m.subject}
+	m.podDependents = podDependents{store: r.plane.Store().Snapshot(), from: r.before, since: map[subject]podDependence{}, kind: m.subject}
 	m.learn()
 	for _, v := range r.recorder.versions {
 		if err := m.version(v); err != nil {
@@ -130,7 +130,7 @@ func (m *maker) version(v version) error {
 	about := m.subject(obj)
 	defer func() { m.latest[about] = v }()
 	if v.by == nil {
-		m.doubts.controllers(v, about)
+		m.podDependents.controllers(v, about)
 		m.foreign[about] = obj.Revision
 		for _, owner := range obj.Head.Owners {
 			m.foreign[m.ownerOf(owner, obj.Key.Namespace)] = obj.Revision
@@ -151,10 +151,10 @@ func (m *maker) version(v version) error {
 	m.byState[state{about, fmt.Sprint(obj.Revision)}] = it
 	m.led.wrote(obj, w)
 	if it.Simulated == "" {
-		it.Simulated = m.doubtful(it, obj.Revision)
+		it.Simulated = m.podsBehind(it, obj.Revision)
 	}
 	if it.Simulated != "" {
-		m.doubts.inherit(about, obj.Revision, it.Simulated)
+		m.podDependents.inherit(about, obj.Revision, it.Simulated)
 	}
 	return nil
 }
@@ -282,7 +282,7 @@ func (m *maker) item(v version, about subject) *item {
 }
 
 func (m *maker) ownerOf(owner store.Owner, namespace string) subject {
-	for _, sn := range []*store.Snapshot{m.doubts.store, m.before} {
+	for _, sn := range []*store.Snapshot{m.podDependents.store, m.before} {
 		if obj := sn.ByUID(owner.UID); obj != nil {
 			return m.subject(obj)
 		}
@@ -315,7 +315,7 @@ func (m *maker) recordOf(v version, about subject) *trace.LineRecord {
 func (m *maker) reconciled(r *trace.LineRecord) *Ref {
 	ref := Ref{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
 	for _, res := range m.plane.Registry().Current().All() {
-		if res.Kind == r.Kind && res.StoredAs == "" && (ref.Resource == "" || m.doubts.store.Get(res.Key(r.Namespace, r.Name)) != nil) {
+		if res.Kind == r.Kind && res.StoredAs == "" && (ref.Resource == "" || m.podDependents.store.Get(res.Key(r.Namespace, r.Name)) != nil) {
 			ref.Group, ref.Resource = res.Group, res.Plural
 		}
 	}

@@ -141,10 +141,10 @@ func (m *maker) dependsOn(obj *store.Object, on subject) bool {
 	return slices.ContainsFunc(obj.Head.Owners, func(o store.Owner) bool { return m.ownerOf(o, obj.Key.Namespace) == on })
 }
 
-// doubtful describes how a step depends on simulated pods, or returns "".
-func (m *maker) doubtful(it *item, revision uint64) string {
+// podsBehind describes how a step depends on simulated pods, or returns "".
+func (m *maker) podsBehind(it *item, revision uint64) string {
 	if it.record == nil {
-		return m.doubts.before(it.about, revision)
+		return m.podDependents.before(it.about, revision)
 	}
 	for _, c := range it.record.Causes {
 		if c.Event == trace.Retry || c.Event == trace.After {
@@ -153,9 +153,9 @@ func (m *maker) doubtful(it *item, revision uint64) string {
 			}
 			continue
 		}
-		if why := m.doubts.before(subject{c.Kind, c.Namespace, c.Name}, revision); why != "" {
+		if why := m.podDependents.before(subject{c.Kind, c.Namespace, c.Name}, revision); why != "" {
 			return why
 		}
 	}
-	return m.doubts.before(subject{it.record.Kind, it.record.Namespace, it.record.Name}, revision)
+	return m.podDependents.before(subject{it.record.Kind, it.record.Namespace, it.record.Name}, revision)
 }

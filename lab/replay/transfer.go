@@ -170,7 +170,7 @@ func mergedList(before, after, now []any, field string) []any {
 	}
 	for _, item := range after {
 		_, existed := a[name(item)]
-		if _, there := c[name(item)]; !there && !existed {
+		if _, exists := c[name(item)]; !exists && !existed {
 			result = append(result, item)
 		}
 	}

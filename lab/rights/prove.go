@@ -29,7 +29,7 @@ func Union(lists ...[]Request) []Request {
 
 // Proof reports whether roles are the least that an operator needs.
 type Proof struct {
-	// Refused are the requests that were refused under the roles; empty: the roles suffice.
+	// Refused are the requests that were refused under the roles; empty: the roles are sufficient.
 	Refused []Request
 	// Shown are the permissions without which a request was refused. NotShown are the other
 	// permissions.
@@ -38,7 +38,7 @@ type Proof struct {
 
 // Prove runs an operator under the least roles for requests, and then once without each of the
 // permissions. run runs the operator with roles and returns the refused requests. If all is false,
-// it may end at the first one. If the roles do not suffice, Prove returns after the first run.
+// it may end at the first one. If the roles are not sufficient, Prove returns after the first run.
 // tried, if not nil, is called after each other run.
 func Prove(ctx context.Context, name string, requests []Request, run func(ctx context.Context, roles []rbac.Role, all bool) ([]Request, error), tried func(without Request, shown bool)) (Proof, error) {
 	var p Proof

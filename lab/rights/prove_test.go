@@ -41,7 +41,7 @@ func TestProve(t *testing.T) {
 	}
 	runs = 0
 	if p, err = rights.Prove(t.Context(), "r", []rights.Request{getPods}, run, nil); err != nil || !slices.Equal(p.Refused, []rights.Request{metrics}) || runs != 1 {
-		t.Errorf("roles that do not suffice: %+v, %v after %d runs", p, err, runs)
+		t.Errorf("insufficient roles: %+v, %v after %d runs", p, err, runs)
 	}
 	broken := errors.New("broken")
 	if _, err = rights.Prove(t.Context(), "r", nil, func(context.Context, []rbac.Role, bool) ([]rights.Request, error) { return nil, broken }, nil); !errors.Is(err, broken) {

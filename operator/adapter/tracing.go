@@ -82,7 +82,7 @@ type running struct {
 	// the request is not traced.
 	end  func()
 	span *trace.Span
-	// retries says that the request will be added again after a delay that is not known yet.
+	// retries means that the request will be added again after a delay that is not known yet.
 	retries bool
 }
 

@@ -135,7 +135,7 @@ func (c *traced) queueOf(req crreconcile.Request) (trace.Queue, bool) {
 
 // returned notes that a reconcile has returned. The controller decides after the reconcile whether
 // and when it retries, so the record of a request from the queue ends only when the request is
-// done. The record of another request ends at once.
+// done. The record of another request ends immediately.
 func (c *traced) returned(req crreconcile.Request, span *trace.Span, end func()) {
 	c.mu.Lock()
 	r, ok := c.running[req]

@@ -46,7 +46,7 @@ var builtinGroups = map[string]string{
 	"storagemigration":      "storagemigration.k8s.io",
 }
 
-// reflect.Type → schema.GroupVersionKind; empty for other types than Kubernetes'
+// reflect.Type → schema.GroupVersionKind; empty for types other than Kubernetes'
 var builtinKinds sync.Map
 
 // builtinKind returns the kind of a type of Kubernetes.

@@ -53,7 +53,7 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Plain turns off, one by one, optimizations that send other requests than the caller asked for.
+// Plain turns off, one by one, optimizations that send requests other than those of the caller.
 // They are visible in managedFields, audit logs and metrics: see docs/guides/leaving.md. The zero
 // value leaves all of them on.
 type Plain struct {

@@ -192,20 +192,20 @@ func covers(value any, fields map[string]any) bool {
 		}
 		kind, rest, _ := strings.Cut(name, ":")
 		var at any
-		var there bool
+		var found bool
 		switch kind {
 		case "f":
 			object, _ := value.(map[string]any)
-			at, there = object[rest]
+			at, found = object[rest]
 		case "k", "v":
 			want, err := (&tree.Parser{Data: []byte(rest)}).Value()
 			if err != nil {
 				return false
 			}
 			list, _ := value.([]any)
-			at, there = find(list, kind, want)
+			at, found = find(list, kind, want)
 		}
-		if !there {
+		if !found {
 			return false
 		}
 		if below, ok := below.(map[string]any); ok && len(below) > 0 && !covers(at, below) {

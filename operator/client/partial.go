@@ -50,9 +50,9 @@ func notePartial(obj metav1.Object, what jsondecode.Loss) {
 	defer p.mu.Unlock()
 	uid := obj.GetUID()
 	p.most = max(p.most, what)
-	switch was, there := p.uids[uid]; {
+	switch was, found := p.uids[uid]; {
 	case was >= what || p.all >= what:
-	case uid == "" || !there && len(p.uids) >= maxPartial:
+	case uid == "" || !found && len(p.uids) >= maxPartial:
 		p.all = p.most
 	default:
 		p.uids[uid] = what

@@ -93,11 +93,11 @@ func (c *restClient) rebaseStatus(ctx context.Context, e endpoint, r request, ob
 	}
 	// a conflict if the version differs
 	steps := []Operation{{Op: "add", Path: "/metadata/resourceVersion", Value: base.GetResourceVersion()}}
-	was, there := base.Object[statusName]
+	was, ok := base.Object[statusName]
 	switch status = tree.Rebase(was, old, status); {
 	case status != nil:
 		steps = append(steps, Operation{Op: "add", Path: "/" + statusName, Value: status})
-	case there:
+	case ok:
 		steps = append(steps, Operation{Op: "remove", Path: "/" + statusName})
 	}
 	r.contentType = string(types.JSONPatchType)

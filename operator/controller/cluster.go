@@ -54,12 +54,12 @@ func (v visit) end() {
 
 // visit starts the work on a request. It drops the request if its cluster is not engaged, and
 // delays it if the cluster is not ready.
-func (c *Controller) visit(ctx context.Context, req reconcile.Request, causes trace.Causes) (v visit, there bool) {
+func (c *Controller) visit(ctx context.Context, req reconcile.Request, causes trace.Causes) (v visit, ok bool) {
 	if req.Cluster == "" || c.cfg.Clusters == nil {
 		return visit{ctx: ctx}, true
 	}
-	in, there := c.cfg.Clusters.Enter(ctx, req.Cluster)
-	if !there {
+	in, ok := c.cfg.Clusters.Enter(ctx, req.Cluster)
+	if !ok {
 		c.queue.Forget(req)
 		c.cfg.Log.Debug("request dropped: its cluster is not engaged", "cluster", req.Cluster, "namespace", req.Namespace, "name", req.Name)
 		return visit{}, false

@@ -200,7 +200,7 @@ func (c *Controller) work(ctx, graceful context.Context, w *worker) bool {
 	if err != nil {
 		return false
 	}
-	if v, there := c.visit(graceful, item.Key, item.Payload); there {
+	if v, ok := c.visit(graceful, item.Key, item.Payload); ok {
 		if leave, ours := c.enter(v, item.Key, item.Payload); ours {
 			c.process(v, w, item)
 			if graceful.Err() == nil {

@@ -117,7 +117,7 @@ func Selected(s labels.Selector) Predicate {
 	}
 }
 
-// On drops events with other types than the given ones, which are trace.Add, Update, Delete, Sync,
+// On drops events with types other than the given ones, which are trace.Add, Update, Delete, Sync,
 // Resync, Other.
 func On(types ...string) Predicate {
 	return func(e Event) bool { return slices.Contains(types, e.Type) }

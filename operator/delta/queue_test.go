@@ -117,7 +117,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-func TestSynced(t *testing.T) { // MACH-03
+// MACH-03
+func TestSynced(t *testing.T) {
 	q, k := newQueue()
 	if q.HasSynced() {
 		t.Error("synced before the first change")
@@ -257,7 +258,8 @@ func TestDeliversExactlyOnce(t *testing.T) {
 	}
 }
 
-func TestFIFO(t *testing.T) { // MACH-04
+// MACH-04
+func TestFIFO(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := delta.NewFIFO(key)
 		pop := func() string {

@@ -33,7 +33,7 @@ func (c cached) Apply(ctx context.Context, obj client.Object, opts ...client.Wri
 		return fmt.Errorf("apply %s %s: %w", i.id.kind.Kind, client.KeyOf(obj), err)
 	}
 	want := applied{document: i.documentHash(doc.Encoded, o)}
-	objects, all := c.set.doubts.inDoubt(i.id.kind.GroupKind(), obj.GetNamespace(), obj.GetName())
+	objects, all := c.set.unknownWrites.affecting(i.id.kind.GroupKind(), obj.GetNamespace(), obj.GetName())
 	if len(objects) == 0 && all == 0 && i.isApplied(want, obj) {
 		return nil
 	}

@@ -12,8 +12,8 @@ import (
 	"kelson.dev/operator/client/clienttest"
 )
 
-// An apply that would have no effect is not sent; it returns the object.
-func TestApplyTwice(t *testing.T) { // RUN-04
+// RUN-04: an apply that would have no effect is not sent; it returns the object.
+func TestApplyTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
 		var sent atomic.Int64

@@ -17,8 +17,8 @@ const (
 	complete // all objects present when the handler was added have been delivered
 )
 
-// notice is one call to each of the handlers. flag is the parameter initial or stale.
-type notice struct {
+// notification is one call to each of the handlers. flag is the parameter initial or stale.
+type notification struct {
 	what     what
 	flag     bool
 	old, obj client.Object
@@ -28,7 +28,7 @@ type notice struct {
 }
 
 // decode decodes both objects. Objects that can't be decoded become nil.
-func (n *notice) decode(i *informer) {
+func (n *notification) decode(i *informer) {
 	if i.form != Compact {
 		return
 	}
@@ -43,7 +43,7 @@ func (n *notice) decode(i *informer) {
 type registration struct {
 	informer *informer
 	handler  Handler
-	buffer   *ring[*notice]
+	buffer   *ring[*notification]
 	synced   chan struct{}
 
 	once    sync.Once
@@ -54,7 +54,7 @@ func newRegistration(i *informer, h Handler) *registration {
 	return &registration{
 		informer: i,
 		handler:  h,
-		buffer:   newRing[*notice](),
+		buffer:   newRing[*notification](),
 		synced:   make(chan struct{}),
 		removed:  make(chan struct{}),
 	}

@@ -16,14 +16,14 @@ import (
 	"kelson.dev/operator/store"
 )
 
-// Responses to writes of one object arrive in any order, and the informer sees the changes at any
-// time between them. Reads return the newest state of both.
+// RUN-02: responses to writes of one object arrive in any order, and the informer sees the changes
+// at any time between them. Reads return the newest state of both.
 //
 // A step is "see A5" or "see -A6" (the informer sees uid A at version 5, its deletion at 6),
 // "bookmark 9", or a note: "present A5", "gone A5", "gone A" (version not known), "gone A/B" (and B
 // before it), "behind A5", "outdated A5". The last line is the result of a read: a state,
 // "nothing", or "waits".
-func TestNotes(t *testing.T) { // RUN-02
+func TestNotes(t *testing.T) {
 	for name, tt := range map[string]struct{ steps, want string }{
 		"create":                                {"present A5", "A5"},
 		"create, response after its event":      {"see A5, present A5, see A7", "A7"},
@@ -62,7 +62,7 @@ func TestNotes(t *testing.T) { // RUN-02
 		"outdated, gone":                        {"see A5, outdated A5, see -A6", "nothing"},
 		"outdated own write":                    {"present A5, outdated A5", "waits"},
 		"outdated, newer state seen":            {"see A8, outdated A5", "A8"},
-		// the server reports that it does not exist
+		// a bookmark that follows the write, without its event: the object does not exist
 		"bookmark is enough": {"present A5, bookmark 5", "nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -530,8 +530,9 @@ func TestResetServer(t *testing.T) {
 	})
 }
 
-// An object that its writer has given away is stored without a copy, and can be read in place.
-func TestGivenAndShared(t *testing.T) { // RUN-04
+// RUN-04: an object that its writer has given away is stored without a copy, and can be read in
+// place.
+func TestGivenAndShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t, func(c *informer.Config) { c.Form = informer.Full })
 		given, kept := labelled(pod("a"), "1"), labelled(pod("b"), "1")
@@ -572,8 +573,8 @@ func TestGivenAndShared(t *testing.T) { // RUN-04
 	})
 }
 
-// Encoded copies share no memory with objects that were given away.
-func TestNothingShared(t *testing.T) { // MACH-05
+// MACH-05: Encoded copies share no memory with objects that were given away.
+func TestNothingShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, func(c *informer.Config) { c.Form = informer.Compact })
 		w.create(pod("a"))
@@ -666,7 +667,7 @@ func TestInformerShowsOwnWrites(t *testing.T) {
 				}
 			})
 		}
-		check("at once")
+		check("immediately")
 		time.Sleep(10 * time.Minute)
 		check("later")
 		w.isDrained()

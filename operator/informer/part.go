@@ -40,24 +40,24 @@ func (p *part) put(obj client.Object) {
 	i.pending(client.KeyOf(obj)) // drops the entry if the copy contains it now
 }
 
-// put stores an object and queues a notice for the handlers. The caller holds the lock.
+// put stores an object and queues a notification for the handlers. The caller holds the lock.
 func (i *informer) put(obj client.Object) {
 	old, had := i.objs.Get(client.KeyOf(obj))
 	if had && old.GetUID() != obj.GetUID() {
 		// An object with the same name replaced the old one, and the deletion event was missed.
 		i.remove(client.KeyOf(old))
-		i.tell(&notice{what: deleted, obj: old, flag: true})
+		i.notify(&notification{what: deleted, obj: old, flag: true})
 		had = false
 	}
 	i.objs.Put(obj)
-	n := &notice{what: added, obj: obj, flag: !i.isSynced, known: i.writtenAs(obj)}
+	n := &notification{what: added, obj: obj, flag: !i.isSynced, known: i.writtenAs(obj)}
 	if n.known.IsZero() && i.isSynced && !i.several.Load() {
 		n.known = time.Now()
 	}
 	if had {
 		n.what, n.old, n.flag = updated, old, false
 	}
-	i.tell(n)
+	i.notify(n)
 }
 
 // remove deletes an object from the copy. The caller holds the lock.
@@ -72,7 +72,7 @@ func (p *part) Delete(obj client.Object) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.remove(client.KeyOf(obj)) {
-		i.tell(&notice{what: deleted, obj: obj})
+		i.notify(&notification{what: deleted, obj: obj})
 	}
 	p.advance(obj.GetResourceVersion())
 	i.pending(client.KeyOf(obj))
@@ -95,7 +95,7 @@ func (p *part) Replace(objs []client.Object, version string) {
 		key := client.KeyOf(old)
 		if !kept[key] && (p.namespace == "" || key.Namespace == p.namespace) {
 			i.remove(key)
-			i.tell(&notice{what: deleted, obj: old, flag: true})
+			i.notify(&notification{what: deleted, obj: old, flag: true})
 		}
 	}
 	rewritten := parseVersion(version) < p.progress
@@ -118,7 +118,7 @@ func (p *part) Resync() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, obj := range i.objs.List() {
-		i.tell(&notice{what: updated, old: obj, obj: obj})
+		i.notify(&notification{what: updated, old: obj, obj: obj})
 	}
 }
 
@@ -146,8 +146,8 @@ func (p *part) advance(version string) {
 	p.informer.broadcast()
 }
 
-// tell queues a notice for every handler. The caller holds the lock.
-func (i *informer) tell(n *notice) {
+// notify queues a notification for every handler. The caller holds the lock.
+func (i *informer) notify(n *notification) {
 	for _, h := range i.handlers {
 		h.buffer.push(n)
 	}
@@ -166,7 +166,7 @@ func (i *informer) checkSynced() {
 	}
 	i.isSynced = true
 	close(i.synced)
-	i.tell(&notice{what: complete})
+	i.notify(&notification{what: complete})
 	i.broadcast()
 }
 

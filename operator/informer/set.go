@@ -37,8 +37,8 @@ type informers struct {
 	tasks   sync.WaitGroup
 	unshown map[schema.GroupKind]*atomic.Bool // see informer
 
-	doubts     doubts
-	opaqueOnce sync.Once
+	unknownWrites unknownWrites
+	opaqueOnce    sync.Once
 }
 
 var _ Informers = (*informers)(nil)

@@ -21,9 +21,9 @@ import (
 
 // informer is the copy of one kind in one form.
 //
-// The reflector's goroutine changes the copy directly and queues a notice for every handler, both
-// under one lock, so a new handler sees a state and all changes after it. Because handler buffers
-// are unbounded, the reflector never waits for a handler.
+// The reflector's goroutine changes the copy directly and queues a notification for every handler,
+// both under one lock, so a new handler sees a state and all changes after it. Because handler
+// buffers are unbounded, the reflector never waits for a handler.
 type informer struct {
 	set   *informers
 	id    id
@@ -219,10 +219,10 @@ func (i *informer) AddHandler(handler Handler) (Registration, error) {
 	defer i.mu.Unlock()
 	h := newRegistration(i, handler)
 	for _, obj := range i.objs.List() {
-		h.buffer.push(&notice{what: added, obj: obj, flag: true})
+		h.buffer.push(&notification{what: added, obj: obj, flag: true})
 	}
 	if i.isSynced {
-		h.buffer.push(&notice{what: complete})
+		h.buffer.push(&notification{what: complete})
 	}
 	i.handlers = append(i.handlers, h)
 	if ctx := i.ctx; ctx != nil && ctx.Err() == nil {

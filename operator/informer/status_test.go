@@ -95,9 +95,9 @@ func TestStatuses(t *testing.T) {
 	})
 }
 
-// An informer that keeps only metadata receives complete objects from the server; handlers get the
-// type without content.
-func TestMetadataForm(t *testing.T) { // MACH-05
+// MACH-05: an informer that keeps only metadata receives complete objects from the server; handlers
+// get the type without content.
+func TestMetadataForm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, func(c *informer.Config) { c.Forms = map[client.Object]informer.Form{&corev1.Pod{}: informer.Metadata} })
 		a := labelled(pod("a"), "1")

@@ -69,7 +69,7 @@ func TestCatchUpStory(t *testing.T) {
 		}
 		catchUp()
 		for n := range 50 {
-			if _, there := configMaps.Get(client.KeyOf(name(n))); there {
+			if _, found := configMaps.Get(client.KeyOf(name(n))); found {
 				t.Errorf("round %d: c%d is there", round, n)
 			}
 		}

@@ -33,7 +33,7 @@ func (c cached) wrote(err error, obj client.Object, opts []client.WriteOption) e
 	case err == nil:
 		c.set.noteState(obj, o.Given)
 	default:
-		c.set.doubt(err, obj)
+		c.set.noteError(err, obj)
 	}
 	return err
 }
@@ -64,7 +64,7 @@ func (c cached) Delete(ctx context.Context, obj client.Object, opts ...client.De
 	case apierrors.IsNotFound(err):
 		c.set.noteGone(obj, "", known)
 	default:
-		c.set.doubt(err, obj)
+		c.set.noteError(err, obj)
 	}
 	return err
 }
@@ -76,7 +76,7 @@ func (c cached) DeleteAllOf(ctx context.Context, obj client.Object, opts ...clie
 	}
 	if err := c.Client.DeleteAllOf(ctx, obj, o); err != nil || o.DryRun {
 		if !o.DryRun {
-			c.set.doubt(err, newLike(obj))
+			c.set.noteError(err, newLike(obj))
 		}
 		return err
 	}
@@ -123,7 +123,7 @@ func (s cachedSubresource) wrote(ctx context.Context, obj client.Object, opts []
 	o := client.NewWriteOptions(opts...)
 	if err := write(); err != nil || o.DryRun {
 		if !o.DryRun {
-			s.cached.set.doubt(err, obj)
+			s.cached.set.noteError(err, obj)
 		}
 		return err
 	}
@@ -141,7 +141,7 @@ func (s cachedSubresource) wrote(ctx context.Context, obj client.Object, opts []
 	case apierrors.IsNotFound(err):
 		s.cached.set.noteGone(obj, "", known)
 	default:
-		s.cached.set.doubt(err, obj)
+		s.cached.set.noteError(err, obj)
 	}
 	return nil // the write itself succeeded
 }

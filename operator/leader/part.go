@@ -253,8 +253,8 @@ func (s *Shards) observe(identity string, lease *coordinationv1.Lease, now time.
 	return o
 }
 
-// tell calls the functions that registered for gained objects. The caller holds the lock.
-func (s *Shards) tell() {
+// callGained calls the functions that registered for gained objects. The caller holds the lock.
+func (s *Shards) callGained() {
 	for _, f := range s.gained {
 		f()
 	}

@@ -186,7 +186,7 @@ func (s *Shards) become(next state) {
 	s.past, s.state = append(s.past, s.state), next
 	if s.catchUp == nil {
 		s.past = nil
-		s.tell()
+		s.callGained()
 		return
 	}
 	select {
@@ -222,7 +222,7 @@ func (s *Shards) catchUpLoop(ctx context.Context) {
 		s.mu.Lock()
 		// the next state is compared with the last removed one
 		s.past = slices.Delete(s.past, 0, upTo)
-		s.tell()
+		s.callGained()
 		s.mu.Unlock()
 	}
 }

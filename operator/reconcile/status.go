@@ -102,8 +102,8 @@ func changes(old, new map[string]any) map[string]any {
 		}
 	}
 	for name, value := range new {
-		was, there := old[name]
-		if there && tree.Same(was, value) {
+		was, ok := old[name]
+		if ok && tree.Same(was, value) {
 			continue
 		}
 		wasFields, ok1 := was.(map[string]any)

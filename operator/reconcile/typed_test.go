@@ -375,7 +375,7 @@ func TestRetryOnConflict(t *testing.T) {
 		want error
 		took time.Duration // at least
 	}{
-		{"at once", []error{nil}, nil, 0},
+		{"first attempt", []error{nil}, nil, 0},
 		{"third time", []error{conflict, conflict, nil}, nil, 30 * time.Millisecond},
 		{"other error", []error{conflict, errors.ErrUnsupported}, errors.ErrUnsupported, 10 * time.Millisecond},
 		{"conflicts until the end", []error{conflict, conflict, conflict, conflict, conflict}, conflict, 150 * time.Millisecond},

@@ -98,7 +98,8 @@ func reflect(t *testing.T, lasts time.Duration, cfg Config[object], answers ...a
 	return strings.Join(source.calls, ", "), strings.Join(into.lines, ", ")
 }
 
-func TestDriver(t *testing.T) { // MACH-02
+// MACH-02
+func TestDriver(t *testing.T) {
 	added := func(name string, v int) watch.Event { return watch.Event{Type: watch.Added, Object: obj(name, v)} }
 	expired := errExpired.Status()
 	for name, tt := range map[string]struct {
@@ -149,7 +150,8 @@ func TestDriver(t *testing.T) { // MACH-02
 	}
 }
 
-func TestResyncAndTransform(t *testing.T) { // MACH-02
+// MACH-02
+func TestResyncAndTransform(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config[object]{Resync: time.Minute, Transform: func(o object) object {
 			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: strings.ToUpper(o.Name), ResourceVersion: o.ResourceVersion}}
@@ -165,8 +167,8 @@ func TestResyncAndTransform(t *testing.T) { // MACH-02
 	})
 }
 
-// A watch that the server does not end in time is closed.
-func TestWatchThatHangs(t *testing.T) { // MACH-02
+// MACH-02: a watch that the server does not end in time is closed.
+func TestWatchThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls, _ := reflect(t, 3*time.Minute, Config[object]{WatchTimeout: time.Minute}, stream(false, initialEnd(2)), stream(false))
 		if calls != "watch  true, watch 2 false" {
@@ -175,8 +177,9 @@ func TestWatchThatHangs(t *testing.T) { // MACH-02
 	})
 }
 
-// Requests to a server that is down become rarer, and there is always a pause between them.
-func TestBackoff(t *testing.T) { // MACH-02
+// MACH-02: Requests to a server that is down become rarer, and there is always a pause between
+// them.
+func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failures []error
 		var times []time.Time

@@ -143,7 +143,8 @@ func TestIndexerInParallel(t *testing.T) {
 	}
 }
 
-func TestHeap(t *testing.T) { // MACH-04
+// MACH-04
+func TestHeap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := store.NewHeap(key, func(a, b thing) bool { return cmp.Less(a.n, b.n) })
 		if _, any := h.Peek(); any {
@@ -190,7 +191,8 @@ func TestHeap(t *testing.T) { // MACH-04
 	})
 }
 
-func TestExpiring(t *testing.T) { // MACH-04
+// MACH-04
+func TestExpiring(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := store.NewExpiring(key, func(t thing) time.Duration { return time.Duration(t.n) * time.Minute })
 		e.Put(thing{name: "one", n: 1})
@@ -216,7 +218,8 @@ func TestExpiring(t *testing.T) { // MACH-04
 	})
 }
 
-func TestUndelta(t *testing.T) { // MACH-04
+// MACH-04
+func TestUndelta(t *testing.T) {
 	var told []string
 	u := store.NewUndelta(key, func(all []thing) { told = append(told, names(all)) })
 	u.Add(thing{name: "a"})

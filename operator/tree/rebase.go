@@ -46,11 +46,11 @@ func rebaseObject(base, old, new map[string]any) map[string]any {
 	}
 	for name, value := range new {
 		was, seen := old[name]
-		under, there := base[name]
+		under, ok := base[name]
 		switch {
-		case there && (seen || isObject(under) && isObject(value)):
+		case ok && (seen || isObject(under) && isObject(value)):
 			result[name] = Rebase(under, was, value)
-		case !there && seen && Same(was, value): // unchanged since old
+		case !ok && seen && Same(was, value): // unchanged since old
 		default:
 			result[name] = value
 		}

@@ -42,9 +42,9 @@ func threeWayObject(theirs, old, new map[string]any) map[string]any {
 	}
 	for name, value := range new {
 		was, seen := old[name]
-		now, there := theirs[name]
+		now, ok := theirs[name]
 		switch {
-		case there:
+		case ok:
 			result[name] = ThreeWay(now, was, value)
 		case !seen || !Same(was, value): // otherwise theirs has removed it
 			result[name] = value

@@ -18,7 +18,7 @@ type Request struct {
 // Response is the response to an admission request.
 type Response struct {
 	Allowed bool
-	// Status says why the request is denied.
+	// Status is why the request is denied.
 	Status *metav1.Status
 	// Patch changes the object; the operations are applied in order.
 	Patch []Operation

@@ -80,7 +80,7 @@ func (d *differ) diff(path string, raw, before, after any) {
 func (d *differ) fields(path string, raw, before, after map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if _, kept := after[name]; !kept {
-			if _, there := raw[name]; there {
+			if _, ok := raw[name]; ok {
 				d.add("remove", child(path, name), nil)
 			}
 		}
@@ -91,11 +91,11 @@ func (d *differ) fields(path string, raw, before, after map[string]any) {
 		if had && reflect.DeepEqual(was, value) {
 			continue
 		}
-		if there, ok := raw[name]; ok {
+		if sent, ok := raw[name]; ok {
 			if !had {
 				was = nil
 			}
-			d.diff(child(path, name), there, was, value)
+			d.diff(child(path, name), sent, was, value)
 		} else {
 			d.add("add", child(path, name), value)
 		}

@@ -285,8 +285,8 @@ func sameConfig(a, b admissionregistrationv1.WebhookClientConfig) bool {
 		(a.Service == nil) == (b.Service == nil)
 }
 
-// unregister deletes the configurations that were created for this run, because no server responds
-// any more.
+// unregister deletes the configurations that were created for this run, because their server has
+// stopped.
 func (r *Registration) unregister(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

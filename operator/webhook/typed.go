@@ -98,7 +98,7 @@ func Handlers[T any, P client.Pointer[T]](w any) (mutating, validating Handler, 
 		name string
 		used bool
 	}{{"Default", defaulter != nil}, {"ValidateCreate", v.create != nil}, {"ValidateUpdate", v.update != nil}, {"ValidateDelete", v.delete != nil}} {
-		if method, there := reflect.TypeOf(w).MethodByName(m.name); there && !m.used {
+		if method, ok := reflect.TypeOf(w).MethodByName(m.name); ok && !m.used {
 			return nil, nil, fmt.Errorf("method %s of %T has the type %v, which is not that of a webhook for %v", m.name, w, method.Type, reflect.TypeFor[T]())
 		}
 	}

@@ -11,8 +11,8 @@
 //     ([Queue.AddRateLimited]); the earliest time wins;
 //   - just: higher priorities come first, and with [Config].Aging no key starves.
 //
-// Every key has a payload that says why it was added. Adds of a waiting key merge their payloads
-// ([Config].Merge).
+// Every key has a payload with the reason why it was added. Adds of a waiting key merge their
+// payloads ([Config].Merge).
 //
 //	               AddAfter                 due
 //	┌──────┐ ───────────────────▶ waiting ───────┐

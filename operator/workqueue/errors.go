@@ -2,5 +2,5 @@ package workqueue
 
 import "errors"
 
-// ErrShutDown is returned by Get if the queue is shut down and empty.
+// ErrShutDown is the error of Get if the queue is shut down and empty.
 var ErrShutDown = errors.New("work queue is shut down")

@@ -22,7 +22,8 @@ func TestExponentialDoesNotOverflow(t *testing.T) {
 	}
 }
 
-func TestBucket(t *testing.T) { // MACH-06
+// MACH-06
+func TestBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &Bucket[string]{Every: time.Second, Burst: 3}
 		for i, want := range []int{0, 0, 0, 1, 2} {
@@ -39,7 +40,8 @@ func TestBucket(t *testing.T) { // MACH-06
 	})
 }
 
-func TestMaxOfAndJitter(t *testing.T) { // MACH-06
+// MACH-06
+func TestMaxOfAndJitter(t *testing.T) {
 	l := MaxOf[string]{
 		&Exponential[string]{Base: time.Second, Max: time.Hour},
 		&Bucket[string]{Every: 3 * time.Second, Burst: 1},

@@ -2,7 +2,7 @@ package workqueue
 
 import "slices"
 
-// state says whether and where an entry waits. It is independent of whether the entry is running.
+// state describes whether and where an entry waits. It is independent of whether the entry is running.
 type state uint8
 
 const (
@@ -111,7 +111,7 @@ func (q *Queue[T, P]) raise(e *entry[T, P], priority int) {
 
 // next returns the entry that Get returns next. Within a level, that is the oldest. Between levels,
 // an entry of priority p that was queued at time t has at time now the age-adjusted priority p +
-// (now-t)/aging, so comparing t - p*aging suffices at any time.
+// (now-t)/aging, so it is enough to compare t - p*aging at any time.
 func (q *Queue[T, P]) next() *entry[T, P] {
 	best := q.levels[0].head
 	if q.aging == 0 || len(q.levels) == 1 {

@@ -17,7 +17,7 @@ import (
 	"kelson.dev/test/child"
 )
 
-// site is kelson serve and wardle.
+// site has the servers of a test: kelson serve, wardle and its etcd.
 type site struct {
 	*testing.T
 	kelson, wardle string // binaries

@@ -44,7 +44,7 @@ if [ -n "$all" ]; then
 			## controller-runtime's own suites
 
 			controller-runtime $version tests itself against a real API server, which envtest starts. These suites ran unchanged with
-			\`KUBEBUILDER_ASSETS\` pointing to the folder that \`kelson envtest\` fills: kube-apiserver, etcd and kubectl are all this binary.
+			\`KUBEBUILDER_ASSETS\` pointing to the folder that \`kelson envtest\` fills: kube-apiserver and kubectl are this binary.
 			\`make controller-runtime\` runs them and writes this table; the output of each suite is in \`bin/controller-runtime\`.
 
 		END

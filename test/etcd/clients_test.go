@@ -155,14 +155,14 @@ func (c *clients) do(ctx context.Context, r *rand.Rand, who int, u use, over *co
 		if revision <= told {
 			c.t.Errorf("%s of %s got revision %d after %d had been acknowledged", u.verb, u.key, revision, told)
 		}
-		c.tell(revision, u.key+" "+u.value)
+		c.announce(revision, u.key+" "+u.value)
 		c.acked.Store(max(c.acked.Load(), revision)) // while mu is held
 	}
 	return got
 }
 
 // tell records the write of a revision. The caller holds mu.
-func (c *clients) tell(revision uint64, what string) {
+func (c *clients) announce(revision uint64, what string) {
 	if other, twice := c.told[revision]; twice && other != what {
 		c.t.Errorf("revision %d is of %q and of %q", revision, other, what)
 	}
@@ -259,7 +259,7 @@ func (c *clients) drain(ctx context.Context, r *rand.Rand, w watch.Interface, af
 			what = object.Name + " "
 		}
 		c.mu.Lock()
-		c.tell(revision, what)
+		c.announce(revision, what)
 		c.mu.Unlock()
 		if object.Name == "end" {
 			return s.until, false, true

@@ -12,8 +12,8 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// A server is killed and restarted at random, and its clients observe a consistent history: keys
-// are linearizable, acknowledged writes are not lost, and watches have no gaps. API-13
+// API-13: a server is killed and restarted at random, and its clients observe a consistent history:
+// keys are linearizable, acknowledged writes are not lost, and watches have no gaps.
 func TestKilledServer(t *testing.T) {
 	dir := t.TempDir()
 	_, port, _ := strings.Cut(freeAddress(t), ":")
@@ -30,8 +30,8 @@ func TestKilledServer(t *testing.T) {
 	})
 }
 
-// Members of etcd and a server are killed, paused and isolated, and clients of several servers
-// observe a consistent history. The Lease of the controllers is handed over. API-13
+// API-13: members of etcd and a server are killed, paused and isolated, and clients of several
+// servers observe a consistent history. The Lease of the controllers is handed over.
 func TestServersUnderFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")

@@ -115,8 +115,8 @@ func (m *modules) apply(mod, sum []byte, repo string) (newMod, newSum []byte, er
 		have[r.Mod.Path] = r.Mod.Version
 	}
 	need := func(module, version string) {
-		old, there := have[module]
-		if !there {
+		old, ok := have[module]
+		if !ok {
 			f.AddNewRequire(module, version, !slices.Contains(m.direct, module))
 		} else if semver.Compare(old, version) < 0 {
 			_ = f.AddRequire(module, version)

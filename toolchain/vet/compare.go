@@ -187,9 +187,9 @@ func (c *comparison) schema(at place, was, is *schema) {
 func (c *comparison) members(at place, was, is *schema) {
 	for _, name := range slices.Sorted(maps.Keys(was.Properties)) {
 		before := was.Properties[name]
-		now, there := is.Properties[name]
+		now, ok := is.Properties[name]
 		switch {
-		case there:
+		case ok:
 			c.schema(at.property(name), &before, &now)
 		case valuesOf(is) != nil || keeps(is):
 		default:
@@ -337,8 +337,9 @@ func valuesOf(s *schema) *schema {
 	return s.AdditionalProperties.Schema
 }
 
-func before(there bool, format string, args ...any) string {
-	if !there {
+// before returns the text about the former value of a field that was present.
+func before(present bool, format string, args ...any) string {
+	if !present {
 		return ""
 	}
 	return fmt.Sprintf(", was "+format, args...)

@@ -2,7 +2,7 @@
 // objects that a project applies.
 //
 //	files, err := vet.Read("config")
-//	report, err := vet.Ask(ctx, engine, files)
+//	report, err := vet.Check(ctx, engine, files)
 //	report.Add(vet.Compare(before, files.Definitions())...)
 //
 // The engine is a temporary control plane. Ask creates each definition in it, and each other object

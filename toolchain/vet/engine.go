@@ -21,11 +21,11 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// Ask checks objects with an empty control plane, in which it creates the definitions and
+// Check checks objects with an empty control plane, in which it creates the definitions and
 // namespaces. The report includes the costs of the definitions' rules. An error means that the
 // engine failed, not that an object is invalid.
-func Ask(ctx context.Context, engine *rest.Config, ms Manifests) (*Report, error) {
-	e, err := newAsker(engine)
+func Check(ctx context.Context, engine *rest.Config, ms Manifests) (*Report, error) {
+	e, err := newChecker(engine)
 	if err != nil {
 		return nil, fmt.Errorf("vet: %w", err)
 	}
@@ -40,12 +40,12 @@ func Ask(ctx context.Context, engine *rest.Config, ms Manifests) (*Report, error
 		report.Rules = append(report.Rules, rules...)
 		report.Add(advice(d, rules)...)
 	}
-	if err := e.learn(engine); err != nil {
+	if err := e.discover(engine); err != nil {
 		return nil, fmt.Errorf("vet: %w", err)
 	}
 	for _, m := range ms {
 		if !isDefinition(m) {
-			report.Add(e.ask(ctx, m)...)
+			report.Add(e.check(ctx, m)...)
 		}
 	}
 	report.Sort()
@@ -57,18 +57,18 @@ func isDefinition(m *Manifest) bool {
 	return gvk.Group == apiextensionsv1.GroupName && gvk.Kind == definitionKind
 }
 
-// asker checks objects one at a time.
-type asker struct {
+// checker checks objects one at a time.
+type checker struct {
 	client   dynamic.Interface
 	mapper   meta.RESTMapper
 	groups   map[string]bool      // groups with served kinds
-	refusals map[string]*Manifest // definitions that were refused, by group
+	rejected map[string]*Manifest // definitions that were rejected, by group
 	warnings *warnings
 	defined  map[string]*Manifest
 }
 
-func newAsker(engine *rest.Config) (*asker, error) {
-	e := &asker{warnings: &warnings{}, defined: map[string]*Manifest{}, refusals: map[string]*Manifest{}}
+func newChecker(engine *rest.Config) (*checker, error) {
+	e := &checker{warnings: &warnings{}, defined: map[string]*Manifest{}, rejected: map[string]*Manifest{}}
 	cfg := rest.CopyConfig(engine)
 	cfg.WarningHandler, cfg.WarningHandlerWithContext = e.warnings, nil
 	cfg.QPS = -1
@@ -77,8 +77,8 @@ func newAsker(engine *rest.Config) (*asker, error) {
 	return e, err
 }
 
-// learn reads the served kinds from discovery.
-func (e *asker) learn(engine *rest.Config) error {
+// discover reads the served kinds from discovery.
+func (e *checker) discover(engine *rest.Config) error {
 	cfg := rest.CopyConfig(engine)
 	cfg.QPS = -1
 	c, err := discovery.NewDiscoveryClientForConfig(cfg)
@@ -97,7 +97,7 @@ func (e *asker) learn(engine *rest.Config) error {
 }
 
 // define checks a definition and installs its kinds.
-func (e *asker) define(ctx context.Context, m *Manifest) []Finding {
+func (e *checker) define(ctx context.Context, m *Manifest) []Finding {
 	name := m.Object.GetName()
 	if first := e.defined[name]; first != nil {
 		if reflect.DeepEqual(first.Object.Object["spec"], m.Object.Object["spec"]) {
@@ -109,7 +109,7 @@ func (e *asker) define(ctx context.Context, m *Manifest) []Finding {
 	findings := e.create(ctx, m, definitions)
 	if hasErrors(findings) {
 		group, _, _ := unstructured.NestedString(m.Object.Object, "spec", "group")
-		e.refusals[group] = m
+		e.rejected[group] = m
 	} else {
 		// No conversion webhook runs here, so objects are not converted.
 		plain := m.Object.DeepCopy()
@@ -123,13 +123,13 @@ func (e *asker) define(ctx context.Context, m *Manifest) []Finding {
 	return findings
 }
 
-// ask checks an object.
-func (e *asker) ask(ctx context.Context, m *Manifest) []Finding {
+// check checks an object.
+func (e *checker) check(ctx context.Context, m *Manifest) []Finding {
 	kind := m.Object.GroupVersionKind()
 	mapping, err := e.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	switch {
-	case meta.IsNoMatchError(err) && e.refusals[kind.Group] != nil:
-		d := e.refusals[kind.Group]
+	case meta.IsNoMatchError(err) && e.rejected[kind.Group] != nil:
+		d := e.rejected[kind.Group]
 		return []Finding{m.finding(Warning, "apiVersion", "not checked: %s:%d, which may define its kind, was rejected", d.File, d.Line(""))}
 	case meta.IsNoMatchError(err) && e.groups[kind.Group]:
 		return []Finding{m.finding(Error, "kind", "no matches for kind %q in version %q", kind.Kind, m.Object.GetAPIVersion())}
@@ -151,7 +151,7 @@ func (e *asker) ask(ctx context.Context, m *Manifest) []Finding {
 	return e.create(ctx, m, e.client.Resource(mapping.Resource).Namespace(namespace))
 }
 
-func (e *asker) needNamespace(ctx context.Context, name string) error {
+func (e *checker) needNamespace(ctx context.Context, name string) error {
 	ns := &unstructured.Unstructured{}
 	ns.SetAPIVersion("v1")
 	ns.SetKind("Namespace")
@@ -164,7 +164,7 @@ func (e *asker) needNamespace(ctx context.Context, name string) error {
 }
 
 // create tries a dry-run creation of an object.
-func (e *asker) create(ctx context.Context, m *Manifest, in dynamic.ResourceInterface) []Finding {
+func (e *checker) create(ctx context.Context, m *Manifest, in dynamic.ResourceInterface) []Finding {
 	_, err := in.Create(ctx, m.Object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
 	var findings []Finding
 	for _, text := range e.warnings.take() {

@@ -17,7 +17,7 @@ const project = "testdata/project/config"
 
 func ask(t *testing.T, ms vet.Manifests) *vet.Report {
 	t.Helper()
-	report, err := vet.Ask(t.Context(), testenv.New(t).RESTConfig(), ms)
+	report, err := vet.Check(t.Context(), testenv.New(t).RESTConfig(), ms)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -192,7 +192,7 @@ func (s *source[P, B, E]) hooks() ([]generic.PolicyHook[P, B, E], error) {
 	return next.hooks, nil
 }
 
-// resolve gives policies access to their parameters. s.resolving must be held.
+// resolve gives policies access to their parameters. The caller holds s.resolving.
 func (s *source[P, B, E]) resolve(all *bound[P, B, E], set *resource.Set) *resolved[P, B, E] {
 	next := &resolved[P, B, E]{from: all, generation: set.Generation}
 	used := map[schema.GroupVersionKind]bool{} // kinds of parameters in the cluster

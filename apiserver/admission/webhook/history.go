@@ -9,9 +9,9 @@ import (
 
 // history records the results of the first round of mutating webhooks for the second round.
 type history struct {
-	// willing are the called webhooks that allow reinvocation and after which the object did not
+	// reinvocable are the called webhooks that allow reinvocation and after which the object did not
 	// change.
-	willing map[string]bool
+	reinvocable map[string]bool
 	// due are the called webhooks that allow reinvocation and after which the object changed.
 	due map[string]bool
 	// output is the object after the last webhook.
@@ -20,10 +20,10 @@ type history struct {
 
 // invoked records the call of a webhook that allows reinvocation.
 func (h *history) invoked(uid string) {
-	if h.willing == nil {
-		h.willing = map[string]bool{}
+	if h.reinvocable == nil {
+		h.reinvocable = map[string]bool{}
 	}
-	h.willing[uid] = true
+	h.reinvocable[uid] = true
 }
 
 // changed makes all recorded webhooks due.
@@ -31,20 +31,20 @@ func (h *history) changed() {
 	if h.due == nil {
 		h.due = map[string]bool{}
 	}
-	maps.Copy(h.due, h.willing)
-	clear(h.willing)
+	maps.Copy(h.due, h.reinvocable)
+	clear(h.reinvocable)
 }
 
-// remember copies the object if any webhook is willing.
+// remember copies the object if any recorded webhook is reinvocable.
 func (h *history) remember(obj runtime.Object) {
-	if h.output = nil; obj != nil && len(h.willing) > 0 {
+	if h.output = nil; obj != nil && len(h.reinvocable) > 0 {
 		h.output = obj.DeepCopyObject()
 	}
 }
 
-// compare makes the willing webhooks due if other plugins changed the object.
+// compare makes the reinvocable webhooks due if other plugins changed the object.
 func (h *history) compare(obj runtime.Object) {
-	if len(h.willing) > 0 && !apiequality.Semantic.DeepEqual(h.output, obj) {
+	if len(h.reinvocable) > 0 && !apiequality.Semantic.DeepEqual(h.output, obj) {
 		h.changed()
 	}
 }

@@ -63,7 +63,7 @@ type hooks struct {
 	namespaces *namespace.Matcher
 	objects    object.Matcher
 	compiler   func() cel.ConditionCompiler
-	may        authorizer.UnconditionalAuthorizer
+	authorizer authorizer.UnconditionalAuthorizer
 	metrics    *Metrics
 	kind       string // "admit" or "validating", in metrics
 }
@@ -93,9 +93,9 @@ func newHooks(cfg Config, resource, kind string, accessors func(*store.Object) (
 		compiler: sync.OnceValue(func() cel.ConditionCompiler {
 			return cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 		}),
-		may:     cfg.Authorizer,
-		metrics: cfg.Metrics,
-		kind:    kind,
+		authorizer: cfg.Authorizer,
+		metrics:    cfg.Metrics,
+		kind:       kind,
 	}
 	h.view = derived.NewView(cfg.Store, func(sn *store.Snapshot) ([]webhook.WebhookAccessor, error) {
 		var all []webhook.WebhookAccessor

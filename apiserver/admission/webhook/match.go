@@ -42,7 +42,7 @@ func (h *hooks) invocation(ctx context.Context, hook webhook.WebhookAccessor, a 
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	switch result := hook.GetCompiledMatcher(h.compiler()).Match(ctx, versioned, nil, h.may); {
+	switch result := hook.GetCompiledMatcher(h.compiler()).Match(ctx, versioned, nil, h.authorizer); {
 	case result.Error != nil:
 		return nil, apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), result.Error)
 	case !result.Matches:

@@ -178,48 +178,48 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// Every write takes effect with the next decision. AUTHZ-02
+// AUTHZ-02: every write takes effect with the next decision.
 func TestWritesApplyImmediately(t *testing.T) {
 	s := open(t)
 	a := rbac.New(s.Store)
 	q := ask("ann", "get", "x", "", "pods", "", "p", "dev")
-	may := func(allowed bool) {
+	wantAllowed := func(allowed bool) {
 		t.Helper()
 		if decision, reason, err := a.Authorize(t.Context(), q); (decision == authorizer.DecisionAllow) != allowed || err != nil {
 			t.Errorf("%v %q %v", decision, reason, err)
 		}
 	}
-	may(false)
+	wantAllowed(false)
 	s.bind("x", "b", ".r", human("ann"))
-	may(false)
+	wantAllowed(false)
 	s.role("x", "r", rule("get", "", "pods"))
-	may(true)
+	wantAllowed(true)
 	s.role("x", "r", rule("list", "", "pods"))
-	may(false)
+	wantAllowed(false)
 	s.role("x", "r", rule("get", "", "pods"))
-	may(true)
+	wantAllowed(true)
 	s.bind("x", "b", ".r", human("bob"))
-	may(false)
+	wantAllowed(false)
 	s.bind("x", "b", ".r", human("bob"), members("dev"))
-	may(true)
+	wantAllowed(true)
 	s.remove(roles, "x", "r")
-	may(false)
+	wantAllowed(false)
 	s.clusterRole("r", rule("*", "*", "*"))
-	may(false)
+	wantAllowed(false)
 	for i := range 20 { // enough bindings for a separate table
 		s.clusterRole(fmt.Sprint("c", i), rule("get", "", fmt.Sprint("things", i)))
 		s.bind("", fmt.Sprint("c", i), fmt.Sprint("c", i), human("ann"))
 	}
-	may(false)
+	wantAllowed(false)
 	s.clusterRole("c7", rule("get", "", "pods"))
-	may(true)
+	wantAllowed(true)
 	s.remove(everywhere, "", "c7")
-	may(false)
+	wantAllowed(false)
 	s.bind("", "c8", "c7", members("dev"))
-	may(true)
+	wantAllowed(true)
 	// can't be read
 	s.put(everywhere, "", "c8", map[string]any{"metadata": map[string]any{}, "subjects": 7})
-	may(false)
+	wantAllowed(false)
 }
 
 // AUTHZ-03

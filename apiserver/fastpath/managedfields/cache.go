@@ -14,8 +14,8 @@ import (
 )
 
 // Cache holds the field sets of a kind in three forms: encoded, as the tree in an object, and as a
-// set. A program mostly writes the same fields of all objects of a kind, so a few sets suffice for
-// a million objects. The zero value is an empty Cache. A Cache is safe for concurrent use.
+// set. A program mostly writes the same fields of all objects of a kind, so a few sets are enough
+// for a million objects. The zero value is an empty Cache. A Cache is safe for concurrent use.
 type Cache struct {
 	mu     sync.RWMutex
 	byRaw  map[string]*fields

@@ -106,7 +106,7 @@ func (d *differences) at(element fieldpath.PathElement, do func() bool) bool {
 }
 
 // between adds the differences of two values at the current path. It returns false if only the
-// library can tell.
+// library can decide.
 func (d *differences) between(a, b any, s *shape.Shape) bool {
 	switch x := a.(type) {
 	case map[string]any:
@@ -218,7 +218,7 @@ func keyOf(s *shape.Shape, element any) (fieldpath.PathElement, bool) {
 }
 
 // whole adds the paths of a value that only one of the two objects has. It returns false if only
-// the library can tell.
+// the library can decide.
 func (d *differences) whole(value any, s *shape.Shape, to *[]fieldpath.Path) bool {
 	if s == nil {
 		return false

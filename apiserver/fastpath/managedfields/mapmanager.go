@@ -118,7 +118,7 @@ func (m *MapManager) matches(u *unstructured.Unstructured) bool {
 }
 
 // compare returns how next differs from live in the fields that managers can own. ok is false if
-// only the library can tell.
+// only the library can decide.
 func (m *MapManager) compare(live, next *unstructured.Unstructured) (change, bool) {
 	if d, ok := m.diff(live.Object, next.Object); ok && len(d.paths)+len(d.gone) <= resource.MaxTracked && m.accepts(live.Object) {
 		return change{set: m.filteredPaths(d.paths), removed: m.filteredPaths(d.gone)}, true

@@ -20,7 +20,7 @@ type overlay[V any, R representation[V]] struct {
 // representation reads and changes the values of an object. [mapValues] and [structValues]
 // implement it.
 type representation[V any] interface {
-	// open returns the value to which a pointer points. opaque says that the value encodes itself:
+	// open returns the value to which a pointer points. opaque means that the value encodes itself:
 	// it has no parts. ok is false for a nil pointer.
 	open(v V) (inner V, opaque, ok bool)
 
@@ -222,7 +222,7 @@ func (o *overlay[V, R]) align(config []any, list V, s *shape.Shape) (ok bool) {
 		if at == n {
 			return false
 		}
-		// the keys up to at are not needed anymore, and i is not above at
+		// the keys up to at are no longer needed, and i is not above at
 		m.At, m.In = i, at
 		o.Keys[base+i] = m
 		at++

@@ -76,7 +76,7 @@ type rules struct {
 	kind        schema.GroupVersionKind
 	version     string
 	subresource string
-	// trees says that objects have their field sets as trees, not encoded.
+	// trees means that objects have their field sets as trees, not encoded.
 	trees bool
 }
 

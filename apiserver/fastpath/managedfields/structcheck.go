@@ -18,7 +18,7 @@ import (
 // little to check. nil is a check that accepts every value.
 type check struct {
 	shape   *shape.Shape
-	never   bool         // only the library can tell
+	never   bool         // only the library can decide
 	raw     bool         // the value is raw JSON
 	keys    bool         // the elements of the list can lack all keys
 	fields  []fieldCheck // fields of a struct

@@ -18,7 +18,7 @@ type structWriter struct{ *fieldset.Writer }
 func newStructWriter() structWriter { return structWriter{fieldset.NewWriter()} }
 
 // created writes the fields in which a new object differs from an empty one, both in the Go type of
-// its version. ok is false if only the library can tell.
+// its version. ok is false if only the library can decide.
 func (w structWriter) created(empty, object reflect.Value, s *shape.Shape, reset []string) (ok bool) {
 	info := value.TypeReflectEntryOf(object.Type())
 	_, ok = w.Within(false, func() bool {

@@ -15,7 +15,7 @@ import (
 )
 
 // update records that the manager named by owns the fields that differ between two states of an
-// object. It returns false, without having changed anything, if only the library can tell.
+// object. It returns false, without having changed anything, if only the library can decide.
 func (m *StructManager) update(live, next runtime.Object, by string) bool {
 	before, err := meta.Accessor(live)
 	if err != nil || !fieldset.Plain(by) {
@@ -73,7 +73,7 @@ func (m *StructManager) filtered(paths []fieldpath.Path) *fieldpath.Set {
 }
 
 // structDifferences are the differences of two values of one Go type. Its methods return false if
-// only the library can tell; differences.between does the same for maps.
+// only the library can decide; differences.between does the same for maps.
 type structDifferences struct{ differences }
 
 // objects adds the differences of two objects, except those in fields that no manager owns.

@@ -226,7 +226,7 @@ func (o structValues) entry(entries reflect.Value, name, text string, s *shape.S
 }
 
 // comparable reports whether a configured value certainly equals another value exactly if their
-// JSON is equal. It returns false for empty maps and lists, and for other scalars than strings,
+// JSON is equal. It returns false for empty maps and lists, and for scalars other than strings,
 // integers and booleans.
 func comparable(config any) bool {
 	switch c := config.(type) {

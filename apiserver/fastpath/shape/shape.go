@@ -15,9 +15,9 @@ package shape
 type Shape struct {
 	Kind   Kind
 	Atomic bool // lists and maps: owned as a whole
-	// Mixed says that the schema of a scalar also allows a list or a map.
+	// Mixed means that the schema of a scalar also allows a list or a map.
 	Mixed bool
-	// Keyed says that the value is or contains a list that is not atomic: a set or a list with
+	// Keyed means that the value is or contains a list that is not atomic: a set or a list with
 	// keys.
 	Keyed bool
 	Keys  []Key  // lists: the key members of the elements, sorted by name; none for sets

@@ -11,17 +11,17 @@ import (
 	"unsafe"
 )
 
-// Set returns t with its wall clock reading changed by by, and its monotonic reading unchanged.
-// It is how a time looks that was read before the clock was set by -by. It panics if t has no
-// monotonic reading. by must be a multiple of a second.
-func Set(t time.Time, by time.Duration) time.Time {
+// Set returns t with d added to its wall clock reading, and its monotonic reading unchanged. The
+// result is like a time that was read before an administrator set the clock back by d. Set panics
+// if t has no monotonic reading. d must be a multiple of a second.
+func Set(t time.Time, d time.Duration) time.Time {
 	// The layout of time.Time with a monotonic reading: 1 bit that is set, 33 bits of seconds since
 	// 1885, and 30 bits of nanoseconds.
 	shifted := t
 	wall := (*uint64)(unsafe.Pointer(&shifted))
-	*wall += uint64(by/time.Second) << 30
-	if shifted.Sub(t) != 0 || shifted.Round(0).Sub(t.Round(0)) != by {
-		panic(fmt.Sprintf("set the clock of %v by %v: unknown layout or no monotonic reading", t, by))
+	*wall += uint64(d/time.Second) << 30
+	if shifted.Sub(t) != 0 || shifted.Round(0).Sub(t.Round(0)) != d {
+		panic(fmt.Sprintf("change the wall clock reading of %v by %v: unknown layout or no monotonic reading", t, d))
 	}
 	return shifted
 }

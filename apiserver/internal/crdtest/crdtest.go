@@ -35,8 +35,8 @@ const Definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResour
 // Generator generates random objects of [Definition] and random changes of them.
 type Generator struct {
 	*rand.Rand
-	// Invalid is set when the generator produces a value of another type than in the schema. The
-	// caller clears it.
+	// Invalid is set when the generator produces a value that does not have the type in the schema.
+	// The caller clears it.
 	Invalid *bool
 }
 
@@ -78,7 +78,7 @@ func (g Generator) Spec() map[string]any {
 			list = append(list, g.One("a", "b"))
 		}
 		g.often(m, "list", list)
-		if g.IntN(9) == 0 { // a value of another type than in the schema
+		if g.IntN(9) == 0 { // a value without the type in the schema
 			*g.Invalid = true
 			m[g.One("steps", "list")] = []any{g.One("x", "y"), map[string]any{"name": "x", "n": g.One("1", "2")}, true}
 		}
@@ -204,8 +204,8 @@ func Widget(metadata map[string]any, parts map[string]any) *unstructured.Unstruc
 // Edited returns a copy of an object with some changes, like those of a PUT or a patch.
 func (g Generator) Edited(u *unstructured.Unstructured) *unstructured.Unstructured {
 	next := u.DeepCopy()
-	metadata, there := next.Object["metadata"].(map[string]any)
-	if !there {
+	metadata, ok := next.Object["metadata"].(map[string]any)
+	if !ok {
 		return Widget(g.Metadata(), map[string]any{"spec": g.Spec()})
 	}
 	if g.IntN(3) == 0 {

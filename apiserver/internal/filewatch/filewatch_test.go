@@ -24,7 +24,7 @@ func write(t *testing.T, name, content string) {
 	}
 }
 
-func TestChangeAppliesAtOnce(t *testing.T) {
+func TestChangeAppliesImmediately(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	write(t, name, "one")
 	var warned []error

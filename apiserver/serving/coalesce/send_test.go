@@ -33,8 +33,8 @@ func connected(t *testing.T) (near *conn, far net.Conn) {
 	return accepted.(*conn), far
 }
 
-// Connections take turns to send large responses; other responses are sent at once. A connection
-// whose peer does not read has no turn.
+// Connections take turns to send large responses; other responses are sent immediately. A
+// connection whose peer does not read has no turn.
 func TestSendsInTurns(t *testing.T) {
 	large, largePeer := connected(t)
 	small, smallPeer := connected(t)

@@ -76,7 +76,7 @@ func (w *faultRun) write(n int) error {
 				continue
 			}
 			op := store.Op{Key: key, Expect: store.AnyRevision}
-			if _, there := w.acked[key]; !there || w.rand.IntN(4) > 0 {
+			if _, acked := w.acked[key]; !acked || w.rand.IntN(4) > 0 {
 				unit[key] = fmt.Sprintf("%d-%d-%d", w.revision, i, w.rand.Uint32())
 				op.Data = fmt.Appendf(nil, `{"metadata":{},"payload":%q,"padding":"%s"}`, unit[key], strings.Repeat("x", w.rand.IntN(700)))
 			} else {

@@ -112,7 +112,7 @@ func (w *logWriter) append(records []store.Record) (int, error) {
 	}
 	w.makeRoom(int64(len(buf)))
 	if _, err := w.file.Write(buf); err != nil {
-		return 0, w.takeBack(err)
+		return 0, w.rollBack(err)
 	}
 	if w.sync {
 		start := time.Now()
@@ -128,8 +128,8 @@ func (w *logWriter) append(records []store.Record) (int, error) {
 	return len(buf), nil
 }
 
-// takeBack removes the partial write after the last frame, and makes the removal durable.
-func (w *logWriter) takeBack(err error) error {
+// rollBack removes the partial write after the last frame, and makes the removal durable.
+func (w *logWriter) rollBack(err error) error {
 	w.failed = true // until the removal is durable
 	if !isFull(err) {
 		return err
@@ -148,7 +148,7 @@ func (w *logWriter) takeBack(err error) error {
 func (w *logWriter) try() error {
 	reserve := max(w.reserve, maxReserved)
 	if err := w.file.Reserve(reserve); err != nil {
-		return w.takeBack(err)
+		return w.rollBack(err)
 	}
 	w.reserved = w.size + reserve
 	if err := w.file.Sync(); err != nil {

@@ -42,8 +42,8 @@ func kept(t *testing.T, log *storetest.Log, resource, name string) (value string
 	return value
 }
 
-// All servers encrypt and decrypt the values of a shared log. A server without the key reports that
-// it lacks the key, and never serves a wrong state. API-13
+// API-13: all servers encrypt and decrypt the values of a shared log. A server without the key
+// reports that it lacks the key, and never serves a wrong state.
 func TestShared(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "encryption.yaml")
 	config(t, file, "secrets", "aesgcm:key1", "identity")

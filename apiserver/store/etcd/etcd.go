@@ -412,7 +412,7 @@ func (l *Log) newest(ctx context.Context) (uint64, error) {
 }
 
 // hurry requests progress notifications until the watch has reached a revision. Events alone do not
-// get it there when other clients write outside of the prefix. Usually events suffice, so hurry
+// get it there when other clients write outside of the prefix. Usually events are enough, so hurry
 // waits a moment first. If a watch makes no progress for the duration of the timeout, hurry ends
 // it, and Follow begins a new one, perhaps on another member: a member may respond to requests but
 // have lost its watches.

@@ -89,7 +89,7 @@ func (b *Backend) Checkpoint() func(context.Context, iter.Seq[store.Record]) err
 				return ctx.Err()
 			}
 			if w, ok := want[r.Key]; !ok || w.Revision != r.Revision || w.Created != r.Created || string(w.Data) != string(r.Data) {
-				b.broke("a checkpoint has another state than was appended")
+				b.broke("the state of a checkpoint differs from the appended one")
 			}
 		}
 		if n != len(want) {

@@ -47,7 +47,7 @@ func check(t testing.TB, sn *store.Snapshot, units bool) {
 			revisions[obj.Revision] = obj.Key
 			checkData(t, obj)
 			if sn.Get(obj.Key) != obj {
-				t.Errorf("get %v returns another object than the scan", obj.Key)
+				t.Errorf("get %v and the scan return different objects", obj.Key)
 			}
 			if uid := obj.Head.UID; uid != "" && sn.ByUID(uid) != obj {
 				t.Errorf("%v is not found by its uid", obj.Key)

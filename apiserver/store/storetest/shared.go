@@ -102,8 +102,8 @@ func (h *handle) Commit(_ context.Context, ops []store.Op) (uint64, bool, error)
 			return 0, false, store.ErrMalformed
 		}
 		seen[op.Key] = true
-		now, there := l.state[op.Key]
-		if op.Data == nil && !there || op.Expect != store.AnyRevision && op.Expect != now.Revision {
+		now, exists := l.state[op.Key]
+		if op.Data == nil && !exists || op.Expect != store.AnyRevision && op.Expect != now.Revision {
 			h.want(l.revision)
 			return l.revision, false, nil
 		}
@@ -115,7 +115,7 @@ func (h *handle) Commit(_ context.Context, ops []store.Op) (uint64, bool, error)
 			continue
 		}
 		r := store.Record{Key: op.Key, Revision: l.revision, Created: l.revision, Data: slices.Clone(op.Data)}
-		if now, there := l.state[op.Key]; there {
+		if now, exists := l.state[op.Key]; exists {
 			r.Created = now.Created
 		}
 		if l.state[op.Key] = r; op.Data == nil {

@@ -44,7 +44,7 @@ func testWatchFromTheFuture(t *testing.T, s *store.Store) {
 	now := s.Snapshot().Revision()
 	c := watch(t, s, "", now+2)
 	if events, revision, err := c.Next(); len(events) > 0 || revision != now+2 || err != nil {
-		t.Errorf("at once: %d events up to %d, %v", len(events), revision, err)
+		t.Errorf("immediately: %d events up to %d, %v", len(events), revision, err)
 	}
 	put(t, s, key("a"), object("", "1"))
 	put(t, s, key("a"), object("", "2"))

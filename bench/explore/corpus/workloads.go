@@ -127,7 +127,7 @@ func external() *corev1.ConfigMap {
 
 // readsExternal creates a child with a value of another ConfigMap, and deletes the child when the
 // resource is deleted. The bug: if the child still exists after the deletion, it computes the child
-// again. That fails if the other ConfigMap does not exist any more, so the resource is never
+// again. That fails if the other ConfigMap no longer exists, so the resource is never
 // deleted.
 func readsExternal(fixed bool) func() reconciler {
 	return stateless(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {

@@ -27,10 +27,10 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// QueueRate returns how many keys per second pass through a queue: one goroutine adds them, each
-// with one of four priorities, like a watch, and the given number of workers process one at a time.
-// All keys of a round are distinct, and a round ends before the next one starts, so that the queue
-// merges no keys.
+// QueueRate returns how many keys per second pass through a queue. One goroutine adds the keys, as
+// a watch does, with one of four priorities. Each worker processes one key at a time. All keys of a
+// round are distinct, and a round ends before the next one starts, so that the queue merges no
+// keys.
 func QueueRate(workers int, add func(key string, priority int), takeAndDone func() bool) float64 {
 	const keys, warm, long = 10000, 2, time.Second
 	names := make([]string, keys)

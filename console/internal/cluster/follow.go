@@ -99,7 +99,7 @@ func (c *Cluster) list(ctx context.Context, col Collection, to Receiver) (versio
 	}
 }
 
-// retryPause is the time between two watches, so that a server that ends them at once isn't
+// retryPause is the time between two watches, so that a server that ends them immediately isn't
 // flooded.
 const retryPause = 200 * time.Millisecond
 

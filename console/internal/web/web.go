@@ -121,9 +121,10 @@ func (s *Stream) Ping() error {
 	return s.control.Flush()
 }
 
-// States sends the value of get as an event named state at once, and after each signal of changed
-// if the encoded value has changed. It waits at least pace between two values, and returns when ctx
-// ends or the client has closed the connection. An error of get is sent as an event named failure.
+// States sends the value of get as an event named state immediately, and after each signal of
+// changed if the encoded value has changed. It waits at least pace between two values, and returns
+// when ctx ends or the client has closed the connection. An error of get is sent as an event named
+// failure.
 func States(ctx context.Context, w http.ResponseWriter, changed func() <-chan struct{}, pace time.Duration, get func(context.Context) (any, error)) {
 	s := NewStream(w)
 	last := ""

@@ -150,7 +150,7 @@ func (c *Controller) approve(ctx context.Context, r *certificatesv1.CertificateS
 		if !form.applies {
 			continue
 		}
-		allowed, err := c.may(ctx, r, form.subresource)
+		allowed, err := c.permitted(ctx, r, form.subresource)
 		if err != nil {
 			return 0, err
 		}
@@ -165,8 +165,8 @@ func (c *Controller) approve(ctx context.Context, r *certificatesv1.CertificateS
 	return 0, nil
 }
 
-// may reports whether the requester may create the given subresource of certificatesigningrequests.
-func (c *Controller) may(ctx context.Context, r *certificatesv1.CertificateSigningRequest, subresource string) (bool, error) {
+// permitted reports whether the requester may create the given subresource of certificatesigningrequests.
+func (c *Controller) permitted(ctx context.Context, r *certificatesv1.CertificateSigningRequest, subresource string) (bool, error) {
 	extra := map[string][]string{}
 	for k, v := range r.Spec.Extra {
 		extra[k] = v

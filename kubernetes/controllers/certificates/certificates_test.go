@@ -173,14 +173,14 @@ func TestRequestsAreDeleted(t *testing.T) {
 		decide(t, env, "unanswered", certificatesv1.CertificateApproved)
 		want := func(when string, names ...string) {
 			t.Helper()
-			var there []string
+			var left []string
 			for _, name := range []string{"open", "signed", "denied", "unanswered"} {
 				if get(t, env, name) != nil {
-					there = append(there, name)
+					left = append(left, name)
 				}
 			}
-			if strings.Join(there, " ") != strings.Join(names, " ") {
-				t.Errorf("%s: %v, want %v", when, there, names)
+			if strings.Join(left, " ") != strings.Join(names, " ") {
+				t.Errorf("%s: %v, want %v", when, left, names)
 			}
 		}
 		time.Sleep(59 * time.Minute)
@@ -206,9 +206,9 @@ func TestRequestsWhenTheClockIsSet(t *testing.T) {
 		}
 		want := func(when string, want map[string]bool) {
 			t.Helper()
-			for name, there := range want {
-				if got := get(t, env, name) != nil; got != there {
-					t.Errorf("%s: %s exists: %v, want %v", when, name, got, there)
+			for name, exists := range want {
+				if got := get(t, env, name) != nil; got != exists {
+					t.Errorf("%s: %s exists: %v, want %v", when, name, got, exists)
 				}
 			}
 		}
@@ -238,14 +238,14 @@ func TestKubeletRequestsAreApproved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		may := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		onlyJoiners := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 			if a.GetUser().GetName() == "kelson-admin" && a.GetSubresource() == "nodeclient" && a.GetResource() == "certificatesigningrequests" && a.GetVerb() == "create" {
 				return authorizer.DecisionAllow, "", nil
 			}
 			return authorizer.DecisionNoOpinion, "", nil
 		})
 		c := certificates.New(certificates.Config{
-			Store: env.Plane().Store(), Client: env.Client(), Authority: ca.Certificate, Key: ca.Key(), Authorizer: may,
+			Store: env.Plane().Store(), Client: env.Client(), Authority: ca.Certificate, Key: ca.Key(), Authorizer: onlyJoiners,
 		})
 		ended := make(chan error)
 		go func() { ended <- c.Run(t.Context()) }()

@@ -23,7 +23,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// A kubelet gets a serving certificate only for the name and addresses of its own node. NODE-02
+// NODE-02: a kubelet gets a serving certificate only for the name and addresses of its own node.
 func TestServingCertificatesOfKubelets(t *testing.T) {
 	synctest.Test(t, servingCertificates)
 }

@@ -22,7 +22,7 @@ type feed struct {
 	bound   map[store.Key]string                 // pod → its node
 	skipped map[store.Key]*corev1.Pod
 	changed map[string]func(old, pod *corev1.Pod) // node → its agent
-	taken   []store.Key                           // pods that tell must report to Stages.PodTaken
+	taken   []store.Key                           // pods that reportTaken must report to Stages.PodTaken
 }
 
 func newFeed(st *store.Store, stages Stages) *feed {
@@ -34,16 +34,16 @@ func newFeed(st *store.Store, stages Stages) *feed {
 func (f *feed) run(ctx context.Context) error {
 	return f.store.Follow(ctx, "pods", func(sn *store.Snapshot) {
 		f.begin(sn)
-		f.tell()
+		f.reportTaken()
 	}, func(events []*store.Event) {
 		f.update(events)
-		f.tell()
+		f.reportTaken()
 	})
 }
 
-// tell calls Stages.PodTaken for the pods that Stages run now. It must not be called with mu, which
-// Stages need to look at a pod.
-func (f *feed) tell() {
+// reportTaken calls Stages.PodTaken for the pods that Stages run now. The caller must not hold mu,
+// which Stages need to look at a pod.
+func (f *feed) reportTaken() {
 	f.mu.Lock()
 	taken := f.taken
 	f.taken = nil

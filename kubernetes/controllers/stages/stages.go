@@ -236,7 +236,7 @@ func (c *Controller) PodTaken(key store.Key) {
 	}
 }
 
-// NodeChanged looks again at a node that has become simulated, or is not silent any more, and at
+// NodeChanged looks again at a node that has become simulated, or is no longer silent, and at
 // its pods.
 func (c *Controller) NodeChanged(name string) {
 	c.mu.Lock()

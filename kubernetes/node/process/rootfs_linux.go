@@ -126,7 +126,7 @@ func (v *rootFS) bind(from, to string, attributes uint64) error {
 	}
 	if info.IsDir() {
 		err = os.MkdirAll(target, 0o755)
-	} else if _, there := os.Lstat(target); there != nil {
+	} else if _, missing := os.Lstat(target); missing != nil {
 		err = os.WriteFile(target, nil, 0o644)
 	}
 	if err != nil {

@@ -28,7 +28,7 @@ type leaf struct {
 	shared bool
 }
 
-// placement says which leaf has the objects of a kind.
+// placement describes which leaf has the objects of a kind.
 type placement struct {
 	whole  *leaf            // cluster-scoped kinds, and namespaced kinds unless spaces is set
 	spaces map[string]*leaf // by namespace; "" has the namespaces without an own leaf

@@ -26,7 +26,7 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// Certainty says how certain the text of a field is.
+// Certainty describes how certain the text of a field is.
 type Certainty uint8
 
 const (

@@ -292,19 +292,19 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	switch {
 	case err == io.EOF:
-		b.giveBack(b.keep)
+		b.releaseConnection(b.keep)
 	case err != nil:
-		b.giveBack(false)
+		b.releaseConnection(false)
 	}
 	return n, err
 }
 
 func (b *body) Close() error {
-	b.giveBack(b.keep && b.left == 0)
+	b.releaseConnection(b.keep && b.left == 0)
 	return nil
 }
 
-func (b *body) giveBack(keep bool) {
+func (b *body) releaseConnection(keep bool) {
 	if c := b.connection; c != nil {
 		b.connection = nil
 		b.transport.release(c, keep)

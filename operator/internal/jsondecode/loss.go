@@ -159,7 +159,7 @@ func has(written, raw any) bool {
 	case map[string]any:
 		x, ok := written.(map[string]any)
 		for name, value := range y {
-			if other, there := x[name]; !there || !has(other, value) {
+			if other, ok := x[name]; !ok || !has(other, value) {
 				return false
 			}
 		}

@@ -55,7 +55,7 @@ func TestMutatingPolicies(t *testing.T) {
 `+applies("Never", `Object{metadata: Object.metadata{labels: {'by': variables.who}}}`)), configMap("cm", "{}"), "metadata.labels", "map[by:kelson-admin]"},
 		{"custom", mapolicy("m", "widgets", applies("Never", `Object{spec: Object.spec{tags: ['b'], parts: [Object.spec.parts{name: 'y', count: 2}]}}`)), widget("v1"), "spec",
 			"map[parts:[map[count:1 name:x] map[count:2 name:y]] size:1 tags:[a b]]"},
-		{"custom, in another version than the stored one", mapolicy("m", "widgets", applies("Never", `Object{spec: Object.spec{size: 9}}`)), widget("v2"), "spec.size", "9"},
+		{"custom, in a version other than the stored one", mapolicy("m", "widgets", applies("Never", `Object{spec: Object.spec{size: 9}}`)), widget("v2"), "spec.size", "9"},
 		{"reinvoked", mapolicy("a", "configmaps", `  matchConditions: [{name: c, expression: "!('a' in object.data) || object.data.a != 'aa'"}]
 `+patches("IfNeeded", `[JSONPatch{op: 'add', path: '/data/a', value: has(object.data.b) ? 'aa' : 'a'}]`)) + "\n---\n" +
 			mapolicy("b", "configmaps", patches("Never", `[JSONPatch{op: 'add', path: '/data/b', value: 'b'}]`)), configMap("cm", "{own: '1'}"), "data", "map[a:aa b:b own:1]"},

@@ -99,7 +99,7 @@ func (rs results) counts() string {
 	return fmt.Sprintf("%d specs: %s", len(rs), strings.Join(counts, ", "))
 }
 
-// reasonList says why specs do not pass: a pattern of names, a tab, and the reason.
+// reasonList has the reasons why specs do not pass: a pattern of names, a tab, and the reason.
 //
 //go:embed reasons.txt
 var reasonList string

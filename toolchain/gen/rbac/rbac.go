@@ -11,7 +11,7 @@
 //
 // Rules that differ only in one member are merged, and all rules are sorted, so the file does not
 // depend on the positions of the markers. Rules with a namespace go into a Role in that namespace,
-// others into a ClusterRole. roleName selects a role with another name than DefaultRole.
+// others into a ClusterRole. roleName selects a role with a name other than DefaultRole.
 package rbac
 
 import (

@@ -113,7 +113,7 @@ func TestOutputTests(t *testing.T) {
 	}
 	api := build(t, copied)
 	generated := func(p *loader.Package) bool {
-		// multiple_packages has functions in other packages than the types.
+		// multiple_packages has functions in packages other than those of the types.
 		return strings.Contains(p.Path, "/output_tests/") && !strings.Contains(p.Path, "/multiple_packages/")
 	}
 	var c checks

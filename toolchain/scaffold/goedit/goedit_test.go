@@ -12,17 +12,17 @@ const program = `// Command demo.
 package main
 
 import (
-	"fmt" // said aloud
+	"fmt" // prints
 
 	"kelson.dev/operator"
 )
 
 func main() {
-	fmt.Println("it begins") // a remark
+	fmt.Println("it begins") // a comment
 	operator.Main(
 		operator.Name("demo"), // its name
 
-		// what is to come
+		// further arguments
 	)
 }
 `
@@ -66,8 +66,8 @@ func TestRemoveRestoresBytes(t *testing.T) {
 			argument(parts, "controller.New()"),
 		}, []string{
 			"\t\"kelson.dev/operator\"\n\n\twebappv1 \"example.com/demo/api/v1\"\n\t\"example.com/demo/internal/controller\"\n)",
-			"// what is to come\n\t\toperator.AddToScheme(webappv1.AddToScheme, batchv1.AddToScheme),\n\t\tcontroller.New(),\n\t)",
-			`"fmt" // said aloud`, "// a remark", "// its name",
+			"// further arguments\n\t\toperator.AddToScheme(webappv1.AddToScheme, batchv1.AddToScheme),\n\t\tcontroller.New(),\n\t)",
+			`"fmt" // prints`, "// a comment", "// its name",
 		}},
 		"a list on one line": {"package v1\n\nfunc f() { s.AddKnownTypes(GroupVersion, &A{}) }\n", [][2]edit{
 			argument(goedit.Call{Name: "AddKnownTypes"}, "&B{}"),
@@ -107,7 +107,7 @@ func TestRemoveRestoresBytes(t *testing.T) {
 				}
 			}
 			if string(src) != test.src {
-				t.Errorf("not taken back:\n%s", src)
+				t.Errorf("edits not undone:\n%s", src)
 			}
 		})
 	}

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// Verdict says whether a use of a name moves.
+// Verdict reports whether a use of a name moves.
 type Verdict string
 
 const (

@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/klog/v2"
 
 	"kelson.dev/apiserver/authz"
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
+	"kelson.dev/apiserver/serving/klogs"
 	"kelson.dev/apiserver/serving/memory"
 	"kelson.dev/cmd/kelson/internal/dropin/startup"
 	"kelson.dev/cmd/kelson/internal/flags"
@@ -98,7 +98,7 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 	defer listener.Close()
 	serve.WarnUnlessLoopback(errOut, listener.Addr(), opts.gates.Authorization.AllowsAll())
 	log := serve.NewLog(errOut, slog.LevelWarn, opts.serving.JSONLog())
-	klog.SetSlogLogger(log)
+	klogs.Route(log.Handler())
 	cfg := controlplane.Config{ServiceRange: opts.serviceRange, NoControllers: true, Flags: opts.values(), Log: log}
 	cfg.ServiceAccounts.KeySetURL = "https://" + listener.Addr().String() + tokens.KeySetPath
 	if err := opts.gates.Apply(&cfg); err != nil {

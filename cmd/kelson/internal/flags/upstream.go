@@ -34,7 +34,7 @@ func KubeAPIServer() []Upstream {
 
 // other describes how the drop-in treats a flag that it does not implement.
 type other struct {
-	// reason says why the flag has no effect, or why values other than the accepted ones are
+	// reason is why the flag has no effect, or why values other than the accepted ones are
 	// refused.
 	reason string
 	// refused refuses every value but the default one and those in accepted.

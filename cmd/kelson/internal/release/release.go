@@ -1,4 +1,4 @@
-// Package release says which release of Kelson this binary is.
+// Package release returns the release of Kelson that this binary is.
 package release
 
 import "runtime/debug"

@@ -336,7 +336,7 @@ func unproved(proof *rights.Proof) error {
 	case proof == nil:
 		return nil
 	case len(proof.Refused) > 0:
-		return fmt.Errorf("the computed roles do not suffice: %d requests that the first run did not make were refused, such as %v", len(proof.Refused), proof.Refused[0])
+		return fmt.Errorf("the computed roles are not sufficient: %d requests that the first run did not make were refused, such as %v", len(proof.Refused), proof.Refused[0])
 	case len(proof.NotShown) > 0:
 		return fmt.Errorf("for %d of %d rules, no run without the rule was refused", len(proof.NotShown), len(proof.NotShown)+len(proof.Shown))
 	}

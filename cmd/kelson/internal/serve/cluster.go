@@ -46,7 +46,7 @@ func (o *Options) cluster(cfg *controlplane.Config, errOut io.Writer) (err error
 	case "":
 	case "external":
 		cfg.ExternalCloud = true
-		return nil // the manager provides load balancers
+		return nil // the cloud controller manager provides load balancers
 	default:
 		return fmt.Errorf("--cloud-provider %q: must be external or empty", o.cloud)
 	}

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/klog/v2"
 
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
+	"kelson.dev/apiserver/serving/klogs"
 	"kelson.dev/apiserver/serving/memory"
 	page "kelson.dev/console"
 	"kelson.dev/kubernetes/controllers/workloads"
@@ -97,7 +97,7 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	}
 	log := NewLog(errOut, level, opts.requests.JSONLog())
 	// Kubernetes' controllers log through klog
-	klog.SetSlogLogger(slog.New(workloads.Debugging(log.Handler())))
+	klogs.Route(workloads.Debugging(log.Handler()))
 
 	// Listen before anything is created, so that no files remain if the port is in use.
 	listener, err := opts.requests.Listen(net.JoinHostPort(opts.bindAddress, strconv.Itoa(opts.SecurePort)))

@@ -112,7 +112,7 @@ func run(ctx context.Context, o options, paths []string, out io.Writer, progress
 		return err
 	}
 	defer plane.Stop()
-	report, err := vet.Ask(ctx, plane.RESTConfig(), manifests)
+	report, err := vet.Check(ctx, plane.RESTConfig(), manifests)
 	if err != nil {
 		return err
 	}

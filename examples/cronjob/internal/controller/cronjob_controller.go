@@ -22,7 +22,7 @@ import (
 // +kubebuilder:rbac:groups=batch.demo.welcome.domain,resources=cronjobs/finalizers,verbs=update
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;delete
 
-// ConditionScheduled is true while the schedule starts Jobs; otherwise its reason says why not.
+// ConditionScheduled is true while the schedule starts Jobs; otherwise its reason is why not.
 const ConditionScheduled = "Scheduled"
 
 // CronJobController returns the part of the operator that reconciles CronJob objects.

@@ -162,7 +162,7 @@ func TestConcurrencyPolicies(t *testing.T) {
 				}
 				if policy == batchv1.ForbidConcurrent {
 					wantReason(t, env, c, "StillRunning")
-					end(t, env, last[0], kbatchv1.JobComplete) // the delayed one starts at once
+					end(t, env, last[0], kbatchv1.JobComplete) // the delayed one starts immediately
 					if all := jobs(t, env); len(all) != 2 {
 						t.Errorf("%d Jobs after the first has ended", len(all))
 					}

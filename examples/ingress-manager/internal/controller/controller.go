@@ -187,19 +187,20 @@ func (c *controller) sync(ctx context.Context, key client.Key) error {
 			Namespace: key.Namespace, Name: key.Name,
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(service, corev1.SchemeGroupVersion.WithKind("Service"))},
 		}, Spec: spec})
-		c.tell("created", key, err)
+		c.logWrite("created", key, err)
 	case wanted && !same(ingress.Spec, spec):
 		ingress.Spec.Rules = spec.Rules
 		err = c.client.Update(ctx, ingress)
-		c.tell("updated", key, err)
+		c.logWrite("updated", key, err)
 	case !wanted && exists:
 		err = client.IgnoreNotFound(c.client.Delete(ctx, ingress))
-		c.tell("deleted", key, err)
+		c.logWrite("deleted", key, err)
 	}
 	return err
 }
 
-func (c *controller) tell(what string, key client.Key, err error) {
+// logWrite logs a successful write; sync returns the error of a failed one.
+func (c *controller) logWrite(what string, key client.Key, err error) {
 	if err == nil {
 		c.log.Info("ingress "+what, "ingress", key.String())
 	}

@@ -17,7 +17,7 @@ func (p *Pizza) ConvertTo(hub webhook.Hub) error {
 	dst.ObjectMeta = p.ObjectMeta
 	at := map[string]int{}
 	for _, name := range p.Spec.Toppings {
-		if i, there := at[name]; there {
+		if i, ok := at[name]; ok {
 			dst.Spec.Toppings[i].Quantity++
 			continue
 		}

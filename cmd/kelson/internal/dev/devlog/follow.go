@@ -36,18 +36,18 @@ type container struct {
 // logGrace is how long Stop waits for the rest of the output of containers.
 const logGrace = time.Second
 
-// Follow starts to log writes and the output of containers to a. It reads that output through
+// Follow starts to log writes and the output of containers to log. It reads that output through
 // transport.
-func Follow(ctx context.Context, a *Log, s *store.Store, transport http.RoundTripper) *Following {
+func Follow(ctx context.Context, log *Log, s *store.Store, transport http.RoundTripper) *Following {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	f := &Following{log: a, transport: transport, cancel: cancel, seen: map[container]bool{}}
+	f := &Following{log: log, transport: transport, cancel: cancel, seen: map[container]bool{}}
 	begun := make(chan struct{})
 	begin := sync.OnceFunc(func() { close(begun) })
 	f.events.Go(func() {
 		defer begin()
 		_ = s.Follow(ctx, "", func(*store.Snapshot) { begin() }, func(events []*store.Event) {
 			for _, e := range events {
-				a.Event(e)
+				log.Event(e)
 				if e.Object.Key.Resource == "pods" && e.Type != store.Deleted {
 					f.output(ctx, e.Object)
 				}

@@ -112,7 +112,7 @@ func (d *deployment) missed() <-chan string {
 	return d.missing
 }
 
-// release deletes the leases of an operator that has ended, so that the next one leads at once.
+// release deletes the leases of an operator that has ended, so that the next one leads immediately.
 func (d *deployment) release(l *Loop) {
 	host, err := os.Hostname()
 	if err != nil {

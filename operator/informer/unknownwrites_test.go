@@ -141,7 +141,7 @@ func lostResponses(t *testing.T, lose func(*http.Request) (*http.Response, error
 	if live.Labels["v"] != "1" {
 		t.Errorf("after the apply the label is %q", live.Labels["v"])
 	}
-	// without a name, all objects of the kind are in doubt until the watch has caught up
+	// without a name, the outcome is unknown for all objects of the kind until the watch has caught up
 	lost(func() error { return w.client.DeleteAllOf(w.ctx, &corev1.Pod{}, client.InNamespace("default")) })
 	want("")
 	if w.get("a") != nil {
@@ -149,9 +149,9 @@ func lostResponses(t *testing.T, lose func(*http.Request) (*http.Response, error
 	}
 }
 
-// RUN-02: while the outcome of a write can't be found out, reads of its object fail. Requests that
-// the server has refused, or that were not sent, leave no doubt.
-func TestDoubtfulReads(t *testing.T) {
+// RUN-02: while the outcome of a write can't be found out, reads of its object fail. The outcome of
+// requests that the server has rejected, or that were not sent, is known.
+func TestReadsAfterUnknownOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := newLosing(t)
 		l.set(func(*http.Request) (*http.Response, error) { return nil, errCut })
@@ -188,8 +188,8 @@ func TestDoubtfulReads(t *testing.T) {
 	})
 }
 
-// RUN-02: without permission to get objects, the client resolves doubts with lists.
-func TestDoubtWithoutGet(t *testing.T) {
+// RUN-02: without permission to get objects, the client finds out the outcome of writes with lists.
+func TestUnknownOutcomeWithoutGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := newLosing(t)
 		w.server.SetFaults(clienttest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
