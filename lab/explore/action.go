@@ -146,7 +146,7 @@ func (t *trial) perform(f Fault, obj *unstructured.Unstructured) bool {
 		return true
 	}
 	if f.Kind == Recreate {
-		t.same("O1", "an object that is created again leads to another state", before, "before")
+		t.recreated(obj, before)
 	}
 	return t.restarts() && t.healthy(before)
 }
@@ -169,12 +169,43 @@ func (t *trial) try(do func(context.Context, client.Client) error) bool {
 	return ok
 }
 
+// recreated raises an alarm if the state is another one after an object was created again. If time
+// had passed since its first creation, the operator may have acted because of the time, such as a
+// CronJob that started a Job. It need not do that again for the new object. So each object and each
+// field may be as it was before the creation or before that time.
+func (t *trial) recreated(obj *unstructured.Unstructured, before State) {
+	lines := t.changes(before, "before")
+	for _, w := range t.waits {
+		if w.begin.Before(obj.GetCreationTimestamp().Time) {
+			continue
+		}
+		earlier := t.changes(w.state, "before")
+		lines = slices.DeleteFunc(lines, func(line string) bool {
+			subject, _, _ := strings.Cut(line, ": ")
+			return !slices.ContainsFunc(earlier, func(e string) bool { return strings.HasPrefix(e, subject+": ") })
+		})
+	}
+	t.differs("O1", "an object that is created again leads to another state", lines)
+}
+
 func isRefusal(err error) bool { return apierrors.ReasonForError(err) != "" }
 
 // same raises an alarm if the state differs from the earlier state, and reports whether they are
 // equal.
 func (t *trial) same(oracle, what string, earlier State, moment string) bool {
-	var lines []string
+	return t.differs(oracle, what, t.changes(earlier, moment))
+}
+
+// differs raises an alarm with differences, if there are any, and reports whether there are none.
+func (t *trial) differs(oracle, what string, lines []string) bool {
+	if len(lines) > 0 {
+		t.alarm(oracle, what, strings.Join(lines, "\n"))
+	}
+	return len(lines) == 0
+}
+
+// changes lists the differences of the state from the earlier state of a moment.
+func (t *trial) changes(earlier State, moment string) (lines []string) {
 	for _, line := range without(t.scenario.Ignore, t.history.state().Diff(earlier)) {
 		id, what, _ := strings.Cut(line, ": ")
 		if what == existsNow && t.history.creates[id] == 0 {
@@ -184,10 +215,7 @@ func (t *trial) same(oracle, what string, earlier State, moment string) bool {
 		}
 		lines = append(lines, strings.NewReplacer("does not without faults", "did not "+moment, "without faults", moment).Replace(line))
 	}
-	if len(lines) > 0 {
-		t.alarm(oracle, what, strings.Join(lines, "\n"))
-	}
-	return len(lines) == 0
+	return lines
 }
 
 // restarts restarts the operator. If the new process changes something although the old one was

@@ -89,7 +89,8 @@ type trial struct {
 	result result
 	latest *step // that was let through
 	inputs int   // how many actions of users were made, with the deletions at the end
-	last   bool  // all inputs were made
+	waits  []waiting
+	last   bool // all inputs were made
 }
 
 // result holds the observations of a trial.
@@ -112,6 +113,12 @@ type result struct {
 	unused    Plan      // the faults whose points were not reached
 	orderOnly bool      // random orders are the only faults of the plan
 	failed    error     // the scenario itself does not work
+}
+
+// waiting is the beginning of an input that lets time pass.
+type waiting struct {
+	begin time.Time
+	state State
 }
 
 // visit is a point that the run has reached, with the states before and after it.
@@ -205,6 +212,7 @@ func (t *trial) input(i Input) bool {
 		return false
 	}
 	if i.wait > 0 {
+		t.waits = append(t.waits, waiting{time.Now(), t.history.state()})
 		return t.pass(i.wait)
 	}
 	return true

@@ -1,0 +1,51 @@
+package explore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/lab/explore"
+	"kelson.dev/operator"
+	"kelson.dev/operator/client"
+)
+
+// LAB-03 (F10): what an operator has done because of the time, it need not do again for an object
+// that is created again. Objects that remain of the former one are found.
+func TestRecreatedAfterAWait(t *testing.T) {
+	for name, test := range map[string]struct {
+		keeps bool
+		want  string
+	}{
+		"correct": {false, ""},
+		"faulty":  {true, "secrets default/web-2: exists, and did not before"},
+	} {
+		s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+			if test.keeps && cm.Annotations["numbered"] == "" {
+				// The bug: each ConfigMap gets one more Secret, which has no owner.
+				err := error(nil)
+				for n := 1; n == 1 || apierrors.IsAlreadyExists(err); n++ {
+					err = c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: fmt.Sprintf("%s-%d", cm.Name, n)}})
+				}
+				cm.Annotations = map[string]string{"numbered": "yes"}
+				return operator.Result{}, errors.Join(err, c.Update(ctx, cm))
+			}
+			if left := time.Until(cm.CreationTimestamp.Add(20 * time.Minute)); left > 0 {
+				return operator.Result{RequeueAfter: left}, nil
+			}
+			return operator.Result{}, createSecret(ctx, c, cm, "-late", "a")
+		})
+		s.Inputs = append(s.Inputs, explore.Wait(time.Hour))
+		got, steps := replayed(t, s, "recreate after configmaps default/web #2")
+		if test.want == "" && got != "" || !strings.Contains(got, test.want) || !strings.Contains(steps, "create secrets default/web-late") {
+			t.Errorf("%s: %q, want %q\n%s", name, got, test.want, steps)
+		}
+	}
+}
