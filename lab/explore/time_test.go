@@ -17,6 +17,30 @@ import (
 	"kelson.dev/operator/client"
 )
 
+// LAB-03: requests take time. An operator that acts only if the current time is after the planned
+// time acts, because its timer fires later than planned, as in a cluster.
+func TestMessagesTakeTime(t *testing.T) {
+	s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		now := time.Now()
+		planned, err := time.Parse(time.RFC3339, cm.Annotations["planned"])
+		if err != nil {
+			planned = now.Truncate(time.Second).Add(10 * time.Minute)
+		}
+		if now.After(planned) {
+			return operator.Result{}, createSecret(ctx, c, cm, "-late", "a")
+		}
+		cm.Annotations = map[string]string{"planned": planned.Format(time.RFC3339)}
+		return operator.Result{RequeueAfter: planned.Sub(now)}, c.Update(ctx, cm)
+	})
+	s.Inputs = append(s.Inputs, explore.Wait(time.Hour))
+	if got, steps := replayed(t, s, "no faults"); got != "" || !strings.Contains(steps, "request: create secrets default/web-late") {
+		t.Errorf("%q\n%s", got, steps)
+	}
+	if repetition, err := explore.Repeat(t, s, "", 3); err != nil || repetition.Unequal > 0 {
+		t.Errorf("%v, %v", repetition, err)
+	}
+}
+
 // LAB-03 (F10): what an operator has done because of the time, it need not do again for an object
 // that is created again. Objects that remain of the former one are found.
 func TestRecreatedAfterAWait(t *testing.T) {

@@ -28,8 +28,12 @@ const (
 	// maxDelay is the number of requests and events after which a delayed watch or request
 	// continues even if the rest is not quiet: in a cluster, no delay is endless.
 	maxDelay = 300
-	// stepsPerSecond is the number of requests and events, without a pause between them, that take
-	// a second of virtual time.
+	// messageTime is the virtual time that each request, response and event takes. If messages took
+	// no time, a timer that an operator sets after a request would fire exactly at the time that it
+	// has computed before the request. In a cluster, such timers fire later.
+	messageTime = time.Millisecond
+	// stepsPerSecond is the number of requests and events, without a pause between them, after
+	// which a second of virtual time passes.
 	stepsPerSecond = 100
 	// maxBackoff is the longest time that controllers wait before they retry, with a margin.
 	maxBackoff = 20 * time.Minute
