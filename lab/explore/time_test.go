@@ -73,3 +73,26 @@ func TestRecreatedAfterAWait(t *testing.T) {
 		}
 	}
 }
+
+// LAB-03: if a request fails after many other failures, the operator may try again only after a long
+// pause.
+func TestLongBackoff(t *testing.T) {
+	s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		var attempts int
+		fmt.Sscan(cm.Annotations["attempts"], &attempts)
+		if attempts == 20 {
+			return operator.Result{}, nil
+		}
+		before := cm.DeepCopy()
+		cm.Annotations = map[string]string{"attempts": fmt.Sprint(attempts + 1)}
+		// The event of the write begins the next attempt at once. Without an event, it begins after
+		// a pause that doubles with each failure.
+		return operator.Result{}, errors.Join(c.Patch(ctx, cm, client.MergeFrom(before)), errors.New("not ready"))
+	})
+	for _, fault := range []string{"internal-error", "too-many-requests"} {
+		plan := fault + " patch configmaps default/web #18"
+		if got, steps := replayed(t, s, plan); got != "" {
+			t.Errorf("false alarm of %s: %s\n%s", plan, got, steps)
+		}
+	}
+}
