@@ -27,16 +27,19 @@ import (
 type Binary struct {
 	// Path is the file of the program.
 	Path string
-	// Args are its arguments. $KUBECONFIG in them becomes the path of the kubeconfig.
-	Args []string
-	// Env are variables in addition to those of this process, as NAME=VALUE.
-	Env []string
+	// Args are its arguments, and Env the variables in addition to those of this process, as
+	// NAME=VALUE. $KUBECONFIG in them becomes the path of the kubeconfig, and $CERTIFICATES that of
+	// the folder with the certificate of the program's webhooks.
+	Args, Env []string
+	// Files are paths of files that an argument or a variable names, as PATH or NAME=PATH, such as
+	// a configuration. Each process gets copies in which $KUBECONFIG and $CERTIFICATES are
+	// replaced, and the paths of these copies. Relative paths are relative to Dir.
+	Files []string
 	// Dir is the folder in which the program runs; "" means that of this process.
 	Dir string
 	// WebhookPort is the port on which the program serves webhooks, if the scenario's Env has
 	// testenv.Webhooks; "" means 9443. The explorer writes the files tls.crt, tls.key and ca.crt to
-	// a folder below TMPDIR, where controller-runtime looks for them by default. It replaces
-	// $CERTIFICATES in Args with the path of this folder.
+	// the folder $CERTIFICATES below TMPDIR, where controller-runtime looks for them by default.
 	WebhookPort string
 	// Parallel is the number of concurrent runs; 0 means two for each processor.
 	Parallel int
@@ -81,7 +84,7 @@ func (b *Binary) validate() error {
 		return fmt.Errorf("operator %s: %w", b.Path, err)
 	}
 	b.Path = path
-	return nil
+	return b.checkFiles()
 }
 
 // runs returns how many runs happen at the same time.
@@ -108,24 +111,20 @@ type wire struct {
 	watches map[string]int
 }
 
-// command returns the program that talks to a kubeconfig.
-func (w *wire) command(ctx context.Context, kubeconfig string) *exec.Cmd {
-	args := make([]string, len(w.binary.Args))
-	for i, arg := range w.binary.Args {
-		args[i] = strings.NewReplacer("${KUBECONFIG}", kubeconfig, "$KUBECONFIG", kubeconfig, "$CERTIFICATES", w.certificates).Replace(arg)
+// command returns the program that talks to a kubeconfig. The copies of its files are in dir.
+func (w *wire) command(ctx context.Context, dir, kubeconfig string) (*exec.Cmd, error) {
+	v, err := newVariables(w.binary, dir, kubeconfig, w.certificates)
+	if err != nil {
+		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, w.binary.Path, args...)
+	cmd := exec.CommandContext(ctx, w.binary.Path, v.in(w.binary.Args)...)
 	cmd.Dir = w.binary.Dir
-	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "KUBERNETES_SERVICE_") {
-			cmd.Env = append(cmd.Env, variable)
-		}
-	}
+	env := w.binary.inherited()
 	if w.temp != "" {
-		cmd.Env = append(cmd.Env, "TMPDIR="+w.temp)
+		env = append(env, "TMPDIR="+w.temp)
 	}
-	cmd.Env = append(append(cmd.Env, "KUBECONFIG="+kubeconfig), w.binary.Env...)
-	return cmd
+	cmd.Env = v.in(append(append(env, "KUBECONFIG="+kubeconfig), w.binary.Env...))
+	return cmd, nil
 }
 
 // settleWire does the same as settle for a Binary. The operator is quiet if all of these hold:
@@ -252,7 +251,12 @@ func (w *wire) runOnThread(ctx context.Context, p *process, handler http.Handler
 			return fmt.Errorf("create a network for the operator: %w", err)
 		}
 	}
-	front, err := serveFront(w.dir, handler)
+	dir, err := os.MkdirTemp(w.dir, "process-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	front, err := serveFront(dir, handler)
 	if err != nil {
 		return err
 	}
@@ -262,7 +266,10 @@ func (w *wire) runOnThread(ctx context.Context, p *process, handler http.Handler
 		return err
 	}
 	defer stop()
-	cmd := w.command(ctx, front.kubeconfig)
+	cmd, err := w.command(ctx, dir, front.kubeconfig)
+	if err != nil {
+		return err
+	}
 	cmd.Stdout, cmd.Stderr = &p.output, &p.output
 	setGroup(cmd)
 	if err := cmd.Start(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
 
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/explore"
@@ -32,14 +34,15 @@ const operatorVariable = "KELSON_EXPLORE_TEST_OPERATOR"
 
 // programs are the operators by their names.
 var programs = map[string]func(context.Context, *rest.Config) error{
-	"faulty":  twoSecretsScenario(false).Operator,
-	"correct": twoSecretsScenario(true).Operator,
-	"exits":   func(context.Context, *rest.Config) error { return fmt.Errorf("flag --size is required") },
-	"panics":  func(context.Context, *rest.Config) error { panic("no size") },
-	"fails":   func(ctx context.Context, config *rest.Config) error { return run(ctx, config, createsKey(false)...) },
-	"pods":    func(ctx context.Context, config *rest.Config) error { return run(ctx, config, keepsPod()...) },
-	"hooked":  func(ctx context.Context, config *rest.Config) error { return run(ctx, config, hookedParts()...) },
-	"silent":  func(ctx context.Context, _ *rest.Config) error { <-ctx.Done(); return nil },
+	"faulty":     twoSecretsScenario(false).Operator,
+	"correct":    twoSecretsScenario(true).Operator,
+	"exits":      func(context.Context, *rest.Config) error { return fmt.Errorf("flag --size is required") },
+	"panics":     func(context.Context, *rest.Config) error { panic("no size") },
+	"fails":      func(ctx context.Context, config *rest.Config) error { return run(ctx, config, createsKey(false)...) },
+	"pods":       func(ctx context.Context, config *rest.Config) error { return run(ctx, config, keepsPod()...) },
+	"hooked":     func(ctx context.Context, config *rest.Config) error { return run(ctx, config, hookedParts()...) },
+	"configured": configured,
+	"silent":     func(ctx context.Context, _ *rest.Config) error { <-ctx.Done(); return nil },
 	"restless": eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		time.Sleep(5 * time.Millisecond) // slower than a hot loop
 		cm.Data = map[string]string{"at": time.Now().String()}
@@ -49,8 +52,34 @@ var programs = map[string]func(context.Context, *rest.Config) error{
 
 // run runs an operator as operator.Main does.
 func run(ctx context.Context, config *rest.Config, parts ...operator.Part) error {
+	return runWith(ctx, config, os.Getenv("TMPDIR")+"/k8s-webhook-server/serving-certs", parts...)
+}
+
+func runWith(ctx context.Context, config *rest.Config, certificates string, parts ...operator.Part) error {
 	return operator.Run(ctx, operator.Config{REST: config, Log: slog.New(slog.NewJSONHandler(os.Stderr, nil)),
-		Webhooks: manager.WebhookConfig{CertDir: os.Getenv("TMPDIR") + "/k8s-webhook-server/serving-certs"}}, parts...)
+		Webhooks: manager.WebhookConfig{CertDir: certificates}}, parts...)
+}
+
+// configured is an operator that reads the path of its kubeconfig from the file --config=FILE, and
+// that of its certificates from the file and from a variable.
+func configured(ctx context.Context, _ *rest.Config) error {
+	os.Setenv("KUBECONFIG", "/not/this/one")
+	var settings struct{ Kubeconfig, Certificates string }
+	data, err := os.ReadFile(strings.TrimPrefix(os.Args[1], "--config="))
+	if err == nil {
+		err = yaml.UnmarshalStrict(data, &settings)
+	}
+	if err != nil {
+		return err
+	}
+	if given := os.Getenv("CERTIFICATES_OF_OPERATOR"); given != settings.Certificates || !strings.HasSuffix(os.Args[1], ".yaml") {
+		return fmt.Errorf("the variable has %q, the file %s %q", given, os.Args[1], settings.Certificates)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", settings.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	return runWith(ctx, config, settings.Certificates, hookedParts()...)
 }
 
 // keepsPod is an operator that creates a Pod again when it is gone.
@@ -172,6 +201,48 @@ func TestWebhooksOfABinary(t *testing.T) {
 	t.Log(report.Summary())
 	for _, a := range report.Alarms {
 		t.Errorf("false alarm: %s\nfaults: %s\n%s", a, a.Plan, strings.Join(a.Steps, "\n"))
+	}
+}
+
+// LAB-03, LAB-10: a program gets the paths of its kubeconfig and of its certificates in arguments,
+// variables, and files that these name. Files that no process would read are refused.
+func TestFilesOfABinary(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes real time")
+	}
+	scenario := func(args ...string) explore.Scenario {
+		s := binaryScenario(t, "configured")
+		hooks := hookedScenario(t)
+		s.Env, s.Inputs, s.Invariants = hooks.Env, hooks.Inputs, hooks.Invariants
+		s.Binary.Dir = t.TempDir()
+		s.Binary.Args, s.Binary.Files = args, []string{"operator.yaml"}
+		s.Binary.Env = append(s.Binary.Env, "CERTIFICATES_OF_OPERATOR=$CERTIFICATES")
+		file := filepath.Join(s.Binary.Dir, "operator.yaml")
+		if err := os.WriteFile(file, []byte("{kubeconfig: $KUBECONFIG, certificates: '${CERTIFICATES}'}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	const plan = "kill-after create secrets default/web-key #1"
+	if alarm, err := explore.ReplayBinary(t.Context(), scenario("--config=operator.yaml"), plan); err != nil || alarm != nil {
+		t.Errorf("%v, %v", alarm, err)
+	}
+	_, err := explore.ReplayBinary(t.Context(), scenario("--config=other.yaml"), plan)
+	if want := "files: operator.yaml: no argument and no variable of the operator's environment names this file"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	s := scenario("operator.yaml")
+	s.Binary.Files = []string{"missing.yaml"}
+	if _, err := explore.ReplayBinary(t.Context(), s, plan); err == nil || !strings.Contains(err.Error(), "files: stat ") {
+		t.Errorf("%v", err)
+	}
+	if s, err = explore.Project(project(t, "files: [config/explore/other.yaml]"), nil); err != nil {
+		t.Fatal(err)
+	}
+	s.Binary = scenario().Binary
+	s.Binary.Dir, s.Binary.Files = "", nil
+	if _, err := explore.ReplayBinary(t.Context(), s, plan); err == nil || !strings.Contains(err.Error(), "files: stat ") || !strings.Contains(err.Error(), "config/explore/other.yaml") {
+		t.Errorf("%v", err)
 	}
 }
 

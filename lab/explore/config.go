@@ -28,8 +28,9 @@ type config struct {
 	Roles       []string `json:"roles"`
 	Webhooks    []string `json:"webhooks"`
 	Prepare     []string `json:"prepare"`
-	// WebhookPort is Binary.WebhookPort.
-	WebhookPort int `json:"webhookPort"`
+	// WebhookPort is Binary.WebhookPort, and Files is Binary.Files.
+	WebhookPort int      `json:"webhookPort"`
+	Files       []string `json:"files"`
 	// Inputs replaces the creation of the samples.
 	Inputs     []configInput     `json:"inputs"`
 	Invariants []configInvariant `json:"invariants"`
@@ -81,6 +82,7 @@ func (s *Scenario) configure(dir string) (*config, error) {
 	if c.WebhookPort != 0 {
 		s.webhookPort = strconv.Itoa(c.WebhookPort)
 	}
+	s.files = c.Files
 	for _, i := range c.Invariants {
 		s.Invariants = append(s.Invariants, Invariant{Name: i.Name, Kind: i.Kind, Rule: i.Rule})
 	}

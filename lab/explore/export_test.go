@@ -2,8 +2,12 @@ package explore
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
+
+	"kelson.dev/apiserver/store"
 )
 
 // Unhealthy exports unhealthy to tests.
@@ -21,6 +25,23 @@ func ReplayPlan(t *testing.T, s Scenario, plan string) ([]Alarm, []string) {
 	}
 	return alarms, r.steps
 }
+
+// StateAfter returns the state of a control plane after a function has changed it.
+func StateAfter(t *testing.T, s *store.Store, change func()) State {
+	t.Helper()
+	h, err := newHistory(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change()
+	if err := h.read(); err != nil {
+		t.Fatal(err)
+	}
+	return h.state()
+}
+
+// IDs returns the names of the objects of a state.
+func IDs(s State) []string { return slices.Sorted(maps.Keys(s.objects)) }
 
 // EqualPlans runs every plan with one fault, and then n plans with two faults that an exploration
 // would skip because they equal others. It returns those whose history differs from that of the

@@ -24,6 +24,9 @@ func (s *Scenario) validate() error {
 	standard := defaultQuiet
 	if s.Binary != nil {
 		standard = wireQuiet
+		binary := *s.Binary
+		binary.Files = slices.Concat(binary.Files, s.files)
+		s.Binary = &binary
 		if err := s.Binary.validate(); err != nil {
 			return err
 		}

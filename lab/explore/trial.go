@@ -28,8 +28,12 @@ const (
 	// maxDelay is the number of requests and events after which a delayed watch or request
 	// continues even if the rest is not quiet: in a cluster, no delay is endless.
 	maxDelay = 300
-	// stepsPerSecond is the number of requests and events, without a pause between them, that take
-	// a second of virtual time.
+	// messageTime is the virtual time that each request, response and event takes. If messages took
+	// no time, a timer that an operator sets after a request would fire exactly at the time that it
+	// has computed before the request. In a cluster, such timers fire later.
+	messageTime = time.Millisecond
+	// stepsPerSecond is the number of requests and events, without a pause between them, after
+	// which a second of virtual time passes.
 	stepsPerSecond = 100
 	// maxBackoff is the longest time that controllers wait before they retry, with a margin.
 	maxBackoff = 20 * time.Minute
@@ -89,7 +93,8 @@ type trial struct {
 	result result
 	latest *step // that was let through
 	inputs int   // how many actions of users were made, with the deletions at the end
-	last   bool  // all inputs were made
+	waits  []waiting
+	last   bool // all inputs were made
 }
 
 // result holds the observations of a trial.
@@ -112,6 +117,12 @@ type result struct {
 	unused    Plan      // the faults whose points were not reached
 	orderOnly bool      // random orders are the only faults of the plan
 	failed    error     // the scenario itself does not work
+}
+
+// waiting is the beginning of an input that lets time pass.
+type waiting struct {
+	begin time.Time
+	state State
 }
 
 // visit is a point that the run has reached, with the states before and after it.
@@ -205,6 +216,7 @@ func (t *trial) input(i Input) bool {
 		return false
 	}
 	if i.wait > 0 {
+		t.waits = append(t.waits, waiting{time.Now(), t.history.state()})
 		return t.pass(i.wait)
 	}
 	return true

@@ -97,6 +97,11 @@ func orDefault(d, standard time.Duration) time.Duration {
 // turn waits until everything is blocked, reads the new versions, and lets one step pass.
 func (t *trial) turn() (changed, step, ok bool) {
 	t.wait()
+	if t.wire == nil && t.latest != nil && t.latest.phase > ordering {
+		t.latest = nil
+		time.Sleep(messageTime)
+		t.wait()
+	}
 	if t.wire != nil && t.t.Context().Err() != nil {
 		t.result.failed = t.t.Context().Err()
 		return false, false, false

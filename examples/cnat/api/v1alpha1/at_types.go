@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // AtSpec defines what to run, and when.
@@ -27,7 +28,7 @@ type AtPhase string
 const (
 	// Pending: the At is not due yet.
 	Pending AtPhase = "PENDING"
-	// Running: the pod of the command exists.
+	// Running: the pod of the command exists, and may run.
 	Running AtPhase = "RUNNING"
 	// Done: the command ended with exit status 0. This is final.
 	Done AtPhase = "DONE"
@@ -50,7 +51,11 @@ type AtStatus struct {
 	// +optional
 	Pod string `json:"pod,omitempty"`
 
-	// startTime is when the pod was created.
+	// podUID is the uid of this pod. No other pod runs the command.
+	// +optional
+	PodUID types.UID `json:"podUID,omitempty"`
+
+	// startTime is when the command was started in the pod.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 

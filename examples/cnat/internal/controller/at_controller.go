@@ -3,7 +3,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,33 +68,32 @@ func (r *AtReconciler) Reconcile(ctx context.Context, at *cnat.At) (operator.Res
 	return operator.Result{}, r.start(ctx, at)
 }
 
-// start runs the command. It records the pod in the status before it creates the pod. If it
-// recorded the pod afterwards and that write failed, a later reconcile could not detect that the
-// command ran.
+// start creates the pod of the command, records it in the status, and lets it run. A gate holds the
+// pod until then. If the operator ends in between, the next process continues: a pod that no status
+// names has not run, and the pod of the status is the only one that may run.
 func (r *AtReconciler) start(ctx context.Context, at *cnat.At) error {
-	pending, pod, now := at.Status.DeepCopy(), podFor(at), metav1.Now()
-	at.Status.Phase, at.Status.Pod, at.Status.StartTime = cnat.Running, pod.Name, &now
-	incomplete(at, "Started", "the command starts in pod "+pod.Name)
-	if err := operator.SaveStatus(ctx, at); err != nil {
-		at.Status = *pending
+	pod, err := operator.Apply(ctx, r.Client, podFor(at)) // sets the owner; the next read returns the pod
+	if err != nil {
 		return err
 	}
-	pod, err := operator.Apply(ctx, r.Client, pod) // sets the owner; the next read returns the pod
-	if err != nil {
-		if refused(err) {
-			at.Status = *pending // try again
-		}
+	now := metav1.Now()
+	at.Status.Phase, at.Status.Pod, at.Status.PodUID, at.Status.StartTime = cnat.Running, pod.Name, pod.UID, &now
+	incomplete(at, "Started", "the command starts in pod "+pod.Name)
+	if err := operator.SaveStatus(ctx, at); err != nil {
 		return err
 	}
 	r.Events.Eventf(at, corev1.EventTypeNormal, "Started", "created pod %s", pod.Name)
-	return nil
+	return r.release(ctx, pod)
 }
 
-// refused reports whether an error means that the server did not create the object. After other
-// errors, the object may exist.
-func refused(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500 && !apierrors.IsTimeout(err)
+// release removes the gate of a pod.
+func (r *AtReconciler) release(ctx context.Context, pod *corev1.Pod) error {
+	if len(pod.Spec.SchedulingGates) == 0 {
+		return nil
+	}
+	before := pod.DeepCopy()
+	pod.Spec.SchedulingGates = nil
+	return r.Client.Patch(ctx, pod, client.MergeFrom(before))
 }
 
 // follow sets the status according to the pod.
@@ -103,16 +101,17 @@ func (r *AtReconciler) follow(ctx context.Context, at *cnat.At) error {
 	key := client.Key{Namespace: at.Namespace, Name: at.Status.Pod}
 	pod, err := client.Get[corev1.Pod](ctx, r.Client, key)
 	if apierrors.IsNotFound(err) {
-		// The cache may not contain the pod yet, because no response confirmed its creation.
+		// The cache may not contain the pod yet.
 		pod, err = client.Get[corev1.Pod](ctx, r.Live, key)
 	}
-	if err != nil && !apierrors.IsNotFound(err) {
+	lost := apierrors.IsNotFound(err) || err == nil && pod.UID != at.Status.PodUID
+	if err != nil && !lost {
 		return err
 	}
 	switch {
-	case err == nil && pod.Status.Phase == corev1.PodSucceeded:
+	case !lost && pod.Status.Phase == corev1.PodSucceeded:
 		r.complete(at, cnat.Done, "Succeeded", "the command has run")
-	case err != nil || pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp != nil:
+	case lost || pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp != nil:
 		r.complete(at, cnat.Failed, "PodLost", "pod "+at.Status.Pod+" is gone; it is unknown how far the command ran, so it is not run again")
 	case pod.Status.Phase == corev1.PodFailed:
 		r.complete(at, cnat.Failed, "CommandFailed", "the command failed: "+whyFailed(pod))
@@ -122,6 +121,7 @@ func (r *AtReconciler) follow(ctx context.Context, at *cnat.At) error {
 		if why := whyWaiting(pod); why != "" {
 			incomplete(at, "Started", "pod "+pod.Name+" does not run yet: "+why)
 		}
+		return r.release(ctx, pod)
 	}
 	return nil
 }

@@ -10,13 +10,22 @@ import (
 	"kelson.dev/examples/cnat/internal/controller"
 )
 
-// LAB-03: no single fault of a process, the network or the API server makes cnat run a command
-// twice, skip it or leave objects behind.
-func TestExplore(t *testing.T) {
-	explore.Run(t, explore.Scenario{
+// scenario is a user who creates an At.
+func scenario(t *testing.T, schedule string) explore.Scenario {
+	return explore.Scenario{
 		Env: []testenv.Option{testenv.Scheme(scheme(t)), testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"),
 			testenv.Nodes(controlplane.NodeSimulated)},
 		Operator: explore.Parts(controller.Parts()...),
-		Inputs:   []explore.Input{explore.Create(at("2000-01-01T01:00:00Z", "echo YAY"))},
-	})
+		Inputs:   []explore.Input{explore.Create(at(schedule, "echo YAY"))},
+		Invariants: []explore.Invariant{{Name: "one pod of an At may run", Kind: "Pod",
+			Rule: `object == null || all.Pod.filter(p, !has(p.spec.schedulingGates) &&
+				p.metadata.ownerReferences[0].uid == object.metadata.ownerReferences[0].uid).size() <= 1`}},
+	}
 }
+
+// LAB-03: no single fault of a process, the network or the API server makes cnat run a command
+// twice, skip it or leave objects behind.
+func TestExplore(t *testing.T) { explore.Run(t, scenario(t, "2000-01-01T01:00:00Z")) }
+
+// LAB-03: this includes faults while the command starts.
+func TestExploreStart(t *testing.T) { explore.Run(t, scenario(t, "1999-12-31T23:59:59Z")) }

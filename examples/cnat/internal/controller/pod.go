@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"hash/fnv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,8 @@ const (
 	container = "command"
 	// labelAt names the At that a pod belongs to.
 	labelAt = "cnat.programming-kubernetes.info/at"
+	// gate keeps a pod from running until the status of its At names it.
+	gate = "cnat.programming-kubernetes.info/recorded"
 )
 
 // podFor returns the pod that runs an At's command.
@@ -25,7 +28,8 @@ func podFor(at *cnat.At) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: podName(at), Namespace: at.Namespace},
 		Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever,
+			RestartPolicy:   corev1.RestartPolicyNever,
+			SchedulingGates: []corev1.PodSchedulingGate{{Name: gate}},
 			Containers: []corev1.Container{{
 				Name:    container,
 				Image:   image,
@@ -39,15 +43,18 @@ func podFor(at *cnat.At) *corev1.Pod {
 	return pod
 }
 
-// podName returns the At's name with the beginning of its uid, so that an At that is deleted and
-// created again does not use its former pod.
+// podName returns the At's name with a hash of its uid and its command. So an At that is deleted and
+// created again does not use its former pod. If the command changes between the creation of the pod
+// and the write of the status, another pod runs.
 func podName(at *cnat.At) string {
-	uid, _, _ := strings.Cut(string(at.UID), "-")
+	hash := fnv.New32a()
+	_, _ = fmt.Fprintf(hash, "%s %s", at.UID, at.Spec.Command)
+	suffix := fmt.Sprintf("-%08x", hash.Sum32())
 	name := at.Name
-	if most := validation.DNS1123SubdomainMaxLength - len(uid) - 1; len(name) > most {
+	if most := validation.DNS1123SubdomainMaxLength - len(suffix); len(name) > most {
 		name = strings.TrimRight(name[:most], ".-")
 	}
-	return name + "-" + uid
+	return name + suffix
 }
 
 // whyFailed returns the reason of a failed pod.

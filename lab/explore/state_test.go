@@ -1,0 +1,82 @@
+package explore_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/lab/explore"
+	"kelson.dev/lab/testenv"
+)
+
+// LAB-03: a Node whose agent has only renewed the times of its conditions is not part of the state;
+// a Node that has changed otherwise is.
+func TestNodesInState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := testenv.New(t, testenv.Nodes(controlplane.NodeSimulated))
+		env.Settle(t)
+		var nodes corev1.NodeList
+		if err := env.Client().List(t.Context(), &nodes); err != nil || len(nodes.Items) == 0 {
+			t.Fatalf("%v, %v", nodes.Items, err)
+		}
+		node := &nodes.Items[0]
+		time.Sleep(time.Minute)
+		write := func(change func()) []string {
+			return explore.IDs(explore.StateAfter(t, env.Plane().Store(), func() {
+				change()
+				if err := env.Client().Subresource("status").Update(t.Context(), node, nil); err != nil {
+					t.Fatal(err)
+				}
+				env.Settle(t)
+			}))
+		}
+		got := write(func() {
+			for i := range node.Status.Conditions {
+				node.Status.Conditions[i].LastHeartbeatTime = metav1.Now()
+			}
+		})
+		if len(got) > 0 {
+			t.Errorf("with new times, the state has %q", got)
+		}
+		got = write(func() { node.Status.Conditions[0].Reason = "OutOfLuck" })
+		if want := "nodes " + node.Name; !slices.Equal(got, []string{want}) {
+			t.Errorf("with a new reason, the state has %q, want %q", got, want)
+		}
+	})
+}
+
+// LAB-03: the addresses that the server chooses for Services do not matter.
+func TestServicesInState(t *testing.T) {
+	service := func(name string) *corev1.Service {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	}
+	var states []explore.State
+	var addresses []string
+	for _, address := range []string{"10.0.0.77", "10.0.0.78"} {
+		synctest.Test(t, func(t *testing.T) {
+			env := testenv.New(t)
+			env.Settle(t)
+			states = append(states, explore.StateAfter(t, env.Plane().Store(), func() {
+				web := service("web")
+				web.Spec.ClusterIP = address // as the server might have chosen
+				env.Create(t, web)
+				env.Settle(t)
+				addresses = append(addresses, web.Spec.ClusterIP)
+			}))
+		})
+	}
+	if addresses[0] == addresses[1] || addresses[0] == "" {
+		t.Fatalf("addresses %q, want two different ones", addresses)
+	}
+	if lines := states[1].Diff(states[0]); len(lines) > 0 {
+		t.Errorf("the states differ: %q", lines)
+	}
+	if got, want := explore.IDs(states[0]), []string{"ipaddresses.networking.k8s.io IP*", "services default/web"}; !slices.Equal(got, want) {
+		t.Errorf("the state has %q, want %q", got, want)
+	}
+}
