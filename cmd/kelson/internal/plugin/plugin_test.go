@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,6 +44,49 @@ func TestInstall(t *testing.T) {
 	}
 	if err := install(self, to, &bytes.Buffer{}, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "not a link to kelson") {
 		t.Errorf("another program was replaced: %v", err)
+	}
+}
+
+// EXT-01: where symbolic links are forbidden, or succeed without a file as in Wine, the plugin is a
+// hard link or a copy.
+func TestInstallWithoutSymbolicLinks(t *testing.T) {
+	forbidden := func(string, string) error { return os.ErrPermission }
+	nothing := func(string, string) error { return nil }
+	type way = func(file, name string) error
+	for name, tt := range map[string]struct {
+		ways []way
+		same bool
+	}{
+		"hard link":                       {[]way{forbidden, os.Link, duplicate}, true},
+		"hard link, as in Wine":           {[]way{nothing, os.Link, duplicate}, true},
+		"copy":                            {[]way{nothing, forbidden, duplicate}, false},
+		"symbolic link, where it is made": {[]way{os.Symlink, os.Link, duplicate}, true},
+	} {
+		dir := t.TempDir()
+		self, path := filepath.Join(dir, "kelson.exe"), filepath.Join(dir, Name+".exe")
+		if err := os.WriteFile(self, []byte("binary"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := link(self, path, tt.ways...); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		data, err := os.ReadFile(path)
+		own, ownErr := os.Stat(self)
+		other, otherErr := os.Stat(path)
+		if err := errors.Join(err, ownErr, otherErr); err != nil || string(data) != "binary" || os.SameFile(own, other) != tt.same || other.Mode() != own.Mode() {
+			t.Errorf("%s: %q, %v", name, data, err)
+		}
+	}
+
+	dir := t.TempDir()
+	path := filepath.Join(dir, Name)
+	err := link(filepath.Join(dir, "kelson"), path, nothing, forbidden, duplicate)
+	if _, statErr := os.Lstat(path); !errors.Is(err, os.ErrPermission) || !errors.Is(err, os.ErrNotExist) || !errors.Is(statErr, os.ErrNotExist) {
+		t.Errorf("nothing was installed without an error: %v, %v", err, statErr)
+	}
+	if len(ways("linux")) != 1 || len(ways("windows")) != 3 {
+		t.Error("only Windows has hard links and copies")
 	}
 }
 
