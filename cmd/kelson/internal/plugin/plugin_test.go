@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 
 // EXT-01
 func TestInstall(t *testing.T) {
+	extension := map[string]string{"windows": ".exe"}[runtime.GOOS]
 	dir := t.TempDir()
 	self := filepath.Join(dir, "kelson")
 	if err := os.WriteFile(self, []byte("binary"), 0o755); err != nil {
@@ -25,7 +27,7 @@ func TestInstall(t *testing.T) {
 		if err := install(self, to, &out, &errOut); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"kubectl-kelson", "kubectl_complete-kelson"} {
+		for _, name := range []string{"kubectl-kelson" + extension, "kubectl_complete-kelson" + extension} {
 			data, err := os.ReadFile(filepath.Join(to, name))
 			if err != nil || string(data) != "binary" || !strings.Contains(out.String(), filepath.Join(to, name)) {
 				t.Errorf("%s: %v, %q", name, err, out.String())
@@ -35,7 +37,7 @@ func TestInstall(t *testing.T) {
 			t.Errorf("no warning: %q", errOut.String())
 		}
 	}
-	other := filepath.Join(to, "kubectl-kelson")
+	other := filepath.Join(to, "kubectl-kelson"+extension)
 	if err := os.Remove(other); err != nil {
 		t.Fatal(err)
 	}
