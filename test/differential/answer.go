@@ -34,10 +34,25 @@ type answer struct {
 	took   time.Duration
 }
 
-// send sends a step to a side.
+// send sends a step to a side, again while the server says that its cache of a new kind is not
+// ready. kube-apiserver does so on a busy machine; its clients repeat such requests too.
 func (s *side) send(ctx context.Context, st *step, m *memory) *answer {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
+	for {
+		a := s.sendOnce(ctx, st, m)
+		if a.status != http.StatusTooManyRequests || at(a.body, "message") != "storage is (re)initializing" {
+			return a
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return a
+		}
+	}
+}
+
+func (s *side) sendOnce(ctx context.Context, st *step, m *memory) *answer {
 	var body io.Reader
 	if st.body != nil {
 		body = bytes.NewReader(st.body(m))
