@@ -252,6 +252,22 @@ func TestAnnouncements(t *testing.T) {
 	b.focusIs("dialog input")
 	b.press("nothing-has-this-name")
 	b.says("Nothing found")
+	// Orca says which element gets the focus only while the element that had it is in the page. The
+	// closed dialog cannot be operated.
+	eval[any](b, `window.dialogTime = new Promise((done) => {
+		let since = 0;
+		document.addEventListener('focusin', () => since = performance.now(), { once: true });
+		new MutationObserver((records) => {
+			if (!since || !records.some((r) => [...r.removedNodes].some((n) => n.nodeName === 'DIALOG'))) return;
+			done(Math.round(performance.now() - since));
+		}).observe(document.body, { childList: true, subtree: true });
+	}), 0`)
+	b.press(kb.Escape)
+	b.focusIs("main h1")
+	b.until(`[...document.querySelectorAll('dialog :is(a, button, input)')].every((e) => e.disabled)`)
+	if ms := eval[int](b, `dialogTime`); ms < 900 {
+		t.Errorf("the closed dialog was in the page for %d ms, want a second", ms)
+	}
 }
 
 // LAB-07: a text with the same information accompanies each drawing.

@@ -2,8 +2,8 @@
 // Search over views, kinds and objects.
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { request } from './lib/api.js';
-import { useModal } from './lib/confirm.js';
 import { html } from './lib/html.js';
+import { Modal } from './lib/modal.js';
 import { listHref, navigate, objectHref } from './lib/route.js';
 import { setShortcuts, shortcutsOn } from './lib/shortcuts.js';
 import { views } from './views.js';
@@ -15,7 +15,6 @@ export function Search({ kinds, close }) {
   const [active, setActive] = useState(0);
   // A screen reader reads the input first, and a result when the user selects it.
   const [moved, setMoved] = useState(false);
-  const dialog = useModal();
   useEffect(() => {
     setActive(0);
     const control = new AbortController();
@@ -67,10 +66,7 @@ export function Search({ kinds, close }) {
   };
   useEffect(() => document.getElementById('result-' + active)?.scrollIntoView({ block: 'nearest' }), [active]);
   const status = !text.trim() ? '' : !found.synced ? 'Reading the cluster…' : !results.length ? 'Nothing found.' : found.more > 0 ? found.more.toLocaleString() + ' more objects match.' : '';
-  return html`<dialog class="palette" ref=${dialog} aria-label="Search" onClick=${(/** @type {any} */ e) => e.target === e.currentTarget && close()} onCancel=${(/** @type {Event} */ e) => {
-      e.preventDefault();
-      close();
-    }}><div>
+  return html`<${Modal} class="palette" aria-label="Search" close=${close} outside><div>
       <input type="text" role="combobox" aria-expanded="true" aria-controls="results" aria-activedescendant=${moved && results.length ? 'result-' + active : undefined}
         aria-label="Search for views, kinds and objects" placeholder="Search for a view, a kind or an object" value=${text} spellcheck=${false} autocomplete="off"
         onInput=${(/** @type {any} */ e) => {
@@ -85,5 +81,5 @@ export function Search({ kinds, close }) {
         setOn(!shortcuts);
       }} /> Shortcuts of one key: <kbd>/</kbd> searches, <kbd>t</kbd> switches the theme</label>
     </div>
-  </dialog>`;
+  </${Modal}>`;
 }

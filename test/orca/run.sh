@@ -183,6 +183,16 @@ says 'Delete ConfigMap settings?'
 says 'Cancel'
 press Escape
 says 'Delete'
+press slash
+says 'Search for views'
+press Escape
+says 'Delete'
+press Return
+says 'Cancel'
+press Tab
+says 'Delete'
+press Return
+says 'settings: deleted'
 
 from=1
 said >"$out/said"

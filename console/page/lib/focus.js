@@ -12,9 +12,12 @@ export function useFocus(route) {
   useEffect(() => {
     if (shown.current === route.path) return;
     shown.current = route.path;
-    heading()?.focus();
+    focusHeading();
   }, [route]);
 }
+
+/** Moves the focus to the heading of the view, if there is one. */
+export const focusHeading = () => heading()?.focus();
 
 const heading = () => /** @type {HTMLElement|null} */ (document.querySelector('main h1'));
 
