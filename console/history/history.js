@@ -48,7 +48,10 @@ export function History({ query, namespace }) {
       ${list.more ? html`<p class="quiet">${list.more.toLocaleString()} more objects; choose a namespace.</p>` : null}`}`;
 }
 
-/** Compares the cluster at two revisions. @param {{query: URLSearchParams, newest: string}} props */
+/**
+ * Compares the cluster at two revisions.
+ * @param {{query: URLSearchParams, newest: string}} props
+ */
 function Moments({ query, newest }) {
   const from = query.get('from') ?? '', to = query.get('to') ?? '';
   const [got, error] = useRequest(from ? 'history/changes' : null, { from, to }, newest);
@@ -63,7 +66,10 @@ function Moments({ query, newest }) {
         ${got.more ? html`<p class="quiet">There are more; choose closer revisions.</p>` : null}` : html`<p class="quiet">Nothing changed.</p>`) : null}`;
 }
 
-/** The tab of an object. @param {{resource: string, namespace: string, name: string, query: URLSearchParams}} props */
+/**
+ * The tab of an object.
+ * @param {{resource: string, namespace: string, name: string, query: URLSearchParams}} props
+ */
 export function HistoryObject({ resource, namespace, name, query }) {
   const object = { resource, namespace, name };
   const [connected, connectedError] = useStates(address('history'));
@@ -112,7 +118,11 @@ export function HistoryObject({ resource, namespace, name, query }) {
 /** Returns a date and time of day. @param {string} time */
 const moment = (time) => new Date(time).toLocaleDateString() + ' ' + clock(time);
 
-/** Returns an object without managedFields, and for comparisons without fields whose value differs in every version. @param {any} object @param {boolean} [compared] */
+/**
+ * Returns an object without managedFields, and for comparisons without fields whose value differs
+ * in every version.
+ * @param {any} object @param {boolean} [compared]
+ */
 function strip(object, compared) {
   const { managedFields: _, ...metadata } = object.metadata ?? {};
   if (compared) delete metadata.resourceVersion;

@@ -1,4 +1,5 @@
 // @ts-check
+// The differences between two texts.
 
 /**
  * Compares two texts line by line. It returns the changed lines with three lines around them.

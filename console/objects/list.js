@@ -181,7 +181,8 @@ function Rows({ resource, rows, columns, withNamespace, sort, descending }) {
 
   const from = Math.min(range[0], Math.max(0, rows.length - 1)), to = Math.min(range[1], rows.length);
   // The scrolling part is the grid, so that it can have the focus. In a grid, screen readers pass
-  // the arrow keys to the page, which renders the rows that they reach; they read only rendered rows.
+  // the arrow keys to the page, which renders the rows that the user reaches. Screen readers read
+  // only rendered rows.
   return html`<div class="rows" ref=${scroller} tabIndex=${0} onKeyDown=${key} role="grid" aria-label="Objects" aria-rowcount=${rows.length + 1}
       aria-activedescendant=${active >= from && active < to ? 'active-row' : undefined}>
     <table role="presentation">

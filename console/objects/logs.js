@@ -1,4 +1,5 @@
 // @ts-check
+// The log of a container of a pod.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { address, useStream } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';

@@ -1,4 +1,5 @@
 // @ts-check
+// An object as YAML, with the documentation of its fields.
 import { useMemo, useRef, useState } from 'preact/hooks';
 import { html } from '../page/lib/html.js';
 import { setQuery } from '../page/lib/route.js';
@@ -52,7 +53,10 @@ export function Yaml({ object, resource, query }) {
     ${path ? html`<${FieldDoc} resource=${resource} path=${path} select=${select} close=${close} />` : null}</div>`;
 }
 
-/** Returns the names in the parameter of an address; null if there are none. @param {string|null} text @returns {string[]|null} */
+/**
+ * Returns the names in the parameter of an address; null if there are none.
+ * @param {string|null} text @returns {string[]|null}
+ */
 function names(text) {
   try {
     const list = JSON.parse(text ?? 'null');

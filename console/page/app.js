@@ -104,7 +104,10 @@ function App() {
   `;
 }
 
-/** Says which moment of a history the page shows. @param {{moment: {revision: string, time: string, fork?: boolean}}} props */
+/**
+ * Says which moment of a history the page shows.
+ * @param {{moment: {revision: string, time: string, fork?: boolean}}} props
+ */
 const Moment = ({ moment }) => html`<p class="problem warn moment"><strong>${moment.fork ? 'Fork' : 'Past'}</strong>${' '}
   ${moment.fork ? 'The cluster has continued from revision' : 'The state of the cluster at revision'} ${moment.revision}, <time dateTime=${moment.time}>${new Date(moment.time).toLocaleString()}</time>${moment.fork ? '.' : '. It is read-only.'}</p>`;
 

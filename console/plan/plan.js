@@ -75,7 +75,10 @@ function Running({ since }) {
   return html`<p class="quiet running">Building the operator and running it on a copy of the cluster: ${duration(now - Date.parse(since))}</p>`;
 }
 
-/** An object, with a link if it exists before the operator runs. @param {{object: Ref, absent?: boolean}} props */
+/**
+ * An object, with a link if it exists before the operator runs.
+ * @param {{object: Ref, absent?: boolean}} props
+ */
 function Name({ object: o, absent }) {
   const label = html`<span class="kind">${o.kind}</span> ${o.namespace ? html`<span class="ns">${o.namespace}/</span>` : null}${o.name}`;
   if (absent || !o.name || !o.resource) return html`<span class="object">${label}</span>`;

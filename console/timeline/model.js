@@ -62,7 +62,10 @@ export class Model {
     this.version++;
   }
 
-  /** Returns the index of the first mark of a lane at or after a time. @param {number} lane @param {number} t */
+  /**
+   * Returns the index of the first mark of a lane at or after a time.
+   * @param {number} lane @param {number} t
+   */
   first(lane, t) {
     const list = this.marks[lane];
     let low = 0, high = list.length;
@@ -137,7 +140,10 @@ export class Axis {
   }
 }
 
-/** Returns the gap from which time is folded: the marks between gaps keep most of the width. @param {Float64Array} starts sorted */
+/**
+ * Returns the gap from which time is folded: the marks between gaps keep most of the width.
+ * @param {Float64Array} starts sorted
+ */
 function foldLimit(starts) {
   if (starts.length < 2) return Infinity;
   const gaps = new Float64Array(starts.length - 1);

@@ -76,7 +76,10 @@ function when(model, start) {
 
 const types = ['reconcile', 'failed reconcile', 'hot loop', 'write', 'refused write', 'Event', 'warning', 'request'];
 
-/** All marks of the lanes, and the lines, as text. @param {{model: Model, lanes: number[], version: number}} props */
+/**
+ * All marks of the lanes, and the lines, as text.
+ * @param {{model: Model, lanes: number[], version: number}} props
+ */
 function Marks({ model, lanes, version }) {
   const [open, setOpen] = useState(false);
   const [shown, setShown] = useState(maxNotes);
@@ -261,14 +264,20 @@ function Canvas({ model, axis, lanes, selected, version }) {
       e.preventDefault();
       actions[e.key]();
     };
-    /** Returns the marks of a lane that can be selected: its reconciles if it has any. @param {number} lane */
+    /**
+     * Returns the marks of a lane that can be selected: its reconciles if it has any.
+     * @param {number} lane
+     */
     const selectable = (lane) => {
       const { model } = latest.current;
       const own = (model.marks[lane] ?? []).filter((m) => (model.spans.get(m.id) ?? model.notes.get(m.id))?.lane === lane);
       const reconciles = own.filter((m) => m.type < Type.write);
       return reconciles.length && !reconciles.some((m) => m.id === latest.current.selected) && own.some((m) => m.id === latest.current.selected) ? own : reconciles.length ? reconciles : own;
     };
-    /** Selects a mark and shows it. @param {number} lane @param {{id: string, start: number}} mark */
+    /**
+     * Selects a mark and shows it.
+     * @param {number} lane @param {{id: string, start: number}} mark
+     */
     const select = (lane, mark) => {
       const { lanes, axis } = latest.current;
       setQuery({ select: mark.id }, { replace: true });
@@ -287,7 +296,10 @@ function Canvas({ model, axis, lanes, selected, version }) {
       const next = list[list.findIndex((m) => m.id === selected) + by];
       if (next) select(now.lane, next);
     };
-    /** Selects the nearest mark in the next or the previous lane that has one. @param {number} by */
+    /**
+     * Selects the nearest mark in the next or the previous lane that has one.
+     * @param {number} by
+     */
     const across = (by) => {
       const { model, lanes, selected } = latest.current;
       const now = model.spans.get(selected) ?? model.notes.get(selected);
@@ -311,7 +323,8 @@ function Canvas({ model, axis, lanes, selected, version }) {
     };
   }, []);
 
-  // It is a list box, because screen readers pass its keys to the page and read the selected option.
+  // It is a list box, because screen readers pass the keys of a list box to the page and read its
+  // selected option.
   const chosen = spoken(model, selected);
   const option = 'mark-' + encodeURIComponent(selected); // another element for each mark, because screen readers read each element once
   return html`<div class="timeline" ref=${box}><canvas ref=${canvas} tabIndex=${0} role="listbox" aria-activedescendant=${chosen ? option : undefined} aria-label=${`Timeline of ${lanes.length} objects with ${model.count} marks`}
@@ -323,7 +336,10 @@ function Canvas({ model, axis, lanes, selected, version }) {
       <span class="spring"></span><span>drag or <kbd>←</kbd> <kbd>→</kbd> to move, <kbd>Ctrl</kbd>+wheel or <kbd>+</kbd> <kbd>−</kbd> to zoom, <kbd>0</kbd> for all, <kbd>n</kbd> <kbd>p</kbd> to step</span></p>`;
 }
 
-/** Returns the IDs of the reconciles that caused the selected one, and of those that it caused. @param {string} selected @param {number} version */
+/**
+ * Returns the IDs of the reconciles that caused the selected one, and of those that it caused.
+ * @param {string} selected @param {number} version
+ */
 function useChain(selected, version) {
   const [chain, setChain] = useState(/** @type {{of: string, ids: Set<string>}|null} */ (null));
   useEffect(() => {

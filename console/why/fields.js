@@ -1,8 +1,12 @@
 // @ts-check
+// The managers of the fields of an object.
 
 /** @typedef {{path: string, value: string, manager: string, operation: string, subresource?: string, time?: string}} Field */
 
-/** Returns the fields of an object with their managers, from managedFields. @param {any} object @returns {Field[]} */
+/**
+ * Returns the fields of an object with their managers, from managedFields.
+ * @param {any} object @returns {Field[]}
+ */
 export function fields(object) {
   /** @type {Map<string, Field>} */
   const all = new Map();

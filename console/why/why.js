@@ -43,7 +43,10 @@ export function Untraced({ traced, errors }) {
   </div>`;
 }
 
-/** The tab of an object. @param {{kind: string, namespace: string, name: string, object: any, query: URLSearchParams}} props */
+/**
+ * The tab of an object.
+ * @param {{kind: string, namespace: string, name: string, object: any, query: URLSearchParams}} props
+ */
 export function WhyObject({ kind, namespace, name, object, query }) {
   const last = query.get('last') ?? '5';
   const [state, error] = useStates(kind ? address('why', { kind, namespace, name, last }) : null);

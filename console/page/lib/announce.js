@@ -1,11 +1,14 @@
 // @ts-check
-// Announcements for screen readers. Screen readers announce changes of a region only if the region was
-// in the page before its text changes. So all announcements use the region of index.html.
+// Announcements for screen readers. They announce changes of a region only if the region was in the
+// page before its text changes. So all announcements use the region of index.html.
 import { useEffect } from 'preact/hooks';
 
 let timer = 0;
 
-/** Announces a text after what a screen reader is reading. A text that follows quickly replaces it. @param {string} text */
+/**
+ * Announces a text after what a screen reader is reading. A text that follows quickly replaces it.
+ * @param {string} text
+ */
 export function announce(text) {
   const region = document.getElementById('announcements');
   if (!region) return;

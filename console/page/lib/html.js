@@ -1,4 +1,5 @@
 // @ts-check
+// Templates for Preact.
 import { h } from 'preact';
 import htm from 'htm';
 
@@ -11,5 +12,8 @@ const filled = (child) => (child === '' ? null : Array.isArray(child) ? child.ma
 
 const build = htm.bind((/** @type {any} */ type, /** @type {any} */ props, /** @type {any[]} */ ...children) => h(type, props, ...children.map(filled)));
 
-/** Builds virtual nodes from templates. Values become text or properties, never HTML. @type {typeof build} */
+/**
+ * Builds virtual nodes from templates. Values become text or properties, never HTML.
+ * @type {typeof build}
+ */
 export const html = (strings, ...values) => filled(build(strings, ...values));

@@ -1,9 +1,12 @@
 // @ts-check
-// On narrow screens, the page shows rows of tables as blocks, with the text of the header before each
-// cell. Style sheets can read these texts only from attributes of the cells.
+// On narrow screens, the page shows rows of tables as blocks, with the text of the header before
+// each cell. Style sheets can read these texts only from attributes of the cells.
 const narrow = matchMedia('(max-width: 560px)');
 
-/** Labels the cells of the tables in a part of the page, now and when it changes. @param {Element} root */
+/**
+ * Labels the cells of the tables in a part of the page, now and when it changes.
+ * @param {Element} root
+ */
 export function labelCells(root) {
   const label = () => {
     if (!narrow.matches) return;

@@ -9,7 +9,10 @@ export const shortcutsOn = () => localStorage.getItem(stored) !== 'off';
 /** @param {boolean} on */
 export const setShortcuts = (on) => (on ? localStorage.removeItem(stored) : localStorage.setItem(stored, 'off'));
 
-/** Whether an event is that of a shortcut of one character. @param {KeyboardEvent} e @param {string} key */
+/**
+ * Whether an event is that of a shortcut of one character.
+ * @param {KeyboardEvent} e @param {string} key
+ */
 export const isShortcut = (e, key) => e.key === key && !typing(e) && !e.metaKey && !e.ctrlKey && !e.altKey && shortcutsOn();
 
 /** @param {KeyboardEvent} e */

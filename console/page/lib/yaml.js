@@ -22,7 +22,11 @@ function scalar(v) {
 /** Returns whether a string can be a literal block. @param {string} s */
 const block = (s) => s.includes('\n') && /^[^\s]/.test(s) && !/[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]/.test(s) && !/[ \t]\n/.test(s) && !/\n\n$/.test(s) && !/ $/.test(s);
 
-/** Returns the entries of an object in the order in which kubectl prints them, which may differ from the server's order. @param {any} v @returns {[string, any][]} */
+/**
+ * Returns the entries of an object in the order in which kubectl prints them, which may differ from
+ * the server's order.
+ * @param {any} v @returns {[string, any][]}
+ */
 const sorted = (v) => Object.entries(v).sort(([a], [b]) => (a < b ? -1 : 1));
 
 /**
