@@ -33,7 +33,7 @@ func TestMap(t *testing.T) {
 
 	scaled := deployment("many", 320)
 	env.Create(t, scaled)
-	b.until(`document.querySelector('.head')?.innerText.includes('joined by kind')`)
+	b.until(`document.querySelector('.head')?.innerText.includes('grouped by kind')`)
 	b.until(`[...document.querySelectorAll('.node')].some((n) => n.textContent.includes('× 3'))`)
 	b.shot("map-joined")
 }

@@ -35,7 +35,7 @@ export function Compare({ query, session }) {
 function first(row, a, b) {
   const r = row.a ?? row.b;
   const after = Math.round((Date.parse(r.time) - (row.a ? a : b)) * 1000);
-  return html`after ${span(Math.max(0, after))}, controller ${r.controller} of <${ObjectLink} ...${r} tab="why" />: ${!row.a ? 'only run B reconciles' : !row.b ? 'only run A reconciles' : 'the results differ'}.
+  return html`after ${span(Math.max(0, after))}, controller ${r.controller} of <${ObjectLink} ...${r} tab="why" />: ${!row.a ? 'only run B has this reconcile' : !row.b ? 'only run A has this reconcile' : 'the results differ'}.
     <a href="#first" onClick=${(/** @type {Event} */ e) => {
       e.preventDefault();
       const row = document.getElementById('first');

@@ -62,8 +62,8 @@ function Moments({ query, newest }) {
       <input name="to" type="search" class="revision" aria-label="To revision" value=${to} placeholder=${newest} inputMode="numeric" /> <button>Compare</button></form>
     <${Problem} error=${error} />
     ${got ? (got.changes.length ? html`<ul class="effects changed">${got.changes.map((/** @type {any} */ c) => html`<li><${Badge} text=${c.what} as=${{ created: 'good', deleted: 'bad' }[/** @type {string} */ (c.what)] ?? ''} />
-        <span class="kind"> ${c.resource}</span> <a href=${objectHref(c.resource, c.namespace, c.name, 'history')}>${c.namespace ? html`<span class="ns">${c.namespace}/</span>` : null}${c.name}</a> <span class="quiet">${c.versions} versions</span></li>`)}</ul>
-        ${got.more ? html`<p class="quiet">There are more; choose closer revisions.</p>` : null}` : html`<p class="quiet">Nothing changed.</p>`) : null}`;
+        <span class="kind"> ${c.resource}</span> <a href=${objectHref(c.resource, c.namespace, c.name, 'history')}>${c.namespace ? html`<span class="ns">${c.namespace}/</span>` : null}${c.name}</a> <span class="quiet">${c.versions} ${c.versions === 1 ? 'version' : 'versions'}</span></li>`)}</ul>
+        ${got.more ? html`<p class="quiet">There are more changes; choose revisions that are closer together.</p>` : null}` : html`<p class="quiet">Nothing changed.</p>`) : null}`;
 }
 
 /**

@@ -15,8 +15,8 @@ export function Map({ query, namespace }) {
   const [traced] = useStates(address('controllers'));
   const [near, setNear] = useState('');
   const g = state?.graph;
-  return html`<${Header} title="Map" note=${g ? `${g.objects.toLocaleString()} objects${g.folded ? ', joined by kind' : ''}` : ''} actions=${html`
-      <button aria-pressed=${all === 'true'} title="Also objects that neither own nor refer to others" onClick=${() => setQuery({ all: all ? null : 'true' }, { replace: true })}>All objects</button>`} />
+  return html`<${Header} title="Map" note=${g ? `${g.objects.toLocaleString()} objects${g.folded ? ', grouped by kind' : ''}` : ''} actions=${html`
+      <button aria-pressed=${all === 'true'} title="Also show objects that neither own nor refer to others" onClick=${() => setQuery({ all: all ? null : 'true' }, { replace: true })}>All objects</button>`} />
     <${Problem} error=${error} />
     ${!g ? (error ? null : html`<${Loading} />`) : html`
       ${traced?.links?.length ? html`<${Controllers} links=${traced.links} />` : null}

@@ -113,7 +113,7 @@ function Written({ w }) {
   const verb = /** @type {'create'|'update'|'delete'} */ (w.verb);
   return html`<details class="write" open=${changes.length <= 12}><summary><${Badge} text=${verb} as=${tones[verb]} /> <${Name} object=${w.object} absent=${true} />${w.subresource ? html` <span class="quiet">${w.subresource}</span>` : null}
       <span class="quiet"> ${changes.length ? count(changes.length, 'field') : ''}</span></summary>
-    ${verb === 'create' ? null : html`<div class="led"><span class="quiet">now:</span> <${Name} object=${w.object} /></div>`}
+    ${verb === 'create' ? null : html`<div class="led"><span class="quiet">current object:</span> <${Name} object=${w.object} /></div>`}
     <${Changes} changes=${changes} />
     ${(w.webhooks ?? []).map((/** @type {string} */ h) => html`<div class="quiet">webhook ${h} was not called; it could change or refuse this</div>`)}
     ${w.led?.length ? html`<div class="led"><span class="quiet">Kubernetes then:</span> ${w.led.map((/** @type {any} */ l, /** @type {number} */ i) => html`${i ? ', ' : ''}${l.verb} <${Name} object=${l.object} absent=${l.verb === 'create'} />`)}</div>` : null}</details>`;

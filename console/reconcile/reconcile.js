@@ -49,7 +49,7 @@ function All({ query }) {
         <tbody>${state.reconciles.map((/** @type {any} */ r) => html`<tr key=${r.run + r.id} class=${r.error ? 'failed' : ''}><td class="mono quiet">${clock(r.time)}</td><td><${ReconcileLink} r=${r} /></td>
           <td><${ObjectLink} ...${r} tab="why" /></td><td class="mixed">${because(r)}</td><td class="wrap">${result(r)}${r.loop ? html` <${Badge} text="hot loop" as="bad" />` : null}</td>
           <td class="number">${span(micros(r.duration))}</td></tr>`)}</tbody></table>
-      ${state.matching > state.reconciles.length ? html`<p class="quiet">The last ${state.reconciles.length} are shown.</p>` : null}`}`;
+      ${state.matching > state.reconciles.length ? html`<p class="quiet">Only the last ${state.reconciles.length} are shown.</p>` : null}`}`;
 }
 
 /** @param {{run: string, id: string}} props */
@@ -69,7 +69,7 @@ function One({ run, id }) {
       <dt>Priority</dt><dd>${r.queue.priority ?? 0}</dd><dt>Retries</dt><dd>${r.queue.retries ?? 0}${r.retryAfter ? html` <span class="quiet">again after a backoff of ${span(micros(r.retryAfter))}</span>` : null}</dd>
       <dt>Other objects</dt><dd>${r.queue.ready} ready, ${r.queue.delayed} delayed, ${r.queue.running - 1} running</dd></dl>` : null}
     <h2>Reads, writes and logs</h2>${state.steps?.length ? html`<table class="plain steps"><thead><tr><th>After</th><th>Call</th><th>Object</th><th>Version</th><th>Took</th><th>Result</th></tr></thead><tbody>
-      ${state.steps.map((/** @type {any} */ s) => html`<${StepRow} s=${s} />`)}</tbody></table>` : html`<p class="quiet">It wrote nothing, and the trace has no reads and logs.</p>`}
+      ${state.steps.map((/** @type {any} */ s) => html`<${StepRow} s=${s} />`)}</tbody></table>` : html`<p class="quiet">The reconcile wrote nothing, and the trace has no reads or logs of it.</p>`}
     ${r.moreReads || r.moreLogs ? html`<p class="quiet">${r.moreReads ?? 0} more reads and ${r.moreLogs ?? 0} more log records are not in the trace.</p>` : null}`;
 }
 
@@ -97,6 +97,6 @@ function StepRow({ s }) {
 /** @param {{stale: any, read: any}} props */
 function Newer({ stale, read }) {
   const by = html`<${ReconcileLink} r=${stale} />`;
-  return html`${stale.version ? html`${read.verb === 'list' ? html`<${ObjectLink} ...${stale.object} tab="why" /> had ` : null}version ${stale.version} ${stale.seen ? html`had caused ${by}` : html`was written before, by ${by}`}` : null}
-    ${stale.conflict ? html`${stale.version ? '; ' : ''}a later write met a conflict` : null}`;
+  return html`${stale.version ? html`${read.verb === 'list' ? html`<${ObjectLink} ...${stale.object} tab="why" />: ` : null}version ${stale.version} ${stale.seen ? html`had already caused ${by}` : html`was written before, by ${by}`}` : null}
+    ${stale.conflict ? html`${stale.version ? '; ' : ''}a later write failed with a conflict` : null}`;
 }

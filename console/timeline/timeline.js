@@ -88,7 +88,7 @@ function Marks({ model, lanes, version }) {
     /** @type {{id: string, lane: number, start: number, length: number, what: string, text: string}[]} */
     const list = model.lines.map((l) => ({ id: '', lane: -1, start: l.start, length: 0, what: lineNames[l.type], text: l.text }));
     for (const lane of lanes)
-      for (const m of model.marks[lane]) list.push({ ...m, lane, what: types[m.type], text: model.notes.get(m.id)?.text ?? (m.length ? 'took ' + span(m.length) : 'show it') });
+      for (const m of model.marks[lane]) list.push({ ...m, lane, what: types[m.type], text: model.notes.get(m.id)?.text ?? (m.length ? 'took ' + span(m.length) : 'show the reconcile') });
     return list.sort((a, b) => a.start - b.start);
   }, [model, lanes, version, open]);
   return html`<details class="notelist" onToggle=${(/** @type {any} */ e) => setOpen(e.currentTarget.open)}><summary>${model.count.toLocaleString()} ${model.steps ? 'steps' : 'marks'} as text</summary>
