@@ -280,7 +280,7 @@ var H,Xt,Es,pe,ft,Ye,Gt,ze,Zt,ht,mt,Rs,Ie=Symbol.for("pv"),Xe={},Ge=[],Os=/^m(i|
     ${a?r`<div class=${"calm"+(t.synced?"":" quiet")}>${t.synced?r`<span class="tick" aria-hidden="true">✓</span> Everything has settled.`:"Reading the cluster…"}</div>`:r`<p class="summary">${o?r`<strong class="bad">${l}</strong>`:null}${o&&s?", ":""}
           ${s?`${s} in progress`:null}</p>
         <ul class="items">${t.items.map(i=>r`<${So} key=${i.kind+"/"+i.namespace+"/"+i.name} item=${i} />`)}</ul>`}
-    ${t.wakes?.length?r`<section><h2>Next wake-ups</h2><${qo} wakes=${t.wakes} /></section>`:null}
+    ${t.wakes?.length?r`<section><h2>Next scheduled reconciles</h2><${qo} wakes=${t.wakes} /></section>`:null}
     ${t.traced?null:r`<p class="hint quiet">No operator’s trace is connected: failed reconciles and hot loops are unknown. Start the console with <code>--trace</code>.</p>`}
     ${t.failures?.length?r`<section><h2>Not readable</h2><dl class="pairs">${t.failures.map(i=>r`<dt class="mono">${i.what}</dt><dd>${i.why}</dd>`)}</dl></section>`:null}
   `:r`<${P} title="Now" /><${M} error=${n} />${n?null:r`<${D} text="Reading the cluster…" />`}`}function So({item:e}){let t=e.problems.some(n=>n.tone==="bad")?"bad":"wait";return r`<li class=${"item "+t} style=${{marginLeft:e.depth*22+"px"}}>
