@@ -254,7 +254,7 @@ func TestAnnouncements(t *testing.T) {
 	b.says("Nothing found")
 	// Orca says which element gets the focus only while the element that had it is in the page. The
 	// closed dialog cannot be operated.
-	eval[any](b, `window.closed = new Promise((done) => {
+	eval[any](b, `window.dialogTime = new Promise((done) => {
 		let since = 0;
 		document.addEventListener('focusin', () => since = performance.now(), { once: true });
 		new MutationObserver((records) => {
@@ -265,7 +265,7 @@ func TestAnnouncements(t *testing.T) {
 	b.press(kb.Escape)
 	b.focusIs("main h1")
 	b.until(`[...document.querySelectorAll('dialog :is(a, button, input)')].every((e) => e.disabled)`)
-	if ms := eval[int](b, `closed`); ms < 900 {
+	if ms := eval[int](b, `dialogTime`); ms < 900 {
 		t.Errorf("the closed dialog was in the page for %d ms, want a second", ms)
 	}
 }

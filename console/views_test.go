@@ -39,9 +39,9 @@ func TestNowAndWhy(t *testing.T) {
 	env := testenv.New(t)
 	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test", Traces: []console.TraceSource{{Place: testTrace(t, time.Now())}}}))
 
-	// The objects of the trace don't exist: nothing to report but a wake-up.
+	// The objects of the trace don't exist: nothing to report but the next scheduled reconcile.
 	b.shows("Everything has settled.")
-	b.shows("Next wake-ups")
+	b.shows("Next scheduled reconciles")
 	b.shot("now-quiet")
 	stuck := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck", Finalizers: []string{"example.com/never"}}}
 	env.Create(t, stuck)

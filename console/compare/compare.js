@@ -70,7 +70,7 @@ function Failure({ all }) {
   const timed = f.rows.some((/** @type {any} */ r) => r.afterB !== undefined || r.afterA !== undefined);
   return html`<section class="failure"><h2>Failure</h2><p>${f.oracle ? html`<${Badge} text=${f.oracle} as="bad" /> ` : null}<strong>${f.what}</strong></p>
     ${f.detail ? html`<p class="pre">${f.detail}</p>` : null}
-    ${f.plan ? html`<p><span class="quiet">Plan</span> <code>${f.plan}</code>${f.runs ? html` <span class="quiet">failed in ${f.seen} of ${f.runs} runs</span>` : null}</p>` : null}
+    ${f.plan ? html`<p><span class="quiet">Faults</span> <code>${f.plan}</code>${f.runs ? html` <span class="quiet">failed in ${f.seen} of ${f.runs} runs</span>` : null}</p>` : null}
     ${f.curve?.length ? html`<${Curve} points=${f.curve} />` : null}
     ${f.different?.length ? html`<h2>How the runs end differently</h2><table class="plain ends"><thead><tr><th>Object</th><th>Field</th><th>Without faults</th><th>Failing run</th></tr></thead><tbody>
       ${f.different.map((/** @type {any} */ d) => html`<tr><td class="wrap">${d.object}</td><td class="wrap mono">${d.path}</td><td class="wrap mono">${d.a || html`<span class="quiet">absent</span>`}</td><td class="wrap mono">${d.b || html`<span class="quiet">absent</span>`}</td></tr>`)}</tbody></table>` : null}
@@ -96,6 +96,7 @@ function Curve({ points }) {
   const width = 640, height = 120, x = (/** @type {number} */ i) => (points.length < 2 ? width / 2 : (i * width) / (points.length - 1));
   return html`<h2>When the failure became inevitable</h2>
     <p>${inevitable < 0 ? 'No step makes every continuation fail.' : html`From step <b>${points[inevitable].step + 1}</b> on, every run that continues from there fails${points[inevitable].text ? html`: ${points[inevitable].text}` : '.'}`}</p>
+    <p class="quiet">The curve shows, for each step, the share of the runs continuing from there that fail.</p>
     <svg class="curve" viewBox=${`-6 -6 ${width + 12} ${height + 12}`} role="img" aria-label="Share of the runs from each step that fail; the table has the numbers">
       <path class="axis" d=${`M0 0V${height}H${width}`} />
       ${inevitable < 0 ? null : html`<path class="edge" d=${`M${x(inevitable)} 0V${height}`} />`}

@@ -173,7 +173,7 @@ func times(message string, count int) string {
 	return message
 }
 
-// ofTraces adds failed reconciles and hot loops, and returns the next wake-ups.
+// ofTraces adds failed reconciles and hot loops, and returns the next scheduled reconciles.
 func ofTraces(t *traces.Traces, now time.Time, namespace string, exists func(causes.Object) bool, add func(causes.Object, Problem)) []Wake {
 	type key struct {
 		controller string

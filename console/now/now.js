@@ -22,7 +22,7 @@ export function Now({ namespace }) {
       : html`<p class="summary">${bad ? html`<strong class="bad">${attention}</strong>` : null}${bad && progressing ? ', ' : ''}
           ${progressing ? `${progressing} in progress` : null}</p>
         <ul class="items">${state.items.map((/** @type {any} */ i) => html`<${ItemView} key=${i.kind + '/' + i.namespace + '/' + i.name} item=${i} />`)}</ul>`}
-    ${state.wakes?.length ? html`<section><h2>Next wake-ups</h2><${Wakes} wakes=${state.wakes} /></section>` : null}
+    ${state.wakes?.length ? html`<section><h2>Next scheduled reconciles</h2><${Wakes} wakes=${state.wakes} /></section>` : null}
     ${!state.traced ? html`<p class="hint quiet">No operator’s trace is connected: failed reconciles and hot loops are unknown. Start the console with <code>--trace</code>.</p>` : null}
     ${state.failures?.length ? html`<section><h2>Not readable</h2><dl class="pairs">${state.failures.map((/** @type {any} */ f) => html`<dt class="mono">${f.what}</dt><dd>${f.why}</dd>`)}</dl></section>` : null}
   `;

@@ -62,7 +62,7 @@ function One({ run, id }) {
     ${r.error ? html`<div class="problem"><strong>Error</strong> ${r.error}</div>` : null}
     ${r.loop ? html`<div class="problem"><strong>Hot loop</strong> ${r.loop.reconciles} reconciles repeatedly write ${r.loop.objects.join(' and ')}${r.loop.fields?.length ? ': ' + r.loop.fields.join(', ') : ''}</div>` : null}
     <dl class="facts"><dt>Object</dt><dd><${ObjectLink} ...${r} tab="why" /></dd><dt>Started</dt><dd>${clock(r.time)} <span class="quiet">${r.time}</span></dd>
-      <dt>Took</dt><dd>${span(micros(r.duration))}</dd>${r.requeueAfter ? html`<dt>Again after</dt><dd>${r.requeueAfter}</dd>` : null}
+      <dt>Took</dt><dd>${span(micros(r.duration))}</dd>${r.requeueAfter ? html`<dt>Runs again after</dt><dd>${r.requeueAfter}</dd>` : null}
       <dt>Timeline</dt><dd><a href=${'/timeline?select=' + encodeURIComponent(run + '/' + id)}>show it in the timeline</a></dd></dl>
     <h2>Causes</h2><div class="why"><section class="chain"><${Causes} r=${r} /></section></div>
     ${r.queue ? html`<h2>Queue</h2><dl class="facts"><dt>Waited</dt><dd>${span(micros(r.queue.waited))} <span class="quiet">from ready to start</span></dd>

@@ -28,5 +28,5 @@ export function Rights({ query }) {
       <p class="quiet">Requests that were not made while the log was written are unknown. Cover error paths before you remove a rule.</p>` : null}
     <h2>Requests</h2>${state.requests.length ? html`<table class="plain"><thead><tr><th>Request</th><th>Rule</th></tr></thead><tbody>${state.requests.map((/** @type {any} */ r) => html`<tr class=${r.missing ? 'failed' : ''}><td class="mono wrap">${r.what}</td>
       <td>${r.missing ? html`<${Badge} text="missing" as="bad" />` : null}</td></tr>`)}</tbody></table>` : html`<p class="quiet">The log has no requests of this user that need a rule.</p>`}
-    ${state.least ? html`<h2>Least role</h2><div class="bar"><${Copy} text=${() => state.least} /></div><pre role="region" class="yaml least" tabIndex=${0} aria-label="Least role">${state.least}</pre>` : null}`;
+    ${state.least ? html`<h2>Least role</h2><p class="quiet">The smallest role that allows these requests.</p><div class="bar"><${Copy} text=${() => state.least} /></div><pre role="region" class="yaml least" tabIndex=${0} aria-label="Least role">${state.least}</pre>` : null}`;
 }
