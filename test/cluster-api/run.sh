@@ -42,6 +42,12 @@ if [ $# -eq 0 ]; then
 		echo "unchanged with \`KUBEBUILDER_ASSETS\` pointing to the folder that \`kelson envtest\` fills. \`make $suite\` runs them."
 		echo
 		table
+		cat <<-END
+
+			On a busy machine, a test of util/deprecated/v1beta1/patch may panic: it reads its cache directly after a write, and dereferences a nil
+			status if the cache does not have the write yet. In 25 alternating runs of that test on two processors with a load of 12, it panicked
+			twice here, and twice on kube-apiserver with etcd. It passes when the package is run again.
+		END
 		echo "<!-- end of $suite -->"
 	} >"$scratch/section"
 	section "$scratch/section"
