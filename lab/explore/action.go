@@ -120,7 +120,7 @@ func (t *trial) perform(f Fault, obj *unstructured.Unstructured) bool {
 	case DeleteChild, DeletePod:
 		ok = t.try(func(ctx context.Context, c client.Client) error {
 			uid := obj.GetUID()
-			return client.IgnoreNotFound(c.Delete(ctx, obj, client.Preconditions{UID: uid}))
+			return client.IgnoreNotFound(remove(ctx, c, obj, client.Preconditions{UID: uid}))
 		})
 	case EditChild:
 		ok = t.try(func(ctx context.Context, c client.Client) error { return set(ctx, c, obj, f) })
@@ -230,7 +230,7 @@ func (t *trial) restarts() bool {
 // recreate deletes an object, and creates it again when it no longer exists.
 func (t *trial) recreate(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
 	again := t.manifest(obj)
-	if err := c.Delete(ctx, obj); err != nil {
+	if err := remove(ctx, c, obj); err != nil {
 		return err
 	}
 	pause := time.Second

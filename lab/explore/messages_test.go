@@ -89,7 +89,7 @@ func TestRefusedScenarios(t *testing.T) {
 			`input "create ConfigMap default/Web": ConfigMap "Web" is invalid: metadata.name`},
 		"never quiet": {func() explore.Scenario {
 			s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
-				cm.Data = map[string]string{"at": time.Now().String()}
+				cm.Data = map[string]string{"at": time.Now().Truncate(time.Minute).String()}
 				return operator.Result{RequeueAfter: time.Minute}, c.Update(ctx, cm)
 			})
 			s.Horizon = time.Hour

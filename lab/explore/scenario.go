@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
@@ -111,11 +111,14 @@ func Edit[T client.Object](obj T, change func(T)) Input {
 // Delete deletes an object, if it exists.
 func Delete(obj client.Object) Input {
 	return Input{name: "delete " + naming(obj), do: func(ctx context.Context, c client.Client) error {
-		if err := c.Delete(ctx, obj.DeepCopyObject().(client.Object)); err != nil && !apierrors.IsNotFound(err) {
-			return err
-		}
-		return nil
+		return client.IgnoreNotFound(remove(ctx, c, obj.DeepCopyObject().(client.Object)))
 	}}
+}
+
+// remove deletes an object and its dependents, as kubectl does. Without a policy, the Pods of a Job
+// would remain.
+func remove(ctx context.Context, c client.Client, obj client.Object, opts ...client.DeleteOption) error {
+	return c.Delete(ctx, obj, append(opts, client.PropagationPolicy(metav1.DeletePropagationBackground))...)
 }
 
 // Wait lets virtual time pass.

@@ -71,6 +71,7 @@ type trial struct {
 	cut       map[string]bool // resources whose watches and lists wait until everything is quiet
 	refused   map[string]bool // cut resources whose next watch was refused
 	denied    map[string]bool // by verb and resource
+	unbound   map[string]bool // claims whose volumes wait until everything is quiet
 	denials   bool            // a write was denied, or failed often: the next may be late
 
 	silent    string                       // the Node whose agent is cut off; "" for none
@@ -141,7 +142,7 @@ func (t *trial) run() {
 	t.gate = newGate()
 	t.counts, t.revisions, t.done = map[Point]int{}, map[Point]uint64{}, make([]bool, len(t.plan))
 	t.frozen, t.cut, t.refused, t.own = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
-	t.denied, t.leases, t.errors = map[string]bool{}, map[client.Key]bool{}, map[string]*failing{}
+	t.denied, t.unbound, t.leases, t.errors = map[string]bool{}, map[string]bool{}, map[client.Key]bool{}, map[string]*failing{}
 	for _, f := range t.plan {
 		switch f.Kind {
 		case Order:

@@ -192,7 +192,11 @@ func (t *trial) execute(s *step) {
 	case committing:
 		if s.point != (Point{}) {
 			t.visit(&s.point)
-			s.held = t.find(s.point, PendingClaim) != ""
+			// An attempt to create the volume ends after a minute; later ones wait, too.
+			if t.find(s.point, PendingClaim) != "" {
+				t.unbound[s.point.Object] = true
+			}
+			s.held = t.unbound[s.point.Object]
 		}
 	case sending:
 		if s.point != (Point{}) {
@@ -372,6 +376,10 @@ func (t *trial) release() bool {
 	case len(t.denied) > 0:
 		clear(t.denied)
 		t.log("writes are no longer denied")
+	case len(t.unbound) > 0:
+		clear(t.unbound)
+		t.gate.unhold(t.inputs, t.last)
+		t.log("the volumes are created")
 	case t.gate.unhold(t.inputs, t.last):
 		t.log("the held requests continue")
 	default:

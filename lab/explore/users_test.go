@@ -5,9 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/explore"
+	"kelson.dev/lab/testenv"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 )
@@ -59,6 +63,23 @@ func TestUserWaitsForTheEndOfAFault(t *testing.T) {
 	const plan = "recreate after configmaps default/web #1; deny patch configmaps default/web #2"
 	got, steps := replayed(t, s, plan)
 	if _, after, _ := strings.Cut(steps, "writes are not denied any more"); got != "" || strings.Contains(steps, "refused: ") || !strings.Contains(after, "request: patch configmaps default/web") {
+		t.Errorf("alarms %q\n%s", got, steps)
+	}
+}
+
+// LAB-03 (F12): a user who deletes a Job also deletes its Pods, as kubectl does.
+func TestDeletedJob(t *testing.T) {
+	s := eachConfigMap(nil)
+	s.Operator = explore.Parts(operator.Name("each"), operator.For(func(d operator.Deps) *each {
+		return &each{d, func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+			job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name,
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}}
+			job.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "main", Image: "busybox"}}}
+			return operator.Result{}, ignoreExisting(c.Create(ctx, job))
+		}}
+	}, operator.Owns[batchv1.Job]()))
+	s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}
+	if got, steps := replayed(t, s, "delete-child after jobs.batch default/web #1"); got != "" || !strings.Contains(steps, "server: delete pods default/web-*") {
 		t.Errorf("alarms %q\n%s", got, steps)
 	}
 }
