@@ -41,7 +41,9 @@ func installCommand() *cobra.Command {
 
 It links two names to this binary: kubectl-kelson, which kubectl runs for
 "kubectl kelson", and kubectl_complete-kelson, which completes its command lines.
-The folder must be in $PATH. The links remain valid when the binary is replaced.`,
+The folder must be in $PATH. The links remain valid when the binary is replaced.
+On Windows without the right to make symbolic links, it makes hard links, or copies:
+remove them and install the plugin again when the binary is replaced.`,
 		Example: `  kelson kubectl-plugin install
   kubectl kelson why pod/web --trace operator.trace`,
 		Args: cobra.NoArgs,
@@ -92,7 +94,7 @@ func install(self, dir string, out, errOut io.Writer) error {
 			name += ".exe"
 		}
 		path := filepath.Join(dir, name)
-		if err := link(self, path); err != nil {
+		if err := link(self, path, ways(runtime.GOOS)...); err != nil {
 			return fmt.Errorf("install %s: %w", path, err)
 		}
 		fmt.Fprintf(out, "installed  %s\n", path)
@@ -103,9 +105,19 @@ func install(self, dir string, out, errOut io.Writer) error {
 	return nil
 }
 
-// link makes path another name of the file self, and replaces a link from an earlier call. It does
-// not replace other files.
-func link(self, path string) error {
+// ways returns the ways to give a file another name on a system, the best first. Symbolic links
+// remain valid when the file is replaced. Most users of Windows may not make them; hard links need
+// one volume with a file system that has them.
+func ways(goos string) []func(file, name string) error {
+	if goos == "windows" {
+		return []func(file, name string) error{os.Symlink, os.Link, duplicate}
+	}
+	return []func(file, name string) error{os.Symlink}
+}
+
+// link makes path another name of the file self in the first way that succeeds, and replaces a link
+// from an earlier call. It does not replace other files.
+func link(self, path string, ways ...func(file, name string) error) error {
 	if info, err := os.Lstat(path); err == nil {
 		target, statErr := os.Stat(path)
 		own, ownErr := os.Stat(self)
@@ -116,10 +128,36 @@ func link(self, path string) error {
 			return err
 		}
 	}
-	if err := os.Symlink(self, path); err == nil || runtime.GOOS != "windows" {
+	var errs []error
+	for _, way := range ways {
+		err := way(self, path)
+		if err == nil {
+			_, err = os.Stat(path) // Wine's symbolic links succeed without creating anything
+		}
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// duplicate copies a file to a new file.
+func duplicate(file, name string) error {
+	in, err := os.Open(file)
+	if err != nil {
 		return err
 	}
-	return os.Link(self, path) // most users of Windows may not make symbolic links
+	defer in.Close()
+	out, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if err = errors.Join(err, out.Close()); err != nil {
+		return errors.Join(err, os.Remove(name))
+	}
+	return nil
 }
 
 // Arguments returns the arguments of kelson for a call by one of the names, without the program,

@@ -2,8 +2,10 @@ package plugin
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -13,6 +15,7 @@ import (
 
 // EXT-01
 func TestInstall(t *testing.T) {
+	extension := map[string]string{"windows": ".exe"}[runtime.GOOS]
 	dir := t.TempDir()
 	self := filepath.Join(dir, "kelson")
 	if err := os.WriteFile(self, []byte("binary"), 0o755); err != nil {
@@ -24,7 +27,7 @@ func TestInstall(t *testing.T) {
 		if err := install(self, to, &out, &errOut); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"kubectl-kelson", "kubectl_complete-kelson"} {
+		for _, name := range []string{"kubectl-kelson" + extension, "kubectl_complete-kelson" + extension} {
 			data, err := os.ReadFile(filepath.Join(to, name))
 			if err != nil || string(data) != "binary" || !strings.Contains(out.String(), filepath.Join(to, name)) {
 				t.Errorf("%s: %v, %q", name, err, out.String())
@@ -34,7 +37,7 @@ func TestInstall(t *testing.T) {
 			t.Errorf("no warning: %q", errOut.String())
 		}
 	}
-	other := filepath.Join(to, "kubectl-kelson")
+	other := filepath.Join(to, "kubectl-kelson"+extension)
 	if err := os.Remove(other); err != nil {
 		t.Fatal(err)
 	}
@@ -43,6 +46,49 @@ func TestInstall(t *testing.T) {
 	}
 	if err := install(self, to, &bytes.Buffer{}, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "not a link to kelson") {
 		t.Errorf("another program was replaced: %v", err)
+	}
+}
+
+// EXT-01: where symbolic links are forbidden, or succeed without a file as in Wine, the plugin is a
+// hard link or a copy.
+func TestInstallWithoutSymbolicLinks(t *testing.T) {
+	forbidden := func(string, string) error { return os.ErrPermission }
+	nothing := func(string, string) error { return nil }
+	type way = func(file, name string) error
+	for name, tt := range map[string]struct {
+		ways []way
+		same bool
+	}{
+		"hard link":                       {[]way{forbidden, os.Link, duplicate}, true},
+		"hard link, as in Wine":           {[]way{nothing, os.Link, duplicate}, true},
+		"copy":                            {[]way{nothing, forbidden, duplicate}, false},
+		"symbolic link, where it is made": {[]way{os.Symlink, os.Link, duplicate}, true},
+	} {
+		dir := t.TempDir()
+		self, path := filepath.Join(dir, "kelson.exe"), filepath.Join(dir, Name+".exe")
+		if err := os.WriteFile(self, []byte("binary"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := link(self, path, tt.ways...); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		data, err := os.ReadFile(path)
+		own, ownErr := os.Stat(self)
+		other, otherErr := os.Stat(path)
+		if err := errors.Join(err, ownErr, otherErr); err != nil || string(data) != "binary" || os.SameFile(own, other) != tt.same || other.Mode() != own.Mode() {
+			t.Errorf("%s: %q, %v", name, data, err)
+		}
+	}
+
+	dir := t.TempDir()
+	path := filepath.Join(dir, Name)
+	err := link(filepath.Join(dir, "kelson"), path, nothing, forbidden, duplicate)
+	if _, statErr := os.Lstat(path); !errors.Is(err, os.ErrPermission) || !errors.Is(err, os.ErrNotExist) || !errors.Is(statErr, os.ErrNotExist) {
+		t.Errorf("nothing was installed without an error: %v, %v", err, statErr)
+	}
+	if len(ways("linux")) != 1 || len(ways("windows")) != 3 {
+		t.Error("only Windows has hard links and copies")
 	}
 }
 
