@@ -80,7 +80,11 @@ func (pr program) run(ctx context.Context, all []Part) int {
 		return 1
 	}
 	if traceFile != nil {
-		defer func() { _ = traceFile.Close() }()
+		defer func() {
+			if err := traceFile.Close(); err != nil {
+				log.Error("write trace", "err", err)
+			}
+		}()
 		cfg.Trace = trace.JSON(traceFile)
 	}
 	var notFound error

@@ -2,7 +2,6 @@ package adapter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -65,7 +64,8 @@ func NewManager(config *rest.Config, o crmanager.Options) (crmanager.Manager, er
 		o.NewClient = newClient
 	}
 	if m.Manager, err = crmanager.New(config, o); err != nil {
-		return nil, errors.Join(err, m.traced.close())
+		m.traced.close()
+		return nil, err
 	}
 	if o.LeaderElection && m.cache != nil {
 		m.handed = newHandover(m.cache)
@@ -90,11 +90,8 @@ func (m *Manager) Add(r crmanager.Runnable) error {
 
 // Start runs the manager until ctx ends.
 func (m *Manager) Start(ctx context.Context) error {
-	err := m.Manager.Start(ctx)
-	if closing := m.traced.close(); closing != nil {
-		return errors.Join(err, closing)
-	}
-	return err
+	defer m.traced.close()
+	return m.Manager.Start(ctx)
 }
 
 // ClusterOption gives the library's cache and client to a cluster of controller-runtime, unless its
@@ -148,14 +145,17 @@ func newTracing(log *slog.Logger) (*tracing, error) {
 	return t, nil
 }
 
-func (t *tracing) close() error {
+// close closes the trace. It logs errors, which do not affect the manager.
+func (t *tracing) close() {
 	if t.file == nil {
-		return nil
+		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range t.controllers {
 		c.ended()
 	}
-	return t.file.Close()
+	if err := t.file.Close(); err != nil {
+		t.log.Error("write trace", "err", err)
+	}
 }

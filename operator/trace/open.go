@@ -1,51 +1,72 @@
 package trace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Env is the environment variable with the destinations of an operator's trace: "fd:3" for an open
 // file descriptor, "file:path" for a file to append to, or several of these, separated by commas.
 const Env = "KELSON_TRACE"
 
-// Open opens the destinations in a value of Env. It returns nil for the empty value.
+// Open opens the destinations in a value of Env. It returns nil for the empty value. Close also
+// returns the first error of a write, because JSON ignores those.
 func Open(places string) (io.WriteCloser, error) {
 	if places == "" {
 		return nil, nil
 	}
-	var all several
+	all := &several{}
 	for place := range strings.SplitSeq(places, ",") {
 		w, err := openOne(place)
 		if err != nil {
 			_ = all.Close()
 			return nil, err
 		}
-		all = append(all, w)
+		all.writers = append(all.writers, w)
 	}
 	return all, nil
 }
 
 // several writes to all its members; an error of one does not affect the others.
-type several []io.WriteCloser
+type several struct {
+	writers []io.WriteCloser
 
-func (s several) Write(p []byte) (int, error) {
+	mu     sync.Mutex
+	failed int   // number of writes
+	first  error // of the first one
+}
+
+func (s *several) Write(p []byte) (int, error) {
 	var errs []error
-	for _, w := range s {
+	for _, w := range s.writers {
 		_, err := w.Write(p)
 		errs = append(errs, err)
 	}
-	return len(p), errors.Join(errs...)
+	err := errors.Join(errs...)
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.failed++
+		s.first = cmp.Or(s.first, err)
+	}
+	return len(p), err
 }
 
-func (s several) Close() error {
+func (s *several) Close() error {
 	var errs []error
-	for _, w := range s {
+	for _, w := range s.writers {
 		errs = append(errs, w.Close())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed > 0 {
+		errs = append(errs, fmt.Errorf("%d records are missing in a trace: %w", s.failed, s.first))
 	}
 	return errors.Join(errs...)
 }

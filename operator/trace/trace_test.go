@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -216,6 +217,21 @@ func TestOpen(t *testing.T) {
 	for _, place := range []string{"fd:x", "file:" + path + ",fd:x", "fd:-1", "file:", "tcp:1", "file:" + t.TempDir()} {
 		if _, err := trace.Open(place); err == nil {
 			t.Errorf("%q was opened", place)
+		}
+	}
+	// Close returns the errors that JSON ignores.
+	if _, err := os.Stat("/dev/full"); err == nil {
+		w, err := trace.Open("file:/dev/full,file:" + path)
+		must(t, err)
+		tracer := trace.JSON(w)
+		for range 2 {
+			tracer.Reconciled(trace.Record{Kind: "Pod"})
+		}
+		if err := w.Close(); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "2 records are missing") {
+			t.Errorf("closing a trace on a full device returned %v", err)
+		}
+		if data, err := os.ReadFile(path); err != nil || strings.Count(string(data), `"kind":"Pod"`) != 2 {
+			t.Errorf("the other trace has %q, %v", data, err)
 		}
 	}
 	if w, err := trace.Open(""); w != nil || err != nil {
