@@ -81,11 +81,10 @@ func (s *stage) edit(name string, change func([]byte) ([]byte, error)) error {
 func (s *stage) glob(pattern string) []string {
 	found := map[string]bool{}
 	if s.dir != "" {
-		onDisk, _ := filepath.Glob(s.path(pattern))
+		// Not filepath.Glob, which takes brackets in the name of the project's folder as a pattern.
+		onDisk, _ := fs.Glob(os.DirFS(s.dir), pattern) // the patterns of the callers are valid
 		for _, name := range onDisk {
-			if rel, err := filepath.Rel(s.dir, name); err == nil {
-				found[filepath.ToSlash(rel)] = true
-			}
+			found[name] = true
 		}
 	}
 	for name, data := range s.files {
@@ -133,18 +132,19 @@ func (s *stage) changes() ([]Change, error) {
 
 // commit applies the changes to the disk. It first writes all new content to temporary files next
 // to the targets, which fails on a full or read-only disk, and then renames them. If a rename
-// fails, commit undoes the earlier ones.
+// fails, commit undoes the earlier ones. Its error names the files that it could not restore.
 func (s *stage) commit() ([]Change, error) {
 	all, err := s.changes()
 	if err != nil {
 		return nil, err
 	}
-	var undo []func()
+	var undo []func() error
 	fail := func(err error) ([]Change, error) {
+		errs := []error{err}
 		for _, f := range slices.Backward(undo) {
-			f()
+			errs = append(errs, f())
 		}
-		return nil, err
+		return nil, errors.Join(errs...)
 	}
 	temporary := map[string]string{}
 	for _, c := range all {
@@ -153,16 +153,16 @@ func (s *stage) commit() ([]Change, error) {
 			continue
 		}
 		made, err := makeDir(filepath.Dir(name))
-		undo = append(undo, func() { removeDirs(made) })
+		undo = append(undo, func() error { removeDirs(made); return nil })
 		if err != nil {
 			return fail(err)
 		}
-		tmp := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".kelson")
+		tmp := temporaryName(name)
 		mode := fs.FileMode(0o644)
 		if info, err := os.Stat(name); err == nil {
 			mode = info.Mode().Perm()
 		}
-		undo = append(undo, func() { os.Remove(tmp) })
+		undo = append(undo, func() error { return removeIfThere(tmp) })
 		if err := os.WriteFile(tmp, s.files[c.Path], mode); err != nil {
 			return fail(err)
 		}
@@ -174,13 +174,10 @@ func (s *stage) commit() ([]Change, error) {
 		if err != nil {
 			return fail(err)
 		}
-		undo = append(undo, func() {
-			if before == nil {
-				os.Remove(name)
-			} else {
-				_ = os.WriteFile(name, before, 0o644)
-			}
-		})
+		mode := fs.FileMode(0o644)
+		if info, err := os.Stat(name); err == nil {
+			mode = info.Mode().Perm()
+		}
 		if c.What == Deleted {
 			err = os.Remove(name)
 		} else {
@@ -189,6 +186,7 @@ func (s *stage) commit() ([]Change, error) {
 		if err != nil {
 			return fail(err)
 		}
+		undo = append(undo, func() error { return restore(name, before, mode) })
 	}
 	for _, c := range all {
 		if c.What == Deleted {
@@ -196,6 +194,39 @@ func (s *stage) commit() ([]Change, error) {
 		}
 	}
 	return all, nil
+}
+
+func temporaryName(name string) string {
+	return filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".kelson")
+}
+
+// restore gives a file its former content, or removes it if before is nil. The file is as it was if
+// restore fails.
+func restore(name string, before []byte, mode fs.FileMode) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("restore %s: %w", name, err)
+		}
+	}()
+	if before == nil {
+		return removeIfThere(name)
+	}
+	tmp := temporaryName(name)
+	err = os.WriteFile(tmp, before, mode)
+	if err == nil {
+		err = os.Rename(tmp, name)
+	}
+	if err != nil {
+		return errors.Join(err, removeIfThere(tmp))
+	}
+	return nil
+}
+
+func removeIfThere(name string) error {
+	if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // prune removes folders that are now empty.

@@ -1,7 +1,9 @@
 package scaffold
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -134,6 +136,53 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 	git("commit", "-q", "-m", "upgraded")
 	if _, err := Upgrade(dir, source, false); err == nil || !strings.Contains(err.Error(), "newer kelson") {
 		t.Errorf("with an older kelson: %v", err)
+	}
+}
+
+// CLI-03: a commit that fails after it has changed files restores them.
+func TestFailedCommitRestoresFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, mode := range map[string]fs.FileMode{"a.sh": 0o755, "b.txt": 0o600} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	st := newStage(dir)
+	st.remove("a.sh")
+	st.write("b.txt", []byte("changed"))
+	st.write("c", []byte("cannot be, because c/d needs a folder c"))
+	st.write("c/d", []byte("new"))
+	if _, err := st.commit(); err == nil {
+		t.Fatal("it was written")
+	}
+	for name, mode := range map[string]fs.FileMode{"a.sh": 0o755, "b.txt": 0o600} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		info, statErr := os.Stat(filepath.Join(dir, name))
+		if err := errors.Join(err, statErr); err != nil || string(data) != name || info.Mode().Perm() != mode {
+			t.Errorf("%s: %q, %v", name, data, err)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+		t.Errorf("%v is left: %v", entries, err)
+	}
+
+	lost := filepath.Join(dir, "no-such-folder", "a.sh")
+	if err := restore(lost, []byte("a"), 0o644); err == nil || !strings.Contains(err.Error(), "restore "+lost) {
+		t.Errorf("a file that can't be restored is not named: %v", err)
+	}
+}
+
+// CLI-03: a project's folder may have a name with brackets.
+func TestGlobInAFolderWithBrackets(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "p[1]")
+	if err := os.MkdirAll(filepath.Join(dir, "api"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "api", "a.go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := newStage(dir).glob("api/*.go"); !slices.Equal(got, []string{"api/a.go"}) {
+		t.Errorf("got %q", got)
 	}
 }
 
