@@ -432,7 +432,7 @@ func (l *Log) hurry(revision uint64) {
 		}
 		if l.applied.Load() < revision {
 			// an error means that the client is recreating the stream
-			l.client.RequestProgress(l.watching)
+			_ = l.client.RequestProgress(l.watching)
 		}
 	}
 }
@@ -447,16 +447,21 @@ func (l *Log) Compact(ctx context.Context, revision uint64) error {
 }
 
 // CompactEvery removes, at an interval, the history before the previous interval, until ctx ends.
-// One of the control planes that share the cluster should call it.
-func (l *Log) CompactEvery(ctx context.Context, interval time.Duration) error {
+// One of the control planes that share the cluster should call it. It passes errors to failed; the
+// next interval tries again.
+func (l *Log) CompactEvery(ctx context.Context, interval time.Duration, failed func(error)) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for before := uint64(0); ; {
-		if now, err := l.newest(ctx); err == nil { // on error, the next interval tries again
-			if before > 0 {
-				l.Compact(ctx, before)
-			}
+		now, err := l.newest(ctx)
+		if err == nil && before > 0 {
+			err = l.Compact(ctx, before)
+		}
+		if now > 0 {
 			before = now
+		}
+		if err != nil && ctx.Err() == nil {
+			failed(err)
 		}
 		select {
 		case <-ctx.Done():

@@ -136,6 +136,18 @@ func (m *member) Watch(stream etcdserverpb.Watch_WatchServer) error {
 
 func newMember(t *testing.T) (m *member, open func() (*store.Store, error)) {
 	t.Helper()
+	m, log := newLog(t)
+	return m, func() (*store.Store, error) {
+		log, err := log()
+		if err != nil {
+			return nil, err
+		}
+		return store.Open(store.Config{Shared: log, Log: slog.New(slog.DiscardHandler)})
+	}
+}
+
+func newLog(t *testing.T) (m *member, open func() (*etcd.Log, error)) {
+	t.Helper()
 	m = &member{revision: 7, value: `{"metadata":{"name":"a"},"value":1}`, written: make(chan struct{})}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -146,12 +158,8 @@ func newMember(t *testing.T) (m *member, open func() (*store.Store, error)) {
 	etcdserverpb.RegisterWatchServer(server, m)
 	go server.Serve(listener)
 	t.Cleanup(server.Stop)
-	return m, func() (*store.Store, error) {
-		log, err := etcd.Open(t.Context(), etcd.Config{Endpoints: []string{"http://" + listener.Addr().String()}, Timeout: 500 * time.Millisecond})
-		if err != nil {
-			return nil, err
-		}
-		return store.Open(store.Config{Shared: log, Log: slog.New(slog.DiscardHandler)})
+	return m, func() (*etcd.Log, error) {
+		return etcd.Open(t.Context(), etcd.Config{Endpoints: []string{"http://" + listener.Addr().String()}, Timeout: 500 * time.Millisecond})
 	}
 }
 
@@ -163,6 +171,27 @@ func soon(t *testing.T, what string, do func() error) error {
 		t.Errorf("%s took %s", what, took)
 	}
 	return err
+}
+
+// API-01: compactions that fail are reported, and tried again.
+func TestCompactionsThatFail(t *testing.T) {
+	_, open := newLog(t) // the member does not implement compactions
+	log, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var errs []error
+	err = log.CompactEvery(ctx, time.Millisecond, func(err error) {
+		if errs = append(errs, err); len(errs) == 2 {
+			cancel()
+		}
+	})
+	if err != nil || len(errs) != 2 || !strings.Contains(fmt.Sprint(errs), "compact etcd") {
+		t.Errorf("%v, %v", err, errs)
+	}
 }
 
 // If a member accepts connections and answers nothing, the start, reads and writes fail in bounded

@@ -248,7 +248,9 @@ func (o *stateOptions) openEtcd(ctx context.Context, s *state, open *store.Confi
 		return err
 	}
 	if o.etcdCompaction > 0 {
-		s.once = append(s.once, func(ctx context.Context) error { return log.CompactEvery(ctx, o.etcdCompaction) })
+		s.once = append(s.once, func(ctx context.Context) error {
+			return log.CompactEvery(ctx, o.etcdCompaction, func(err error) { to.Warn("etcd keeps its history until the next attempt to remove it", "err", err) })
+		})
 	}
 	return nil
 }
