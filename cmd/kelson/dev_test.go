@@ -18,6 +18,7 @@ func TestDevReloadsOnSave(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes the time of several builds")
 	}
+	t.Parallel()
 	source, err := scaffold.SourceOf(os.Getenv("KELSON_CHECKOUT"), "")
 	if err != nil {
 		t.Fatal(err)

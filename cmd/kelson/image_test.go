@@ -14,6 +14,7 @@ func TestImage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds an operator")
 	}
+	t.Parallel()
 	kelson, dir := built(t, binary), t.TempDir()
 	const project = "../../examples/cnat"
 	image := func(args ...string) outcome {

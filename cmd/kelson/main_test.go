@@ -50,10 +50,15 @@ var webserver = sync.OnceValues(func() (string, error) {
 
 var scratch string // binaries that tests built
 
+// linkFlags is a part of GOFLAGS. It has no effect on commands that pass -ldflags.
+const linkFlags = "-ldflags=-w"
+
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "splice" { // called by the script of a guide
 		os.Exit(spliceFile(os.Args[2]))
 	}
+	// Programs without debug information are linked in less time.
+	os.Setenv("GOFLAGS", strings.TrimSpace(os.Getenv("GOFLAGS")+" "+linkFlags))
 	var err error
 	if scratch, err = os.MkdirTemp("", "kelson-test-"); err != nil {
 		panic(err)
@@ -189,10 +194,10 @@ func wantContains(t *testing.T, what, text string, parts ...string) {
 	}
 }
 
-// eventually polls until holds returns true, and fails the test after 20 seconds.
+// eventually polls until holds returns true, and fails the test after a minute.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("timed out: not true: %s", what)
 		}

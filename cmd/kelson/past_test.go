@@ -14,6 +14,7 @@ func TestServeThePast(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
+	t.Parallel()
 	kelson := built(t, binary)
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")

@@ -13,6 +13,7 @@ func TestPlanOfACluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds an operator")
 	}
+	t.Parallel()
 	kelson := built(t, binary)
 	s := startServer(t, "--in-memory", "--node=none", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
 	kubectl := kubectlOf(t, s)

@@ -15,6 +15,7 @@ func TestReplay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds an operator")
 	}
+	t.Parallel()
 	kelson := built(t, binary)
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")

@@ -130,6 +130,7 @@ func TestRightsOfTests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the tests of a project many times")
 	}
+	t.Parallel()
 	const project = "../../examples/simpledeployment"
 	run := func(want int, dir string, args ...string) rightsOf {
 		t.Helper()

@@ -27,6 +27,7 @@ var update = flag.Bool("update", false, "write the output of commands to the scr
 //
 // updates these files. Scripts whose names begin with slow_ compile projects.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	kelson, err := filepath.Abs(built(t, binary))
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +63,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("CHECKOUT", source.Checkout)
 			env.Setenv("GOCACHE", cache[0])
 			env.Setenv("GOMODCACHE", cache[1])
-			env.Setenv("GOFLAGS", "-mod=mod")
+			env.Setenv("GOFLAGS", "-mod=mod "+linkFlags)
 			env.Setenv("GOPROXY", "off")
 			env.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
 			return nil
