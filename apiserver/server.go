@@ -369,10 +369,10 @@ func (s *Server) Stop() {
 		s.cancel()
 		s.parts.Wait()
 		for _, m := range s.mirrors {
-			m.store.Close()
+			_ = m.store.Close()
 		}
 		if s.store != nil {
-			s.store.Close()
+			_ = s.store.Close() // acknowledged writes are durable
 		}
 		for _, end := range s.ended {
 			end()

@@ -29,7 +29,7 @@ func Dial(ctx context.Context, h http.Handler) net.Conn {
 		cancel()
 		one.Close()
 	}}
-	go server.Serve(one) // returns when the connection is closed
+	go func() { _ = server.Serve(one) }() // returns when the connection is closed
 	return near
 }
 

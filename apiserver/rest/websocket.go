@@ -27,7 +27,7 @@ func (w *watcher) overWebSocket(f wire.Format, serve func()) {
 			wsstream.IgnoreReceives(conn, 0)
 		}()
 		// A client that does not read must not delay the end.
-		context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now().Add(closeGrace)) })
+		context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now().Add(closeGrace)) })
 		defer func() {
 			cancel()
 			conn.SetDeadline(time.Now().Add(closeGrace))

@@ -157,7 +157,7 @@ func pages(ctx context.Context, c *client, collection string, limit int) (l list
 }
 
 func dirSize(dir string) (size int64) {
-	filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return nil
 		}

@@ -31,7 +31,7 @@ func (p process) answers(ctx context.Context, client *http.Client, url string) e
 			return err
 		}
 		if resp, err := client.Do(req); err == nil {
-			io.Copy(io.Discard, resp.Body)
+			_, _ = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
 				return nil

@@ -129,7 +129,7 @@ func (r *results) print(to io.Writer) {
 			fmt.Fprintln(out, strings.Join(r.cells(row), "\t"))
 		}
 	}
-	out.Flush()
+	_ = out.Flush()
 	for _, line := range r.failures() {
 		fmt.Fprintln(to, line)
 	}

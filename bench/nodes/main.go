@@ -111,7 +111,7 @@ func ofKelson(ctx context.Context, name string, more ...string) error {
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		return fmt.Errorf("kelson serve: %w", err)
 	}
-	go io.Copy(io.Discard, out)
+	go func() { _, _ = io.Copy(io.Discard, out) }()
 	return measure(ctx, name, kubeconfig, []int{cmd.Process.Pid})
 }
 

@@ -50,6 +50,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/history"
 	"kelson.dev/cmd/kelson/internal/image"
 	"kelson.dev/cmd/kelson/internal/kubectl"
+	formats "kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/cmd/kelson/internal/plan"
 	"kelson.dev/cmd/kelson/internal/plugin"
 	"kelson.dev/cmd/kelson/internal/project"
@@ -79,17 +80,27 @@ func main() {
 		ctx = parent.UntilEnd(ctx)
 	}
 	root := rootCommand()
-	if args, ok := plugin.Arguments(invoked, os.Args[1:]); ok {
+	args, ok := plugin.Arguments(invoked, os.Args[1:])
+	if ok {
 		plugin.Root(root)
-		os.Exit(execute(ctx, root, args))
+	} else {
+		args = os.Args[1:]
 	}
-	os.Exit(execute(ctx, root, os.Args[1:]))
+	os.Exit(execute(ctx, root, args))
 }
 
-// execute runs a command line and returns the exit code.
+// execute runs a command line and returns the exit code. A command whose output could not be
+// written has failed.
 func execute(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
+	checked := formats.Check(os.Stdout)
+	if checked != nil {
+		root.SetOut(checked)
+	}
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = checked.Err()
+	}
 	var code exit.Code
 	switch {
 	case err == nil:

@@ -229,7 +229,7 @@ func (p *ControlPlane) Stop() {
 			p.plugins.Stop()
 		}
 		if p.ownsStore {
-			p.store.Close()
+			_ = p.store.Close() // a store that the control plane owns is in memory
 		}
 		if p.releaseVersion != nil {
 			p.releaseVersion()

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -95,10 +96,7 @@ func (c *conversation) read(id uint32, ends bool) {
 // API-07: an event is sent before the response to the write that caused it. So, on one connection,
 // a watch never delivers an object before another watch delivers its namespace.
 func TestEventsPrecedeResponses(t *testing.T) {
-	rounds := 10_000
-	if testing.Short() {
-		rounds = 1000
-	}
+	rounds := storetest.Rounds(t, 2000)
 	s := onPort(t, controlplane.Config{NoControllers: true})
 	c := s.converse(t, "ann", user.SystemPrivilegedGroup)
 	type object struct {
@@ -143,10 +141,7 @@ func TestEventsPrecedeResponses(t *testing.T) {
 // API-07: the time between the events of an immediate deletion over HTTP/2 equals that between the
 // events of two commits, and their order is always the same. Clients in this process do not wait.
 func TestImmediateDeletion(t *testing.T) {
-	rounds := 10_000
-	if testing.Short() {
-		rounds = 300
-	}
+	rounds := storetest.Rounds(t, 1500)
 	s := onPort(t, controlplane.Config{NoControllers: true})
 	c := s.converse(t, "ann", user.SystemPrivilegedGroup)
 	const pods = "/api/v1/namespaces/default/pods"

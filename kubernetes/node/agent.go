@@ -139,7 +139,7 @@ func (a *Agent) Name() string { return a.config.Name }
 // with the same name adopts them. Run must be called at most once.
 func (a *Agent) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
-	parts.Go(func() { a.broadcaster.Run(ctx) })
+	parts.Go(func() { _ = a.broadcaster.Run(ctx) })
 	if a.config.Writes == WritesNothing || a.register(ctx) {
 		if a.config.Writes != WritesNothing {
 			parts.Go(func() { a.heartbeat(ctx) })
@@ -161,7 +161,7 @@ func (a *Agent) follow(ctx context.Context, changed func(old, pod *corev1.Pod)) 
 		client: a.client, log: a.log, changed: changed,
 		options: []client.ListOption{client.MatchingFields{"spec.nodeName": a.config.Name}},
 	}
-	pods.run(ctx)
+	_ = pods.run(ctx) // logs its errors
 }
 
 // changed passes a pod to its worker, and starts the worker of a new pod.

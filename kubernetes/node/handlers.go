@@ -122,7 +122,7 @@ func (t target) http(ctx context.Context, action *corev1.HTTPGetAction, agent st
 		return unhealthy("%v", err)
 	}
 	defer resp.Body.Close()
-	io.Copy(io.Discard, io.LimitReader(resp.Body, maxOutput))
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxOutput))
 	if resp.StatusCode < 200 || resp.StatusCode >= 400 {
 		return unhealthy("HTTP probe failed with statuscode: %d", resp.StatusCode)
 	}

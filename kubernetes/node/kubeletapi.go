@@ -33,7 +33,7 @@ func (a *Agent) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
 	switch what := parts[0]; {
 	case len(parts) == 1 && what == "healthz":
-		io.WriteString(w, "ok")
+		_, _ = io.WriteString(w, "ok")
 	case len(parts) == 1 && (what == "pods" || what == "runningpods"):
 		a.servePods(w)
 	case len(parts) == 3 && what == "portForward":
@@ -81,7 +81,7 @@ func (a *Agent) servePods(w http.ResponseWriter) {
 	}
 	a.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(list)
+	_ = json.NewEncoder(w).Encode(list)
 }
 
 // serveLogs serves a container's log. With the option follow, it continues until the container
@@ -103,7 +103,7 @@ func (a *Agent) serveLogs(w http.ResponseWriter, req *http.Request, worker *work
 	}
 	defer log.Close()
 	w.Header().Set("Content-Type", "text/plain")
-	io.Copy(flushing{w}, log)
+	_, _ = io.Copy(flushing{w}, log) // the client gets an incomplete log
 }
 
 // flushing flushes after each write.
@@ -264,9 +264,9 @@ func (f *forwarder) PortForward(_ context.Context, _, _ string, port int32, stre
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
-		io.Copy(conn, stream)
+		_, _ = io.Copy(conn, stream)
 		if half, ok := conn.(*net.TCPConn); ok {
-			half.CloseWrite() // the server may still send data
+			_ = half.CloseWrite() // the server may still send data
 		}
 	}()
 	if _, err := io.Copy(stream, conn); err != nil && f.ctx.Err() == nil {

@@ -253,5 +253,5 @@ func follow[T any, P client.Pointer[T]](w *worker, kind, name string) {
 			w.replan()
 		},
 	}
-	w.background.Go(func() { objects.run(w.life) })
+	w.background.Go(func() { _ = objects.run(w.life) }) // logs its errors
 }

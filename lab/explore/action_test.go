@@ -222,6 +222,9 @@ func put(ctx context.Context, c client.Client, name string, content map[string]s
 // LAB-03 (F11): values from the schema find bugs with fields that the sample does not set: a field
 // whose removal has no effect, and a field whose change has none.
 func TestFieldsFromSchema(t *testing.T) {
+	if testing.Short() {
+		t.Skip("explores for several seconds")
+	}
 	for name, test := range map[string]struct {
 		reconcile func(context.Context, client.Client, *unstructured.Unstructured) error
 		want      string
@@ -267,6 +270,9 @@ func TestFieldsFromSchema(t *testing.T) {
 
 // LAB-03 (F15): Pods that fail or are deleted are replaced, and the operator stays correct.
 func TestPods(t *testing.T) {
+	if testing.Short() {
+		t.Skip("explores for several seconds")
+	}
 	s := deploys(false)
 	s.Keep = true
 	report, err := explore.Explore(t, s, explore.Options{For: time.Minute, OneFault: true})

@@ -131,9 +131,11 @@ func TestBinary(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes real time")
 	}
+	t.Parallel() // it mostly waits
 	const want = "kill-after create secrets default/web-key #1"
 	for name, alarms := range map[string]int{"faulty": 1, "correct": 0} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			report, err := explore.Explore(t, binaryScenario(t, name), explore.Options{For: 10 * time.Minute, OneFault: true, Plans: 40})
 			if err != nil {
 				t.Fatal(err)
@@ -165,6 +167,7 @@ func TestJobsOfABinary(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes real time")
 	}
+	t.Parallel() // it mostly waits
 	s := binaryScenario(t, "correct")
 	s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}
 	s.Inputs = append(s.Inputs, explore.Create(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "count"}, Spec: batchv1.JobSpec{
@@ -180,6 +183,7 @@ func TestErrorOfABinaryThatPersists(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes real time")
 	}
+	t.Parallel() // it mostly waits
 	alarm, err := explore.ReplayBinary(t.Context(), binaryScenario(t, "fails"), "kill-after create secrets default/web-key #1")
 	if err != nil || alarm == nil || alarm.String() == "" || alarm.Oracle != "O3" || !strings.Contains(alarm.Detail, `configmap default/web: secrets "web-key" already exists`) {
 		t.Errorf("%v, %v", alarm, err)
@@ -191,6 +195,7 @@ func TestWebhooksOfABinary(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes real time")
 	}
+	t.Parallel() // it mostly waits
 	s := binaryScenario(t, "hooked")
 	hooks := hookedScenario(t)
 	s.Env, s.Inputs, s.Invariants = hooks.Env, hooks.Inputs, hooks.Invariants
@@ -251,6 +256,7 @@ func TestActionsOnMachinesOfABinary(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes real time")
 	}
+	t.Parallel() // it mostly waits
 	s := binaryScenario(t, "pods")
 	s.Env = append(s.Env, testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated))
 	node := ""
@@ -277,6 +283,7 @@ func TestRefusedBinaries(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes real time")
 	}
+	t.Parallel() // it mostly waits
 	for name, want := range map[string]string{
 		"exits":    "the operator ended (O3): the process ended: exit status 1. The end of its output:\n  flag --size is required",
 		"panics":   "the operator panics (O3): panic: no size at ",

@@ -157,6 +157,9 @@ func TestHealthyPods(t *testing.T) {
 // LAB-03 (F15): the Pods of a lost Node are evicted. An operator that replaces them raises no
 // alarm; an operator that does not watch them raises one.
 func TestLostNode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("explores for several seconds")
+	}
 	s := runsPods(true)
 	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true, Plans: 1})
 	if err != nil || report.Plans != 1 {
@@ -194,6 +197,9 @@ func TestLostNode(t *testing.T) {
 // LAB-03 (F15): the Pods of a Node that does not respond are evicted, and end only when it responds
 // again. An operator that replaces them raises no alarm.
 func TestSilentNode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("explores for several seconds")
+	}
 	s := runsPods(true)
 	node := ""
 	s.Invariants = []explore.Invariant{{Name: "find the node", Kind: "Pod", Check: func(_ explore.View, c explore.Change) error {
@@ -251,6 +257,9 @@ func TestPendingClaim(t *testing.T) {
 // LAB-03: runs end early in states that were explored before. This does not cause missed or false
 // alarms.
 func TestPruned(t *testing.T) {
+	if testing.Short() {
+		t.Skip("explores for several seconds")
+	}
 	report, err := explore.Explore(t, twoSecretsScenario(true), explore.Options{For: time.Hour, Plans: 300})
 	if err != nil {
 		t.Fatal(err)

@@ -52,7 +52,7 @@ contexts: [{name: explore, context: {cluster: explore, user: explore, namespace:
 	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	go f.server.Serve(listener)
+	go func() { _ = f.server.Serve(listener) }() // until close
 	return f, nil
 }
 

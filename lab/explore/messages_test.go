@@ -155,6 +155,9 @@ func TestFindsPanicAfterFault(t *testing.T) {
 // LAB-03: an invariant in CEL is checked at every version, with the version before and the other
 // objects.
 func TestRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("explores for several seconds")
+	}
 	// The operator deletes the key before it creates the next one, if a write fails in between.
 	scenario := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		if err := createSecret(ctx, c, cm, "-1", "a"); err != nil {

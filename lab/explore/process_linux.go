@@ -31,7 +31,7 @@ func ownNetwork() error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(socket)
+	defer func() { _ = unix.Close(socket) }()
 	device, err := unix.NewIfreq("lo")
 	if err != nil {
 		return err

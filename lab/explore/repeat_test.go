@@ -59,6 +59,9 @@ func deploys(exposed bool) explore.Scenario {
 
 // LAB-03: equal plans give equal histories, byte for byte.
 func TestEqualPlansGiveEqualRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs each plan many times")
+	}
 	n := runs(t)
 	for name, test := range map[string]struct {
 		scenario explore.Scenario

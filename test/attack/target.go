@@ -84,7 +84,7 @@ func (t *target) send(ctx context.Context, user, method, path, media, body strin
 	defer resp.Body.Close()
 	var start bytes.Buffer
 	if resp.StatusCode >= 300 {
-		io.CopyN(&start, resp.Body, 300)
+		_, _ = io.CopyN(&start, resp.Body, 300)
 	}
 	if _, err = io.Copy(io.Discard, resp.Body); err != nil {
 		return resp.StatusCode, err

@@ -100,7 +100,7 @@ func (t *tenant) work(ctx context.Context, d time.Duration) (requests, probes *l
 // request sends the i-th request of a round. Most are reads and updates; every tenth creates an
 // object and then deletes it.
 func (t *tenant) request(ctx context.Context, l *latencies, i int) {
-	one := func(method, path, media, body string) error {
+	one := func(method, path, media, body string) error { // also counts the error
 		ctx, cancel := context.WithTimeout(ctx, tooLate)
 		defer cancel()
 		begin := time.Now()
@@ -114,16 +114,16 @@ func (t *tenant) request(ctx context.Context, l *latencies, i int) {
 	}
 	switch i % 10 {
 	case 0, 5:
-		one(http.MethodGet, tenantMaps, "", "")
+		_ = one(http.MethodGet, tenantMaps, "", "")
 	case 3, 7, 8:
-		one(http.MethodPatch, object, "application/merge-patch+json", fmt.Sprintf(`{"data":{"n":"%d-%d"}}`, t.round, i))
+		_ = one(http.MethodPatch, object, "application/merge-patch+json", fmt.Sprintf(`{"data":{"n":"%d-%d"}}`, t.round, i))
 	case 9:
 		name := fmt.Sprintf("new-%d-%d", t.round, i)
 		if one(http.MethodPost, tenantMaps, "application/json", configMap(name, "x")) == nil {
-			one(http.MethodDelete, tenantMaps+"/"+name, "", "")
+			_ = one(http.MethodDelete, tenantMaps+"/"+name, "", "")
 		}
 	default:
-		one(http.MethodGet, object, "", "")
+		_ = one(http.MethodGet, object, "", "")
 	}
 }
 
@@ -142,7 +142,7 @@ func (t *tenant) probe(ctx context.Context) (time.Duration, error) {
 		return time.Since(begin), err
 	}
 	defer resp.Body.Close()
-	io.Copy(io.Discard, resp.Body)
+	_, _ = io.Copy(io.Discard, resp.Body)
 	if resp.StatusCode != http.StatusOK {
 		err = fmt.Errorf("/readyz: %s", resp.Status)
 	}

@@ -35,7 +35,7 @@ var kelson = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "kelson")
-	if out, err := exec.Command("go", "build", "-o", path, "../../cmd/kelson").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", path, "../../cmd/kelson").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build kelson: %w: %s", err, out)
 	}
 	return path, nil
@@ -192,6 +192,7 @@ func TestServers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute, until a Lease expires")
 	}
+	t.Parallel() // it mostly waits
 	ca, cert, key := certificates(t)
 	c := startCluster(t, 1, "https", "--cert-file", cert, "--key-file", key, "--trusted-ca-file", ca, "--client-cert-auth")
 	dir := t.TempDir()

@@ -15,6 +15,7 @@ import (
 // API-13: a server is killed and restarted at random, and its clients observe a consistent history:
 // keys are linearizable, acknowledged writes are not lost, and watches have no gaps.
 func TestKilledServer(t *testing.T) {
+	t.Parallel() // it mostly waits
 	dir := t.TempDir()
 	_, port, _ := strings.Cut(freeAddress(t), ":")
 	args := []string{"--node=none", "--secure-port", port}
@@ -36,6 +37,7 @@ func TestServersUnderFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
+	t.Parallel() // it mostly waits
 	c := startCluster(t, 3, "http")
 	c.healthy(t)
 	dir := t.TempDir()

@@ -112,6 +112,7 @@ func within(t *testing.T, most time.Duration, what string, do func()) {
 // A plugin that does not respond delays neither the start nor writes that need no encryption. The
 // store refuses writes of Secrets until it has a key, and does not fail permanently.
 func TestPluginHangsAtStart(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{hangs, fails} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -161,6 +162,7 @@ func putWithKey(t *testing.T, s *store.Store, resource, name string) (err error)
 // start, however, fails soon; its error names the value that it cannot read, and the disk is
 // unchanged.
 func TestPluginFailsAfterStart(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{hangs, lies, fails} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

@@ -117,7 +117,7 @@ func hold(ctx context.Context, cfg *rest.Config, obj client.Object) error {
 	if _, err := set.For(obj); err != nil {
 		return err
 	}
-	go set.Run(ctx)
+	go func() { _ = set.Run(ctx) }()
 	if err := set.WaitForSync(ctx); err != nil {
 		return err
 	}
@@ -141,7 +141,9 @@ func (h *handler) OnAdd(client.Object, bool)    {}
 func (h *handler) OnDelete(client.Object, bool) {}
 func (h *handler) OnUpdate(_, after client.Object) {
 	var n int
-	fmt.Sscan(after.(*corev1.ConfigMap).Data["n"], &n)
+	if _, err := fmt.Sscan(after.(*corev1.ConfigMap).Data["n"], &n); err != nil {
+		panic(err)
+	}
 	if n != h.last[after.GetName()]+1 {
 		h.lost.Add(1)
 	}
@@ -160,7 +162,7 @@ func handlers(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	go set.Run(ctx)
+	go func() { _ = set.Run(ctx) }()
 	var left, lost atomic.Int64
 	left.Store(int64(handlerCount * *count))
 	done := make(chan struct{})

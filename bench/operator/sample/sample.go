@@ -251,7 +251,9 @@ func status(field string) float64 {
 	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(line, field); ok {
 			var kb float64
-			fmt.Sscan(rest, &kb)
+			if _, err := fmt.Sscan(rest, &kb); err != nil {
+				panic(err)
+			}
 			return kb * 1024
 		}
 	}

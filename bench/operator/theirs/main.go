@@ -121,7 +121,9 @@ func (h *handler) OnDelete(any)    {}
 func (h *handler) OnUpdate(_, after any) {
 	cm := after.(*corev1.ConfigMap)
 	var n int
-	fmt.Sscan(cm.Data["n"], &n)
+	if _, err := fmt.Sscan(cm.Data["n"], &n); err != nil {
+		panic(err)
+	}
 	if n != h.last[cm.Name]+1 {
 		h.lost.Add(1)
 	}

@@ -65,7 +65,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer parts.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	parts.Go(func() { c.broadcaster.Run(ctx) })
+	parts.Go(func() { _ = c.broadcaster.Run(ctx) })
 	return follow.Run(ctx, follow.Config[pair]{
 		Name: "IP addresses", Store: c.cfg.Store, Resources: []string{services, addresses}, Log: c.cfg.Log, Keys: c.keys, Sync: c.sync,
 	})

@@ -84,7 +84,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer parts.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	parts.Go(func() { c.broadcaster.Run(ctx) })
+	parts.Go(func() { _ = c.broadcaster.Run(ctx) })
 	return follow.Run(ctx, follow.Config[store.Key]{
 		Name: "load balancers", Store: c.cfg.Store, Resources: []string{services}, Log: c.cfg.Log, Keys: c.keys, Sync: c.sync,
 	})

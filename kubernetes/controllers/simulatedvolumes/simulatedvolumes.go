@@ -100,7 +100,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer parts.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	parts.Go(func() { c.broadcaster.Run(ctx) })
+	parts.Go(func() { _ = c.broadcaster.Run(ctx) })
 	return follow.Run(ctx, follow.Config[store.Key]{
 		Name: "simulated volumes", Store: c.cfg.Store, Log: c.cfg.Log, Keys: c.keys, Sync: c.sync,
 		Resources: []string{claims, volumes, classes, attachments, pods},

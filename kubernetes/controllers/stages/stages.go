@@ -172,7 +172,7 @@ func (c *Controller) reload(ctx context.Context) {
 		}
 		k := newKind(ctx, c, gvk)
 		c.kinds[gvk] = k
-		c.record.Do(func() { c.parts.Go(func() { c.events.Run(ctx) }) })
+		c.record.Do(func() { c.parts.Go(func() { _ = c.events.Run(ctx) }) })
 		c.parts.Go(k.run)
 	}
 }

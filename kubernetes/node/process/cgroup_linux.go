@@ -236,8 +236,8 @@ func (g *cgroup) start(cmd *exec.Cmd) error {
 	// after its start.
 	if err == nil && g.processes != nil {
 		if _, err := g.processes.WriteString(strconv.Itoa(cmd.Process.Pid)); err != nil && !errors.Is(err, unix.ESRCH) {
-			cmd.Process.Kill()
-			cmd.Wait()
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
 			return fmt.Errorf("limit the processors of the container: %w", err)
 		}
 	}
@@ -341,7 +341,7 @@ func removeGroup(dir string) {
 		text, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		for line := range strings.Lines(string(text)) {
 			if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && pid > 1 && pid != os.Getpid() {
-				syscall.Kill(pid, syscall.SIGKILL)
+				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -169,18 +169,18 @@ func (c *container) wait(sources []*os.File, spec *corev1.Container) {
 			// If the log can't be written, discard further output, so that the container does not
 			// block.
 			if _, err := io.Copy(writers[i], source); err != nil {
-				io.Copy(io.Discard, source)
+				_, _ = io.Copy(io.Discard, source)
 			}
 		})
 	}
-	c.cmd.Wait() // the result is in ProcessState
+	_ = c.cmd.Wait() // the result is in ProcessState
 	exit := exitOf(c.cmd.ProcessState)
 	if exit.Code != 0 && c.group.outOfMemory() {
 		exit.Reason = "OOMKilled"
 	}
 
 	c.mu.Lock()
-	syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) // kill the rest of the group
+	_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) // kill the rest of the group
 	c.cmd = nil
 	if c.kill != nil {
 		c.kill.Stop()
@@ -188,7 +188,7 @@ func (c *container) wait(sources []*os.File, spec *corev1.Container) {
 	c.mu.Unlock()
 
 	for _, source := range sources {
-		source.SetReadDeadline(time.Now().Add(drainTimeout))
+		_ = source.SetReadDeadline(time.Now().Add(drainTimeout))
 	}
 	copying.Wait()
 	for _, source := range sources {
@@ -292,18 +292,18 @@ func (c *container) Stop(grace time.Duration) {
 		c.kill.Stop()
 	}
 	if grace <= 0 {
-		syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
+		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
 		return
 	}
 	if c.kill == nil {
-		syscall.Kill(-c.cmd.Process.Pid, syscall.SIGTERM)
+		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGTERM)
 	}
 	c.killAt = at
 	c.kill = time.AfterFunc(grace, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.cmd != nil {
-			syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
+			_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
 		}
 	})
 }

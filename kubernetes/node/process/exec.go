@@ -59,7 +59,7 @@ func (c *container) Exec(ctx context.Context, command []string, s node.Streams) 
 		err = run(c.launcher, cmd, s)
 	}
 	if cmd.Process != nil {
-		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // kill the rest of the command's group
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // kill the rest of the command's group
 	}
 	if cmd.ProcessState == nil {
 		return err
@@ -81,7 +81,7 @@ func run(p launcher, cmd *exec.Cmd, s node.Streams) error {
 			return fmt.Errorf("make pipe: %w", err)
 		}
 		go func() {
-			io.Copy(in, s.Stdin) // ends when the client closes the stream
+			_, _ = io.Copy(in, s.Stdin) // ends when the client closes the stream
 			in.Close()
 		}()
 	}
@@ -120,7 +120,7 @@ func runOnTerminal(p launcher, cmd *exec.Cmd, s node.Streams) error {
 // terminalStreams connects a terminal to a client. output is closed when there is no more output.
 func terminalStreams(terminal *os.File, s node.Streams) (output <-chan struct{}) {
 	if s.Stdin != nil {
-		go io.Copy(terminal, s.Stdin)
+		go func() { _, _ = io.Copy(terminal, s.Stdin) }()
 	}
 	if s.Resize != nil {
 		go resize(terminal, s.Resize)
@@ -134,7 +134,7 @@ func terminalStreams(terminal *os.File, s node.Streams) (output <-chan struct{})
 		}
 		if _, err := io.Copy(out, terminal); err != nil {
 			// a client that has disconnected must not block the command
-			io.Copy(io.Discard, terminal)
+			_, _ = io.Copy(io.Discard, terminal)
 		}
 	}()
 	return done
@@ -143,7 +143,7 @@ func terminalStreams(terminal *os.File, s node.Streams) (output <-chan struct{})
 func resize(terminal *os.File, sizes <-chan node.Size) {
 	for size := range sizes {
 		if size.Width > 0 && size.Height > 0 {
-			pty.Setsize(terminal, &pty.Winsize{Cols: size.Width, Rows: size.Height})
+			_ = pty.Setsize(terminal, &pty.Winsize{Cols: size.Width, Rows: size.Height})
 		}
 	}
 }
@@ -157,7 +157,7 @@ func (c *container) Attach(ctx context.Context, s node.Streams) error {
 	}
 	if s.Stdin != nil && c.stdin != nil {
 		go func() {
-			io.Copy(c.stdin, s.Stdin)
+			_, _ = io.Copy(c.stdin, s.Stdin)
 			if c.stdinOnce {
 				c.stdin.Close()
 			}

@@ -386,7 +386,7 @@ func endLeftover(id, dir string) {
 	}
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err == nil && slices.Contains(strings.Split(string(environ), "\x00"), "HOME="+dir) {
-		syscall.Kill(-pid, syscall.SIGKILL)
+		_ = syscall.Kill(-pid, syscall.SIGKILL)
 	}
 }
 

@@ -95,8 +95,8 @@ func (p *reexecuted) start(cmd *exec.Cmd) (err error) {
 	if err = errors.Join(err, readErr); err == nil && len(failure) == 0 {
 		return nil
 	}
-	cmd.Process.Kill()
-	cmd.Wait()
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
 	cmd.Process, cmd.ProcessState = nil, nil // the command never ran
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func init() {
 		s = &startError{Exec: true, Text: err.Error()}
 	}
 	text, _ := json.Marshal(s)
-	os.NewFile(errorFile, "error").Write(text)
+	_, _ = os.NewFile(errorFile, "error").Write(text)
 	os.Exit(1)
 }
 
@@ -167,7 +167,7 @@ func dropPrivileges() error {
 	scope := unix.LandlockRulesetAttr{Scoped: unix.LANDLOCK_SCOPE_SIGNAL | unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET}
 	if rules, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&scope)), unsafe.Sizeof(scope), 0); errno == 0 {
 		_, _, errno = unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, rules, 0, 0)
-		unix.Close(int(rules))
+		_ = unix.Close(int(rules))
 		if errno != 0 {
 			return fmt.Errorf("restrict signals: %w", errno)
 		}

@@ -237,7 +237,7 @@ type connection struct {
 // watch makes I/O on the connection fail when ctx ends.
 func (c *connection) watch(ctx context.Context) {
 	if ctx.Done() != nil {
-		c.stop = context.AfterFunc(ctx, func() { c.tcp.SetDeadline(time.Unix(1, 0)) })
+		c.stop = context.AfterFunc(ctx, func() { _ = c.tcp.SetDeadline(time.Unix(1, 0)) })
 	}
 }
 

@@ -58,7 +58,7 @@ The history omits values of Secrets, except with --secrets.`,
 	}
 	c.Flags().StringVar(&file, "out", "", "file to create")
 	c.Flags().BoolVar(&secrets, "secrets", false, "write the values of Secrets")
-	c.MarkFlagRequired("out")
+	_ = c.MarkFlagRequired("out") // the flag exists
 	format.AddFlag(c)
 	return c
 }

@@ -57,7 +57,7 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	p := &Plane{}
 	defer func() {
 		if err != nil {
-			p.close()
+			err = errors.Join(err, p.close())
 		}
 	}()
 	var nodeProgram string

@@ -33,7 +33,7 @@ func Serve(ctx context.Context, urls []string, requested func()) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, `{"health":"true","reason":""}`)
+		_, _ = io.WriteString(w, `{"health":"true","reason":""}`)
 	})
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		requested()
