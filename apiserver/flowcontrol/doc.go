@@ -20,7 +20,9 @@
 //   - Metrics belong to one control plane instead of to the process.
 //
 // While no request of a level waits, a request costs a lookup and two short critical sections: see
-// level.go.
+// level.go. BenchmarkBegin measures 0.5 to 0.75 µs for this, 0.16 µs of which are for the metrics
+// that are ratios over time (ratio.go), by six alternating runs with and without them on a busy
+// machine.
 //
 //	controller := flowcontrol.New(flowcontrol.Config{Store: st, Seats: 600})
 //	…
