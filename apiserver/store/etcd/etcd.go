@@ -44,6 +44,8 @@ type Config struct {
 	TLS *tls.Config
 	// Timeout limits the first connection, and each request; 0 means ten seconds.
 	Timeout time.Duration
+	// Failed receives the errors of CompactEvery, which tries again; nil ignores them.
+	Failed func(error)
 }
 
 // Log is a [store.Shared] in an etcd cluster. It is safe for concurrent use.
@@ -51,6 +53,7 @@ type Log struct {
 	client  *clientv3.Client
 	prefix  string // with a trailing slash
 	timeout time.Duration
+	failed  func(error) // or nil
 
 	watching context.Context // context of all watches, shared so that RequestProgress reaches them
 	end      context.CancelFunc
@@ -103,7 +106,7 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to etcd: %w", err)
 	}
-	l := &Log{client: client, prefix: "/" + strings.Trim(cfg.Prefix, "/") + "/", timeout: cfg.Timeout}
+	l := &Log{client: client, prefix: "/" + strings.Trim(cfg.Prefix, "/") + "/", timeout: cfg.Timeout, failed: cfg.Failed}
 	l.watching, l.end = context.WithCancel(clientv3.WithRequireLeader(context.Background()))
 	if _, err := l.newest(ctx); err != nil {
 		l.Close()
@@ -447,9 +450,9 @@ func (l *Log) Compact(ctx context.Context, revision uint64) error {
 }
 
 // CompactEvery removes, at an interval, the history before the previous interval, until ctx ends.
-// One of the control planes that share the cluster should call it. It passes errors to failed; the
-// next interval tries again.
-func (l *Log) CompactEvery(ctx context.Context, interval time.Duration, failed func(error)) error {
+// One of the control planes that share the cluster should call it. It passes errors to the
+// configured function; the next interval tries again.
+func (l *Log) CompactEvery(ctx context.Context, interval time.Duration) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for before := uint64(0); ; {
@@ -460,8 +463,8 @@ func (l *Log) CompactEvery(ctx context.Context, interval time.Duration, failed f
 		if now > 0 {
 			before = now
 		}
-		if err != nil && ctx.Err() == nil {
-			failed(err)
+		if err != nil && ctx.Err() == nil && l.failed != nil {
+			l.failed(err)
 		}
 		select {
 		case <-ctx.Done():

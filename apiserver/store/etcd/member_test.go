@@ -136,7 +136,7 @@ func (m *member) Watch(stream etcdserverpb.Watch_WatchServer) error {
 
 func newMember(t *testing.T) (m *member, open func() (*store.Store, error)) {
 	t.Helper()
-	m, log := newLog(t)
+	m, log := newLog(t, nil)
 	return m, func() (*store.Store, error) {
 		log, err := log()
 		if err != nil {
@@ -146,7 +146,7 @@ func newMember(t *testing.T) (m *member, open func() (*store.Store, error)) {
 	}
 }
 
-func newLog(t *testing.T) (m *member, open func() (*etcd.Log, error)) {
+func newLog(t *testing.T, failed func(error)) (m *member, open func() (*etcd.Log, error)) {
 	t.Helper()
 	m = &member{revision: 7, value: `{"metadata":{"name":"a"},"value":1}`, written: make(chan struct{})}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -159,7 +159,7 @@ func newLog(t *testing.T) (m *member, open func() (*etcd.Log, error)) {
 	go server.Serve(listener)
 	t.Cleanup(server.Stop)
 	return m, func() (*etcd.Log, error) {
-		return etcd.Open(t.Context(), etcd.Config{Endpoints: []string{"http://" + listener.Addr().String()}, Timeout: 500 * time.Millisecond})
+		return etcd.Open(t.Context(), etcd.Config{Endpoints: []string{"http://" + listener.Addr().String()}, Timeout: 500 * time.Millisecond, Failed: failed})
 	}
 }
 
@@ -175,21 +175,20 @@ func soon(t *testing.T, what string, do func() error) error {
 
 // API-01: compactions that fail are reported, and tried again.
 func TestCompactionsThatFail(t *testing.T) {
-	_, open := newLog(t) // the member does not implement compactions
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var errs []error
+	_, open := newLog(t, func(err error) { // the member does not implement compactions
+		if errs = append(errs, err); len(errs) == 2 {
+			cancel()
+		}
+	})
 	log, err := open()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var errs []error
-	err = log.CompactEvery(ctx, time.Millisecond, func(err error) {
-		if errs = append(errs, err); len(errs) == 2 {
-			cancel()
-		}
-	})
-	if err != nil || len(errs) != 2 || !strings.Contains(fmt.Sprint(errs), "compact etcd") {
+	if err = log.CompactEvery(ctx, time.Millisecond); err != nil || len(errs) != 2 || !strings.Contains(fmt.Sprint(errs), "compact etcd") {
 		t.Errorf("%v, %v", err, errs)
 	}
 }

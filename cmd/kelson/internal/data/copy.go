@@ -107,7 +107,7 @@ func readDirectory(dir string, encryption *flags.Encryption) (records []store.Re
 // copyTo writes records to etcd, one revision each, then reads etcd and compares. It returns etcd's
 // revision.
 func copyTo(ctx context.Context, cluster *flags.Etcd, encryption *flags.Encryption, records []store.Record, revision uint64) (now uint64, err error) {
-	log, err := cluster.Open(ctx)
+	log, err := cluster.Open(ctx, nil) // it removes no history
 	if err != nil {
 		return 0, err
 	}

@@ -240,7 +240,7 @@ func (s *state) openKeys() (err error) {
 }
 
 func (o *stateOptions) openEtcd(ctx context.Context, s *state, open *store.Config, to *slog.Logger) error {
-	log, err := o.etcd.Open(ctx)
+	log, err := o.etcd.Open(ctx, func(err error) { to.Warn("etcd keeps its history until the next attempt to remove it", "err", err) })
 	if err != nil {
 		return err
 	}
@@ -248,9 +248,7 @@ func (o *stateOptions) openEtcd(ctx context.Context, s *state, open *store.Confi
 		return err
 	}
 	if o.etcdCompaction > 0 {
-		s.once = append(s.once, func(ctx context.Context) error {
-			return log.CompactEvery(ctx, o.etcdCompaction, func(err error) { to.Warn("etcd keeps its history until the next attempt to remove it", "err", err) })
-		})
+		s.once = append(s.once, func(ctx context.Context) error { return log.CompactEvery(ctx, o.etcdCompaction) })
 	}
 	return nil
 }
