@@ -35,14 +35,14 @@ func TestPlanOfACluster(t *testing.T) {
 		t.Errorf("exit code %d, want 2\n%s", got.code, got.stderr)
 	}
 	wantContains(t, "the plan", got.stdout, "controller at reconciles ats.cnat.programming-kubernetes.info/default/example-at\n   because At default/example-at existed when the operator started\n",
-		"+ create pods/default/example-at-", "because Pod default/example-at-", " was changed by Kubernetes", "simulated: after the simulated start of pod default/example-at-", "1 to create, 1 to update, 0 to delete")
+		"+ create pods/default/example-at-", "because Pod default/example-at-", " was changed by Kubernetes", "simulated: after the simulated start of pod default/example-at-", "1 to create, 2 to update, 0 to delete")
 	var read struct {
 		Steps []struct{ Controller string }
 	}
 	if err := json.Unmarshal([]byte(planned("-o", "json").stdout), &read); err != nil || len(read.Steps) < 2 || read.Steps[0].Controller != "at" {
 		t.Errorf("JSON: %v %+v", err, read)
 	}
-	wantContains(t, "Markdown", planned("--output=markdown").stdout, "### Plan: 1 to create, 1 to update, 0 to delete\n", "```diff\n")
+	wantContains(t, "Markdown", planned("--output=markdown").stdout, "### Plan: 1 to create, 2 to update, 0 to delete\n", "```diff\n")
 	if after := kubectl("get", "ats,pods,namespaces,clusterroles,secrets", "-A", "-o", "yaml"); after != before {
 		t.Errorf("the cluster has changed:\n%s", after)
 	}
