@@ -179,7 +179,8 @@ func (o *stateOptions) open(ctx context.Context, cfg *controlplane.Config, log *
 
 // spareProcessor raises GOMAXPROCS by one. Under load, one goroutine is nearly always in fsync. A
 // system call occupies its P until the runtime retakes it, and then has to wait for a free P when
-// it returns. 5,000 durable creates take 3.0 s instead of 3.24 s on two processors
+// it returns. On two processors, 5,000 durable creates took 3.0 s instead of 3.24 s. Five
+// alternating runs on a machine with a load of 7 show no difference that exceeds the noise
 // (docs/design/performance.md). GOMAXPROCS in the environment takes precedence.
 var spareProcessor = sync.OnceFunc(func() {
 	if os.Getenv("GOMAXPROCS") == "" {
