@@ -77,8 +77,8 @@ func same(t testing.TB, what string, round int, want, got runtime.Object) bool {
 // skipTypeMeta leaves apiVersion and kind empty.
 func skipTypeMeta(*metav1.TypeMeta, randfill.Continue) {}
 
-// fillMetadata fills the metadata that conversions could lose, except fields for which random values
-// are invalid.
+// fillMetadata fills the metadata that conversions could lose, except fields for which random
+// values are invalid.
 func fillMetadata(m *metav1.ObjectMeta, c randfill.Continue) {
 	m.Name, m.Namespace = c.String(8), c.String(8)
 	m.Generation = c.Int63n(10)

@@ -90,12 +90,12 @@ func (r *ratio) metric(desc *prometheus.Desc, labels ...string) prometheus.Metri
 //
 //   - Add, with 1 or -1 request, or the seats of a request, when a request is queued, dispatched,
 //     cancelled or finished
-//   - SetDenominator, when its configuration changes, with its own limits. They are not the limits of
-//     the ratio: requests outside of the queue set use seats too. [level.measureBy] sets those.
+//   - SetDenominator, when its configuration changes, with its own limits. They are not the limits
+//     of the ratio: requests outside of the queue set use seats too. [level.measureBy] sets those.
 //
 // It does not call the other methods: Set and SetToCurrentTime would need the queue set's share of
-// the number, which the ratio does not have. TestQueueSetCallsOfGauges fails if a new version of the
-// library calls them.
+// the number, which the ratio does not have. TestQueueSetCallsOfGauges fails if a new version of
+// the library calls them.
 type queueGauge struct{ *ratio }
 
 var _ metrics.RatioedGauge = queueGauge{}

@@ -189,8 +189,8 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 // events of an immediate deletion. Clients rely on having seen the first before the second.
 const commitGap = time.Millisecond
 
-// waitCommitGap waits for commitGap if the request came over a network. Clients in this process, and
-// tests in virtual time, do not wait.
+// waitCommitGap waits for commitGap if the request came over a network. Clients in this process,
+// and tests in virtual time, do not wait.
 func waitCommitGap(ctx context.Context) {
 	if ctx.Value(http.LocalAddrContextKey) == nil {
 		return

@@ -52,7 +52,8 @@ func handlers(ctx context.Context, dir string, t *table) error {
 		if err := prepare(ctx, s, which); err != nil {
 			return err
 		}
-		_ = each(ctx, keys, func(n int) error { return s.client.Create(ctx, counting(which, n, 0)) }) // the updates need the objects
+		// the updates need the objects
+		_ = each(ctx, keys, func(n int) error { return s.client.Create(ctx, counting(which, n, 0)) })
 		p, err := begin(which, "handlers", s, "-count", strconv.Itoa(keys*rounds))
 		if err != nil {
 			return err

@@ -37,8 +37,8 @@ type connector interface {
 }
 
 // podConnections returns the subresources that connect to a container through its node. Kubernetes'
-// own code translates between the client's and the kubelet's SPDY or WebSocket connections. It
-// uses the authorizer for connections that clients open with GET: they need the permission to create,
+// own code translates between the client's and the kubelet's SPDY or WebSocket connections. It uses
+// the authorizer for connections that clients open with GET: they need the permission to create,
 // like those opened with POST.
 func (k *kinds) podConnections() []resource.Subresource {
 	return []resource.Subresource{

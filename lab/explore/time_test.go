@@ -74,8 +74,8 @@ func TestRecreatedAfterAWait(t *testing.T) {
 	}
 }
 
-// LAB-03: if a request fails after many other failures, the operator may try again only after a long
-// pause.
+// LAB-03: if a request fails after many other failures, the operator may try again only after a
+// long pause.
 func TestLongBackoff(t *testing.T) {
 	s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		var attempts int

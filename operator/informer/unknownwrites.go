@@ -18,8 +18,8 @@ import (
 // unknownWrites are the writes whose outcome is unknown: the request was sent, and the response was
 // lost or is an error of the server (5xx). The overlay can't have the state that such a write may
 // have produced. So before the next read of the object through the client, the client reads the
-// object from the server and notes its state. If that request fails, the read fails too, so it never
-// returns a state that may be older than an own write.
+// object from the server and notes its state. If that request fails, the read fails too, so it
+// never returns a state that may be older than an own write.
 //
 // If the server executes the write only after that read, the informer can't detect it: a request
 // that the network delivers late looks like the write of another client.
@@ -63,8 +63,8 @@ func isUnknown(err error) bool {
 	return true
 }
 
-// noteError records the error of a write of obj: if the outcome of the write is unknown, later reads
-// of the object resolve it. An obj without a name stands for all objects of the kind.
+// noteError records the error of a write of obj: if the outcome of the write is unknown, later
+// reads of the object resolve it. An obj without a name stands for all objects of the kind.
 func (s *informers) noteError(err error, obj client.Object) {
 	if !isUnknown(err) {
 		return
@@ -94,8 +94,9 @@ func (s *informers) noteError(err error, obj client.Object) {
 	u.any.Store(true)
 }
 
-// affecting returns the unknown writes of a kind: of one object, or of those in a namespace if name is
-// empty. An empty namespace and name means all. all is the ticket of the last write without a name.
+// affecting returns the unknown writes of a kind: of one object, or of those in a namespace if name
+// is empty. An empty namespace and name means all. all is the ticket of the last write without a
+// name.
 func (u *unknownWrites) affecting(kind schema.GroupKind, namespace, name string) (objects map[client.Key]unknownWrite, all uint64) {
 	if !u.any.Load() {
 		return nil, 0
@@ -137,8 +138,8 @@ func (u *unknownWrites) resolved(kind schema.GroupKind, key *client.Key, ticket 
 	u.any.Store(len(u.kinds) > 0)
 }
 
-// resolve finds out whether the server executed the unknown writes that affect a read; see affecting
-// for the parameters.
+// resolve finds out whether the server executed the unknown writes that affect a read; see
+// affecting for the parameters.
 func (c cached) resolve(ctx context.Context, kind schema.GroupKind, namespace, name string) error {
 	objects, all := c.set.unknownWrites.affecting(kind, namespace, name)
 	for key, write := range objects {

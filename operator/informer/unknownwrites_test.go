@@ -141,7 +141,8 @@ func lostResponses(t *testing.T, lose func(*http.Request) (*http.Response, error
 	if live.Labels["v"] != "1" {
 		t.Errorf("after the apply the label is %q", live.Labels["v"])
 	}
-	// without a name, the outcome is unknown for all objects of the kind until the watch has caught up
+	// without a name, the outcome is unknown for all objects of the kind until the watch has caught
+	// up
 	lost(func() error { return w.client.DeleteAllOf(w.ctx, &corev1.Pod{}, client.InNamespace("default")) })
 	want("")
 	if w.get("a") != nil {

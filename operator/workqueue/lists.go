@@ -2,7 +2,8 @@ package workqueue
 
 import "slices"
 
-// state describes whether and where an entry waits. It is independent of whether the entry is running.
+// state describes whether and where an entry waits. It is independent of whether the entry is
+// running.
 type state uint8
 
 const (

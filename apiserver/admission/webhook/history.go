@@ -9,8 +9,8 @@ import (
 
 // history records the results of the first round of mutating webhooks for the second round.
 type history struct {
-	// reinvocable are the called webhooks that allow reinvocation and after which the object did not
-	// change.
+	// reinvocable are the called webhooks that allow reinvocation and after which the object did
+	// not change.
 	reinvocable map[string]bool
 	// due are the called webhooks that allow reinvocation and after which the object changed.
 	due map[string]bool

@@ -18,9 +18,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Route makes klog pass its lines to h, which must not log through klog. Structured lines keep their
-// attributes. Lines of klog's functions without attributes, such as klog.Warningf, keep their level;
-// klog.SetSlogLogger would pass warnings at level Info.
+// Route makes klog pass its lines to h, which must not log through klog. Structured lines keep
+// their attributes. Lines of klog's functions without attributes, such as klog.Warningf, keep their
+// level; klog.SetSlogLogger would pass warnings at level Info.
 //
 // A process calls Route once, before it uses Kubernetes' libraries, because klog does not protect
 // its logger by a lock.
@@ -28,7 +28,8 @@ func Route(h slog.Handler) {
 	klog.SetLoggerWithOptions(logr.FromSlogHandler(h), klog.ContextualLogger(true), klog.WriteKlogBuffer(func(line []byte) {
 		level, text := parse(line)
 		if ctx := context.Background(); h.Enabled(ctx, level) {
-			_ = h.Handle(ctx, slog.NewRecord(time.Now(), level, text, 0)) // the log has no other place for errors
+			// the log has no other place for errors
+			_ = h.Handle(ctx, slog.NewRecord(time.Now(), level, text, 0))
 		}
 	}))
 }

@@ -165,7 +165,8 @@ func (c *Controller) approve(ctx context.Context, r *certificatesv1.CertificateS
 	return 0, nil
 }
 
-// permitted reports whether the requester may create the given subresource of certificatesigningrequests.
+// permitted reports whether the requester may create the given subresource of
+// certificatesigningrequests.
 func (c *Controller) permitted(ctx context.Context, r *certificatesv1.CertificateSigningRequest, subresource string) (bool, error) {
 	extra := map[string][]string{}
 	for k, v := range r.Spec.Extra {

@@ -22,7 +22,7 @@ type feed struct {
 	bound   map[store.Key]string                 // pod → its node
 	skipped map[store.Key]*corev1.Pod
 	changed map[string]func(old, pod *corev1.Pod) // node → its agent
-	taken   []store.Key                           // pods that reportTaken must report to Stages.PodTaken
+	taken   []store.Key                           // reportTaken reports them to Stages.PodTaken
 }
 
 func newFeed(st *store.Store, stages Stages) *feed {

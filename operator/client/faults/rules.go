@@ -51,7 +51,8 @@ func (s *Rules) Calls() []Call {
 	return append([]Call(nil), s.calls...)
 }
 
-// Rule describes what happens to calls. Its methods return the rule; they may be called at any time.
+// Rule describes what happens to calls. Its methods return the rule; they may be called at any
+// time.
 type Rule struct {
 	rules *Rules
 	on    Call

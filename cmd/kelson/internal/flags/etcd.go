@@ -46,8 +46,8 @@ func (o *Etcd) Check() error {
 	return nil
 }
 
-// Open connects to the cluster. It reads the client certificate again for each connection. failed is
-// that of etcd.Config.
+// Open connects to the cluster. It reads the client certificate again for each connection. failed
+// is that of etcd.Config.
 func (o *Etcd) Open(ctx context.Context, failed func(error)) (*etcd.Log, error) {
 	cfg := etcd.Config{Endpoints: o.Servers, Prefix: o.Prefix, Timeout: o.Timeout, Failed: failed}
 	if o.CA != "" || o.Cert != "" {

@@ -72,7 +72,7 @@ func (r *AtReconciler) Reconcile(ctx context.Context, at *cnat.At) (operator.Res
 // pod until then. If the operator ends in between, the next process continues: a pod that no status
 // names has not run, and the pod of the status is the only one that may run.
 func (r *AtReconciler) start(ctx context.Context, at *cnat.At) error {
-	pod, err := operator.Apply(ctx, r.Client, podFor(at)) // sets the owner; the next read returns the pod
+	pod, err := operator.Apply(ctx, r.Client, podFor(at)) // sets the owner
 	if err != nil {
 		return err
 	}

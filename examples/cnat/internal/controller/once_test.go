@@ -68,8 +68,8 @@ func releasesPod(r *http.Request) bool {
 	return strings.Contains(r.URL.Path, "/pods") && r.Header.Get("Content-Type") == string(types.MergePatchType)
 }
 
-// The command runs at most once, even if status writes fail from the moment at which its pod may run
-// until the pod has been deleted.
+// The command runs at most once, even if status writes fail from the moment at which its pod may
+// run until the pod has been deleted.
 func TestRunsOnceWhileStatusWritesFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var created, released atomic.Int64
@@ -172,8 +172,8 @@ func TestEndsWhileStarting(t *testing.T) {
 	}
 }
 
-// endsAt runs an operator that ends once, at the first of some requests after it was about to create
-// a pod.
+// endsAt runs an operator that ends once, at the first of some requests after it was about to
+// create a pod.
 func endsAt(t *testing.T, last func(*http.Request) bool) {
 	var starts, ended atomic.Bool
 	env := testenv.New(t, testenv.Scheme(scheme(t)), testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"), testenv.Nodes(controlplane.NodeSimulated),

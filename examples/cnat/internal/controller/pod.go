@@ -43,9 +43,9 @@ func podFor(at *cnat.At) *corev1.Pod {
 	return pod
 }
 
-// podName returns the At's name with a hash of its uid and its command. So an At that is deleted and
-// created again does not use its former pod. If the command changes between the creation of the pod
-// and the write of the status, another pod runs.
+// podName returns the At's name with a hash of its uid and its command. So an At that is deleted
+// and created again does not use its former pod. If the command changes between the creation of the
+// pod and the write of the status, another pod runs.
 func podName(at *cnat.At) string {
 	hash := fnv.New32a()
 	_, _ = fmt.Fprintf(hash, "%s %s", at.UID, at.Spec.Command)
