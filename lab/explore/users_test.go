@@ -62,7 +62,7 @@ func TestUserWaitsForTheEndOfAFault(t *testing.T) {
 	}
 	const plan = "recreate after configmaps default/web #1; deny patch configmaps default/web #2"
 	got, steps := replayed(t, s, plan)
-	if _, after, _ := strings.Cut(steps, "writes are not denied any more"); got != "" || strings.Contains(steps, "refused: ") || !strings.Contains(after, "request: patch configmaps default/web") {
+	if _, after, _ := strings.Cut(steps, "writes are no longer denied"); got != "" || strings.Contains(steps, "refused: ") || !strings.Contains(after, "request: patch configmaps default/web") {
 		t.Errorf("alarms %q\n%s", got, steps)
 	}
 }
