@@ -20,7 +20,7 @@ const (
 )
 
 // markdown returns the part of the page.
-func (r *results) markdown(o *options) string {
+func (r *results) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, in %s: %s. Kubernetes %s, etcd %s, controller-runtime %s, %s.\n\n", time.Now().UTC().Format("2 January 2006"),
 		r.took.Round(time.Second), machine(), controlplane.KubernetesVersion, moduleVersion("go.etcd.io/etcd/server/v3"),
@@ -98,5 +98,5 @@ func moduleVersion(path string) string {
 
 // writeDocs replaces the part of the page.
 func (r *results) writeDocs(o *options) error {
-	return section.Replace(o.docs, partBegin, partEnd, "\n"+r.markdown(o)+"\n")
+	return section.Replace(o.docs, partBegin, partEnd, "\n"+r.markdown()+"\n")
 }

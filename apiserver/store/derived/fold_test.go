@@ -7,6 +7,8 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
+// A fold takes each event once. It starts again from a snapshot when the log no longer has the events
+// that it misses.
 func TestFold(t *testing.T) {
 	st, err := store.Open(store.Config{Retain: 4})
 	if err != nil {
@@ -24,13 +26,13 @@ func TestFold(t *testing.T) {
 		taken++
 		names[e.Object.Key.Name] = e.Type != store.Deleted
 	}, "configmaps", "secrets")
-	want := func(name string, there bool, wantBegun, wantTaken int) {
+	want := func(name string, exists bool, wantBegun, wantTaken int) {
 		t.Helper()
 		if err := f.RLock(); err != nil {
 			t.Fatal(err)
 		}
 		defer f.RUnlock()
-		if names[name] != there || begun != wantBegun || taken != wantTaken {
+		if names[name] != exists || begun != wantBegun || taken != wantTaken {
 			t.Errorf("%s: %v, %d times from the start, %d events", name, names[name], begun, taken)
 		}
 	}
