@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,6 +126,57 @@ func TestConcurrentChanges(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// AGG-01: a backend whose first answers about OpenAPI are errors is described soon after.
+func TestDescribedAfterErrors(t *testing.T) {
+	const index = `{"paths":{"apis/a.example.com/v1":{"serverRelativeURL":"/openapi/v3/apis/a.example.com/v1?hash=1"}}}`
+	var refused atomic.Int64
+	backend := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.URL.Path == "/apis/a.example.com/v1":
+			_, _ = io.WriteString(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"a.example.com/v1","resources":[]}`)
+		case strings.HasPrefix(r.URL.Path, "/openapi/") && refused.Add(1) <= 4:
+			w.WriteHeader(http.StatusForbidden)
+		case r.URL.Path == "/openapi/v3":
+			_, _ = io.WriteString(w, index)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer backend.Close()
+	st, err := store.Open(store.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	put(t, st, store.Key{Resource: services.Services, Namespace: "n", Name: "s"},
+		fmt.Sprintf(`{"metadata":{"name":"s","namespace":"n","annotations":{"kelson.dev/url":%q}},"spec":{"ports":[{"port":443}]}}`, backend.URL))
+	key, object := apiServiceOf("a.example.com")
+	put(t, st, key, object)
+	a := aggregator.New(aggregator.Config{Store: st, Services: services.New(services.Config{Store: st}), Client: statuses{st}, Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- a.Run(ctx) }()
+	hash := func() string {
+		if all := a.OpenAPI(); all != nil {
+			return (*all)[schema.GroupVersion{Group: "a.example.com", Version: "v1"}].V3Hash
+		}
+		return ""
+	}
+	for deadline := time.Now().Add(20 * time.Second); hash() == ""; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no OpenAPI document after 20 seconds")
+		}
+	}
+	if hash() != "1" || refused.Load() < 4 {
+		t.Errorf("hash %q after %d requests", hash(), refused.Load())
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
 
 // AGG-01: APIServices with unusable certificates are unavailable, with client-go's error.

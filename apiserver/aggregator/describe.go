@@ -24,7 +24,9 @@ const (
 	maxOpenAPI = 8 << 20
 )
 
-// describeIfDue reads the backend's OpenAPI documents in the background, if that is due.
+// describeIfDue reads the backend's OpenAPI documents in the background, if that is due. A server
+// that has just started may list its resources before it can answer these requests. So if the first
+// attempt finds no document, the next ones follow soon, for about two minutes.
 func (b *backend) describeIfDue(ctx context.Context) {
 	if !b.describing.CompareAndSwap(false, true) {
 		return
@@ -33,15 +35,25 @@ func (b *backend) describeIfDue(ctx context.Context) {
 		b.describing.Store(false)
 		return
 	}
+	first := b.describedAt.IsZero()
 	b.describedAt = time.Now()
 	b.ended.Go(func() {
 		defer b.describing.Store(false)
-		b.describe(ctx)
+		for wait := firstRetry; !b.describe(ctx) && first && wait <= describeEvery; wait *= 2 {
+			timer := time.NewTimer(wait)
+			select {
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			case <-timer.C:
+			}
+		}
 	})
 }
 
-// describe reads the OpenAPI documents. If a document cannot be read, the last one stays in use.
-func (b *backend) describe(ctx context.Context) {
+// describe reads the OpenAPI documents, and reports whether there is one. If a document cannot be
+// read, the last one stays in use.
+func (b *backend) describe(ctx context.Context) bool {
 	b.mu.Lock()
 	next := b.described
 	b.mu.Unlock()
@@ -73,6 +85,7 @@ func (b *backend) describe(ctx context.Context) {
 	if changed && b.backends[b.name] == b {
 		b.publish()
 	}
+	return next.V3Hash != ""
 }
 
 // aggregatorUser reads OpenAPI documents, as in kube-aggregator.
