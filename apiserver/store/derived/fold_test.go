@@ -7,8 +7,8 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// A fold takes each event once. It starts again from a snapshot when the log no longer has the events
-// that it misses.
+// A fold takes each event once. It starts again from a snapshot when the log no longer has the
+// events that it misses.
 func TestFold(t *testing.T) {
 	st, err := store.Open(store.Config{Retain: 4})
 	if err != nil {
