@@ -8,9 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -169,24 +167,10 @@ func (o *stateOptions) open(ctx context.Context, cfg *controlplane.Config, log *
 	if s.store, err = store.Open(open); err != nil {
 		return s, fmt.Errorf("open state: %w", err)
 	}
-	if !o.inMemory && !o.noSync && len(o.etcd.Servers) == 0 {
-		spareProcessor()
-	}
 	s.cleanup = append(s.cleanup, s.store.Close)
 	cfg.Store, cfg.Once = s.store, s.once
 	return s, nil
 }
-
-// spareProcessor raises GOMAXPROCS by one. Under load, one goroutine is nearly always in fsync. A
-// system call occupies its P until the runtime retakes it, and then has to wait for a free P when
-// it returns. On two processors, 5,000 durable creates took 3.0 s instead of 3.24 s. Five
-// alternating runs on a machine with a load of 7 show no difference that exceeds the noise
-// (docs/design/performance.md). GOMAXPROCS in the environment takes precedence.
-var spareProcessor = sync.OnceFunc(func() {
-	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
-	}
-})
 
 // openDisk opens the data directory, with the history if it is kept.
 func (o *stateOptions) openDisk(dir string, log *slog.Logger) (store.Backend, error) {
