@@ -33,7 +33,16 @@ type names struct {
 }
 
 func (n *names) learn(obj *unstructured.Unstructured) {
-	n.uids[obj.GetUID()] = obj.GetKind() + " " + generic(metaOf(obj))
+	described := generic(metaOf(obj))
+	for _, owner := range obj.GetOwnerReferences() {
+		// Operators put the beginning of an owner's UID into names.
+		begin, _, ok := strings.Cut(string(owner.UID), "-")
+		if ok && len(begin) == 8 && strings.Contains(obj.GetName(), begin) {
+			n.generated[obj.GetName()] = strings.ReplaceAll(obj.GetName(), begin, "*")
+			described = qualified(obj.GetNamespace(), n.generated[obj.GetName()])
+		}
+	}
+	n.uids[obj.GetUID()] = obj.GetKind() + " " + described
 	if prefix := obj.GetGenerateName(); prefix != "" && strings.HasPrefix(obj.GetName(), prefix) {
 		n.generated[obj.GetName()] = prefix + "*"
 	}

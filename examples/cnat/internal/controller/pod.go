@@ -43,13 +43,14 @@ func podFor(at *cnat.At) *corev1.Pod {
 	return pod
 }
 
-// podName returns the At's name with a hash of its uid and its command. So an At that is deleted
-// and created again does not use its former pod. If the command changes between the creation of the
-// pod and the write of the status, another pod runs.
+// podName returns the At's name with the beginning of its uid and a hash of its command. So an At
+// that is deleted and created again does not use its former pod. If the command changes between the
+// creation of the pod and the write of the status, another pod runs.
 func podName(at *cnat.At) string {
 	hash := fnv.New32a()
-	_, _ = fmt.Fprintf(hash, "%s %s", at.UID, at.Spec.Command)
-	suffix := fmt.Sprintf("-%08x", hash.Sum32())
+	_, _ = hash.Write([]byte(at.Spec.Command))
+	uid, _, _ := strings.Cut(string(at.UID), "-")
+	suffix := fmt.Sprintf("-%s-%08x", uid, hash.Sum32())
 	name := at.Name
 	if most := validation.DNS1123SubdomainMaxLength - len(suffix); len(name) > most {
 		name = strings.TrimRight(name[:most], ".-")
