@@ -237,12 +237,7 @@ func (t *trial) recreate(ctx context.Context, c client.Client, obj *unstructured
 	if t.wire != nil {
 		pause = 50 * time.Millisecond
 	}
-	for begin := time.Now(); ; time.Sleep(pause) {
-		err := c.Create(ctx, again.DeepCopy())
-		if !apierrors.IsAlreadyExists(err) || time.Since(begin) > t.patience() {
-			return err
-		}
-	}
+	return t.createWhile(ctx, c, again, pause, apierrors.IsAlreadyExists)
 }
 
 // batch creates two copies of an object.
@@ -261,13 +256,18 @@ func (t *trial) batch(ctx context.Context, c client.Client, obj *unstructured.Un
 // create creates an object. If the operator's process was killed or suspended meanwhile, its
 // webhooks refuse or do not answer, and the user tries again.
 func (t *trial) create(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
-	p, begin := t.newest.Load(), time.Now()
-	for {
+	p := t.newest.Load()
+	return t.createWhile(ctx, c, obj, time.Second, func(error) bool { return t.newest.Load() != p })
+}
+
+// createWhile tries to create an object, with pauses, as long as the error is worth another attempt
+// and the user is patient.
+func (t *trial) createWhile(ctx context.Context, c client.Client, obj *unstructured.Unstructured, pause time.Duration, again func(error) bool) error {
+	for begin := time.Now(); ; time.Sleep(pause) {
 		err := c.Create(ctx, obj.DeepCopy())
-		if err == nil || t.newest.Load() == p || time.Since(begin) > t.patience() {
+		if err == nil || !again(err) || time.Since(begin) > t.patience() {
 			return err
 		}
-		time.Sleep(time.Second) // the next process starts
 	}
 }
 
