@@ -44,9 +44,10 @@ type load struct {
 	crowded, watched string
 }
 
-// loads measures requests per second and the server's processor time for each request. The
+// loads measures requests per second and the server's processor time for each request, and, if
+// memory is true, the memory with many objects. The
 // namespaces kube-public and kube-node-lease exist in each cluster.
-func loads(ctx context.Context, config *rest.Config, side processes, figures map[string]float64) error {
+func loads(ctx context.Context, config *rest.Config, side processes, memory bool, figures map[string]float64) error {
 	settings, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return err
@@ -64,7 +65,7 @@ func loads(ctx context.Context, config *rest.Config, side processes, figures map
 	}); err != nil {
 		return err
 	}
-	if _, ok := figures[idle]; ok {
+	if memory {
 		if figures[crowded], err = side.atRest(); err != nil {
 			return err
 		}
