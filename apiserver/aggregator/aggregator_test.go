@@ -59,6 +59,24 @@ func put(t *testing.T, st *store.Store, key store.Key, data string) {
 	}
 }
 
+// newStore returns a store with the Service s of the backends, at a URL.
+func newStore(t *testing.T, url string) *store.Store {
+	t.Helper()
+	st, err := store.Open(store.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { st.Close() })
+	putService(t, st, url)
+	return st
+}
+
+func putService(t *testing.T, st *store.Store, url string) {
+	t.Helper()
+	put(t, st, store.Key{Resource: services.Services, Namespace: "n", Name: "s"},
+		fmt.Sprintf(`{"metadata":{"name":"s","namespace":"n","annotations":{"kelson.dev/url":%q}},"spec":{"ports":[{"port":443}]}}`, url))
+}
+
 func apiServiceOf(group string) (store.Key, string) {
 	return store.Key{Resource: aggregator.Resource, Name: "v1." + group}, fmt.Sprintf(`{"metadata":{"name":"v1.%s","uid":%[1]q},
 		"spec":{"group":%[1]q,"version":"v1","insecureSkipTLSVerify":true,"groupPriorityMinimum":10,"versionPriority":10,
@@ -69,13 +87,7 @@ func apiServiceOf(group string) (store.Key, string) {
 // -race.
 func TestConcurrentChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, err := store.Open(store.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer st.Close()
-		put(t, st, store.Key{Resource: services.Services, Namespace: "n", Name: "s"},
-			`{"metadata":{"name":"s","namespace":"n","annotations":{"kelson.dev/url":"https://backend.example"}},"spec":{"ports":[{"port":443}]}}`)
+		st := newStore(t, "https://backend.example")
 		registry := prometheus.NewRegistry()
 		a := aggregator.New(aggregator.Config{
 			Store: st, Services: services.New(services.Config{Store: st}), Client: statuses{st}, Metrics: registry,
@@ -107,8 +119,7 @@ func TestConcurrentChanges(t *testing.T) {
 					if _, err := registry.Gather(); err != nil {
 						t.Error(err)
 					}
-					put(t, st, store.Key{Resource: services.Services, Namespace: "n", Name: "s"},
-						fmt.Sprintf(`{"metadata":{"name":"s","namespace":"n","annotations":{"kelson.dev/url":"https://b%d.example"}},"spec":{"ports":[{"port":443}]}}`, i))
+					putService(t, st, fmt.Sprintf("https://b%d.example", i))
 					if _, err := st.Commit(t.Context(), store.Op{Key: key, Expect: store.AnyRevision}); err != nil {
 						t.Error(err)
 					}
@@ -146,13 +157,7 @@ func TestDescribedAfterErrors(t *testing.T) {
 		}
 	}))
 	defer backend.Close()
-	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
-	put(t, st, store.Key{Resource: services.Services, Namespace: "n", Name: "s"},
-		fmt.Sprintf(`{"metadata":{"name":"s","namespace":"n","annotations":{"kelson.dev/url":%q}},"spec":{"ports":[{"port":443}]}}`, backend.URL))
+	st := newStore(t, backend.URL)
 	key, object := apiServiceOf("a.example.com")
 	put(t, st, key, object)
 	a := aggregator.New(aggregator.Config{Store: st, Services: services.New(services.Config{Store: st}), Client: statuses{st}, Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler)})
@@ -182,13 +187,7 @@ func TestDescribedAfterErrors(t *testing.T) {
 // AGG-01: APIServices with unusable certificates are unavailable, with client-go's error.
 func TestBrokenBundle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, err := store.Open(store.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer st.Close()
-		put(t, st, store.Key{Resource: services.Services, Namespace: "n", Name: "s"},
-			`{"metadata":{"name":"s","namespace":"n","annotations":{"kelson.dev/url":"https://backend.example"}},"spec":{"ports":[{"port":443}]}}`)
+		st := newStore(t, "https://backend.example")
 		key, object := apiServiceOf("a.example.com")
 		put(t, st, key, strings.Replace(object, `"insecureSkipTLSVerify":true`, `"caBundle":"bm9uZQ=="`, 1))
 		registry := prometheus.NewRegistry()

@@ -51,10 +51,13 @@ type merger struct {
 func (m *merger) object(with map[string]any) error {
 	m.merged = append(m.merged, '{')
 	first := len(m.merged)
-	name := func(key []byte) {
+	comma := func() {
 		if len(m.merged) > first {
 			m.merged = append(m.merged, ',')
 		}
+	}
+	name := func(key []byte) {
+		comma()
 		m.merged = append(append(append(m.merged, '"'), key...), '"', ':')
 	}
 	err := m.EachPlain(func(key []byte) error {
@@ -83,9 +86,7 @@ func (m *merger) object(with map[string]any) error {
 		if value == nil {
 			continue
 		}
-		if len(m.merged) > first {
-			m.merged = append(m.merged, ',')
-		}
+		comma()
 		if err := m.put(key); err != nil {
 			return err
 		}

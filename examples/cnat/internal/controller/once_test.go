@@ -58,11 +58,13 @@ func newFaultyEnv(t *testing.T, answer func(*http.Request) int) *testenv.Env {
 		}))
 }
 
-// createsPod reports whether a request creates a pod, by a create or an apply, and releasesPod
-// whether it lets one run.
+// createsPod reports whether a request creates a pod, by a create or an apply, releasesPod whether
+// it lets one run, and writesStatus whether it writes the status of an object.
 func createsPod(r *http.Request) bool {
 	return strings.Contains(r.URL.Path, "/pods") && (r.Method == http.MethodPost || r.Header.Get("Content-Type") == string(types.ApplyYAMLPatchType))
 }
+
+func writesStatus(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/status") }
 
 func releasesPod(r *http.Request) bool {
 	return strings.Contains(r.URL.Path, "/pods") && r.Header.Get("Content-Type") == string(types.MergePatchType)
@@ -81,7 +83,7 @@ func TestRunsOnceWhileStatusWritesFail(t *testing.T) {
 			case releasesPod(r):
 				released.Add(1)
 				broken.Store(true)
-			case broken.Load() && strings.HasSuffix(r.URL.Path, "/status"):
+			case broken.Load() && writesStatus(r):
 				return http.StatusInternalServerError
 			}
 			return 0
@@ -120,7 +122,7 @@ func TestPodWaitsForTheStatus(t *testing.T) {
 				broken.Store(released.Load() == 0)
 			case releasesPod(r):
 				released.Add(1)
-			case broken.Load() && strings.HasSuffix(r.URL.Path, "/status"):
+			case broken.Load() && writesStatus(r):
 				return http.StatusInternalServerError
 			}
 			return 0
@@ -165,7 +167,7 @@ func TestPodWaitsForTheStatus(t *testing.T) {
 func TestEndsWhileStarting(t *testing.T) {
 	for name, at := range map[string]func(*http.Request) bool{
 		"before the creation": createsPod,
-		"before the status":   func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/status") },
+		"before the status":   writesStatus,
 		"before the release":  releasesPod,
 	} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { endsAt(t, at) }) })
