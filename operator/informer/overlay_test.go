@@ -573,7 +573,7 @@ func TestGivenAndShared(t *testing.T) {
 	})
 }
 
-// MACH-05: Encoded copies share no memory with objects that were given away.
+// MACH-05: Encoded copies share no memory with objects that callers received.
 func TestNothingShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, func(c *informer.Config) { c.Form = informer.Compact })

@@ -222,7 +222,7 @@ func (o *overlay[V, R]) align(config []any, list V, s *shape.Shape) (ok bool) {
 		if at == n {
 			return false
 		}
-		// the keys up to at are no longer needed, and i is not above at
+		// this overwrites only keys that have been read: i is at most at
 		m.At, m.In = i, at
 		o.Keys[base+i] = m
 		at++

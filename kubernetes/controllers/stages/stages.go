@@ -236,8 +236,8 @@ func (c *Controller) PodTaken(key store.Key) {
 	}
 }
 
-// NodeChanged looks again at a node that has become simulated, or is no longer silent, and at
-// its pods.
+// NodeChanged checks a node and its pods again, after the node became simulated or stopped being
+// silent.
 func (c *Controller) NodeChanged(name string) {
 	c.mu.Lock()
 	nodes, pods := c.kinds[nodeKind], c.kinds[podKind]
