@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/internal/watchdog"
+	"kelson.dev/apiserver/serving/hijack"
 )
 
 // defaultStall is the default of Config.Stall.
@@ -124,10 +125,13 @@ func (r *recorder) Flush() {
 // Hijack implements http.Hijacker, for connections that switch to another protocol.
 func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buf, err := http.NewResponseController(r.ResponseWriter).Hijack()
-	if err == nil && r.code == 0 {
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.code == 0 {
 		r.code = http.StatusSwitchingProtocols
 	}
-	return conn, buf, err
+	return hijack.Linger(conn), buf, nil
 }
 
 // Unwrap is for http.ResponseController.

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cri-streaming/pkg/streaming/portforward"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+
+	"kelson.dev/apiserver/serving/hijack"
 )
 
 // streamIdle is how long a stream may be idle. It is the kubelet's default.
@@ -30,6 +32,7 @@ const streamIdle = 4 * time.Hour
 //	POST /attach/NAMESPACE/POD/CONTAINER          over SPDY or WebSocket: input, output, error, tty
 //	POST /portForward/NAMESPACE/POD               over SPDY or WebSocket
 func (a *Agent) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	w = hijack.Writer(w)
 	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
 	switch what := parts[0]; {
 	case len(parts) == 1 && what == "healthz":
