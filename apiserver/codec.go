@@ -23,6 +23,7 @@ import (
 
 	fastfields "kelson.dev/apiserver/fastpath/managedfields"
 	"kelson.dev/apiserver/fastpath/shape"
+	"kelson.dev/apiserver/fastpath/strictjson"
 	"kelson.dev/apiserver/fastpath/trees"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
@@ -43,8 +44,9 @@ type codec struct {
 	patch    sync.Map // version → strategicpatch.LookupPatchMeta
 	managers sync.Map // managerKey → resource.FieldManager
 	fields   fastfields.Cache
-	// noFastPaths makes Kubernetes' library compute field ownership; see package fastpath.
+	// noFastPaths makes Kubernetes' libraries do all work; see package fastpath.
 	noFastPaths bool
+	fast        *strictjson.Decoder // nil with noFastPaths
 }
 
 type managerKey struct{ version, subresource string }
@@ -151,6 +153,11 @@ func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 		}}
 	}
 	want := c.kind.gvk(version)
+	if mediaType == resource.MediaJSON {
+		if obj, ok := c.decodeFast(body, want); ok {
+			return c.decoded(obj, nil)
+		}
+	}
 	obj, got, strict, err := decodeStrict(serializer, body, &want)
 	if err == nil && got.GroupKind() != want.GroupKind() {
 		err = fmt.Errorf("expected a %s", want.Kind)
@@ -169,7 +176,10 @@ func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 
 // DecodePatched decodes the JSON that a patch produced. Its version may differ from that of
 // the request.
-func (c *codec) DecodePatched(patched []byte, _ string) (runtime.Object, []error, error) {
+func (c *codec) DecodePatched(patched []byte, version string) (runtime.Object, []error, error) {
+	if obj, ok := c.decodeFast(patched, c.kind.gvk(version)); ok {
+		return c.decoded(obj, nil)
+	}
 	obj, _, strict, err := decodeStrict(c.serializers[resource.MediaJSON], patched, nil)
 	if err != nil {
 		return nil, nil, err
@@ -195,6 +205,14 @@ func (c *codec) MergePatch(object, patch []byte, version string) (hub runtime.Ob
 func (c *codec) decoded(obj runtime.Object, strict []error) (runtime.Object, []error, error) {
 	hub, lost, err := c.convert(obj, true)
 	return hub, append(strict, lost...), err
+}
+
+// decodeFast decodes an object of a kind. If ok is false, the library must decode it.
+func (c *codec) decodeFast(data []byte, kind schema.GroupVersionKind) (obj runtime.Object, ok bool) {
+	if c.fast == nil {
+		return nil, false
+	}
+	return c.fast.Decode(data, kind)
 }
 
 // decodeStrict separates the errors of strict decoding from all others.
@@ -239,6 +257,9 @@ func (c *codec) convert(obj runtime.Object, check bool) (_ runtime.Object, lost 
 
 // Load decodes stored bytes, which may be in any version that the kind has.
 func (c *codec) Load(stored []byte) (runtime.Object, error) {
+	if obj, ok := c.decodeFast(stored, c.kind.gvk(c.kind.storage)); ok {
+		return c.toHub(obj)
+	}
 	obj, _, _, err := decodeStrict(c.serializers[resource.MediaJSON], stored, nil)
 	if err != nil {
 		return nil, fmt.Errorf("decode stored %s: %w", c.kind.name, err)

@@ -3,6 +3,7 @@ module kelson.dev/apiserver
 go 1.26.0
 
 require (
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875
 	github.com/tidwall/btree v1.8.2
 	go.etcd.io/bbolt v1.5.0
 	k8s.io/apiextensions-apiserver v0.37.2

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/apiserver/fastpath/strictjson"
 	"kelson.dev/apiserver/goschema"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
@@ -356,6 +357,9 @@ func (k *kind) resource(s *Server) *resource.Resource {
 	main := newStrategy(k, s.scheme)
 	r.Strategy = main
 	codec := &codec{kind: k, scheme: s.scheme, serializers: s.serializers(), reset: map[string]*strategy{"": main}, noFastPaths: s.noFastPaths, since: s.since(k)}
+	if !s.noFastPaths {
+		codec.fast = strictjson.New(s.scheme)
+	}
 	if main.status >= 0 {
 		status := *main
 		status.ofStatus = true

@@ -6,7 +6,8 @@
 // what each gains, and its differential test.
 //
 // The packages below this folder are fast paths for validity, for field ownership (managedfields)
-// and for JSON (trees). Packages shape and fieldset contain their common code.
+// and for JSON (trees for trees, strictjson for Go types). Packages shape and fieldset contain
+// their common code.
 //
 // Every Config that leads to a fast path has a field NoFastPaths. It is an ordinary field: two
 // control planes of one process can differ in it. The engine never reads the environment. Programs

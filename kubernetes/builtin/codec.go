@@ -53,15 +53,26 @@ func (c *Codec) New() runtime.Object {
 // Load decodes JSON of the storage version. It ignores apiVersion and kind, because the codec has
 // only one storage version.
 func (c *Codec) Load(stored []byte) (runtime.Object, error) {
-	versioned, err := c.scheme.New(c.storage)
+	versioned, err := c.loadVersioned(stored)
 	if err != nil {
-		return nil, err
-	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(stored, versioned); err != nil {
 		return nil, fmt.Errorf("decode stored %s: %w", c.kind.Kind, err)
 	}
 	c.scheme.Default(versioned)
 	return c.scheme.UnsafeConvertToVersion(versioned, schema.GroupVersion{Group: c.storage.Group, Version: runtime.APIVersionInternal})
+}
+
+// loadVersioned decodes JSON of the storage version.
+func (c *Codec) loadVersioned(stored []byte) (runtime.Object, error) {
+	if !c.noFastPaths {
+		if versioned, ok := fastDecoder().Decode(stored, c.storage); ok {
+			return versioned, nil
+		}
+	}
+	versioned, err := c.scheme.New(c.storage)
+	if err != nil {
+		return nil, err
+	}
+	return versioned, kjson.UnmarshalCaseSensitivePreserveInts(stored, versioned)
 }
 
 // Store encodes a hub as JSON of the storage version.

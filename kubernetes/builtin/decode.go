@@ -3,11 +3,13 @@ package builtin
 import (
 	"encoding/hex"
 	"fmt"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/apiserver/fastpath/strictjson"
 	"kelson.dev/apiserver/resource"
 )
 
@@ -20,6 +22,11 @@ func (c *Codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 			resource.MediaJSON, resource.MediaYAML, resource.MediaProtobuf, resource.MediaCBOR))
 	}
 	want := schema.GroupVersionKind{Group: c.kind.Group, Version: version, Kind: c.kind.Kind}
+	if mediaType == resource.MediaJSON {
+		if hub, ok := c.decodeFast(body, want); ok {
+			return hub, nil, nil
+		}
+	}
 	hub, got, strict, err := decodeStrict(decoder, body, &want, c.New())
 	if err != nil {
 		return nil, nil, unreadable(err, c.kind.Kind, got, body)
@@ -34,9 +41,34 @@ func (c *Codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 // DecodePatched reads the JSON that a patch produced. Unlike a request body, it must have
 // apiVersion and kind, and may be of another version of the group. It returns the decoder's error
 // unchanged, so that the caller can add the patch to the message.
-func (c *Codec) DecodePatched(patched []byte, _ string) (runtime.Object, []error, error) {
+func (c *Codec) DecodePatched(patched []byte, version string) (runtime.Object, []error, error) {
+	if hub, ok := c.decodeFast(patched, c.kind.WithVersion(version)); ok {
+		return hub, nil, nil
+	}
 	hub, _, strict, err := decodeStrict(c.decoders[resource.MediaJSON], patched, nil, c.New())
 	return hub, strict, err
+}
+
+// fastDecoder decodes the versioned types of all built-in kinds.
+var fastDecoder = sync.OnceValue(func() *strictjson.Decoder { return strictjson.New(Scheme()) })
+
+// decodeFast decodes an object of a kind to its hub, with defaults, as the strict decoders do. If
+// ok is false, a strict decoder must decode it.
+func (c *Codec) decodeFast(data []byte, kind schema.GroupVersionKind) (hub runtime.Object, ok bool) {
+	if c.noFastPaths {
+		return nil, false
+	}
+	versioned, ok := fastDecoder().Decode(data, kind)
+	if !ok {
+		return nil, false
+	}
+	if _, nested := versioned.(runtime.NestedObjectDecoder); nested {
+		return nil, false
+	}
+	c.scheme.Default(versioned)
+	hub = c.New()
+	err := c.scheme.Convert(versioned, hub, c.hub.GroupVersion())
+	return hub, err == nil
 }
 
 // decodeStrict returns the findings of strict decoding separately from decoding errors.

@@ -89,7 +89,8 @@ func TestClose(t *testing.T) {
 			t.Errorf("the second Close failed with %v", err)
 		}
 		go func() {
-			for conn.SetWriteDeadline(time.Time{}) == nil { // fails as soon as the connection is closed
+			// It fails as soon as the connection is closed.
+			for conn.SetWriteDeadline(time.Time{}) == nil {
 				time.Sleep(time.Millisecond)
 			}
 			close(ended)
