@@ -129,7 +129,7 @@ scaffold-apiserver-kube-apiserver: build ## a scaffolded custom API server, run 
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	KELSON=$(CURDIR)/$(KELSON) $(GO) run ./test/against -- test/scaffold/apiserver.sh
 
-bench-customserver: ## custom API servers: the library against k8s.io/sample-apiserver, behind one kube-apiserver: about seven minutes after the builds; writes its part of docs/internals/benchmarks.md
+bench-customserver: ## custom API servers: the library against k8s.io/sample-apiserver, behind one kube-apiserver: about twelve minutes after the builds; writes its part of docs/internals/benchmarks.md
 	@mkdir -p bin/peers bin/customserver
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o bin/customserver/ ./bench/customserver/ours ./bench/customserver/sample ./bench/customserver/floor

@@ -70,17 +70,19 @@ func run(ctx context.Context) error {
 		}
 	}
 	results := make([]map[string][]float64, len(sides))
-	for range *rounds {
-		for i, s := range sides {
-			figures, err := s.measure(ctx)
-			if err != nil {
-				return fmt.Errorf("%s: %w", s.name, err)
-			}
-			if results[i] == nil {
-				results[i] = map[string][]float64{}
-			}
-			for name, value := range figures {
-				results[i][name] = append(results[i][name], value)
+	for i := range results {
+		results[i] = map[string][]float64{}
+	}
+	for _, measure := range []func(side, context.Context) (map[string]float64, error){side.measure, side.measureApart} {
+		for range *rounds {
+			for i, s := range sides {
+				figures, err := measure(s, ctx)
+				if err != nil {
+					return fmt.Errorf("%s: %w", s.name, err)
+				}
+				for name, value := range figures {
+					results[i][name] = append(results[i][name], value)
+				}
 			}
 		}
 	}
@@ -114,6 +116,8 @@ const (
 	loadWatch  = "100 watchers × 1,000 creations by 16 clients: events"
 
 	perSecond = ", per second"
+	// apart is for requests per second with the server on one processor and the clients on another.
+	apart     = ", per second, processors apart"
 	processor = ", µs of processor time"
 )
 
@@ -127,11 +131,85 @@ type side struct {
 
 // measure runs the server once.
 func (s side) measure(ctx context.Context) (map[string]float64, error) {
+	server, err := s.serve()
+	if err != nil {
+		return nil, err
+	}
+	defer server.end()
+	figures := map[string]float64{start: float64(server.took.Microseconds()) / 1000}
+	if info, err := os.Stat(server.Path); err == nil {
+		figures[size] = float64(info.Size()) / 1e6
+	}
+	if !s.prepared {
+		if figures[idle], err = server.used.atRest(); err != nil {
+			return nil, err
+		}
+		if err := verbs(ctx, server.config, figures); err != nil {
+			return nil, fmt.Errorf("%w\n%s", err, server.Output())
+		}
+		if figures[loaded], err = server.used.atRest(); err != nil {
+			return nil, err
+		}
+	}
+	if err := loads(ctx, server.config, server.used, !s.prepared, figures); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, server.Output())
+	}
+	return figures, nil
+}
+
+// measureApart runs the server a second time, with its etcd on the first processor; all clients
+// use the second one. Call it after all calls of measure, because it binds this process.
+func (s side) measureApart(ctx context.Context) (map[string]float64, error) {
+	var server *served
+	err := onProcessor(0, func() (err error) {
+		server, err = s.serve()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer server.end()
+	if err := bind(1); err != nil {
+		return nil, err
+	}
+	all, figures := map[string]float64{}, map[string]float64{}
+	if err := loads(ctx, server.config, server.used, false, all); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, server.Output())
+	}
+	for name, value := range all {
+		if base, ok := strings.CutSuffix(name, perSecond); ok {
+			figures[base+apart] = value
+		}
+	}
+	return figures, nil
+}
+
+// served is a running server.
+type served struct {
+	*child.Process
+	config *rest.Config
+	used   processes     // the server and its etcd
+	took   time.Duration // until it was ready
+	end    func()
+}
+
+// serve starts the server and waits until it is ready.
+func (s side) serve() (_ *served, err error) {
 	dir, err := os.MkdirTemp("", "kelson-customserver-")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	ends := []func(){func() { os.RemoveAll(dir) }}
+	end := func() {
+		for _, end := range slices.Backward(ends) {
+			end()
+		}
+	}
+	defer func() {
+		if err != nil {
+			end()
+		}
+	}()
 	var args []string
 	if !s.prepared {
 		args = []string{"--kubeconfig=" + os.Getenv("KUBECONFIG"), "--cert-dir=" + filepath.Join(dir, "certs"), "--bind-address=127.0.0.1"}
@@ -141,11 +219,11 @@ func (s side) measure(ctx context.Context) (map[string]float64, error) {
 	}
 	var used processes
 	if s.etcd {
-		url, id, end, err := startEtcd(dir)
+		url, id, stop, err := startEtcd(dir)
 		if err != nil {
 			return nil, err
 		}
-		defer end()
+		ends = append(ends, stop)
 		used = append(used, id)
 		args = append(args, "--etcd-servers="+url)
 	} else {
@@ -155,46 +233,24 @@ func (s side) measure(ctx context.Context) (map[string]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	program := filepath.Join(*bin, s.program)
-	figures := map[string]float64{}
-	if info, err := os.Stat(program); err == nil {
-		figures[size] = float64(info.Size()) / 1e6
-	}
 	begun := time.Now()
-	server, err := child.Start(dir, program, append(args, "--secure-port="+port)...)
+	process, err := child.Start(dir, filepath.Join(*bin, s.program), append(args, "--secure-port="+port)...)
 	if err != nil {
 		return nil, err
 	}
-	defer server.Stop(30 * time.Second)
+	ends = append(ends, func() { process.Stop(30 * time.Second) })
 	url := "https://127.0.0.1:" + port
-	if err := ready(server, url); err != nil {
+	if err := ready(process, url); err != nil {
 		return nil, err
 	}
-	used = append(used, server.ID)
-	figures[start] = float64(time.Since(begun).Microseconds()) / 1000
-	if !s.prepared {
-		if figures[idle], err = used.atRest(); err != nil {
-			return nil, err
-		}
-	}
+	took := time.Since(begun)
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
 		return nil, err
 	}
 	config.Host, config.QPS, config.WarningHandler = url, -1, rest.NoWarnings{}
 	config.Insecure, config.CAData = true, nil
-	if !s.prepared {
-		if err := verbs(ctx, config, figures); err != nil {
-			return nil, fmt.Errorf("%w\n%s", err, server.Output())
-		}
-		if figures[loaded], err = used.atRest(); err != nil {
-			return nil, err
-		}
-	}
-	if err := loads(ctx, config, used, !s.prepared, figures); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, server.Output())
-	}
-	return figures, nil
+	return &served{Process: process, config: config, used: append(used, process.ID), took: took, end: end}, nil
 }
 
 func startEtcd(dir string) (url string, id int, end func(), err error) {

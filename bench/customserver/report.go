@@ -25,7 +25,7 @@ func rows() []row {
 		name   string
 		target float64
 	}{{loadCreate, 8}, {loadGet, 8}, {loadList, 30}, {loadPatch, 8}, {loadApply, 8}, {loadDelete, 8}, {loadWatch, 5}} {
-		all = append(all, row{load.name + perSecond, load.target, true}, row{load.name + processor, 0, false})
+		all = append(all, row{load.name + perSecond, load.target, true}, row{load.name + apart, load.target, true}, row{load.name + processor, 0, false})
 	}
 	return all
 }
