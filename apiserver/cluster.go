@@ -49,7 +49,7 @@ func (s *Server) admission(p *plan, auth Auth, metrics prometheus.Registerer) (u
 	if err != nil {
 		return nil, err
 	}
-	s.ended = append(s.ended, chain.Stop)
+	s.onStop = append(s.onStop, chain.Stop)
 	return upstream.WithAudit(chain), nil
 }
 

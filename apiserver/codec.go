@@ -39,11 +39,11 @@ type codec struct {
 	// since is a revision: this server has stored all objects with later revisions.
 	since uint64
 
-	types    func() (managedfields.TypeConverter, error)
-	typesNow sync.Once
-	patch    sync.Map // version → strategicpatch.LookupPatchMeta
-	managers sync.Map // managerKey → resource.FieldManager
-	fields   fastfields.Cache
+	types     func() (managedfields.TypeConverter, error)
+	typesOnce sync.Once
+	patch     sync.Map // version → strategicpatch.LookupPatchMeta
+	managers  sync.Map // managerKey → resource.FieldManager
+	fields    fastfields.Cache
 	// noFastPaths makes Kubernetes' libraries do all work; see package fastpath.
 	noFastPaths bool
 	fast        *strictjson.Decoder // nil with noFastPaths
@@ -383,19 +383,19 @@ func (c *codec) newFieldManager(types managedfields.TypeConverter, key managerKe
 	if err != nil {
 		return nil, err
 	}
-	known := shape.FromTyped(&smd.ParseableType{TypeRef: typed.TypeRef(), Schema: typed.Schema()})
-	if known == nil {
+	fieldShape := shape.FromTyped(&smd.ParseableType{TypeRef: typed.TypeRef(), Schema: typed.Schema()})
+	if fieldShape == nil {
 		return library, nil
 	}
 	return fastfields.NewStructManager(fastfields.StructConfig{
-		Library: library, Types: types, Cache: &c.fields, Scheme: c.scheme, Kind: kind, Hub: hub, Subresource: key.subresource, Shape: known,
+		Library: library, Types: types, Cache: &c.fields, Scheme: c.scheme, Kind: kind, Hub: hub, Subresource: key.subresource, Shape: fieldShape,
 		Reset: reset, Filter: filter,
 	})
 }
 
 // TypeConverter implements [resource.Modelled].
 func (c *codec) TypeConverter() (managedfields.TypeConverter, error) {
-	c.typesNow.Do(func() { c.types = sync.OnceValues(c.kind.model) })
+	c.typesOnce.Do(func() { c.types = sync.OnceValues(c.kind.model) })
 	return c.types()
 }
 

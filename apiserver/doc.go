@@ -22,7 +22,7 @@
 //
 //	serving/      TLS port, HTTP/2, drain; inprocess/ the same handler without a network; pki/ certificates
 //	filters/      the request pipeline, one list in request order
-//	authn/ authz/ audit/ flowcontrol/   what the filters ask; delegated/ lets a cluster answer
+//	authn/ authz/ audit/ flowcontrol/   what the filters use; delegated/ uses a cluster instead
 //	rest/         the verbs; rest/wire: negotiation, encodings, Status
 //	admission/    plugins that check and change writes; webhooks and policies
 //	discovery/ openapi/   documents about the served kinds

@@ -17,8 +17,8 @@ import (
 	"kelson.dev/apiserver"
 )
 
-// Field ownership does not depend on the fast paths: two servers, one of them without, give equal
-// answers to the same random writes.
+// Field ownership does not depend on the fast paths: two servers, one of them without fast paths,
+// send equal responses to the same random writes.
 func TestFieldManagerMatchesLibrary(t *testing.T) {
 	rounds := uint64(60)
 	if testing.Short() {
@@ -26,7 +26,7 @@ func TestFieldManagerMatchesLibrary(t *testing.T) {
 	}
 	for seed := range rounds {
 		synctest.Test(t, func(t *testing.T) {
-			fast, library := newPair(t), newPair(t, apiserver.NoFastPaths())
+			fast, library := newPizzaServer(t), newPizzaServer(t, apiserver.NoFastPaths())
 			random := rand.New(rand.NewPCG(seed, 0))
 			for n := range 60 {
 				time.Sleep(time.Duration(random.IntN(3)) * time.Second)
@@ -43,25 +43,25 @@ func TestFieldManagerMatchesLibrary(t *testing.T) {
 	}
 }
 
-// pairHalf is one of the two servers.
-type pairHalf struct {
+// pizzaServer is one of the two servers that are compared.
+type pizzaServer struct {
 	t      *testing.T
 	client *http.Client
 	host   string
 }
 
-func newPair(t *testing.T, parts ...apiserver.Part) pairHalf {
+func newPizzaServer(t *testing.T, parts ...apiserver.Part) pizzaServer {
 	s, _ := newServer(t, append(parts, kinds())...)
 	client, err := rest.HTTPClientFor(quiet(s.RESTConfig()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pairHalf{t, client, s.RESTConfig().Host}
+	return pizzaServer{t, client, s.RESTConfig().Host}
 }
 
 // send sends a write and returns the status and the response, without the fields that differ
 // between servers.
-func (p pairHalf) send(w request) string {
+func (p pizzaServer) send(w request) string {
 	req, err := http.NewRequestWithContext(p.t.Context(), w.method, p.host+w.path, strings.NewReader(w.body))
 	if err != nil {
 		p.t.Fatal(err)

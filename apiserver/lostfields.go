@@ -11,21 +11,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// lost returns an error for each field of a decoded object that its conversion to the hub loses:
-// one that the hub, converted back, does not have. Fields with another value are not reported,
+// lost returns an error for each field of a decoded object that its conversion to the hub loses. To
+// find them, it converts the hub back. A field that is there with another value is not an error,
 // because a conversion may normalize values. Clients get these errors like those of unknown fields:
 // as warnings or, with fieldValidation=Strict, as the reason why the write is rejected.
 //
 // The hub must not have its defaults yet. lost changes neither the hub nor the object.
 func (k *kind) lost(obj, hub runtime.Object) []error {
-	// The decoded object need not name its version.
-	is := reflect.TypeOf(obj)
-	i := slices.IndexFunc(k.versions, func(v *kindVersion) bool { return v.fromHub != nil && reflect.TypeOf(v.proto) == is })
+	// The Go type identifies the version, because a decoded object may lack apiVersion.
+	typ := reflect.TypeOf(obj)
+	i := slices.IndexFunc(k.versions, func(v *kindVersion) bool { return v.fromHub != nil && reflect.TypeOf(v.proto) == typ })
 	if i < 0 {
 		return nil
 	}
 	v := k.versions[i]
-	back := reflect.New(is.Elem()).Interface().(runtime.Object)
+	back := reflect.New(typ.Elem()).Interface().(runtime.Object)
 	if v.fromHub(back, hub) != nil {
 		return nil // the response has the error
 	}

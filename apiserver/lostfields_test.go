@@ -96,16 +96,16 @@ func TestLossyConversion(t *testing.T) {
 	)
 	send := func(verb, path, directive, media, body string) ([]string, error) {
 		t.Helper()
-		heard := &warnings{}
+		received := &warnings{}
 		config := rest.CopyConfig(env.RESTConfig())
-		config.WarningHandler = heard
+		config.WarningHandler = received
 		config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 		client, err := rest.UnversionedRESTClientFor(config)
 		if err != nil {
 			t.Fatal(err)
 		}
 		err = client.Verb(verb).RequestURI(path).Param("fieldValidation", directive).SetHeader("Content-Type", media).Body([]byte(body)).Do(t.Context()).Error()
-		return *heard, err
+		return *received, err
 	}
 	for _, test := range []struct {
 		name, directive, body string

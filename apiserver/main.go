@@ -39,7 +39,7 @@ import (
 // lines.
 func Main(parts ...Part) {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, cancel) // the default action of a second signal ends the process
+	context.AfterFunc(ctx, cancel) // restores the default action: a second signal ends the process
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	klogs.Route(klogs.Warnings(log.Handler()))
 	err := serve(ctx, os.Args[1:], os.Stderr, log, os.Getenv(keepMemory) != "true", parts...)

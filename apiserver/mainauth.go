@@ -83,7 +83,7 @@ func (f *flags) delegate(ctx context.Context, log *slog.Logger) (Auth, error) {
 	return Delegated(d), nil
 }
 
-// Delegated returns an Auth that asks a cluster.
+// Delegated returns an Auth of a cluster, which authenticates and authorizes requests.
 func Delegated(d *delegated.Delegation) Auth {
 	return Auth{Authenticator: d.Authenticator, Authorizer: d.Authorizer, ClientCAs: d.ClientCAs, Namespace: d.Namespace, Cluster: d.Objects, Client: d.Client}
 }

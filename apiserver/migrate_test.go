@@ -35,8 +35,8 @@ func storages(t *testing.T) map[string]apiserver.OpenStore {
 	}
 }
 
-// inOldRelease creates pizzas with a server that serves only the first version.
-func inOldRelease(t *testing.T, open apiserver.OpenStore, names ...string) {
+// createInOldRelease creates pizzas with a server that serves only the first version.
+func createInOldRelease(t *testing.T, open apiserver.OpenStore, names ...string) {
 	t.Helper()
 	s, client := newServer(t, firstRelease(), apiserver.Storage(open))
 	for _, name := range names {
@@ -57,7 +57,8 @@ func pizzasOf(s *apiserver.Server) *resource.Resource {
 	return res
 }
 
-func inVersion(t *testing.T, what string, u *unstructured.Unstructured) {
+// checkConverted checks that an object was converted from the first version to the current one.
+func checkConverted(t *testing.T, what string, u *unstructured.Unstructured) {
 	t.Helper()
 	check(t, what+": version", u.GetAPIVersion(), group+"/v1beta1")
 	check(t, what+": toppings", text(t, u, "spec", "toppings"), `[{"name":"ham","quantity":1},{"name":"salami","quantity":2}]`)
@@ -69,17 +70,17 @@ func inVersion(t *testing.T, what string, u *unstructured.Unstructured) {
 func TestStorageVersionChanges(t *testing.T) {
 	for name, open := range storages(t) {
 		t.Run(name, func(t *testing.T) {
-			inOldRelease(t, open, "a", "b")
+			createInOldRelease(t, open, "a", "b")
 			s, client := newServer(t, kinds(), apiserver.Storage(open))
 			ctx, in := t.Context(), client.Resource(pizzas).Namespace("default")
 			if !strings.Contains(storedPizza(s, "a"), "v1alpha1") {
 				t.Fatalf("stored: %s", storedPizza(s, "a"))
 			}
 			got := must[*unstructured.Unstructured](t)(in.Get(ctx, "a", metav1.GetOptions{}))
-			inVersion(t, "get", got)
+			checkConverted(t, "get", got)
 			list := must[*unstructured.UnstructuredList](t)(in.List(ctx, metav1.ListOptions{}))
 			for i := range list.Items {
-				inVersion(t, "list", &list.Items[i])
+				checkConverted(t, "list", &list.Items[i])
 			}
 			if len(list.Items) != 2 {
 				t.Errorf("list: %d", len(list.Items))
@@ -87,7 +88,7 @@ func TestStorageVersionChanges(t *testing.T) {
 			yes := true
 			w := must[watch.Interface](t)(in.Watch(ctx, metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: "NotOlderThan", AllowWatchBookmarks: true}))
 			defer w.Stop()
-			inVersion(t, "watch", (<-w.ResultChan()).Object.(*unstructured.Unstructured))
+			checkConverted(t, "watch", (<-w.ResultChan()).Object.(*unstructured.Unstructured))
 			selected := must[*unstructured.UnstructuredList](t)(in.List(ctx, metav1.ListOptions{FieldSelector: "spec.size=medium"}))
 			if len(selected.Items) != 2 {
 				t.Errorf("selected: %d", len(selected.Items))
@@ -96,7 +97,7 @@ func TestStorageVersionChanges(t *testing.T) {
 			// A StorageVersionMigration sends this patch.
 			patch := `{"apiVersion":"` + group + `/v1beta1","kind":"Pizza","metadata":{"uid":"` + string(got.GetUID()) + `","resourceVersion":"` + got.GetResourceVersion() + `"}}`
 			after := must[*unstructured.Unstructured](t)(in.Patch(ctx, "a", types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
-			inVersion(t, "patch", after)
+			checkConverted(t, "patch", after)
 			if after.GetResourceVersion() == got.GetResourceVersion() || !strings.Contains(storedPizza(s, "a"), `"apiVersion":"`+group+`/v1beta1"`) {
 				t.Errorf("patch: stored %s", storedPizza(s, "a"))
 			}
@@ -114,7 +115,7 @@ func TestStorageVersionChanges(t *testing.T) {
 func TestMigrateStorage(t *testing.T) {
 	for name, open := range storages(t) {
 		t.Run(name, func(t *testing.T) {
-			inOldRelease(t, open, "a", "b")
+			createInOldRelease(t, open, "a", "b")
 			s, client := newServer(t, kinds(), apiserver.Storage(open))
 			created, err := client.Resource(pizzas).Namespace("default").Create(t.Context(), newPizza(t, "c", `{}`), metav1.CreateOptions{})
 			if err != nil {
@@ -144,7 +145,7 @@ func TestMigrateStorage(t *testing.T) {
 // AGG-02: the flag --migrate-storage stores objects in the storage version, and logs how many.
 func TestFlagMigrateStorage(t *testing.T) {
 	dir := t.TempDir()
-	inOldRelease(t, apiserver.Disk(dir+"/state"), "a", "b")
+	createInOldRelease(t, apiserver.Disk(dir+"/state"), "a", "b")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	log, stderr := io.Pipe()
@@ -211,7 +212,7 @@ func newer(t *testing.T, a, b string) bool {
 func TestMigrateStorageErrors(t *testing.T) {
 	own := &records{have: map[store.Key]store.Record{}}
 	open := apiserver.Backend(func() (store.Backend, error) { return own, nil })
-	inOldRelease(t, open, "a", "b")
+	createInOldRelease(t, open, "a", "b")
 	for key, record := range own.have {
 		if key.Name == "a" {
 			record.Data = bytes.ReplaceAll(record.Data, []byte("v1alpha1"), []byte("v9"))

@@ -46,11 +46,11 @@ type Server struct {
 
 	noFastPaths bool
 
-	ctx    context.Context // ends with the server; for work that belongs to no request
-	cancel context.CancelFunc
-	parts  sync.WaitGroup
-	stop   sync.Once
-	ended  []func() // called at the end of Stop
+	ctx        context.Context // ends with the server; for work that belongs to no request
+	cancel     context.CancelFunc
+	goroutines sync.WaitGroup
+	stop       sync.Once
+	onStop     []func() // called at the end of Stop
 }
 
 // servedType is the kind and version of a Go type.
@@ -315,7 +315,7 @@ func (s *Server) connects(info *request.RequestInfo) bool {
 
 func (s *Server) serializers() map[string]runtime.Serializer { return s.media() }
 
-func (s *Server) goRun(run func()) { s.parts.Go(run) }
+func (s *Server) goRun(run func()) { s.goroutines.Go(run) }
 
 // Handler serves the API through the whole request pipeline, for a listener.
 func (s *Server) Handler() http.Handler { return s.chain }
@@ -367,14 +367,14 @@ func (s *Server) Drain(ctx context.Context) error { return s.chain.Shutdown(ctx)
 func (s *Server) Stop() {
 	s.stop.Do(func() {
 		s.cancel()
-		s.parts.Wait()
+		s.goroutines.Wait()
 		for _, m := range s.mirrors {
 			_ = m.store.Close()
 		}
 		if s.store != nil {
 			_ = s.store.Close() // acknowledged writes are durable
 		}
-		for _, end := range s.ended {
+		for _, end := range s.onStop {
 			end()
 		}
 	})

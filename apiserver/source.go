@@ -141,13 +141,13 @@ type mirror struct {
 
 	ctx context.Context // context of the server, for reads
 
-	mu      sync.Mutex
-	now     *reading  // nil: no read is in progress
-	read    time.Time // when the last complete read began
-	stale   bool      // the data changed since
-	changed uint64    // counts calls of expire
-	writers int       // number of client writes in progress
-	wrote   uint64    // counts writes of clients
+	mu         sync.Mutex
+	inProgress *reading  // nil: no read is in progress
+	read       time.Time // when the last complete read began
+	stale      bool      // the data changed since
+	changed    uint64    // counts calls of expire
+	writers    int       // number of client writes in progress
+	wrote      uint64    // counts writes of clients
 }
 
 // notifyAgain is the delay before a failed Notifier is called again, and the minimum interval at
@@ -181,18 +181,18 @@ func (m *mirror) expire() {
 
 // fresh reports whether the mirror is recent enough for a request that arrived at the given time.
 // The caller holds mu.
-func (m *mirror) fresh(asked time.Time) bool {
-	if !m.read.Before(asked) {
+func (m *mirror) fresh(arrived time.Time) bool {
+	if !m.read.Before(arrived) {
 		return true
 	}
-	return !m.stale && (m.notify != nil || !m.read.Before(asked.Add(-m.maxAge)))
+	return !m.stale && (m.notify != nil || !m.read.Before(arrived.Add(-m.maxAge)))
 }
 
 // refresh reads the source unless the mirror is new enough. It returns when ctx ends, even if the
 // source hangs.
 func (m *mirror) refresh(ctx context.Context) error {
-	for asked := time.Now(); ; {
-		r := m.join(asked)
+	for arrived := time.Now(); ; {
+		r := m.join(arrived)
 		if r == nil {
 			return nil
 		}
@@ -213,25 +213,25 @@ type reading struct {
 	err  error // set before done is closed
 }
 
-// longest is how long a read of a source may take.
-const longest = time.Minute
+// readTimeout limits how long a read of a source may take.
+const readTimeout = time.Minute
 
 // join returns the read that is in progress, or starts one. It returns nil if the mirror is new
 // enough.
-func (m *mirror) join(asked time.Time) *reading {
+func (m *mirror) join(arrived time.Time) *reading {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.fresh(asked) {
+	if m.fresh(arrived) {
 		return nil
 	}
-	if m.now != nil {
-		return m.now
+	if m.inProgress != nil {
+		return m.inProgress
 	}
 	r := &reading{done: make(chan struct{})}
-	m.now = r
-	begun, seen := time.Now(), m.changed
+	m.inProgress = r
+	started, seen := time.Now(), m.changed
 	go func() {
-		ctx, cancel := context.WithTimeout(m.ctx, longest)
+		ctx, cancel := context.WithTimeout(m.ctx, readTimeout)
 		defer cancel()
 		applied, err := false, error(nil)
 		for attempts := 0; attempts < 3 && !applied && err == nil; attempts++ {
@@ -240,12 +240,12 @@ func (m *mirror) join(asked time.Time) *reading {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		defer close(r.done)
-		m.now = nil
+		m.inProgress = nil
 		if err != nil {
 			r.err = fmt.Errorf("read %s: %w", m.res.GroupResource(), err)
 			return
 		}
-		m.read, m.stale = begun, !applied || m.changed != seen
+		m.read, m.stale = started, !applied || m.changed != seen
 	}()
 	return r
 }

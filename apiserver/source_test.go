@@ -239,8 +239,8 @@ func (p *pieces) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// describesSubresources checks the paths of bake and steam in both OpenAPI documents.
-func describesSubresources(t *testing.T, s *apiserver.Server) {
+// checkSubresourceDocs checks the paths of bake and steam in both OpenAPI documents.
+func checkSubresourceDocs(t *testing.T, s *apiserver.Server) {
 	t.Helper()
 	type operation struct {
 		OperationID string         `json:"operationId"`
@@ -385,7 +385,7 @@ func TestSubresources(t *testing.T) {
 		}
 		check(t, "cost", text(t, baked, "status", "cost"), "7")
 
-		describesSubresources(t, s)
+		checkSubresourceDocs(t, s)
 
 		// A stream outlives the deadline of short requests.
 		streaming, cancel := context.WithCancel(ctx)

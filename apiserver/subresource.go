@@ -64,26 +64,26 @@ func Action[H, B, R runtime.Object](name string, do func(ctx context.Context, ca
 		}
 		k.subDocs = append(k.subDocs, doc)
 		k.subs = append(k.subs, func(s *Server, k *kind) resource.Subresource {
-			known := func(t reflect.Type) schema.GroupVersionKind {
+			register := func(t reflect.Type) schema.GroupVersionKind {
 				gvk := schema.GroupVersionKind{Group: k.group, Version: k.hub().name, Kind: t.Name()}
 				if !s.scheme.Recognizes(gvk) {
 					s.scheme.AddKnownTypeWithName(gvk, reflect.New(t).Interface().(runtime.Object))
 				}
 				return gvk
 			}
-			var answer schema.GroupVersionKind
+			var responseKind schema.GroupVersionKind
 			if doc.response != nil {
-				answer = known(doc.response)
+				responseKind = register(doc.response)
 			}
 			return resource.Subresource{
-				Name: name, GVK: known(doc.body), NoTable: true,
+				Name: name, GVK: register(doc.body), NoTable: true,
 				Create: func(ctx context.Context, req *resource.Request, in runtime.Object) (runtime.Object, error) {
 					out, err := do(ctx, &Call[H]{req.Namespace, req.Name, req.Query, req.DryRun, s}, in.(B))
 					if err != nil {
 						return nil, err
 					}
 					if kind := out.GetObjectKind(); doc.response != nil && kind.GroupVersionKind().Empty() {
-						kind.SetGroupVersionKind(answer)
+						kind.SetGroupVersionKind(responseKind)
 					}
 					return out, nil
 				},

@@ -47,9 +47,9 @@ func (s *Server) begin(ctx context.Context) (*Tx, error) {
 	return &Tx{ctx: ctx, server: s, state: state, read: map[store.Key]uint64{}, lists: map[string]bool{}, writes: map[store.Key]store.Op{}}, nil
 }
 
-// Transact runs do and commits its writes as one unit, after the rules of the objects' kinds but
-// without admission. It runs do again if other writes change what do has read. If do returns an
-// error, Transact writes nothing and returns the error.
+// Transact runs do and commits all its writes together. The writes follow the rules of the objects'
+// kinds, but admission does not run. Transact runs do again if other writes change what do has
+// read. If do returns an error, Transact writes nothing and returns the error.
 func (s *Server) Transact(ctx context.Context, do func(tx *Tx) error) error {
 	for {
 		tx, err := s.begin(ctx)
@@ -207,7 +207,8 @@ func (tx *Tx) rulesContext(res *resource.Resource, verb string, object metav1.Ob
 	})
 }
 
-// Create adds an object to the unit. The commit fails with AlreadyExists if the object exists.
+// Create adds an object to the transaction. The commit fails with AlreadyExists if the object
+// exists.
 func (tx *Tx) Create(obj runtime.Object) error {
 	res, hub, object, err := tx.target(obj)
 	if err != nil {
@@ -227,13 +228,13 @@ func (tx *Tx) Create(obj runtime.Object) error {
 	return tx.put(res, key, hub, object, 0)
 }
 
-// Update adds the new state of an object to the unit. The object must have the resourceVersion that
-// was read.
+// Update adds the new state of an object to the transaction. The object must have the
+// resourceVersion that was read.
 func (tx *Tx) Update(obj runtime.Object) error {
 	return tx.update(obj, func(res *resource.Resource) upstream.RESTUpdateStrategy { return res.Strategy })
 }
 
-// UpdateStatus adds the new status of an object to the unit.
+// UpdateStatus adds the new status of an object to the transaction.
 func (tx *Tx) UpdateStatus(obj runtime.Object) error {
 	return tx.update(obj, func(res *resource.Resource) upstream.RESTUpdateStrategy {
 		if sub, ok := res.Subresource("status"); ok {
@@ -243,12 +244,12 @@ func (tx *Tx) UpdateStatus(obj runtime.Object) error {
 	})
 }
 
-func (tx *Tx) update(obj runtime.Object, by func(*resource.Resource) upstream.RESTUpdateStrategy) error {
+func (tx *Tx) update(obj runtime.Object, strategyOf func(*resource.Resource) upstream.RESTUpdateStrategy) error {
 	res, hub, object, err := tx.target(obj)
 	if err != nil {
 		return err
 	}
-	strategy := by(res)
+	strategy := strategyOf(res)
 	if strategy == nil {
 		return fmt.Errorf("%s has no status", res.GroupResource())
 	}
@@ -266,8 +267,8 @@ func (tx *Tx) update(obj runtime.Object, by func(*resource.Resource) upstream.RE
 	return tx.put(res, current.Key, hub, object, current.Revision)
 }
 
-// Delete adds the deletion of an object to the unit. The object must have the resourceVersion that
-// was read. An object with finalizers remains until they are removed.
+// Delete adds the deletion of an object to the transaction. The object must have the
+// resourceVersion that was read. An object with finalizers remains until they are removed.
 func (tx *Tx) Delete(obj runtime.Object) error {
 	res, hub, object, err := tx.target(obj)
 	if err != nil {

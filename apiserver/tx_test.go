@@ -66,8 +66,8 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// over are the storages that the tests of transactions run over.
-var over = map[string]apiserver.OpenStore{
+// txStorages are the storages that the tests of transactions use.
+var txStorages = map[string]apiserver.OpenStore{
 	"memory": apiserver.Memory(),
 	"shared": func(context.Context) (store.Config, error) {
 		return store.Config{Shared: storetest.NewLog().Shared(false)}, nil
@@ -77,7 +77,7 @@ var over = map[string]apiserver.OpenStore{
 // AGG-02: a topping that is deleted between the rule and the commit rejects the pizza, for creates,
 // updates and patches.
 func TestDeletedBetweenRuleAndCommit(t *testing.T) {
-	for name, open := range over {
+	for name, open := range txStorages {
 		t.Run(name, func(t *testing.T) {
 			var between func()
 			rule := func(ctx context.Context, tx *apiserver.Tx, w *apiserver.Write[*pizza]) error {
@@ -148,7 +148,7 @@ func unused(_ context.Context, tx *apiserver.Tx, w *apiserver.Write[*topping]) e
 
 // AGG-02: with rules in both directions, no interleaving leaves a pizza without its topping.
 func TestNoPizzaWithoutTopping(t *testing.T) {
-	for name, open := range over {
+	for name, open := range txStorages {
 		t.Run(name, func(t *testing.T) {
 			s, client := newServer(t, kinds(), apiserver.Admission(toppingsExist), apiserver.Admission(unused, admission.Delete), apiserver.Storage(open))
 			ctx := t.Context()

@@ -59,9 +59,9 @@ func New(cfg Config, table Table, deps Deps) (*Chain, error) {
 		if row.New == nil || !cfg.on(row) {
 			continue
 		}
-		own := deps
-		own.Config = cfg.Plugins[row.Name]
-		plugin, err := row.New(own)
+		pluginDeps := deps
+		pluginDeps.Config = cfg.Plugins[row.Name]
+		plugin, err := row.New(pluginDeps)
 		if err != nil {
 			c.Stop()
 			return nil, fmt.Errorf("couldn't init admission plugin %q: %w", row.Name, err)

@@ -104,8 +104,8 @@ func (f *follower) apply(obj *store.Object) {
 	old := f.backends[name]
 	if service.Spec.Service == nil {
 		f.remove(name)
-		if own := service.Spec.priorities(); own != f.cfg.Priorities(gv) {
-			f.priorities[gv] = own
+		if priorities := service.Spec.priorities(); priorities != f.cfg.Priorities(gv) {
+			f.priorities[gv] = priorities
 		}
 		if now := service.availability(); now.Status != isTrue || now.Reason != localCondition().Reason {
 			f.tasks.Go(func() { f.report(f.ctx, name, service.Metadata.UID, localCondition()) })

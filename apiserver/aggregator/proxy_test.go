@@ -83,16 +83,16 @@ func listen(t *testing.T, handler http.Handler, config *tls.Config) *pipes {
 // namespace test-ns.
 type proxied struct {
 	*testing.T
-	authority *pki.Authority // of the backend
-	host      string         // of its certificate
-	clients   *tls.Config    // the client authentication that the backend requires; nil: none
-	spec      string         // of the APIService
-	backend   http.Handler
-	noService bool
-	noDial    bool
-	user      user.Info // nil: the request has none
-	signal    utilflowcontrol.InitializationSignal
-	front     func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
+	authority   *pki.Authority // of the backend
+	host        string         // of its certificate
+	clients     *tls.Config    // the client authentication that the backend requires; nil: none
+	spec        string         // of the APIService
+	backend     http.Handler
+	noService   bool
+	noDial      bool
+	user        user.Info // nil: the request has none
+	signal      utilflowcontrol.InitializationSignal
+	proxyClient func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
 }
 
 func authority(t *testing.T) *pki.Authority {
@@ -141,7 +141,7 @@ func (p *proxied) start() *pipes {
 	config.Certificates = []tls.Certificate{*certificateOf(p.T, pair, err)}
 	backend := listen(p.T, p.backend, config)
 	a := aggregator.New(aggregator.Config{
-		Store: st, Services: services.New(services.Config{Store: st}), Client: statuses{st}, ProxyClient: p.front,
+		Store: st, Services: services.New(services.Config{Store: st}), Client: statuses{st}, ProxyClient: p.proxyClient,
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			if p.noDial {
 				return nil, errors.New("broken dialer")
@@ -335,8 +335,8 @@ func TestProxyCertificateRenewed(t *testing.T) {
 			backend: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
 			// In TLS 1.3 the client learns of the rejection after the handshake, which blocks on a
 			// pipe.
-			clients: &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: front.Pool(), MaxVersion: tls.VersionTLS12},
-			front:   func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate.Load(), nil },
+			clients:     &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: front.Pool(), MaxVersion: tls.VersionTLS12},
+			proxyClient: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate.Load(), nil },
 		}
 		client := &http.Transport{DialContext: p.start().dial, DisableKeepAlives: true}
 		want := func(code int) {

@@ -17,8 +17,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// managedLabel marks the APIServices that the server keeps. Removing the label makes an APIService
-// the user's.
+// managedLabel marks the APIServices that the server keeps. The server does not change an
+// APIService without the label.
 const managedLabel = "kube-aggregator.kubernetes.io/automanaged"
 
 // The values of managedLabel.
@@ -143,7 +143,7 @@ func (a *Aggregator) restore(ctx context.Context, obj *store.Object, want *spec)
 	if err != nil {
 		return err
 	}
-	return overtaken(a.write(ctx, http.MethodPatch, collection+"/"+obj.Key.Name, patch))
+	return ignoreOvertaken(a.write(ctx, http.MethodPatch, collection+"/"+obj.Key.Name, patch))
 }
 
 // delete deletes an APIService, unless it was replaced by another object.
@@ -154,7 +154,7 @@ func (a *Aggregator) delete(ctx context.Context, obj *store.Object) error {
 	if err != nil {
 		return err
 	}
-	return overtaken(a.write(ctx, http.MethodDelete, collection+"/"+obj.Key.Name, options))
+	return ignoreOvertaken(a.write(ctx, http.MethodDelete, collection+"/"+obj.Key.Name, options))
 }
 
 // create creates a local APIService.
@@ -167,5 +167,5 @@ func (a *Aggregator) create(ctx context.Context, gv schema.GroupVersion, label s
 	if err != nil {
 		return err
 	}
-	return overtaken(a.write(ctx, http.MethodPost, collection, body))
+	return ignoreOvertaken(a.write(ctx, http.MethodPost, collection, body))
 }

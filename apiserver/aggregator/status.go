@@ -51,7 +51,7 @@ func (a *Aggregator) report(ctx context.Context, name string, uid types.UID, now
 	}
 	err = a.write(ctx, http.MethodPatch, collection+"/"+name+"/status", patch)
 	switch {
-	case ctx.Err() != nil || err != nil && overtaken(err) == nil: // a later check sees the change
+	case ctx.Err() != nil || err != nil && ignoreOvertaken(err) == nil: // a later check sees the change
 	case err != nil:
 		a.cfg.Log.Warn("write status of APIService", "apiservice", name, "err", err)
 	default:
@@ -75,9 +75,9 @@ func (a *Aggregator) write(ctx context.Context, method, path string, body []byte
 	return err
 }
 
-// overtaken returns nil for the errors of writes that came too late, because the events of the
-// other writes lead to new attempts.
-func overtaken(err error) error {
+// ignoreOvertaken returns nil for the errors of writes that came too late, because the events of
+// the other writes lead to new attempts.
+func ignoreOvertaken(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
 		return nil
 	}

@@ -81,7 +81,7 @@ func TestRotation(t *testing.T) {
 	for n := range writers {
 		for i := range each {
 			if c := strings.Count(text.String(), fmt.Sprintf(`"/%d/%d/x`, n, i)); c != 1 {
-				t.Errorf("event %d/%d is there %d times", n, i, c)
+				t.Errorf("event %d/%d occurs %d times", n, i, c)
 			}
 		}
 	}

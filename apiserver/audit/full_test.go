@@ -53,7 +53,7 @@ func TestFullDisk(t *testing.T) {
 				}
 			}
 			ballast := filepath.Join(dir, "ballast")
-			full := func() {
+			fillDisk := func() {
 				t.Helper()
 				f, err := os.Create(ballast)
 				if err != nil {
@@ -67,7 +67,7 @@ func TestFullDisk(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			full()
+			fillDisk()
 			counted := errorsCounted(t)
 			refused := 0
 			for i := range 50 {

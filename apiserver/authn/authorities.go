@@ -68,14 +68,14 @@ func (a *authorities) current() *bundle {
 	if a.file == nil {
 		return a.fixed
 	}
-	now := a.file.Get()
+	loaded := a.file.Get()
 	if a.fixed == nil {
-		return now
+		return loaded
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.from != now {
-		a.from, a.both = now, &bundle{pool: join(a.fixed.pool, now.certs), certs: now.certs}
+	if a.from != loaded {
+		a.from, a.both = loaded, &bundle{pool: join(a.fixed.pool, loaded.certs), certs: loaded.certs}
 	}
 	return a.both
 }

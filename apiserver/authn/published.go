@@ -16,9 +16,9 @@ import (
 func (a *Authenticator) Published(own []byte) map[string]string {
 	data := map[string]string{}
 	if a.clients != nil {
-		now := a.clients.current()
-		all := now.certs
-		if certs, err := cert.ParseCertsPEM(own); err == nil && (&bundle{certs: certs}).overlap(now) {
+		clients := a.clients.current()
+		all := clients.certs
+		if certs, err := cert.ParseCertsPEM(own); err == nil && (&bundle{certs: certs}).overlap(clients) {
 			all = slices.Concat(certs, all)
 		}
 		if len(all) > 0 {
@@ -47,8 +47,8 @@ const (
 	proxyCAs  = "requestheader-client-ca-file"
 )
 
-// JoinPublished returns the union of there, the data that several servers have published, and more,
-// the data that one server adds.
+// JoinPublished returns the union of the data that several servers have published (there) and the
+// data that one server adds (more).
 func JoinPublished(there, more map[string]string) map[string]string {
 	joint := make(map[string]string, len(more))
 	for key, value := range there {
@@ -65,14 +65,14 @@ func JoinPublished(there, more map[string]string) map[string]string {
 	return joint
 }
 
-func joinCerts(there, more string) string {
-	all, err := cert.ParseCertsPEM([]byte(there))
+func joinCerts(published, more string) string {
+	all, err := cert.ParseCertsPEM([]byte(published))
 	if err != nil {
 		return more // no server can use malformed certificates
 	}
 	added, err := cert.ParseCertsPEM([]byte(more))
 	if err != nil {
-		return there
+		return published
 	}
 	n := len(all)
 	for _, c := range added {
@@ -81,18 +81,18 @@ func joinCerts(there, more string) string {
 		}
 	}
 	if len(all) == n {
-		return there
+		return published
 	}
 	return string(encodeCerts(all))
 }
 
-func joinLists(there, more string) string {
+func joinLists(published, more string) string {
 	var all, added []string
-	if json.Unmarshal([]byte(there), &all) != nil {
+	if json.Unmarshal([]byte(published), &all) != nil {
 		return more
 	}
 	if json.Unmarshal([]byte(more), &added) != nil {
-		return there
+		return published
 	}
 	n := len(all)
 	for _, s := range added {
@@ -101,7 +101,7 @@ func joinLists(there, more string) string {
 		}
 	}
 	if len(all) == n {
-		return there
+		return published
 	}
 	return encodeList(all)
 }

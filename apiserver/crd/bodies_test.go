@@ -7,7 +7,7 @@ import (
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 )
 
-// CRD-02: the kind and version that a body states.
+// CRD-02: bodies and patches with the kind or version of another path are refused.
 func TestBodiesOfOtherVersions(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)

@@ -130,7 +130,7 @@ func (creater) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
 	return u, nil
 }
 
-// defaulter applies the defaults of the version an object is in.
+// defaulter applies the defaults of an object's version.
 type defaulter struct{ *compiled }
 
 func (d defaulter) Default(in runtime.Object) {

@@ -15,7 +15,7 @@ func deepDefinition(levels int, begin, end string) string {
 }
 
 // CRD-02, API-03: a schema that is nested a thousand levels deep, and objects of that depth, take
-// less than seconds. A body of more than 10,000 levels is refused, and the server continues.
+// less than ten seconds. A body of more than 10,000 levels is refused, and the server continues.
 func TestDeepSchemas(t *testing.T) {
 	for name, form := range map[string]struct{ begin, end, open, shut string }{
 		"objects": {`{"type":"object","properties":{"a":`, `}}`, `{"a":`, `}`},

@@ -152,9 +152,9 @@ func (d *Definitions) load(sn *store.Snapshot) error {
 // observe applies a stored definition unless this revision or a newer one has been applied.
 func (d *Definitions) observe(obj *store.Object) error {
 	d.mu.Lock()
-	known := d.seen[obj.Key.Name] >= obj.Revision
+	applied := d.seen[obj.Key.Name] >= obj.Revision
 	d.mu.Unlock()
-	if known {
+	if applied {
 		return nil
 	}
 	r, err := read(obj)
@@ -167,7 +167,7 @@ func (d *Definitions) observe(obj *store.Object) error {
 
 // apply updates the registry to one revision of a definition. It ignores revisions older than the
 // newest applied one.
-func (d *Definitions) apply(r *revised) {
+func (d *Definitions) apply(r *definitionRevision) {
 	hub, definition, revision := r.hub, r.definition, r.revision
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -257,7 +257,7 @@ func (d *Definitions) hooks() *resource.Hooks {
 				return
 			}
 			// The only possible error comes from a conversion that validation has already done.
-			if r, err := revise(hub.(*apiextensions.CustomResourceDefinition).DeepCopy(), revision); err == nil {
+			if r, err := newRevision(hub.(*apiextensions.CustomResourceDefinition).DeepCopy(), revision); err == nil {
 				d.apply(r)
 			}
 		},
@@ -276,14 +276,14 @@ func (d *Definitions) guard(k *kind, hub string) *resource.Guard {
 			if err := d.observe(current); err != nil {
 				return nil, err
 			}
-			now := d.kindFor(name)
+			newest := d.kindFor(name)
 			switch {
-			case now == nil || now.name != k.name || now.namespaced != k.namespaced:
+			case newest == nil || newest.name != k.name || newest.namespaced != k.namespaced:
 				return nil, nil
-			case now.storage == hub:
-				return now.resource, nil
+			case newest.storage == hub:
+				return newest.resource, nil
 			}
-			return now.resource.In[hub], nil
+			return newest.resource.In[hub], nil
 		},
 	}
 }

@@ -14,21 +14,21 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// empty starts a goroutine that deletes a definition's instances and then the definition, unless
-// one is running. It reports errors in the Terminating condition and retries, first after 10 ms,
-// then with doubled waits of up to 10 s.
-func (r *runner) empty(ctx context.Context, name string) {
+// startRemoval starts a goroutine that deletes a definition's instances and then the definition,
+// unless one is running. It reports errors in the Terminating condition and retries, first after
+// 10 ms, then with doubled waits of up to 10 s.
+func (r *runner) startRemoval(ctx context.Context, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.emptying[name] {
+	if r.removing[name] {
 		return
 	}
-	r.emptying[name] = true
+	r.removing[name] = true
 	r.work.Go(func() {
 		defer func() {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			delete(r.emptying, name)
+			delete(r.removing, name)
 		}()
 		for wait := 10 * time.Millisecond; r.remove(ctx, name) != nil; wait = min(2*wait, 10*time.Second) {
 			select {

@@ -7,8 +7,8 @@
 //	create definition ─▶ OnCreate: names, conditions ─▶ commit ─▶ AfterCommit: Registry.Put ─▶ response
 //
 // The write itself sets the conditions, not controllers that follow it: when the
-// create call returns, the definition says Established and its
-// paths are served. Only deletion takes longer than one write, because the instances must be
+// create call returns, the definition is Established and its paths are served.
+// Only deletion takes longer than one write, because the instances must be
 // deleted first; [Definitions.Run] does that.
 //
 // Schemas, CEL programs, converters and type models are compiled when the first

@@ -27,7 +27,7 @@ func BenchmarkFastPath(b *testing.B) {
 		b.Fatal(err)
 	}
 	compiledAs := func(off bool) *compiled {
-		return (&revised{revision: 1, definition: &definition}).compile(&Definitions{noFastPaths: off})
+		return (&definitionRevision{revision: 1, definition: &definition}).compile(&Definitions{noFastPaths: off})
 	}
 	fast, library := fastPathSteps(b, compiledAs(false), false), fastPathSteps(b, compiledAs(true), true)
 	for _, name := range slices.Sorted(maps.Keys(fast)) {

@@ -20,7 +20,7 @@ import (
 // that it started has ended, with nil if ctx ended or the store was closed.
 func (d *Definitions) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &runner{Definitions: d, emptying: map[string]bool{}, stop: cancel}
+	r := &runner{Definitions: d, removing: map[string]bool{}, stop: cancel}
 	defer r.work.Wait()
 	defer cancel()
 	err := r.store.Follow(ctx, r.resource.Prefix(), func(snapshot *store.Snapshot) {
@@ -51,7 +51,7 @@ type runner struct {
 	*Definitions
 	work     sync.WaitGroup
 	mu       sync.Mutex
-	emptying map[string]bool // definitions whose instances a goroutine deletes
+	removing map[string]bool // definitions whose instances a goroutine deletes
 
 	stop   context.CancelFunc // ends Run
 	failed error              // the first definition that could not be read
@@ -67,7 +67,7 @@ func (r *runner) changed(ctx context.Context, obj *store.Object) {
 		return
 	}
 	if !obj.Head.DeletionTimestamp.IsZero() {
-		r.empty(ctx, obj.Key.Name)
+		r.startRemoval(ctx, obj.Key.Name)
 	}
 }
 

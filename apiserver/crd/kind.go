@@ -48,7 +48,7 @@ type compiled struct {
 
 // newKind returns the kind of a definition at a revision. It reuses the compiled part of old if the
 // spec is the same.
-func newKind(d *Definitions, r *revised, old *kind) *kind {
+func newKind(d *Definitions, r *definitionRevision, old *kind) *kind {
 	k := &kind{definition: r.definition, revision: r.revision}
 	if old != nil && sameSpec(old.definition, r.definition) {
 		k.compiled = old.compiled

@@ -104,7 +104,7 @@ func TestSchemaChange(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
 	p.do("POST", widgetsPath, widget("a", `{"color":"green","note":"n"}`)).want(201)
-	p.weigh()
+	p.addWeight()
 	check := func(a *answer) {
 		t.Helper()
 		if a.field("spec.weight") != 7.0 || a.field("spec.note") != nil {
@@ -116,8 +116,8 @@ func TestSchemaChange(t *testing.T) {
 	check(p.do("GET", widgetsPath+"/a", "").want(200))
 }
 
-// weigh changes the definition of widgets: spec has weight, by default 7, instead of note.
-func (p *plane) weigh() {
+// addWeight changes the definition of widgets: spec has weight, by default 7, instead of note.
+func (p *plane) addWeight() {
 	p.t.Helper()
 	current := p.do("GET", definitionsPath+"/widgets.example.com", "").object()
 	changed := strings.NewReplacer(
@@ -143,7 +143,7 @@ func TestSchemaChangeDuringWrite(t *testing.T) {
 		})
 		return err
 	}
-	if err := update(p.weigh); err != nil {
+	if err := update(p.addWeight); err != nil {
 		t.Fatal(err)
 	}
 	if a := p.do("GET", widgetsPath+"/a", "").want(200); a.field("spec.weight") != 7.0 || a.field("spec.note") != nil || a.field("metadata.labels.x") == nil {
@@ -205,7 +205,7 @@ func TestVersions(t *testing.T) {
 		t.Error(refused.message())
 	}
 	if c := p.do("GET", widgetsPath+"/c", "").want(200); c.field("spec.color") != "green" {
-		t.Errorf("it is %s", c.body)
+		t.Errorf("the object changed: %s", c.body)
 	}
 }
 

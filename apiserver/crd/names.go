@@ -93,22 +93,22 @@ type nameRefusal struct{ reason, message string }
 // several refusals, as Kubernetes' naming controller does.
 func acceptNames(accepted, wanted *apiextensions.CustomResourceDefinitionNames, resourceTaken, kindTaken func(string) bool) *nameRefusal {
 	var refusal *nameRefusal
-	one := func(reason string, have *string, want string, taken func(string) bool) {
+	acceptName := func(reason string, have *string, want string, taken func(string) bool) {
 		if *have != want && taken(want) {
 			refusal = &nameRefusal{reason, inUse(want).Error()}
 			return
 		}
 		*have = want
 	}
-	one("PluralConflict", &accepted.Plural, wanted.Plural, resourceTaken)
-	one("SingularConflict", &accepted.Singular, wanted.Singular, resourceTaken)
+	acceptName("PluralConflict", &accepted.Plural, wanted.Plural, resourceTaken)
+	acceptName("SingularConflict", &accepted.Singular, wanted.Singular, resourceTaken)
 	if errs := shortNameConflicts(accepted.ShortNames, wanted.ShortNames, resourceTaken); len(errs) > 0 {
 		refusal = &nameRefusal{"ShortNamesConflict", utilerrors.NewAggregate(errs).Error()}
 	} else {
 		accepted.ShortNames = slices.Clone(wanted.ShortNames)
 	}
-	one("KindConflict", &accepted.Kind, wanted.Kind, kindTaken)
-	one("ListKindConflict", &accepted.ListKind, wanted.ListKind, kindTaken)
+	acceptName("KindConflict", &accepted.Kind, wanted.Kind, kindTaken)
+	acceptName("ListKindConflict", &accepted.ListKind, wanted.ListKind, kindTaken)
 	accepted.Categories = slices.Clone(wanted.Categories)
 	return refusal
 }

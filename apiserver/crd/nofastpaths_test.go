@@ -18,7 +18,7 @@ func TestNoFastPaths(t *testing.T) {
 	if err := json.Unmarshal([]byte(crdtest.Definition), &definition); err != nil {
 		t.Fatal(err)
 	}
-	stored := &revised{revision: 1, definition: &definition}
+	stored := &definitionRevision{revision: 1, definition: &definition}
 	for _, off := range []bool{true, false} {
 		c := stored.compile(&Definitions{noFastPaths: off})
 		metadata := func() map[string]any {

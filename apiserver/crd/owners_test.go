@@ -13,7 +13,7 @@ import (
 func TestConcurrentWritersOwnTheirFields(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
-	story := func(name string) string { // the managers and their fields at the end
+	writeHistory := func(name string) string { // the managers and their fields at the end
 		path, merge, apply := widgetsPath+"/"+name, "application/merge-patch+json", "application/apply-patch+yaml"
 		var last *answer
 		for _, step := range [][]string{
@@ -35,17 +35,17 @@ func TestConcurrentWritersOwnTheirFields(t *testing.T) {
 		slices.Sort(owners) // the server sorts them by time, in seconds
 		return strings.Join(owners, "\n")
 	}
-	want := story("first")
+	want := writeHistory("first")
 	for _, part := range []string{"applier", "maker", "painter", `"f:replicas":{}`, `"f:labels"`} {
 		if !strings.Contains(want, part) {
-			t.Errorf("%s is not there:\n%s", part, want)
+			t.Errorf("%s is missing:\n%s", part, want)
 		}
 	}
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			for n := range 20 {
-				if got := story(fmt.Sprintf("w-%d-%d", i, n)); got != want {
+				if got := writeHistory(fmt.Sprintf("w-%d-%d", i, n)); got != want {
 					t.Errorf("got\n%s\nwant\n%s", got, want)
 				}
 			}

@@ -10,8 +10,9 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// revised is one revision of a definition, in the internal type and in v1. It is immutable.
-type revised struct {
+// definitionRevision is one revision of a definition, in the internal type and in v1. It is
+// immutable.
+type definitionRevision struct {
 	revision   uint64
 	hub        *apiextensions.CustomResourceDefinition
 	definition *apiextensionsv1.CustomResourceDefinition
@@ -20,36 +21,36 @@ type revised struct {
 	shared *compiled
 }
 
-// revise returns a revision. It keeps hub: the caller must not change it afterwards.
-func revise(hub *apiextensions.CustomResourceDefinition, revision uint64) (*revised, error) {
-	r := &revised{revision: revision, hub: hub, definition: &apiextensionsv1.CustomResourceDefinition{}}
+// newRevision returns a revision. It keeps hub: the caller must not change it afterwards.
+func newRevision(hub *apiextensions.CustomResourceDefinition, revision uint64) (*definitionRevision, error) {
+	r := &definitionRevision{revision: revision, hub: hub, definition: &apiextensionsv1.CustomResourceDefinition{}}
 	if err := sharedScheme().Convert(hub.DeepCopy(), r.definition, nil); err != nil {
 		return nil, fmt.Errorf("convert definition %s: %w", hub.Name, err)
 	}
 	return r, nil
 }
 
-type revisedKey struct{}
+type definitionRevisionKey struct{}
 
 // read returns a stored definition. The object memoizes it, so that only one of all forks of a
 // store decodes and compiles it.
-func read(obj *store.Object) (*revised, error) {
-	r, err := obj.Memo(revisedKey{}, func() (any, error) {
+func read(obj *store.Object) (*definitionRevision, error) {
+	r, err := obj.Memo(definitionRevisionKey{}, func() (any, error) {
 		hub, err := sharedCodec().Load(obj.Data)
 		if err != nil {
 			return nil, err
 		}
-		return revise(hub.(*apiextensions.CustomResourceDefinition), obj.Revision)
+		return newRevision(hub.(*apiextensions.CustomResourceDefinition), obj.Revision)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return r.(*revised), nil
+	return r.(*definitionRevision), nil
 }
 
 // compile compiles the spec. All control planes with fast paths share the result, unless a webhook
 // converts the objects: connections belong to one control plane.
-func (r *revised) compile(d *Definitions) *compiled {
+func (r *definitionRevision) compile(d *Definitions) *compiled {
 	if d.noFastPaths {
 		return compile(d, r.definition, r.revision)
 	}

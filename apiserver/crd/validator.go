@@ -8,8 +8,9 @@ import (
 	"kelson.dev/apiserver/fastpath/validity"
 )
 
-// certainly is a validator that calls the library only for objects that are not certainly valid.
-type certainly struct {
+// fastValidator is a validator that calls the library only for objects that are not certainly
+// valid.
+type fastValidator struct {
 	validation.SchemaValidator
 	schema   *validity.Schema
 	patterns *patterns
@@ -28,15 +29,15 @@ func newValidator(props *apiextensions.JSONSchemaProps, noFastPaths bool) (valid
 	if noFastPaths {
 		return library, nil
 	}
-	return certainly{SchemaValidator: library, schema: validity.Compile(schema), patterns: patterns}, nil
+	return fastValidator{SchemaValidator: library, schema: validity.Compile(schema), patterns: patterns}, nil
 }
 
 // valid reports whether an object is certainly valid and its patterns take little time.
-func (v certainly) valid(object any) bool {
+func (v fastValidator) valid(object any) bool {
 	return v.patterns.check(object) == nil && v.schema.Valid(object)
 }
 
-func (v certainly) Validate(object any, options ...validation.ValidationOption) *validate.Result {
+func (v fastValidator) Validate(object any, options ...validation.ValidationOption) *validate.Result {
 	if v.valid(object) {
 		return &validate.Result{}
 	}
@@ -54,7 +55,7 @@ func (v certainly) Validate(object any, options ...validation.ValidationOption) 
 const maxUncertain = 500
 
 // ValidateUpdate ignores errors in parts that did not change, as the library does.
-func (v certainly) ValidateUpdate(object, old any, options ...validation.ValidationOption) *validate.Result {
+func (v fastValidator) ValidateUpdate(object, old any, options ...validation.ValidationOption) *validate.Result {
 	if v.valid(object) {
 		return &validate.Result{}
 	}

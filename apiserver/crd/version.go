@@ -146,10 +146,10 @@ func (v *version) newRules(c *compiled) (*rules, error) {
 		validator, statusValidator, structural, status, scale, v.spec.SelectableFields)
 	r := &rules{main: main, status: strategies.NewStatusStrategy(main), structural: structural, plain: scale == nil && plainSchema(structural)}
 	r.lists = validity.CompileLists(structural)
-	if v, ok := validator.(certainly); ok {
+	if v, ok := validator.(fastValidator); ok {
 		r.schema, r.patterns = v.schema, v.patterns
 	}
-	if v, ok := statusValidator.(certainly); ok {
+	if v, ok := statusValidator.(fastValidator); ok {
 		r.statusSchema, r.statusPatterns, r.statusChecked = v.schema, v.patterns, true
 	}
 	return r, nil

@@ -104,8 +104,8 @@ func serveWebhook(t *testing.T, convert func(obj map[string]any, version string)
 	return authority.PEM, l.dial
 }
 
-// reaching makes the control plane call webhooks through dial.
-func reaching(dial func(context.Context, string, string) (net.Conn, error)) func(*crd.Config) {
+// withWebhookDial makes the control plane call webhooks through dial.
+func withWebhookDial(dial func(context.Context, string, string) (net.Conn, error)) func(*crd.Config) {
 	return func(c *crd.Config) {
 		c.Authentication = func(webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
 			return &webhook.AuthenticationInfoResolverDelegator{ClientConfigForFunc: func(string) (*rest.Config, error) {
@@ -115,8 +115,8 @@ func reaching(dial func(context.Context, string, string) (net.Conn, error)) func
 	}
 }
 
-// converted returns the conversion section of a definition whose webhook converts.
-func converted(ca []byte) string {
+// webhookConversion returns the conversion section of a definition whose webhook converts.
+func webhookConversion(ca []byte) string {
 	return `"scope":"Namespaced","conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],` +
 		`"clientConfig":{"url":"https://hook.example.com/convert","caBundle":"` + base64.StdEncoding.EncodeToString(ca) + `"}}},`
 }
@@ -151,12 +151,12 @@ func TestConversionWebhook(t *testing.T) {
 		}
 		return ""
 	})
-	p := newPlane(t, reaching(dial))
+	p := newPlane(t, withWebhookDial(dial))
 	p.waiting = &waiting
 	v1 := `{"name":"v1","served":true,"storage":true,`
 	old := `{"name":"v1beta1","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","properties":{
 		"spec":{"type":"object","properties":{"colour":{"type":"string"}}}}}}},` + v1
-	p.do("POST", definitionsPath, widgets(v1, old, `"scope":"Namespaced",`, converted(ca))).want(201)
+	p.do("POST", definitionsPath, widgets(v1, old, `"scope":"Namespaced",`, webhookConversion(ca))).want(201)
 
 	path := strings.Replace(widgetsPath, "/v1/", "/v1beta1/", 1)
 	body := strings.Replace(widget("a", `{"colour":"green"}`), "example.com/v1", "example.com/v1beta1", 1)
@@ -201,11 +201,11 @@ func TestConversionWebhookOwnsNothing(t *testing.T) {
 		}
 		return ""
 	})
-	p := newPlane(t, reaching(dial))
+	p := newPlane(t, withWebhookDial(dial))
 	v1 := `{"name":"v1","served":true,"storage":true,`
 	old := `{"name":"v1beta1","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","properties":{
 		"spec":{"type":"object","required":["old"],"properties":{"old":{"type":"string"}}}}}}},` + v1
-	p.do("POST", definitionsPath, widgets(v1, old, `"scope":"Namespaced",`, converted(ca))).want(201)
+	p.do("POST", definitionsPath, widgets(v1, old, `"scope":"Namespaced",`, webhookConversion(ca))).want(201)
 
 	path := strings.Replace(widgetsPath, "/v1/", "/v1beta1/", 1)
 	body := strings.Replace(widget("a", `{"old":"x"}`), "example.com/v1", "example.com/v1beta1", 1)

@@ -17,8 +17,8 @@ import (
 
 // To prepare and validate a write, the library converts the metadata from a map to its Go type
 // several times and copies the other parts. But most writes have metadata that is certainly valid,
-// and this file prepares those on the maps. The library handles all other writes and returns all
-// errors.
+// and this file prepares those writes on the maps. The library handles all other writes and returns
+// all errors.
 
 var _ resource.Shortcut = (*strategy)(nil)
 
@@ -31,10 +31,10 @@ type write struct {
 
 // writeOf returns the write of a hub. ok is false if the library must prepare it.
 func (s *strategy) writeOf(ctx context.Context, hub runtime.Object) (w write, ok bool) {
-	if w.Unstructured, ok = hub.(*unstructured.Unstructured); !ok || s.noFastPaths || !s.named(w.Unstructured) {
+	if w.Unstructured, ok = hub.(*unstructured.Unstructured); !ok || s.noFastPaths || !s.hasKind(w.Unstructured) {
 		return w, false
 	}
-	if w.metadata, ok = w.Object["metadata"].(map[string]any); !ok || !s.placed(ctx, w.metadata) {
+	if w.metadata, ok = w.Object["metadata"].(map[string]any); !ok || !s.inRequestNamespace(ctx, w.metadata) {
 		return w, false
 	}
 	var err error
@@ -58,16 +58,16 @@ func (s *strategy) BeforeCreate(ctx context.Context, hub runtime.Object) (errs f
 	return w.rules.main.Validate(ctx, hub), true
 }
 
-// named reports whether an object has the apiVersion and kind of the strategy.
-func (s *strategy) named(u *unstructured.Unstructured) bool {
+// hasKind reports whether an object has the apiVersion and kind of the strategy.
+func (s *strategy) hasKind(u *unstructured.Unstructured) bool {
 	kind, version := u.Object["kind"], u.Object["apiVersion"]
 	gvk := s.gvk(s.hub)
 	return kind == gvk.Kind && version == gvk.GroupVersion().String()
 }
 
-// placed reports whether an object is in the namespace of the request, or in none if the kind is
-// cluster-scoped.
-func (s *strategy) placed(ctx context.Context, metadata map[string]any) bool {
+// inRequestNamespace reports whether an object is in the namespace of the request, or in none if
+// the kind is cluster-scoped.
+func (s *strategy) inRequestNamespace(ctx context.Context, metadata map[string]any) bool {
 	namespace, set := metadata["namespace"]
 	if !s.namespaced {
 		return !set
@@ -83,7 +83,7 @@ func (s *strategy) BeforeUpdate(ctx context.Context, hub, old runtime.Object) (e
 		return nil, false
 	}
 	was, ok := old.(*unstructured.Unstructured)
-	if !ok || !s.named(was) {
+	if !ok || !s.hasKind(was) {
 		return nil, false
 	}
 	before, ok := was.Object["metadata"].(map[string]any)
@@ -144,16 +144,16 @@ func (s *strategy) beforeStatus(ctx context.Context, w write, was *unstructured.
 
 // certain reports whether an object is certainly valid.
 func (r *rules) certain(object map[string]any) bool {
-	return r.plain && r.patterns.check(object) == nil && r.schema.Valid(object) && r.listed(object)
+	return r.plain && r.patterns.check(object) == nil && r.schema.Valid(object) && r.validLists(object)
 }
 
 // certainStatus reports whether a status, if the object has one, is certainly valid.
 func (r *rules) certainStatus(status any, has bool, object map[string]any) bool {
 	checked := !has || r.statusSchema == nil && !r.statusChecked || r.statusPatterns.check(status) == nil && r.statusSchema.Valid(status)
-	return r.plain && checked && r.listed(object)
+	return r.plain && checked && r.validLists(object)
 }
 
-// listed reports whether sets have no duplicate elements and lists with keys no duplicate keys.
-func (r *rules) listed(object map[string]any) bool {
+// validLists reports whether sets have no duplicate elements and lists with keys no duplicate keys.
+func (r *rules) validLists(object map[string]any) bool {
 	return r.lists.Valid(object) || len(listtype.ValidateListSetsAndMaps(nil, r.structural, object)) == 0
 }

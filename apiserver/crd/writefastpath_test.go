@@ -49,7 +49,7 @@ func (a generator) someParts() map[string]any {
 }
 
 // TestShortcutMatchesLibrary prepares and validates random writes with the strategy's fast path and
-// with the library. Both must change the object in the same way and report the same errors. //
+// with the library. Both must change the object in the same way and report the same errors.
 // CRD-01, CRD-02
 func TestShortcutMatchesLibrary(t *testing.T) {
 	for name, rule := range map[string]string{"plain": "", "with a rule": `"x-kubernetes-validations":[{"rule":"!has(self.text) || self.text != 'bad'","message":"no"}],`} {
@@ -111,14 +111,14 @@ func shortcutMatchesLibrary(t *testing.T, rule string) {
 		var gotErr, wantErr error
 		done := false
 		if old == nil {
-			if wantErr = upstream.BeforeCreate(s, ctx, want); wantErr == nil && len(warned.said) > 0 {
-				wantErr = fmt.Errorf("%v", warned.said)
+			if wantErr = upstream.BeforeCreate(s, ctx, want); wantErr == nil && len(warned.texts) > 0 {
+				wantErr = fmt.Errorf("%v", warned.texts)
 			}
 			errs, ok := s.BeforeCreate(ctx, got)
 			gotErr, done = errs.ToAggregate(), ok
 		} else {
-			if wantErr = upstream.BeforeUpdate(s, ctx, want, old.DeepCopy()); wantErr == nil && len(warned.said) > 0 {
-				wantErr = fmt.Errorf("%v", warned.said)
+			if wantErr = upstream.BeforeUpdate(s, ctx, want, old.DeepCopy()); wantErr == nil && len(warned.texts) > 0 {
+				wantErr = fmt.Errorf("%v", warned.texts)
 			}
 			errs, ok := s.BeforeUpdate(ctx, got, old)
 			gotErr, done = errs.ToAggregate(), ok
@@ -147,6 +147,6 @@ func shortcutMatchesLibrary(t *testing.T, rule string) {
 	}
 }
 
-type recorder struct{ said []string }
+type recorder struct{ texts []string }
 
-func (r *recorder) AddWarning(_, text string) { r.said = append(r.said, text) }
+func (r *recorder) AddWarning(_, text string) { r.texts = append(r.texts, text) }

@@ -46,13 +46,13 @@ func authorityIn(ctx context.Context, client kubernetes.Interface, secret types.
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	secrets := client.CoreV1().Secrets(secret.Namespace)
-	is, err := secrets.Get(ctx, secret.Name, metav1.GetOptions{})
+	current, err := secrets.Get(ctx, secret.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("get secret %s of the certificate authority: %w", secret, err)
 	}
-	if len(is.Data[authorityCert]) > 0 {
-		found, err := pki.ParseAuthority(is.Data[authorityCert], is.Data[authorityKey], "in secret "+secret.String())
-		if found != nil || !pki.Expired(is.Data[authorityCert], time.Now()) {
+	if len(current.Data[authorityCert]) > 0 {
+		found, err := pki.ParseAuthority(current.Data[authorityCert], current.Data[authorityKey], "in secret "+secret.String())
+		if found != nil || !pki.Expired(current.Data[authorityCert], time.Now()) {
 			return found, err
 		}
 	}
@@ -64,11 +64,11 @@ func authorityIn(ctx context.Context, client kubernetes.Interface, secret types.
 	if err != nil {
 		return nil, err
 	}
-	if is.Data == nil {
-		is.Data = map[string][]byte{}
+	if current.Data == nil {
+		current.Data = map[string][]byte{}
 	}
-	is.Data[authorityCert], is.Data[authorityKey] = authority.PEM, key
-	if _, err := secrets.Update(ctx, is, metav1.UpdateOptions{FieldManager: publisher}); err != nil {
+	current.Data[authorityCert], current.Data[authorityKey] = authority.PEM, key
+	if _, err := secrets.Update(ctx, current, metav1.UpdateOptions{FieldManager: publisher}); err != nil {
 		return nil, fmt.Errorf("write certificate authority to secret %s: %w", secret, err)
 	}
 	return authority, nil
@@ -123,7 +123,7 @@ func publish(ctx context.Context, client dynamic.Interface, name, namespace stri
 	if err != nil {
 		return err
 	}
-	var is struct {
+	var current struct {
 		Spec struct {
 			CABundle []byte
 			Service  *struct{ Namespace, Name string }
@@ -133,15 +133,15 @@ func publish(ctx context.Context, client dynamic.Interface, name, namespace stri
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(data, &is); err != nil {
+	if err := json.Unmarshal(data, &current); err != nil {
 		return fmt.Errorf("decode APIService: %w", err)
 	}
 	switch {
-	case is.Spec.Service == nil:
+	case current.Spec.Service == nil:
 		return fmt.Errorf("the APIService has no service: the cluster serves %s itself", name)
-	case is.Spec.Service.Namespace != namespace:
-		return fmt.Errorf("the APIService names service %s/%s, not one in namespace %s", is.Spec.Service.Namespace, is.Spec.Service.Name, namespace)
-	case bytes.Equal(is.Spec.CABundle, authority):
+	case current.Spec.Service.Namespace != namespace:
+		return fmt.Errorf("the APIService names service %s/%s, not one in namespace %s", current.Spec.Service.Namespace, current.Spec.Service.Name, namespace)
+	case bytes.Equal(current.Spec.CABundle, authority):
 		return nil
 	}
 	// With the precondition, a service that changes meanwhile does not get this authority.

@@ -67,7 +67,7 @@ type Config struct {
 	OpenPaths []string
 }
 
-// Delegation asks a cluster for decisions about requests. It is safe for concurrent use.
+// Delegation lets a cluster authenticate and authorize requests. It is safe for concurrent use.
 type Delegation struct {
 	Authenticator authenticator.Request
 	Authorizer    authorizer.Authorizer
@@ -83,7 +83,7 @@ type Delegation struct {
 	mu     sync.Mutex
 	joined []byte
 	pool   *x509.CertPool
-	exists map[string]time.Time // namespaces by when they were last seen
+	exists map[string]time.Time // when each namespace was last seen
 }
 
 const (
@@ -91,8 +91,8 @@ const (
 	name      = "extension-apiserver-authentication"
 	// timeout limits each request to the cluster.
 	timeout = 10 * time.Second
-	// remembered is how long a namespace that was seen counts as existing.
-	remembered = 30 * time.Second
+	// namespaceTTL is how long a namespace that was seen counts as existing.
+	namespaceTTL = 30 * time.Second
 )
 
 // New reads the authorities of the cluster and follows them until ctx ends.
@@ -231,7 +231,7 @@ func (d *Delegation) Namespace(ctx context.Context, name string) error {
 	d.mu.Lock()
 	seen, ok := d.exists[name]
 	d.mu.Unlock()
-	if ok && time.Since(seen) < remembered {
+	if ok && time.Since(seen) < namespaceTTL {
 		return nil
 	}
 	ns, err := d.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})

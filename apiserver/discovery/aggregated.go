@@ -38,10 +38,10 @@ func aggregatedVersion(g group, v groupVersion) apidiscoveryv2.APIVersionDiscove
 		return out
 	}
 	for _, res := range v.resources {
-		own := ownKind(res, gv)
+		resourceKind := ownKind(res, gv)
 		item := apidiscoveryv2.APIResourceDiscovery{
 			Resource:         res.Plural,
-			ResponseKind:     own,
+			ResponseKind:     resourceKind,
 			Scope:            apidiscoveryv2.ScopeCluster,
 			SingularResource: res.Singular,
 			Verbs:            verbs(res),
@@ -53,7 +53,7 @@ func aggregatedVersion(g group, v groupVersion) apidiscoveryv2.APIVersionDiscove
 		}
 		for i := range res.Subresources {
 			if sub := &res.Subresources[i]; sub.In(v.name) {
-				kind := own
+				kind := resourceKind
 				if k := subKind(sub, gv); k != nil {
 					kind = &metav1.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Kind}
 				}

@@ -76,7 +76,7 @@ func TestOrderOfOtherGroups(t *testing.T) {
 		{Group: "z.example.com", Version: "v1"}:      {Priorities: priorities(17650, 10), Served: true},
 		{Group: "b.example.com", Version: "v3"}:      {Priorities: priorities(1100, 1), Served: true},
 		{Group: "c.example.com", Version: "v1"}:      {Priorities: priorities(900, 1)},
-		// not served by anyone
+		// not served
 		{Group: "d.example.com", Version: "v1"}: {Priorities: priorities(900, 1)},
 	}
 	want("apps/v1 z.example.com/v1 autoscaling/v2 autoscaling/v1 b.example.com/v1 b.example.com/v2beta1 b.example.com/v3 " +

@@ -110,7 +110,7 @@ func (c *Chain) audited(next http.Handler) http.Handler {
 			return
 		}
 		rec := &auditRecorder{ResponseWriter: w, req: req, ac: ac, long: callOf(req).longRunning}
-		defer rec.over()
+		defer rec.end()
 		next.ServeHTTP(rec, req)
 	})
 }
@@ -135,8 +135,8 @@ func (r *auditRecorder) begin(code int) {
 	}
 }
 
-// over ends the record. It must be deferred: it records a panic and panics again.
-func (r *auditRecorder) over() {
+// end ends the record. It must be deferred: it records a panic and panics again.
+func (r *auditRecorder) end() {
 	if p := recover(); p != nil {
 		r.ac.SetEventResponseStatus(&metav1.Status{
 			Code: http.StatusInternalServerError, Status: metav1.StatusFailure, Reason: metav1.StatusReasonInternalError,

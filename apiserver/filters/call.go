@@ -47,19 +47,20 @@ var (
 )
 
 // keyOf returns the context key that a library uses for its value.
-func keyOf(look func(context.Context)) any {
-	asked := &asked{Context: context.Background()}
-	look(asked)
-	return asked.key
+func keyOf(lookUp func(context.Context)) any {
+	recorder := &keyRecorder{Context: context.Background()}
+	lookUp(recorder)
+	return recorder.key
 }
 
-type asked struct {
+// keyRecorder is a context that remembers the last key that was looked up in it.
+type keyRecorder struct {
 	context.Context
 	key any
 }
 
-func (a *asked) Value(key any) any {
-	a.key = key
+func (r *keyRecorder) Value(key any) any {
+	r.key = key
 	return nil
 }
 

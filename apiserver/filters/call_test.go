@@ -16,22 +16,22 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 )
 
-// API-03: the libraries of Kubernetes find the results of the stages in the request's context.
 type outerKey struct{}
 
+// API-03: the libraries of Kubernetes find the results of the stages in the request's context.
 func TestLibrariesFindResultsInContext(t *testing.T) {
 	served := false
 	ann := &user.DefaultInfo{Name: "ann", Groups: []string{user.AllAuthenticated}}
-	known := authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
+	identify := authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
 		if audiences, ok := authenticator.AudiencesFrom(req.Context()); !ok || !audiences.Has("here") {
 			t.Errorf("audiences: %v %v", audiences, ok)
 		}
 		return &authenticator.Response{User: ann}, true, nil
 	})
-	type own struct{}
-	c := New(Config{Authenticator: known, Audiences: authenticator.Audiences{"here"}, Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	type innerKey struct{}
+	c := New(Config{Authenticator: identify, Audiences: authenticator.Audiences{"here"}, Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		served = true
-		ctx := context.WithValue(req.Context(), own{}, "deep")
+		ctx := context.WithValue(req.Context(), innerKey{}, "deep")
 		if u, _ := request.UserFrom(ctx); u != ann {
 			t.Errorf("user: %v", u)
 		}
@@ -41,7 +41,7 @@ func TestLibrariesFindResultsInContext(t *testing.T) {
 		if received, ok := request.ReceivedTimestampFrom(ctx); !ok || time.Since(received) > time.Minute {
 			t.Errorf("received: %v", received)
 		}
-		if ctx.Value(own{}) != "deep" || ctx.Value(outerKey{}) != "kept" {
+		if ctx.Value(innerKey{}) != "deep" || ctx.Value(outerKey{}) != "kept" {
 			t.Error("other values are lost")
 		}
 		warning.AddWarning(ctx, "", "mind the gap")

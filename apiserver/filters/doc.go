@@ -3,7 +3,7 @@
 //
 // [New] holds the whole pipeline as one list in the order in which a request passes it:
 //
-//	panic recovery ▶ request info ▶ timeout ▶ draining ▶ audit ▶ metrics ▶ authentication ▶ impersonation ▶ body ▶ limits ▶ authorization ▶ dispatch
+//	panic recovery ▶ audit ID ▶ request info ▶ deadline ▶ draining ▶ metrics ▶ authentication ▶ audit ▶ impersonation ▶ body ▶ limits ▶ authorization ▶ dispatch
 //	                                                                                                                                  │
 //	                                           resources (package rest) ◀── /api/v1/pods …                                           ◀┤
 //	                     discovery, OpenAPI, health, version, metrics   ◀── every other path, by longest prefix                      ◀┘

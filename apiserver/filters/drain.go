@@ -41,8 +41,8 @@ type flight struct {
 	draining bool
 	short    int
 	long     map[*http.Request]context.CancelFunc
-	// closed when the last request ends while draining; nil: Shutdown does not wait
-	landed chan struct{}
+	// empty is closed when the last request ends while draining; nil: Shutdown does not wait
+	empty chan struct{}
 }
 
 // drained rejects requests after Shutdown was called.
@@ -87,7 +87,7 @@ func (f *flight) begin(req *http.Request) (_ *http.Request, done func(), ok bool
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		delete(f.long, req)
-		f.land()
+		f.checkEmpty()
 	}, true
 }
 
@@ -95,14 +95,14 @@ func (f *flight) endShort() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.short--
-	f.land()
+	f.checkEmpty()
 }
 
-// land closes landed when no request is in flight. The caller holds mu.
-func (f *flight) land() {
-	if f.landed != nil && f.short == 0 && len(f.long) == 0 {
-		close(f.landed)
-		f.landed = nil
+// checkEmpty closes empty when no request is in flight. The caller holds mu.
+func (f *flight) checkEmpty() {
+	if f.empty != nil && f.short == 0 && len(f.long) == 0 {
+		close(f.empty)
+		f.empty = nil
 	}
 }
 
@@ -116,7 +116,7 @@ func (c *Chain) Stopping() { c.stopping.Store(true) }
 func (c *Chain) Shutdown(ctx context.Context) error {
 	f := &c.flight
 	f.mu.Lock()
-	if f.landed != nil {
+	if f.empty != nil {
 		f.mu.Unlock()
 		return errors.New("shut down: already in progress")
 	}
@@ -124,12 +124,12 @@ func (c *Chain) Shutdown(ctx context.Context) error {
 	for _, cancel := range f.long {
 		cancel()
 	}
-	landed := make(chan struct{})
-	f.landed = landed
-	f.land()
+	empty := make(chan struct{})
+	f.empty = empty
+	f.checkEmpty()
 	f.mu.Unlock()
 	select {
-	case <-landed:
+	case <-empty:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

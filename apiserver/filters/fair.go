@@ -50,7 +50,7 @@ func (c *Chain) watching(next http.Handler) http.Handler {
 func (c *Chain) begin(w http.ResponseWriter, req *http.Request, call *call) bool {
 	u, _ := request.UserFrom(req.Context())
 	err := c.cfg.FlowControl.Begin(&call.ticket, req, call.info, u)
-	call.classified(w)
+	call.setFlowHeaders(w)
 	var rejected *flowcontrol.RejectedError
 	if errors.As(err, &rejected) {
 		refuseAfter(w, strconv.FormatInt(rejected.RetryAfter, 10))
@@ -59,18 +59,17 @@ func (c *Chain) begin(w http.ResponseWriter, req *http.Request, call *call) bool
 	return true
 }
 
-// classified names the FlowSchema and the priority level of a request that needs no permission to
-// execute.
-func (c *Chain) classified(w http.ResponseWriter, req *http.Request) {
+// classify names the FlowSchema and the priority level of a request that takes no seat.
+func (c *Chain) classify(w http.ResponseWriter, req *http.Request) {
 	if u, ok := request.UserFrom(req.Context()); ok && c.cfg.FlowControl != nil {
 		call := callOf(req)
 		c.cfg.FlowControl.Classify(&call.ticket, call.info, u)
-		call.classified(w)
+		call.setFlowHeaders(w)
 	}
 }
 
-// classified sets the headers that name the FlowSchema and the priority level.
-func (c *call) classified(w http.ResponseWriter) {
+// setFlowHeaders sets the headers that name the FlowSchema and the priority level.
+func (c *call) setFlowHeaders(w http.ResponseWriter) {
 	schema, level := c.ticket.Headers()
 	header := w.Header()
 	header[flowSchemaHeader], header[priorityLevelHeader] = schema, level

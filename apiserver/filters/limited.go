@@ -118,7 +118,7 @@ func (c *Chain) limited(next http.Handler) http.Handler {
 		call := callOf(req)
 		switch {
 		case exempt(call.info):
-			c.classified(w, req)
+			c.classify(w, req)
 			next.ServeHTTP(w, req)
 			return
 		case !call.longRunning:

@@ -199,12 +199,12 @@ func TestSlowBodies(t *testing.T) {
 
 // API-03: handlers read the rest of a body that is too large, and get errors of its transfer.
 func TestLargeAndMalformedBodies(t *testing.T) {
-	var mutating string
+	var atOnce string
 	c := filters.New(filters.Config{MaxBody: 1000, Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		whole, ok := req.Body.(interface{ Rest() ([]byte, bool) })
-		if mutating = ""; ok {
+		if atOnce = ""; ok {
 			if data, ok := whole.Rest(); ok {
-				mutating = string(data)
+				atOnce = string(data)
 				req.Body = io.NopCloser(bytes.NewReader(data))
 			}
 		}
@@ -223,8 +223,8 @@ func TestLargeAndMalformedBodies(t *testing.T) {
 		{io.MultiReader(strings.NewReader("x"), failing{}), "400 broken\n", false},
 	} {
 		code, answer := send(t.Context(), c, "POST", configMaps, test.body)
-		if got := fmt.Sprint(code, " ", answer); got != test.want || (mutating != "") != test.rest {
-			t.Errorf("%q with %d bytes at once, want %q", got, len(mutating), test.want)
+		if got := fmt.Sprint(code, " ", answer); got != test.want || (atOnce != "") != test.rest {
+			t.Errorf("%q with %d bytes at once, want %q", got, len(atOnce), test.want)
 		}
 	}
 }
@@ -246,11 +246,11 @@ func TestBudgetOfBodies(t *testing.T) {
 				echo(w, req)
 			}),
 		})
-		five := strings.Repeat("x", 5000) // 30,000
+		fiveKB := strings.Repeat("x", 5000) // decoding it takes about 30,000 bytes
 		post := func(who string, size int, groups ...string) chan string {
 			answer := make(chan string, 1)
 			go func() {
-				req := httptest.NewRequest("POST", configMaps, strings.NewReader(strings.Repeat(five, size/5000)))
+				req := httptest.NewRequest("POST", configMaps, strings.NewReader(strings.Repeat(fiveKB, size/5000)))
 				req = req.WithContext(filters.WithUser(req.Context(), &user.DefaultInfo{Name: who, Groups: groups}))
 				w := httptest.NewRecorder()
 				start := time.Now()

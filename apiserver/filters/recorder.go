@@ -70,12 +70,12 @@ func (r *recorder) Write(p []byte) (int, error) {
 // writePieces writes pieces of p, each with its own time limit.
 func (r *recorder) writePieces(p []byte) (written int, err error) {
 	for {
-		now := p[:min(len(p), piece)]
+		part := p[:min(len(p), piece)]
 		r.begin()
-		n, err := r.ResponseWriter.Write(now)
+		n, err := r.ResponseWriter.Write(part)
 		r.watch.End()
 		written += n
-		if p = p[len(now):]; err != nil || len(p) == 0 {
+		if p = p[len(part):]; err != nil || len(p) == 0 {
 			return written, err
 		}
 	}

@@ -13,15 +13,16 @@ import (
 // webhooks answer earlier.
 const serverPatience = 5 * time.Millisecond
 
-// mostWaiting is the maximum number of a user's requests that have released their seats because
+// maxWaiting is the maximum number of a user's requests that have released their seats because
 // they wait for another server. When a user has reached it, the user's other requests get 429. It
 // is kube-apiserver's default for all writes in flight. Requests that already execute can exceed
 // it.
-const mostWaiting = 200
+const maxWaiting = 200
 
-// mostUnread is the maximum number of responses without seats of a user. It limits the memory of
-// responses that clients do not read. Beyond it, the user's other requests get 429, too.
-const mostUnread = 50
+// maxUnread is the maximum number of a user's requests that have released their seats because the
+// client does not read the response. It limits the memory of such responses. Beyond it, the user's
+// other requests get 429, too.
+const maxUnread = 50
 
 // released counts, for each user, the requests that have released their seats for one reason.
 type released struct {

@@ -52,15 +52,15 @@ func (c *Controller) beginAdjusting() {
 	if c.stopped || c.adjusting.Load() {
 		return
 	}
-	now := c.current.Load()
-	if now == nil {
+	current := c.current.Load()
+	if current == nil {
 		return
 	}
-	for _, l := range now.levels {
+	for _, l := range current.levels {
 		l.resume(time.Since(c.adjusted))
 	}
 	c.adjusting.Store(true)
-	c.divide(now, false)
+	c.divide(current, false)
 	if c.adjuster == nil {
 		c.adjuster = time.AfterFunc(adjustEvery, c.adjust)
 	} else {
@@ -70,10 +70,10 @@ func (c *Controller) beginAdjusting() {
 
 // resume starts to observe a level's demand after a period without observation.
 func (l *level) resume(idle time.Duration) {
-	now := l.inDirect.Load() + l.inQueues.Load()
-	l.demand.Set(float64(now))
+	demand := l.inDirect.Load() + l.inQueues.Load()
+	l.demand.Set(float64(demand))
 	l.demand.Reset()
-	l.smoothed.highest = int(now)
+	l.smoothed.highest = int(demand)
 	l.smoothed.smoothed *= math.Pow(smoothing, idle.Seconds()/adjustEvery.Seconds())
 }
 
@@ -84,15 +84,15 @@ func (c *Controller) adjust() {
 	if c.stopped {
 		return
 	}
-	now := c.current.Load()
-	for name := range now.draining {
-		if now.levels[name].idle() { // a deleted level whose last request has ended
-			now = c.read(now.changed)
+	current := c.current.Load()
+	for name := range current.draining {
+		if current.levels[name].idle() { // a deleted level whose last request has ended
+			current = c.read(current.changed)
 			break
 		}
 	}
-	busy := c.divide(now, true)
-	c.current.Store(now)
+	busy := c.divide(current, true)
+	c.current.Store(current)
 	if busy {
 		c.adjuster.Reset(adjustEvery)
 		return
@@ -102,12 +102,12 @@ func (c *Controller) adjust() {
 
 // divide sets the limit of each level, from its share and the demand of all levels. It reports
 // whether a level is busy. The caller holds mu.
-func (c *Controller) divide(now *config, observed bool) (busy bool) {
+func (c *Controller) divide(cfg *config, observed bool) (busy bool) {
 	c.adjusted = time.Now()
 	var items []wish
 	var levels []*level
-	rest, mins, leasts := now.nominals, 0, 0
-	for _, l := range now.levels {
+	rest, mins, leasts := cfg.nominals, 0, 0
+	for _, l := range cfg.levels {
 		if observed {
 			l.smoothed.update(l.demand.Reset())
 		}
@@ -122,7 +122,7 @@ func (c *Controller) divide(now *config, observed bool) (busy bool) {
 		levels = append(levels, l)
 		items = append(items, wish{low: float64(least), high: float64(l.bounds.max), target: max(float64(least), l.smoothed.smoothed)})
 	}
-	limits := allocate(float64(now.nominals), items)
+	limits := allocate(float64(cfg.nominals), items)
 	for i, l := range levels {
 		limit := int(math.Round(limits[i]))
 		switch {

@@ -19,7 +19,7 @@ var jumps = []time.Duration{0, -time.Hour, time.Hour, -10 * 365 * 24 * time.Hour
 // API-14: a request waits for at most a quarter of its time, even if the clock is set after its
 // arrival. Times in a synctest bubble have no monotonic reading, so this test uses real time.
 func TestWaitsWhenTheClockIsSet(t *testing.T) {
-	st := furnished(t)
+	st := newStore(t)
 	defer st.Close()
 	c := flowcontrol.New(flowcontrol.Config{Store: st, Seats: 60})
 	enough := make(chan struct{})
@@ -60,7 +60,7 @@ func TestWaitsWhenTheClockIsSet(t *testing.T) {
 func TestBorrowingWhenTheClockIsSet(t *testing.T) {
 	var want float64
 	for _, jump := range jumps {
-		st := furnished(t)
+		st := newStore(t)
 		c := flowcontrol.New(flowcontrol.Config{Store: st, Seats: 600})
 		var tickets []*flowcontrol.Ticket
 		// The first request makes the controller read the configuration. All of them together make

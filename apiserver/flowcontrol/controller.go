@@ -139,13 +139,13 @@ func (c *Controller) RegisterWatch(req *http.Request) (forget func()) {
 // acknowledged before the call.
 func (c *Controller) configuration() *config {
 	changed := c.store.Changed(flowSchemas, priorityLevels)
-	if now := c.current.Load(); now != nil && now.changed >= changed {
-		return now
+	if current := c.current.Load(); current != nil && current.changed >= changed {
+		return current
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := c.current.Load(); now != nil && now.changed >= changed {
-		return now
+	if current := c.current.Load(); current != nil && current.changed >= changed {
+		return current
 	}
 	next := c.read(changed)
 	c.divide(next, false)
@@ -182,8 +182,8 @@ func (c *Controller) exemptSchema(u user.Info) *schema {
 		return nil
 	}
 	changed := c.store.Changed(flowSchemas, priorityLevels)
-	if now := c.exempted.Load(); now != nil && now.changed >= changed {
-		return now.schema
+	if current := c.exempted.Load(); current != nil && current.changed >= changed {
+		return current.schema
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -35,7 +35,7 @@ const (
 	levels  = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io"
 )
 
-// put stores an object; nil deletes it.
+// put stores an object or, if deleted is set, deletes it.
 func put(t testing.TB, st *store.Store, resource string, obj metav1.Object, deleted bool) {
 	t.Helper()
 	op := store.Op{Key: store.Key{Resource: resource, Name: obj.GetName()}, Expect: store.AnyRevision}
@@ -51,8 +51,8 @@ func put(t testing.TB, st *store.Store, resource string, obj metav1.Object, dele
 	}
 }
 
-// furnished returns a store with the objects that a control plane creates at its start.
-func furnished(t testing.TB) *store.Store {
+// newStore returns a store with the objects that a control plane creates at its start.
+func newStore(t testing.TB) *store.Store {
 	t.Helper()
 	st, err := store.Open(store.Config{})
 	if err != nil {
@@ -106,7 +106,7 @@ func reason(err error) string {
 // requests do not wait.
 func TestFloodWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := furnished(t)
+		st := newStore(t)
 		defer st.Close()
 		c := flowcontrol.New(flowcontrol.Config{Store: st, Seats: 60})
 		var flood sync.WaitGroup
@@ -222,7 +222,7 @@ func seatsOf(t *testing.T, c *flowcontrol.Controller, metric, level string) floa
 // API-14: the metrics of ratios weight every value by the time for which it applies.
 func TestRatios(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := furnished(t)
+		st := newStore(t)
 		defer st.Close()
 		c := flowcontrol.New(flowcontrol.Config{Store: st, Seats: 600})
 		registry := prometheus.NewRegistry()
@@ -308,7 +308,7 @@ func waitingOf(t *testing.T, registry *prometheus.Registry, level string) *dto.H
 // so a year of virtual time passes immediately.
 func TestBorrowing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := furnished(t)
+		st := newStore(t)
 		defer st.Close()
 		c := flowcontrol.New(flowcontrol.Config{Store: st, Seats: 600})
 		ticket, err := begin(t, c, "ann")
@@ -363,7 +363,7 @@ func TestBorrowing(t *testing.T) {
 // serves its remaining requests.
 func TestConfigurationAppliesImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := furnished(t)
+		st := newStore(t)
 		defer st.Close()
 		c := flowcontrol.New(flowcontrol.Config{Store: st, Seats: 10})
 		one := bootstrap.SuggestedPriorityLevelConfigurationWorkloadLow.DeepCopy()
@@ -428,7 +428,7 @@ func TestConfigurationAppliesImmediately(t *testing.T) {
 
 // BenchmarkBegin measures a request when no request waits.
 func BenchmarkBegin(b *testing.B) {
-	st := furnished(b)
+	st := newStore(b)
 	defer st.Close()
 	c := flowcontrol.New(flowcontrol.Config{Store: st, Seats: 600})
 	for _, test := range []struct {

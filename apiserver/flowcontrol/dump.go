@@ -34,9 +34,9 @@ func (c *Controller) Pages() map[string]http.Handler {
 
 // each calls show for each level, ordered by name.
 func (c *Controller) each(show func(name string, draining bool, d debug.QueueSetDump)) {
-	now := c.configuration()
-	for _, name := range slices.Sorted(maps.Keys(now.levels)) {
-		show(name, now.draining[name], now.levels[name].snapshot())
+	cfg := c.configuration()
+	for _, name := range slices.Sorted(maps.Keys(cfg.levels)) {
+		show(name, cfg.draining[name], cfg.levels[name].snapshot())
 	}
 }
 

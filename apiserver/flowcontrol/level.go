@@ -95,7 +95,7 @@ func (l *level) start(ctx context.Context, t *Ticket) (rejected string) {
 }
 
 // enter lets a request execute directly, rejects it, or returns the queue set in which it must
-// wait. In the last case, reason applies if the queues are full.
+// wait. In the last case, rejected is the reason for rejecting it if the queues are full.
 func (l *level) enter(t *Ticket) (rejected string, queues fq.QueueSet, busy bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

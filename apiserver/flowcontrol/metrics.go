@@ -130,8 +130,8 @@ func (c *counts) collect(to chan<- prometheus.Metric, labels []string) {
 	gauge(executingSeatsDesc, c.executingSeats.Load())
 	gauge(queuedDesc, c.queued.Load())
 	gauge(queuedSeatsDesc, c.queuedSeats.Load())
-	histogram := func(desc *prometheus.Desc, of *durations, zeros uint64, label string) {
-		if count, sum, buckets := of.read(zeros); count > 0 {
+	histogram := func(desc *prometheus.Desc, d *durations, zeros uint64, label string) {
+		if count, sum, buckets := d.read(zeros); count > 0 {
 			to <- prometheus.MustNewConstHistogram(desc, count, sum, buckets, append(labels[:2:2], label)...)
 		}
 	}

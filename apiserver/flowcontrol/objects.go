@@ -7,10 +7,11 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// sampled is the size of the sample for estimating the average size of a resource's objects.
-const sampled = 16
+// sampleSize is the size of the sample for estimating the average size of a resource's objects.
+const sampleSize = 16
 
-// objects tells the work estimator how many objects a resource has, and how large they are.
+// objects returns the number and the average size of the objects of a resource, for the work
+// estimator.
 func (c *Controller) objects(resource string) (storage.Stats, error) {
 	sn := c.store.Snapshot()
 	n := sn.Count(resource, "")
@@ -18,12 +19,12 @@ func (c *Controller) objects(resource string) (storage.Stats, error) {
 		// The resource is not served here: estimate the minimum of work.
 		return storage.Stats{}, fcrequest.ObjectCountNotFoundErr
 	}
-	looked, bytes := 0, 0
+	count, bytes := 0, 0
 	for obj := range sn.Scan(resource, "", store.Key{}) {
-		looked, bytes = looked+1, bytes+len(obj.Data)
-		if looked == sampled {
+		count, bytes = count+1, bytes+len(obj.Data)
+		if count == sampleSize {
 			break
 		}
 	}
-	return storage.Stats{ObjectCount: int64(n), EstimatedAverageObjectSizeBytes: int64(bytes / looked)}, nil
+	return storage.Stats{ObjectCount: int64(n), EstimatedAverageObjectSizeBytes: int64(bytes / count)}, nil
 }

@@ -85,7 +85,7 @@ func (c *Controller) writeStatuses(ctx context.Context, sn *store.Snapshot) (pen
 			missing = err != nil || !usable(pl)
 		}
 		want := dangling(fs, missing)
-		if is := apihelpers.GetFlowSchemaConditionByType(fs, want.Type); is != nil && is.Status == want.Status && is.Reason == want.Reason && is.Message == want.Message {
+		if current := apihelpers.GetFlowSchemaConditionByType(fs, want.Type); current != nil && current.Status == want.Status && current.Reason == want.Reason && current.Message == want.Message {
 			continue
 		}
 		if err := c.writeStatus(ctx, fs.Name, want); err != nil && !apierrors.IsNotFound(err) {

@@ -49,8 +49,8 @@ func kubernetes(t testing.TB, more ...runtime.Object) upstream.Interface {
 	return controller
 }
 
-// classified returns the FlowSchema and the level that Kubernetes selects for a request.
-func classified(c upstream.Interface, info *request.RequestInfo, u user.Info) (schema string) {
+// kubernetesSchemaOf returns the name of the FlowSchema that Kubernetes selects for a request.
+func kubernetesSchemaOf(c upstream.Interface, info *request.RequestInfo, u user.Info) (schema string) {
 	c.Handle(context.Background(), upstream.RequestDigest{RequestInfo: info, User: u},
 		func(fs *flowcontrolv1.FlowSchema, _ *flowcontrolv1.PriorityLevelConfiguration, _ string) {
 			schema = fs.Name
@@ -74,7 +74,7 @@ func TestClassificationMatchesKubernetes(t *testing.T) {
 	groups := []string{user.AllAuthenticated, user.AllUnauthenticated, user.NodesGroup, user.SystemPrivilegedGroup, "system:serviceaccounts", "developers"}
 	verbs, resources := []string{"get", "list", "create", "update"}, []string{"pods", "leases", "nodes", "pods/status", "nodes/status"}
 	paths := []string{"/healthz", "/healthz/", "/healthz/etcd", "/livez", "/x", "/xy", "/x/y", "/", "/x/y/z"}
-	st := furnished(t)
+	st := newStore(t)
 	defer st.Close()
 	var more []runtime.Object
 	for i := range 30 {
@@ -104,7 +104,7 @@ func TestClassificationMatchesKubernetes(t *testing.T) {
 		more = append(more, fs)
 	}
 	theirs, ours := kubernetes(t, more...), flowcontrol.New(flowcontrol.Config{Store: st, Seats: 600})
-	for info, u := (&request.RequestInfo{Path: "/x", Verb: "get"}), (&user.DefaultInfo{Name: "nobody", Groups: []string{user.AllAuthenticated}}); classified(theirs, info, u) == "catch-all"; {
+	for info, u := (&request.RequestInfo{Path: "/x", Verb: "get"}), (&user.DefaultInfo{Name: "nobody", Groups: []string{user.AllAuthenticated}}); kubernetesSchemaOf(theirs, info, u) == "catch-all"; {
 		// their controller has not read the objects yet
 	}
 	seen := map[string]bool{}
@@ -118,9 +118,9 @@ func TestClassificationMatchesKubernetes(t *testing.T) {
 			info.IsResourceRequest, info.APIGroup, info.Resource = true, pick("", "coordination.k8s.io"), pick("pods", "leases", "nodes")
 			info.Subresource, info.Namespace = pick("", "", "status"), pick("", "x", "kube-system")
 		}
-		want, got := classified(theirs, info, u), ours.SchemaOf(info, u)
+		want, got := kubernetesSchemaOf(theirs, info, u), ours.SchemaOf(info, u)
 		if got != want {
-			t.Fatalf("seed %d: %+v of %+v is %s's, want %s", seed, info, u, got, want)
+			t.Fatalf("seed %d: request %+v of user %+v has the FlowSchema %s, want %s", seed, info, u, got, want)
 		}
 		seen[got] = true
 	}
@@ -135,6 +135,6 @@ func BenchmarkKubernetes(b *testing.B) {
 	_, info, u := ask(context.Background(), "ann", "get", "developers")
 	b.ReportAllocs()
 	for b.Loop() {
-		classified(c, info, u)
+		kubernetesSchemaOf(c, info, u)
 	}
 }

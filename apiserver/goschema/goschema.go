@@ -67,8 +67,8 @@ type declared interface {
 	OpenAPISchemaFormat() string
 }
 
-// either is implemented by types with one of several JSON types.
-type either interface{ OpenAPIV3OneOfTypes() []string }
+// oneOfTypes is implemented by types with one of several JSON types.
+type oneOfTypes interface{ OpenAPIV3OneOfTypes() []string }
 
 func anything() Schema {
 	yes := true
@@ -104,7 +104,7 @@ func (w *walk) schemaOf(t reflect.Type) Schema {
 
 func declaredSchema(d declared) Schema {
 	types := d.OpenAPISchemaType()
-	if e, ok := d.(either); ok && len(e.OpenAPIV3OneOfTypes()) > 1 {
+	if e, ok := d.(oneOfTypes); ok && len(e.OpenAPIV3OneOfTypes()) > 1 {
 		return Schema{XIntOrString: true}
 	}
 	if len(types) != 1 {

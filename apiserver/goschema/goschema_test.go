@@ -99,7 +99,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// The schemas of Kubernetes' own largest type can be derived.
+// Of derives the schema of Kubernetes' largest type.
 func TestOfPod(t *testing.T) {
 	got, err := goschema.Of(reflect.TypeFor[corev1.Pod]())
 	if err != nil {

@@ -86,8 +86,8 @@ func TestNetwork(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if said, err := io.ReadAll(conn); err != nil || string(said) != test.listener.Addr().String() {
-				t.Errorf("%s: %q, %v", test.address, said, err)
+			if got, err := io.ReadAll(conn); err != nil || string(got) != test.listener.Addr().String() {
+				t.Errorf("%s: %q, %v", test.address, got, err)
 			}
 		}
 		one.Close()

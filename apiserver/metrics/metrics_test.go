@@ -70,19 +70,19 @@ func TestDisk(t *testing.T) {
 	}
 }
 
-// far is a log on another machine.
-type far struct {
+// remoteLog is a log on another machine.
+type remoteLog struct {
 	store.Shared
 	requests histogram.Histogram
 }
 
-func (f *far) Stats() store.BackendStats {
+func (f *remoteLog) Stats() store.BackendStats {
 	return store.BackendStats{Requests: map[string]histogram.Counts{"txn": f.requests.Read()}}
 }
 
 // API-02
 func TestShared(t *testing.T) {
-	log := &far{Shared: storetest.NewLog().Shared(false)}
+	log := &remoteLog{Shared: storetest.NewLog().Shared(false)}
 	log.requests.Observe(time.Second)
 	s, err := store.Open(store.Config{Shared: log})
 	if err != nil {
@@ -102,13 +102,13 @@ func TestShared(t *testing.T) {
 // plugin is an admission chain that rejects objects in validation.
 type plugin struct{ *admission.Handler }
 
-var errNo = errors.New("no")
+var errRejected = errors.New("no")
 
 func (plugin) Admit(context.Context, admission.Attributes, admission.ObjectInterfaces) error {
 	return nil
 }
 func (plugin) Validate(context.Context, admission.Attributes, admission.ObjectInterfaces) error {
-	return errNo
+	return errRejected
 }
 
 // API-02
@@ -120,7 +120,7 @@ func TestVerbs(t *testing.T) {
 	if err := chain.(admission.MutationInterface).Admit(t.Context(), a, nil); err != nil || !chain.Handles(admission.Create) || chain.Handles(admission.Delete) {
 		t.Error(err)
 	}
-	if err := chain.(admission.ValidationInterface).Validate(t.Context(), a, nil); !errors.Is(err, errNo) {
+	if err := chain.(admission.ValidationInterface).Validate(t.Context(), a, nil); !errors.Is(err, errRejected) {
 		t.Error(err)
 	}
 	v.Watch(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Sent(3000)

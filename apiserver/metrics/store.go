@@ -48,36 +48,36 @@ func (m storeMetrics) Describe(out chan<- *prometheus.Desc) { prometheus.Describ
 
 // Collect implements prometheus.Collector.
 func (m storeMetrics) Collect(out chan<- prometheus.Metric) {
-	d, now := storeDescriptions(), m.store.Stats()
+	d, stats := storeDescriptions(), m.store.Stats()
 	counter := func(desc *prometheus.Desc, n uint64) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n))
 	}
 	gauge := func(desc *prometheus.Desc, n int, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n), labels...)
 	}
-	counter(d.commits, now.Commits)
-	out <- prometheus.MustNewConstSummary(d.writes, now.Batches, float64(now.Writes), nil)
-	out <- Histogram(d.waiting, now.Waiting)
-	out <- Histogram(d.appending, now.Appending)
-	out <- Histogram(d.publishing, now.Publishing)
-	gauge(d.queue, now.Queue)
-	counter(d.checkpoints, now.Checkpoints.Count)
-	out <- Histogram(d.checkpointing, now.Checkpoints)
-	gauge(d.objects, now.Objects)
-	gauge(d.events, now.LogEvents)
-	gauge(d.bytes, now.LogBytes)
-	gauge(d.pins, now.Pins)
+	counter(d.commits, stats.Commits)
+	out <- prometheus.MustNewConstSummary(d.writes, stats.Batches, float64(stats.Writes), nil)
+	out <- Histogram(d.waiting, stats.Waiting)
+	out <- Histogram(d.appending, stats.Appending)
+	out <- Histogram(d.publishing, stats.Publishing)
+	gauge(d.queue, stats.Queue)
+	counter(d.checkpoints, stats.Checkpoints.Count)
+	out <- Histogram(d.checkpointing, stats.Checkpoints)
+	gauge(d.objects, stats.Objects)
+	gauge(d.events, stats.LogEvents)
+	gauge(d.bytes, stats.LogBytes)
+	gauge(d.pins, stats.Pins)
 	sn := m.store.Snapshot()
 	for resource := range sn.Resources() {
 		name, group, _ := strings.Cut(resource, ".")
 		gauge(d.resources, sn.Count(resource, ""), group, name)
 		gauge(d.storageObjects, sn.Count(resource, ""), resource)
 	}
-	for operation, took := range now.Requests {
+	for operation, took := range stats.Requests {
 		out <- Histogram(d.requests, took, operation)
 	}
-	if now.Disk != nil {
-		gauge(d.logged, int(now.Disk.LogBytes))
-		out <- Histogram(d.syncs, now.Disk.Syncs)
+	if stats.Disk != nil {
+		gauge(d.logged, int(stats.Disk.LogBytes))
+		out <- Histogram(d.syncs, stats.Disk.Syncs)
 	}
 }

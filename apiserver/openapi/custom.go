@@ -57,7 +57,7 @@ func (h *Handler) newPart(gv schema.GroupVersion, hash string) *part {
 		return data, nil
 	})
 	// The hash in the index is also the ETag: it exists before the document is built.
-	as := func(data []byte) *document {
+	withHash := func(data []byte) *document {
 		doc := newDocument(data)
 		doc.etag = hash
 		return doc
@@ -67,7 +67,7 @@ func (h *Handler) newPart(gv schema.GroupVersion, hash string) *part {
 		if err != nil {
 			return nil, err
 		}
-		return as(data), nil
+		return withHash(data), nil
 	})
 	p.v3Proto = sync.OnceValues(func() (*document, error) {
 		data, err := encoded()
@@ -78,7 +78,7 @@ func (h *Handler) newPart(gv schema.GroupVersion, hash string) *part {
 		if err != nil {
 			return nil, fmt.Errorf("encode document of %s: %w", gv, err)
 		}
-		return as(pb), nil
+		return withHash(pb), nil
 	})
 	p.v2 = sync.OnceValues(func() (*fragment, error) { return h.newFragment(gv) })
 	return p

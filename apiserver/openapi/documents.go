@@ -61,9 +61,9 @@ type documents struct {
 // documents returns the documents of the registry's current set.
 func (h *Handler) documents(a *archive) *documents {
 	for {
-		set, others, have := h.registry.Current(), h.others(), h.current.Load()
-		if have != nil && have.generation >= set.Generation && have.merged == others {
-			return have
+		set, others, existing := h.registry.Current(), h.others(), h.current.Load()
+		if existing != nil && existing.generation >= set.Generation && existing.merged == others {
+			return existing
 		}
 		served := map[schema.GroupVersion]bool{}
 		for _, res := range set.All() {
@@ -71,7 +71,7 @@ func (h *Handler) documents(a *archive) *documents {
 				served[schema.GroupVersion{Group: res.Group, Version: v.Name}] = true
 			}
 		}
-		if next := h.newDocuments(a, set.Generation, served, others); h.current.CompareAndSwap(have, next) {
+		if next := h.newDocuments(a, set.Generation, served, others); h.current.CompareAndSwap(existing, next) {
 			return next
 		}
 	}

@@ -139,8 +139,8 @@ func (h *Handler) serveV3(w http.ResponseWriter, req *http.Request, docs *docume
 	if !ok {
 		return
 	}
-	if asked := req.URL.Query().Get("hash"); asked != "" {
-		if asked != hash {
+	if requested := req.URL.Query().Get("hash"); requested != "" {
+		if requested != hash {
 			http.Redirect(w, req, relativeURL(path, hash), http.StatusMovedPermanently)
 			return
 		}

@@ -74,11 +74,11 @@ func ParseV2(data []byte, gv schema.GroupVersion) (*Part, error) {
 		}
 	}
 	p.dropUnused()
-	whole := p.document()
-	if err := new(spec.Swagger).UnmarshalJSON(whole); err != nil {
+	document := p.document()
+	if err := new(spec.Swagger).UnmarshalJSON(document); err != nil {
 		return nil, fmt.Errorf("parse OpenAPI document: %w", err)
 	}
-	if _, err := openapiv2.ParseDocument(whole); err != nil {
+	if _, err := openapiv2.ParseDocument(document); err != nil {
 		return nil, fmt.Errorf("parse OpenAPI document: %w", err)
 	}
 	p.v3 = sync.OnceValues(p.convert)
@@ -171,7 +171,7 @@ func (p *Part) V3Hash() (string, error) {
 // names are the definitions or parameters of the v2 document so far.
 type names map[string]json.RawMessage
 
-// parseNames adds the members of a JSON object.
+// add adds the members of a JSON object.
 func (n names) add(members []byte) error {
 	return json.Unmarshal(slices.Concat([]byte("{"), members, []byte("}")), (*map[string]json.RawMessage)(&n))
 }
@@ -215,12 +215,12 @@ func (p *Part) mergeSection(section string, own map[string]json.RawMessage, take
 	renamed := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		value := own[name]
-		there, exists := taken[name]
+		existing, exists := taken[name]
 		if !exists {
 			continue
 		}
 		delete(own, name)
-		if same(there, value) {
+		if same(existing, value) {
 			continue
 		}
 		free := ""
@@ -267,11 +267,11 @@ func (d *documents) otherFragments(base *base, custom []*fragment) ([]*fragment,
 		return nil, nil
 	}
 	definitions, parameters := names{}, names{}
-	for _, each := range append([]*fragment{{definitions: base.definitions, parameters: base.parameters}}, custom...) {
-		if err := definitions.add(each.definitions); err != nil {
+	for _, f := range append([]*fragment{{definitions: base.definitions, parameters: base.parameters}}, custom...) {
+		if err := definitions.add(f.definitions); err != nil {
 			return nil, fmt.Errorf("parse definitions: %w", err)
 		}
-		if err := parameters.add(each.parameters); err != nil {
+		if err := parameters.add(f.parameters); err != nil {
 			return nil, fmt.Errorf("parse parameters: %w", err)
 		}
 	}

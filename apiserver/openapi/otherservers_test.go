@@ -16,8 +16,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// served returns a document as a client gets it.
-func served(t *testing.T, handler http.Handler, path, accept string) []byte {
+// get returns a document as a client gets it.
+func get(t *testing.T, handler http.Handler, path, accept string) []byte {
 	t.Helper()
 	req := httptest.NewRequest(http.MethodGet, path, nil)
 	req.Header.Set("Accept", accept)
@@ -61,7 +61,7 @@ func TestOthers(t *testing.T) {
 	registry := resource.NewRegistry(&resource.Resource{Group: "example.com", Plural: "things", Kind: "Thing", Versions: []resource.Version{{Name: "v1"}}})
 	handler := openapi.New(openapi.Config{Registry: registry, Custom: things{}, Title: "Things", Version: "1", Others: func() *openapi.Others { return current }})
 	var v2 spec.Swagger
-	data := served(t, handler, "/openapi/v2", "application/json")
+	data := get(t, handler, "/openapi/v2", "application/json")
 	if err := json.Unmarshal(data, &v2); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestOthers(t *testing.T) {
 		t.Error(thing.Ref.String())
 	}
 	var pb openapiv2.Document
-	if err := proto.Unmarshal(served(t, handler, "/openapi/v2", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"), &pb); err != nil {
+	if err := proto.Unmarshal(get(t, handler, "/openapi/v2", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"), &pb); err != nil {
 		t.Fatal(err)
 	}
 	if len(pb.GetPaths().GetPath()) != 3 || len(pb.GetDefinitions().GetAdditionalProperties()) != 5 {
@@ -94,7 +94,7 @@ func TestOthers(t *testing.T) {
 
 	current = nil
 	var alone spec.Swagger
-	if err := json.Unmarshal(served(t, handler, "/openapi/v2", "application/json"), &alone); err != nil || len(alone.Paths.Paths) != 1 {
+	if err := json.Unmarshal(get(t, handler, "/openapi/v2", "application/json"), &alone); err != nil || len(alone.Paths.Paths) != 1 {
 		t.Errorf("without the others: %v %v", alone.Paths, err)
 	}
 }
@@ -115,7 +115,7 @@ func TestParseV2(t *testing.T) {
 	p := part(t, gv, `{"paths":{"/api/v1/pods":"x"},"definitions":{"A":7}}`)
 	others := &openapi.Others{gv: {V2: p}}
 	handler := openapi.New(openapi.Config{Registry: resource.NewRegistry(), Title: "t", Version: "v", Others: func() *openapi.Others { return others }})
-	if data := served(t, handler, "/openapi/v2", "application/json"); strings.Contains(string(data), "pods") || strings.Contains(string(data), `"A"`) {
+	if data := get(t, handler, "/openapi/v2", "application/json"); strings.Contains(string(data), "pods") || strings.Contains(string(data), `"A"`) {
 		t.Errorf("%s", data)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// renewBefore is how long before its expiry a serving certificate is replaced.
+// renewBefore is how long before its expiry a certificate is replaced.
 const renewBefore = 30 * 24 * time.Hour
 
 // localHosts are the names and addresses of a server on this machine and of the kubernetes service.

@@ -15,8 +15,8 @@ type Behavior struct {
 	// MetadataBookmarks makes a bookmark an object with only metadata. Otherwise it is an empty
 	// object of the kind's type, with the fields that the type always encodes.
 	MetadataBookmarks bool
-	// GenericObjects makes errors not distinguish objects from lists, because the hubs of both have
-	// the same Go type.
+	// GenericObjects means that errors do not distinguish objects from lists, because the hubs of
+	// both have the same Go type.
 	GenericObjects bool
 	// IsNamespace makes each object of this cluster-scoped kind a namespace: the path names it as
 	// the namespace of the request, and admission sees its creation as a request in that namespace.

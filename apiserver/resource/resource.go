@@ -1,7 +1,7 @@
 // Package resource describes how one kind is served.
 //
-// A [Resource] holds everything that the verbs (package rest), discovery, OpenAPI
-// and the controllers use of a kind. Package builtin builds Resources from
+// A [Resource] describes a kind for the verbs (package rest), discovery, OpenAPI
+// and the controllers. Package builtin builds Resources from
 // Kubernetes' own types and strategies, and package crd from definitions. Where
 // the API behaves differently for some kinds, [Behavior] has a field for it.
 //
@@ -179,11 +179,12 @@ type Codec interface {
 
 // FieldManager updates the managedFields of objects. It is safe for concurrent use.
 type FieldManager interface {
-	// UpdateNoErrors makes the manager, by, the owner of the fields in which next differs from
-	// live, and returns next. If the difference cannot be computed, the owners of live remain.
+	// UpdateNoErrors makes the manager with the name by the owner of the fields in which next
+	// differs from live. It returns next. If it cannot compute the difference, the owners of live
+	// remain.
 	UpdateNoErrors(live, next runtime.Object, by string) runtime.Object
-	// Apply merges the configuration applied by the manager by into the live object. The error may
-	// be an apierrors.StatusError.
+	// Apply merges a configuration of the manager with the name by into the live object. The error
+	// may be an apierrors.StatusError.
 	Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error)
 }
 
@@ -311,7 +312,7 @@ type UpdateView struct {
 	// Internal means that the view has an internal type. Bodies of the view are converted to it,
 	// which also checks their kind, and errors name it.
 	Internal bool
-	// NewView returns an empty versioned object of the view's GVK; nil with Get and Set.
+	// NewView returns an empty versioned object of the view's GVK. It is nil if Get and Set are.
 	NewView func() runtime.Object
 }
 

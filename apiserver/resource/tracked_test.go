@@ -30,16 +30,16 @@ func TestWide(t *testing.T) {
 		obj  runtime.Object
 		want bool
 	}{
-		"nothing":        {&corev1.ConfigMap{}, false},
-		"as many as may": {&corev1.ConfigMap{Data: members(MaxTracked)}, false},
-		"members":        {&corev1.ConfigMap{Data: members(MaxTracked + 1)}, true},
-		"bytes":          {&corev1.ConfigMap{BinaryData: map[string][]byte{"a": make([]byte, MaxTracked+1)}}, false},
-		"elements":       {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Finalizers: make([]string, MaxTracked+1)}}, true},
-		"owned":          {owned(MaxTracked), false},
-		"too many owned": {owned(MaxTracked + 1), true},
-		"below a list":   {pod, true},
-		"tree":           {&unstructured.Unstructured{Object: map[string]any{"a": map[string]any{"b": []any{map[string]any{"c": list}}}}}, true},
-		"small tree":     {&unstructured.Unstructured{Object: map[string]any{"a": map[string]any{"b": []any{1, "c"}}}}, false},
+		"nothing":            {&corev1.ConfigMap{}, false},
+		"as many as allowed": {&corev1.ConfigMap{Data: members(MaxTracked)}, false},
+		"members":            {&corev1.ConfigMap{Data: members(MaxTracked + 1)}, true},
+		"bytes":              {&corev1.ConfigMap{BinaryData: map[string][]byte{"a": make([]byte, MaxTracked+1)}}, false},
+		"elements":           {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Finalizers: make([]string, MaxTracked+1)}}, true},
+		"owned":              {owned(MaxTracked), false},
+		"too many owned":     {owned(MaxTracked + 1), true},
+		"below a list":       {pod, true},
+		"tree":               {&unstructured.Unstructured{Object: map[string]any{"a": map[string]any{"b": []any{map[string]any{"c": list}}}}}, true},
+		"small tree":         {&unstructured.Unstructured{Object: map[string]any{"a": map[string]any{"b": []any{1, "c"}}}}, false},
 	} {
 		if got := Wide(test.obj); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)

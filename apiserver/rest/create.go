@@ -22,8 +22,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// generateAttempts is how many generated names are tried. With eight, a prefix with a million names
-// still finds a free one in 99.9% of all cases.
+// generateAttempts is the maximum number of generated names that are tried, as in Kubernetes. With
+// eight, the probability that any of a million creates with the same prefix fails is 0.1%.
 const generateAttempts = 8
 
 // create serves POST of an object.
@@ -138,7 +138,7 @@ func (s *scope) decodeNew(body []byte, media string, opts *metav1.CreateOptions)
 	}
 	s.name = object.GetName()
 	if s.res.Behavior.IsNamespace {
-		// admission sees a namespace as an object in itself
+		// for admission, a Namespace is in the namespace of its own name
 		s.ctx = request.WithNamespace(s.ctx, s.name)
 	}
 	upstream.WipeObjectMetaSystemFields(object)

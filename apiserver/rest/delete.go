@@ -203,8 +203,8 @@ func waitCommitGap(ctx context.Context) {
 	}
 }
 
-// ownPreconditions checks the preconditions of a kind whose error for a failed one begins with
-// begin. It does nothing if begin is "".
+// ownPreconditions checks the preconditions for a kind that has its own error text for them. The
+// text begins with begin. If begin is "", the check that all kinds share runs later.
 func (d *deletion) ownPreconditions(begin string) error {
 	want := d.opts.Preconditions
 	if want == nil || begin == "" {
@@ -289,13 +289,13 @@ func (d *deletion) finalizers(ctx context.Context) []string {
 	orphan := policy == upstream.OrphanDependents
 	foreground := false
 	//nolint:staticcheck // SA1019: OrphanDependents is deprecated, but served
-	switch asked := d.opts.PropagationPolicy; {
+	switch requested := d.opts.PropagationPolicy; {
 	case policy == upstream.Unsupported:
 		orphan, foreground = false, false
 	case d.opts.OrphanDependents != nil:
 		orphan, foreground = *d.opts.OrphanDependents, false
-	case asked != nil:
-		orphan, foreground = *asked == metav1.DeletePropagationOrphan, *asked == metav1.DeletePropagationForeground
+	case requested != nil:
+		orphan, foreground = *requested == metav1.DeletePropagationOrphan, *requested == metav1.DeletePropagationForeground
 	default:
 		for _, f := range present { // the first one decides
 			if f == metav1.FinalizerOrphanDependents {

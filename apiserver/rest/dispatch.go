@@ -210,7 +210,7 @@ func (s *scope) allowed(verb string) error {
 	if !s.has(verb) {
 		return s.methodNotAllowed()
 	}
-	if err := s.routed(verb == resource.List || verb == resource.Watch); err != nil {
+	if err := s.checkRoute(verb == resource.List || verb == resource.Watch); err != nil {
 		return err
 	}
 	if version, ok := s.res.Serves(s.version); ok && version.Deprecated != "" {

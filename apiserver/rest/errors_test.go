@@ -8,7 +8,7 @@ import (
 )
 
 func TestErrorsAreLimited(t *testing.T) {
-	of := func(n int, value string) (errs field.ErrorList) {
+	invalidErrors := func(n int, value string) (errs field.ErrorList) {
 		for i := range n {
 			errs = append(errs, field.Invalid(field.NewPath("spec").Index(i), value, "wrong"))
 		}
@@ -21,10 +21,10 @@ func TestErrorsAreLimited(t *testing.T) {
 		last string
 	}{
 		{"none", nil, 0, ""},
-		{"as many as may", of(maxErrors, "x"), maxErrors, "wrong"},
-		{"too many", of(60_000, "x"), maxErrors + 1, "there are 60000 errors, of which the first 500 are shown"},
-		{"large values", of(10, strings.Repeat("x", maxErrorText/4)), 4, "there are 10 errors, of which the first 3 are shown"},
-		{"one that is too large", of(1, strings.Repeat("x", 2*maxErrorText)), 1, "wrong"},
+		{"as many as allowed", invalidErrors(maxErrors, "x"), maxErrors, "wrong"},
+		{"too many", invalidErrors(60_000, "x"), maxErrors + 1, "there are 60000 errors, of which the first 500 are shown"},
+		{"large values", invalidErrors(10, strings.Repeat("x", maxErrorText/4)), 4, "there are 10 errors, of which the first 3 are shown"},
+		{"one that is too large", invalidErrors(1, strings.Repeat("x", 2*maxErrorText)), 1, "wrong"},
 	} {
 		got := firstErrors(test.errs)
 		if len(got) != test.want {

@@ -79,8 +79,8 @@ func (fr *frames) parts(typ watch.EventType, obj *store.Object) (before, bare, a
 	return before, bare, after, err
 }
 
-// event returns the frame of an event, with type typ. An object that leaves a selection is sent in
-// its last state within it, at the event's revision.
+// event returns the frame of an event, with type typ. If an update removes the object from the
+// watch's selection, the frame has the last selected state with the event's revision.
 func (fr *frames) event(typ watch.EventType, e *store.Event) ([]byte, error) {
 	if fr.table != nil {
 		return fr.table.frame(typ, shown(typ, e))

@@ -107,7 +107,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	switch {
 	case err == nil:
-	case err == errNotFoundPath && h.routes(req):
+	case err == errNotFoundPath && h.hasRouter(req):
 		wire.Error(w, req, routeError(http.StatusNotFound, "404: Page Not Found"))
 	case err == errNotFoundPath:
 		http.Error(w, err.Error(), http.StatusNotFound)
@@ -118,8 +118,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// impossible is the text of the panic in Kubernetes' libraries about an IntOrString with an invalid
-// type, which only protobuf can encode.
+// impossible is the text of a panic in Kubernetes' libraries. It reports an IntOrString with an
+// invalid type, which only protobuf can encode.
 const impossible = "impossible IntOrString.Type"
 
 // serveOrRefuse calls serve and turns that panic into BadRequest.

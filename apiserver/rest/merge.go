@@ -225,7 +225,7 @@ func (p *patcher) lostByApply(live runtime.Object, config *unstructured.Unstruct
 		return nil
 	}
 	// A conversion may need fields that the configuration leaves to other managers.
-	versioned, err := p.laidOver(live, config)
+	versioned, err := p.overlaid(live, config)
 	if err != nil {
 		return nil // the apply has succeeded
 	}
@@ -236,8 +236,8 @@ func (p *patcher) lostByApply(live runtime.Object, config *unstructured.Unstruct
 	return lost
 }
 
-// laidOver returns the live object, in the request's version, with the fields of a configuration.
-func (p *patcher) laidOver(live runtime.Object, config *unstructured.Unstructured) (runtime.Object, error) {
+// overlaid returns the live object, in the request's version, with the fields of a configuration.
+func (p *patcher) overlaid(live runtime.Object, config *unstructured.Unstructured) (runtime.Object, error) {
 	versioned, err := p.res.Codec.ToVersion(live, p.version)
 	if err != nil {
 		return nil, err

@@ -12,10 +12,10 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// routed returns the error of kube-apiserver's router, which rejects the media types of a request
-// before a handler runs. The router ignores parameters of media types and wildcards such as
+// checkRoute returns the error of kube-apiserver's router, which rejects the media types of a
+// request before a handler runs. The router ignores parameters of media types and wildcards such as
 // application/*. Kinds that are dispatched by the verb have no router.
-func (s *scope) routed(stream bool) error {
+func (s *scope) checkRoute(stream bool) error {
 	if s.res.Behavior.DispatchByVerb {
 		return nil
 	}
@@ -36,9 +36,9 @@ func (s *scope) routed(stream bool) error {
 
 var anyType = []string{"*/*"}
 
-// routes reports whether a path is in a group with routed kinds, where kube-apiserver's router
+// hasRouter reports whether a path is in a group with routed kinds, where kube-apiserver's router
 // sends the 404.
-func (h *Handler) routes(req *http.Request) bool {
+func (h *Handler) hasRouter(req *http.Request) bool {
 	info, ok := request.RequestInfoFrom(req.Context())
 	return ok && slices.ContainsFunc(h.registry.Current().All(), func(res *resource.Resource) bool {
 		return res.Group == info.APIGroup && !res.Behavior.DispatchByVerb

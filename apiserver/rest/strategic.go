@@ -15,8 +15,8 @@ import (
 // to one or two seconds, or a list of two thousand elements.
 const maxComparisons = 64 << 20
 
-// leastElement is the minimum size in bytes of a list element with its comma.
-const leastElement = 2
+// minElementBytes is the minimum size in bytes of a list element with its comma.
+const minElementBytes = 2
 
 // errTooManyComparisons is the error for a strategic merge patch beyond maxComparisons.
 func errTooManyComparisons() error {
@@ -25,7 +25,7 @@ func errTooManyComparisons() error {
 
 // mayBeSlow reports whether an object and a patch of this size can hold lists that exceed
 // maxComparisons. Nearly all patches are too small for that.
-func mayBeSlow(bytes int) bool { return sortCost(bytes/leastElement) > maxComparisons }
+func mayBeSlow(bytes int) bool { return sortCost(bytes/minElementBytes) > maxComparisons }
 
 // sortCost returns the number of comparisons for a merged list of n elements.
 func sortCost(n int) int { return n * n * bits.Len(uint(n)) }

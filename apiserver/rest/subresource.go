@@ -30,7 +30,7 @@ func (s *scope) serveSubresource() error {
 		if s.req.Method != http.MethodPost {
 			return s.methodNotAllowed()
 		}
-		if err := s.routed(false); err != nil {
+		if err := s.checkRoute(false); err != nil {
 			return err
 		}
 		return s.createSubresource()
@@ -38,18 +38,18 @@ func (s *scope) serveSubresource() error {
 	if verbs := s.sub.Verbs; !slices.Contains([]string{resource.Get, resource.Update, resource.Patch}, s.info.Verb) || verbs != nil && !slices.Contains(verbs, s.info.Verb) {
 		return s.methodNotAllowed()
 	}
-	if err := s.routed(false); err != nil {
+	if err := s.checkRoute(false); err != nil {
 		return err
 	}
-	own := s.sub.Update.Get == nil // the view has the object's own shape
+	sameType := s.sub.Update.Get == nil // the subresource shows the object itself, such as status
 	switch s.req.Method {
 	case http.MethodGet:
-		if own {
+		if sameType {
 			return s.get()
 		}
 		return s.getView()
 	case http.MethodPut:
-		if own {
+		if sameType {
 			return s.update()
 		}
 		return s.updateView()
@@ -178,7 +178,7 @@ func (s *scope) serveReview() error {
 	if s.req.Method != http.MethodPost {
 		return s.methodNotAllowed()
 	}
-	if err := s.routed(false); err != nil {
+	if err := s.checkRoute(false); err != nil {
 		return err
 	}
 	f, err := wire.Negotiate(s.req, s.allow())

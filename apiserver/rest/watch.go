@@ -50,7 +50,7 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 	}
 	w := &watcher{
 		scope: s, sel: sel, frames: frames, sending: s.metrics.Watch(s.res.GVR(s.version)), done: s.req.Context().Done(), bookmarks: opts.AllowWatchBookmarks,
-		writing: newWriting(s.w, s.req, true, time.Now().Add(mostInitial)),
+		writing: newWriting(s.w, s.req, true, time.Now().Add(maxInitial)),
 	}
 	defer w.close()
 	if w.sel.namespace != "" && s.namespace == "" {

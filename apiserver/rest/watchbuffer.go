@@ -23,9 +23,9 @@ const (
 	// stall limits how long a client may take to accept one write. A client whose watch ends loses
 	// nothing: it continues after the last event that it received.
 	stall = time.Minute
-	// mostInitial limits how long sending the initial events may take, because they keep an old
+	// maxInitial limits how long sending the initial events may take, because they keep an old
 	// state in memory.
-	mostInitial = 10 * time.Minute
+	maxInitial = 10 * time.Minute
 )
 
 var (

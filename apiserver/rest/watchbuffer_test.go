@@ -12,19 +12,19 @@ import (
 	"kelson.dev/apiserver/internal/watchdog"
 )
 
-// deaf is the ResponseWriter of a client that does not read.
-type deaf struct {
+// stalledWriter is the ResponseWriter of a client that does not read.
+type stalledWriter struct {
 	http.ResponseWriter
 	ended chan struct{}
 	once  sync.Once
 }
 
-func (d *deaf) Write([]byte) (int, error) {
+func (d *stalledWriter) Write([]byte) (int, error) {
 	<-d.ended
 	return 0, http.ErrHandlerTimeout
 }
 
-func (d *deaf) SetWriteDeadline(at time.Time) error {
+func (d *stalledWriter) SetWriteDeadline(at time.Time) error {
 	if at.Before(time.Now()) {
 		d.once.Do(func() { close(d.ended) })
 	}
@@ -42,7 +42,7 @@ func TestStalledWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		given, start := &signal{}, time.Now()
 		req := (&http.Request{}).WithContext(flowcontrol.WithInitializationSignal(context.Background(), given))
-		w := newWriting(&deaf{ended: make(chan struct{})}, req, true, start.Add(mostInitial))
+		w := newWriting(&stalledWriter{ended: make(chan struct{})}, req, true, start.Add(maxInitial))
 		if w.write([]byte("x")) == nil {
 			t.Error("written")
 		}
@@ -57,7 +57,7 @@ func TestStalledWatch(t *testing.T) {
 
 		// Slow initial events do not retain an old state forever.
 		start = time.Now()
-		w = newWriting(&deaf{ended: make(chan struct{})}, req, false, start.Add(10*time.Second))
+		w = newWriting(&stalledWriter{ended: make(chan struct{})}, req, false, start.Add(10*time.Second))
 		if w.write([]byte("x")) == nil || time.Since(start) != 10*time.Second {
 			t.Errorf("ended after %s", time.Since(start))
 		}

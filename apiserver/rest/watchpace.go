@@ -24,11 +24,11 @@ const (
 	// again. It is a few times the cost of one send, so that many watches combine events that
 	// follow each other quickly.
 	perWatch = 100 * time.Microsecond
-	// leastPace is the shortest wait that justifies a timer. With fewer watches, each event is sent
+	// minPace is the shortest wait that justifies a timer. With fewer watches, each event is sent
 	// immediately.
-	leastPace = time.Millisecond
-	// mostPace bounds how long waiting delays an event.
-	mostPace = 10 * time.Millisecond
+	minPace = time.Millisecond
+	// maxPace bounds how long waiting delays an event.
+	maxPace = 10 * time.Millisecond
 )
 
 // pace delays the sends of one watch.
@@ -40,8 +40,8 @@ type pace struct {
 
 // remaining returns how long the watch must wait before it sends again.
 func (p *pace) remaining() time.Duration {
-	least := min(perWatch*time.Duration(p.crowd.Load()), mostPace)
-	if least < leastPace {
+	least := min(perWatch*time.Duration(p.crowd.Load()), maxPace)
+	if least < minPace {
 		return 0
 	}
 	return max(least-time.Since(p.last), 0)

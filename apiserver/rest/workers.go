@@ -13,11 +13,11 @@ import (
 	"kelson.dev/apiserver/internal/turn"
 )
 
-// perUser is how many large writes of one user are in progress at the same time. Of these,
-// turn.Processors are computed, and the others wait for webhooks and commits, or for their turn.
+// perUser is the maximum number of large writes of one user that are in progress at the same time.
+// At most turn.Processors of them compute; the others wait for webhooks, commits, or a turn.
 var perUser = max(4, runtime.GOMAXPROCS(0))
 
-// waitingPerPlace is how many more large writes of a user wait for each place.
+// waitingPerPlace is the maximum number of large writes of a user that wait, for each place.
 const waitingPerPlace = 16
 
 // workers limits the large writes of each user. The work holds its place even after the request has
@@ -34,10 +34,10 @@ type places struct {
 	all   int           // taken or waited for; guarded by workers.mu
 }
 
-// enter waits for a place of the context's user, and then for a turn to compute. leave frees both;
-// the turn pauses while the work waits. Work that waits without a pause takes no turn. If too many
-// writes wait already, or the context ends first, the error is a 429. Members of system:masters are
-// not limited.
+// enter waits for a place of the context's user, and then for a turn to compute. leave frees both.
+// A turn pauses while its work waits. waits means that the work may wait without a pause; such work
+// takes no turn. If too many writes wait already, or the context ends first, the error is a 429.
+// Members of system:masters are not limited.
 func (w *workers) enter(ctx context.Context, waits bool) (t *turn.Turn, leave func(), err error) {
 	who, _ := request.UserFrom(ctx)
 	if who == nil || slices.Contains(who.GetGroups(), user.SystemPrivilegedGroup) {

@@ -13,7 +13,7 @@ import (
 	"kelson.dev/apiserver/internal/turn"
 )
 
-func as(ctx context.Context, name string, groups ...string) context.Context {
+func asUser(ctx context.Context, name string, groups ...string) context.Context {
 	return request.WithUser(ctx, &user.DefaultInfo{Name: name, Groups: groups})
 }
 
@@ -24,7 +24,7 @@ func TestPlacesOfUsers(t *testing.T) {
 		w := &workers{}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		mallory := as(ctx, "mallory")
+		mallory := asUser(ctx, "mallory")
 		var leaves []func()
 		for range perUser {
 			work, leave, err := w.enter(mallory, false)
@@ -48,7 +48,7 @@ func TestPlacesOfUsers(t *testing.T) {
 		if _, _, err := w.enter(mallory, false); !apierrors.IsTooManyRequests(err) {
 			t.Errorf("one more: %v, want 429", err)
 		}
-		for _, other := range []context.Context{as(ctx, "ann"), as(ctx, "mallory", user.SystemPrivilegedGroup), ctx} {
+		for _, other := range []context.Context{asUser(ctx, "ann"), asUser(ctx, "mallory", user.SystemPrivilegedGroup), ctx} {
 			_, leave, err := w.enter(other, false)
 			if err != nil {
 				t.Fatal(err)
@@ -89,7 +89,7 @@ func TestTurnsOfUsers(t *testing.T) {
 		w := &workers{}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		mallory := as(ctx, "mallory")
+		mallory := asUser(ctx, "mallory")
 		var computing []*turn.Turn
 		for range turn.Processors {
 			work, leave, err := w.enter(mallory, false)
@@ -113,7 +113,7 @@ func TestTurnsOfUsers(t *testing.T) {
 			t.Fatalf("more writes than turn.Processors are computed: %v", err)
 		default:
 		}
-		if _, leave, err := w.enter(as(ctx, "ann"), false); err != nil {
+		if _, leave, err := w.enter(asUser(ctx, "ann"), false); err != nil {
 			t.Errorf("a write of another user: %v", err)
 		} else {
 			leave()

@@ -101,7 +101,7 @@ func TestWrite(t *testing.T) {
 	tx.rollback()
 	tx.want(t, "created", "join", "allocate", "after", "release")
 	if tx.hub.(metav1.Object).GetResourceVersion() != fmt.Sprint(done.obj.Revision) {
-		t.Error("the commit changed the resourceVersion of the hub")
+		t.Error("the hub does not have the resourceVersion of the commit")
 	}
 
 	again := newTransaction(t, true, false, nil, h)

@@ -4,9 +4,10 @@
 // [Resolver.ResolveEndpoint] looks, in this order, at
 //
 //  1. the annotation [URL] of the Service: a server outside of the cluster, for tests
-//  2. the external name, of a Service of type ExternalName
-//  3. the cluster IP, if Config.ClusterIP is set
-//  4. the ready endpoints in the Service's EndpointSlices or, if there are none, in its Endpoints
+//  2. the DNS name of the Service, if Config.DNS is set
+//  3. the external name, of a Service of type ExternalName
+//  4. the cluster IP, if Config.ClusterIP is set
+//  5. the ready endpoints in the Service's EndpointSlices or, if there are none, in its Endpoints
 //
 // Every call reads the newest state of the store, so an address is never stale. The package keeps
 // no cache.

@@ -15,9 +15,9 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// URL is the annotation of a Service that names its server when no endpoints do:
-// https://host[:port], without a path. The server's certificate must be valid for
-// <service>.<namespace>.svc, as with every other address.
+// URL is the annotation of a Service that has the URL of its server: https://host[:port], without
+// a path. It replaces all other addresses of the Service. The server's certificate must be valid
+// for <service>.<namespace>.svc, as with every other address.
 const URL = "kelson.dev/url"
 
 // The resources that an address depends on, as in [store.Key].
@@ -51,9 +51,9 @@ func New(cfg Config) *Resolver {
 	return &Resolver{store: cfg.Store, clusterIP: cfg.ClusterIP, dns: cfg.DNS}
 }
 
-// ResolveEndpoint returns the scheme and host of a server behind a port of a Service. With several
-// ready endpoints, it picks one at random. The error is a Kubernetes NotFound if the Service does
-// not exist.
+// ResolveEndpoint returns the scheme, host and port of a server behind a port of a Service. With
+// several ready endpoints, it picks one at random. The error is a Kubernetes NotFound if the
+// Service does not exist, unless Config.DNS is set.
 func (r *Resolver) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
 	sn := r.store.Snapshot()
 	service, err := derived.Get[corev1.Service](sn, Services, namespace, name)
@@ -67,10 +67,10 @@ func (r *Resolver) ResolveEndpoint(namespace, name string, port int32) (*url.URL
 		return annotated, err
 	}
 	if r.dns {
-		return secure(net.JoinHostPort(name+"."+namespace+".svc", strconv.Itoa(int(port)))), nil
+		return httpsURL(net.JoinHostPort(name+"."+namespace+".svc", strconv.Itoa(int(port)))), nil
 	}
 	if service.Spec.Type == corev1.ServiceTypeExternalName {
-		return secure(net.JoinHostPort(service.Spec.ExternalName, strconv.Itoa(int(port)))), nil
+		return httpsURL(net.JoinHostPort(service.Spec.ExternalName, strconv.Itoa(int(port)))), nil
 	}
 	servicePort := Port(service, port)
 	if servicePort == nil {
@@ -80,7 +80,7 @@ func (r *Resolver) ResolveEndpoint(namespace, name string, port int32) (*url.URL
 		if service.Spec.ClusterIP == "" || service.Spec.ClusterIP == corev1.ClusterIPNone {
 			return nil, fmt.Errorf("cannot route to service with ClusterIP %q", service.Spec.ClusterIP)
 		}
-		return secure(net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(int(port)))), nil
+		return httpsURL(net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(int(port)))), nil
 	}
 	slices, err := Slices(sn, namespace, name)
 	if err != nil {
@@ -94,10 +94,10 @@ func (r *Resolver) ResolveEndpoint(namespace, name string, port int32) (*url.URL
 	if err != nil {
 		return nil, err
 	}
-	return secure(address), nil
+	return httpsURL(address), nil
 }
 
-func secure(host string) *url.URL { return &url.URL{Scheme: "https", Host: host} }
+func httpsURL(host string) *url.URL { return &url.URL{Scheme: "https", Host: host} }
 
 // Annotated returns the URL in a Service's annotation, or nil if it has none.
 func Annotated(service *corev1.Service) (*url.URL, error) {
@@ -113,7 +113,7 @@ func Annotated(service *corev1.Service) (*url.URL, error) {
 	if u.Port() == "" {
 		host = net.JoinHostPort(u.Hostname(), "443")
 	}
-	return secure(host), nil
+	return httpsURL(host), nil
 }
 
 // Port returns the port of a Service with a number, or nil.

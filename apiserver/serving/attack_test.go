@@ -109,8 +109,8 @@ func (v *victim) do(t *testing.T, method, path, body string) (int, string) {
 	return resp.StatusCode, string(answer)
 }
 
-// served checks that the server serves probes and tenants.
-func (v *victim) served(t *testing.T) {
+// checkServes checks that the server serves probes and tenants.
+func (v *victim) checkServes(t *testing.T) {
 	t.Helper()
 	for range 5 {
 		for _, path := range []string{"/readyz", "/livez", "/healthz/ping", tenants} {
@@ -151,7 +151,7 @@ func TestUnreadHealthTakesNoSeats(t *testing.T) {
 			}
 		}
 	}
-	v.served(t)
+	v.checkServes(t)
 }
 
 // API-03, API-13: a response that is not read ends at the deadline, with its stream, and its seat
@@ -181,7 +181,7 @@ func TestUnreadResponsesEnd(t *testing.T) {
 			t.Errorf("stream %d: ended early: %v, %v", id, early, err)
 		}
 	}
-	v.served(t)
+	v.checkServes(t)
 }
 
 // API-03, API-13: bodies that never arrive take no seats, and their streams end.
@@ -199,7 +199,7 @@ func TestMissingBodiesTakeNoSeats(t *testing.T) {
 	if err := c.Data(ids[0], []byte("{"), false); err != nil {
 		t.Fatal(err)
 	}
-	v.served(t)
+	v.checkServes(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for _, id := range ids {
@@ -207,11 +207,11 @@ func TestMissingBodiesTakeNoSeats(t *testing.T) {
 			t.Errorf("stream %d: %d %v", id, code, err)
 		}
 	}
-	v.served(t)
+	v.checkServes(t)
 }
 
-// API-03, API-13: the same over HTTP/1.1: neither a missing body nor an unread response holds a
-// seat.
+// API-03, API-13: over HTTP/1.1 too, bodies that never arrive take no seats, and their requests
+// end.
 func TestSlowHTTP1(t *testing.T) {
 	v := newVictim(t, 2*time.Second, time.Second)
 	config := v.tls.Clone()
@@ -231,7 +231,7 @@ func TestSlowHTTP1(t *testing.T) {
 	for range 2 * seats {
 		conns = append(conns, open("POST "+tenants+" HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"))
 	}
-	v.served(t)
+	v.checkServes(t)
 	for _, conn := range conns {
 		conn.SetReadDeadline(time.Now().Add(time.Minute))
 		answer, err := io.ReadAll(conn)

@@ -45,7 +45,7 @@ type Config struct {
 	// Delay is how long Run serves as before after its context has ended, before it drains. Clients
 	// use the time to move to other servers.
 	Delay time.Duration
-	// RequestTimeout is the deadline of the handler's short requests; 0 means a minute.
+	// RequestTimeout is the time limit of the handler's short requests; 0 means a minute.
 	RequestTimeout time.Duration
 	// MinTLS is the lowest TLS version, such as tls.VersionTLS13; 0 means TLS 1.2.
 	MinTLS uint16
@@ -144,9 +144,9 @@ func (cfg *Config) tls() *tls.Config {
 		if cfg.ClientCAs == nil {
 			return nil, nil
 		}
-		now := base.Clone()
-		now.ClientCAs = cfg.ClientCAs()
-		return now, nil
+		current := base.Clone()
+		current.ClientCAs = cfg.ClientCAs()
+		return current, nil
 	}
 	return config
 }

@@ -8,8 +8,8 @@ import (
 	"kelson.dev/apiserver/internal/clocks"
 )
 
-// A paged list keeps its snapshot for five minutes after each page, even if the machine's clock is
-// changed.
+// A paged list keeps its snapshot for five minutes after the first page, even if the machine's
+// clock is changed.
 func TestPinsWhenTheClockIsSet(t *testing.T) {
 	for _, jump := range []time.Duration{0, -time.Hour, time.Hour, -10 * 365 * 24 * time.Hour, 10 * 365 * 24 * time.Hour} {
 		s, err := Open(Config{})

@@ -194,7 +194,7 @@ func (c *committer) retryBatch(batch []*request, err error) (wake waiters) {
 // checks, too.
 const spaceCheckInterval = time.Second
 
-// awaitSpace queues empty requests, which make the committer ask the backend, until there is space
+// awaitSpace queues empty requests, which make the committer call the backend, until there is space
 // or the store closes.
 func (c *committer) awaitSpace() {
 	tick := time.NewTicker(spaceCheckInterval)
@@ -318,9 +318,9 @@ func (c *committer) prepare(r *request, events []*Event) []*Event {
 // events of the requests before it, which are not published yet.
 func (c *committer) check(op *Op, d *draft, batch []*Event) error {
 	if !op.whole() {
-		now, _ := c.view.objects.Get(d.path)
-		if reason := refusal(op, now); reason != nil {
-			return &ConflictError{Key: op.Key, Current: now, Reason: reason}
+		current, _ := c.view.objects.Get(d.path)
+		if reason := refusal(op, current); reason != nil {
+			return &ConflictError{Key: op.Key, Current: current, Reason: reason}
 		}
 		return nil
 	}
@@ -339,24 +339,24 @@ func (c *committer) check(op *Op, d *draft, batch []*Event) error {
 // event checks an op's precondition against the committer's state and returns its event, with the
 // next revision.
 func (c *committer) event(op *Op, d *draft) (*Event, error) {
-	now, _ := c.view.objects.Get(d.path)
-	if reason := refusal(op, now); reason != nil {
-		return nil, &ConflictError{Key: op.Key, Current: now, Reason: reason}
+	current, _ := c.view.objects.Get(d.path)
+	if reason := refusal(op, current); reason != nil {
+		return nil, &ConflictError{Key: op.Key, Current: current, Reason: reason}
 	}
 
-	e := &Event{Type: Modified, Prev: now}
+	e := &Event{Type: Modified, Prev: current}
 	obj := &Object{Revision: c.revision + 1, Created: c.revision + 1, path: d.path}
 	e.Object = obj
-	if now == nil {
+	if current == nil {
 		e.Type = Added
 		obj.Key = split(d.path)
 	} else {
-		obj.Key, obj.Created, obj.path = now.Key, now.Created, now.path
+		obj.Key, obj.Created, obj.path = current.Key, current.Created, current.path
 	}
 	if op.Data == nil {
 		e.Type = Deleted
-		obj.Head = now.Head
-		obj.Data, obj.version = now.version.splice(now.Data, obj.Revision)
+		obj.Head = current.Head
+		obj.Data, obj.version = current.version.splice(current.Data, obj.Revision)
 	} else {
 		obj.Head = d.head
 		obj.Data, obj.version = d.version.splice(op.Data, obj.Revision)
@@ -364,17 +364,17 @@ func (c *committer) event(op *Op, d *draft) (*Event, error) {
 	return e, nil
 }
 
-// refusal returns the reason why an op's precondition fails against the stored object now, or nil
-// if it holds.
-func refusal(op *Op, now *Object) error {
+// refusal returns the reason why an op's precondition fails against the current stored object, or
+// nil if it holds.
+func refusal(op *Op, current *Object) error {
 	switch {
-	case op.Check && now == nil && op.Expect == 0:
+	case op.Check && current == nil && op.Expect == 0:
 		return nil
-	case now == nil && (op.Data == nil || op.Expect != 0 && op.Expect != AnyRevision):
+	case current == nil && (op.Data == nil || op.Expect != 0 && op.Expect != AnyRevision):
 		return ErrNotFound
-	case now != nil && op.Expect == 0:
+	case current != nil && op.Expect == 0:
 		return ErrExists
-	case now != nil && op.Expect != now.Revision && op.Expect != AnyRevision:
+	case current != nil && op.Expect != current.Revision && op.Expect != AnyRevision:
 		return ErrConflict
 	}
 	return nil

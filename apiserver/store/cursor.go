@@ -18,10 +18,10 @@ type Cursor struct {
 	head  bool   // the last call of Next returned no events
 
 	// Guarded by the audience of the log.
-	member    int    // the place among its members, from 1; 0: none
-	delivered uint64 // of a member: the revision up to which it has delivered all events
-	vain      int    // the value of absent after its next wait that times out
-	absent    int    // how many more times it must be at the head before it becomes a member
+	member      int    // the place among its members, from 1; 0: none
+	delivered   uint64 // of a member: the revision up to which it has delivered all events
+	absence     int    // how many more times it must be at the head before it becomes a member
+	nextAbsence int    // the value of absence after the next wait for it that times out
 }
 
 // Next returns the events since the last call, possibly none, without blocking, and the revision up

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// deliveryTick is half of the time that AwaitDelivery waits at most. Usually it waits for some 50
-// µs; the limit is much higher so that readers keep it on a machine whose processors are busy. If
-// the whole process was not scheduled for a while, the first timer fires late, but the readers then
-// run before the second one.
+// deliveryTick is half of AwaitDelivery's maximum wait. The usual wait is about 50 µs. The limit is
+// much higher, so that readers meet it on a machine whose processors are busy. If the whole process
+// was not scheduled for a while, the first timer fires late, but the readers then run before the
+// second one.
 const deliveryTick = 20 * time.Millisecond
 
-// mostAbsence limits how often a reader must be at the head of the log before writers wait for it
+// maxAbsence limits how often a reader must be at the head of the log before writers wait for it
 // again.
-const mostAbsence = 1 << 10
+const maxAbsence = 1 << 10
 
 // audience holds the readers of one log that writers wait for: those that were at the head of the
 // log and deliver later events. If a writer's wait for a reader times out, the reader leaves the
 // audience until it is at the head again, so that it delays only one writer. After each further
-// timeout it stays away twice as long.
+// timeout it stays outside twice as long.
 type audience struct {
 	mu      sync.Mutex
 	members []*Cursor
@@ -44,8 +44,8 @@ func (c *Cursor) Delivered() {
 	case c.member > 0:
 		a.release(c.delivered, c.after)
 		c.delivered = c.after
-	case c.head && c.absent > 0:
-		c.absent--
+	case c.head && c.absence > 0:
+		c.absence--
 	case c.head:
 		c.delivered = c.after
 		a.join(c)
@@ -114,14 +114,14 @@ func (a *audience) await(revision uint64) *delivery {
 }
 
 // forget ends a wait. If the wait timed out, the members that it waited for leave.
-func (a *audience) forget(d *delivery, vain bool) {
+func (a *audience) forget(d *delivery, timedOut bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i := len(a.members) - 1; vain && i >= 0; i-- {
+	for i := len(a.members) - 1; timedOut && i >= 0; i-- {
 		if c := a.members[i]; c.delivered < d.revision {
 			a.leave(c)
-			c.absent = c.vain
-			c.vain = min(2*c.vain+1, mostAbsence)
+			c.absence = c.nextAbsence
+			c.nextAbsence = min(2*c.nextAbsence+1, maxAbsence)
 		}
 	}
 	for i, other := range a.waits {

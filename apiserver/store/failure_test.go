@@ -110,7 +110,7 @@ func TestWritesAreInvisibleUntilDurable(t *testing.T) {
 			o.want(t, true, map[bool]error{true: store.ErrExists}[i%2 == 1])
 		}
 		if got := b.Appends(); got != 2 {
-			t.Errorf("%d appends for 101 commits, want 2: what comes meanwhile goes together", got)
+			t.Errorf("%d appends for 101 commits, want 2: commits that wait share an append", got)
 		}
 		if got := s.Snapshot().Count("things", ""); got != 51 {
 			t.Errorf("%d things", got)
@@ -168,8 +168,8 @@ func TestFailedAppendIsFinal(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer reopened.Close()
-				if there := reopened.Snapshot().Get(thing("lost")) != nil; there != survives {
-					t.Errorf("after reopening: %v", there)
+				if stored := reopened.Snapshot().Get(thing("lost")) != nil; stored != survives {
+					t.Errorf("after reopening: stored %v", stored)
 				}
 				if reopened.Snapshot().Get(thing("kept")) == nil {
 					t.Error("an acknowledged write is lost")
@@ -322,15 +322,15 @@ func TestRefusedAppendIsNotFinal(t *testing.T) {
 	})
 }
 
-// room is a backend without space until the test grants it.
-type room struct {
+// limitedBackend is a backend without space until the test grants it.
+type limitedBackend struct {
 	storetest.Backend
-	full atomic.Bool
-	asks atomic.Int64
+	full        atomic.Bool
+	spaceChecks atomic.Int64
 }
 
-func (b *room) Recover() error {
-	b.asks.Add(1)
+func (b *limitedBackend) Recover() error {
+	b.spaceChecks.Add(1)
 	if b.full.Load() {
 		return store.ErrFull
 	}
@@ -341,7 +341,7 @@ func (b *room) Recover() error {
 // again.
 func TestFullBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &room{}
+		b := &limitedBackend{}
 		b.Before = func([]store.Record) error {
 			if b.full.Load() {
 				return fmt.Errorf("%w: /data: no space left on device", store.ErrFull)
@@ -357,20 +357,20 @@ func TestFullBackend(t *testing.T) {
 		}
 		time.Sleep(10*time.Second + time.Millisecond)
 		synctest.Wait()
-		if !errors.Is(s.Failed(), store.ErrFull) || b.asks.Load() != 10 {
-			t.Errorf("%v, %d checks for space in ten seconds", s.Failed(), b.asks.Load())
+		if !errors.Is(s.Failed(), store.ErrFull) || b.spaceChecks.Load() != 10 {
+			t.Errorf("%v, %d checks for space in ten seconds", s.Failed(), b.spaceChecks.Load())
 		}
 		b.full.Store(false)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if s.Failed() != nil {
-			t.Errorf("there is room: %v", s.Failed())
+			t.Errorf("there is space: %v", s.Failed())
 		}
 		commit(t.Context(), s, create("b")).want(t, true, nil)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if b.asks.Load() != 11 {
-			t.Errorf("%d checks for space", b.asks.Load())
+		if b.spaceChecks.Load() != 11 {
+			t.Errorf("%d checks for space", b.spaceChecks.Load())
 		}
 	})
 }

@@ -62,8 +62,8 @@ func (s *Store) retained(revision uint64) (kept, newest *Snapshot, undo [][]*Eve
 func (s *Store) pinned(revision uint64) (*Snapshot, error) {
 	s.mu.Lock()
 	s.unpin(time.Now())
-	is := func(p pin) bool { return p.snapshot.revision == revision }
-	gone := revision <= s.lapsed && revision < s.current.Load().revision && !slices.ContainsFunc(s.pins, is)
+	atRevision := func(p pin) bool { return p.snapshot.revision == revision }
+	gone := revision <= s.lapsed && revision < s.current.Load().revision && !slices.ContainsFunc(s.pins, atRevision)
 	s.mu.Unlock()
 	if gone {
 		return nil, ErrCompacted

@@ -1,9 +1,9 @@
 package store
 
-// Inspect makes the store call look for everything that it publishes afterwards, with the new state
-// and the events that led to it. Readers can already see both; writers do not have their result
-// yet. Calls do not overlap, and the store publishes nothing more until look returns. Inspect
-// returns the state before the first call. A store over a [Shared] also reports states without
+// Inspect makes the store call the function look after each publication, with the new state and the
+// events that led to it. Readers can already see both; writers do not have their result yet. Calls
+// do not overlap, and the store publishes nothing more until look returns. Inspect returns the
+// state before the first call. A store over a [Shared] also reports states without
 // events in two cases: when other clients wrote to other parts of the log, and when the store lost
 // history, as Compacted shows. A nil look stops the calls.
 //

@@ -61,7 +61,7 @@ type queue struct {
 	mu      sync.Mutex
 	pending []*request
 	closed  bool
-	// of capacity 1; a token tells the committer to look at pending and closed
+	// wake has a capacity of 1; a token makes the committer look at pending and closed
 	wake chan struct{}
 }
 

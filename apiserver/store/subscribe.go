@@ -62,10 +62,10 @@ type dispatcher struct {
 	kick  chan struct{} // has a capacity of one; signals that the subscriptions have changed
 	done  chan struct{} // closed when the goroutine has ended
 
-	mu         sync.Mutex // held while functions of subscriptions run
-	subs       []*Subscription
-	byResource map[string][]*Subscription
-	over       bool // the store is closed
+	mu          sync.Mutex // held while functions of subscriptions run
+	subs        []*Subscription
+	byResource  map[string][]*Subscription
+	storeClosed bool
 }
 
 func (d *dispatcher) wake() {
@@ -83,7 +83,7 @@ func (d *dispatcher) add(sub *Subscription) {
 	for _, resource := range sub.resources {
 		d.byResource[resource] = append(d.byResource[resource], sub)
 	}
-	if d.over {
+	if d.storeClosed {
 		close(sub.closed)
 	}
 	d.wake()
@@ -181,7 +181,7 @@ func (d *dispatcher) pass(events []*Event) {
 func (d *dispatcher) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.over = true
+	d.storeClosed = true
 	for _, sub := range d.subs {
 		close(sub.closed)
 	}

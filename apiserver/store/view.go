@@ -55,24 +55,24 @@ func (e *Event) state() *Object {
 	return e.Object
 }
 
-// replace replaces old with now. One of them may be nil; otherwise, they have the same path.
-func (v *view) replace(old, now *Object) {
+// replace replaces old with next. One of them may be nil; otherwise, they have the same path.
+func (v *view) replace(old, next *Object) {
 	switch {
-	case now == nil:
+	case next == nil:
 		v.objects.Delete(old.path)
 		v.count(old.Key.Resource, -1)
 	case old == nil:
-		v.objects.Set(now.path, now)
-		v.count(now.Key.Resource, 1)
+		v.objects.Set(next.path, next)
+		v.count(next.Key.Resource, 1)
 	default:
-		v.objects.Set(now.path, now)
+		v.objects.Set(next.path, next)
 	}
-	if old == nil || now == nil || !sameReferences(&old.Head, &now.Head) {
+	if old == nil || next == nil || !sameReferences(&old.Head, &next.Head) {
 		if old != nil {
 			each(old, func(uid types.UID, in func(*view) *index) { in(v).Delete(join(uid, old.path)) })
 		}
-		if now != nil {
-			each(now, func(uid types.UID, in func(*view) *index) { in(v).Set(join(uid, now.path), struct{}{}) })
+		if next != nil {
+			each(next, func(uid types.UID, in func(*view) *index) { in(v).Set(join(uid, next.path), struct{}{}) })
 		}
 	}
 }

@@ -23,8 +23,8 @@ import (
 // Name is the plugin's name in --enable-admission-plugins.
 const Name = "NamespaceLifecycle"
 
-// immortal lists the namespaces that cannot be deleted.
-var immortal = map[string]bool{
+// protected lists the namespaces that cannot be deleted.
+var protected = map[string]bool{
 	metav1.NamespaceDefault: true,
 	metav1.NamespaceSystem:  true,
 	metav1.NamespacePublic:  true,
@@ -56,7 +56,7 @@ func (p *Plugin) Handles(op admission.Operation) bool {
 // Admit returns a NotFound or Forbidden error for rejected requests.
 func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetKind().GroupKind() == namespaceKind {
-		if a.GetOperation() == admission.Delete && immortal[a.GetName()] {
+		if a.GetOperation() == admission.Delete && protected[a.GetName()] {
 			return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), errors.New("this namespace may not be deleted"))
 		}
 		return nil

@@ -38,7 +38,7 @@ type remote struct {
 
 type remoteKind struct {
 	informer informers.GenericInformer
-	mapping  *meta.DefaultRESTMapper // knows only this kind
+	mapping  *meta.DefaultRESTMapper // contains only this kind
 	scope    meta.RESTScope
 	stop     context.CancelFunc
 }

@@ -163,7 +163,7 @@ func (h *hooks) verdict(ctx context.Context, inv *generic.WebhookInvocation, a a
 		return err, false
 	}
 	code := int(failed.Status.ErrStatus.Code)
-	// by the client: not a failure of the webhook
+	// the client canceled the request: not a failure of the webhook
 	canceled := errors.Is(failed.Reason, context.Canceled)
 	if policy := inv.Webhook.GetFailurePolicy(); policy == nil || *policy != admissionregistrationv1.Ignore {
 		h.metrics.called(h.kind, name, op, code, true, took)

@@ -36,8 +36,8 @@ type clients struct {
 	transport  http.RoundTripper // instead of the network; may be nil
 	dial       dialer            // instead of the network; may be nil
 
-	mu    sync.Mutex
-	known map[string]*client
+	mu       sync.Mutex
+	byConfig map[string]*client
 }
 
 type client struct {
@@ -53,17 +53,17 @@ func (c *clients) get(hook webhook.WebhookAccessor) (*rest.RESTClient, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.known[key]; known != nil {
-		return known.rest, nil
+	if existing := c.byConfig[key]; existing != nil {
+		return existing.rest, nil
 	}
 	made, err := c.make(hook.GetName(), hook.GetClientConfig())
 	if err != nil {
 		return nil, err
 	}
-	if c.known == nil {
-		c.known = map[string]*client{}
+	if c.byConfig == nil {
+		c.byConfig = map[string]*client{}
 	}
-	c.known[key] = made
+	c.byConfig[key] = made
 	return made.rest, nil
 }
 
@@ -76,7 +76,7 @@ func clientKey(hook webhook.WebhookAccessor) (string, error) {
 func (c *clients) keep(all []webhook.WebhookAccessor) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.known) == 0 {
+	if len(c.byConfig) == 0 {
 		return
 	}
 	used := map[string]bool{}
@@ -85,10 +85,10 @@ func (c *clients) keep(all []webhook.WebhookAccessor) {
 			used[key] = true
 		}
 	}
-	for key, known := range c.known {
+	for key, existing := range c.byConfig {
 		if !used[key] {
-			known.base.CloseIdleConnections()
-			delete(c.known, key)
+			existing.base.CloseIdleConnections()
+			delete(c.byConfig, key)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func (c *clients) make(name string, cc admissionregistrationv1.WebhookClientConf
 	}
 	cfg.CAData = append(cfg.CAData, cc.CABundle...)
 
-	// The plugin has its own transport. client-go would share one and never close it.
+	// The plugin has its restClient transport. client-go would share one and never close it.
 	tls, err := rest.TLSConfigFor(cfg)
 	if err != nil {
 		return nil, err
@@ -145,11 +145,11 @@ func (c *clients) make(name string, cc admissionregistrationv1.WebhookClientConf
 		return nil, err
 	}
 	cfg.TLSClientConfig = rest.TLSClientConfig{} // part of the transport
-	own, err := rest.UnversionedRESTClientForConfigAndClient(cfg, &http.Client{Transport: wrapped, Timeout: cfg.Timeout})
+	restClient, err := rest.UnversionedRESTClientForConfigAndClient(cfg, &http.Client{Transport: wrapped, Timeout: cfg.Timeout})
 	if err != nil {
 		return nil, err
 	}
-	return &client{rest: own, base: base}, nil
+	return &client{rest: restClient, base: base}, nil
 }
 
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)

@@ -100,11 +100,11 @@ func newHooks(cfg Config, resource, kind string, accessors func(*store.Object) (
 	h.view = derived.NewView(cfg.Store, func(sn *store.Snapshot) ([]webhook.WebhookAccessor, error) {
 		var all []webhook.WebhookAccessor
 		for obj := range sn.Scan(resource, "", store.Key{}) {
-			own, err := obj.Memo(compiled{}, func() (any, error) { return accessors(obj) })
+			webhooks, err := obj.Memo(compiled{}, func() (any, error) { return accessors(obj) })
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, own.([]webhook.WebhookAccessor)...)
+			all = append(all, webhooks.([]webhook.WebhookAccessor)...)
 		}
 		h.clients.keep(slices.Concat(h.manifests.webhooks(), all))
 		return all, nil

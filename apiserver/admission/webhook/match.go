@@ -66,7 +66,7 @@ func byRules(hook webhook.WebhookAccessor, a admission.Attributes, o admission.O
 	equivalents := mapper.EquivalentResourcesFor(a.GetResource(), a.GetSubresource())
 	for _, rule := range hook.GetRules() {
 		for _, resource := range equivalents {
-			if resource == a.GetResource() || !(&rules.Matcher{Rule: rule, Attr: as{a, resource}}).Matches() {
+			if resource == a.GetResource() || !(&rules.Matcher{Rule: rule, Attr: equivalentRequest{a, resource}}).Matches() {
 				continue
 			}
 			kind := mapper.KindFor(resource, a.GetSubresource())
@@ -79,10 +79,10 @@ func byRules(hook webhook.WebhookAccessor, a admission.Attributes, o admission.O
 	return nil, nil
 }
 
-// as presents a request as one for another resource.
-type as struct {
+// equivalentRequest presents a request as one for another resource.
+type equivalentRequest struct {
 	admission.Attributes
 	resource schema.GroupVersionResource
 }
 
-func (a as) GetResource() schema.GroupVersionResource { return a.resource }
+func (a equivalentRequest) GetResource() schema.GroupVersionResource { return a.resource }

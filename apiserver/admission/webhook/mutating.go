@@ -36,16 +36,16 @@ func NewMutating(cfg Config) (*Mutating, error) {
 	return &Mutating{h}, err
 }
 
-// current is the object between the calls of webhooks. It has one version at a time.
-type current struct {
+// currentObject is the object between the calls of webhooks. It has one version at a time.
+type currentObject struct {
 	attributes admission.Attributes
 	interfaces admission.ObjectInterfaces
 	subject    *subject // nil before the first webhook
 }
 
-var _ generic.VersionedAttributeAccessor = (*current)(nil)
+var _ generic.VersionedAttributeAccessor = (*currentObject)(nil)
 
-func (c *current) VersionedAttribute(kind schema.GroupVersionKind) (*admission.VersionedAttributes, error) {
+func (c *currentObject) VersionedAttribute(kind schema.GroupVersionKind) (*admission.VersionedAttributes, error) {
 	switch {
 	case c.subject == nil:
 		versioned, err := admission.NewVersionedAttributes(c.attributes, kind, c.interfaces)
@@ -69,39 +69,39 @@ func (p *Mutating) Admit(ctx context.Context, a admission.Attributes, o admissio
 	if err != nil || len(all) == 0 {
 		return err
 	}
-	again := a.GetReinvocationContext()
-	past, _ := again.Value(mutating.PluginName).(*history)
+	reinvocation := a.GetReinvocationContext()
+	past, _ := reinvocation.Value(mutating.PluginName).(*history)
 	if past == nil {
 		past = &history{}
-		again.SetValue(mutating.PluginName, past)
+		reinvocation.SetValue(mutating.PluginName, past)
 	}
 	round := 0
-	if again.IsReinvoke() {
+	if reinvocation.IsReinvoke() {
 		round = 1
 		past.compare(a.GetObject())
 	}
 	defer func() { past.remember(a.GetObject()) }()
 
-	now := &current{attributes: a, interfaces: o}
+	object := &currentObject{attributes: a, interfaces: o}
 	for i, hook := range all {
 		seen := a
-		if now.subject != nil {
-			seen = now.subject // selectors match the object as changed by the previous webhooks
+		if object.subject != nil {
+			seen = object.subject // selectors match the object as changed by the previous webhooks
 		}
-		inv, err := p.invocation(ctx, hook, seen, o, now)
+		inv, err := p.invocation(ctx, hook, seen, o, object)
 		if err != nil {
 			return err
 		}
 		if inv == nil || round > 0 && !past.due[hook.GetUID()] {
 			continue
 		}
-		if _, err := now.VersionedAttribute(inv.Kind); err != nil {
+		if _, err := object.VersionedAttribute(inv.Kind); err != nil {
 			return apierrors.NewInternalError(err)
 		}
-		changed, err := p.ask(ctx, inv, now.subject, o, round, i)
+		changed, err := p.invoke(ctx, inv, object.subject, o, round, i)
 		if changed {
 			past.changed()
-			again.SetShouldReinvoke()
+			reinvocation.SetShouldReinvoke()
 		}
 		if m, ok := hook.GetMutatingWebhook(); ok && m.ReinvocationPolicy != nil && *m.ReinvocationPolicy == admissionregistrationv1.IfNeededReinvocationPolicy {
 			past.invoked(hook.GetUID())
@@ -110,14 +110,14 @@ func (p *Mutating) Admit(ctx context.Context, a admission.Attributes, o admissio
 			return err
 		}
 	}
-	if s := now.subject; s != nil && s.Dirty && s.VersionedObject.Object() != nil {
+	if s := object.subject; s != nil && s.Dirty && s.VersionedObject.Object() != nil {
 		return o.GetObjectConvertor().Convert(s.VersionedObject.Object(), a.GetObject(), nil)
 	}
 	return nil
 }
 
-// ask calls a webhook and applies its patch.
-func (p *Mutating) ask(ctx context.Context, inv *generic.WebhookInvocation, s *subject, o admission.ObjectInterfaces, round, index int) (changed bool, refusal error) {
+// invoke calls a webhook and applies its patch.
+func (p *Mutating) invoke(ctx context.Context, inv *generic.WebhookInvocation, s *subject, o admission.ObjectInterfaces, round, index int) (changed bool, refusal error) {
 	hook := inv.Webhook
 	place := fmt.Sprintf("round_%d_index_%d", round, index)
 	if err := s.encode(); err != nil {

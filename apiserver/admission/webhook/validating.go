@@ -64,7 +64,7 @@ func (p *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 		return err
 	}
 	versions := &subjects{attributes: a, interfaces: o}
-	var concerned []*generic.WebhookInvocation
+	var invocations []*generic.WebhookInvocation
 	for _, hook := range all {
 		inv, err := p.invocation(ctx, hook, a, o, versions)
 		if err != nil {
@@ -73,7 +73,7 @@ func (p *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 		if inv == nil {
 			continue
 		}
-		concerned = append(concerned, inv)
+		invocations = append(invocations, inv)
 		s, err := versions.version(inv.Kind)
 		if err == nil {
 			err = s.encode()
@@ -82,18 +82,18 @@ func (p *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 			return apierrors.NewInternalError(err)
 		}
 	}
-	if len(concerned) == 0 {
+	if len(invocations) == 0 {
 		return nil
 	}
 	if err := outOfTime(ctx); err != nil {
 		return err
 	}
-	refusals := make(chan error, len(concerned)) // in order of arrival: the first is returned
+	refusals := make(chan error, len(invocations)) // in order of arrival: the first is returned
 	var calls sync.WaitGroup
-	for i, inv := range concerned[1:] {
-		calls.Go(func() { refusals <- p.ask(ctx, inv, versions.made[inv.Kind], i+1) })
+	for i, inv := range invocations[1:] {
+		calls.Go(func() { refusals <- p.invoke(ctx, inv, versions.made[inv.Kind], i+1) })
 	}
-	refusals <- p.ask(ctx, concerned[0], versions.made[concerned[0].Kind], 0)
+	refusals <- p.invoke(ctx, invocations[0], versions.made[invocations[0].Kind], 0)
 	calls.Wait()
 	close(refusals)
 	for err := range refusals {
@@ -104,8 +104,8 @@ func (p *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 	return nil
 }
 
-// ask calls a webhook. A panic fails the request, not the process.
-func (p *Validating) ask(ctx context.Context, inv *generic.WebhookInvocation, s *subject, index int) (refusal error) {
+// invoke calls a webhook. A panic fails the request, not the process.
+func (p *Validating) invoke(ctx context.Context, inv *generic.WebhookInvocation, s *subject, index int) (refusal error) {
 	defer func() {
 		if r := recover(); r != nil {
 			refusal = apierrors.NewInternalError(fmt.Errorf("ValidatingAdmissionWebhook/%v has panicked: %v", inv.Webhook.GetName(), r))

@@ -58,21 +58,21 @@ func (s scaled) reviews() []Attack {
 		group = "authorization.k8s.io/v1"
 		path  = "/apis/authorization.k8s.io/v1/"
 	)
-	about := func(name, kind, plural, spec string) Attack {
+	review := func(name, kind, plural, spec string) Attack {
 		return Attack{Name: "reviews: " + name, Request: create(path+plural, Object(group, kind, "", `"spec":{`+spec+`}`))}
 	}
 	return []Attack{
-		about("field selectors", "SelfSubjectAccessReview", "selfsubjectaccessreviews",
+		review("field selectors", "SelfSubjectAccessReview", "selfsubjectaccessreviews",
 			`"resourceAttributes":{"verb":"list","resource":"pods","fieldSelector":{"requirements":[`+Fill(s.size(), `{"key":"k%d","operator":"Exists"}`)+`]}}`),
-		about("a raw field selector", "SelfSubjectAccessReview", "selfsubjectaccessreviews",
+		review("a raw field selector", "SelfSubjectAccessReview", "selfsubjectaccessreviews",
 			`"resourceAttributes":{"verb":"list","resource":"pods","fieldSelector":{"rawSelector":"`+Fill(s.size(), `a=b`)+`"}}`),
-		about("a raw label selector", "SelfSubjectAccessReview", "selfsubjectaccessreviews",
+		review("a raw label selector", "SelfSubjectAccessReview", "selfsubjectaccessreviews",
 			`"resourceAttributes":{"verb":"list","resource":"pods","labelSelector":{"rawSelector":"`+Fill(s.size(), `a%d`)+`"}}`),
-		about("groups", "SubjectAccessReview", "subjectaccessreviews",
+		review("groups", "SubjectAccessReview", "subjectaccessreviews",
 			`"user":"u","resourceAttributes":{"verb":"list","resource":"pods"},"groups":[`+Fill(s.size(), `"g%d"`)+`]`),
-		about("extra", "SubjectAccessReview", "subjectaccessreviews",
+		review("extra", "SubjectAccessReview", "subjectaccessreviews",
 			`"user":"u","resourceAttributes":{"verb":"list","resource":"pods"},"extra":{`+Fill(s.size(), `"e%d":[]`)+`}`),
-		about("a name", "SelfSubjectAccessReview", "selfsubjectaccessreviews",
+		review("a name", "SelfSubjectAccessReview", "selfsubjectaccessreviews",
 			`"resourceAttributes":{"verb":"list","resource":"pods","name":"`+strings.Repeat("x", s.size())+`"}`),
 	}
 }

@@ -133,9 +133,9 @@ func (c *Conn) Request(method, path string, end bool, header ...string) (uint32,
 	rest = rest[len(first):]
 	err := c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: first, EndStream: end, EndHeaders: len(rest) == 0})
 	for err == nil && len(rest) > 0 {
-		now := rest[:min(len(rest), frame)]
-		rest = rest[len(now):]
-		err = c.framer.WriteContinuation(id, len(rest) == 0, now)
+		part := rest[:min(len(rest), frame)]
+		rest = rest[len(part):]
+		err = c.framer.WriteContinuation(id, len(rest) == 0, part)
 	}
 	return id, err
 }

@@ -31,7 +31,7 @@ type index struct {
 	store    *store.Store
 	bindings map[store.Key]*binding
 	subjects map[subject]*grants
-	users    map[store.Key]map[*binding]struct{} // bindings by role; the role need not exist
+	byRole   map[store.Key]map[*binding]struct{} // bindings by role; the role need not exist
 }
 
 func newIndex(st *store.Store) *index {
@@ -98,14 +98,14 @@ func (b *binding) uniqueSubjects() iter.Seq2[int, subject] {
 			case rbacv1.GroupKind:
 				at.group = true
 			case rbacv1.ServiceAccountKind:
-				home := s.Namespace
-				if home == "" {
-					home = b.key.Namespace
+				accountNamespace := s.Namespace
+				if accountNamespace == "" {
+					accountNamespace = b.key.Namespace
 				}
-				if home == "" {
+				if accountNamespace == "" {
 					continue
 				}
-				at.name = serviceaccount.MakeUsername(home, s.Name)
+				at.name = serviceaccount.MakeUsername(accountNamespace, s.Name)
 			default:
 				continue
 			}
@@ -129,11 +129,11 @@ func (b *binding) describe(at int) string {
 	}
 	who := s.Name
 	if s.Kind == rbacv1.ServiceAccountKind {
-		home := s.Namespace
-		if home == "" {
-			home = b.key.Namespace
+		accountNamespace := s.Namespace
+		if accountNamespace == "" {
+			accountNamespace = b.key.Namespace
 		}
-		who += "/" + home
+		who += "/" + accountNamespace
 	}
 	return fmt.Sprintf("%s %q of %s %q to %s %q", kind, name, b.ref.Kind, b.ref.Name, s.Kind, who)
 }
@@ -222,7 +222,7 @@ func resolve(sn *store.Snapshot, b *binding) (*role, error) {
 func (x *index) load(sn *store.Snapshot) {
 	x.bindings = map[store.Key]*binding{}
 	x.subjects = map[subject]*grants{}
-	x.users = map[store.Key]map[*binding]struct{}{}
+	x.byRole = map[store.Key]map[*binding]struct{}{}
 	for _, resource := range []string{clusterRoleBindings, roleBindings} {
 		for obj := range sn.Scan(resource, "", store.Key{}) {
 			x.bind(obj)
@@ -234,7 +234,7 @@ func (x *index) load(sn *store.Snapshot) {
 func (x *index) apply(e *store.Event) {
 	key := e.Object.Key
 	if key.Resource == roles || key.Resource == clusterRoles {
-		for b := range x.users[key] {
+		for b := range x.byRole[key] {
 			for _, s := range b.uniqueSubjects() {
 				x.subjects[s].current.Store(nil)
 			}
@@ -265,10 +265,10 @@ func (x *index) bind(obj *store.Object) {
 	}
 	x.bindings[b.key] = b
 	role := b.role()
-	if x.users[role] == nil {
-		x.users[role] = map[*binding]struct{}{}
+	if x.byRole[role] == nil {
+		x.byRole[role] = map[*binding]struct{}{}
 	}
-	x.users[role][b] = struct{}{}
+	x.byRole[role][b] = struct{}{}
 	for at, s := range b.uniqueSubjects() {
 		g := x.subjects[s]
 		if g == nil {
@@ -289,9 +289,9 @@ func (x *index) unbind(key store.Key) {
 	}
 	delete(x.bindings, key)
 	role := b.role()
-	delete(x.users[role], b)
-	if len(x.users[role]) == 0 {
-		delete(x.users, role)
+	delete(x.byRole[role], b)
+	if len(x.byRole[role]) == 0 {
+		delete(x.byRole, role)
 	}
 	for _, s := range b.uniqueSubjects() {
 		g := x.subjects[s]

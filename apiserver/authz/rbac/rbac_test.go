@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	group        = ".rbac.authorization.k8s.io"
-	roles        = "roles" + group
-	clusterRoles = "clusterroles" + group
-	bindings     = "rolebindings" + group
-	everywhere   = "clusterrolebindings" + group
+	group           = ".rbac.authorization.k8s.io"
+	roles           = "roles" + group
+	clusterRoles    = "clusterroles" + group
+	bindings        = "rolebindings" + group
+	clusterBindings = "clusterrolebindings" + group
 )
 
 // state is a store with roles and bindings.
@@ -74,17 +74,17 @@ func (s state) bind(namespace, name, role string, subjects ...rbacv1.Subject) {
 	}
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
 	if namespace == "" {
-		s.put(everywhere, "", name, rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects})
+		s.put(clusterBindings, "", name, rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects})
 		return
 	}
 	s.put(bindings, namespace, name, rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects})
 }
 
-func human(name string) rbacv1.Subject { return rbacv1.Subject{Kind: "User", Name: name} }
+func userSubject(name string) rbacv1.Subject { return rbacv1.Subject{Kind: "User", Name: name} }
 
-func members(name string) rbacv1.Subject { return rbacv1.Subject{Kind: "Group", Name: name} }
+func groupSubject(name string) rbacv1.Subject { return rbacv1.Subject{Kind: "Group", Name: name} }
 
-func account(namespace, name string) rbacv1.Subject {
+func accountSubject(namespace, name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: "ServiceAccount", Namespace: namespace, Name: name}
 }
 
@@ -127,14 +127,14 @@ func TestDecisions(t *testing.T) {
 	s.clusterRole("one", rule("get", "", "secrets", "token"))
 	s.clusterRole("paths", path("get", "/healthz", "/apis/*"), path("*", "/logs"))
 	s.role("x", "local", rule("list", "*", "configmaps"))
-	s.bind("", "a", "view", human("ann"))
-	s.bind("", "b", "one", members("ops"))
-	s.bind("", "c", "paths", account("ns", "robot"), human("ann"))
-	s.bind("x", "d", ".local", human("eve"), account("", "robot"))
-	s.bind("x", "e", "view", account("ns", "robot"))
-	s.bind("y", "f", ".local", human("eve"))
-	s.bind("", "g", "gone", human("ann"), human("eve"))
-	s.bind("", "h", "one", account("", "nowhere"))
+	s.bind("", "a", "view", userSubject("ann"))
+	s.bind("", "b", "one", groupSubject("ops"))
+	s.bind("", "c", "paths", accountSubject("ns", "robot"), userSubject("ann"))
+	s.bind("x", "d", ".local", userSubject("eve"), accountSubject("", "robot"))
+	s.bind("x", "e", "view", accountSubject("ns", "robot"))
+	s.bind("y", "f", ".local", userSubject("eve"))
+	s.bind("", "g", "gone", userSubject("ann"), userSubject("eve"))
+	s.bind("", "h", "one", accountSubject("", "nowhere"))
 	a := rbac.New(s.Store)
 
 	const byAnn = `RBAC: allowed by ClusterRoleBinding "a" of ClusterRole "view" to User "ann"`
@@ -190,7 +190,7 @@ func TestWritesApplyImmediately(t *testing.T) {
 		}
 	}
 	wantAllowed(false)
-	s.bind("x", "b", ".r", human("ann"))
+	s.bind("x", "b", ".r", userSubject("ann"))
 	wantAllowed(false)
 	s.role("x", "r", rule("get", "", "pods"))
 	wantAllowed(true)
@@ -198,9 +198,9 @@ func TestWritesApplyImmediately(t *testing.T) {
 	wantAllowed(false)
 	s.role("x", "r", rule("get", "", "pods"))
 	wantAllowed(true)
-	s.bind("x", "b", ".r", human("bob"))
+	s.bind("x", "b", ".r", userSubject("bob"))
 	wantAllowed(false)
-	s.bind("x", "b", ".r", human("bob"), members("dev"))
+	s.bind("x", "b", ".r", userSubject("bob"), groupSubject("dev"))
 	wantAllowed(true)
 	s.remove(roles, "x", "r")
 	wantAllowed(false)
@@ -208,17 +208,17 @@ func TestWritesApplyImmediately(t *testing.T) {
 	wantAllowed(false)
 	for i := range 20 { // enough bindings for a separate table
 		s.clusterRole(fmt.Sprint("c", i), rule("get", "", fmt.Sprint("things", i)))
-		s.bind("", fmt.Sprint("c", i), fmt.Sprint("c", i), human("ann"))
+		s.bind("", fmt.Sprint("c", i), fmt.Sprint("c", i), userSubject("ann"))
 	}
 	wantAllowed(false)
 	s.clusterRole("c7", rule("get", "", "pods"))
 	wantAllowed(true)
-	s.remove(everywhere, "", "c7")
+	s.remove(clusterBindings, "", "c7")
 	wantAllowed(false)
-	s.bind("", "c8", "c7", members("dev"))
+	s.bind("", "c8", "c7", groupSubject("dev"))
 	wantAllowed(true)
-	// can't be read
-	s.put(everywhere, "", "c8", map[string]any{"metadata": map[string]any{}, "subjects": 7})
+	// a binding that cannot be decoded
+	s.put(clusterBindings, "", "c8", map[string]any{"metadata": map[string]any{}, "subjects": 7})
 	wantAllowed(false)
 }
 
@@ -227,9 +227,9 @@ func TestRulesFor(t *testing.T) {
 	s := open(t)
 	s.clusterRole("view", rule("get", "", "pods"), path("get", "/healthz"))
 	s.role("x", "local", rule("list", "", "configmaps"))
-	s.bind("", "a", "view", human("ann"), members("dev"))
-	s.bind("x", "b", ".local", members("dev"))
-	s.bind("x", "c", ".gone", members("dev"))
+	s.bind("", "a", "view", userSubject("ann"), groupSubject("dev"))
+	s.bind("x", "b", ".local", groupSubject("dev"))
+	s.bind("x", "c", ".gone", groupSubject("dev"))
 	a := rbac.New(s.Store)
 	ann := &user.DefaultInfo{Name: "ann", Groups: []string{"dev"}}
 	resources, paths, incomplete, err := a.RulesFor(t.Context(), ann, "x")
@@ -255,7 +255,7 @@ func BenchmarkDecision(b *testing.B) {
 	s := open(b)
 	for i := range 1000 {
 		s.clusterRole(fmt.Sprint("r", i), rule("get", "", fmt.Sprint("things", i)))
-		s.bind("x", fmt.Sprint("b", i), fmt.Sprint("r", i), human(fmt.Sprint("u", i)))
+		s.bind("x", fmt.Sprint("b", i), fmt.Sprint("r", i), userSubject(fmt.Sprint("u", i)))
 	}
 	a := rbac.New(s.Store)
 	q := ask("u500", "get", "x", "", "things500", "", "p", "system:authenticated")

@@ -21,9 +21,9 @@ var writers = sync.Pool{New: func() any { return &Writer{Raw: make([]byte, 0, 1<
 
 // A writer with more bytes, names or keys than this is not reused.
 const (
-	mostBytes = 64 << 10
-	mostNames = 1 << 10
-	mostKeys  = 1 << 7
+	maxBytes = 64 << 10
+	maxNames = 1 << 10
+	maxKeys  = 1 << 7
 )
 
 // NewWriter returns an empty Writer from a pool.
@@ -31,7 +31,7 @@ func NewWriter() *Writer { return writers.Get().(*Writer) }
 
 // Free puts the Writer back into the pool. The caller must not use it or its Raw afterwards.
 func (w *Writer) Free() {
-	if cap(w.Raw) > mostBytes || cap(w.Names) > mostNames || cap(w.Keys) > mostKeys {
+	if cap(w.Raw) > maxBytes || cap(w.Names) > maxNames || cap(w.Keys) > maxKeys {
 		return
 	}
 	clear(w.Names[:cap(w.Names)])

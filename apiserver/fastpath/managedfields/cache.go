@@ -65,10 +65,10 @@ func (f *fields) fits(version string, schema func() (*typed.TypedValue, error)) 
 }
 
 const (
-	// most is the number of sets that a Cache holds. A full Cache is emptied.
-	most = 512
-	// longest is the size, in bytes of its encoding, of the largest set that a Cache holds.
-	longest = 16 << 10
+	// maxSets is the number of sets that a Cache holds. A full Cache is emptied.
+	maxSets = 512
+	// maxSetBytes is the size, in bytes of its encoding, of the largest set that a Cache holds.
+	maxSetBytes = 16 << 10
 )
 
 func address(tree map[string]any) unsafe.Pointer { return reflect.ValueOf(tree).UnsafePointer() }
@@ -81,9 +81,9 @@ func (c *Cache) lookup(tree map[string]any) (*fields, bool) {
 	return f, ok
 }
 
-// known reports whether a tree came from this cache. Such a tree consists of maps only, and no
+// fromCache reports whether a tree came from this cache. Such a tree consists of maps only, and no
 // caller changes it.
-func (c *Cache) known(tree map[string]any) bool {
+func (c *Cache) fromCache(tree map[string]any) bool {
 	_, ok := c.lookup(tree)
 	return ok
 }
@@ -125,7 +125,7 @@ func (c *Cache) keep(raw []byte, content map[string]any) (*fields, error) {
 		return nil, err
 	}
 	f := c.add(sorted, content)
-	if string(raw) != string(sorted) && max(len(raw), len(sorted)) <= longest {
+	if string(raw) != string(sorted) && max(len(raw), len(sorted)) <= maxSetBytes {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.byRaw[string(raw)] = f
@@ -148,15 +148,15 @@ func (c *Cache) add(raw []byte, content map[string]any) *fields {
 		}
 		return set, nil
 	})
-	if len(raw) > longest {
+	if len(raw) > maxSetBytes {
 		return f
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known, ok := c.byRaw[string(raw)]; ok {
-		return known
+	if existing, ok := c.byRaw[string(raw)]; ok {
+		return existing
 	}
-	if c.byRaw == nil || len(c.byRaw) >= most {
+	if c.byRaw == nil || len(c.byRaw) >= maxSets {
 		c.byRaw, c.byTree, c.bySet = map[string]*fields{}, map[unsafe.Pointer]*fields{}, map[*fieldpath.Set]*fields{}
 	}
 	c.byRaw[string(raw)] = f

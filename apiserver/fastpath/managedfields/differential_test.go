@@ -71,7 +71,7 @@ func TestManagerMatchesLibrary(t *testing.T) {
 		seed := storetest.Seed(t)
 		g := crdtest.NewGenerator(seed, 7)
 		codec := codecOf(t)
-		asked := 0
+		calls := 0
 		var cache *managedfields.Cache
 		managers := func(subresource string) (ours, library resource.FieldManager) {
 			m, err := codec.FieldManager("v1", subresource)
@@ -80,7 +80,7 @@ func TestManagerMatchesLibrary(t *testing.T) {
 			}
 			config := m.(*managedfields.MapManager).MapConfig
 			library, cache = config.Library, config.Cache
-			config.Library = counting{library, &asked}
+			config.Library = counting{library, &calls}
 			return managedfields.NewMapManager(config), library
 		}
 		ours, library := managers("")
@@ -176,9 +176,9 @@ func TestManagerMatchesLibrary(t *testing.T) {
 				}
 			}
 		}
-		t.Logf("%d writes, %d of them used the library", writes, asked)
-		if asked > writes*2/3 {
-			t.Errorf("of %d writes, %d used the library", writes, asked)
+		t.Logf("%d writes, %d of them used the library", writes, calls)
+		if calls > writes*2/3 {
+			t.Errorf("of %d writes, %d used the library", writes, calls)
 		}
 	})
 }
@@ -192,16 +192,16 @@ func firstLine(err error) string {
 // counting counts the calls of the library.
 type counting struct {
 	resource.FieldManager
-	asked *int
+	calls *int
 }
 
 func (c counting) UpdateNoErrors(live, next runtime.Object, by string) runtime.Object {
-	*c.asked++
+	*c.calls++
 	return c.FieldManager.UpdateNoErrors(live, next, by)
 }
 
 func (c counting) Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error) {
-	*c.asked++
+	*c.calls++
 	return c.FieldManager.Apply(live, config, by, force)
 }
 
@@ -214,8 +214,8 @@ func TestAppliesNeedNoLibrary(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := m.(*managedfields.MapManager).MapConfig
-	library, asked, converted := config.Library, 0, 0
-	config.Library = counting{library, &asked}
+	library, calls, converted := config.Library, 0, 0
+	config.Library = counting{library, &calls}
 	config.Types = countingTypes{config.Types, &converted}
 	manager := managedfields.NewMapManager(config)
 	widget := func(port int64, word string) *unstructured.Unstructured {
@@ -229,13 +229,13 @@ func TestAppliesNeedNoLibrary(t *testing.T) {
 	delete(live.Object, "metadata")
 	apply := func(by string, next *unstructured.Unstructured) {
 		t.Helper()
-		asked, converted = 0, 0
+		calls, converted = 0, 0
 		got, err := manager.Apply(live.DeepCopy(), next.DeepCopy(), by, true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if asked > 0 || converted > 0 {
-			t.Errorf("apply by %s: %d calls of the library, %d conversions", by, asked, converted)
+		if calls > 0 || converted > 0 {
+			t.Errorf("apply by %s: %d calls of the library, %d conversions", by, calls, converted)
 		}
 		want, err := library.Apply(live.DeepCopy(), next.DeepCopy(), by, true)
 		if err != nil {

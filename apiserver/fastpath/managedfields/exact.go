@@ -20,7 +20,7 @@ func (c *Cache) Exact(entry any) bool {
 				return false
 			}
 		case "fieldsV1":
-			if tree, ok := value.(map[string]any); !ok || !c.known(tree) && !onlyMaps(tree) {
+			if tree, ok := value.(map[string]any); !ok || !c.fromCache(tree) && !onlyMaps(tree) {
 				return false
 			}
 		default:

@@ -10,13 +10,13 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// Apply merges a configuration of the manager by into the live state and returns the new state.
-// Errors come from the library: conflicts with other managers, unless force is set, and invalid
-// configurations.
+// Apply merges a configuration of the manager with the name in by into the live state and returns
+// the new state. Errors come from the library: conflicts with other managers, unless force is set,
+// and invalid configurations.
 func (m *MapManager) Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error) {
-	l, isCustom := live.(*unstructured.Unstructured)
-	c, isToo := config.(*unstructured.Unstructured)
-	if isCustom && isToo {
+	l, liveIsCustom := live.(*unstructured.Unstructured)
+	c, configIsCustom := config.(*unstructured.Unstructured)
+	if liveIsCustom && configIsCustom {
 		if next, ok := m.apply(l, c, by, force); ok {
 			return next, nil
 		}

@@ -55,8 +55,8 @@ func (m *MapManager) diff(a, b map[string]any) (d *differences, ok bool) {
 	return d, true
 }
 
-// mostElements is the length of the longest list in which each key is compared with all others.
-const mostElements = 256
+// maxElements is the length of the longest list in which each key is compared with all others.
+const maxElements = 256
 
 func sameMetadata(a, b any) bool {
 	x, ok := a.(map[string]any)
@@ -171,7 +171,7 @@ func (d *differences) betweenMembers(x, y map[string]any, s *shape.Shape) bool {
 // betweenElements compares lists with keys. The keys of the shorter list must be a prefix of those
 // of the longer one.
 func (d *differences) betweenElements(x, y []any, s *shape.Shape) bool {
-	if max(len(x), len(y)) > mostElements {
+	if max(len(x), len(y)) > maxElements {
 		return false
 	}
 	seen := make([]fieldpath.PathElement, 0, max(len(x), len(y)))
@@ -239,7 +239,7 @@ func (d *differences) whole(value any, s *shape.Shape, to *[]fieldpath.Path) boo
 		}
 		return true
 	case []any:
-		if s.Kind != shape.List || !s.Atomic && (len(s.Keys) == 0 || len(v) > mostElements) {
+		if s.Kind != shape.List || !s.Atomic && (len(s.Keys) == 0 || len(v) > maxElements) {
 			return false
 		}
 		d.add(to)

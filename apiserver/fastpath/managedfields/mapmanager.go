@@ -59,13 +59,13 @@ func NewMapManager(c MapConfig) *MapManager {
 	return m
 }
 
-// UpdateNoErrors returns next with updated managedFields: the manager by owns every field that
-// differs from live. It may change and return next. If the library cannot compute the difference,
-// next keeps the managers of live.
+// UpdateNoErrors returns next with updated managedFields: the manager with the name in by owns
+// every field that differs from live. It may change and return next. If the library cannot compute
+// the difference, next keeps the managers of live.
 func (m *MapManager) UpdateNoErrors(live, next runtime.Object, by string) runtime.Object {
-	l, isCustom := live.(*unstructured.Unstructured)
-	n, isToo := next.(*unstructured.Unstructured)
-	if isCustom && isToo && m.update(l, n, by) {
+	l, liveIsCustom := live.(*unstructured.Unstructured)
+	n, nextIsCustom := next.(*unstructured.Unstructured)
+	if liveIsCustom && nextIsCustom && m.update(l, n, by) {
 		return n
 	}
 	return m.Library.UpdateNoErrors(live, next, by)

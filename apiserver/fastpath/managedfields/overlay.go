@@ -200,7 +200,7 @@ func (o *overlay[V, R]) elements(config []any, list V, s *shape.Shape) (next V, 
 // in a list. ok is false if the list does not have them in the same order.
 func (o *overlay[V, R]) align(config []any, list V, s *shape.Shape) (ok bool) {
 	base, n := len(o.Keys), o.values.length(list)
-	if n > mostElements {
+	if n > maxElements {
 		return false
 	}
 	for i := range n {

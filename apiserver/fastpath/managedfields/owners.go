@@ -35,8 +35,8 @@ type owner struct {
 // owners are an object's managers, in order.
 type owners []owner
 
-func (all owners) find(who identity) int {
-	return slices.IndexFunc(all, func(o owner) bool { return o.identity == who })
+func (all owners) find(id identity) int {
+	return slices.IndexFunc(all, func(o owner) bool { return o.identity == id })
 }
 
 // sort sorts owners as the library does.
@@ -49,9 +49,9 @@ func (all owners) sort() {
 // unowned are the fields that no manager owns. It must not be changed.
 var unowned = fieldset.Unowned()
 
-// mostUpdaters is the number of Update managers up to which the library keeps each manager apart.
+// maxUpdaters is the number of Update managers up to which the library keeps each manager apart.
 // It merges the oldest beyond that.
-const mostUpdaters = 10
+const maxUpdaters = 10
 
 // change is the difference between two states of an object, in the fields that managers can own.
 type change struct {
@@ -168,7 +168,7 @@ func (r *rules) afterUpdate(all owners, c change, self identity) (_ owners, ok b
 				updaters++
 			}
 		}
-		return all, updaters <= mostUpdaters
+		return all, updaters <= maxUpdaters
 	}
 	o := &all[at]
 	had, err := o.fields.set()

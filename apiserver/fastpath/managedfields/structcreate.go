@@ -56,8 +56,8 @@ func (w structWriter) createdMetadata(was, is reflect.Value, info *typeInfo, s *
 // was omitted before.
 func (w structWriter) fields(was, is reflect.Value, info *typeInfo, each func(name string, was, is reflect.Value, info *typeInfo) bool) bool {
 	for _, f := range info.OrderedFields() {
-		before, now, there, ok := states(f, was, is)
-		if !ok || there && !each(f.JsonName, before, now, f.TypeEntry) {
+		before, now, present, ok := states(f, was, is)
+		if !ok || present && !each(f.JsonName, before, now, f.TypeEntry) {
 			return false
 		}
 	}
@@ -66,15 +66,15 @@ func (w structWriter) fields(was, is reflect.Value, info *typeInfo, each func(na
 
 // states returns a member of a struct before and now, and whether it is present now. ok is false if
 // it was removed.
-func states(f *value.FieldCacheEntry, was, is reflect.Value) (before, now reflect.Value, there, ok bool) {
+func states(f *value.FieldCacheEntry, was, is reflect.Value) (before, now reflect.Value, present, ok bool) {
 	now = f.GetFrom(is)
 	if was.IsValid() {
 		if before = f.GetFrom(was); f.CanOmit(before) {
 			before = reflect.Value{}
 		}
 	}
-	there = !f.CanOmit(now)
-	return before, now, there, there || !before.IsValid()
+	present = !f.CanOmit(now)
+	return before, now, present, present || !before.IsValid()
 }
 
 // changed writes the fields in which a value differs from was, which is zero, or invalid if there
@@ -140,11 +140,11 @@ func (w structWriter) changed(was, is reflect.Value, info *typeInfo, s *shape.Sh
 func (w structWriter) changedMembers(was, is reflect.Value, info *typeInfo, s *shape.Shape, self bool) (owned, ok bool) {
 	start, parts := w.Begin(self)
 	for _, f := range info.OrderedFields() {
-		before, now, there, ok := states(f, was, is)
+		before, now, present, ok := states(f, was, is)
 		if !ok {
 			return false, false
 		}
-		if !there {
+		if !present {
 			continue
 		}
 		at := len(w.Raw)

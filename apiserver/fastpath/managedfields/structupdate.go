@@ -242,7 +242,7 @@ func (d *structDifferences) slices(was, is reflect.Value, s *shape.Shape) bool {
 		return false
 	case s.Atomic: // elements that are equal as JSON may differ in Go
 		return !s.Keyed && plainElements(is) && d.add(&d.paths)
-	case len(s.Keys) == 0 || max(was.Len(), is.Len()) > mostElements:
+	case len(s.Keys) == 0 || max(was.Len(), is.Len()) > maxElements:
 		return false
 	}
 	return d.elements(was, is, s)
@@ -383,7 +383,7 @@ func (d *structDifferences) wholeSlice(v reflect.Value, s *shape.Shape, to *[]fi
 	if v.Type().Elem().Kind() == reflect.Uint8 {
 		return s.Kind == shape.Text && d.add(to)
 	}
-	if s.Kind != shape.List || !s.Atomic && (len(s.Keys) == 0 || v.Len() > mostElements) || s.Atomic && s.Keyed {
+	if s.Kind != shape.List || !s.Atomic && (len(s.Keys) == 0 || v.Len() > maxElements) || s.Atomic && s.Keyed {
 		return false
 	}
 	d.add(to)

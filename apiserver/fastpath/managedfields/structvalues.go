@@ -279,19 +279,19 @@ func same(config any, v reflect.Value, info *typeInfo, s *shape.Shape) bool {
 	case map[string]any:
 		switch v.Kind() {
 		case reflect.Struct:
-			there := 0
+			count := 0
 			for _, f := range info.OrderedFields() {
 				member := f.GetFrom(v)
 				if f.CanOmit(member) {
 					continue
 				}
-				there++
+				count++
 				part, _ := s.Member(f.JsonName)
 				if wanted, ok := c[f.JsonName]; !ok || !same(wanted, member, f.TypeEntry, part) {
 					return false
 				}
 			}
-			return there == len(c)
+			return count == len(c)
 		case reflect.Map:
 			if v.IsNil() || v.Len() != len(c) {
 				return false

@@ -46,7 +46,7 @@ type Kind int
 
 // The kinds. Those after List are scalars.
 const (
-	Unknown Kind = iota // no adapter knows the kind
+	Unknown Kind = iota // a kind that the adapters do not support
 	Object
 	List
 	Text

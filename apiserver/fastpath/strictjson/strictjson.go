@@ -54,8 +54,8 @@ func (d *Decoder) Decode(data []byte, kind schema.GroupVersionKind) (obj runtime
 
 // decodesAlike reports whether both decoders certainly decode valid JSON to equal values of a type.
 func (d *Decoder) decodesAlike(t reflect.Type) bool {
-	if known, ok := d.alike.Load(t); ok {
-		return known.(bool)
+	if result, ok := d.alike.Load(t); ok {
+		return result.(bool)
 	}
 	result := alike(t, map[reflect.Type]bool{}) && jsonv2.Unmarshal([]byte("{}"), reflect.New(t).Interface()) == nil
 	d.alike.Store(t, result)
@@ -68,8 +68,8 @@ var (
 	fromDecoder     = reflect.TypeFor[jsonv2.UnmarshalerFrom]()
 )
 
-// alike reports whether both decoders certainly decode valid JSON to equal values of a type. seen
-// has the types that are known to be alike unless one of their parts is not.
+// alike reports whether both decoders certainly decode valid JSON to equal values of a type. It
+// assumes that of the types in seen, because a caller checks their parts.
 func alike(t reflect.Type, seen map[reflect.Type]bool) bool {
 	if seen[t] {
 		return true

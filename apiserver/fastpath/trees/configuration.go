@@ -41,15 +41,15 @@ type plainTexts struct{ *intern.Texts }
 func (plainTexts) Fields([]byte) (map[string]any, bool) { return nil, false }
 func (plainTexts) Keep([]byte, map[string]any)          {}
 
-// longestKey is the length, in bytes, of the longest key that a YAML parser accepts.
-const longestKey = 1000
+// maxKeyBytes is the length, in bytes, of the longest key that a YAML parser accepts.
+const maxKeyBytes = 1000
 
 // plainValue reports whether a value certainly means the same in YAML.
 func plainValue(value any) bool {
 	switch v := value.(type) {
 	case map[string]any:
 		for name, value := range v {
-			if len(name) > longestKey || !plainValue(value) {
+			if len(name) > maxKeyBytes || !plainValue(value) {
 				return false
 			}
 		}

@@ -46,11 +46,11 @@ func CompileLists(s *structuralschema.Structural) *Lists {
 	return c
 }
 
-// fewElements is the longest list, in elements, that Valid compares pairwise.
-const fewElements = 32
+// maxPairwise is the longest list, in elements, that Valid compares pairwise.
+const maxPairwise = 32
 
 // Valid reports whether a value certainly has no duplicates. If it returns false, the caller must
-// ask the library.
+// use the library.
 func (c *Lists) Valid(value any) bool {
 	if c == nil {
 		return true
@@ -76,7 +76,7 @@ func (c *Lists) Valid(value any) bool {
 		}
 	case []any:
 		if c.set || c.keys != nil {
-			if len(v) > fewElements {
+			if len(v) > maxPairwise {
 				return false
 			}
 			for i := range v {
@@ -124,9 +124,9 @@ func (c *Lists) alone(element any, others []any) bool {
 		}
 	}
 	for _, other := range others {
-		known, same := other.(map[string]any), true
+		otherFields, same := other.(map[string]any), true
 		for _, key := range c.keys {
-			same = same && fields[key] == known[key]
+			same = same && fields[key] == otherFields[key]
 		}
 		if same {
 			return false

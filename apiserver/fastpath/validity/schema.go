@@ -186,7 +186,7 @@ func (c *Schema) setEnum(s *spec.Schema) bool {
 }
 
 // Valid reports whether the library would certainly find no error in a value. If it returns false,
-// the caller must ask the library.
+// the caller must use the library.
 func (c *Schema) Valid(value any) bool {
 	if c == nil {
 		return false

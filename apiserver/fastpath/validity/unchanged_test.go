@@ -25,7 +25,7 @@ func TestUnchangedMatchesLibrary(t *testing.T) {
 	accepted, after, shaped := 0, 0, 0
 	for range 3000 {
 		schema := g.structural(3, true)
-		known := shape.FromStructural(schema)
+		objectShape := shape.FromStructural(schema)
 		for range 10 {
 			object := map[string]any{"apiVersion": "a/v1", "kind": "K", "metadata": map[string]any{"name": "n", "odd": nil}}
 			for name := range schema.Properties {
@@ -38,7 +38,7 @@ func TestUnchangedMatchesLibrary(t *testing.T) {
 				object[g.one("a", "b", "d")] = g.value(2)
 			}
 			before := runtime.DeepCopyJSON(object)
-			was := validity.Unchanged(known, object)
+			was := validity.Unchanged(objectShape, object)
 			unknown := intoShape(object, schema)
 			if was {
 				accepted++
@@ -48,7 +48,7 @@ func TestUnchangedMatchesLibrary(t *testing.T) {
 				}
 			}
 			after++
-			if validity.Unchanged(known, object) {
+			if validity.Unchanged(objectShape, object) {
 				shaped++
 			}
 		}

@@ -34,7 +34,7 @@ func Users(authorities x509.VerifyOptionFunc) authenticator.Request {
 
 type users struct {
 	authorities x509.VerifyOptionFunc
-	known       verified[*authenticator.Response] // the responses are shared and read-only
+	cache       verified[*authenticator.Response] // the responses are shared and read-only
 }
 
 func (u *users) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
@@ -46,7 +46,7 @@ func (u *users) AuthenticateRequest(req *http.Request) (*authenticator.Response,
 	if !ok {
 		return nil, false, nil // there are no authorities yet
 	}
-	if response, ok := u.known.get(leaf, options.Roots); ok {
+	if response, ok := u.cache.get(leaf, options.Roots); ok {
 		return response, true, nil
 	}
 	// Kubernetes' authenticator verifies the chain, and records when it expires for a metric. It
@@ -59,7 +59,7 @@ func (u *users) AuthenticateRequest(req *http.Request) (*authenticator.Response,
 		}))
 	response, ok, err := group.NewAuthenticatedGroupAdder(verify).AuthenticateRequest(req)
 	if ok && err == nil {
-		u.known.put(leaf, options.Roots, chain, response)
+		u.cache.put(leaf, options.Roots, chain, response)
 	}
 	return response, ok, err
 }
@@ -88,7 +88,7 @@ func (p Proxies) Authenticator() authenticator.Request {
 type proxies struct {
 	Proxies
 	headers authenticator.Request
-	known   verified[struct{}]
+	cache   verified[struct{}]
 }
 
 func (p *proxies) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
@@ -100,7 +100,7 @@ func (p *proxies) AuthenticateRequest(req *http.Request) (*authenticator.Respons
 	if !ok {
 		return nil, false, nil
 	}
-	if _, ok := p.known.get(leaf, options.Roots); !ok {
+	if _, ok := p.cache.get(leaf, options.Roots); !ok {
 		if options.Intermediates == nil && len(req.TLS.PeerCertificates) > 1 {
 			options.Intermediates = stdx509.NewCertPool()
 			for _, c := range req.TLS.PeerCertificates[1:] {
@@ -111,7 +111,7 @@ func (p *proxies) AuthenticateRequest(req *http.Request) (*authenticator.Respons
 		if err != nil {
 			return nil, false, err
 		}
-		p.known.put(leaf, options.Roots, chains[0], struct{}{})
+		p.cache.put(leaf, options.Roots, chains[0], struct{}{})
 	}
 	if allowed := p.AllowedNames.Value(); len(allowed) > 0 && !slices.Contains(allowed, leaf.Subject.CommonName) {
 		return nil, false, fmt.Errorf("x509: subject with cn=%s is not in the allowed list", leaf.Subject.CommonName)

@@ -241,15 +241,15 @@ func TestUserIsNotAProxy(t *testing.T) {
 func TestBoundedSize(t *testing.T) {
 	ca := newAuthority(t, time.Hour)
 	client, pool := ca.client(t, "front", time.Hour), ca.pool()
-	var known verified[int]
+	var cache verified[int]
 	for i := range 2*maxCached + 10 {
 		leaf := *client
-		known.put(&leaf, pool, []*x509.Certificate{&leaf, ca.cert}, i)
-		if got, ok := known.get(&leaf, pool); !ok || got != i {
+		cache.put(&leaf, pool, []*x509.Certificate{&leaf, ca.cert}, i)
+		if got, ok := cache.get(&leaf, pool); !ok || got != i {
 			t.Fatalf("certificate %d: %d %v", i, got, ok)
 		}
-		if len(known.known) > maxCached {
-			t.Fatalf("%d certificates are cached", len(known.known))
+		if len(cache.byLeaf) > maxCached {
+			t.Fatalf("%d certificates are cached", len(cache.byLeaf))
 		}
 	}
 }

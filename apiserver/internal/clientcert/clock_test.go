@@ -10,7 +10,7 @@ import (
 // the clock is set during the minute of caching.
 func TestVerdictWhenTheClockIsSet(t *testing.T) {
 	now, by := time.Now(), x509.NewCertPool()
-	v := verdict[string]{by: by, until: now.Add(cacheFor), from: now.Add(-time.Hour), to: now.Add(time.Hour)}
+	v := verdict[string]{authorities: by, until: now.Add(cacheFor), from: now.Add(-time.Hour), to: now.Add(time.Hour)}
 	if !v.holds(now.Add(cacheFor-time.Second), by) || v.holds(now.Add(cacheFor), by) || v.holds(now, x509.NewCertPool()) {
 		t.Error("a result is not valid for a minute, or is valid for other authorities")
 	}

@@ -16,40 +16,40 @@ const (
 // verified caches the results of verifying certificates. The zero value is empty.
 type verified[T any] struct {
 	mu sync.Mutex
-	// known is keyed by the leaf certificate of connections. crypto/tls shares parsed certificates
+	// byLeaf is keyed by the leaf certificate of connections. crypto/tls shares parsed certificates
 	// among connections, so a client that connects again finds its verdict. An entry keeps its
 	// certificate and pool alive, so that no others get their addresses.
-	known map[*stdx509.Certificate]verdict[T]
+	byLeaf map[*stdx509.Certificate]verdict[T]
 }
 
 type verdict[T any] struct {
-	by       *stdx509.CertPool
-	until    time.Time // with a monotonic clock reading
-	from, to time.Time // when the whole chain is valid, by the wall clock
-	result   T
+	authorities *stdx509.CertPool
+	until       time.Time // with a monotonic clock reading
+	from, to    time.Time // when the whole chain is valid, by the wall clock
+	result      T
 }
 
 // holds reports whether a verdict is valid at a time, with the present authorities. Setting the
 // clock does not extend it.
-func (v verdict[T]) holds(now time.Time, by *stdx509.CertPool) bool {
-	return v.by == by && now.Before(v.until) && !now.Before(v.from) && !now.After(v.to)
+func (v verdict[T]) holds(now time.Time, authorities *stdx509.CertPool) bool {
+	return v.authorities == authorities && now.Before(v.until) && !now.Before(v.from) && !now.After(v.to)
 }
 
 // get returns the result of verifying a certificate with these authorities, if it is still valid.
-func (v *verified[T]) get(leaf *stdx509.Certificate, by *stdx509.CertPool) (result T, ok bool) {
+func (v *verified[T]) get(leaf *stdx509.Certificate, authorities *stdx509.CertPool) (result T, ok bool) {
 	v.mu.Lock()
-	known, ok := v.known[leaf]
+	entry, ok := v.byLeaf[leaf]
 	v.mu.Unlock()
-	if !ok || !known.holds(time.Now(), by) {
+	if !ok || !entry.holds(time.Now(), authorities) {
 		return result, false
 	}
-	return known.result, true
+	return entry.result, true
 }
 
 // put caches the result of a certificate that authorities verified by a chain, which begins with
 // the certificate and ends with an authority.
-func (v *verified[T]) put(leaf *stdx509.Certificate, by *stdx509.CertPool, chain []*stdx509.Certificate, result T) {
-	fresh := verdict[T]{by: by, until: time.Now().Add(cacheFor), from: leaf.NotBefore, to: leaf.NotAfter, result: result}
+func (v *verified[T]) put(leaf *stdx509.Certificate, authorities *stdx509.CertPool, chain []*stdx509.Certificate, result T) {
+	fresh := verdict[T]{authorities: authorities, until: time.Now().Add(cacheFor), from: leaf.NotBefore, to: leaf.NotAfter, result: result}
 	for _, c := range chain {
 		if c.NotBefore.After(fresh.from) {
 			fresh.from = c.NotBefore
@@ -60,11 +60,11 @@ func (v *verified[T]) put(leaf *stdx509.Certificate, by *stdx509.CertPool, chain
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.known) >= maxCached {
-		clear(v.known)
+	if len(v.byLeaf) >= maxCached {
+		clear(v.byLeaf)
 	}
-	if v.known == nil {
-		v.known = map[*stdx509.Certificate]verdict[T]{}
+	if v.byLeaf == nil {
+		v.byLeaf = map[*stdx509.Certificate]verdict[T]{}
 	}
-	v.known[leaf] = fresh
+	v.byLeaf[leaf] = fresh
 }

@@ -47,7 +47,7 @@ func Open[T any](name string, parse func(data []byte) (T, error), warn func(erro
 	if err != nil {
 		return nil, err
 	}
-	f.checked(info)
+	f.setInfo(info)
 	if f.data, err = os.ReadFile(name); err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (f *File[T]) Get() T {
 	case f.stable && f.info != nil && os.SameFile(f.info, info) && f.info.ModTime().Equal(info.ModTime()) && f.info.Size() == info.Size():
 		return f.value
 	}
-	f.checked(info)
+	f.setInfo(info)
 	data, err := os.ReadFile(f.name)
 	if err != nil {
 		f.warn(fmt.Errorf("reload: %w", err))
@@ -93,6 +93,6 @@ func (f *File[T]) Get() T {
 	return f.value
 }
 
-func (f *File[T]) checked(info os.FileInfo) {
+func (f *File[T]) setInfo(info os.FileInfo) {
 	f.info, f.stable = info, time.Since(info.ModTime()) > minAge
 }

@@ -18,7 +18,7 @@ import (
 
 // Buckets is the number of buckets of a Histogram. Without a Scale, the first bucket counts
 // durations below a microsecond, each further bucket those below twice the previous bound, and the
-// last one those of 16 seconds and more.
+// last one those of about 17 seconds and more.
 const Buckets = 26
 
 // Scale defines the buckets of a Histogram by their upper bounds. A duration equal to a bound is in

@@ -17,12 +17,12 @@ type Texts struct {
 	slots [512]string
 }
 
-// longest is the length of the longest string that is cached.
-const longest = 48
+// maxCached is the length of the longest string that is cached.
+const maxCached = 48
 
 // Text returns b as a string, from the cache if possible.
 func (t *Texts) Text(b []byte) string {
-	if len(b) > longest || len(b) == 0 {
+	if len(b) > maxCached || len(b) == 0 {
 		return string(b)
 	}
 	slot := &t.slots[maphash.Bytes(t.seed, b)%uint64(len(t.slots))]

@@ -10,7 +10,7 @@ func TestText(t *testing.T) {
 	var pool Pool
 	texts := pool.Get()
 	defer pool.Put(texts)
-	words := []string{"", "metadata", "ä", strings.Repeat("x", longest), strings.Repeat("x", longest+1)}
+	words := []string{"", "metadata", "ä", strings.Repeat("x", maxCached), strings.Repeat("x", maxCached+1)}
 	for i := range 2000 {
 		words = append(words, strings.Repeat("y", i%7)+string(rune('a'+i%26))+strings.Repeat("z", i/26%40))
 	}

@@ -35,7 +35,7 @@ type Patch = upstream.Patch
 // MutatingAdmissionPolicies, whose patches Kubernetes' code applies. If an embedding program has
 // set a narrower limit, that limit remains.
 func init() {
-	if now := atomic.LoadInt64(&upstream.AccumulatedCopySizeLimit); now <= 0 || now > maxCopied {
+	if limit := atomic.LoadInt64(&upstream.AccumulatedCopySizeLimit); limit <= 0 || limit > maxCopied {
 		atomic.StoreInt64(&upstream.AccumulatedCopySizeLimit, maxCopied)
 	}
 }
@@ -63,9 +63,9 @@ func TooDeep(before, patch []byte) bool {
 		return false // at any depth
 	}
 	work, depth := weigh(before)
-	more, _ := weigh(patch)
+	patchWork, _ := weigh(patch)
 	// an operation can insert a value at the deepest level
-	return work+more+depth*len(patch) > maxWork
+	return work+patchWork+depth*len(patch) > maxWork
 }
 
 // TooLong reports whether applying a patch with this body would take too long because of long
@@ -79,7 +79,7 @@ func TooLong(before, body []byte, patch Patch) bool {
 
 // longest returns the length of the longest list in a document.
 func longest(document []byte) int {
-	most := 0
+	length := 0
 	var open []int // per open list its number of elements so far, per open object -1
 	for _, mark := range tree.Marks(document) {
 		switch mark {
@@ -93,12 +93,12 @@ func longest(document []byte) int {
 			}
 		case '}', ']':
 			if n := len(open); n > 0 {
-				most = max(most, open[n-1])
+				length = max(length, open[n-1])
 				open = open[:n-1]
 			}
 		}
 	}
-	return most
+	return length
 }
 
 // weigh returns the bytes read if every byte is read once per level, and the number of levels.

@@ -127,7 +127,7 @@ func TestTransport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := New(1)
 		mine, _ := ts.Take(t.Context())
-		asked := Transport{roundTripper(func(req *http.Request) (*http.Response, error) {
+		transport := Transport{roundTripper(func(req *http.Request) (*http.Response, error) {
 			late, cancel := context.WithTimeout(req.Context(), time.Minute)
 			defer cancel()
 			other, err := ts.Take(late)
@@ -141,7 +141,7 @@ func TestTransport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := asked.RoundTrip(req); err != nil {
+		if _, err := transport.RoundTrip(req); err != nil {
 			t.Fatal(err)
 		}
 		if len(ts.taken) != 1 {

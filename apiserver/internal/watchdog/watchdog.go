@@ -26,21 +26,21 @@ const Patience = 20 * time.Millisecond
 type Watchdog struct {
 	Late, Slow func()
 
-	mu    sync.Mutex
-	timer *time.Timer
-	armed bool      // the timer will fire
-	soon  time.Time // when Slow is called for the current step
-	until time.Time // deadline of the current step; zero: there is none
-	over  bool      // Late or Stop was called
+	mu       sync.Mutex
+	timer    *time.Timer
+	armed    bool      // the timer will fire
+	slowAt   time.Time // when Slow is called for the current step
+	deadline time.Time // deadline of the current step; zero: there is none
+	over     bool      // Late or Stop was called
 }
 
 // Begin starts a step that must end before until.
 func (d *Watchdog) Begin(until time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.until = until
+	d.deadline = until
 	if d.Slow != nil {
-		d.soon = time.Now().Add(Patience)
+		d.slowAt = time.Now().Add(Patience)
 	}
 	switch {
 	case d.over || d.armed:
@@ -54,17 +54,17 @@ func (d *Watchdog) Begin(until time.Time) {
 
 // left is how long the timer must wait for the current step.
 func (d *Watchdog) left() time.Duration {
-	if d.Slow != nil && d.soon.Before(d.until) {
-		return time.Until(d.soon)
+	if d.Slow != nil && d.slowAt.Before(d.deadline) {
+		return time.Until(d.slowAt)
 	}
-	return time.Until(d.until)
+	return time.Until(d.deadline)
 }
 
 // End ends a step.
 func (d *Watchdog) End() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.until = time.Time{}
+	d.deadline = time.Time{}
 }
 
 // CallSlow calls Slow now, unless it has been called.
@@ -97,11 +97,11 @@ func (d *Watchdog) check() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.armed = false
-	if d.over || d.until.IsZero() {
+	if d.over || d.deadline.IsZero() {
 		return
 	}
 	left := d.left()
-	if left <= 0 && d.soon.Before(d.until) {
+	if left <= 0 && d.slowAt.Before(d.deadline) {
 		d.callSlow()
 		left = d.left()
 	}

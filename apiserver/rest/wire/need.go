@@ -31,8 +31,8 @@ const (
 const maxYAMLNodes = 500_000
 
 // Need estimates the memory, in bytes, that decoding a body takes. It reads each byte once and
-// parses only YAML documents with aliases. It returns an error if the document must not be decoded
-// because it has too many nodes, or aliases that expand to more than most bytes.
+// parses only YAML documents with aliases. It returns an error if the document must not be decoded:
+// because it has too many nodes, or because its aliases expand to more bytes than most.
 func Need(contentType string, body []byte, most int64) (int64, error) {
 	media := baseType(contentType)
 	size := int64(len(body)) * perByte
@@ -42,7 +42,7 @@ func Need(contentType string, body []byte, most int64) (int64, error) {
 		if nodes+keys+maps > maxYAMLNodes {
 			return 0, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d YAML nodes", maxYAMLNodes))
 		}
-		if err := expands(body, most); err != nil {
+		if err := checkExpansion(body, most); err != nil {
 			return 0, err
 		}
 		return size + nodes*perYAMLNode + keys*perYAMLKey + maps*(perYAMLKey+perObject), nil

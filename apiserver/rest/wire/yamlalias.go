@@ -8,31 +8,31 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// expands returns an error for a YAML document whose aliases expand to more than most bytes. The
-// YAML library limits the number of nodes from aliases but not their size: a document can refer to
-// a string of a megabyte with half a million aliases.
-func expands(body []byte, most int64) error {
-	if !wide(body) && (!has(body, '&') || !has(body, '*')) {
+// checkExpansion returns an error for a YAML document whose aliases expand to more than limit
+// bytes. The YAML library limits the number of nodes from aliases but not their size: a document
+// can refer to a string of a megabyte with half a million aliases.
+func checkExpansion(body []byte, limit int64) error {
+	if !isUTF16(body) && (!mayHave(body, '&') || !mayHave(body, '*')) {
 		return nil
 	}
 	var document yaml.Node
 	if err := yaml.Unmarshal(body, &document); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	if (&expansion{sizes: map[*yaml.Node]int64{}, most: most}).size(&document) > most {
+	if (&expansion{sizes: map[*yaml.Node]int64{}, limit: limit}).size(&document) > limit {
 		return apierrors.NewBadRequest("yaml: document contains excessive aliasing")
 	}
 	return nil
 }
 
-// wide reports whether a document is written in UTF-16.
-func wide(body []byte) bool {
+// isUTF16 reports whether a document is written in UTF-16.
+func isUTF16(body []byte) bool {
 	return bytes.HasPrefix(body, []byte("\xff\xfe")) || bytes.HasPrefix(body, []byte("\xfe\xff"))
 }
 
-// has reports whether a document may have an anchor or an alias: the character & or * at a place
-// where a value can begin, followed by a name.
-func has(body []byte, sign byte) bool {
+// mayHave reports whether a document may have an anchor (sign &) or an alias (sign *): the sign at
+// a place where a value can begin, followed by a name.
+func mayHave(body []byte, sign byte) bool {
 	for from := 0; ; {
 		i := bytes.IndexByte(body[from:], sign)
 		if i < 0 {
@@ -53,10 +53,10 @@ func isName(c byte) bool {
 // expansion computes the sizes of nodes with all aliases expanded.
 type expansion struct {
 	sizes map[*yaml.Node]int64 // sizes of anchored nodes
-	most  int64
+	limit int64
 }
 
-// size returns the size of a node, or any size above most if the node is larger than most. The
+// size returns the size of a node, or any size above the limit if the node is larger than that. The
 // library rejects nodes that contain themselves.
 func (e *expansion) size(n *yaml.Node) int64 {
 	if n.Kind == yaml.AliasNode {
@@ -73,8 +73,8 @@ func (e *expansion) size(n *yaml.Node) int64 {
 	}
 	size := int64(len(n.Value)) + 1
 	for _, child := range n.Content {
-		if size += e.size(child); size > e.most {
-			size = e.most + 1
+		if size += e.size(child); size > e.limit {
+			size = e.limit + 1
 			break
 		}
 	}

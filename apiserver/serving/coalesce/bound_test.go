@@ -14,12 +14,12 @@ import (
 // slowly or are idle in between.
 func TestBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, gathers := range []bool{false, true} {
+		for _, coalesces := range []bool{false, true} {
 			near, far := net.Pipe()
 			defer near.Close()
 			c := newConn(far)
 			Bound(c, 30*time.Second)
-			if gathers {
+			if coalesces {
 				c.count(1)
 			}
 			go func() {
@@ -41,12 +41,12 @@ func TestBound(t *testing.T) {
 			time.Sleep(time.Second)
 			start := time.Now()
 			_, err := c.Write(make([]byte, 100)) // the peer does not read
-			if gathers && err == nil {
+			if coalesces && err == nil {
 				time.Sleep(31 * time.Second)
 				_, err = c.Write(make([]byte, 100))
 			}
 			if took := time.Since(start); !errors.Is(err, os.ErrDeadlineExceeded) || took > 31*time.Second {
-				t.Errorf("gathering %v: %v after %s", gathers, err, took)
+				t.Errorf("gathering %v: %v after %s", coalesces, err, took)
 			}
 			near.Close()
 		}

@@ -35,15 +35,15 @@ import (
 	"time"
 )
 
-// most is the maximum size of the data that waits for the next call. Further writes block.
-const most = 128 << 10
+// maxQueued is the maximum size of the data that waits for the next call. Further writes block.
+const maxQueued = 128 << 10
 
 // largeRead is the size in bytes of reads that carry more than a short request.
 const largeRead = 4 << 10
 
-// mostGathering limits how many connections coalesce at a time, and with them the memory that
+// maxGathering limits how many connections coalesce at a time, and with them the memory that
 // clients which do not read can hold: 16 MiB.
-const mostGathering = 64
+const maxGathering = 64
 
 var gathering atomic.Int32
 
@@ -51,7 +51,7 @@ var gathering atomic.Int32
 var sending = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
 
 // buffers are used in pairs while a connection is written to.
-var buffers = sync.Pool{New: func() any { b := make([]byte, 0, most); return &b }}
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, maxQueued); return &b }}
 
 // Listener returns a listener whose connections can coalesce writes.
 func Listener(l net.Listener) net.Listener { return listener{l} }
@@ -112,7 +112,7 @@ type conn struct {
 	unyielded int
 	err       error // error of a failed call; the connection is unusable
 
-	computes atomic.Bool // it has a turn of Handshake
+	handshake atomic.Bool // it has a turn of Handshake
 
 	stall time.Duration // maximum duration of a Write; 0: no limit
 	renew atomic.Int64  // when the deadline must be set again, in Unix nanoseconds
@@ -132,13 +132,13 @@ func (c *conn) count(n int) {
 
 // Write sends p, or queues it for the next call.
 func (c *conn) Write(p []byte) (int, error) {
-	c.computed()
+	c.endHandshake()
 	taken, err := c.take(p)
 	switch {
 	case err != nil:
 		return 0, err
 	case taken:
-		if c.unyielded += len(p); c.unyielded >= most {
+		if c.unyielded += len(p); c.unyielded >= maxQueued {
 			c.unyielded = 0
 			runtime.Gosched() // see Fairness
 		}
@@ -196,7 +196,7 @@ func (c *conn) SetDeadline(at time.Time) error {
 
 // Read reads. After a large read it lets others run: see Fairness.
 func (c *conn) Read(p []byte) (int, error) {
-	c.computed()
+	c.endHandshake()
 	n, err := c.Conn.Read(p)
 	if n >= largeRead {
 		runtime.Gosched()
@@ -209,15 +209,15 @@ func (c *conn) Read(p []byte) (int, error) {
 func (c *conn) take(p []byte) (taken bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	gather := c.writers > 0 && len(p) <= most
-	for c.writing && c.err == nil && (!gather || len(*c.ready)+len(p) > most) {
+	gather := c.writers > 0 && len(p) <= maxQueued
+	for c.writing && c.err == nil && (!gather || len(*c.ready)+len(p) > maxQueued) {
 		c.free.Wait()
 	}
 	if c.err != nil || !gather {
 		return false, c.err
 	}
 	if !c.writing {
-		if gathering.Add(1) > mostGathering {
+		if gathering.Add(1) > maxGathering {
 			gathering.Add(-1)
 			return false, nil
 		}
@@ -234,15 +234,15 @@ func (c *conn) write() {
 	defer c.mu.Unlock()
 	spare := buffers.Get().(*[]byte)
 	for len(*c.ready) > 0 && c.err == nil {
-		now := c.ready
+		batch := c.ready
 		c.ready = spare
 		c.free.Signal()
 		c.mu.Unlock()
-		err := c.sendQueued(*now)
+		err := c.sendQueued(*batch)
 		c.mu.Lock()
 		c.err = err
-		*now = (*now)[:0]
-		spare = now
+		*batch = (*batch)[:0]
+		spare = batch
 	}
 	*c.ready = (*c.ready)[:0]
 	buffers.Put(c.ready)

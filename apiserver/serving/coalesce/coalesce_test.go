@@ -19,17 +19,17 @@ import (
 // slow is a connection whose calls take as long as the test wants.
 type slow struct {
 	net.Conn
-	begun chan int // the size of each call, as it begins
-	on    chan error
+	begun   chan int   // the size of each call, as it begins
+	results chan error // of each call, which ends when it gets one
 }
 
 func (s *slow) Write(p []byte) (int, error) {
 	s.begun <- len(p)
-	return len(p), <-s.on
+	return len(p), <-s.results
 }
 
 func slowConn() (*slow, *conn, context.Context) {
-	s := &slow{begun: make(chan int, 10), on: make(chan error, 10)}
+	s := &slow{begun: make(chan int, 10), results: make(chan error, 10)}
 	c := newConn(s)
 	return s, c, Context(context.Background(), c)
 }
@@ -53,7 +53,7 @@ func TestCoalesces(t *testing.T) {
 	for range 10 {
 		write(t, c, 1000)
 	}
-	s.on <- nil
+	s.results <- nil
 	if n := <-s.begun; n != 10_000 {
 		t.Fatalf("the second call has %d bytes", n)
 	}
@@ -63,11 +63,11 @@ func TestCoalesces(t *testing.T) {
 		write(t, c, 7)
 		close(ended)
 	}()
-	s.on <- nil
+	s.results <- nil
 	if n := <-s.begun; n != 7 {
 		t.Fatalf("the last call has %d bytes", n)
 	}
-	s.on <- nil
+	s.results <- nil
 	<-ended
 	if c.ready != nil || c.writing {
 		t.Error("buffers are kept")
@@ -78,19 +78,19 @@ func TestCoalesces(t *testing.T) {
 func TestIsBounded(t *testing.T) {
 	s, c, ctx := slowConn()
 	defer Begin(ctx)()
-	write(t, c, most)
+	write(t, c, maxQueued)
 	<-s.begun
-	write(t, c, most)
+	write(t, c, maxQueued)
 	var more sync.WaitGroup
 	more.Go(func() { write(t, c, 1) })
-	s.on <- nil
-	if n := <-s.begun; n != most {
+	s.results <- nil
+	if n := <-s.begun; n != maxQueued {
 		t.Errorf("%d bytes were taken", n)
 	}
 	more.Wait()
-	s.on <- nil
+	s.results <- nil
 	<-s.begun
-	s.on <- nil
+	s.results <- nil
 }
 
 // The next write returns the error of a call, and no writer blocks forever.
@@ -100,13 +100,13 @@ func TestErrors(t *testing.T) {
 	end := Begin(ctx)
 	write(t, c, 1)
 	<-s.begun
-	write(t, c, most)
+	write(t, c, maxQueued)
 	failed := make(chan error)
 	go func() {
 		_, err := c.Write([]byte("waits for room"))
 		failed <- err
 	}()
-	s.on <- broken
+	s.results <- broken
 	if err := <-failed; !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}

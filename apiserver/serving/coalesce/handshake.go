@@ -23,22 +23,22 @@ func Handshake(ctx context.Context, c net.Conn) error {
 	}
 	select {
 	case handshaking <- struct{}{}:
-		conn.computes.Store(true)
+		conn.handshake.Store(true)
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// computed ends the connection's turn of Handshake, if it has one.
-func (c *conn) computed() {
-	if c.computes.Load() && c.computes.Swap(false) {
+// endHandshake ends the connection's turn of Handshake, if it has one.
+func (c *conn) endHandshake() {
+	if c.handshake.Load() && c.handshake.Swap(false) {
 		<-handshaking
 	}
 }
 
 // Close closes the connection.
 func (c *conn) Close() error {
-	c.computed()
+	c.endHandshake()
 	return c.Conn.Close()
 }

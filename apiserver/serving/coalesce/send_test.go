@@ -62,16 +62,16 @@ func TestSendsInTurns(t *testing.T) {
 		t.Error(err)
 	}
 
-	const much = 64 << 20 // more than the system's buffers
+	const total = 64 << 20 // more than the system's buffers
 	go func() {
-		for range much / most {
-			if _, err := large.Write(make([]byte, most)); err != nil {
+		for range total / maxQueued {
+			if _, err := large.Write(make([]byte, maxQueued)); err != nil {
 				t.Error(err)
 				return
 			}
 		}
 	}()
-	if _, err := io.ReadFull(largePeer, make([]byte, most)); err != nil {
+	if _, err := io.ReadFull(largePeer, make([]byte, maxQueued)); err != nil {
 		t.Fatal(err)
 	}
 	for range cap(sending) { // gets every turn, because none is kept
@@ -82,7 +82,7 @@ func TestSendsInTurns(t *testing.T) {
 		}
 	}
 	release()
-	if _, err := io.CopyN(io.Discard, largePeer, much-most); err != nil {
+	if _, err := io.CopyN(io.Discard, largePeer, total-maxQueued); err != nil {
 		t.Error(err)
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// patience limits how long a closed connection waits for its peer to close too.
-const patience = 5 * time.Second
+// drainTimeout limits how long a closed connection waits for its peer to close too.
+const drainTimeout = 5 * time.Second
 
 // Writer returns a ResponseWriter like w whose connection, if a handler hijacks it, closes as that
 // of [Linger] does.
@@ -99,7 +99,7 @@ func (l *lingering) drain() {
 	defer l.Conn.Close()
 	l.reading.Lock()
 	defer l.reading.Unlock()
-	if err := l.SetReadDeadline(time.Now().Add(patience)); err == nil {
+	if err := l.SetReadDeadline(time.Now().Add(drainTimeout)); err == nil {
 		_, _ = io.Copy(io.Discard, l.Conn) // also ends at the deadline
 	}
 }

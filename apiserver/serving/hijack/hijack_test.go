@@ -102,7 +102,7 @@ func TestClose(t *testing.T) {
 	conn.Close()
 	select {
 	case <-ended:
-	case <-time.After(patience - time.Second):
+	case <-time.After(drainTimeout - time.Second):
 		t.Error("the connection is still open")
 	}
 }

@@ -27,13 +27,13 @@ const (
 	// collections. By default, Go collects when the heap has doubled. With a heap of ten megabytes
 	// that is every few dozen requests, and takes a quarter of all processor time.
 	allocatedBetween = 64 << 20
-	// quiet is the time without requests after which unused memory is returned to the system.
-	quiet = 2 * time.Second
-	// manyPages is how many bytes of the program file may stay in the memory of an idle server,
-	// which needs only a few megabytes of it.
-	manyPages = 16 << 20
-	// worthwhile is the minimum number of unused bytes that are returned.
-	worthwhile = 8 << 20
+	// idleAfter is the time without requests after which unused memory is returned to the system.
+	idleAfter = 2 * time.Second
+	// maxProgramBytes is how many bytes of the program file may stay in the memory of an idle
+	// server, which needs only a few megabytes of it.
+	maxProgramBytes = 16 << 20
+	// minUnused is the minimum number of unused bytes that are returned.
+	minUnused = 8 << 20
 )
 
 // collector controls garbage collection: rarely under load, and once when the server becomes idle,
@@ -45,8 +45,8 @@ type collector struct {
 
 	mu      sync.Mutex
 	timer   *time.Timer
-	seen    int64
-	percent int // GOGC, as it was set
+	seen    int64 // requests at the last check
+	percent int   // GOGC, as it was set
 	stopped bool
 }
 
@@ -98,11 +98,11 @@ func (c *collector) countRequest() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.stopped {
-		c.timer = time.AfterFunc(quiet, c.checkIdle)
+		c.timer = time.AfterFunc(idleAfter, c.checkIdle)
 	}
 }
 
-// checkIdle runs every quiet period while there are requests, and once after the last.
+// checkIdle runs every idleAfter while there are requests, and once after the last.
 func (c *collector) checkIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,17 +111,17 @@ func (c *collector) checkIdle() {
 	}
 	if now := c.requests.Load(); now != c.seen {
 		c.seen = now
-		c.timer.Reset(quiet)
+		c.timer.Reset(idleAfter)
 		return
 	}
-	if h := readHeap(); h.unused() > max(worthwhile, h.live/4) {
+	if h := readHeap(); h.unused() > max(minUnused, h.live/4) {
 		debug.FreeOSMemory()
 	}
-	footprint.Release(manyPages)
+	footprint.Release(maxProgramBytes)
 	c.armed.Store(false)
 	// a request arrived in the meantime
 	if c.requests.Load() != c.seen && c.armed.CompareAndSwap(false, true) {
-		c.timer.Reset(quiet)
+		c.timer.Reset(idleAfter)
 	}
 }
 

@@ -23,10 +23,10 @@ type Fold struct {
 	begin     func(*store.Snapshot)
 	take      func(*store.Event)
 
-	mu      sync.RWMutex
-	begun   bool
-	known   uint64 // the value includes every write up to this revision
-	cursors []*store.Cursor
+	mu       sync.RWMutex
+	begun    bool
+	revision uint64 // the value includes every write up to this revision
+	cursors  []*store.Cursor
 }
 
 // NewFold returns a Fold over resources, named as in [store.Key]. begin computes the value from a
@@ -43,7 +43,7 @@ func NewFold(st *store.Store, begin func(*store.Snapshot), take func(*store.Even
 func (f *Fold) RLock() error {
 	changed := f.store.Changed(f.resources...)
 	f.mu.RLock()
-	for !f.begun || f.known < changed {
+	for !f.begun || f.revision < changed {
 		f.mu.RUnlock()
 		if err := f.catchUp(); err != nil {
 			return err
@@ -73,13 +73,13 @@ func (f *Fold) catchUp() error {
 		f.cursors = append(f.cursors, cursor)
 	}
 	f.begin(sn)
-	f.begun, f.known = true, sn.Revision()
+	f.begun, f.revision = true, sn.Revision()
 	return nil
 }
 
 // drain applies all pending events. It returns false if some are no longer retained.
 func (f *Fold) drain() bool {
-	known := ^uint64(0)
+	revision := ^uint64(0)
 	for _, cursor := range f.cursors {
 		for {
 			events, upTo, err := cursor.Next()
@@ -90,7 +90,7 @@ func (f *Fold) drain() bool {
 				return false
 			}
 			if len(events) == 0 {
-				known = min(known, upTo)
+				revision = min(revision, upTo)
 				break
 			}
 			for _, e := range events {
@@ -98,6 +98,6 @@ func (f *Fold) drain() bool {
 			}
 		}
 	}
-	f.known = known
+	f.revision = revision
 	return true
 }

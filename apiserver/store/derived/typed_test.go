@@ -84,8 +84,8 @@ func TestView(t *testing.T) {
 
 	fork := st.Snapshot().Fork()
 	defer fork.Close()
-	of := derived.NewView(fork, func(sn *store.Snapshot) (int, error) { return sn.Count("configmaps", ""), nil }, "configmaps")
-	if n, err := of.Get(); n != 2 || err != nil {
+	view := derived.NewView(fork, func(sn *store.Snapshot) (int, error) { return sn.Count("configmaps", ""), nil }, "configmaps")
+	if n, err := view.Get(); n != 2 || err != nil {
 		t.Error(n, err)
 	}
 }

@@ -134,7 +134,7 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 	dir := t.TempDir()
 	acks := map[[2]int]acknowledged{}
 	var newest uint64
-	given := map[uint64]int{} // revision → round
+	assigned := map[uint64]int{} // revision → round
 	early, unfinished := 0, 0
 	for round := range rounds {
 		starting := random.IntN(8) == 0
@@ -143,7 +143,7 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 		if len(lines) == 0 {
 			early++
 		}
-		heard := newest // the newest revision that a watching client has seen
+		seen := newest // the newest revision that a watching client has seen
 		for i, line := range lines {
 			var start uint64
 			if _, err := fmt.Sscanf(line, "open %d", &start); i == 0 {
@@ -158,15 +158,15 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 				t.Fatalf("%q: %v", line, err)
 			}
 			for _, revision := range []uint64{a.revision - 1, a.revision} {
-				if other, twice := given[revision]; twice || revision <= newest {
+				if other, twice := assigned[revision]; twice || revision <= newest {
 					t.Errorf("round %d: revision %d was acknowledged after %d, and in round %d", round, revision, newest, other)
 				}
-				given[revision] = round
+				assigned[revision] = round
 			}
 			acks[[2]int{w, n}] = a
-			heard = max(heard, a.revision)
+			seen = max(seen, a.revision)
 		}
-		newest = heard
+		newest = seen
 		if left, _ := filepath.Glob(filepath.Join(dir, "*.new")); len(left) > 0 {
 			unfinished++
 		}
@@ -192,7 +192,7 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 		}
 	}
 	t.Logf("%d kills: %d of them before there was a store, %d during a checkpoint; %d revisions, %d units acknowledged", rounds, early,
-		unfinished, newest, len(given)/2)
+		unfinished, newest, len(assigned)/2)
 	if len(acks) == 0 {
 		t.Error("nothing was ever acknowledged")
 	}

@@ -160,12 +160,12 @@ func (l *listing) readState(revision uint64, size *int64, each func(store.Record
 	}
 	defer r.Close()
 	*size = r.Size()
-	says, err := archive.Read(io.NewSectionReader(r, 0, r.Size()), each)
+	headerRevision, err := archive.Read(io.NewSectionReader(r, 0, r.Size()), each)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	if says != revision {
-		return &damage{name, 0, fmt.Sprintf("its header says that it is the state at revision %d", says)}
+	if headerRevision != revision {
+		return &damage{name, 0, fmt.Sprintf("its header says that it is the state at revision %d", headerRevision)}
 	}
 	return nil
 }

@@ -249,24 +249,24 @@ func TestFailingCalls(t *testing.T) {
 // error, and for lack of space. After the next start everything acknowledged is stored, no revision
 // is assigned twice, and watches continue or get an error.
 func TestEveryCall(t *testing.T) {
-	for name, strike := range map[string]func(*lossy, int){
+	for name, inject := range map[string]func(*lossy, int){
 		"power is lost":      func(l *lossy, n int) { l.powerAt = n },
 		"input/output error": func(l *lossy, n int) { l.failAt, l.failure = n, errDisk },
 		"no space left":      func(l *lossy, n int) { l.failAt, l.failure = n, errFull },
 	} {
 		t.Run(name, func(t *testing.T) {
-			struck := map[string]int{}
+			injected := map[string]int{}
 			seed := storetest.Seed(t)
 			for n, last := 1, false; !last && !t.Failed(); n++ {
 				w := newFaultRun(t, seed)
 				w.every, w.oneByOne = 1500, true
-				strike(w.files, n)
+				inject(w.files, n)
 				w.live()
-				last = w.files.struck == "" // the store makes fewer than n calls
-				struck[w.files.struck]++
+				last = w.files.injected == "" // the store makes fewer than n calls
+				injected[w.files.injected]++
 				w.files.crash() // the machine crashes: data that was not synced may be lost
 				if err := w.open(); err != nil {
-					t.Fatalf("call %d, %s: %v\n%s", n, w.files.struck, err, w.files)
+					t.Fatalf("call %d, %s: %v\n%s", n, w.files.injected, err, w.files)
 				}
 				w.check()
 				w.resume()
@@ -274,8 +274,8 @@ func TestEveryCall(t *testing.T) {
 			}
 			for _, call := range []string{"create .state", "write .state", "sync .state", "rename .state", "remove .state", "remove .log",
 				"create .log", "reserve .log", "write .log", "sync .log", "trim .log", "syncdir ", "list ", "lock ", "makedir ", "open .log", "read .log", "open .state"} {
-				if struck[call] == 0 {
-					t.Errorf("never at %q; there were %v", call, struck)
+				if injected[call] == 0 {
+					t.Errorf("no fault in %q; faults in %v", call, injected)
 				}
 			}
 		})

@@ -95,12 +95,12 @@ func FuzzUpgrade(f *testing.F) {
 			f.Fatal(err)
 		}
 		err = db.Update(func(tx *bolt.Tx) error {
-			about, err := tx.CreateBucket([]byte("store"))
+			metadata, err := tx.CreateBucket([]byte("store"))
 			if err != nil {
 				return err
 			}
-			about.Put([]byte("format"), []byte("1"))
-			about.Put([]byte("revision"), make([]byte, 8))
+			metadata.Put([]byte("format"), []byte("1"))
+			metadata.Put([]byte("revision"), make([]byte, 8))
 			objects, err := tx.CreateBucket([]byte("objects"))
 			for i := range n {
 				objects.Put([]byte{byte(i)}, bytes.Repeat([]byte{byte(i)}, 20*i))

@@ -39,7 +39,7 @@ const (
 	// eighty more syncs then have no file metadata to write.
 	reserveBytes = 256 << 10
 	// maxReserved is the largest frame that is written over reserved zeros. A larger frame contains
-	// the writes of many clients, who share its sync, and costs more to write anyway.
+	// the writes of many clients, which share its sync, and costs more to write anyway.
 	maxReserved = 16 << 10
 )
 
@@ -351,7 +351,7 @@ func endAt(f reader, at int64) (newest uint64, ended bool, err error) {
 	return binary.LittleEndian.Uint64(fields), true, nil
 }
 
-// isZero reports that there are only zeros from a place on.
+// isZero reports whether a file has only zeros from an offset on.
 func isZero(f reader, from int64) (bool, error) {
 	buf := make([]byte, 64<<10)
 	for at := from; at < f.Size(); at += int64(len(buf)) {

@@ -31,7 +31,7 @@ type lossy struct {
 	powerAt  int   // the call during which power is lost; 0: none
 	powerOff bool
 	// the call that failed or lost power, with the extension of its file
-	struck string
+	injected string
 }
 
 var (
@@ -75,7 +75,7 @@ func (l *lossy) call(what, name string) error {
 	default:
 		return nil
 	}
-	l.struck = what + " " + filepath.Ext(strings.TrimSuffix(name, newSuffix))
+	l.injected = what + " " + filepath.Ext(strings.TrimSuffix(name, newSuffix))
 	if l.powerOff {
 		return errPower
 	}

@@ -80,19 +80,19 @@ func readOldTree(file io.ReaderAt, size int64) (records []store.Record, revision
 	if err != nil {
 		return nil, 0, err
 	}
-	about := map[string][]byte{}
-	found, err := tree.bucket("store", func(key, value []byte) error { about[string(key)] = value; return nil })
+	metadata := map[string][]byte{}
+	found, err := tree.bucket("store", func(key, value []byte) error { metadata[string(key)] = value; return nil })
 	switch {
 	case err != nil:
 		return nil, 0, err
 	case !found:
 		return nil, 0, archive.ErrForeign
-	case string(about["format"]) != "1":
-		return nil, 0, fmt.Errorf("format %q is not supported, want %q", about["format"], "1")
-	case len(about["revision"]) != 8:
+	case string(metadata["format"]) != "1":
+		return nil, 0, fmt.Errorf("format %q is not supported, want %q", metadata["format"], "1")
+	case len(metadata["revision"]) != 8:
 		return nil, 0, fmt.Errorf("%w: missing revision", archive.ErrDamaged)
 	}
-	revision = binary.BigEndian.Uint64(about["revision"])
+	revision = binary.BigEndian.Uint64(metadata["revision"])
 	tree.left = tree.size / tree.pageSize // the second walk reads the first pages again
 	found, err = tree.bucket("objects", func(k, v []byte) error {
 		parts := bytes.Split(k, []byte{0})

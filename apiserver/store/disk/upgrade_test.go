@@ -38,11 +38,11 @@ func writeOld(t testing.TB, dir string, revision uint64, records ...store.Record
 			binary.BigEndian.PutUint32(value, crc32.Update(crc32.Checksum(key, table), table, value[4:]))
 			err = errors.Join(err, objects.Put(key, value))
 		}
-		about, other := tx.CreateBucketIfNotExists([]byte("store"))
+		metadata, other := tx.CreateBucketIfNotExists([]byte("store"))
 		if err := errors.Join(err, other); err != nil {
 			return err
 		}
-		return errors.Join(about.Put([]byte("format"), []byte("1")), about.Put([]byte("revision"), binary.BigEndian.AppendUint64(nil, revision)))
+		return errors.Join(metadata.Put([]byte("format"), []byte("1")), metadata.Put([]byte("revision"), binary.BigEndian.AppendUint64(nil, revision)))
 	}
 	half := len(records) / 2 // two transactions, so that both meta pages are used
 	err = db.Update(func(tx *bolt.Tx) error { return put(tx, records[:half]) })

@@ -16,17 +16,17 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// keeper is a KMS plugin whose behavior is controlled by tests.
-type keeper struct{ mode atomic.Value }
+// kmsPlugin is a KMS plugin whose behavior tests control.
+type kmsPlugin struct{ mode atomic.Value }
 
 const (
-	honest = "honest"
-	hangs  = "hangs"
-	lies   = "lies"
-	fails  = "fails"
+	works    = "works"
+	hangs    = "hangs"
+	corrupts = "corrupts"
+	fails    = "fails"
 )
 
-func (k *keeper) behave(ctx context.Context) error {
+func (k *kmsPlugin) behave(ctx context.Context) error {
 	switch k.mode.Load() {
 	case hangs:
 		<-ctx.Done() // longer than any caller waits
@@ -37,49 +37,49 @@ func (k *keeper) behave(ctx context.Context) error {
 	return nil
 }
 
-func (k *keeper) turn(data []byte) []byte {
+func (k *kmsPlugin) cipher(data []byte) []byte {
 	out := bytes.Clone(data)
 	for i := range out {
 		out[i] ^= 0x5a
 	}
-	if k.mode.Load() == lies && len(out) > 0 {
+	if k.mode.Load() == corrupts && len(out) > 0 {
 		out[0] ^= 1
 	}
 	return out
 }
 
-func (k *keeper) Encrypt(ctx context.Context, _ string, data []byte) (*service.EncryptResponse, error) {
+func (k *kmsPlugin) Encrypt(ctx context.Context, _ string, data []byte) (*service.EncryptResponse, error) {
 	if err := k.behave(ctx); err != nil {
 		return nil, err
 	}
-	return &service.EncryptResponse{Ciphertext: k.turn(data), KeyID: "1"}, nil
+	return &service.EncryptResponse{Ciphertext: k.cipher(data), KeyID: "1"}, nil
 }
 
-func (k *keeper) Decrypt(ctx context.Context, _ string, req *service.DecryptRequest) ([]byte, error) {
+func (k *kmsPlugin) Decrypt(ctx context.Context, _ string, req *service.DecryptRequest) ([]byte, error) {
 	if err := k.behave(ctx); err != nil {
 		return nil, err
 	}
-	return k.turn(req.Ciphertext), nil
+	return k.cipher(req.Ciphertext), nil
 }
 
-func (k *keeper) Status(ctx context.Context) (*service.StatusResponse, error) {
+func (k *kmsPlugin) Status(ctx context.Context) (*service.StatusResponse, error) {
 	if err := k.behave(ctx); err != nil {
 		return nil, err
 	}
 	return &service.StatusResponse{Version: "v2", Healthz: "ok", KeyID: "1"}, nil
 }
 
-// newKeeper serves a plugin on a socket. file is an EncryptionConfiguration that encrypts Secrets
+// newPlugin serves a plugin on a socket. file is an EncryptionConfiguration that encrypts Secrets
 // with it.
-func newKeeper(t *testing.T) (k *keeper, file string) {
+func newPlugin(t *testing.T) (k *kmsPlugin, file string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "kms") // paths of sockets must be short
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	k = &keeper{}
-	k.mode.Store(honest)
+	k = &kmsPlugin{}
+	k.mode.Store(works)
 	socket := filepath.Join(dir, "s")
 	server := service.NewGRPCService(socket, time.Hour, k)
 	go server.ListenAndServe()
@@ -99,12 +99,12 @@ func tryPut(t *testing.T, s *store.Store, resource, name string) error {
 	return err
 }
 
-// within fails the test if do takes longer than most.
-func within(t *testing.T, most time.Duration, what string, do func()) {
+// within fails the test if do takes longer than limit.
+func within(t *testing.T, limit time.Duration, what string, do func()) {
 	t.Helper()
 	start := time.Now()
 	do()
-	if took := time.Since(start); took > most {
+	if took := time.Since(start); took > limit {
 		t.Errorf("%s took %s", what, took)
 	}
 }
@@ -116,7 +116,7 @@ func TestPluginHangsAtStart(t *testing.T) {
 	for _, mode := range []string{hangs, fails} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			k, file := newKeeper(t)
+			k, file := newPlugin(t)
 			k.mode.Store(mode)
 			dir := t.TempDir()
 			var s *store.Store
@@ -138,7 +138,7 @@ func TestPluginHangsAtStart(t *testing.T) {
 			if s.Snapshot().Count("secrets", "") > 0 {
 				t.Error("a refused Secret is stored")
 			}
-			k.mode.Store(honest)
+			k.mode.Store(works)
 			if err := putWithKey(t, s, "secrets", "taken"); err != nil {
 				t.Errorf("with a key: %v", err)
 			}
@@ -163,10 +163,10 @@ func putWithKey(t *testing.T, s *store.Store, resource, name string) (err error)
 // unchanged.
 func TestPluginFailsAfterStart(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{hangs, lies, fails} {
+	for _, mode := range []string{hangs, corrupts, fails} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			k, file := newKeeper(t)
+			k, file := newPlugin(t)
 			dir := t.TempDir()
 			s, err := open(dir, file)
 			if err != nil {
@@ -201,7 +201,7 @@ func TestPluginFailsAfterStart(t *testing.T) {
 			if onDisk(t, dir) != before {
 				t.Error("the start changed the directory")
 			}
-			k.mode.Store(honest)
+			k.mode.Store(works)
 			if s, err = open(dir, file); err != nil {
 				t.Fatal(err)
 			}

@@ -27,8 +27,8 @@ func openShared(log *storetest.Log, file string) (*store.Store, error) {
 	return store.Open(store.Config{Shared: shared, Log: slog.New(slog.DiscardHandler)})
 }
 
-// kept returns the value that the log has for a key.
-func kept(t *testing.T, log *storetest.Log, resource, name string) (value string) {
+// storedValue returns the value that the log has for a key.
+func storedValue(t *testing.T, log *storetest.Log, resource, name string) (value string) {
 	t.Helper()
 	_, err := log.Shared(false).Load(t.Context(), func(r store.Record) error {
 		if r.Key == (store.Key{Resource: resource, Namespace: "lab", Name: name}) {
@@ -63,10 +63,10 @@ func TestShared(t *testing.T) {
 
 	put(t, a, "configmaps", "open", plain)
 	put(t, a, "secrets", "hidden", plain)
-	if value := kept(t, log, "secrets", "hidden"); !strings.HasPrefix(value, "k8s:enc:aesgcm:v1:key1:") || strings.Contains(value, plain) {
+	if value := storedValue(t, log, "secrets", "hidden"); !strings.HasPrefix(value, "k8s:enc:aesgcm:v1:key1:") || strings.Contains(value, plain) {
 		t.Errorf("the log has %q", value)
 	}
-	if value := kept(t, log, "configmaps", "open"); !strings.Contains(value, plain) {
+	if value := storedValue(t, log, "configmaps", "open"); !strings.Contains(value, plain) {
 		t.Errorf("the log has %q", value)
 	}
 	if !holds(t, a, "secrets", "hidden") {
@@ -96,7 +96,7 @@ func TestShared(t *testing.T) {
 	if !holds(t, c, "secrets", "hidden") {
 		t.Error("another server with the key can't read it")
 	}
-	moved := store.Op{Key: store.Key{Resource: "secrets", Namespace: "lab", Name: "moved"}, Data: []byte(kept(t, log, "secrets", "hidden"))}
+	moved := store.Op{Key: store.Key{Resource: "secrets", Namespace: "lab", Name: "moved"}, Data: []byte(storedValue(t, log, "secrets", "hidden"))}
 	if _, ok, err := log.Shared(false).Commit(t.Context(), []store.Op{moved}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}

@@ -214,14 +214,14 @@ func (l *Log) page(ctx context.Context, from string, limit int64, revision uint6
 	}
 	answer, err := l.client.Get(ctx, from, opts...)
 	if err != nil {
-		return nil, inTime(ctx, err)
+		return nil, withContextError(ctx, err)
 	}
 	return answer, plausible(answer.Header.Revision, 0)
 }
 
-// inTime wraps err with the error of ctx if that has ended: gRPC clients report the end of a
-// context with their own error.
-func inTime(ctx context.Context, err error) error {
+// withContextError wraps err with the error of ctx if ctx has ended, because gRPC clients report
+// the end of a context with an error of their own.
+func withContextError(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("%w: %w", ctx.Err(), err)
 	}

@@ -64,13 +64,13 @@ func (l *Log) claim(ctx context.Context) error {
 	defer cancel()
 	found, err := l.client.Get(ctx, l.prefix+marker, clientv3.WithCountOnly())
 	if err != nil {
-		return fmt.Errorf("read etcd: %w", inTime(ctx, err))
+		return fmt.Errorf("read etcd: %w", withContextError(ctx, err))
 	}
 	all := clientv3.WithRange(clientv3.GetPrefixRangeEnd(l.prefix))
 	if found.Count == 0 {
 		keys, err := l.client.Get(ctx, l.prefix, all, clientv3.WithCountOnly())
 		if err != nil {
-			return fmt.Errorf("read etcd: %w", inTime(ctx, err))
+			return fmt.Errorf("read etcd: %w", withContextError(ctx, err))
 		}
 		if keys.Count > 0 {
 			return fmt.Errorf("%w: %d keys begin with %s", ErrNotEmpty, keys.Count, l.prefix)
@@ -81,7 +81,7 @@ func (l *Log) claim(ctx context.Context) error {
 		clientv3.OpPut(l.prefix+marker, ""), clientv3.OpDelete(l.prefix, clientv3.WithRange(l.prefix+marker)), clientv3.OpDelete(l.prefix+marker+"\x00", all),
 	} {
 		if _, err := l.client.Do(ctx, op); err != nil {
-			return fmt.Errorf("write etcd: %w", inTime(ctx, err))
+			return fmt.Errorf("write etcd: %w", withContextError(ctx, err))
 		}
 	}
 	return nil
@@ -120,7 +120,7 @@ func (l *Log) raiseOnce(ctx context.Context, compacted *atomic.Int64) error {
 	defer cancel()
 	answer, err := l.client.Put(ctx, l.prefix+marker, "")
 	if err != nil {
-		return fmt.Errorf("raise the revision of etcd: %w", inTime(ctx, err))
+		return fmt.Errorf("raise the revision of etcd: %w", withContextError(ctx, err))
 	}
 	now, before := answer.Header.Revision, compacted.Load()
 	if now-before >= raisedHistory && compacted.CompareAndSwap(before, now) {

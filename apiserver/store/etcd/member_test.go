@@ -30,7 +30,7 @@ type member struct {
 	value    string
 	hangs    bool // does not answer reads and writes
 	slow     bool // does not answer reads of large pages
-	deaf     bool // accepts watches and sends no events
+	silent   bool // accepts watches and sends no events
 	watches  int
 	written  chan struct{} // closed and replaced with each write
 }
@@ -86,8 +86,8 @@ func (m *member) Watch(stream etcdserverpb.Watch_WatchServer) error {
 		}
 	}()
 	type watch struct {
-		after int64
-		deaf  bool
+		after  int64
+		silent bool
 	}
 	watches := map[int64]*watch{}
 	next := int64(0)
@@ -96,7 +96,7 @@ func (m *member) Watch(stream etcdserverpb.Watch_WatchServer) error {
 		written, header, revision, kv := m.written, m.header(), m.revision, m.kv()
 		m.mu.Unlock()
 		for id, w := range watches {
-			if w.deaf || revision <= w.after {
+			if w.silent || revision <= w.after {
 				continue
 			}
 			w.after = revision
@@ -117,7 +117,7 @@ func (m *member) Watch(stream etcdserverpb.Watch_WatchServer) error {
 			if create := request.GetCreateRequest(); create != nil {
 				answer.Created, answer.WatchId = true, next
 				m.mu.Lock()
-				watches[next] = &watch{after: create.GetStartRevision() - 1, deaf: m.deaf}
+				watches[next] = &watch{after: create.GetStartRevision() - 1, silent: m.silent}
 				m.watches++
 				m.mu.Unlock()
 				next++
@@ -125,7 +125,7 @@ func (m *member) Watch(stream etcdserverpb.Watch_WatchServer) error {
 				answer.Canceled, answer.WatchId = true, cancel.GetWatchId()
 				delete(watches, cancel.GetWatchId())
 			} else {
-				continue // a deaf member does not report progress
+				continue // a silent member does not report progress
 			}
 			if err := stream.Send(answer); err != nil {
 				return err
@@ -237,7 +237,7 @@ func TestSlowMember(t *testing.T) {
 // A member that answers reads but loses its watches does not leave the store behind permanently.
 func TestMemberLosesWatches(t *testing.T) {
 	m, open := newMember(t)
-	m.set(func() { m.deaf = true })
+	m.set(func() { m.silent = true })
 	s, err := open()
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestMemberLosesWatches(t *testing.T) {
 	if _, err := s.Fresh(ctx); err == nil {
 		t.Error("a consistent read returned writes that no watch has delivered")
 	}
-	m.set(func() { m.deaf = false }) // for new watches
+	m.set(func() { m.silent = false }) // for new watches
 	ctx, cancel = context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	sn, err := s.Fresh(ctx)
@@ -265,15 +265,15 @@ func TestMemberLosesWatches(t *testing.T) {
 
 // The store rejects responses of a cluster whose revision goes back or is impossible.
 func TestMemberReturnsWrongRevision(t *testing.T) {
-	for _, lie := range []int64{3, 0, -1} {
-		t.Run(fmt.Sprint(lie), func(t *testing.T) {
+	for _, wrong := range []int64{3, 0, -1} {
+		t.Run(fmt.Sprint(wrong), func(t *testing.T) {
 			m, open := newMember(t)
 			s, err := open()
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			m.set(func() { m.revision = lie })
+			m.set(func() { m.revision = wrong })
 			if err := soon(t, "a read", func() error { _, err := s.Fresh(t.Context()); return err }); !errors.Is(err, etcd.ErrWentBack) {
 				t.Errorf("a consistent read: %v", err)
 			}

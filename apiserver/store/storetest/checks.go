@@ -22,8 +22,8 @@ func testChecks(t *testing.T, s *store.Store) {
 		reason error
 	}{
 		{"an older revision", check("other", other.Revision-1), store.ErrConflict},
-		{"there, but must not be", check("other", 0), store.ErrExists},
-		{"not there, but must be", check("gone", 7), store.ErrNotFound},
+		{"exists, but must not exist", check("other", 0), store.ErrExists},
+		{"missing, but must exist", check("gone", 7), store.ErrNotFound},
 		{"resource changed", store.Op{Key: whole, Expect: other.Revision - 1, Check: true}, store.ErrConflict},
 	} {
 		_, err := s.Commit(context.Background(), write, test.op)

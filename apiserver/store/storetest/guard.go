@@ -128,8 +128,8 @@ func (g *guard) checkState(sn *store.Snapshot, events []*store.Event) {
 			g.t.Errorf("an event between %[2]d and %[3]d, number %[1]d, has revision %[4]d", i, g.last.Revision(), sn.Revision(), e.Revision())
 		}
 		revision = e.Revision()
-		was, known := changed[e.Object.Key]
-		if !known {
+		was, found := changed[e.Object.Key]
+		if !found {
 			was = g.last.Get(e.Object.Key)
 		}
 		if e.Prev != was {

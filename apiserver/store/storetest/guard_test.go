@@ -8,14 +8,14 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// complaints is a testing.TB that only counts.
-type complaints struct {
+// errorRecorder is a testing.TB that records errors.
+type errorRecorder struct {
 	testing.TB
-	said []string
+	errors []string
 }
 
-func (c *complaints) Errorf(format string, args ...any) {
-	c.said = append(c.said, fmt.Sprintf(format, args...))
+func (c *errorRecorder) Errorf(format string, args ...any) {
+	c.errors = append(c.errors, fmt.Sprintf(format, args...))
 }
 
 // API-07: a guard reports every difference between what is published and what watchers receive.
@@ -26,8 +26,8 @@ func TestGuard(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		// published returns the events that the store would publish if the watches were right
-		watch func([]*store.Event) []*store.Event
-		whole bool // the guard reports nothing
+		published func([]*store.Event) []*store.Event
+		whole     bool // the guard reports nothing
 	}{
 		{"as it is", func(e []*store.Event) []*store.Event { return e }, true},
 		{"one is lost", func(e []*store.Event) []*store.Event { return append(slices.Clone(e), shift(e[len(e)-1])) }, false},
@@ -48,17 +48,17 @@ func TestGuard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		heard := &complaints{TB: t}
-		g := newGuard(heard, s)
-		s.Inspect(func(sn *store.Snapshot, events []*store.Event) { g.published(sn, test.watch(events)) })
+		recorder := &errorRecorder{TB: t}
+		g := newGuard(recorder, s)
+		s.Inspect(func(sn *store.Snapshot, events []*store.Event) { g.published(sn, test.published(events)) })
 		for i := range 5 {
 			commit(t, s, store.Op{Key: key("a"), Data: object("u", fmt.Sprint(i)), Expect: store.AnyRevision},
 				store.Op{Key: key("b"), Data: object("v", fmt.Sprint(i)), Expect: store.AnyRevision},
 				store.Op{Key: store.Key{Resource: "nodes", Name: "n"}, Data: object("w", "1"), Expect: store.AnyRevision})
 		}
 		s.Close()
-		if (len(heard.said) == 0) != test.whole {
-			t.Errorf("%s: %d complaints: %v", test.name, len(heard.said), heard.said)
+		if (len(recorder.errors) == 0) != test.whole {
+			t.Errorf("%s: %d complaints: %v", test.name, len(recorder.errors), recorder.errors)
 		}
 	}
 }

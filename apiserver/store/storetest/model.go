@@ -18,7 +18,7 @@ import (
 // API-06, API-07
 func testModel(t *testing.T, s *store.Store) {
 	seed := Seed(t)
-	random := func(who uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, who)) }
+	random := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
 
 	start := s.Snapshot().Revision()
 	const writers, callsEach = 6, 120
@@ -60,10 +60,10 @@ type recording struct {
 	store *store.Store
 	start uint64
 
-	mu    sync.Mutex
-	calls []call
-	seen  []look
-	heard []stream
+	mu           sync.Mutex
+	calls        []call
+	observations []observation
+	streams      []stream
 }
 
 // call is one Commit with its result.
@@ -75,8 +75,8 @@ type call struct {
 	conflict      *store.ConflictError
 }
 
-// look is one Snapshot. If whole, it must not show a part of a unit.
-type look struct {
+// observation is one Snapshot that a reader took. If whole, it must not show a part of a unit.
+type observation struct {
 	snapshot *store.Snapshot
 	whole    bool
 }
@@ -89,7 +89,7 @@ type stream struct {
 	until    uint64
 }
 
-func (w *recording) write(t *testing.T, r *rand.Rand, who, calls int) {
+func (w *recording) write(t *testing.T, r *rand.Rand, writer, calls int) {
 	for i := range calls {
 		sn := w.store.Snapshot()
 		c := call{before: sn.Revision()}
@@ -99,7 +99,7 @@ func (w *recording) write(t *testing.T, r *rand.Rand, who, calls int) {
 				continue // each key only once
 			}
 			op := store.Op{Key: k}
-			c.payloads = append(c.payloads, fmt.Sprintf("%d.%d.%d", who, i, n))
+			c.payloads = append(c.payloads, fmt.Sprintf("%d.%d.%d", writer, i, n))
 			if r.IntN(4) > 0 {
 				owners := []string{"o1", "o2", "o3"}[:r.IntN(4)]
 				op.Data = object(fmt.Sprintf("%s-%s-%s-%d", k.Resource, k.Namespace, k.Name, r.IntN(2)), c.payloads[len(c.ops)], owners...)
@@ -168,7 +168,7 @@ func (w *recording) read(t *testing.T, r *rand.Rand, resource string, written <-
 		}
 		after = got.until
 		w.mu.Lock()
-		w.heard = append(w.heard, got)
+		w.streams = append(w.streams, got)
 		w.mu.Unlock()
 	}
 }
@@ -186,7 +186,7 @@ func (w *recording) readLazily(t *testing.T, c *store.Cursor) {
 		}
 		got.until = until
 		if got.events = append(got.events, events...); len(events) == 0 {
-			w.heard = append(w.heard, got)
+			w.streams = append(w.streams, got)
 			return
 		}
 	}
@@ -195,7 +195,7 @@ func (w *recording) readLazily(t *testing.T, c *store.Cursor) {
 // takeSnapshots takes snapshots of the current state and of earlier ones.
 func (w *recording) takeSnapshots(t *testing.T, r *rand.Rand, written <-chan struct{}) {
 	for n := 0; n < 300 && !isClosed(written); n++ {
-		l := look{w.store.Snapshot(), true}
+		l := observation{w.store.Snapshot(), true}
 		if revision := l.snapshot.Revision(); r.IntN(3) == 0 {
 			past := revision - r.Uint64N(revision-w.start+1)
 			// stores that share a log must find the events of their own writes
@@ -212,10 +212,10 @@ func (w *recording) takeSnapshots(t *testing.T, r *rand.Rand, written <-chan str
 				t.Errorf("at %d of %d: %v", past, revision, err)
 				return
 			}
-			l = look{sn, false}
+			l = observation{sn, false}
 		}
 		w.mu.Lock()
-		w.seen = append(w.seen, l)
+		w.observations = append(w.observations, l)
 		w.mu.Unlock()
 		runtime.Gosched()
 	}
@@ -225,22 +225,22 @@ func (w *recording) takeSnapshots(t *testing.T, r *rand.Rand, written <-chan str
 func (w *recording) verify(t *testing.T) {
 	done := slices.DeleteFunc(slices.Clone(w.calls), func(c call) bool { return c.conflict != nil })
 	slices.SortFunc(done, func(a, b call) int { return int(a.objects[0].Revision) - int(b.objects[0].Revision) })
-	looks := map[uint64][]look{}
-	for _, l := range w.seen {
-		looks[l.snapshot.Revision()] = append(looks[l.snapshot.Revision()], l)
+	byRevision := map[uint64][]observation{}
+	for _, l := range w.observations {
+		byRevision[l.snapshot.Revision()] = append(byRevision[l.snapshot.Revision()], l)
 	}
 	state := map[store.Key]*store.Object{}
 	history := map[store.Key][]version{}
 	revision := w.start
 	var events []*store.Event
 	check := func(whole bool) {
-		for _, l := range looks[revision] {
+		for _, l := range byRevision[revision] {
 			if l.whole && !whole {
 				t.Errorf("a snapshot at %d shows a part of a unit", revision)
 			}
 			compareState(t, l.snapshot, state)
 		}
-		delete(looks, revision)
+		delete(byRevision, revision)
 	}
 	check(true)
 	for _, c := range done {
@@ -277,11 +277,11 @@ func (w *recording) verify(t *testing.T) {
 			}
 		}
 	}
-	if len(looks) > 0 {
-		t.Errorf("snapshots at revisions that were never assigned: %d", len(looks))
+	if len(byRevision) > 0 {
+		t.Errorf("snapshots at revisions that were never assigned: %d", len(byRevision))
 	}
 	compareState(t, w.store.Snapshot(), state)
-	for _, s := range w.heard {
+	for _, s := range w.streams {
 		w.verifyStream(t, s, events)
 	}
 	for _, c := range w.calls {
@@ -291,12 +291,12 @@ func (w *recording) verify(t *testing.T) {
 	}
 }
 
-// violation returns the reason why an op must be refused if now is stored.
-func violation(op store.Op, now *store.Object) error {
+// violation returns the reason why an op must be refused if stored is the current object.
+func violation(op store.Op, stored *store.Object) error {
 	switch {
-	case now == nil && (op.Data == nil || op.Expect != 0 && op.Expect != store.AnyRevision):
+	case stored == nil && (op.Data == nil || op.Expect != 0 && op.Expect != store.AnyRevision):
 		return store.ErrNotFound
-	case now == nil || op.Expect == store.AnyRevision || op.Expect == now.Revision:
+	case stored == nil || op.Expect == store.AnyRevision || op.Expect == stored.Revision:
 		return nil
 	case op.Expect == 0:
 		return store.ErrExists

@@ -75,7 +75,7 @@ func testScan(t *testing.T, s *store.Store) {
 	}
 	commit(t, s, store.Op{Key: store.Key{Resource: "po", Namespace: "a", Name: "x"}, Expect: store.AnyRevision})
 	if got := strings.Join(slices.Collect(s.Snapshot().Resources()), " "); got != "nodes pods pods.example.com" {
-		t.Errorf("resources %s, after the last po went", got)
+		t.Errorf("resources %s, after the last po was deleted", got)
 	}
 }
 

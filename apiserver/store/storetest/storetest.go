@@ -77,8 +77,8 @@ func tests() []test {
 		{"Fork", testFork},
 		{"Watch", testWatch},
 		{"WatchFromTheFuture", testWatchFromTheFuture},
-		{"WatchFallsOff", testWatchFallsOff},
-		{"WatchTellsReadiness", testWatchTellsReadiness},
+		{"WatchFallsBehind", testWatchFallsBehind},
+		{"WatchSignalsReadiness", testWatchSignalsReadiness},
 		{"Close", testClose},
 		{"Model", testModel},
 	}

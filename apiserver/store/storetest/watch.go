@@ -58,7 +58,7 @@ func testWatchFromTheFuture(t *testing.T, s *store.Store) {
 }
 
 // API-07
-func testWatchFallsOff(t *testing.T, s *store.Store) {
+func testWatchFallsBehind(t *testing.T, s *store.Store) {
 	start := s.Snapshot().Revision()
 	slow, quiet := watch(t, s, "", start), watch(t, s, "nodes", start)
 	ready := slow.Ready()
@@ -103,10 +103,10 @@ func compact(t *testing.T, s *store.Store, revision uint64) {
 			return
 		}
 	}
-	t.Fatal("the log does not end")
+	t.Fatal("the log still has the events")
 }
 
-func testWatchTellsReadiness(t *testing.T, s *store.Store) {
+func testWatchSignalsReadiness(t *testing.T, s *store.Store) {
 	start := s.Snapshot().Revision()
 	c, other := watch(t, s, "things.example.com", start), watch(t, s, "nodes", start)
 	drain(t, c)
