@@ -41,7 +41,7 @@ build: envtest-program ## build bin/kelson
 	@mkdir -p bin
 	CGO_ENABLED=$(CGO) $(GO) build -ldflags '$(LDFLAGS)' -o $(KELSON) ./cmd/kelson
 
-release: envtest-program ## bin/kelson as released: compiled with a profile, which saves a twelfth of its CPU time; the first build takes six minutes
+release: envtest-program ## build bin/kelson as released: compiled with a profile, which saves a twelfth of its CPU time; the first build takes six minutes
 	@mkdir -p bin
 	CGO_ENABLED=$(CGO) $(GO) build -pgo=cmd/kelson/release.pgo -ldflags '$(LDFLAGS)' -o $(KELSON) ./cmd/kelson
 
@@ -55,7 +55,7 @@ release-program:
 	@mkdir -p bin
 	cd release && GOWORK=off CGO_ENABLED=0 $(GO) build -o ../bin/release .
 
-dist: release-program ## a release of the newest commit in bin/dist, for all platforms: ten minutes for each the first time
+dist: release-program ## build a release of the newest commit in bin/dist, for all platforms: ten minutes for each the first time
 	$(DISTRIBUTE) -out $(DIST)
 
 dist-check: dist ## build the release again, with an empty build cache; both must be equal, bit for bit
@@ -70,7 +70,7 @@ bin/peers/krew:
 	@mkdir -p bin/peers
 	cd / && GOBIN=$(CURDIR)/bin/peers GOFLAGS=-mod=mod CGO_ENABLED=0 $(GO) install $(KREW)
 
-krew: build bin/peers/krew ## Krew installs the kubectl plugin from its manifest; builds Krew first
+krew: build bin/peers/krew ## install the kubectl plugin with Krew, from its manifest; builds Krew first
 	KREW=$(abspath bin/peers/krew) $(GO) test -count=1 -v -run Krew ./cmd/kelson
 
 dist-test: bin/peers/krew ## follow the tutorial with the release in bin/dist, run the action, and install with Krew; make dist builds it
@@ -100,7 +100,7 @@ run-cronjob run-demo run-foobar run-home run-pizza run-projectconfig run-welcome
 run-ingress-manager: build ## run the ingress-manager, which uses no framework, until a Service with the annotation ingress/http has its Ingress
 	$(KELSON) dev examples/ingress-manager --until 'ingress/web:{.spec.rules[0].host}=web.example.com' --timeout 2m
 
-run-cnat-kube-apiserver: ## cnat on kube-apiserver, whose test plays the kubelet; builds the server first
+run-cnat-kube-apiserver: ## cnat's test on kube-apiserver, in which the test acts as the scheduler and the kubelet; builds the server first
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) run ./test/against -- $(GO) test -count=1 -v -run OnAServer ./examples/cnat/...
@@ -110,7 +110,7 @@ run-ingress-manager-kube-apiserver: ## the ingress-manager's test on kube-apiser
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) run ./test/against -- $(GO) test -count=1 -v -run OnAServer ./examples/ingress-manager/...
 
-run-pizza-apiserver: ## the custom API server of pizzas alone; its log names the kubeconfig
+run-pizza-apiserver: ## run the custom API server of pizzas alone; its log names the kubeconfig
 	cd examples/pizza-apiserver && $(GO) run . --standalone
 
 test-sql-apiserver: ## the example over SQLite, which is a separate module outside of the workspace
@@ -223,7 +223,7 @@ attack: build ## bounded attacks of one client on kelson serve and, where it can
 	$(GO) build -o bin/attack ./test/attack
 	bin/attack -kelson $(KELSON) -peers bin/peers -docs docs/reference/security.md
 
-bench: release ## figures against kube-apiserver and etcd: about eleven minutes after the builds; writes docs/internals/benchmarks.md
+bench: release ## figures against kube-apiserver and etcd: about twelve minutes after the builds; writes docs/internals/benchmarks.md
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) build -o bin/figures ./bench/figures
@@ -290,7 +290,7 @@ bench-adapter: release ## other projects' programs on the operator library's ada
 explore-corpus: ## find bugs of real operators with kelson explore: a minute after the build; writes docs/internals/explore.md
 	$(GO) test -count=1 -v -run TestCorpus ./bench/explore/corpus -docs=$(CURDIR)/docs/internals/explore.md
 
-explore-campaign: ## explore the operator of bench/explore/fleet with 2,380 plans: must take less than five minutes
+explore-campaign: ## explore the operator of bench/explore/fleet with 2,380 plans; fails if that takes five minutes
 	KELSON_EXPLORE_PLANS=2380 KELSON_EXPLORE_FOR=5m $(GO) test -count=1 -timeout 10m -v -run '^TestExplore$$' ./bench/explore/fleet/internal/controller
 
 EXPLORED = welcome demo foobar home pizza projectconfig simpledeployment cronjob cnat ingress-manager
@@ -301,7 +301,7 @@ explore-examples: build ## explore the ten examples' operators for a minute each
 		grep -v '^explored' bin/explore.log; grep '^explored' bin/explore.log | tail -1; \
 	done; exit $$failed
 
-explore-determinism: ## run plans of three operators 1,000 times each, and compare their histories byte for byte: six minutes
+explore-determinism: ## run plans of five operators 1,000 times each, and compare their histories byte for byte: six minutes
 	for package in ./lab/explore ./bench/explore/fleet/internal/controller ./examples/cnat/internal/controller; do \
 		KELSON_EXPLORE_REPEAT=1000 $(GO) test -count=1 -timeout 20m -v -run 'TestEqualPlansGiveEqualRuns|^TestExplore$$' $$package || exit 1; done
 

@@ -17,8 +17,8 @@ end_servers() { for pid in $(pgrep -f "^$KUBEBUILDER_ASSETS/"); do kill "$pid" |
 trap 'end_servers; rm -rf "$scratch"' EXIT
 trap 'exit 1' INT TERM
 
-# turn COMMAND... runs a command. If $TURN is set, it is a command that waits for its turn and then
-# runs the rest; if $LOCK is set, it is a file to lock meanwhile.
+# turn COMMAND... runs a command. If $TURN is set, it names a program that waits for its turn and
+# then runs the command. If $LOCK is set, it names a file that is locked while the command runs.
 turn() {
 	if [ -n "${TURN:-}" ]; then
 		"$TURN" "$@"

@@ -22,17 +22,17 @@ const (
 	// sends one request after the other and does not decode responses, so that the figures show the
 	// servers' work. bench/figures does the same.
 	clients = 16
-	// many is the number of objects that the clients create, and then read and list, as in
+	// objectCount is the number of objects that the clients create, and then read and list, as in
 	// bench/figures.
-	many = 10_000
+	objectCount = 10_000
 	// deleted is the number of these objects that the clients delete, and patched the number that
 	// they change.
 	deleted, patched = 5_000, 2_000
-	// long is the time for which the clients repeat requests that change nothing.
-	long = 3 * time.Second
-	// watchers is the number of watchers, and seen the number of objects whose creation they
-	// receive.
-	watchers, seen = 100, 1_000
+	// loadTime is the time for which the clients repeat requests that change nothing.
+	loadTime = 3 * time.Second
+	// watchers is the number of watchers, and watchedCount the number of objects whose creation
+	// they receive.
+	watchers, watchedCount = 100, 1_000
 )
 
 // load sends requests of several clients to a server.
@@ -45,8 +45,8 @@ type load struct {
 }
 
 // loads measures requests per second and the server's processor time for each request, and, if
-// memory is true, the memory with many objects. The
-// namespaces kube-public and kube-node-lease exist in each cluster.
+// memory is true, the memory with many objects. It uses the namespaces kube-public and
+// kube-node-lease, which exist in each cluster.
 func loads(ctx context.Context, config *rest.Config, side processes, memory bool, figures map[string]float64) error {
 	settings, err := rest.TLSConfigFor(config)
 	if err != nil {
@@ -59,8 +59,8 @@ func loads(ctx context.Context, config *rest.Config, side processes, memory bool
 		defer transport.CloseIdleConnections()
 		l.crowd[i] = &http.Client{Transport: transport}
 	}
-	object := func(n int64) string { return fmt.Sprint(l.crowded, "/l", n%many) }
-	if err := l.measure(loadCreate, clients, many, 0, func(c *http.Client, n int64) error {
+	object := func(n int64) string { return fmt.Sprint(l.crowded, "/l", n%objectCount) }
+	if err := l.measure(loadCreate, clients, objectCount, 0, func(c *http.Client, n int64) error {
 		return create(ctx, c, l.crowded, n)
 	}); err != nil {
 		return err
@@ -70,12 +70,12 @@ func loads(ctx context.Context, config *rest.Config, side processes, memory bool
 			return err
 		}
 	}
-	if err := l.measure(loadGet, clients, 0, long, func(c *http.Client, n int64) error {
+	if err := l.measure(loadGet, clients, 0, loadTime, func(c *http.Client, n int64) error {
 		return send(ctx, c, http.MethodGet, object(n), "", "")
 	}); err != nil {
 		return err
 	}
-	if err := l.measure(loadList, 1, 0, long, func(c *http.Client, _ int64) error {
+	if err := l.measure(loadList, 1, 0, loadTime, func(c *http.Client, _ int64) error {
 		return send(ctx, c, http.MethodGet, l.crowded, "", "")
 	}); err != nil {
 		return err
@@ -86,7 +86,7 @@ func loads(ctx context.Context, config *rest.Config, side processes, memory bool
 		return err
 	}
 	if err := l.measure(loadApply, clients, patched, 0, func(c *http.Client, n int64) error {
-		body := fmt.Sprintf(`{"apiVersion":"wardle.example.com/v1alpha1","kind":"Flunder","metadata":{"name":"l%d"},"spec":{"reference":"a%d"}}`, n%many, n)
+		body := fmt.Sprintf(`{"apiVersion":"wardle.example.com/v1alpha1","kind":"Flunder","metadata":{"name":"l%d"},"spec":{"reference":"a%d"}}`, n%objectCount, n)
 		return send(ctx, c, http.MethodPatch, object(n)+"?fieldManager=bench&force=true", "application/apply-patch+yaml", body)
 	}); err != nil {
 		return err
@@ -167,7 +167,7 @@ func (l *load) watch(ctx context.Context) error {
 	for _, s := range streams {
 		go func() {
 			lines := bufio.NewReaderSize(s, 64<<10)
-			for range seen {
+			for range watchedCount {
 				if _, err := lines.ReadSlice('\n'); err != nil {
 					ended <- fmt.Errorf("watch: %w", err)
 					return
@@ -181,7 +181,7 @@ func (l *load) watch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.measure("creations of watched objects", clients, seen, 0, func(c *http.Client, n int64) error {
+	if err := l.measure("creations of watched objects", clients, watchedCount, 0, func(c *http.Client, n int64) error {
 		return create(ctx, c, l.watched, n)
 	}); err != nil {
 		return err
@@ -192,8 +192,8 @@ func (l *load) watch(ctx context.Context) error {
 		}
 	}
 	after, err := l.side.processorTime()
-	l.figures[loadWatch+perSecond] = watchers * seen / time.Since(begun).Seconds()
-	l.figures[loadWatch+processor] = float64((after - before).Microseconds()) / (watchers * seen)
+	l.figures[loadWatch+perSecond] = watchers * watchedCount / time.Since(begun).Seconds()
+	l.figures[loadWatch+processor] = float64((after - before).Microseconds()) / (watchers * watchedCount)
 	return err
 }
 

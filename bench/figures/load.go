@@ -33,7 +33,7 @@ var errEnough = errors.New("nothing left to do")
 
 // drive runs op repeatedly in all clients until the time is over (0: until op returns errEnough).
 // It measures after the first tenth of the time.
-func (s *server) drive(ctx context.Context, clients []*client, d time.Duration, op func(ctx context.Context, c *client, who int) error) (load, error) {
+func (s *server) drive(ctx context.Context, clients []*client, d time.Duration, op func(ctx context.Context, c *client, clientNumber int) error) (load, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var mu sync.Mutex
@@ -60,12 +60,12 @@ func (s *server) drive(ctx context.Context, clients []*client, d time.Duration, 
 	}
 	var ended time.Time
 	var wg sync.WaitGroup
-	for who, c := range clients {
+	for clientNumber, c := range clients {
 		wg.Go(func() {
 			var mine []time.Duration
 			for until.IsZero() || time.Now().Before(until) || !measured.Load() {
 				start := time.Now()
-				if err := op(ctx, c, who); errors.Is(err, errEnough) {
+				if err := op(ctx, c, clientNumber); errors.Is(err, errEnough) {
 					break
 				} else if err != nil {
 					cancel(err)

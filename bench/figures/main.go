@@ -3,7 +3,7 @@
 // writes. The sides run one after the other, and share the CPUs only with the client. The server's
 // CPU time is shown next to each figure.
 //
-//	figures                         # all rows of all sides: about ten minutes
+//	figures                         # all rows of all sides: about twelve minutes
 //	figures -run 'get-.*'           # some rows
 //	figures -run list -sides 3      # of some columns
 //	figures -million                # a million objects in Kelson alone
@@ -201,15 +201,15 @@ func (o *options) serverLife(ctx context.Context, column int, s side, r *results
 		defer l.server.stop()
 	}
 	for _, step := range steps {
-		this := err // without a server, or the data that all steps need, all steps fail
-		if this == nil && !strings.HasPrefix(step.ids, "memory-idle") {
+		failure := err // without a server, or the data that all steps need, all steps fail
+		if failure == nil && !strings.HasPrefix(step.ids, "memory-idle") {
 			err = l.prepare(ctx)
-			this = err
+			failure = err
 		}
-		if this == nil {
-			this = step.run(l, ctx)
+		if failure == nil {
+			failure = step.run(l, ctx)
 		}
-		if err := l.lost(ctx, this, strings.Fields(step.ids)...); err != nil {
+		if err := l.lost(ctx, failure, strings.Fields(step.ids)...); err != nil {
 			return err
 		}
 	}

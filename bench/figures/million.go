@@ -37,13 +37,13 @@ func (o *options) runMillion(ctx context.Context) error {
 	all := srv.clients(o, clients)
 	bufs := bodies(clients)
 	var next atomic.Int64
-	done, err := srv.drive(ctx, all, 0, func(ctx context.Context, c *client, who int) error {
+	done, err := srv.drive(ctx, all, 0, func(ctx context.Context, c *client, clientNumber int) error {
 		n := next.Add(1)
 		if n > int64(o.million) {
 			return errEnough
 		}
-		bufs[who] = fmt.Appendf(bufs[who][:0], `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c-%07d"},"data":{"k":"%s"}}`, n, payload)
-		return c.do(ctx, http.MethodPost, fmt.Sprintf("/api/v1/namespaces/million-%d/configmaps", n%namespaces), jsonMedia, bufs[who])
+		bufs[clientNumber] = fmt.Appendf(bufs[clientNumber][:0], `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c-%07d"},"data":{"k":"%s"}}`, n, payload)
+		return c.do(ctx, http.MethodPost, fmt.Sprintf("/api/v1/namespaces/million-%d/configmaps", n%namespaces), jsonMedia, bufs[clientNumber])
 	})
 	closeAll(all)
 	if err != nil {

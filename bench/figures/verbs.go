@@ -28,11 +28,11 @@ func (l *life) fill(ctx context.Context) error {
 	}{{"create-cm-16", l.createConfigMap}, {"create-cr-16", l.createWidget}} {
 		var made atomic.Int64
 		bufs := bodies(len(clients))
-		done, err := l.drive(ctx, clients, 0, func(ctx context.Context, c *client, who int) error {
+		done, err := l.drive(ctx, clients, 0, func(ctx context.Context, c *client, clientNumber int) error {
 			if made.Add(1) > int64(l.objects) {
 				return errEnough
 			}
-			return kind.create(ctx, c, bufs[who])
+			return kind.create(ctx, c, bufs[clientNumber])
 		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind.id, err) // later rows need the objects
@@ -63,9 +63,9 @@ func (l *life) reads(ctx context.Context) error {
 				paths = append(paths, fmt.Sprintf("%s/%s-%07d", kind.path, kind.prefix, number))
 			}
 			at := make([]int, n)
-			err := l.verb(ctx, id, n, func(ctx context.Context, c *client, who int) error {
-				at[who]++
-				return c.do(ctx, http.MethodGet, paths[(who*7919+at[who]*31)%len(paths)], "", nil)
+			err := l.verb(ctx, id, n, func(ctx context.Context, c *client, clientNumber int) error {
+				at[clientNumber]++
+				return c.do(ctx, http.MethodGet, paths[(clientNumber*7919+at[clientNumber]*31)%len(paths)], "", nil)
 			})
 			if err := l.lost(ctx, err, id); err != nil {
 				return err
@@ -76,12 +76,12 @@ func (l *life) reads(ctx context.Context) error {
 }
 
 // verb measures one row.
-func (l *life) verb(ctx context.Context, id string, n int, op func(ctx context.Context, c *client, who int) error) error {
+func (l *life) verb(ctx context.Context, id string, n int, op func(ctx context.Context, c *client, clientNumber int) error) error {
 	return l.verbFor(ctx, id, n, l.length, op)
 }
 
 // verbFor does the same as verb, for a given duration; 0 means until all work is done.
-func (l *life) verbFor(ctx context.Context, id string, n int, d time.Duration, op func(ctx context.Context, c *client, who int) error) error {
+func (l *life) verbFor(ctx context.Context, id string, n int, d time.Duration, op func(ctx context.Context, c *client, clientNumber int) error) error {
 	clients := l.clients(l.options, n)
 	defer closeAll(clients)
 	defer l.profile(ctx, id)()
@@ -97,7 +97,9 @@ func (l *life) verbFor(ctx context.Context, id string, n int, d time.Duration, o
 func (l *life) writes(ctx context.Context) error {
 	bufs := bodies(64)
 	if l.wanted("create-cm-64") {
-		err := l.verb(ctx, "create-cm-64", 64, func(ctx context.Context, c *client, who int) error { return l.createConfigMap(ctx, c, bufs[who]) })
+		err := l.verb(ctx, "create-cm-64", 64, func(ctx context.Context, c *client, clientNumber int) error {
+			return l.createConfigMap(ctx, c, bufs[clientNumber])
+		})
 		if err := l.lost(ctx, err, "create-cm-64"); err != nil {
 			return err
 		}
@@ -105,7 +107,9 @@ func (l *life) writes(ctx context.Context) error {
 	if !l.wanted("create-cr-64", "status-cr-16", "status-cr-64", "patch-cr-16", "patch-cr-64", "apply-cr-16", "apply-cr-64", "delete-cr-16", "delete-cr-64") {
 		return nil
 	}
-	err := l.verb(ctx, "create-cr-64", 64, func(ctx context.Context, c *client, who int) error { return l.createWidget(ctx, c, bufs[who]) })
+	err := l.verb(ctx, "create-cr-64", 64, func(ctx context.Context, c *client, clientNumber int) error {
+		return l.createWidget(ctx, c, bufs[clientNumber])
+	})
 	if err != nil {
 		return err
 	}
@@ -129,13 +133,13 @@ func (l *life) writes(ctx context.Context) error {
 				continue
 			}
 			at := make([]int, n)
-			err := l.verb(ctx, id, n, func(ctx context.Context, c *client, who int) error {
+			err := l.verb(ctx, id, n, func(ctx context.Context, c *client, clientNumber int) error {
 				// Each client has its own widgets, and therefore their newest state.
 				mine := len(l.widgets) / n
-				w := l.widgets[who*mine+at[who]%mine]
-				at[who]++
+				w := l.widgets[clientNumber*mine+at[clientNumber]%mine]
+				at[clientNumber]++
 				w.count++ // so that every write changes something
-				if err := verb.do(ctx, c, w, bufs[who]); err != nil {
+				if err := verb.do(ctx, c, w, bufs[clientNumber]); err != nil {
 					return err
 				}
 				w.revision = string(field(c.answer, "resourceVersion"))

@@ -107,13 +107,13 @@ func (l *life) write(ctx context.Context, w *crowd, collection string, body func
 	bufs := bodies(len(clients))
 	var next atomic.Int64
 	made.begin, made.own = time.Now(), ownCPU()
-	_, err = l.drive(ctx, clients, 0, func(ctx context.Context, c *client, who int) error {
+	_, err = l.drive(ctx, clients, 0, func(ctx context.Context, c *client, clientNumber int) error {
 		n := next.Add(1) - 1
 		if n >= int64(w.writes) {
 			return errEnough
 		}
 		w.sent[n].Store(int64(time.Since(w.begin)))
-		return c.do(ctx, http.MethodPost, collection, jsonMedia, body(bufs[who], fmt.Sprintf("%s%06d", w.prefix, n)))
+		return c.do(ctx, http.MethodPost, collection, jsonMedia, body(bufs[clientNumber], fmt.Sprintf("%s%06d", w.prefix, n)))
 	})
 	return made, err
 }

@@ -7,9 +7,9 @@ import (
 )
 
 // extract returns one value of each run.
-func extract[T, R any](runs []T, thing func(T) R) (all []R) {
+func extract[T, R any](runs []T, value func(T) R) (all []R) {
 	for _, r := range runs {
-		all = append(all, thing(r))
+		all = append(all, value(r))
 	}
 	return all
 }

@@ -28,8 +28,9 @@ type Server struct {
 // Routes registers the handlers.
 func (s *Server) Routes(mux *http.ServeMux) { mux.HandleFunc("GET /api/exec", s.exec) }
 
-// Messages of the WebSocket: binary ones are input and output of the terminal, and texts are these
-// in JSON. The page sends sizes; the server sends one end before it closes the connection.
+// Messages of the WebSocket: binary messages are input and output of the terminal. Text messages
+// are one of these types in JSON: the page sends sizes, and the server sends one end before it
+// closes the connection.
 type (
 	size struct {
 		Columns uint16 `json:"columns"`
@@ -143,7 +144,7 @@ func (t *terminal) send(kind int, data []byte) error {
 	return t.conn.WriteMessage(kind, data)
 }
 
-// end tells the page how the command ended.
+// end sends the exit code of the command, or the error, to the page.
 func (t *terminal) end(err error) {
 	var e end
 	var exited exec.ExitError

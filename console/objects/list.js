@@ -133,14 +133,14 @@ function Rows({ resource, rows, columns, withNamespace, sort, descending }) {
 
   // Widths come from all rows, so that columns don't move while scrolling.
   const widths = useMemo(() => {
-    const of = (/** @type {(r: Row) => any} */ get, /** @type {string} */ title) => {
+    const widthOf = (/** @type {(r: Row) => any} */ get, /** @type {string} */ title) => {
       let width = title.length + 2;
       for (const r of rows) width = Math.max(width, Math.min(60, String(get(r) ?? '').length));
       return width + 2.5;
     };
     return [
-      ...(withNamespace ? [of((r) => r.namespace, 'Namespace')] : []),
-      ...columns.map((/** @type {any} */ c) => (isAge(c) ? 9 : of((r) => r.cells[c.i], c.name))),
+      ...(withNamespace ? [widthOf((r) => r.namespace, 'Namespace')] : []),
+      ...columns.map((/** @type {any} */ c) => (isAge(c) ? 9 : widthOf((r) => r.cells[c.i], c.name))),
     ];
   }, [rows, columns.length, withNamespace]);
 

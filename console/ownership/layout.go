@@ -88,15 +88,15 @@ func layout(objects []*inventory.Object, all bool) Graph {
 			shown++
 		}
 	}
-	stands := map[string]*tree{} // tree that represents an object, by UID
+	represents := map[string]*tree{} // tree that represents an object, by UID
 	g.Folded = shown > maxNodes
-	roots = fold(roots, g.Folded, stands)
+	roots = fold(roots, g.Folded, represents)
 	for _, t := range roots {
 		g.place(t, 0)
 	}
 	drawn := map[Edge]bool{}
 	for _, l := range links {
-		from, to := stands[l.From], stands[l.To]
+		from, to := represents[l.From], represents[l.To]
 		if from == nil || to == nil || from == to {
 			continue
 		}
@@ -177,7 +177,7 @@ func selects(selector, labels map[string]string) bool {
 
 // fold sorts siblings, and joins those of one kind if there are too many objects. It records which
 // tree represents each object.
-func fold(siblings []*tree, join bool, stands map[string]*tree) []*tree {
+func fold(siblings []*tree, join bool, represents map[string]*tree) []*tree {
 	slices.SortFunc(siblings, func(a, b *tree) int {
 		return cmp.Or(
 			cmp.Compare(min(1, len(b.owned)), min(1, len(a.owned))), // trees before single objects
@@ -189,14 +189,14 @@ func fold(siblings []*tree, join bool, stands map[string]*tree) []*tree {
 		if last := len(kept) - 1; join && last >= 0 && kept[last].object.Resource == t.object.Resource && kept[last].object.Namespace == t.object.Namespace {
 			kept[last].count++
 			kept[last].owned = append(kept[last].owned, t.owned...)
-			stands[t.object.UID] = kept[last]
+			represents[t.object.UID] = kept[last]
 			continue
 		}
-		stands[t.object.UID] = t
+		represents[t.object.UID] = t
 		kept = append(kept, t)
 	}
 	for _, t := range kept {
-		t.owned = fold(t.owned, join, stands)
+		t.owned = fold(t.owned, join, represents)
 	}
 	return kept
 }

@@ -5,7 +5,7 @@ import { address, useStates } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
 import { setQuery } from '../page/lib/route.js';
 import { Badge, Header, Loading, ObjectLink, Problem, clock, span } from '../page/lib/ui.js';
-import { Causes, ReconcileLink, Untraced, deed, micros } from '../why/why.js';
+import { Causes, ReconcileLink, Untraced, pastTense, micros } from '../why/why.js';
 
 /** @param {{query: URLSearchParams, parts: string[]}} props */
 export function Reconcile({ query, parts }) {
@@ -15,7 +15,7 @@ export function Reconcile({ query, parts }) {
 /** What a reconcile wrote and returned. @param {any} r */
 export function result(r) {
   const writes = (r.writes ?? []).filter((/** @type {any} */ w) => w.changed || w.error);
-  return html`${writes.map((/** @type {any} */ w, /** @type {number} */ i) => html`${i ? ', ' : ''}${w.error ? 'not ' : ''}${deed(w)} <${ObjectLink} ...${w} />`)}
+  return html`${writes.map((/** @type {any} */ w, /** @type {number} */ i) => html`${i ? ', ' : ''}${w.error ? 'not ' : ''}${pastTense(w)} <${ObjectLink} ...${w} />`)}
     ${r.requeueAfter ? html` <span class="quiet">again after ${r.requeueAfter}</span>` : null}
     ${r.error ? html` <span class="bad">${r.error}</span>` : null}
     ${!writes.length && !r.error && !r.requeueAfter ? html`<span class="quiet">nothing to do</span>` : null}`;

@@ -7,11 +7,11 @@ import { setQuery } from '../page/lib/route.js';
 import { Age, Badge, Header, Loading, ObjectLink, Problem, clock, span } from '../page/lib/ui.js';
 import { fields } from './fields.js';
 
-const deeds = { create: 'created', update: 'updated', patch: 'patched', apply: 'applied', delete: 'deleted', deletecollection: 'deleted' };
+const pastTenses = { create: 'created', update: 'updated', patch: 'patched', apply: 'applied', delete: 'deleted', deletecollection: 'deleted' };
 const events = { add: 'was created', update: 'changed', delete: 'was deleted', sync: 'existed when the operator started', resync: 'was resynced' };
 
-/** @param {any} w */
-export const deed = (w) => (/** @type {any} */ (deeds)[w.verb] ?? w.verb) + (w.subresource ? ' in its ' + w.subresource : '');
+/** Describes a write: "updated in its status". @param {any} w */
+export const pastTense = (w) => (/** @type {any} */ (pastTenses)[w.verb] ?? w.verb) + (w.subresource ? ' in its ' + w.subresource : '');
 
 /** Returns microseconds. @param {string} text a duration of Go */
 export function micros(text) {
@@ -60,10 +60,10 @@ export function WhyObject({ kind, namespace, name, object, query }) {
       <${ReconcileLink} r=${r} /> at ${clock(r.time)}: ${r.error || 'after ' + r.requeueAfter}</div>`)}
     ${!known ? html`<${Untraced} traced=${state.traced} errors=${state.errors} />` : null}
     ${state.earlierWrites ? html`<p><button onClick=${() => setQuery({ last: String(Math.min(200, Number(last) * 4)) }, { replace: true })}>Show earlier writes</button> <span class="quiet">${state.earlierWrites} more</span></p>` : null}
-    ${(state.writes ?? []).slice().reverse().map((/** @type {any} */ s) => html`<section class="chain"><${Cause} time=${s.by.time} what=${html`<b>${s.write.error ? 'not ' : ''}${deed(s.write)}</b> by`} r=${s.by} bad=${s.write.error} /><${Causes} r=${s.by} /></section>`)}
+    ${(state.writes ?? []).slice().reverse().map((/** @type {any} */ s) => html`<section class="chain"><${Cause} time=${s.by.time} what=${html`<b>${s.write.error ? 'not ' : ''}${pastTense(s.write)}</b> by`} r=${s.by} bad=${s.write.error} /><${Causes} r=${s.by} /></section>`)}
     ${(state.reconciles ?? []).slice().reverse().map((/** @type {any} */ r) => html`<section class="chain"><${Cause} time=${r.time} what=${html`<b>reconciled</b> by`} r=${r} bad=${r.error} /><${Causes} r=${r} /></section>`)}
     ${state.effects?.length ? html`<section><h2>Effects</h2><ul class="effects">${state.effects.map((/** @type {any} */ r) => html`<li><span class="mono quiet">${clock(r.time)}</span>
-      <${ReconcileLink} r=${r} /> reconciled <${ObjectLink} ...${r} tab="why" />${(r.writes ?? []).filter((/** @type {any} */ w) => w.changed || w.error).map((/** @type {any} */ w) => html`, ${deed(w)} <${ObjectLink} ...${w} tab="why" />`)}
+      <${ReconcileLink} r=${r} /> reconciled <${ObjectLink} ...${r} tab="why" />${(r.writes ?? []).filter((/** @type {any} */ w) => w.changed || w.error).map((/** @type {any} */ w) => html`, ${pastTense(w)} <${ObjectLink} ...${w} tab="why" />`)}
       ${r.error ? html` <span class="bad">${r.error}</span>` : null}</li>`)}</ul></section>` : null}
     ${blame.length ? html`<section><h2>Who set which field</h2><table class="plain blame"><thead><tr><th>Field</th><th>Value</th><th>Manager</th><th>When</th></tr></thead>
       <tbody>${blame.map((f) => html`<tr><td class="mono wrap">${f.path}</td><td class="mono wrap">${f.value}</td><td>${f.manager}${f.subresource ? html` <span class="quiet">${f.subresource}</span>` : null}
@@ -103,7 +103,7 @@ export function Causes({ r }) {
     const object = c.kind ? html`<${ObjectLink} ...${c} />` : null;
     const event = /** @type {any} */ (events)[c.event];
     const what = c.event === 'retry' ? 'the previous reconcile failed' : c.event === 'after' ? 'the previous reconcile requested it'
-      : c.event === 'other' ? html`an event outside of the cluster ${c.name}` : b.write ? html`${object} was <b>${deed(b.write)}</b>` : html`${object} ${event ?? c.event}`;
+      : c.event === 'other' ? html`an event outside of the cluster ${c.name}` : b.write ? html`${object} was <b>${pastTense(b.write)}</b>` : html`${object} ${event ?? c.event}`;
     const { first, folded } = c.event === 'retry' && b.by ? retries(b.by) : { first: b.by, folded: 0 };
     const more = c.fields ? html` <code class="quiet">${c.fields}</code>` : null;
     return html`<li>${b.by

@@ -15,8 +15,8 @@ import (
 )
 
 // server runs the newest installed PostgreSQL on a Unix socket, and returns the URL of its
-// database. It does not run as root, so the test then runs it as the user that Debian's package
-// creates.
+// database. PostgreSQL refuses to run as root, so as root the test runs it as the user that
+// Debian's package creates.
 func server(t *testing.T) string {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the pattern is valid

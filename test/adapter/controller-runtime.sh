@@ -72,7 +72,7 @@ run_suites "$work/$version" $packages
 
 	END
 	timed_table
-	printf '\nNot run, with the reason; the specs are among the skipped ones:\n\n| package | specs | why |\n|---|---|---|\n'
+	printf '\nNot run, and counted as skipped, with the reason:\n\n| package | specs | why |\n|---|---|---|\n'
 	awk -F '\t' '!/^#/ && NF == 3 { gsub(/\|/, "\\|", $2); printf "| %s | `%s` | %s |\n", $1, $2, $3 }' "$here/excluded.txt"
 	echo "<!-- end of $suite -->"
 } >"$scratch/section"

@@ -94,7 +94,7 @@ run_suites "$work/$version" "$@"
 	echo "by \`adapter.NewManager\` in $(echo "$edited" | xargs | sed 's/[^ ]*/`&`/g; s/ /, /g'). \`make $target\` runs them.${note:+ $note}"
 	echo
 	table
-	[ -z "$skip" ] || printf '\nNot run, and among the skipped ones: the specs `%s`. %s\n' "$(echo "$skip" | sed 's/|/`, `/g')" "$why"
+	[ -z "$skip" ] || printf '\nNot run, and counted as skipped: `%s`. %s\n' "$(echo "$skip" | sed 's/|/`, `/g')" "$why"
 	echo "<!-- end of $suite -->"
 } >"$scratch/section"
 section "$scratch/section"

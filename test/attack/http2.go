@@ -20,9 +20,9 @@ type stream struct {
 	places chan struct{} // one element for each stream that may still be opened
 	closed chan struct{} // closed when the server takes no more streams
 
-	mu   sync.Mutex
-	open map[uint32]bool
-	over map[uint32]bool // streams that ended before request recorded them as open
+	mu    sync.Mutex
+	open  map[uint32]bool
+	ended map[uint32]bool // streams that ended before request recorded them as open
 }
 
 // dial connects as a user. window is the flow-control window of each stream. streams is the maximum
@@ -32,7 +32,7 @@ func (t *target) dial(ctx context.Context, user string, window uint32, streams i
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{t: t, closed: make(chan struct{}), open: map[uint32]bool{}, over: map[uint32]bool{}}
+	s := &stream{t: t, closed: make(chan struct{}), open: map[uint32]bool{}, ended: map[uint32]bool{}}
 	ready := make(chan struct{})
 	s.conn, err = clients.DialContext(ctx, t.addr, config, clients.Options{
 		Settings: []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: window}},
@@ -97,7 +97,7 @@ func (s *stream) end(id uint32) {
 	known := s.open[id]
 	delete(s.open, id)
 	if !known {
-		s.over[id] = true
+		s.ended[id] = true
 	}
 	s.mu.Unlock()
 	if known {
@@ -128,8 +128,8 @@ func (s *stream) request(ctx context.Context, method, path string, body bool, he
 	}
 	s.t.record("requests")
 	s.mu.Lock()
-	ended := s.over[id]
-	delete(s.over, id)
+	ended := s.ended[id]
+	delete(s.ended, id)
 	if !ended {
 		s.open[id] = true
 	}

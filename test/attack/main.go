@@ -3,7 +3,7 @@
 // on loopback addresses only:
 //
 //	make attack
-//	go run ./test/attack -kelson bin/kelson -only yaml -sides kelson -seconds 5
+//	go run ./test/attack -kelson bin/kelson -only expanding -sides kelson -seconds 5
 //
 // Every attack gets a new server, and takes these steps:
 //

@@ -93,9 +93,9 @@ func TestInformer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	factory := informers.NewSharedInformerFactoryWithOptions(clients(t, cuttable), 0, informers.WithNamespace("default"),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = "app=x" }))
-	told := &seen{events: make(chan string, many)}
+	handler := &seen{events: make(chan string, many)}
 	maps := factory.Core().V1().ConfigMaps()
-	if _, err := maps.Informer().AddEventHandler(told); err != nil {
+	if _, err := maps.Informer().AddEventHandler(handler); err != nil {
 		t.Fatal(err)
 	}
 	if err := maps.Informer().AddIndexers(cache.Indexers{"v": func(obj any) ([]string, error) {
@@ -110,7 +110,7 @@ func TestInformer(t *testing.T) {
 		t.Fatalf("%d objects after the sync, %v; want %d", len(all), err, many)
 	}
 	for range many {
-		<-told.events // in any order
+		<-handler.events // in any order
 	}
 
 	change := func(value string) {
@@ -125,7 +125,7 @@ func TestInformer(t *testing.T) {
 		t.Fatal(err)
 	}
 	change("1")
-	told.want(t, "+changing", "~changing=1")
+	handler.want(t, "+changing", "~changing=1")
 	if found, err := maps.Informer().GetIndexer().ByIndex("v", "1"); err != nil || len(found) != 1 {
 		t.Errorf("by index: %v, %v", found, err)
 	}
@@ -133,16 +133,16 @@ func TestInformer(t *testing.T) {
 		t.Error("no connection was open")
 	}
 	change("2")
-	told.want(t, "~changing=2")
+	handler.want(t, "~changing=2")
 	if err := writer.Delete(t.Context(), "changing", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	told.want(t, "-changing")
+	handler.want(t, "-changing")
 	// For the informer, an object that no longer matches the selector is deleted.
 	if _, err := writer.Update(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m000"}}, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	told.want(t, "-m000")
+	handler.want(t, "-m000")
 }
 
 // API-07, CRD-01: an informer of objects without a Go type.
@@ -155,8 +155,8 @@ func TestDynamicInformer(t *testing.T) {
 	things := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
 	ctx, cancel := context.WithCancel(t.Context())
 	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, 0, "default", nil)
-	told := &seen{events: make(chan string, 1)}
-	if _, err := factory.ForResource(things).Informer().AddEventHandler(told); err != nil {
+	handler := &seen{events: make(chan string, 1)}
+	if _, err := factory.ForResource(things).Informer().AddEventHandler(handler); err != nil {
 		t.Fatal(err)
 	}
 	factory.Start(ctx.Done())
@@ -172,11 +172,11 @@ func TestDynamicInformer(t *testing.T) {
 	if _, err := client.Resource(things).Namespace("default").Create(ctx, thing, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	told.want(t, "+a")
+	handler.want(t, "+a")
 	if err := client.Resource(things).Namespace("default").Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	told.want(t, "-a")
+	handler.want(t, "-a")
 }
 
 // lines holds connections that can be cut.

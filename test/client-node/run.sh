@@ -26,6 +26,6 @@ step 'Objects of kinds without a class: a definition, and objects of it' suite o
 step 'An informer shows existing objects, and every later change' suite informer
 step 'Logs of a pod' suite logs
 step 'exec: standard input and both outputs, and the exit code' suite exec
-step 'port-forward to what listens in a pod' suite portforward
+step 'port-forward to a program that listens in a pod' suite portforward
 
 record "The JavaScript client" "@kubernetes/client-node $version on \`kelson serve --node=process\`."

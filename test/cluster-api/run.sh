@@ -4,8 +4,8 @@
 #   test/cluster-api/run.sh [package...]      packages as util/patch/test; none: all, and their table goes into docs/internals/conformance.md
 #
 # Needs bin/kelson (make build) or the binary in $KELSON, and the Go command, which downloads Cluster API and its dependencies. The suites'
-# output is in bin/cluster-api/<package>.log; their compiled tests are kept, too. The file $LOCK is locked (flock) while a suite is
-# compiled or run. The exit code is 1 if a test failed.
+# output is in bin/cluster-api/<package>.log; their compiled tests are kept, too. If $LOCK is set, it names a file that is
+# locked (flock) while a suite is compiled or run. The exit code is 1 if a test failed.
 set -eu
 
 version=v1.14.2

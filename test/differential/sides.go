@@ -74,14 +74,14 @@ func startServers(ctx context.Context, dir, kelson, peers, admission string) (_ 
 	for i, binary := range []string{filepath.Join(peers, "kube-apiserver"), kelson} {
 		port := ports[2+i]
 		args := append(serverFlags(dir, admission), "--secure-port", port)
-		here := &side{name: "kube-apiserver", url: "https://127.0.0.1:" + port, client: newClient(tlsConfig)}
+		server := &side{name: "kube-apiserver", url: "https://127.0.0.1:" + port, client: newClient(tlsConfig)}
 		if i == 0 {
 			args = append(args, "--etcd-servers", etcdURL)
-			s.peer = here
+			s.peer = server
 		} else {
-			here.name = "kelson"
+			server.name = "kelson"
 			args = append([]string{"kube-apiserver"}, args...)
-			s.kelson = here
+			s.kelson = server
 		}
 		p, err := s.start(dir, binary, args...)
 		if err != nil {
@@ -89,7 +89,7 @@ func startServers(ctx context.Context, dir, kelson, peers, admission string) (_ 
 		}
 		defer func() {
 			if err == nil {
-				err = ready(ctx, p, here)
+				err = ready(ctx, p, server)
 			}
 		}()
 	}

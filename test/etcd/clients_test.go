@@ -114,7 +114,7 @@ func pause(ctx context.Context, d time.Duration) {
 func (c *clients) do(ctx context.Context, r *rand.Rand, who int, u use, over *corev1.ConfigMap) *corev1.ConfigMap {
 	ask, cancel := context.WithTimeout(ctx, 6*time.Second)
 	defer cancel()
-	server, told := c.any(r), c.acked.Load()
+	server, acknowledged := c.any(r), c.acked.Load()
 	wanted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: u.key}, Data: map[string]string{"payload": u.value}}
 	var got *corev1.ConfigMap
 	var err error
@@ -152,8 +152,8 @@ func (c *clients) do(ctx context.Context, r *rand.Rand, who int, u use, over *co
 	}
 	if err == nil && (u.verb == "create" || u.verb == "update") {
 		revision := number(c.t, got.ResourceVersion)
-		if revision <= told {
-			c.t.Errorf("%s of %s got revision %d after %d had been acknowledged", u.verb, u.key, revision, told)
+		if revision <= acknowledged {
+			c.t.Errorf("%s of %s got revision %d after %d had been acknowledged", u.verb, u.key, revision, acknowledged)
 		}
 		c.announce(revision, u.key+" "+u.value)
 		c.acked.Store(max(c.acked.Load(), revision)) // while mu is held
@@ -161,7 +161,7 @@ func (c *clients) do(ctx context.Context, r *rand.Rand, who int, u use, over *co
 	return got
 }
 
-// tell records the write of a revision. The caller holds mu.
+// announce records the write of a revision. The caller holds mu.
 func (c *clients) announce(revision uint64, what string) {
 	if other, twice := c.told[revision]; twice && other != what {
 		c.t.Errorf("revision %d is of %q and of %q", revision, other, what)

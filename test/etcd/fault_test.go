@@ -86,7 +86,7 @@ func (w *observations) write(ctx context.Context, r *rand.Rand, who int) {
 // read reads the current state of a key.
 func (w *observations) read(ctx context.Context, r *rand.Rand, who int, s *store.Store) (*store.Snapshot, bool) {
 	l := look{who: who, key: faultKey(r), began: w.now()}
-	told := uint64(w.acked.Load())
+	acknowledged := uint64(w.acked.Load())
 	ask, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	sn, err := s.Fresh(ask)
@@ -94,8 +94,8 @@ func (w *observations) read(ctx context.Context, r *rand.Rand, who int, s *store
 		return nil, false
 	}
 	l.ended = w.now()
-	if sn.Revision() < told {
-		w.t.Errorf("a fresh state has revision %d, but %d was acknowledged", sn.Revision(), told)
+	if sn.Revision() < acknowledged {
+		w.t.Errorf("a fresh state has revision %d, but %d was acknowledged", sn.Revision(), acknowledged)
 	}
 	if obj := sn.Get(l.key); obj != nil {
 		l.revision, l.payload = obj.Revision, payload(obj.Data)

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// slow is the maximum time of a response. It is a hundred times the usual, because fuzzing
+	// maxTime is the maximum time of a response. It is a hundred times the usual, because fuzzing
 	// machines are busy.
-	slow = 20 * time.Second
-	// much is the maximum number of bytes allocated for a response.
-	much = 1 << 30
+	maxTime = 20 * time.Second
+	// maxAllocated is the maximum number of bytes allocated for a response.
+	maxAllocated = 1 << 30
 )
 
 // plane is a control plane that records panics. The runs of one target share it, and must restore
@@ -102,7 +102,7 @@ type answer struct {
 // do sends a request. The path and the query may be invalid.
 func (p *plane) do(t testing.TB, method, path, query, body string, media string, header ...string) answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), slow)
+	ctx, cancel := context.WithTimeout(context.Background(), maxTime)
 	defer cancel()
 	return p.within(ctx, t, method, path, query, body, media, header...)
 }
@@ -120,10 +120,10 @@ func (p *plane) within(ctx context.Context, t testing.TB, method, path, query, b
 	}
 	start, before := time.Now(), allocated()
 	a := p.roundTrip(t, req)
-	if took := time.Since(start); took >= slow {
+	if took := time.Since(start); took >= maxTime {
 		t.Errorf("%s %s?%s took %v for %q", method, path, query, took, body)
 	}
-	if bytes := allocated() - before; bytes > much {
+	if bytes := allocated() - before; bytes > maxAllocated {
 		t.Errorf("%s %s?%s took %d bytes for %q", method, path, query, bytes, body)
 	}
 	p.mu.Lock()

@@ -101,7 +101,7 @@ func FuzzRequest(f *testing.F) {
 		if method == "POST" && !strings.Contains(query, "dryRun=All") {
 			query += "&dryRun=All"
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), slow)
+		ctx, cancel := context.WithTimeout(context.Background(), maxTime)
 		if strings.Contains(path+query, "watch") || strings.Contains(path+query, "%") {
 			cancel()
 			ctx, cancel = context.WithTimeout(context.Background(), 50*time.Millisecond)

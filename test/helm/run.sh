@@ -63,14 +63,14 @@ invalid() {
 	same "$(release)" '3 failed'
 	same "$(got widget/shop '{.spec.size}')" 3
 }
-step "upgrade with a value that the CRD's schema refuses: the server's error, the release failed" invalid
+step "upgrade with a value that the CRD's schema rejects: the error of the server, and a failed release" invalid
 
 broken() {
 	refused 'shop-migrate' upgrade --reuse-values --set 'migrate=exit 3'
 	same "$(release)" '4 failed'
 	same "$(got configmap/shop '{.data.message}')" goodbye
 }
-step 'upgrade whose hook fails: nothing is changed, the release failed' broken
+step 'upgrade whose hook fails: nothing is changed, and a failed release' broken
 
 unready() {
 	refused 'rolled back' upgrade --wait --rollback-on-failure --timeout 8s --set 'command={sh,-c,exit 1}'
@@ -78,7 +78,7 @@ unready() {
 	kubectl rollout status deployment/shop --timeout=30s
 	same "$(got deployment/shop '{.spec.template.spec.containers[0].command}')" ''
 }
-step 'upgrade --rollback-on-failure of what does not become ready: it is as before' unready
+step 'upgrade --rollback-on-failure to pods that do not become ready: the Deployment is as before' unready
 
 rollback() {
 	helm rollback shop 1 --wait --timeout 1m
@@ -101,7 +101,7 @@ taken() {
 	kubectl delete configmap other
 	helm uninstall other --ignore-not-found
 }
-step "install over an object that is not the release's is refused" taken
+step "install over an object of another owner is refused" taken
 
 gone() {
 	helm uninstall shop --wait --timeout 1m
@@ -111,7 +111,7 @@ gone() {
 	kubectl get crd widgets.shop.example.com
 	has "$(kubectl get events -o name --field-selector involvedObject.name=shop-farewell,reason=Completed)" event/
 }
-step 'uninstall --wait: a hook ran before, everything is gone but the CRD' gone
+step 'uninstall --wait: a hook ran before, and only the CRD remains' gone
 
 # A custom API server, whose pods are processes of this machine. They listen on port 8443.
 kill "$server" && wait "$server" || true

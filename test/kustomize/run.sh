@@ -30,13 +30,13 @@ applied() {
 	settings=$(got '-n staging deployment/st-web' '{.spec.template.spec.containers[0].envFrom[0].configMapRef.name}')
 	same "$(got "-n staging configmap/$settings" '{.data.colour}')" blue
 }
-step 'apply -k of an overlay over two bases: names, namespace, labels and generated names fit together; it runs' applied
+step 'apply -k of an overlay over two bases: names, namespace, labels and generated names fit together, and the pods run' applied
 
 again() {
 	same "$(kubectl apply -k staging | grep -vc ' unchanged$')" 0
 	same "$(kubectl diff -k staging)" ''
 }
-step 'Applied again nothing is changed, and diff -k shows nothing' again
+step 'Applied again: nothing is changed, and diff -k shows nothing' again
 
 rolls() {
 	before=$(got '-n staging deployment/st-web' '{.spec.template.spec.containers[0].envFrom[0].configMapRef.name}')
@@ -51,7 +51,7 @@ rolls() {
 	[ "$before" != "$after" ]
 	same "$(got '-n staging deployment/st-web' '{.metadata.annotations.deployment\.kubernetes\.io/revision}')" 2
 }
-step 'A changed setting is a ConfigMap of another name, shown by diff -k, and the Deployment rolls' rolls
+step 'A changed setting results in a ConfigMap with another name, which diff -k shows, and in a rollout of the Deployment' rolls
 
 built() {
 	kustomize build production >"$scratch/built.yaml"
@@ -63,7 +63,7 @@ built() {
 	same "$(got '-n production cronjob/reports' '{.spec.suspend}')" true
 	same "$(kubectl get -n production configmaps -l stage=production -o json | jq -c '.items[0].data')" '{"colour":"green","size":"large"}'
 }
-step 'build, by Kustomize and by kubectl alike, of another overlay with a component, patches, images and replicas; applied by the server' built
+step 'build of another overlay with a component, patches, images and replicas: equal by Kustomize and by kubectl; applied by the server' built
 
 pruned() {
 	mkdir -p set
@@ -88,7 +88,7 @@ invalid() {
 	refused 'spec.ports[0].port: Invalid value: 70000' kubectl apply -k wrong
 	same "$(got '-n staging service/st-web' '{.spec.ports[0].port}')" 80
 }
-step "A patch to what the API refuses is refused, with the API's error" invalid
+step "A patch with an invalid result is refused, with the API's error" invalid
 
 deleted() {
 	kubectl delete -k staging --ignore-not-found --timeout=1m
@@ -96,6 +96,6 @@ deleted() {
 	same "$(kubectl get namespaces staging production --ignore-not-found -o name)" ''
 	same "$(kubectl get pods -A -o name)" ''
 }
-step 'delete -k and delete -f: the namespaces are gone when they return, and everything in them' deleted
+step 'delete -k and delete -f: when they return, the namespaces and everything in them are gone' deleted
 
 record "Kustomize" "Kustomize $version and the linked-in \`kubectl -k\` on \`kelson serve\` with simulated nodes: the tree in test/kustomize/tree."

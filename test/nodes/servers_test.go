@@ -61,37 +61,37 @@ func TestSeveralServers(t *testing.T) {
 	if !isolated(t) {
 		return
 	}
-	many := newMany(t, kelson, node, etcd)
-	many.startAll()
-	c := many.cluster
-	many.write()
+	ha := newHACluster(t, kelson, node, etcd)
+	ha.startAll()
+	c := ha.cluster
+	ha.write()
 
-	for _, p := range slices.Concat(many.members, many.servers) {
-		failed := many.failures()
+	for _, p := range slices.Concat(ha.members, ha.servers) {
+		failed := ha.failures()
 		p.kill()
-		many.works(p.name + " was killed")
-		if n := many.failures() - failed; n > 0 {
+		ha.works(p.name + " was killed")
+		if n := ha.failures() - failed; n > 0 {
 			t.Errorf("%s was killed: the Service did not answer %d times", p.name, n)
 		}
 		p.start()
 		c.eventually(p.name+" is ready again", 3*time.Minute, p.ready)
 	}
-	for i, p := range many.nodes {
-		other := many.nodes[1-i].name
-		many.reachServicesBy(1 - i)
+	for i, p := range ha.nodes {
+		other := ha.nodes[1-i].name
+		ha.reachServicesBy(1 - i)
 		p.kill()
 		c.eventually("the pods of "+p.name+" run on "+other, 3*time.Minute, func() bool {
-			return c.try("get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}") == "4" && many.placed(other) >= 4
+			return c.try("get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}") == "4" && ha.placed(other) >= 4
 		})
-		many.works(p.name + " was killed")
-		many.answers()
+		ha.works(p.name + " was killed")
+		ha.answers()
 		p.start()
 		c.eventually(p.name+" is ready again", 3*time.Minute, p.ready)
 		c.kubectl("rollout", "restart", "deployment/web")
 		c.kubectl("rollout", "status", "deployment/web", "--timeout=180s")
-		c.eventually("pods run on "+p.name+" again", 3*time.Minute, func() bool { return many.placed(p.name) > 0 })
+		c.eventually("pods run on "+p.name+" again", 3*time.Minute, func() bool { return ha.placed(p.name) > 0 })
 	}
-	many.checkWrites()
+	ha.checkWrites()
 }
 
 // isolated reports whether the test is in process, mount and network namespaces of its own. If not,
@@ -173,8 +173,8 @@ func (p *part) kill() {
 	}
 }
 
-// many holds three servers, three members of etcd and two nodes.
-type many struct {
+// haCluster has three servers, three members of etcd and two nodes.
+type haCluster struct {
 	*cluster
 	dir, images             string
 	node                    string // the program kelson-node
@@ -186,11 +186,11 @@ type many struct {
 	service      string
 }
 
-func (m *many) file(name string) string { return filepath.Join(m.dir, name) }
+func (m *haCluster) file(name string) string { return filepath.Join(m.dir, name) }
 
-func newMany(t *testing.T, kelson, node, etcd string) *many {
+func newHACluster(t *testing.T, kelson, node, etcd string) *haCluster {
 	t.Helper()
-	m := &many{node: node, images: writeImages(t)}
+	m := &haCluster{node: node, images: writeImages(t)}
 	dir, err := os.MkdirTemp("", "kelson-nodes-")
 	if err != nil {
 		t.Fatal(err)
@@ -260,10 +260,10 @@ func newMany(t *testing.T, kelson, node, etcd string) *many {
 	return m
 }
 
-func (m *many) nodeAddress(i int) string { return lan + strconv.Itoa(21+i) }
+func (m *haCluster) nodeAddress(i int) string { return lan + strconv.Itoa(21+i) }
 
 // startAll starts all servers, members and nodes, and creates a Deployment with pods on both nodes.
-func (m *many) startAll() {
+func (m *haCluster) startAll() {
 	for _, p := range m.members {
 		p.start()
 	}
@@ -319,20 +319,20 @@ func (m *many) startAll() {
 }
 
 // placed counts the ready pods of a node that are not terminating.
-func (m *many) placed(node string) int {
+func (m *haCluster) placed(node string) int {
 	list := m.try("get", "pods", "-l", "app=web", "--field-selector=spec.nodeName="+node,
 		"-o", `jsonpath={range .items[*]}{.metadata.deletionTimestamp}{.status.conditions[?(@.type=="Ready")].status}{"\n"}{end}`)
 	return len(slices.DeleteFunc(strings.Fields(list), func(s string) bool { return s != "True" }))
 }
 
 // reachServicesBy routes this machine's packets to the addresses of Services through a node.
-func (m *many) reachServicesBy(i int) {
+func (m *haCluster) reachServicesBy(i int) {
 	m.Helper()
 	command(m.T, "ip", "route", "replace", "10.97.0.0/16", "via", m.nodeAddress(i))
 }
 
 // answers waits until the Service answers ten times without a failure.
-func (m *many) answers() {
+func (m *haCluster) answers() {
 	m.Helper()
 	good := 0
 	m.eventually("the Service answers", 3*time.Minute, func() bool {
@@ -345,7 +345,7 @@ func (m *many) answers() {
 
 // write creates ConfigMaps through the balancer, and reads a page of the Service, until the test
 // ends.
-func (m *many) write() {
+func (m *haCluster) write() {
 	cfg, err := clientcmd.BuildConfigFromFlags("", m.kubeconfig)
 	if err != nil {
 		m.Fatal(err)
@@ -388,13 +388,13 @@ func (m *many) write() {
 	})
 }
 
-func (m *many) failures() int {
+func (m *haCluster) failures() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.unanswered
 }
 
-func (m *many) writes() int {
+func (m *haCluster) writes() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.acknowledged)
@@ -402,7 +402,7 @@ func (m *many) writes() int {
 
 // works waits until writes are acknowledged, and a new Deployment has pods: the controllers, the
 // scheduler and a kubelet work.
-func (m *many) works(when string) {
+func (m *haCluster) works(when string) {
 	m.Helper()
 	began, before := time.Now(), m.writes()
 	m.eventually(when+": writes are acknowledged", 3*time.Minute, func() bool { return m.writes() >= before+20 })
@@ -422,7 +422,7 @@ func (m *many) works(when string) {
 }
 
 // checkWrites checks that the cluster has all acknowledged writes.
-func (m *many) checkWrites() {
+func (m *haCluster) checkWrites() {
 	m.Helper()
 	m.mu.Lock()
 	acknowledged := slices.Clone(m.acknowledged)

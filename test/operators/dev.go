@@ -187,7 +187,7 @@ const devPage = `<!-- Written by test/operators (make operators-dev). DO NOT EDI
 ` + "`make operators-dev`" + ` clones public projects at fixed commits and runs ` + "`kelson dev`" + ` in each, without
 other preparation, until the operator has reconciled a sample. Kelson runs the operator as its
 config/default deploys it ([existing projects](../guides/existing-projects.md)). In %d of %d
-projects, this needs nothing.
+projects, the operator does so.
 
 The time is that of the command after the operator was built once, until the sample has the state:
 it includes the generators, a build without changes, the control plane, and the time that the

@@ -126,7 +126,7 @@ pids="$pids $!"
 # Without a window manager, no program gives the window the focus.
 xdotool search --sync --onlyvisible --class chromium windowfocus >/dev/null
 
-echo '== Now: the page, what needs attention, and a change of it'
+echo '== Now: the page, the objects that need attention, and a change'
 says 'Page has'
 says 'Now heading level 1'
 says '1 object needs attention'
@@ -196,4 +196,4 @@ says 'settings: deleted'
 
 from=1
 said >"$out/said"
-echo "all of it: $out/said"
+echo "all utterances: $out/said"

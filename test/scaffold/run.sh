@@ -1,11 +1,11 @@
 #!/bin/sh
-# Takes the steps of a new user: creates a project, fills, tests, runs, deploys, packs and removes it, with the commands of the
+# Takes the steps of a new user: creates a project, fills, tests, runs, deploys, packages and removes it, with the commands of the
 # tutorial, on kelson serve and on kube-apiserver. Prints a table of the steps and writes it to docs/internals/conformance.md.
 #
 #   test/scaffold/run.sh
 #
-# Needs bin/kelson (make build), bin/peers (make bench-start builds them), Helm from test/helm, git and the Go command. The output is
-# in bin/scaffold/log.
+# Needs bin/kelson (make build), bin/peers (go build -o bin/peers/ ./bench/peers/... builds them), Helm (make helm builds it), git and
+# the Go command. The output is in bin/scaffold/log.
 root=$(cd "$(dirname "$0")/../.." && pwd)
 suite=scaffold
 . "$root/test/steps.sh"
@@ -64,12 +64,12 @@ unpack() {
 kubebuilder() {
 	unpack "$root/test/scaffold/kubebuilder.txtar" "$scratch/kb"
 	cd "$scratch/kb"
-	mkdir config/crd/bases # as it is once its manifests were made
+	mkdir config/crd/bases # make manifests would create it
 	go mod tidy
 	kelson dev --until 'guestbook/guestbook-sample:{.status.seen}=true' --timeout 9m
 	kelson dev --until 'guestbook/guestbook-sample:{.spec.foo}=by default' --timeout 1m
 }
-step 'kelson dev in a project of kubebuilder, with a webhook: without change' kubebuilder
+step 'kelson dev in an unchanged project of kubebuilder, with a webhook' kubebuilder
 
 # on NAME runs the commands on the cluster of $KUBECONFIG.
 on() {
@@ -164,7 +164,7 @@ charts() {
 	has "$(kubectl get crd welcomes.webapp.demo.welcome.domain -o json)" '"size"'
 	refused "got string, want integer" "$helm" upgrade welcome dist/chart -n welcome --set replicas=two
 	"$helm" uninstall welcome -n welcome --wait --timeout 1m
-	kubectl get crd cronjobs.batch.demo.welcome.domain # an uninstall takes no data with it
+	kubectl get crd cronjobs.batch.demo.welcome.domain # an uninstall keeps the definitions, and so the objects
 	kubectl delete crd --all
 	git checkout -q . && make generate manifests
 }
@@ -173,7 +173,7 @@ step 'make package: the Helm chart is installed, upgraded with a new field, vali
 installer() {
 	kubectl apply --server-side -f dist/install.yaml
 	kubectl -n welcome-system rollout status deployment/welcome-controller-manager --timeout=30s
-	kubectl delete --ignore-not-found -f dist/install.yaml # the namespace takes most of it with it
+	kubectl delete --ignore-not-found -f dist/install.yaml # deleting the namespace deletes most of the objects
 }
 step 'dist/install.yaml: applied, rolled out, deleted' installer
 
@@ -192,7 +192,7 @@ image() {
 	(cd "$scratch/image" && CGO_ENABLED=0 GOFLAGS= GOPROXY=off GOMODCACHE=/nonexistent go build -mod=vendor -trimpath -ldflags='-s -w' -o manager ./cmd)
 	same "$(cd "$root/test/scaffold/dockerfile" && go run . "$project/Dockerfile" | tail -n 1)" 'gcr.io/distroless/static:nonroot 65532:65532'
 }
-step "Dockerfile: read by BuildKit's parser, the last stage distroless and not root; its build, without a network and an engine" image
+step "Dockerfile: read by BuildKit's parser, the last stage distroless and not root; built without a network and a container engine" image
 
 back() {
 	git checkout -q . && git clean -qfd

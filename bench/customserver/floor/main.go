@@ -110,7 +110,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// write is the body of a request, and what is closed when the body is on the disk.
+// write is the body of a request, with a channel that is closed when the body is on the disk.
 type write struct {
 	body []byte
 	done chan struct{}
@@ -129,7 +129,7 @@ func (h *handler) append(r io.Reader) {
 
 // commit writes the bodies of requests to a file. One sync serves all requests that wait for it.
 func (h *handler) commit(file *os.File) {
-	// blocks that are written already need no change of metadata at each sync
+	// A sync of blocks that were written before needs no change of metadata.
 	if err := prepare(file); err != nil {
 		exit(err)
 	}

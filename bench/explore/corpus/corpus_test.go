@@ -131,12 +131,12 @@ func TestCorpus(t *testing.T) {
 			for _, a := range report.Alarms {
 				t.Errorf("without the bug: %s\nfaults: %s", a, a.Plan)
 			}
-			fmt.Fprintf(&table, "| %s | %s | %s | %s | %s | %.1f s | %d | %d |\n", r.bug, r.seen, r.fault, found, plans, took.Seconds(), len(report.Alarms), report.Plans)
+			fmt.Fprintf(&table, "| %s | %s | %s | %s | %.1f s | %d | %d |\n", r.bug, r.seen, found, plans, took.Seconds(), len(report.Alarms), report.Plans)
 		})
 	}
 	if *docs != "" && !t.Failed() {
 		const begin, end = "<!-- corpus -->\n", "<!-- end of corpus -->"
-		head := "| bug | seen in | fault | found | plans until then | time | alarms without the bug | plans without the bug |\n|---|---|---|---|---|---|---|---|\n"
+		head := "| bug | seen in | found | plans until then | time | alarms without the bug | plans without the bug |\n|---|---|---|---|---|---|---|\n"
 		if err := section.Replace(*docs, begin, end, head+table.String()); err != nil {
 			t.Error(err)
 		}

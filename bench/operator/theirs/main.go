@@ -225,15 +225,15 @@ func queue() error {
 			return !shut
 		})
 		typed.ShutDown()
-		just := priorityqueue.New[string]("bench")
+		prioritized := priorityqueue.New[string]("bench")
 		f.Rate[fmt.Sprint("controller-runtime ", workers)] = sample.QueueRate(workers, func(key string, priority int) {
-			just.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, key)
+			prioritized.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, key)
 		}, func() bool {
-			item, _, shut := just.GetWithPriority()
-			just.Done(item)
+			item, _, shut := prioritized.GetWithPriority()
+			prioritized.Done(item)
 			return !shut
 		})
-		just.ShutDown()
+		prioritized.ShutDown()
 	}
 	f.Print()
 	return nil

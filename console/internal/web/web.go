@@ -172,7 +172,7 @@ func States(ctx context.Context, w http.ResponseWriter, changed func() <-chan st
 	}
 }
 
-// Signal tells any number of readers about changes. The zero value is not usable; see NewSignal.
+// Signal notifies any number of readers of changes. The zero value is not usable; see NewSignal.
 type Signal struct{ next chan chan struct{} }
 
 // NewSignal returns a signal.

@@ -146,8 +146,8 @@ func (rs results) markdown() string {
 	fmt.Fprintf(&b, "**%s.**", rs.counts())
 	if again > 0 {
 		fmt.Fprintf(&b, " %d of those that passed needed more than one run.\n", again)
-		fmt.Fprintf(&b, "The command continues in its folder (`-work`): specs that have passed are not run again there, also if programs or images changed\n")
-		fmt.Fprintf(&b, "in between. `-again` runs all.")
+		fmt.Fprintf(&b, "The command keeps results in a folder (`-work`). It does not run specs again that have passed there, even if programs or images\n")
+		fmt.Fprintf(&b, "have changed since; `-again` runs all.")
 	}
 	fmt.Fprintf(&b, "\n\n| group | specs | passed |\n|---|--:|--:|\n")
 	for _, g := range slices.Sorted(maps.Keys(groups)) {

@@ -119,14 +119,14 @@ func TestApply(t *testing.T) {
 	ctx, one := t.Context(), must[*v1.Pizza](t)
 
 	opts := metav1.ApplyOptions{FieldManager: "cook"}
-	said := shopac.Pizza("b", "default").WithLabels(map[string]string{"a": "b"}).WithSpec(shopac.PizzaSpec().
+	applied := shopac.Pizza("b", "default").WithLabels(map[string]string{"a": "b"}).WithSpec(shopac.PizzaSpec().
 		WithDegrees(200).
 		WithToppings(shopac.Topping().WithName("ham").WithGrams(70)).
 		WithWeight(resource.MustParse("300")).
 		WithMatrix([]int32{1, 2}, []int32{3}).
 		WithSeal([]byte("wax")...).
 		WithSlices(shared.Limited[int32]{Limit: 8}))
-	got := one(pizzas.Apply(ctx, said, opts))
+	got := one(pizzas.Apply(ctx, applied, opts))
 	if got.Labels["a"] != "b" || *got.Spec.Degrees != 200 || got.Spec.Toppings[0].Grams != 70 || got.Spec.Weight.Value() != 300 ||
 		got.Spec.Matrix[1][0] != 3 || string(got.Spec.Seal) != "wax" {
 		t.Fatalf("applied %+v", got.Spec)

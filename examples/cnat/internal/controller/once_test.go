@@ -110,7 +110,7 @@ func TestRunsOnceWhileStatusWritesFail(t *testing.T) {
 	})
 }
 
-// A pod does not run before the status names it. If it is deleted until then, or the command
+// A pod does not run before the status names it. If it is deleted before that, or the command
 // changes, another pod runs.
 func TestPodWaitsForTheStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -174,8 +174,8 @@ func TestEndsWhileStarting(t *testing.T) {
 	}
 }
 
-// endsAt runs an operator that ends once, at the first of some requests after it was about to
-// create a pod.
+// endsAt runs an operator whose first process ends at a request: the first one for which last
+// returns true, after the process has begun to create a pod.
 func endsAt(t *testing.T, last func(*http.Request) bool) {
 	var starts, ended atomic.Bool
 	env := testenv.New(t, testenv.Scheme(scheme(t)), testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"), testenv.Nodes(controlplane.NodeSimulated),

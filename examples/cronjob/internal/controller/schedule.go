@@ -15,8 +15,8 @@ func ParseSchedule(text string) (Schedule, error) {
 	return Schedule{s}, err
 }
 
-// enough is the maximum number of due times that are counted one by one.
-const enough = 100
+// maxCounted is the maximum number of due times that are counted one by one.
+const maxCounted = 100
 
 // due describes the runs that were due in a time span.
 type due struct {
@@ -24,14 +24,14 @@ type due struct {
 	times int
 }
 
-// due examines the time span after since until now.
+// due examines the time span that begins after since and ends with now.
 func (s Schedule) due(since, now time.Time) due {
 	var d due
 	for next := s.Next(since); !next.IsZero() && !next.After(now); next = s.Next(next) {
 		d.last, d.times = next, d.times+1
-		if d.times == enough { // after a long absence, skip the middle
-			if step := s.Next(next).Sub(next); now.Sub(next) > enough*step {
-				next = now.Add(-enough * step)
+		if d.times == maxCounted { // after a long absence, skip the middle
+			if step := s.Next(next).Sub(next); now.Sub(next) > maxCounted*step {
+				next = now.Add(-maxCounted * step)
 			}
 		}
 	}

@@ -84,11 +84,11 @@ func TestWebhooks(t *testing.T) {
 	if c.Spec.ConcurrencyPolicy != batchv1.AllowConcurrent || *c.Spec.SuccessfulJobsHistoryLimit != 3 || *c.Spec.FailedJobsHistoryLimit != 1 || *c.Spec.Suspend {
 		t.Errorf("defaults: %+v", c.Spec)
 	}
-	said, zero := cron("said", "@daily"), int32(0)
-	said.Spec.ConcurrencyPolicy, said.Spec.SuccessfulJobsHistoryLimit = batchv1.ForbidConcurrent, &zero
-	env.Create(t, said)
-	if said.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent || *said.Spec.SuccessfulJobsHistoryLimit != 0 {
-		t.Errorf("explicit values were overwritten: %+v", said.Spec)
+	explicit, zero := cron("explicit", "@daily"), int32(0)
+	explicit.Spec.ConcurrencyPolicy, explicit.Spec.SuccessfulJobsHistoryLimit = batchv1.ForbidConcurrent, &zero
+	env.Create(t, explicit)
+	if explicit.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent || *explicit.Spec.SuccessfulJobsHistoryLimit != 0 {
+		t.Errorf("explicit values were overwritten: %+v", explicit.Spec)
 	}
 
 	for _, wrong := range []*batchv1.CronJob{cron("wrong", "61 * * * *"), cron("wrong", "* * * *"), cron(strings.Repeat("x", 53), "* * * * *")} {
