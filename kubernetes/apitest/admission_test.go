@@ -14,13 +14,13 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// witness records the calls to admission, sets a label on objects, and rejects objects with a
-// certain label.
-type witness struct{ seen []string }
+// admissionRecorder records the calls to admission, sets a label on objects, and rejects objects
+// with a certain label.
+type admissionRecorder struct{ seen []string }
 
-func (w *witness) Handles(admission.Operation) bool { return true }
+func (w *admissionRecorder) Handles(admission.Operation) bool { return true }
 
-func (w *witness) Admit(_ context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+func (w *admissionRecorder) Admit(_ context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	w.note("mutate", a)
 	if a.GetObject() == nil || a.GetOperation() == admission.Connect || o.GetObjectCreater() == nil {
 		return nil
@@ -35,7 +35,7 @@ func (w *witness) Admit(_ context.Context, a admission.Attributes, o admission.O
 	return nil
 }
 
-func (w *witness) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (w *admissionRecorder) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	w.note("validate", a)
 	for _, obj := range []any{a.GetObject(), a.GetOldObject()} {
 		if object, err := meta.Accessor(obj); err == nil && object.GetLabels()["refuse"] == string(a.GetOperation()) {
@@ -45,12 +45,12 @@ func (w *witness) Validate(_ context.Context, a admission.Attributes, _ admissio
 	return nil
 }
 
-func (w *witness) note(phase string, a admission.Attributes) {
+func (w *admissionRecorder) note(phase string, a admission.Attributes) {
 	w.seen = append(w.seen, fmt.Sprintf("%s %s %s/%s %s new=%v old=%v dry=%v user=%s",
 		phase, a.GetOperation(), a.GetResource().Resource, a.GetName(), a.GetSubresource(), a.GetObject() != nil, a.GetOldObject() != nil, a.IsDryRun(), a.GetUserInfo().GetName()))
 }
 
-func (w *witness) expect(t *testing.T, want ...string) {
+func (w *admissionRecorder) expect(t *testing.T, want ...string) {
 	t.Helper()
 	if fmt.Sprintf("%q", w.seen) != fmt.Sprintf("%q", want) {
 		t.Errorf("admission saw\n%q, want\n%q", w.seen, want)
@@ -60,11 +60,11 @@ func (w *witness) expect(t *testing.T, want ...string) {
 
 // API-03
 func TestAdmission(t *testing.T) {
-	w := &witness{}
+	w := &admissionRecorder{}
 	p := apitest.New(t, func(cfg *rest.Config) { cfg.Admission = w })
-	made := p.Want(t, 201, "POST", maps, configMap("a", ""))
-	if apitest.At(made, "metadata", "annotations", "admitted") != "CREATE" {
-		t.Errorf("%v", made)
+	created := p.Want(t, 201, "POST", maps, configMap("a", ""))
+	if apitest.At(created, "metadata", "annotations", "admitted") != "CREATE" {
+		t.Errorf("%v", created)
 	}
 	w.expect(t, "mutate CREATE configmaps/a  new=true old=false dry=false user=admin", "validate CREATE configmaps/a  new=true old=false dry=false user=admin")
 	p.Want(t, 200, "PATCH", maps+"/a?dryRun=All", `{"data":{"k":"v"}}`, mergePatch)

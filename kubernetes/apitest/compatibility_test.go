@@ -25,8 +25,8 @@ func TestUnknownPaths(t *testing.T) {
 	p.Want(t, 200, "GET", "/api/v1/namespaces/default", "")
 }
 
-// API-05: requests for an unsafe deletion, without reading the object, are refused if the object is
-// readable or the kind does not support it.
+// API-05: a deletion that skips reading the object is refused if the object is readable or the kind
+// does not support such deletions.
 func TestUnsafeDeletion(t *testing.T) {
 	p := apitest.New(t)
 	const unsafe = "?ignoreStoreReadErrorWithClusterBreakingPotential=true"

@@ -100,10 +100,10 @@ func TestGracefulDeletion(t *testing.T) {
 func TestDeletionFinishedByTheNode(t *testing.T) {
 	p := apitest.New(t)
 	const pods = "/api/v1/namespaces/default/pods"
-	known, _ := p.Registry.Current().ByName(schema.GroupResource{Resource: "pods"})
-	res, hooks := *known, resource.Hooks{}
-	if known.Hooks != nil {
-		hooks = *known.Hooks
+	registered, _ := p.Registry.Current().ByName(schema.GroupResource{Resource: "pods"})
+	res, hooks := *registered, resource.Hooks{}
+	if registered.Hooks != nil {
+		hooks = *registered.Hooks
 	}
 	overtaken := 0
 	hooks.AfterCommit = func(ctx context.Context, hub, old runtime.Object, revision uint64) {

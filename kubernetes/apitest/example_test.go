@@ -33,7 +33,7 @@ func Example() {
 		Authorizer: authz.Masters(),
 	})
 
-	as := func(u user.Info, method, path, body string) *httptest.ResponseRecorder {
+	sendAs := func(u user.Info, method, path, body string) *httptest.ResponseRecorder {
 		ctx := filters.WithUser(context.Background(), u)
 		w := httptest.NewRecorder()
 		server.ServeHTTP(w, httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body)))
@@ -42,9 +42,9 @@ func Example() {
 	admin := &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}
 	bob := &user.DefaultInfo{Name: "bob"}
 	const path = "/api/v1/namespaces/default/configmaps"
-	fmt.Println(as(admin, http.MethodPost, path, `{"metadata":{"name":"a"}}`).Code)
-	fmt.Println(as(admin, http.MethodGet, path+"/a", "").Code)
-	fmt.Println(as(bob, http.MethodGet, path+"/a", "").Code)
+	fmt.Println(sendAs(admin, http.MethodPost, path, `{"metadata":{"name":"a"}}`).Code)
+	fmt.Println(sendAs(admin, http.MethodGet, path+"/a", "").Code)
+	fmt.Println(sendAs(bob, http.MethodGet, path+"/a", "").Code)
 	// Output:
 	// 201
 	// 200

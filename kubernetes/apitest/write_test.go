@@ -107,9 +107,9 @@ func TestFieldValidationWarns(t *testing.T) {
 // API-05
 func TestDryRun(t *testing.T) {
 	p := apitest.New(t)
-	made := p.Want(t, 201, "POST", maps+"?dryRun=All", configMap("a", ""))
-	if apitest.At(made, "metadata", "uid") == nil || apitest.At(made, "metadata", "resourceVersion") != nil {
-		t.Errorf("%v", made)
+	created := p.Want(t, 201, "POST", maps+"?dryRun=All", configMap("a", ""))
+	if apitest.At(created, "metadata", "uid") == nil || apitest.At(created, "metadata", "resourceVersion") != nil {
+		t.Errorf("%v", created)
 	}
 	p.Want(t, 404, "GET", maps+"/a", "")
 	a := p.Want(t, 201, "POST", maps, configMap("a", ""))
@@ -144,10 +144,10 @@ func TestNoOpUpdate(t *testing.T) {
 	p := apitest.New(t)
 	const deployments = "/apis/apps/v1/namespaces/default/deployments"
 	body := `{"metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
-	made := p.Want(t, 201, "POST", deployments, body)
+	created := p.Want(t, 201, "POST", deployments, body)
 	same := p.Want(t, 200, "PUT", deployments+"/d", body)
-	if fmt.Sprint(made) != fmt.Sprint(same) {
-		t.Errorf("\n%v\n%v", made, same)
+	if fmt.Sprint(created) != fmt.Sprint(same) {
+		t.Errorf("\n%v\n%v", created, same)
 	}
 	other := p.Want(t, 200, "PATCH", deployments+"/d", `{"metadata":{"labels":{"x":"y"}}}`, mergePatch)
 	if apitest.At(other, "metadata", "generation") != 1.0 {
@@ -164,8 +164,8 @@ func TestGenerateName(t *testing.T) {
 	p := apitest.New(t)
 	seen := map[any]bool{}
 	for range 20 {
-		made := p.Want(t, 201, "POST", maps, `{"metadata":{"generateName":"m-"}}`)
-		seen[apitest.At(made, "metadata", "name")] = true
+		created := p.Want(t, 201, "POST", maps, `{"metadata":{"generateName":"m-"}}`)
+		seen[apitest.At(created, "metadata", "name")] = true
 	}
 	if len(seen) != 20 {
 		t.Errorf("%v", seen)
@@ -176,11 +176,11 @@ func TestGenerateName(t *testing.T) {
 func TestCreateOnUpdate(t *testing.T) {
 	p := apitest.New(t)
 	const lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l"
-	made := p.Want(t, 201, "PUT", lease, `{"metadata":{"name":"l"},"spec":{"holderIdentity":"me"}}`)
+	created := p.Want(t, 201, "PUT", lease, `{"metadata":{"name":"l"},"spec":{"holderIdentity":"me"}}`)
 	// leases require the resourceVersion
 	p.Want(t, 422, "PUT", lease, `{"metadata":{"name":"l"},"spec":{"holderIdentity":"you"}}`)
 	got := p.Want(t, 200, "PUT", lease, fmt.Sprintf(`{"metadata":{"name":"l","resourceVersion":%q},"spec":{"holderIdentity":"you"}}`,
-		apitest.At(made, "metadata", "resourceVersion")))
+		apitest.At(created, "metadata", "resourceVersion")))
 	if apitest.At(got, "spec", "holderIdentity") != "you" {
 		t.Errorf("%v", got)
 	}

@@ -23,9 +23,9 @@ import (
 	"kelson.dev/kubernetes/authorizers"
 )
 
-func question(who, verb string, groups ...string) authorizer.AttributesRecord {
+func question(name, verb string, groups ...string) authorizer.AttributesRecord {
 	return authorizer.AttributesRecord{
-		User: &user.DefaultInfo{Name: who, Groups: groups}, Verb: verb, ResourceRequest: true, Namespace: "x", APIVersion: "v1", Resource: "pods", Name: "p",
+		User: &user.DefaultInfo{Name: name, Groups: groups}, Verb: verb, ResourceRequest: true, Namespace: "x", APIVersion: "v1", Resource: "pods", Name: "p",
 	}
 }
 
@@ -58,7 +58,7 @@ func TestModeOrder(t *testing.T) {
 		{[]string{"ABAC", "AlwaysAllow"}, allow, allow, allow},
 	} {
 		options := authz.Options{Modes: test.modes, PolicyFile: policy}
-		if has := fmt.Sprint(test.modes); !strings.Contains(has, "ABAC") {
+		if names := fmt.Sprint(test.modes); !strings.Contains(names, "ABAC") {
 			options.PolicyFile = ""
 		}
 		if errs := options.Validate(); len(errs) > 0 {

@@ -58,8 +58,8 @@ func (n *NodeAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes)
 }
 
 func (n *NodeAuthorizer) isNode(u user.Info) bool {
-	_, is := n.identifier.NodeIdentity(u)
-	return is
+	_, isNode := n.identifier.NodeIdentity(u)
+	return isNode
 }
 
 // ConditionsAwareAuthorize calls Authorize: the rights of nodes have no conditions.

@@ -38,11 +38,11 @@ func TestNode(t *testing.T) {
 	}
 	defer st.Close()
 	a := authorizers.Node(st)
-	asked := func(who string, groups []string, q authorizer.AttributesRecord, allowed bool) {
+	asked := func(name string, groups []string, q authorizer.AttributesRecord, allowed bool) {
 		t.Helper()
-		q.User, q.ResourceRequest = &user.DefaultInfo{Name: who, Groups: groups}, true
+		q.User, q.ResourceRequest = &user.DefaultInfo{Name: name, Groups: groups}, true
 		if decision, reason, err := a.Authorize(t.Context(), q); (decision == authorizer.DecisionAllow) != allowed || decision == authorizer.DecisionDeny || err != nil {
-			t.Errorf("%s %s %s/%s: %v %q %v", who, q.Verb, q.Resource, q.Name, decision, reason, err)
+			t.Errorf("%s %s %s/%s: %v %q %v", name, q.Verb, q.Resource, q.Name, decision, reason, err)
 		}
 	}
 	nodes := []string{user.NodesGroup, user.AllAuthenticated}

@@ -49,7 +49,7 @@ type chance struct{ *rand.Rand }
 
 func (c chance) one(choices ...string) string { return choices[c.IntN(len(choices))] }
 
-func (c chance) some(choices ...string) (out []string) {
+func (c chance) subset(choices ...string) (out []string) {
 	for range 1 + c.IntN(2) {
 		out = append(out, c.one(choices...))
 	}
@@ -58,13 +58,13 @@ func (c chance) some(choices ...string) (out []string) {
 
 func (c chance) rules() (rules []rbacv1.PolicyRule) {
 	for range c.IntN(4) {
-		r := rbacv1.PolicyRule{Verbs: c.some("get", "list", "update", "*")}
+		r := rbacv1.PolicyRule{Verbs: c.subset("get", "list", "update", "*")}
 		if c.IntN(5) == 0 {
-			r.NonResourceURLs = c.some("/healthz", "/apis/*", "/apis**", "*", "/")
+			r.NonResourceURLs = c.subset("/healthz", "/apis/*", "/apis**", "*", "/")
 		} else {
-			r.APIGroups, r.Resources = c.some("", "apps", "*"), c.some("pods", "pods/log", "*", "*/scale", "deployments", "*/log", "a/b/c", "/", "pods/")
+			r.APIGroups, r.Resources = c.subset("", "apps", "*"), c.subset("pods", "pods/log", "*", "*/scale", "deployments", "*/log", "a/b/c", "/", "pods/")
 			if c.IntN(3) == 0 {
-				r.ResourceNames = c.some("p", "q", "")
+				r.ResourceNames = c.subset("p", "q", "")
 			}
 		}
 		rules = append(rules, r)
@@ -83,7 +83,7 @@ func (c chance) subjects() (subjects []rbacv1.Subject) {
 
 func (c chance) question() *authorizer.AttributesRecord {
 	q := &authorizer.AttributesRecord{
-		User: &user.DefaultInfo{Name: c.one("ann", "dev", "system:serviceaccount:x:ann", "system:serviceaccount:y:dev"), Groups: c.some("dev", "ann", "ops")},
+		User: &user.DefaultInfo{Name: c.one("ann", "dev", "system:serviceaccount:x:ann", "system:serviceaccount:y:dev"), Groups: c.subset("dev", "ann", "ops")},
 		Verb: c.one("get", "list", "update", "delete"),
 	}
 	if c.IntN(5) == 0 {
@@ -104,7 +104,7 @@ func TestAgreesWithKubernetes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		theirs, ours := upstream.New(objects{st}, objects{st}, objects{st}, objects{st}), rbac.New(st)
+		oracle, index := upstream.New(objects{st}, objects{st}, objects{st}, objects{st}), rbac.New(st)
 		for range 150 {
 			for range c.IntN(5) {
 				meta := metav1.ObjectMeta{Name: fmt.Sprint("o", c.IntN(12)), Namespace: c.one("x", "y")}
@@ -127,15 +127,15 @@ func TestAgreesWithKubernetes(t *testing.T) {
 					meta.Namespace = ""
 					resource, obj = "clusterrolebindings"+group, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: c.subjects()}
 				}
-				there := st.Snapshot().Get(store.Key{Resource: resource, Namespace: meta.Namespace, Name: meta.Name}) != nil
-				if there || meta.DeletionTimestamp == nil {
+				exists := st.Snapshot().Get(store.Key{Resource: resource, Namespace: meta.Namespace, Name: meta.Name}) != nil
+				if exists || meta.DeletionTimestamp == nil {
 					commit(t, st, resource, obj)
 				}
 			}
 			for range 10 {
 				q := c.question()
-				want, _, wantErr := theirs.Authorize(t.Context(), q)
-				got, reason, err := ours.Authorize(t.Context(), q)
+				want, _, wantErr := oracle.Authorize(t.Context(), q)
+				got, reason, err := index.Authorize(t.Context(), q)
 				if got != want || err != nil || wantErr != nil {
 					t.Fatalf("seed %d: %+v: %v %q %v, Kubernetes says %v %v", seed, q, got, reason, err, want, wantErr)
 				}
@@ -144,8 +144,8 @@ func TestAgreesWithKubernetes(t *testing.T) {
 				}
 			}
 			q := c.question()
-			wantRules, _, _, _ := theirs.RulesFor(t.Context(), q.User, q.Namespace)
-			rules, _, _, _ := ours.RulesFor(t.Context(), q.User, q.Namespace)
+			wantRules, _, _, _ := oracle.RulesFor(t.Context(), q.User, q.Namespace)
+			rules, _, _, _ := index.RulesFor(t.Context(), q.User, q.Namespace)
 			if len(rules) != len(wantRules) {
 				t.Fatalf("seed %d: rules of %v in %s: %d, Kubernetes has %d", seed, q.User, q.Namespace, len(rules), len(wantRules))
 			}

@@ -87,17 +87,17 @@ func (cfg *Config) create(ctx context.Context) (changed []*object, err error) {
 		case stored == nil && predecessor(sn, o) != nil:
 			changed = append(changed, o)
 		case stored == nil:
-			from := o.made
+			from := o.posted
 			if cfg.Aggregated && o.aggregated != nil {
 				from = o.aggregated
 			}
 			ops = append(ops, store.Op{Key: o.key, Data: from.fill(uuid.NewUUID(), now)})
-		case !o.made.matches(stored.Data) && !o.aggregated.matches(stored.Data):
+		case !o.posted.matches(stored.Data) && !o.aggregated.matches(stored.Data):
 			changed = append(changed, o)
 		}
 	}
-	for some := range slices.Chunk(ops, maxUnit) {
-		if _, err := cfg.Store.Commit(ctx, some...); err != nil {
+	for batch := range slices.Chunk(ops, maxUnit) {
+		if _, err := cfg.Store.Commit(ctx, batch...); err != nil {
 			return nil, err
 		}
 	}
@@ -207,7 +207,7 @@ func (c clients) copy(ctx context.Context, from *store.Object, o *object) error 
 // wanted decodes an object of the policy.
 func wanted[T any](o *object) (*T, error) {
 	v := new(T)
-	return v, json.Unmarshal(o.made.fill("", metav1.Time{}.UTC().Format(time.RFC3339)), v)
+	return v, json.Unmarshal(o.posted.fill("", metav1.Time{}.UTC().Format(time.RFC3339)), v)
 }
 
 // fresh returns only the metadata that a create request needs.

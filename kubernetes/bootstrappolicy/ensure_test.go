@@ -96,11 +96,11 @@ func TestEnsure(t *testing.T) {
 			must(nil, c.ClusterRoleBindings().Delete(ctx, "system:public-info-viewer", metav1.DeleteOptions{}))
 		})
 		r.run(func(c rbacclient.RbacV1Interface) {
-			has := func(rules []rbacv1.PolicyRule, resource string) bool {
+			hasResource := func(rules []rbacv1.PolicyRule, resource string) bool {
 				return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, resource) })
 			}
 			scheduler, err := c.ClusterRoles().Get(ctx, "system:kube-scheduler", get)
-			if err != nil || !has(scheduler.Rules, "y") || !has(scheduler.Rules, "events") {
+			if err != nil || !hasResource(scheduler.Rules, "y") || !hasResource(scheduler.Rules, "events") {
 				t.Errorf("%v %v", scheduler.Rules, err)
 			}
 			proxier, err := c.ClusterRoleBindings().Get(ctx, "system:node-proxier", get)

@@ -19,7 +19,7 @@ var prepared struct {
 
 type state struct {
 	snapshot *store.Snapshot
-	made     int64 // in seconds since 1970; a testing/synctest bubble has a clock of its own
+	created  int64 // in seconds since 1970; a testing/synctest bubble has a clock of its own
 }
 
 // Fresh returns a new store in memory with the objects of the policy. Stores that a process creates
@@ -33,7 +33,7 @@ func Fresh(ctx context.Context, aggregated bool) (*store.Store, error) {
 		at = 1
 	}
 	now := time.Now().Unix()
-	if s := prepared.states[at]; s != nil && s.made <= now && now < s.made+int64(shareFor/time.Second) {
+	if s := prepared.states[at]; s != nil && s.created <= now && now < s.created+int64(shareFor/time.Second) {
 		return s.snapshot.Fork(), nil
 	}
 	st, err := store.Open(store.Config{})

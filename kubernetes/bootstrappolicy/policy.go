@@ -31,9 +31,9 @@ const (
 // object is an object of the policy.
 type object struct {
 	key store.Key
-	// made is the object in the form in which a client's POST would store it. aggregated, if not
+	// posted is the object in the form in which a client's POST would store it. aggregated, if not
 	// nil, also contains the rules that the cluster role aggregation controller adds.
-	made, aggregated template
+	posted, aggregated template
 }
 
 // policy parses text once; it is the same for all control planes.
@@ -52,7 +52,7 @@ var policy = sync.OnceValue(func() []*object {
 			all[n-1].aggregated = parse(fields[3])
 			continue
 		}
-		all = append(all, &object{key: key, made: parse(fields[3])})
+		all = append(all, &object{key: key, posted: parse(fields[3])})
 	}
 	return all
 })

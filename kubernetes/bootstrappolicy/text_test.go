@@ -30,20 +30,20 @@ var resources = []string{
 
 // AUTHZ-02: policy.txt has what the API stores for Kubernetes' own policy; -update writes it.
 func TestPolicyText(t *testing.T) {
-	made := stored(t, controlplane.Config{NoControllers: true})
+	posted := stored(t, controlplane.Config{NoControllers: true})
 	aggregated := stored(t, controlplane.Config{})
 	var text strings.Builder
 	text.WriteString("# Made by go generate from Kubernetes' bootstrap policy; policy.go says how it is read.\n")
 	for _, resource := range resources {
-		for _, key := range slices.SortedFunc(maps.Keys(made), func(a, b store.Key) int {
+		for _, key := range slices.SortedFunc(maps.Keys(posted), func(a, b store.Key) int {
 			return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 		}) {
 			if key.Resource != resource {
 				continue
 			}
 			prefix := fmt.Sprintf("%s %s %s ", key.Resource, orDash(key.Namespace), key.Name)
-			text.WriteString(prefix + made[key] + "\n")
-			if aggregated[key] != made[key] {
+			text.WriteString(prefix + posted[key] + "\n")
+			if aggregated[key] != posted[key] {
 				text.WriteString(prefix + aggregated[key] + "\n")
 			}
 		}

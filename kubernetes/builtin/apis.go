@@ -117,9 +117,9 @@ func selected(all []*resource.Resource, apis *APIs) []*resource.Resource {
 		case len(r.Versions):
 			out = append(out, r)
 		default:
-			own := *r
-			own.Versions = versions
-			out = append(out, &own)
+			filtered := *r
+			filtered.Versions = versions
+			out = append(out, &filtered)
 		}
 	}
 	return out

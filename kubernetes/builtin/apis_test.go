@@ -39,8 +39,8 @@ func TestParseAPIs(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		pairs   map[string]string
-		yes, no []string
+		pairs             map[string]string
+		served, notServed []string
 	}{
 		{map[string]string{"api/all": "true"},
 			[]string{"/v1/pods", "resource.k8s.io/v1alpha3/devicetaintrules", "coordination.k8s.io/v1beta1/leasecandidates", "internal.apiserver.k8s.io/v1alpha1/storageversions"},
@@ -55,12 +55,12 @@ func TestParseAPIs(t *testing.T) {
 		{map[string]string{"storagemigration.k8s.io/v1beta1": ""}, []string{"storagemigration.k8s.io/v1beta1/storageversionmigrations"}, nil},
 	} {
 		got := served(t, c.pairs)
-		for _, name := range c.yes {
+		for _, name := range c.served {
 			if !got[name] {
 				t.Errorf("%v: %s is not served", c.pairs, name)
 			}
 		}
-		for _, name := range c.no {
+		for _, name := range c.notServed {
 			if got[name] {
 				t.Errorf("%v: %s is served", c.pairs, name)
 			}

@@ -11,8 +11,8 @@ import (
 func TestInBubbles(t *testing.T) {
 	story := func(t *testing.T) {
 		s := serve(t, Config{})
-		made := s.do(201, "POST", podPath, podManifest)
-		stamp, err := time.Parse(time.RFC3339, str(made, "metadata", "creationTimestamp"))
+		created := s.do(201, "POST", podPath, podManifest)
+		stamp, err := time.Parse(time.RFC3339, str(created, "metadata", "creationTimestamp"))
 		if err != nil || time.Since(stamp) > time.Minute {
 			t.Errorf("created at %s, now %s", stamp, time.Now())
 		}

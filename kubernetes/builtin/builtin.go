@@ -116,7 +116,7 @@ func allKinds(cfg Config) ([]*resource.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := build(cfg.NoFastPaths, k.core(services), k.reviews())
+	unshared, err := build(cfg.NoFastPaths, k.core(services), k.reviews())
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func allKinds(cfg Config) ([]*resource.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := slices.Concat(own, k.guarded(k.policies(k.signed(k.claims(shared)))))
+	all := slices.Concat(unshared, k.guarded(k.policies(k.signed(k.claims(shared)))))
 	for _, r := range all {
 		k.byName[r.GroupResource()] = r
 	}

@@ -23,23 +23,23 @@ func (k *kinds) claims(shared []*resource.Resource) []*resource.Resource {
 		if r.Group != deviceapi.GroupName {
 			continue
 		}
-		own := *r
+		copied := *r
 		switch r.Plural {
 		case "resourceclaims":
 			strategy := resourceclaim.NewStrategy(claimNamespaces{kinds: k}, k.authorizer())
-			own.Strategy = strategy
-			own.Subresources = slices.Clone(r.Subresources)
-			for s := range own.Subresources {
-				if sub := &own.Subresources[s]; sub.Name == "status" {
+			copied.Strategy = strategy
+			copied.Subresources = slices.Clone(r.Subresources)
+			for s := range copied.Subresources {
+				if sub := &copied.Subresources[s]; sub.Name == "status" {
 					sub.Update = &resource.UpdateView{Strategy: resourceclaim.NewStatusStrategy(strategy)}
 				}
 			}
 		case "resourceclaimtemplates":
-			own.Strategy = resourceclaimtemplate.NewStrategy(claimNamespaces{kinds: k})
+			copied.Strategy = resourceclaimtemplate.NewStrategy(claimNamespaces{kinds: k})
 		default:
 			continue
 		}
-		out[i] = &own
+		out[i] = &copied
 	}
 	return out
 }

@@ -76,10 +76,10 @@ func clusterKinds() []entry {
 		{hub: &certificates.CertificateSigningRequest{}, plural: "certificatesigningrequests", versions: v1, short: []string{"csr"},
 			strategy: csr.Strategy, status: csr.StatusStrategy, fields: selectable(csr.SelectableFields),
 			subs: []resource.Subresource{{Name: "approval", NoTable: true, Update: &resource.UpdateView{Strategy: csr.ApprovalStrategy}}}},
-		{hub: &certificates.ClusterTrustBundle{}, plural: "clustertrustbundles", versions: betaToo, hashVersion: "v1beta1", strategy: clustertrustbundle.Strategy,
+		{hub: &certificates.ClusterTrustBundle{}, plural: "clustertrustbundles", versions: v1AndBeta, hashVersion: "v1beta1", strategy: clustertrustbundle.Strategy,
 			fields: selectable(trustFields)},
 		// This strategy does not check the permission to sign; kinds.signed replaces it.
-		{hub: &certificates.PodCertificateRequest{}, plural: "podcertificaterequests", versions: betaToo, hashVersion: "v1beta1", strategy: podCertificates,
+		{hub: &certificates.PodCertificateRequest{}, plural: "podcertificaterequests", versions: v1AndBeta, hashVersion: "v1beta1", strategy: podCertificates,
 			status: podcertificaterequest.NewStatusStrategy(podCertificates, nil, nil), fields: selectable(podCertificateFields)},
 
 		{hub: &coordination.Lease{}, plural: "leases", versions: v1, strategy: lease.Strategy},

@@ -19,9 +19,9 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// For every served version of every kind, with every field set: all encodings decode to the same
-// hub, and the hub does not change when it is stored, loaded and converted to any version. //
-// API-08 API-10
+// API-08, API-10: for every served version of every kind, with every field set, all encodings
+// decode to the same hub, and the hub does not change when it is stored, loaded and converted to
+// any version.
 func TestRoundTrip(t *testing.T) {
 	list, err := Resources(Config{})
 	if err != nil {

@@ -43,12 +43,12 @@ func (dataStrategy) BeforeUpdate(ctx context.Context, hub, old runtime.Object) (
 	if !ok || next.ResourceVersion == "" {
 		return nil, false
 	}
-	was, ok := mutable(old)
-	if !ok || was.Name != next.Name || was.Namespace != next.Namespace || was.UID == "" || next.UID != "" && next.UID != was.UID || was.CreationTimestamp.IsZero() ||
-		was.Generation < 0 || was.DeletionTimestamp != nil || was.DeletionGracePeriodSeconds != nil {
+	previous, ok := mutable(old)
+	if !ok || previous.Name != next.Name || previous.Namespace != next.Namespace || previous.UID == "" || next.UID != "" && next.UID != previous.UID || previous.CreationTimestamp.IsZero() ||
+		previous.Generation < 0 || previous.DeletionTimestamp != nil || previous.DeletionGracePeriodSeconds != nil {
 		return nil, false
 	}
-	next.Generation, next.UID, next.CreationTimestamp = was.Generation, was.UID, was.CreationTimestamp
+	next.Generation, next.UID, next.CreationTimestamp = previous.Generation, previous.UID, previous.CreationTimestamp
 	return nil, true
 }
 

@@ -18,9 +18,9 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/secret"
 )
 
-type heard []string
+type warningTexts []string
 
-func (h *heard) AddWarning(_, text string) { *h = append(*h, text) }
+func (h *warningTexts) AddWarning(_, text string) { *h = append(*h, text) }
 
 // fastCreate reports whether the fast path accepts a new object. If so, the library must accept it
 // too and not modify it.
@@ -38,7 +38,7 @@ func fastCreate(t *testing.T, ctx context.Context, hub runtime.Object) bool {
 	if !done {
 		return false
 	}
-	var warnings heard
+	var warnings warningTexts
 	err := upstream.BeforeCreate(strategy.libraryStrategy, warning.WithWarningRecorder(ctx, &warnings), hub)
 	if err != nil || len(warnings) > 0 || !equality.Semantic.DeepEqual(hub, before) {
 		t.Fatalf("the library returns %v and the warnings %q, and changes %v to\n%v", err, warnings, before, hub)
@@ -53,15 +53,15 @@ func fastUpdate(t *testing.T, ctx context.Context, hub, old runtime.Object) bool
 	if _, ok := hub.(*core.Secret); ok {
 		strategy = dataStrategy{secret.Strategy}
 	}
-	next, was := hub.DeepCopyObject(), old.DeepCopyObject()
+	next, previous := hub.DeepCopyObject(), old.DeepCopyObject()
 	errs, done := strategy.BeforeUpdate(ctx, hub, old)
-	if !equality.Semantic.DeepEqual(old, was) || len(errs) > 0 || !done && !equality.Semantic.DeepEqual(hub, next) {
+	if !equality.Semantic.DeepEqual(old, previous) || len(errs) > 0 || !done && !equality.Semantic.DeepEqual(hub, next) {
 		t.Fatalf("%v, and %v becomes %v, of %v", errs, next, hub, old)
 	}
 	if !done {
 		return false
 	}
-	var warnings heard
+	var warnings warningTexts
 	err := upstream.BeforeUpdate(strategy.libraryStrategy, warning.WithWarningRecorder(ctx, &warnings), next, old)
 	if err != nil || len(warnings) > 0 || !equality.Semantic.DeepEqual(hub, next) {
 		t.Fatalf("the library returns %v and the warnings %q, and the object\n%v\nnot\n%v", err, warnings, next, hub)
@@ -71,18 +71,18 @@ func fastUpdate(t *testing.T, ctx context.Context, hub, old runtime.Object) bool
 
 // API-04: TestFastUpdatesOfConfigMaps compares updates by the fast path with the library's.
 func TestFastUpdatesOfConfigMaps(t *testing.T) {
-	here := request.WithRequestInfo(t.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: "update", APIVersion: "v1", Namespace: "default"})
-	ctx := request.WithNamespace(here, "default")
+	noNamespace := request.WithRequestInfo(t.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: "update", APIVersion: "v1", Namespace: "default"})
+	ctx := request.WithNamespace(noNamespace, "default")
 	stored := soundMeta()
 	stored.ResourceVersion = "7"
 	given := *stored.DeepCopy()
 	given.Generation, given.UID, given.CreationTimestamp, given.Labels = 9, "", metav1.Time{}, map[string]string{"a": "b"}
 	yes, no, now, zero := true, false, metav1.Now(), int64(0)
-	maps := func() (next, was *core.ConfigMap) {
+	maps := func() (next, previous *core.ConfigMap) {
 		return &core.ConfigMap{ObjectMeta: *given.DeepCopy(), Data: map[string]string{"a": "x"}}, &core.ConfigMap{ObjectMeta: *stored.DeepCopy(), Data: map[string]string{"b": ""}}
 	}
-	next, was := maps()
-	if !fastUpdate(t, ctx, next, was) || next.UID != stored.UID || next.Generation != stored.Generation {
+	next, previous := maps()
+	if !fastUpdate(t, ctx, next, previous) || next.UID != stored.UID || next.Generation != stored.Generation {
 		t.Errorf("the library is used for %v", next)
 	}
 	a := &core.Secret{ObjectMeta: *given.DeepCopy(), Type: core.SecretTypeOpaque, Data: map[string][]byte{"a": nil}}
@@ -96,23 +96,23 @@ func TestFastUpdatesOfConfigMaps(t *testing.T) {
 	if b.Immutable, b.Type = nil, core.SecretTypeTLS; fastUpdate(t, ctx, a, b) {
 		t.Error("the library is not used for another type")
 	}
-	for name, spoil := range map[string]func(next, was *core.ConfigMap){
-		"immutable":     func(_, was *core.ConfigMap) { was.Immutable = &yes },
-		"being deleted": func(_, was *core.ConfigMap) { was.DeletionTimestamp = &now },
+	for name, change := range map[string]func(next, previous *core.ConfigMap){
+		"immutable":     func(_, previous *core.ConfigMap) { previous.Immutable = &yes },
+		"being deleted": func(_, previous *core.ConfigMap) { previous.DeletionTimestamp = &now },
 		"to be deleted": func(next, _ *core.ConfigMap) { next.DeletionTimestamp = &now },
-		"with grace":    func(_, was *core.ConfigMap) { was.DeletionGracePeriodSeconds = &zero },
+		"with grace":    func(_, previous *core.ConfigMap) { previous.DeletionGracePeriodSeconds = &zero },
 		"no revision":   func(next, _ *core.ConfigMap) { next.ResourceVersion = "" },
 		"another name":  func(next, _ *core.ConfigMap) { next.Name = "two" },
 		"another uid":   func(next, _ *core.ConfigMap) { next.UID = "v" },
-		"no uid":        func(_, was *core.ConfigMap) { was.UID = "" },
-		"no time":       func(_, was *core.ConfigMap) { was.CreationTimestamp = metav1.Time{} },
+		"no uid":        func(_, previous *core.ConfigMap) { previous.UID = "" },
+		"no time":       func(_, previous *core.ConfigMap) { previous.CreationTimestamp = metav1.Time{} },
 		"a label":       func(next, _ *core.ConfigMap) { next.Labels["a"] = "/" },
 		"a key":         func(next, _ *core.ConfigMap) { next.Data["/"] = "" },
 		"bytes":         func(next, _ *core.ConfigMap) { next.BinaryData = map[string][]byte{"a": nil} },
-		"no namespace":  func(next, was *core.ConfigMap) { next.Namespace, was.Namespace = "", "" },
+		"no namespace":  func(next, previous *core.ConfigMap) { next.Namespace, previous.Namespace = "", "" },
 	} {
-		next, was := maps()
-		if spoil(next, was); fastUpdate(t, ctx, next, was) {
+		next, previous := maps()
+		if change(next, previous); fastUpdate(t, ctx, next, previous) {
 			t.Errorf("%s: the library is not used", name)
 		}
 	}
@@ -132,8 +132,8 @@ func soundMeta() metav1.ObjectMeta {
 // API-04: the fast path accepts only ConfigMaps and Secrets without any special case; the library
 // validates all others.
 func TestFastCreatesOfConfigMaps(t *testing.T) {
-	here := request.WithRequestInfo(t.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: "create", APIVersion: "v1", Namespace: "default"})
-	ctx := request.WithNamespace(here, "default")
+	noNamespace := request.WithRequestInfo(t.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: "create", APIVersion: "v1", Namespace: "default"})
+	ctx := request.WithNamespace(noNamespace, "default")
 	for _, hub := range []runtime.Object{
 		&core.ConfigMap{ObjectMeta: soundMeta(), Data: map[string]string{"a.b_c-D": "x", ".hidden": "y"}},
 		&core.Secret{ObjectMeta: soundMeta(), Data: map[string][]byte{"a": nil}, Type: core.SecretTypeOpaque},
@@ -143,7 +143,7 @@ func TestFastCreatesOfConfigMaps(t *testing.T) {
 		}
 	}
 	no, yes, zero := metav1.Now(), true, int64(0)
-	for name, spoil := range map[string]func(m *metav1.ObjectMeta, data map[string]string){
+	for name, change := range map[string]func(m *metav1.ObjectMeta, data map[string]string){
 		"no name":              func(m *metav1.ObjectMeta, _ map[string]string) { m.Name = "" },
 		"an uppercase name":    func(m *metav1.ObjectMeta, _ map[string]string) { m.Name = "One" },
 		"a name with two dots": func(m *metav1.ObjectMeta, _ map[string]string) { m.Name = "a..b" },
@@ -179,7 +179,7 @@ func TestFastCreatesOfConfigMaps(t *testing.T) {
 		},
 	} {
 		hub := &core.ConfigMap{ObjectMeta: soundMeta(), Data: map[string]string{}}
-		spoil(&hub.ObjectMeta, hub.Data)
+		change(&hub.ObjectMeta, hub.Data)
 		if fastCreate(t, ctx, hub) {
 			t.Errorf("%s: the library is not used", name)
 		}
@@ -198,7 +198,7 @@ func TestFastCreatesOfConfigMaps(t *testing.T) {
 	if fastCreate(t, ctx, both) {
 		t.Error("the library is not used for a key in data and binaryData")
 	}
-	if fastCreate(t, here, &core.ConfigMap{ObjectMeta: soundMeta()}) {
+	if fastCreate(t, noNamespace, &core.ConfigMap{ObjectMeta: soundMeta()}) {
 		t.Error("the library is not used without a namespace")
 	}
 

@@ -35,7 +35,7 @@ func TestDecodeMatchesLibrary(t *testing.T) {
 				c := &comparison{T: t, codec: r.Codec.(*builtin.Codec), kind: kind}
 				c.begin()
 				for seed := range uint64(40) {
-					random := &randomTree{Rand: rand.New(rand.NewPCG(seed, 11)), types: c.types, valid: seed%4 != 0, usual: seed%4 == 1}
+					random := &randomTree{Rand: rand.New(rand.NewPCG(seed, 11)), types: c.types, valid: seed%4 != 0, nonEmpty: seed%4 == 1}
 					body, err := json.Marshal(random.object(t, kind))
 					if err != nil {
 						t.Fatal(err)

@@ -56,24 +56,24 @@ func emulated(all []*resource.Resource, apis *APIs, v emulation.Version) ([]*res
 	encoding := serverstorage.NewDefaultResourceEncodingConfigForEffectiveVersion(Scheme(), effective)
 	out := make([]*resource.Resource, 0, len(all))
 	for _, r := range all {
-		own := *r
-		own.Versions = slices.DeleteFunc(slices.Clone(r.Versions), func(version resource.Version) bool {
+		filtered := *r
+		filtered.Versions = slices.DeleteFunc(slices.Clone(r.Versions), func(version resource.Version) bool {
 			_, served := groups[r.Group][version.Name][r.Plural]
 			return !served
 		})
-		if len(own.Versions) == 0 {
+		if len(filtered.Versions) == 0 {
 			continue
 		}
-		if own.HashVersion == "" && own.StorageVersion != "" {
+		if filtered.HashVersion == "" && filtered.StorageVersion != "" {
 			stored, err := encoding.BackwardCompatibileStorageEncodingFor(r.GroupResource(), storageOf{r}.New())
 			if err != nil {
 				return nil, err
 			}
-			if stored.Version != own.StorageVersion {
-				own.HashVersion = stored.Version
+			if stored.Version != filtered.StorageVersion {
+				filtered.HashVersion = stored.Version
 			}
 		}
-		out = append(out, &own)
+		out = append(out, &filtered)
 	}
 	return out, nil
 }

@@ -55,35 +55,35 @@ func TestEmulatedDiscovery(t *testing.T) {
 			}
 			registry := resource.NewRegistry(kinds...)
 			h := discovery.New(discovery.Config{Registry: registry, Priorities: builtin.Priorities})
-			theirs := stableResources(t, moduleOf(t, release))
-			ours := map[string]string{}
-			for gv := range groupVersions(theirs, registry) {
+			want := stableResources(t, moduleOf(t, release))
+			got := map[string]string{}
+			for gv := range groupVersions(want, registry) {
 				path := "/apis/" + gv
 				if gv == "v1" {
 					path = "/api/v1"
 				}
 				if w := get(t, h, path); w.Code == 200 {
-					list(t, w.Body.Bytes(), ours)
+					list(t, w.Body.Bytes(), got)
 				}
 			}
-			if len(ours) < 100 {
-				t.Fatalf("only %d resources", len(ours))
+			if len(got) < 100 {
+				t.Fatalf("only %d resources", len(got))
 			}
 			found := map[string]bool{}
-			for name := range ours {
+			for name := range got {
 				if strings.HasPrefix(name, "apiextensions.k8s.io/") {
 					continue
 				}
-				if ours[name] != theirs[name] {
+				if got[name] != want[name] {
 					if found[name] = true; known[name] == "" {
-						t.Errorf("%s:\n got %s\nwant %s", name, ours[name], theirs[name])
+						t.Errorf("%s:\n got %s\nwant %s", name, got[name], want[name])
 					}
 				}
 			}
-			for name := range theirs {
+			for name := range want {
 				// package crd serves definitions, and tokens need Config.Tokens
 				elsewhere := strings.HasPrefix(name, "apiextensions.k8s.io/") || name == "v1 serviceaccounts/token"
-				if _, have := ours[name]; !have && !elsewhere {
+				if _, have := got[name]; !have && !elsewhere {
 					t.Errorf("%s is missing", name)
 				}
 			}

@@ -55,8 +55,8 @@ type entry struct {
 // v1 is the only version of most kinds.
 var v1 = []string{"v1"}
 
-// betaToo are the versions of a kind that also has a beta version.
-var betaToo = []string{"v1", "v1beta1"}
+// v1AndBeta are the versions of a kind that also has a beta version.
+var v1AndBeta = []string{"v1", "v1beta1"}
 
 // all is the category of `kubectl get all`.
 var all = []string{"all"}
@@ -135,9 +135,9 @@ func (e *entry) build(scheme *runtime.Scheme, noFastPaths bool) (*resource.Resou
 		if r.In == nil {
 			r.In = map[string]*resource.Resource{}
 		}
-		in := *r
-		in.In, in.ReturnsDeleted = nil, true
-		r.In[version] = &in
+		returning := *r
+		returning.In, returning.ReturnsDeleted = nil, true
+		r.In[version] = &returning
 	}
 	return r, nil
 }

@@ -42,9 +42,9 @@ func NewIPAddress(address netip.Addr, namespace, service string) *networkingv1.I
 // delete the IPAddresses of the addresses that only old has. svc or old may be nil.
 func addressOps(sn *store.Snapshot, svc, old *core.Service) ([]store.Op, error) {
 	var ops []store.Op
-	has, had := addressesOf(svc), addressesOf(old)
-	for _, address := range slices.SortedFunc(maps.Keys(has), netip.Addr.Compare) {
-		if had[address] {
+	current, previous := addressesOf(svc), addressesOf(old)
+	for _, address := range slices.SortedFunc(maps.Keys(current), netip.Addr.Compare) {
+		if previous[address] {
 			continue
 		}
 		obj := NewIPAddress(address, svc.Namespace, svc.Name)
@@ -59,9 +59,9 @@ func addressOps(sn *store.Snapshot, svc, old *core.Service) ([]store.Op, error) 
 		}
 		ops = append(ops, store.Op{Key: store.Key{Resource: ipAddresses, Name: obj.Name}, Data: data})
 	}
-	for _, address := range slices.SortedFunc(maps.Keys(had), netip.Addr.Compare) {
+	for _, address := range slices.SortedFunc(maps.Keys(previous), netip.Addr.Compare) {
 		key := store.Key{Resource: ipAddresses, Name: address.String()}
-		if stored := sn.Get(key); stored != nil && !has[address] && belongs(stored, old) {
+		if stored := sn.Get(key); stored != nil && !current[address] && belongs(stored, old) {
 			ops = append(ops, store.Op{Key: key, Expect: stored.Revision})
 		}
 	}

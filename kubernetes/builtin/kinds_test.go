@@ -9,9 +9,9 @@ import (
 func TestNamespaceDeletion(t *testing.T) {
 	s := serve(t, Config{})
 	const path = "/api/v1/namespaces/ns"
-	made := s.do(201, "POST", "/api/v1/namespaces", `{metadata: {name: ns}}`)
-	want(t, "finalizers", str(made, "spec", "finalizers"), `["kubernetes"]`)
-	want(t, "label", str(made, "metadata", "labels", "kubernetes.io/metadata.name"), "ns")
+	created := s.do(201, "POST", "/api/v1/namespaces", `{metadata: {name: ns}}`)
+	want(t, "finalizers", str(created, "spec", "finalizers"), `["kubernetes"]`)
+	want(t, "label", str(created, "metadata", "labels", "kubernetes.io/metadata.name"), "ns")
 	s.do(200, "DELETE", path, "")
 	ns := s.do(200, "GET", path, "")
 	want(t, "phase", str(ns, "status", "phase"), "Terminating")
@@ -49,8 +49,8 @@ func TestScale(t *testing.T) {
 func TestManagedFields(t *testing.T) {
 	s := serve(t, Config{})
 	const path = "/api/v1/namespaces/default/configmaps"
-	made := s.do(201, "POST", path+"?fieldManager=me", `{metadata: {name: c}, data: {a: b}}`)
-	managed := str(made, "metadata", "managedFields")
+	created := s.do(201, "POST", path+"?fieldManager=me", `{metadata: {name: c}, data: {a: b}}`)
+	managed := str(created, "metadata", "managedFields")
 	if !strings.Contains(managed, `{"apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{".":{},"f:a":{}}},"manager":"me","operation":"Update"`) {
 		t.Errorf("managedFields %s", managed)
 	}
@@ -115,9 +115,9 @@ func TestReviews(t *testing.T) {
 	s := serve(t, Config{})
 	me := s.do(201, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", `{}`)
 	want(t, "user", str(me, "status", "userInfo", "username"), "admin")
-	can := s.do(201, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{spec: {resourceAttributes: {verb: get, resource: pods}}}`)
-	want(t, "allowed", str(can, "status", "allowed"), "true")
-	want(t, "kind", str(can, "apiVersion")+" "+str(can, "kind"), "authorization.k8s.io/v1 SelfSubjectAccessReview")
+	review := s.do(201, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{spec: {resourceAttributes: {verb: get, resource: pods}}}`)
+	want(t, "allowed", str(review, "status", "allowed"), "true")
+	want(t, "kind", str(review, "apiVersion")+" "+str(review, "kind"), "authorization.k8s.io/v1 SelfSubjectAccessReview")
 	s.refused(422, "Invalid", "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", `{spec: {resourceAttributes: {verb: get, resource: pods}}}`)
 	s.do(201, "POST", "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews", `{metadata: {namespace: default}, spec: {user: u, resourceAttributes: {namespace: default, verb: get, resource: pods}}}`)
 	s.do(201, "POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", `{spec: {namespace: default}}`)
@@ -144,8 +144,8 @@ func TestWarnings(t *testing.T) {
 	warned("DELETE", "/api/v1/namespaces/default/configmaps/missing", "")
 }
 
-// A claim is stored with the defaults of its status, although its strategy clears the status. //
-// API-04
+// API-04: a claim is stored with the defaults of its status, although its strategy clears the
+// status.
 func TestStoredDefaults(t *testing.T) {
 	s := serve(t, Config{})
 	const claim = `{metadata: {name: c}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`
@@ -182,8 +182,7 @@ func TestManagedReviews(t *testing.T) {
 	}
 }
 
-// The template generation of a DaemonSet is a field of the hub and not also an annotation. //
-// API-08
+// API-08: the template generation of a DaemonSet is a field of the hub, and not also an annotation.
 func TestDaemonSetMetadata(t *testing.T) {
 	s := serve(t, Config{})
 	const sets = "/apis/apps/v1/namespaces/default/daemonsets"

@@ -120,24 +120,24 @@ func compareDocuments(t *testing.T, h *discovery.Handler) {
 
 func compareLists(t *testing.T, got, want []byte) {
 	t.Helper()
-	ours, theirs := parse[metav1.APIResourceList](t, got), parse[metav1.APIResourceList](t, want)
-	if ours.TypeMeta != theirs.TypeMeta || ours.GroupVersion != theirs.GroupVersion {
-		t.Errorf("%s: %+v, want %+v", ours.GroupVersion, ours.TypeMeta, theirs.TypeMeta)
+	gotList, wantList := parse[metav1.APIResourceList](t, got), parse[metav1.APIResourceList](t, want)
+	if gotList.TypeMeta != wantList.TypeMeta || gotList.GroupVersion != wantList.GroupVersion {
+		t.Errorf("%s: %+v, want %+v", gotList.GroupVersion, gotList.TypeMeta, wantList.TypeMeta)
 	}
 	last := -1
-	for _, r := range ours.APIResources {
-		i := slices.IndexFunc(theirs.APIResources, func(o metav1.APIResource) bool { return o.Name == r.Name })
+	for _, r := range gotList.APIResources {
+		i := slices.IndexFunc(wantList.APIResources, func(o metav1.APIResource) bool { return o.Name == r.Name })
 		if i < 0 {
-			t.Errorf("%s %s: not in Kubernetes", ours.GroupVersion, r.Name)
+			t.Errorf("%s %s: not in Kubernetes", gotList.GroupVersion, r.Name)
 			continue
 		}
 		if i < last {
-			t.Errorf("%s %s is at the wrong position", ours.GroupVersion, r.Name)
+			t.Errorf("%s %s is at the wrong position", gotList.GroupVersion, r.Name)
 		}
 		last = i
 		a, _ := json.Marshal(r)
-		if b, _ := json.Marshal(theirs.APIResources[i]); string(a) != string(b) {
-			t.Errorf("%s:\n got %s\nwant %s", ours.GroupVersion, a, b)
+		if b, _ := json.Marshal(wantList.APIResources[i]); string(a) != string(b) {
+			t.Errorf("%s:\n got %s\nwant %s", gotList.GroupVersion, a, b)
 		}
 	}
 }
@@ -145,9 +145,9 @@ func compareLists(t *testing.T, got, want []byte) {
 // API-09: both aggregated documents equal those of kube-apiserver for each resource.
 func TestAggregated(t *testing.T) {
 	h, registry := newHandler(t)
-	theirs := parse[apidiscoveryv2.APIGroupDiscoveryList](t, documents(t)("aggregated_v2.json"))
+	want := parse[apidiscoveryv2.APIGroupDiscoveryList](t, documents(t)("aggregated_v2.json"))
 	known := map[string]string{}
-	for key, r := range resources(theirs) {
+	for key, r := range resources(want) {
 		known[key] = r
 	}
 	w := get(t, h, "/apis", "Accept", aggregatedV2+","+aggregatedV2beta1+",application/json")

@@ -84,7 +84,7 @@ func TestManagerOfSubresourcesMatchesLibrary(t *testing.T) {
 						c := &comparison{T: t, codec: whole.codec, kind: kind, sub: sub.Name}
 						c.begin()
 						for seed := range uint64(8) {
-							random := &randomTree{Rand: rand.New(rand.NewPCG(seed, 8)), types: c.types, valid: true, usual: true}
+							random := &randomTree{Rand: rand.New(rand.NewPCG(seed, 8)), types: c.types, valid: true, nonEmpty: true}
 							hub, _ := whole.apply(seed, whole.empty(), &unstructured.Unstructured{Object: random.object(t, kind)}, "op", true)
 							for range 6 {
 								if hub != nil {
@@ -161,7 +161,7 @@ func (c *comparison) empty() runtime.Object {
 
 func (c *comparison) round(seed uint64) {
 	random := &randomTree{Rand: rand.New(rand.NewPCG(seed, 7)), types: c.types}
-	random.valid, random.usual = seed%4 != 0, seed%4 >= 2
+	random.valid, random.nonEmpty = seed%4 != 0, seed%4 >= 2
 	tree := random.object(c.T, c.kind)
 	config := &unstructured.Unstructured{Object: tree}
 	hub, ok := c.apply(seed, c.empty(), config.DeepCopy(), "op", true)
@@ -248,7 +248,7 @@ func (c *comparison) updated(seed uint64, random *randomTree, hub runtime.Object
 		}
 	} else {
 		other := *random
-		other.valid, other.usual = random.IntN(2) == 0, false
+		other.valid, other.nonEmpty = random.IntN(2) == 0, false
 		tree := other.object(c.T, c.kind)
 		for _, name := range slices.Sorted(maps.Keys(tree)) {
 			if name != "apiVersion" && name != "kind" && name != "metadata" && random.IntN(2) == 0 {
@@ -329,7 +329,7 @@ func (c *comparison) reapply(seed uint64, random *randomTree, hub runtime.Object
 		if next != nil {
 			next = next.DeepCopy()
 		} else if next = config.DeepCopy(); random.IntN(3) > 0 {
-			random.thin(next.Object)
+			random.removeSome(next.Object)
 		}
 		for range random.IntN(3) {
 			random.alter(next.Object)

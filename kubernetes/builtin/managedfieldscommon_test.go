@@ -35,8 +35,8 @@ const usualPod = `{"serviceAccountName":"web","securityContext":{"runAsNonRoot":
 // library for any of them.
 func TestCommonObjectsTakeFastPath(t *testing.T) {
 	for name, test := range map[string]struct {
-		kind               schema.GroupVersionKind
-		content, was, then string
+		kind                   schema.GroupVersionKind
+		content, before, after string
 	}{
 		"ConfigMap": {schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, `"data":{"color":"blue","size":"1"},"immutable":false`, `"blue"`, `"red"`},
 		"Secret":    {schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, `"type":"Opaque","data":{"key":"dmFsdWU="}`, `"dmFsdWU="`, `"b3RoZXI="`},
@@ -68,17 +68,17 @@ func TestCommonObjectsTakeFastPath(t *testing.T) {
 				}
 				return u
 			}
-			if !json.Valid([]byte(body)) || !strings.Contains(body, test.was) {
+			if !json.Valid([]byte(body)) || !strings.Contains(body, test.before) {
 				t.Fatal("malformed test case: ", body)
 			}
 			c := &comparison{T: t, codec: codecOf(t, test.kind), kind: test.kind}
 			c.begin()
-			made, ok := c.apply(0, c.empty(), config("", ""), "op", true)
+			applied, ok := c.apply(0, c.empty(), config("", ""), "op", true)
 			if !ok {
 				t.Fatal("the library answered the first apply")
 			}
-			for _, next := range []*unstructured.Unstructured{config("", ""), config(test.was, test.then)} {
-				stored, err := c.codec.Store(made)
+			for _, next := range []*unstructured.Unstructured{config("", ""), config(test.before, test.after)} {
+				stored, err := c.codec.Store(applied)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -86,17 +86,17 @@ func TestCommonObjectsTakeFastPath(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if made, ok = c.apply(0, live, next, "op", false); !ok {
+				if applied, ok = c.apply(0, live, next, "op", false); !ok {
 					t.Error("the library answered the apply of ", next)
 				}
 			}
 			// Another manager applies the same fields, and then a field that the object lacks.
-			if made, ok = c.apply(0, made, config(test.was, test.then), "other", true); !ok {
+			if applied, ok = c.apply(0, applied, config(test.before, test.after), "other", true); !ok {
 				t.Error("the library answered the apply of a second manager")
 			}
-			longer := config(test.was, test.then)
+			longer := config(test.before, test.after)
 			longer.SetLabels(map[string]string{"new": "label"})
-			if _, ok := c.apply(0, made, longer, "third", true); ok {
+			if _, ok := c.apply(0, applied, longer, "third", true); ok {
 				t.Error("the fast path answered an apply that adds a field")
 			}
 			hub, strict, err := c.codec.Decode([]byte(body), "application/json", test.kind.Version)

@@ -65,9 +65,9 @@ func (k *kinds) bind(ctx context.Context, req *resource.Request, name string, b 
 	return &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusCreated}, nil
 }
 
-func checkPrecondition(what, want, is string) error {
-	if want != "" && want != is {
-		return fmt.Errorf("Precondition failed: %s in precondition: %v, %s in object meta: %v", what, want, what, is)
+func checkPrecondition(name, want, got string) error {
+	if want != "" && want != got {
+		return fmt.Errorf("Precondition failed: %s in precondition: %v, %s in object meta: %v", name, want, name, got)
 	}
 	return nil
 }

@@ -24,14 +24,14 @@ func (k *kinds) signed(shared []*resource.Resource) []*resource.Resource {
 		if r.Plural != "podcertificaterequests" || r.Group != certificates.GroupName {
 			continue
 		}
-		own := *r
-		own.Subresources = slices.Clone(r.Subresources)
-		for s := range own.Subresources {
-			if sub := &own.Subresources[s]; sub.Name == "status" {
+		copied := *r
+		copied.Subresources = slices.Clone(r.Subresources)
+		for s := range copied.Subresources {
+			if sub := &copied.Subresources[s]; sub.Name == "status" {
 				sub.Update = &resource.UpdateView{Strategy: podcertificaterequest.NewStatusStrategy(podCertificates, k.authorizer(), clock.RealClock{})}
 			}
 		}
-		out[i] = &own
+		out[i] = &copied
 	}
 	return out
 }

@@ -66,8 +66,8 @@ func TestPodCertificateRequests(t *testing.T) {
 	if !strings.Contains(msg, "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set") {
 		t.Errorf("message %s", msg)
 	}
-	made := s.do(201, "POST", path, body)
-	want(t, "default", str(made, "spec", "maxExpirationSeconds"), "86400")
+	created := s.do(201, "POST", path, body)
+	want(t, "default", str(created, "spec", "maxExpirationSeconds"), "86400")
 
 	begin := time.Now().Truncate(time.Second)
 	good := issued(certificate(begin, 2*time.Hour), begin, 2*time.Hour)

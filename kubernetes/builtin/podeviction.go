@@ -154,9 +154,9 @@ func (k *kinds) takeDisruption(ctx context.Context, objects resource.Objects, p 
 	}
 	b := budgets[0]
 	if !podutil.IsPodReady(p) {
-		always := b.Spec.UnhealthyPodEvictionPolicy != nil && *b.Spec.UnhealthyPodEvictionPolicy == policy.AlwaysAllow
-		enough := b.Status.CurrentHealthy >= b.Status.DesiredHealthy && b.Status.DesiredHealthy > 0
-		if always || enough {
+		alwaysAllow := b.Spec.UnhealthyPodEvictionPolicy != nil && *b.Spec.UnhealthyPodEvictionPolicy == policy.AlwaysAllow
+		enoughHealthy := b.Status.CurrentHealthy >= b.Status.DesiredHealthy && b.Status.DesiredHealthy > 0
+		if alwaysAllow || enoughHealthy {
 			return false, true, nil // the budget loses no healthy pod
 		}
 	}
@@ -216,13 +216,13 @@ func take(b *policy.PodDisruptionBudget, podName string) error {
 
 func whyNoDisruption(b *policy.PodDisruptionBudget) string {
 	c := meta.FindStatusCondition(b.Status.Conditions, policyv1.DisruptionAllowedCondition)
-	told := c != nil && c.Status == metav1.ConditionFalse && c.Message != ""
+	hasReason := c != nil && c.Status == metav1.ConditionFalse && c.Message != ""
 	switch {
-	case told && c.Reason == policyv1.SyncFailedReason:
+	case hasReason && c.Reason == policyv1.SyncFailedReason:
 		return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently because it failed sync: %s", b.Name, c.Message)
 	case b.Status.CurrentHealthy <= b.Status.DesiredHealthy:
 		return fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", b.Name, b.Status.DesiredHealthy, b.Status.CurrentHealthy)
-	case told:
+	case hasReason:
 		return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently (%s): %s", b.Name, c.Reason, c.Message)
 	}
 	return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently", b.Name)
@@ -234,8 +234,8 @@ func tooManyRequests(retryAfter int, cause string) error {
 	return err
 }
 
-func forbidden(budget, why, cause string) error {
-	err := apierrors.NewForbidden(policy.Resource("poddisruptionbudget"), budget, errors.New(why))
+func forbidden(budget, reason, cause string) error {
+	err := apierrors.NewForbidden(policy.Resource("poddisruptionbudget"), budget, errors.New(reason))
 	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: cause})
 	return err
 }

@@ -24,9 +24,9 @@ func TestPodValidation(t *testing.T) {
 			`and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`)
 	want(t, "message", s.refused(400, "BadRequest", "POST", podPath+"?fieldValidation=Strict", `{metadata: {name: p}, spec: {foo: 1, containers: [{name: a, image: i}]}}`),
 		`Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.foo"`)
-	made := s.do(201, "POST", podPath, podManifest)
-	want(t, "phase", str(made, "status", "phase"), "Pending")
-	want(t, "quality of service", str(made, "status", "qosClass"), "BestEffort")
+	created := s.do(201, "POST", podPath, podManifest)
+	want(t, "phase", str(created, "status", "phase"), "Pending")
+	want(t, "quality of service", str(created, "status", "qosClass"), "BestEffort")
 	if msg := s.refused(422, "Invalid", "PATCH", podPath+"/p", `{"spec":{"nodeName":"n"}}`); !strings.HasPrefix(msg, `Pod "p" is invalid: spec: Forbidden: pod updates may not change fields other than`) {
 		t.Errorf("message %s", msg)
 	}

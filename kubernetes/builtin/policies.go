@@ -31,9 +31,9 @@ func (k *kinds) policies(shared []*resource.Resource) []*resource.Resource {
 	for i, r := range shared {
 		out[i] = r
 		if strategy := strategies[r.Plural]; strategy != nil && r.Group == admissionregistration.GroupName {
-			own := *r
-			own.Strategy = strategy
-			out[i] = &own
+			copied := *r
+			copied.Strategy = strategy
+			out[i] = &copied
 		}
 	}
 	return out

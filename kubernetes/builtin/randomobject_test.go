@@ -17,12 +17,12 @@ import (
 // randomTree generates random objects from their schemas.
 type randomTree struct {
 	*rand.Rand
-	types  upstream.TypeConverter
-	schema *smd.Schema
-	valid  bool // generate only valid, ordinary values
-	usual  bool // generate no empty values
-	bytes  bool // the member being generated is base64
-	depth  int
+	types    upstream.TypeConverter
+	schema   *smd.Schema
+	valid    bool // generate only valid, ordinary values
+	nonEmpty bool // generate no empty values
+	bytes    bool // the member being generated is base64
+	depth    int
 }
 
 func (r *randomTree) object(t *testing.T, kind schema.GroupVersionKind) map[string]any {
@@ -46,7 +46,7 @@ func (r *randomTree) object(t *testing.T, kind schema.GroupVersionKind) map[stri
 	if r.valid || r.IntN(4) > 0 {
 		delete(metadata, "managedFields")
 	}
-	if r.usual {
+	if r.nonEmpty {
 		delete(metadata, "uid")
 	}
 	metadata["name"] = "one"
@@ -92,7 +92,7 @@ func (r *randomTree) word() string {
 func (r *randomTree) value(ref smd.TypeRef) any {
 	r.depth++
 	defer func() { r.depth-- }()
-	if !r.usual && r.IntN(60) == 0 && !(r.valid && r.IntN(3) > 0) {
+	if !r.nonEmpty && r.IntN(60) == 0 && !(r.valid && r.IntN(3) > 0) {
 		return nil
 	}
 	if !r.valid && r.IntN(150) == 0 {
@@ -102,7 +102,7 @@ func (r *randomTree) value(ref smd.TypeRef) any {
 		name := *ref.NamedType
 		switch name[strings.LastIndexByte(name, '.')+1:] {
 		case "Quantity":
-			if r.usual {
+			if r.nonEmpty {
 				return []any{"1", "100m", "1536Mi"}[r.IntN(3)]
 			}
 			return []any{"1", "100m", "1.5Gi", "0", int64(2), "0.1"}[r.IntN(6)]
@@ -146,7 +146,7 @@ func (r *randomTree) value(ref smd.TypeRef) any {
 						delete(members, key)
 					}
 				}
-				if element, _ := r.schema.Resolve(a.List.ElementType); r.usual && element.Map != nil {
+				if element, _ := r.schema.Resolve(a.List.ElementType); r.nonEmpty && element.Map != nil {
 					for _, key := range a.List.Keys {
 						if f, ok := element.Map.FindField(key); ok && members[key] == nil && (f.Default == nil || f.Default == "") {
 							members[key] = r.value(f.Type)
@@ -163,13 +163,13 @@ func (r *randomTree) value(ref smd.TypeRef) any {
 	case a.Map != nil:
 		out := map[string]any{}
 		for _, f := range a.Map.Fields {
-			if r.IntN(3+r.depth) > 2 || r.depth > 9 || r.usual && (slices.Contains(rareMembers, f.Name) || r.IntN(2) == 0) {
+			if r.IntN(3+r.depth) > 2 || r.depth > 9 || r.nonEmpty && (slices.Contains(rareMembers, f.Name) || r.IntN(2) == 0) {
 				continue
 			}
 			r.bytes = r.bytes || slices.Contains(encodedMembers, f.Name)
 			value := r.value(f.Type)
 			r.bytes = false
-			if !r.usual || !empty(value) {
+			if !r.nonEmpty || !empty(value) {
 				out[f.Name] = value
 			}
 		}
@@ -241,8 +241,8 @@ func sameKeys(keys []string, a, b any) bool {
 	return true
 }
 
-// thin removes a third of the members of an object's parts, except for keys of list elements.
-func (r *randomTree) thin(tree map[string]any) {
+// removeSome removes a third of the members of an object's parts, except for keys of list elements.
+func (r *randomTree) removeSome(tree map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(tree)) {
 		v, ok := tree[name].(map[string]any)
 		if !ok {
@@ -252,6 +252,6 @@ func (r *randomTree) thin(tree map[string]any) {
 			delete(tree, name)
 			continue
 		}
-		r.thin(v)
+		r.removeSome(v)
 	}
 }

@@ -45,9 +45,9 @@ func (k *kinds) guarded(shared []*resource.Resource) []*resource.Resource {
 	for i, r := range shared {
 		out[i] = r
 		if permit := permits[r.Plural]; permit != nil && r.Group == rbac.GroupName {
-			own := *r
-			own.Hooks = &resource.Hooks{Permit: permit}
-			out[i] = &own
+			copied := *r
+			copied.Hooks = &resource.Hooks{Permit: permit}
+			out[i] = &copied
 		}
 	}
 	return out

@@ -73,7 +73,7 @@ func requestedKinds() []entry {
 		{hub: &scheduling.PodGroup{}, plural: "podgroups", versions: []string{"v1beta1", "v1alpha3"},
 			strategy: podGroups, status: podgroup.NewStatusStrategy(podGroups), noStatusTable: true},
 		{hub: &scheduling.Workload{}, plural: "workloads", versions: []string{"v1beta1", "v1alpha3"}, strategy: workload.Strategy},
-		{hub: &storagemigration.StorageVersionMigration{}, plural: "storageversionmigrations", versions: betaToo, hashVersion: "v1beta1",
+		{hub: &storagemigration.StorageVersionMigration{}, plural: "storageversionmigrations", versions: v1AndBeta, hashVersion: "v1beta1",
 			strategy: migration.Strategy, status: migration.StatusStrategy},
 	}
 }

@@ -108,12 +108,12 @@ func (s *schemas) shape(kind schema.GroupVersionKind) (*shape.Shape, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known, ok := s.shapes[kind]
+	cached, ok := s.shapes[kind]
 	if !ok {
-		known = shape.FromTyped(t)
-		s.shapes[kind] = known
+		cached = shape.FromTyped(t)
+		s.shapes[kind] = cached
 	}
-	return known, nil
+	return cached, nil
 }
 
 // collect adds a type and all types that it refers to.

@@ -85,8 +85,8 @@ func (k *kinds) requestToken(ctx context.Context, req *resource.Request, body ru
 	return out, nil
 }
 
-func tokenConflict(kind schema.GroupVersionKind, name string, why error) error {
-	return apierrors.NewConflict(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, name, why)
+func tokenConflict(kind schema.GroupVersionKind, name string, cause error) error {
+	return apierrors.NewConflict(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, name, cause)
 }
 
 // boundTo returns the object to which a token will be bound. The object must exist and have the

@@ -66,10 +66,10 @@ func TestTokenRequestIsRefused(t *testing.T) {
 	s.do(http.StatusCreated, http.MethodPost, "/api/v1/namespaces/default/pods",
 		"{apiVersion: v1, kind: Pod, metadata: {name: other}, spec: {serviceAccountName: other, containers: [{name: c, image: i}]}}")
 	for _, test := range []struct {
-		body   string
-		code   int
-		reason metav1.StatusReason
-		says   string
+		body    string
+		code    int
+		reason  metav1.StatusReason
+		message string
 	}{
 		{", spec: {expirationSeconds: 599}", 422, metav1.StatusReasonInvalid, "may not specify a duration less than 10 minutes"},
 		{", spec: {expirationSeconds: 4294967297}", 422, metav1.StatusReasonInvalid, "may not specify a duration larger than 2^32 seconds"},
@@ -80,7 +80,7 @@ func TestTokenRequestIsRefused(t *testing.T) {
 		{", spec: {boundObjectRef: {apiVersion: v1, kind: Secret, name: key, uid: x}}", 409, metav1.StatusReasonConflict, "The object might have been deleted and then recreated"},
 		{", spec: {boundObjectRef: {apiVersion: v1, kind: Pod, name: other}}", 400, metav1.StatusReasonBadRequest, "different serviceaccount name"},
 	} {
-		if got := s.refused(test.code, test.reason, http.MethodPost, tokenOf, tokenBody(test.body)); !strings.Contains(got, test.says) {
+		if got := s.refused(test.code, test.reason, http.MethodPost, tokenOf, tokenBody(test.body)); !strings.Contains(got, test.message) {
 			t.Errorf("%s: %s", test.body, got)
 		}
 	}

@@ -136,12 +136,12 @@ func (s *services) allocate(ctx context.Context, hub, old runtime.Object, dryRun
 		return nil, nil, err
 	}
 	svc := hub.(*core.Service)
-	was, _ := old.(*core.Service)
+	previous, _ := old.(*core.Service)
 	before := svc.Spec.DeepCopy()
 	// A retry starts from the original request, not from the values that this attempt chose.
 	restore := func() { svc.Spec = *before }
 	if s.shared() {
-		ops, err := s.allocateShared(ctx, svc, was, dryRun, func() error {
+		ops, err := s.allocateShared(ctx, svc, previous, dryRun, func() error {
 			_, err := begin(registry)
 			return err
 		})
@@ -171,7 +171,7 @@ func (s *services) allocate(ctx context.Context, hub, old runtime.Object, dryRun
 	if dryRun {
 		return nil, undo, nil
 	}
-	ops, err := addressOps(now.sn, svc, was)
+	ops, err := addressOps(now.sn, svc, previous)
 	return ops, undo, err
 }
 
@@ -224,9 +224,9 @@ func (s *services) releasePorts(hub, old runtime.Object) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	has := portsOf(hub)
+	current := portsOf(hub)
 	for port := range portsOf(old) {
-		if !has[port] {
+		if !current[port] {
 			_ = s.ports.Release(port)
 		}
 	}

@@ -10,10 +10,10 @@ const servicePath = "/api/v1/namespaces/default/services"
 
 func TestServiceAddresses(t *testing.T) {
 	s := serve(t, Config{ServiceRange: "10.0.0.0/29", NodePorts: "30000-30001"})
-	made := s.do(201, "POST", servicePath, `{metadata: {name: a}, spec: {ports: [{port: 80}]}}`)
-	ip := str(made, "spec", "clusterIP")
-	if !strings.HasPrefix(ip, "10.0.0.") || str(made, "spec", "clusterIPs") != `["`+ip+`"]` || str(made, "spec", "ipFamilies") != `["IPv4"]` || str(made, "spec", "ipFamilyPolicy") != "SingleStack" {
-		t.Errorf("service %s", mustJSON(t, made))
+	created := s.do(201, "POST", servicePath, `{metadata: {name: a}, spec: {ports: [{port: 80}]}}`)
+	ip := str(created, "spec", "clusterIP")
+	if !strings.HasPrefix(ip, "10.0.0.") || str(created, "spec", "clusterIPs") != `["`+ip+`"]` || str(created, "spec", "ipFamilies") != `["IPv4"]` || str(created, "spec", "ipFamilyPolicy") != "SingleStack" {
+		t.Errorf("service %s", mustJSON(t, created))
 	}
 	want(t, "taken address", s.refused(422, "Invalid", "POST", servicePath, `{metadata: {name: b}, spec: {clusterIP: `+ip+`, ports: [{port: 80}]}}`),
 		`Service "b" is invalid: spec.clusterIPs: Invalid value: ["`+ip+`"]: failed to allocate IP `+ip+`: provided IP is already allocated`)
@@ -45,8 +45,8 @@ func TestServiceAddresses(t *testing.T) {
 
 func TestNodePorts(t *testing.T) {
 	s := serve(t, Config{NodePorts: "30000-30001"})
-	made := s.do(201, "POST", servicePath, `{metadata: {name: a}, spec: {type: NodePort, ports: [{port: 80}]}}`)
-	ports := str(made, "spec", "ports")
+	created := s.do(201, "POST", servicePath, `{metadata: {name: a}, spec: {type: NodePort, ports: [{port: 80}]}}`)
+	ports := str(created, "spec", "ports")
 	if !strings.Contains(ports, `"nodePort":3000`) {
 		t.Errorf("ports %s", ports)
 	}
@@ -93,11 +93,11 @@ func TestDualStackServices(t *testing.T) {
 		{`ipFamilyPolicy: RequireDualStack, clusterIP: "fd00::9", clusterIPs: ["fd00::9", 10.0.0.9], ports: [{port: 80}]`, "RequireDualStack", `["IPv6","IPv4"]`},
 		{`clusterIP: None, ipFamilyPolicy: PreferDualStack, selector: {a: b}, ports: [{port: 80}]`, "PreferDualStack", `["IPv4","IPv6"]`},
 	} {
-		made := s.do(201, "POST", servicePath, `{metadata: {generateName: d}, spec: {`+c.spec+`}}`)
-		if str(made, "spec", "ipFamilyPolicy") != c.policy || str(made, "spec", "ipFamilies") != c.families {
-			t.Errorf("%s: %s", c.spec, mustJSON(t, made))
+		created := s.do(201, "POST", servicePath, `{metadata: {generateName: d}, spec: {`+c.spec+`}}`)
+		if str(created, "spec", "ipFamilyPolicy") != c.policy || str(created, "spec", "ipFamilies") != c.families {
+			t.Errorf("%s: %s", c.spec, mustJSON(t, created))
 		}
-		if ips := str(made, "spec", "clusterIPs"); strings.Contains(ips, "fd00::") != strings.Contains(c.families, "IPv6") && !strings.Contains(ips, "None") {
+		if ips := str(created, "spec", "clusterIPs"); strings.Contains(ips, "fd00::") != strings.Contains(c.families, "IPv6") && !strings.Contains(ips, "None") {
 			t.Errorf("%s: %s", c.spec, ips)
 		}
 	}
@@ -107,8 +107,8 @@ func TestDualStackServices(t *testing.T) {
 	}
 	// From one family to two and back: the second address is released.
 	s.do(201, "POST", servicePath, `{metadata: {name: u}, spec: {ports: [{port: 80}]}}`)
-	up := s.do(200, "PATCH", servicePath+"/u", `{"spec":{"ipFamilyPolicy":"PreferDualStack"}}`)
-	want(t, "families", str(up, "spec", "ipFamilies"), `["IPv4","IPv6"]`)
+	updated := s.do(200, "PATCH", servicePath+"/u", `{"spec":{"ipFamilyPolicy":"PreferDualStack"}}`)
+	want(t, "families", str(updated, "spec", "ipFamilies"), `["IPv4","IPv6"]`)
 	down := s.do(200, "PATCH", servicePath+"/u", `{"spec":{"ipFamilyPolicy":"SingleStack"}}`)
 	want(t, "families", str(down, "spec", "ipFamilies"), `["IPv4"]`)
 

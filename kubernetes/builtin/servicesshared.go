@@ -48,9 +48,9 @@ func (s *services) allocateShared(ctx context.Context, svc, old *core.Service, d
 	if err != nil {
 		return nil, err
 	}
-	had := portsOf(old)
+	previous := portsOf(old)
 	for port := range portsOf(svc) {
-		if !had[port] {
+		if !previous[port] {
 			record, err := s.record(sn)
 			return append(ops, record), err
 		}

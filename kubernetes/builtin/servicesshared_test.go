@@ -33,23 +33,23 @@ func TestServicesOfSeveralServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(t, Config{ServiceRange: "10.0.0.0/29", NodePorts: "30000-30005"})
 		servers := []*server{a, b}
-		made := make([]*unstructured.Unstructured, 6)
+		created := make([]*unstructured.Unstructured, 6)
 		var all sync.WaitGroup
-		for i := range made {
+		for i := range created {
 			all.Go(func() {
-				made[i] = servers[i%2].do(201, "POST", servicePath, fmt.Sprintf(`{metadata: {name: n%d}, spec: {type: NodePort, ports: [{port: 80}]}}`, i))
+				created[i] = servers[i%2].do(201, "POST", servicePath, fmt.Sprintf(`{metadata: {name: n%d}, spec: {type: NodePort, ports: [{port: 80}]}}`, i))
 			})
 		}
 		all.Wait()
 		ips, ports := map[string]bool{}, map[string]bool{}
-		for _, svc := range made {
+		for _, svc := range created {
 			ips[str(svc, "spec", "clusterIP")] = true
 			ports[str(svc, "spec", "ports")] = true
 		}
 		if len(ips) != 6 || len(ports) != 6 {
 			t.Errorf("six services have the addresses %v and the ports %v", ips, ports)
 		}
-		taken := str(made[0], "spec", "clusterIP")
+		taken := str(created[0], "spec", "clusterIP")
 		for _, s := range servers {
 			s.refused(500, "InternalError", "POST", servicePath, `{metadata: {name: full}, spec: {ports: [{port: 80}]}}`)
 			want(t, "taken address", s.refused(422, "Invalid", "POST", servicePath, `{metadata: {name: x}, spec: {clusterIP: `+taken+`, ports: [{port: 80}]}}`),
@@ -62,8 +62,8 @@ func TestServicesOfSeveralServers(t *testing.T) {
 		full := `{metadata: {name: full}, spec: {type: NodePort, ports: [{port: 80}]}}`
 		b.do(201, "POST", servicePath+"?dryRun=All", full)
 		again := b.do(201, "POST", servicePath, full)
-		want(t, "address", str(again, "spec", "clusterIP"), str(made[1], "spec", "clusterIP"))
-		want(t, "ports", str(again, "spec", "ports"), str(made[1], "spec", "ports"))
+		want(t, "address", str(again, "spec", "clusterIP"), str(created[1], "spec", "clusterIP"))
+		want(t, "ports", str(again, "spec", "ports"), str(created[1], "spec", "ports"))
 
 		// A port that an update on one server releases is available to an update on the other.
 		b.do(200, "PATCH", servicePath+"/full", `{"spec":{"type":"ClusterIP"}}`)
@@ -84,11 +84,11 @@ func TestWritesOfSeveralServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const path = "/api/v1/namespaces/default/configmaps"
 		a, b := pair(t, Config{})
-		made := a.do(201, "POST", path, `{metadata: {name: x}, data: {by: a}}`)
-		made.Object["data"] = map[string]any{"by": "b"}
+		created := a.do(201, "POST", path, `{metadata: {name: x}, data: {by: a}}`)
+		created.Object["data"] = map[string]any{"by": "b"}
 		// only server a has read this revision
-		updated := b.do(200, "PUT", path+"/x", mustJSON(t, made.Object))
-		a.refused(409, "Conflict", "PUT", path+"/x", mustJSON(t, made.Object))
+		updated := b.do(200, "PUT", path+"/x", mustJSON(t, created.Object))
+		a.refused(409, "Conflict", "PUT", path+"/x", mustJSON(t, created.Object))
 		want(t, "read at the other", str(a.do(200, "GET", path+"/x", ""), "metadata", "resourceVersion"), str(updated, "metadata", "resourceVersion"))
 		a.do(200, "DELETE", path+"/x", "")
 		b.do(201, "POST", path, `{metadata: {name: x}, data: {by: b}}`)

@@ -34,9 +34,9 @@ func (s serviceStrategy) PrepareForCreate(ctx context.Context, obj runtime.Objec
 }
 
 func (s serviceStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
-	svc, was := obj.(*core.Service), old.(*core.Service)
-	keepAllocated(svc, was)
-	agreeClusterIPs(svc, was)
+	svc, previous := obj.(*core.Service), old.(*core.Service)
+	keepAllocated(svc, previous)
+	agreeClusterIPs(svc, previous)
 	s.Strategy.PrepareForUpdate(ctx, obj, old)
 }
 
@@ -50,21 +50,21 @@ func (s serviceStrategy) Canonicalize(obj runtime.Object) {
 }
 
 // keepAllocated copies the addresses and ports that an update omits from the old Service.
-func keepAllocated(svc, was *core.Service) {
-	if svc.Spec.Type != core.ServiceTypeExternalName && was.Spec.Type != core.ServiceTypeExternalName {
+func keepAllocated(svc, previous *core.Service) {
+	if svc.Spec.Type != core.ServiceTypeExternalName && previous.Spec.Type != core.ServiceTypeExternalName {
 		if svc.Spec.ClusterIP == "" {
-			svc.Spec.ClusterIP = was.Spec.ClusterIP
+			svc.Spec.ClusterIP = previous.Spec.ClusterIP
 		}
 		if len(svc.Spec.ClusterIPs) == 0 {
-			svc.Spec.ClusterIPs = was.Spec.ClusterIPs
+			svc.Spec.ClusterIPs = previous.Spec.ClusterIPs
 		}
 	}
-	if hasNodePorts(svc) && hasNodePorts(was) {
+	if hasNodePorts(svc) && hasNodePorts(previous) {
 		taken, byName := map[int32]bool{}, map[string]int32{}
 		for _, p := range svc.Spec.Ports {
 			taken[p.NodePort] = true
 		}
-		for _, p := range was.Spec.Ports {
+		for _, p := range previous.Spec.Ports {
 			byName[p.Name] = p.NodePort
 		}
 		for i := range svc.Spec.Ports {
@@ -74,18 +74,18 @@ func keepAllocated(svc, was *core.Service) {
 			}
 		}
 	}
-	if hasHealthPort(svc) && hasHealthPort(was) && svc.Spec.HealthCheckNodePort == 0 {
-		svc.Spec.HealthCheckNodePort = was.Spec.HealthCheckNodePort
+	if hasHealthPort(svc) && hasHealthPort(previous) && svc.Spec.HealthCheckNodePort == 0 {
+		svc.Spec.HealthCheckNodePort = previous.Spec.HealthCheckNodePort
 	}
 }
 
 // agreeClusterIPs updates clusterIPs from clusterIP for clients that set only clusterIP.
-func agreeClusterIPs(svc, was *core.Service) {
-	same := slices.Equal(svc.Spec.ClusterIPs, was.Spec.ClusterIPs)
+func agreeClusterIPs(svc, previous *core.Service) {
+	same := slices.Equal(svc.Spec.ClusterIPs, previous.Spec.ClusterIPs)
 	switch {
-	case svc.Spec.ClusterIP == was.Spec.ClusterIP:
+	case svc.Spec.ClusterIP == previous.Spec.ClusterIP:
 		if len(svc.Spec.ClusterIPs) == 0 {
-			svc.Spec.ClusterIPs = was.Spec.ClusterIPs
+			svc.Spec.ClusterIPs = previous.Spec.ClusterIPs
 		}
 	case !same: // both were changed: validation checks whether they agree
 	case svc.Spec.ClusterIP == "":

@@ -193,12 +193,12 @@ func FuzzSigningRequest(f *testing.F) {
 			}
 			synctest.Wait() // until the kubelet approver has seen the request
 			_, answer = ask(t, plane, root, "GET", path+"/r", "")
-			var made map[string]any
-			if err := json.Unmarshal([]byte(answer), &made); err != nil {
+			var created map[string]any
+			if err := json.Unmarshal([]byte(answer), &created); err != nil {
 				t.Fatal(err)
 			}
-			made["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Approved", "status": "True", "reason": "r"}}}
-			if code, answer = ask(t, plane, root, "PUT", path+"/r/approval", string(text(made))); code != http.StatusOK {
+			created["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Approved", "status": "True", "reason": "r"}}}
+			if code, answer = ask(t, plane, root, "PUT", path+"/r/approval", string(text(created))); code != http.StatusOK {
 				t.Fatalf("%d %s", code, answer)
 			}
 			synctest.Wait()

@@ -106,19 +106,19 @@ func TestAggregation(t *testing.T) {
 }
 
 // wantGroups checks that all documents contain the group, and nothing else from its server.
-func wantGroups(c *cluster, there bool) {
+func wantGroups(c *cluster, present bool) {
 	c.Helper()
-	want := func(what string, has bool) {
+	want := func(what string, contains bool) {
 		c.Helper()
-		if has != there {
-			c.Errorf("%s: contains the group: %v", what, has)
+		if contains != present {
+			c.Errorf("%s: contains the group: %v", what, contains)
 		}
 	}
 	var legacy metav1.APIGroupList
 	c.document("/apis", "application/json", &legacy)
 	at := slices.IndexFunc(legacy.Groups, func(g metav1.APIGroup) bool { return g.Name == wardle })
 	want("/apis", at >= 0)
-	if there {
+	if present {
 		last := legacy.Groups[len(legacy.Groups)-1]
 		if last.Name != wardle || last.PreferredVersion.Version != "v1alpha1" {
 			c.Errorf("the last group is %+v", last)
@@ -126,9 +126,9 @@ func wantGroups(c *cluster, there bool) {
 	}
 	code, _ := ask(c, c.plane, root, "GET", "/apis/"+wardle, "")
 	want("/apis/"+wardle, code == http.StatusOK)
-	if found := find(c); found != nil || !there {
+	if found := find(c); found != nil || !present {
 		want("aggregated /apis", found != nil)
-		if there && (found.Freshness != apidiscoveryv2.DiscoveryFreshnessCurrent || len(found.Resources) != 1 ||
+		if present && (found.Freshness != apidiscoveryv2.DiscoveryFreshnessCurrent || len(found.Resources) != 1 ||
 			found.Resources[0].Resource != "flunders" || found.Resources[0].ShortNames[0] != "fl" || found.Resources[0].ResponseKind.Group != wardle ||
 			len(found.Resources[0].Subresources) != 1 || found.Resources[0].Subresources[0].Subresource != "status") {
 			c.Errorf("aggregated /apis: %+v", found)
@@ -151,10 +151,10 @@ func wantGroups(c *cluster, there bool) {
 	if strings.Contains(string(v2.Definitions["io.k8s.api.core.v1.Pod"]), "not Kubernetes") {
 		c.Error("/openapi/v2: a server changed the definition of another")
 	}
-	if there && !strings.Contains(string(v2.Definitions["example.Flunder"]), "#/definitions/io.k8s.api.core.v1.Pod_v2") {
+	if present && !strings.Contains(string(v2.Definitions["example.Flunder"]), "#/definitions/io.k8s.api.core.v1.Pod_v2") {
 		c.Errorf("/openapi/v2: %s", v2.Definitions["example.Flunder"])
 	}
-	if there {
+	if present {
 		var v3 struct {
 			Components struct{ Schemas map[string]any }
 		}

@@ -437,11 +437,11 @@ func TestAuthenticatingProxy(t *testing.T) {
 		Usernames: []string{"X-Remote-User"}, Groups: []string{"X-Remote-Group"}, ExtraPrefixes: []string{"X-Remote-Extra-"},
 	}
 	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{Config: authn.Config{RequestHeader: &header}}})
-	says := []string{"X-Remote-User: jane", "X-Remote-Group: dev", "X-Remote-Group: qa", "X-Remote-Extra-Scopes: a"}
-	want(t, "proxy", s.who(t, certified(t, proxies, "front"), says...), "jane dev,qa scopes[a]")
-	want(t, "another name", s.who(t, certified(t, proxies, "back"), says...), refused)
-	want(t, "a user's certificate", s.who(t, certified(t, s.ca, "bob"), says...), "bob")
-	want(t, "no certificate", s.who(t, nil, says...), "anonymous")
+	headers := []string{"X-Remote-User: jane", "X-Remote-Group: dev", "X-Remote-Group: qa", "X-Remote-Extra-Scopes: a"}
+	want(t, "proxy", s.who(t, certified(t, proxies, "front"), headers...), "jane dev,qa scopes[a]")
+	want(t, "another name", s.who(t, certified(t, proxies, "back"), headers...), refused)
+	want(t, "a user's certificate", s.who(t, certified(t, s.ca, "bob"), headers...), "bob")
+	want(t, "no certificate", s.who(t, nil, headers...), "anonymous")
 	want(t, "proxy without a user", s.who(t, certified(t, proxies, "front")), refused)
 
 	overlap := authn.Config{ClientCAFile: file, RequestHeader: &authn.RequestHeader{ClientCAFile: file, Usernames: []string{"X-Remote-User"}}}

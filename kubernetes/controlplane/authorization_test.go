@@ -261,7 +261,7 @@ func TestAccessReviews(t *testing.T) {
 func TestImpersonation(t *testing.T) {
 	plane := start(t, controlplane.Config{})
 	ctx, admin := t.Context(), client(plane, "root", user.SystemPrivilegedGroup)
-	as := func(config *rest.Config, who string, groups ...string) kubernetes.Interface {
+	clientAs := func(config *rest.Config, who string, groups ...string) kubernetes.Interface {
 		config.Impersonate = rest.ImpersonationConfig{UserName: who, Groups: groups}
 		return kubernetes.NewForConfigOrDie(config)
 	}
@@ -272,25 +272,25 @@ func TestImpersonation(t *testing.T) {
 		}
 		return review.Status.UserInfo.Username, review.Status.UserInfo.Groups, nil
 	}
-	name, groups, err := whoami(ctx, as(plane.RESTConfig(), "ann", "dev"))
+	name, groups, err := whoami(ctx, clientAs(plane.RESTConfig(), "ann", "dev"))
 	if name != "ann" || !slices.Equal(groups, []string{"dev", "system:authenticated"}) || err != nil {
 		t.Error(name, groups, err)
 	}
-	_, err = as(plane.RESTConfig(), "ann").CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+	_, err = clientAs(plane.RESTConfig(), "ann").CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 	// the administrator's own rights are not used
 	wantForbidden(t, err, `User "ann" cannot list resource "pods"`)
 	bob := plane.RESTConfigAs(&user.DefaultInfo{Name: "bob"})
-	_, _, err = whoami(ctx, as(rest.CopyConfig(bob), "ann"))
+	_, _, err = whoami(ctx, clientAs(rest.CopyConfig(bob), "ann"))
 	wantForbidden(t, err, `User "bob" cannot impersonate`)
 	imp := clusterRole("imp", rule("impersonate", "", "users"))
 	imp.Rules[0].ResourceNames = []string{"ann"}
 	must[*rbacv1.ClusterRole](t)(admin.RbacV1().ClusterRoles().Create(ctx, imp, createOpts))
 	must[*rbacv1.ClusterRoleBinding](t)(admin.RbacV1().ClusterRoleBindings().Create(ctx, clusterBinding("imp", "imp", "bob"), createOpts))
-	if name, _, err := whoami(ctx, as(rest.CopyConfig(bob), "ann")); name != "ann" || err != nil {
+	if name, _, err := whoami(ctx, clientAs(rest.CopyConfig(bob), "ann")); name != "ann" || err != nil {
 		t.Error(name, err)
 	}
-	_, _, err = whoami(ctx, as(rest.CopyConfig(bob), "ann", user.SystemPrivilegedGroup))
+	_, _, err = whoami(ctx, clientAs(rest.CopyConfig(bob), "ann", user.SystemPrivilegedGroup))
 	wantForbidden(t, err)
-	_, _, err = whoami(ctx, as(rest.CopyConfig(bob), "root"))
+	_, _, err = whoami(ctx, clientAs(rest.CopyConfig(bob), "root"))
 	wantForbidden(t, err)
 }

@@ -44,9 +44,9 @@ func TestComponentStatuses(t *testing.T) {
 			if got := strings.Join(healthy, " "); got != test.healthy || len(list.Items) != 3 {
 				t.Errorf("%s are healthy, and the list has %d", got, len(list.Items))
 			}
-			some, err := client.List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=scheduler"})
-			if err != nil || len(some.Items) != 1 {
-				t.Errorf("%d selected by name: %v", len(some.Items), err)
+			selected, err := client.List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=scheduler"})
+			if err != nil || len(selected.Items) != 1 {
+				t.Errorf("%d selected by name: %v", len(selected.Items), err)
 			}
 			const missing = `componentstatus "nothing" not found`
 			if _, err := client.Get(t.Context(), "nothing", metav1.GetOptions{}); err == nil || err.Error() != missing {

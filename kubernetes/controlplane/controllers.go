@@ -38,7 +38,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 	if cfg.NoControllers && !p.nodes.exist() {
 		return nil
 	}
-	own, err := client.New(client.Config{REST: p.RESTConfig(), FieldOwner: "kelson-controllers"})
+	controllersClient, err := client.New(client.Config{REST: p.RESTConfig(), FieldOwner: "kelson-controllers"})
 	if err != nil {
 		return fmt.Errorf("create the controllers' client: %w", err)
 	}
@@ -49,38 +49,38 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 	}
 	// The control plane's own node needs this controller even with NoControllers: without it, the
 	// node stays tainted.
-	run("node-lifecycle-controller", nodetaints.New(nodetaints.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
+	run("node-lifecycle-controller", nodetaints.New(nodetaints.Config{Store: p.store, Client: controllersClient, Log: cfg.Log}).Run)
 	if cfg.NoControllers {
 		return nil
 	}
-	run("service-cidr-controller", servicecidrs.New(servicecidrs.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
+	run("service-cidr-controller", servicecidrs.New(servicecidrs.Config{Store: p.store, Client: controllersClient, Log: cfg.Log}).Run)
 	// This controller is part of kube-apiserver, so --controllers does not select it.
-	parts.run(ctx, "IP addresses", ipaddresses.New(ipaddresses.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
+	parts.run(ctx, "IP addresses", ipaddresses.New(ipaddresses.Config{Store: p.store, Client: controllersClient, Log: cfg.Log}).Run)
 	run("garbage-collector-controller", garbagecollector.New(garbagecollector.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Servers: p.serversAs(others, "generic-garbage-collector"), Log: cfg.Log,
 	}).Run)
-	run(defaultsNames[0], namespacedefaults.New(namespacedefaults.Config{Store: p.store, Client: own, RootCA: cfg.RootCA, Log: cfg.Log}).Run)
-	run("ttl-after-finished-controller", ttlafterfinished.New(ttlafterfinished.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
-	run("clusterrole-aggregation-controller", clusterroleaggregation.New(clusterroleaggregation.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
-	run(protectionNames[0], storageprotection.New(storageprotection.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
+	run(defaultsNames[0], namespacedefaults.New(namespacedefaults.Config{Store: p.store, Client: controllersClient, RootCA: cfg.RootCA, Log: cfg.Log}).Run)
+	run("ttl-after-finished-controller", ttlafterfinished.New(ttlafterfinished.Config{Store: p.store, Client: controllersClient, Log: cfg.Log}).Run)
+	run("clusterrole-aggregation-controller", clusterroleaggregation.New(clusterroleaggregation.Config{Store: p.store, Client: controllersClient, Log: cfg.Log}).Run)
+	run(protectionNames[0], storageprotection.New(storageprotection.Config{Store: p.store, Client: controllersClient, Log: cfg.Log}).Run)
 	run("disruption-controller", disruption.New(disruption.Config{
-		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Log: cfg.Log,
+		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: controllersClient, Log: cfg.Log,
 	}).Run)
-	run("node-lifecycle-controller", nodelifecycle.New(nodelifecycle.Config{Store: p.store, Client: own, Log: cfg.Log}).Run)
+	run("node-lifecycle-controller", nodelifecycle.New(nodelifecycle.Config{Store: p.store, Client: controllersClient, Log: cfg.Log}).Run)
 	run("resourcequota-controller", resourcequota.New(resourcequota.Config{Store: p.store, Registry: p.registry, Log: cfg.Log}).Run)
 	run("validatingadmissionpolicy-status-controller", admissionpolicystatus.New(admissionpolicystatus.Config{Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Log: cfg.Log}).Run)
 	run("storage-version-migrator-controller", storagemigration.New(storagemigration.Config{
 		Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Servers: p.serversAs(others, "storage-version-migrator-controller"), Log: cfg.Log,
 	}).Run)
 	run("namespace-controller", namespace.New(namespace.Config{
-		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: own, Servers: p.serversAs(others, "namespace-controller"), Log: cfg.Log,
+		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: controllersClient, Servers: p.serversAs(others, "namespace-controller"), Log: cfg.Log,
 	}).Run)
-	p.startCredentials(ctx, parts, cfg, own, issue, authorizer)
+	p.startCredentials(ctx, parts, cfg, controllersClient, issue, authorizer)
 	if len(cfg.LoadBalancers) > 0 {
-		run(loadBalancersName, loadbalancer.New(loadbalancer.Config{Store: p.store, Client: own, Pool: cfg.LoadBalancers, Log: cfg.Log}).Run)
+		run(loadBalancersName, loadbalancer.New(loadbalancer.Config{Store: p.store, Client: controllersClient, Pool: cfg.LoadBalancers, Log: cfg.Log}).Run)
 	}
 	if simulatesVolumes(cfg) {
-		volumes := simulatedvolumes.New(simulatedvolumes.Config{Store: p.store, Client: own, Log: cfg.Log})
+		volumes := simulatedvolumes.New(simulatedvolumes.Config{Store: p.store, Client: controllersClient, Log: cfg.Log})
 		if err := volumes.Install(ctx); err != nil {
 			return err
 		}

@@ -108,10 +108,10 @@ func TestServerLeasesWhenTheClockIsSet(t *testing.T) {
 		}
 		defer plane.Stop()
 		client := kubernetes.NewForConfigOrDie(plane.RESTConfig()).CoordinationV1().Leases("kube-system")
-		here, there := &serverLeases{client: client}, &serverLeases{client: client}
+		first, second := &serverLeases{client: client}, &serverLeases{client: client}
 		const ip = "192.0.2.2"
 		renew := func(clock time.Duration) {
-			if err := there.UpdateLease(ip); err != nil {
+			if err := second.UpdateLease(ip); err != nil {
 				t.Fatal(err)
 			}
 			lease, err := client.Get(t.Context(), leaseOf(ip), metav1.GetOptions{})
@@ -125,13 +125,13 @@ func TestServerLeasesWhenTheClockIsSet(t *testing.T) {
 		}
 		for _, clock := range []time.Duration{0, -time.Hour, time.Hour, -10 * 365 * 24 * time.Hour, 24 * time.Hour} {
 			renew(clock)
-			if live, err := here.ListLeases(); err != nil || !slices.Equal(live, []string{ip}) {
+			if live, err := first.ListLeases(); err != nil || !slices.Equal(live, []string{ip}) {
 				t.Errorf("clock of the other server %s ahead: live %v: %v", clock, live, err)
 			}
 			time.Sleep(endpointsEvery)
 		}
 		time.Sleep(endpointsEvery)
-		if live, err := here.ListLeases(); err != nil || len(live) != 0 {
+		if live, err := first.ListLeases(); err != nil || len(live) != 0 {
 			t.Errorf("ended with a renewal in the future: live %v: %v", live, err)
 		}
 	})

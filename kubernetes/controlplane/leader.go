@@ -79,15 +79,15 @@ func (p *ControlPlane) lead(ctx context.Context, lock resourcelock.Interface, ru
 	case <-ended:
 		return nil
 	case leading := <-elected:
-		own, cancel := context.WithCancel(ctx)
+		running, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(leading, cancel)()
 		started := parts{log: p.log}
-		err := run(own, &started)
+		err := run(running, &started)
 		if err != nil {
 			cancel()
 		}
-		<-own.Done()
+		<-running.Done()
 		started.Wait()
 		return err
 	}

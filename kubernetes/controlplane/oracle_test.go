@@ -102,7 +102,7 @@ func (g *gate) Authorize(_ context.Context, a authorizer.Attributes) (authorizer
 func (g *gate) Handles(admission.Operation) bool { return true }
 
 func (g *gate) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	g.admitted = append(g.admitted, see(a))
+	g.admitted = append(g.admitted, observe(a))
 	if g.refuse == "mutate" {
 		return admission.NewForbidden(a, errGate)
 	}
@@ -110,7 +110,7 @@ func (g *gate) Admit(_ context.Context, a admission.Attributes, _ admission.Obje
 }
 
 func (g *gate) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	g.validated = append(g.validated, see(a))
+	g.validated = append(g.validated, observe(a))
 	if g.refuse == "validate" {
 		return admission.NewForbidden(a, errGate)
 	}
@@ -127,7 +127,7 @@ func (g *gate) ProcessEvents(events ...*auditinternal.Event) bool {
 	return true
 }
 
-func see(a admission.Attributes) seen {
+func observe(a admission.Attributes) seen {
 	state := func(obj runtime.Object) *string {
 		if obj == nil {
 			return nil

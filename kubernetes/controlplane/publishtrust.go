@@ -23,7 +23,7 @@ const trustName = "extension-apiserver-authentication"
 const trustCheck = time.Minute
 
 // keepTrust publishes the authorities again when their files have changed, until ctx ends.
-func (p *ControlPlane) keepTrust(ctx context.Context, own []byte) error {
+func (p *ControlPlane) keepTrust(ctx context.Context, rootCA []byte) error {
 	var published map[string]string // unknown, because the first attempt may have failed
 	check := time.NewTicker(trustCheck)
 	defer check.Stop()
@@ -33,11 +33,11 @@ func (p *ControlPlane) keepTrust(ctx context.Context, own []byte) error {
 			return nil
 		case <-check.C:
 		}
-		now := p.identify.Published(own)
+		now := p.identify.Published(rootCA)
 		if maps.Equal(now, published) {
 			continue
 		}
-		if err := p.publishTrust(ctx, own); err != nil {
+		if err := p.publishTrust(ctx, rootCA); err != nil {
 			p.log.Error("publish the trusted authorities: trying again in a minute", "configmap", trustName, "err", err)
 			continue
 		}
@@ -47,13 +47,13 @@ func (p *ControlPlane) keepTrust(ctx context.Context, own []byte) error {
 
 // publishTrust merges the authorities that this control plane trusts into the ConfigMap, next to
 // those that other servers wrote. It writes nothing if there are none.
-func (p *ControlPlane) publishTrust(ctx context.Context, own []byte) error {
-	data := p.identify.Published(own)
+func (p *ControlPlane) publishTrust(ctx context.Context, rootCA []byte) error {
+	data := p.identify.Published(rootCA)
 	if len(data) == 0 {
 		return nil
 	}
 	for range 20 { // conflicts come from other servers that start at the same time
-		there, err := derived.Get[corev1.ConfigMap](p.store.Snapshot(), "configmaps", metav1.NamespaceSystem, trustName)
+		stored, err := derived.Get[corev1.ConfigMap](p.store.Snapshot(), "configmaps", metav1.NamespaceSystem, trustName)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
@@ -62,12 +62,12 @@ func (p *ControlPlane) publishTrust(ctx context.Context, own []byte) error {
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: trustName},
 		}
 		method, path := http.MethodPost, "/api/v1/namespaces/"+metav1.NamespaceSystem+"/configmaps"
-		if there != nil {
-			now, method, path = there.DeepCopy(), http.MethodPut, path+"/"+trustName
+		if stored != nil {
+			now, method, path = stored.DeepCopy(), http.MethodPut, path+"/"+trustName
 			now.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
 		}
 		now.Data = authn.JoinPublished(now.Data, data)
-		if there != nil && maps.Equal(now.Data, there.Data) {
+		if stored != nil && maps.Equal(now.Data, stored.Data) {
 			return nil
 		}
 		_, err = writeAsServer(method, path, now).Do(ctx, p.Transport())

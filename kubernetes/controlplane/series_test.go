@@ -19,8 +19,8 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// invention is a request that gets an early response and contains a new name each time.
-type invention struct {
+// earlyRequest is a request that gets an early response and contains a new name each time.
+type earlyRequest struct {
 	code   int
 	as     *user.DefaultInfo // nil: the user that the headers authenticate
 	method string            // "" is GET
@@ -34,9 +34,9 @@ var (
 	master = &user.DefaultInfo{Name: "master", Groups: []string{user.SystemPrivilegedGroup}}
 )
 
-// inventions trigger every early response of the pipeline and the verbs. %[1]s is replaced by a
+// earlyRequests trigger every early response of the pipeline and the verbs. %[1]s is replaced by a
 // name that no earlier request had.
-var inventions = []invention{
+var earlyRequests = []earlyRequest{
 	{code: 400, as: anyone, path: "/apis/%[1]s/v1/%[1]s", header: []string{"Impersonate-Uid: 1"}},
 	{code: 400, as: master, path: "/apis/%[1]s/v1/watch"},
 	{code: 422, as: master, method: "POST", path: "/api/v1/namespaces/%[1]s/configmaps?dryRun=%[1]s", body: sends(`{"metadata":{"name":"a"}}`)},
@@ -73,7 +73,7 @@ type tooLarge struct{}
 
 func (tooLarge) Read([]byte) (int, error) { return 0, &http.MaxBytesError{Limit: 1} }
 
-func (i invention) send(h http.Handler, name string) *httptest.ResponseRecorder {
+func (i earlyRequest) send(h http.Handler, name string) *httptest.ResponseRecorder {
 	fill := func(format string) string { return strings.ReplaceAll(format, "%[1]s", name) }
 	method, body := "GET", io.Reader(nil)
 	if i.method != "" {
@@ -148,9 +148,9 @@ func TestInventedNamesCreateNoSeries(t *testing.T) {
 		return fmt.Sprintf("invented%d", i)
 	}
 	all := func(i int) {
-		for _, in := range inventions {
-			if w := in.send(s.Handler(), name(i)); w.Code != in.code {
-				t.Errorf("%s %s %v: %d %.300s, want %d", in.method, in.path, in.header, w.Code, w.Body, in.code)
+		for _, r := range earlyRequests {
+			if w := r.send(s.Handler(), name(i)); w.Code != r.code {
+				t.Errorf("%s %s %v: %d %.300s, want %d", r.method, r.path, r.header, w.Code, w.Body, r.code)
 			}
 		}
 	}
@@ -182,7 +182,7 @@ func TestInventedNamesCreateNoSeries(t *testing.T) {
 	}
 	const most = 8 << 20
 	if heldAfter > heldBefore+most {
-		t.Errorf("%d MiB are in use after %d requests, %d MiB before", heldAfter>>20, count*len(inventions), heldBefore>>20)
+		t.Errorf("%d MiB are in use after %d requests, %d MiB before", heldAfter>>20, count*len(earlyRequests), heldBefore>>20)
 	}
 	t.Logf("%d series, %d KiB more than before", len(after), (int(heldAfter)-int(heldBefore))>>10)
 }

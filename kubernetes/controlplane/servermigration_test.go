@@ -85,7 +85,7 @@ func TestMigrationOfAServer(t *testing.T) {
 		}
 		second := newBakery(t, apiserver.Group(bakery,
 			apiserver.Kind(&tart{TypeMeta: cakeMeta("v2")}, apiserver.Version(&cake{TypeMeta: cakeMeta("v1")}))), apiserver.Fork(first.Store().Snapshot()))
-		in := func(version string) (n int) {
+		storedIn := func(version string) (n int) {
 			for obj := range second.Store().Snapshot().Scan("cakes."+bakery, "", store.Key{}) {
 				if strings.Contains(string(obj.Data), `"apiVersion":"`+bakery+"/"+version+`"`) {
 					n++
@@ -93,7 +93,7 @@ func TestMigrationOfAServer(t *testing.T) {
 			}
 			return n
 		}
-		if n := in("v1"); n != count {
+		if n := storedIn("v1"); n != count {
 			t.Fatalf("%d stored in v1", n)
 		}
 		c := newCluster(t, controlplane.Config{})
@@ -116,7 +116,7 @@ func TestMigrationOfAServer(t *testing.T) {
 		if status := migrate(bakery, "cakes"); !strings.Contains(status, `"type":"Succeeded","status":"True"`) {
 			t.Errorf("migration: %s", status)
 		}
-		if old, now := in("v1"), in("v2"); old != 0 || now != count {
+		if old, now := storedIn("v1"), storedIn("v2"); old != 0 || now != count {
 			t.Errorf("%d stored in v1, %d in v2", old, now)
 		}
 		if status := migrate("wardle.example.com", "flunders"); !strings.Contains(status, `"type":"Failed","status":"True"`) {

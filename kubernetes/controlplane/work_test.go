@@ -100,7 +100,7 @@ func (a *attacked) run(t testing.TB, attack bodies.Attack) (code int, answer str
 // hours of CPU time.
 func TestWorkOfOneRequest(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes a quarter of a minute")
+		t.Skip("takes 15 seconds")
 	}
 	// most take less than one second on an idle machine, and none more than three
 	const most = 15 * time.Second
@@ -185,7 +185,7 @@ func TestSweep(t *testing.T) {
 // and prints slow ones.
 func TestScan(t *testing.T) {
 	if !*sweep {
-		t.Skip("with -attack.sweep")
+		t.Skip("needs -attack.sweep")
 	}
 	a := newAttacked(t)
 	n := 10_000

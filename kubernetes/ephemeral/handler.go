@@ -141,16 +141,16 @@ func (p *Planes) serveCollection(w http.ResponseWriter, req *http.Request) {
 				fail(w, req, err)
 				return
 			}
-			made, err := p.create(req.Context(), body)
+			created, err := p.create(req.Context(), body)
 			if err != nil {
 				fail(w, req, err)
 				return
 			}
 			p.mu.Lock()
-			info := made.info(req)
+			info := created.info(req)
 			p.mu.Unlock()
-			if info.Kubeconfig, err = made.Kubeconfig(info.URL); err != nil {
-				_ = p.drop(req.Context(), made.id) // the client does not receive its id
+			if info.Kubeconfig, err = created.Kubeconfig(info.URL); err != nil {
+				_ = p.drop(req.Context(), created.id) // the client does not receive its id
 				fail(w, req, err)
 				return
 			}

@@ -116,26 +116,26 @@ func (p *Planes) create(ctx context.Context, req createRequest) (*plane, error) 
 	if err != nil {
 		return nil, err
 	}
-	made := &plane{id: newID(), base: req.Base, created: time.Now()}
+	created := &plane{id: newID(), base: req.Base, created: time.Now()}
 	// The plane outlives the request.
-	made.Plane, err = p.cfg.Start(context.WithoutCancel(ctx), Start{
-		ID: made.id, From: from, Node: req.Node, Nodes: req.Nodes, Stages: req.Stages, Workloads: req.Workloads,
+	created.Plane, err = p.cfg.Start(context.WithoutCancel(ctx), Start{
+		ID: created.id, From: from, Node: req.Node, Nodes: req.Nodes, Stages: req.Stages, Workloads: req.Workloads,
 	})
 	p.mu.Lock()
 	p.making--
 	if err == nil && p.closed {
 		err = ErrClosed
-		defer made.Stop()
+		defer created.Stop()
 	}
 	if err != nil {
 		p.mu.Unlock()
 		return nil, fmt.Errorf("start control plane: %w", err)
 	}
 	defer p.mu.Unlock()
-	made.handler = below(prefix+made.id, made.Plane.Handler())
-	p.all[made.id] = made
-	p.becomeIdle(made)
-	return made, nil
+	created.handler = below(prefix+created.id, created.Plane.Handler())
+	p.all[created.id] = created
+	p.becomeIdle(created)
+	return created, nil
 }
 
 // reserve finds the initial state and increments p.making. If it succeeds, the caller must

@@ -119,19 +119,19 @@ func configMap(name string) string { return `{"metadata":{"name":"` + name + `"}
 func TestPlanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, 10, 0)
-		made := s.do("admin", "POST", "/planes", "", 201)
-		one := made["path"].(string)
-		if made["url"] != "http://server"+one || made["kubeconfig"] != "kubeconfig of http://server"+one || one != "/planes/"+made["id"].(string) {
-			t.Errorf("made %v", made)
+		created := s.do("admin", "POST", "/planes", "", 201)
+		one := created["path"].(string)
+		if created["url"] != "http://server"+one || created["kubeconfig"] != "kubeconfig of http://server"+one || one != "/planes/"+created["id"].(string) {
+			t.Errorf("made %v", created)
 		}
 		s.do("admin", "POST", one+configMaps, configMap("a"), 201)
 		two := s.create("")
 		s.do("admin", "GET", two+configMaps+"/a", "", 404)
 
 		// A base is the state at one moment, and outlives the plane.
-		s.do("admin", "PUT", "/planes/bases/prepared", `{"plane":"`+made["id"].(string)+`"}`, 200)
+		s.do("admin", "PUT", "/planes/bases/prepared", `{"plane":"`+created["id"].(string)+`"}`, 200)
 		s.do("admin", "POST", one+configMaps, configMap("b"), 201)
-		fork := s.create(`{"fork":"` + made["id"].(string) + `"}`)
+		fork := s.create(`{"fork":"` + created["id"].(string) + `"}`)
 		s.do("admin", "DELETE", one, "", 204)
 		s.do("admin", "DELETE", one, "", 404)
 		s.do("admin", "GET", one+configMaps, "", 404)

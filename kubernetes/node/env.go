@@ -29,11 +29,11 @@ func environment(ctx context.Context, from sources, pod *corev1.Pod, container *
 	for _, link := range links {
 		values[link.Name] = link.Value
 	}
-	own := map[string]bool{}
+	seen := map[string]bool{}
 	var names []string
 	set := func(name, value string) {
-		if !own[name] {
-			own[name] = true
+		if !seen[name] {
+			seen[name] = true
 			names = append(names, name)
 		}
 		values[name] = value

@@ -62,13 +62,13 @@ func (a *Agent) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 func (a *Agent) workerOf(namespace, name string) (found *worker) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var born metav1.Time
+	var created metav1.Time
 	for _, w := range a.workers {
 		w.mu.Lock()
 		pod := w.newest
 		w.mu.Unlock()
-		if pod.Namespace == namespace && pod.Name == name && (found == nil || born.Before(&pod.CreationTimestamp)) {
-			found, born = w, pod.CreationTimestamp
+		if pod.Namespace == namespace && pod.Name == name && (found == nil || created.Before(&pod.CreationTimestamp)) {
+			found, created = w, pod.CreationTimestamp
 		}
 	}
 	return found

@@ -300,7 +300,7 @@ func deletionGrace(pod *corev1.Pod, gone bool) time.Duration {
 	return grace(pod)
 }
 
-// wakeAt makes the plan end no later than at a time; zero means no limit.
+// wakeAt sets wake to a time, unless wake is earlier; the zero time has no effect.
 func (p *plan) wakeAt(at time.Time) {
 	if at.IsZero() {
 		return

@@ -142,19 +142,19 @@ func (w *worker) change(r *record, c Container, f func()) bool {
 // stopFailed stops a container that is not healthy, unless it is being stopped already.
 func (w *worker) stopFailed(r *record, c Container, message string, seconds *int64) {
 	first := false
-	var within time.Duration
+	var period time.Duration
 	w.change(r, c, func() {
 		first, r.stopping = !r.stopping, true
-		within = grace(w.newest)
+		period = grace(w.newest)
 	})
 	if !first {
 		return
 	}
 	if seconds != nil {
-		within = time.Duration(*seconds) * time.Second
+		period = time.Duration(*seconds) * time.Second
 	}
 	w.recordAbout(r, corev1.EventTypeNormal, "Killing", message)
-	w.stopContainer(r, within)
+	w.stopContainer(r, period)
 }
 
 func (w *worker) recordAbout(r *record, kind, reason, message string) {

@@ -41,14 +41,14 @@ type indexer[T any] struct {
 	resource      string
 }
 
-func (x indexer[T]) List() []any { return x.in("") }
+func (x indexer[T]) List() []any { return x.list("") }
 
 func (x indexer[T]) Index(name string, obj any) ([]any, error) {
 	object, err := meta.Accessor(obj)
 	if err != nil || name != cache.NamespaceIndex {
 		return nil, fmt.Errorf("index %s of %s: unknown index", name, x.resource)
 	}
-	return x.in(object.GetNamespace()), nil
+	return x.list(object.GetNamespace()), nil
 }
 
 func (x indexer[T]) GetByKey(key string) (any, bool, error) {
@@ -63,8 +63,8 @@ func (x indexer[T]) GetByKey(key string) (any, bool, error) {
 	return obj, err == nil, err
 }
 
-// in returns the objects of a namespace. Like informers, it omits objects that can't be decoded.
-func (x indexer[T]) in(namespace string) []any {
+// list returns the objects of a namespace. Like informers, it omits objects that can't be decoded.
+func (x indexer[T]) list(namespace string) []any {
 	var all []any
 	for obj, err := range derived.List[T](x.store.Snapshot(), x.resource, namespace) {
 		if err == nil {

@@ -21,46 +21,46 @@ import (
 func TestPodNodeSelector(t *testing.T) {
 	config := map[string][]byte{"PodNodeSelector": []byte("podNodeSelectorPluginConfig:\n  clusterDefaultNodeSelector: zone=a\n")}
 	withConfig(t, config, func(p plane) {
-		p.is(p.want(201, "POST", ns+"/pods", pod("a", "", "")), "map[zone:a]", "spec", "nodeSelector")
+		p.wantField(p.want(201, "POST", ns+"/pods", pod("a", "", "")), "map[zone:a]", "spec", "nodeSelector")
 		p.refused("POST", ns+"/pods", pod("b", "", `,"nodeSelector":{"zone":"b"}`), "pod node label selector conflicts with its namespace node label selector")
 		p.want(200, "PATCH", ns, `{"metadata":{"annotations":{"scheduler.alpha.kubernetes.io/node-selector":"disk=ssd"}}}`, merge)
-		p.is(p.want(201, "POST", ns+"/pods", pod("b", "", "")), "map[disk:ssd]", "spec", "nodeSelector")
+		p.wantField(p.want(201, "POST", ns+"/pods", pod("b", "", "")), "map[disk:ssd]", "spec", "nodeSelector")
 	}, "PodNodeSelector")
 }
 
 // ADM-03
 func TestPriority(t *testing.T) {
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		class := func(name string, value int, more string) string {
 			return object("scheduling.k8s.io/v1", "PriorityClass", name, fmt.Sprintf(`,"value":%d%s`, value, more))
 		}
 		const classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
-		p.is(p.want(200, "GET", classes+"/system-node-critical", ""), "2.000001e+09", "value")
-		p.is(p.want(200, "GET", classes+"/system-cluster-critical", ""), "2e+09", "value")
-		p.is(p.want(201, "POST", ns+"/pods", pod("a", "", "")), "0", "spec", "priority")
+		p.wantField(p.want(200, "GET", classes+"/system-node-critical", ""), "2.000001e+09", "value")
+		p.wantField(p.want(200, "GET", classes+"/system-cluster-critical", ""), "2e+09", "value")
+		p.wantField(p.want(201, "POST", ns+"/pods", pod("a", "", "")), "0", "spec", "priority")
 		p.refused("POST", ns+"/pods", pod("b", "", `,"priorityClassName":"high"`), "no PriorityClass with name high was found")
 		p.want(201, "POST", classes, class("high", 1000, `,"preemptionPolicy":"Never"`))
-		made := p.want(201, "POST", ns+"/pods", pod("b", "", `,"priorityClassName":"high"`))
-		p.is(made, "1000", "spec", "priority")
-		p.is(made, "Never", "spec", "preemptionPolicy")
+		created := p.want(201, "POST", ns+"/pods", pod("b", "", `,"priorityClassName":"high"`))
+		p.wantField(created, "1000", "spec", "priority")
+		p.wantField(created, "Never", "spec", "preemptionPolicy")
 		p.refused("POST", ns+"/pods", pod("c", "", `,"priority":5`), "the integer value of priority (5) must not be provided in pod spec")
 		p.want(201, "POST", classes, class("usual", 7, `,"globalDefault":true`))
-		p.is(p.want(201, "POST", ns+"/pods", pod("c", "", "")), "7", "spec", "priority")
+		p.wantField(p.want(201, "POST", ns+"/pods", pod("c", "", "")), "7", "spec", "priority")
 		p.refused("POST", classes, class("another", 8, `,"globalDefault":true`), "PriorityClass usual is already marked as default")
 	})
 }
 
 // ADM-03
 func TestTolerations(t *testing.T) {
-	within(t, func(p plane) {
-		made := p.want(201, "POST", ns+"/pods", pod("a", "", ""))
-		p.is(made, "[map[effect:NoExecute key:node.kubernetes.io/not-ready operator:Exists tolerationSeconds:300] "+
+	inBubble(t, func(p plane) {
+		created := p.want(201, "POST", ns+"/pods", pod("a", "", ""))
+		p.wantField(created, "[map[effect:NoExecute key:node.kubernetes.io/not-ready operator:Exists tolerationSeconds:300] "+
 			"map[effect:NoExecute key:node.kubernetes.io/unreachable operator:Exists tolerationSeconds:300]]", "spec", "tolerations")
 	})
 	const gpu = `,"resources":{"limits":{"example.com/gpu":"1"}}`
-	within(t, func(p plane) {
-		made := p.want(201, "POST", ns+"/pods", pod("a", gpu, ""))
-		p.is(item(apitest.At(made, "spec", "tolerations"), 2), "map[effect:NoSchedule key:example.com/gpu operator:Exists]")
+	inBubble(t, func(p plane) {
+		created := p.want(201, "POST", ns+"/pods", pod("a", gpu, ""))
+		p.wantField(item(apitest.At(created, "spec", "tolerations"), 2), "map[effect:NoSchedule key:example.com/gpu operator:Exists]")
 	}, "ExtendedResourceToleration")
 	config := map[string][]byte{"PodTolerationRestriction": []byte(`
 apiVersion: podtolerationrestriction.admission.k8s.io/v1alpha1
@@ -70,7 +70,7 @@ whitelist: [{key: node.kubernetes.io/not-ready, operator: Exists}, {key: node.ku
 	withConfig(t, config, func(p plane) {
 		// upstream returns this code
 		status := p.want(500, "POST", ns+"/pods", pod("a", "", `,"tolerations":[{"key":"b","operator":"Exists"}]`))
-		p.is(status, "pod tolerations (possibly merged with namespace default tolerations) conflict with its cluster whitelist", "message")
+		p.wantField(status, "pod tolerations (possibly merged with namespace default tolerations) conflict with its cluster whitelist", "message")
 		p.want(201, "POST", ns+"/pods", pod("a", "", `,"tolerations":[{"key":"a","operator":"Exists"}]`))
 	}, "PodTolerationRestriction")
 }
@@ -98,29 +98,29 @@ func TestEventRateLimit(t *testing.T) {
 
 // ADM-03
 func TestDefaultClasses(t *testing.T) {
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		claim := func(name string) string {
 			return object("v1", "PersistentVolumeClaim", name, `,"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}`)
 		}
-		p.is(p.want(201, "POST", ns+"/persistentvolumeclaims", claim("a")), "<nil>", "spec", "storageClassName")
+		p.wantField(p.want(201, "POST", ns+"/persistentvolumeclaims", claim("a")), "<nil>", "spec", "storageClassName")
 		p.want(201, "POST", "/apis/storage.k8s.io/v1/storageclasses", `{"apiVersion":"storage.k8s.io/v1","kind":"StorageClass","provisioner":"p",
 			"metadata":{"name":"std","annotations":{"storageclass.kubernetes.io/is-default-class":"true"}}}`)
-		p.is(p.want(201, "POST", ns+"/persistentvolumeclaims", claim("b")), "std", "spec", "storageClassName")
+		p.wantField(p.want(201, "POST", ns+"/persistentvolumeclaims", claim("b")), "std", "spec", "storageClassName")
 
 		ingress := func(name string) string {
 			return object("networking.k8s.io/v1", "Ingress", name, `,"spec":{"defaultBackend":{"service":{"name":"s","port":{"number":1}}}}`)
 		}
 		const ingresses = "/apis/networking.k8s.io/v1/namespaces/default/ingresses"
-		p.is(p.want(201, "POST", ingresses, ingress("a")), "<nil>", "spec", "ingressClassName")
+		p.wantField(p.want(201, "POST", ingresses, ingress("a")), "<nil>", "spec", "ingressClassName")
 		p.want(201, "POST", "/apis/networking.k8s.io/v1/ingressclasses", `{"apiVersion":"networking.k8s.io/v1","kind":"IngressClass","spec":{"controller":"e.com/c"},
 			"metadata":{"name":"std","annotations":{"ingressclass.kubernetes.io/is-default-class":"true"}}}`)
-		p.is(p.want(201, "POST", ingresses, ingress("b")), "std", "spec", "ingressClassName")
+		p.wantField(p.want(201, "POST", ingresses, ingress("b")), "std", "spec", "ingressClassName")
 	})
 }
 
 // ADM-03
 func TestPersistentVolumeClaimResize(t *testing.T) {
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		for _, class := range []string{"fixed", "grows"} {
 			p.want(201, "POST", "/apis/storage.k8s.io/v1/storageclasses", object("storage.k8s.io/v1", "StorageClass", class,
 				fmt.Sprintf(`,"provisioner":"p","allowVolumeExpansion":%v`, class == "grows")))
@@ -136,9 +136,9 @@ func TestPersistentVolumeClaimResize(t *testing.T) {
 
 // ADM-03, CTRL-02
 func TestStorageObjectInUseProtection(t *testing.T) {
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		claim := object("v1", "PersistentVolumeClaim", "c", `,"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}`)
-		p.is(p.want(201, "POST", ns+"/persistentvolumeclaims", claim), "[kubernetes.io/pvc-protection]", "metadata", "finalizers")
+		p.wantField(p.want(201, "POST", ns+"/persistentvolumeclaims", claim), "[kubernetes.io/pvc-protection]", "metadata", "finalizers")
 		const mounts = `,"nodeName":"n","volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"c"}}]`
 		p.want(201, "POST", ns+"/pods", pod("a", "", mounts))
 		p.want(200, "DELETE", ns+"/persistentvolumeclaims/c", "")
@@ -149,7 +149,7 @@ func TestStorageObjectInUseProtection(t *testing.T) {
 		p.want(404, "GET", ns+"/persistentvolumeclaims/c", "")
 
 		volume := object("v1", "PersistentVolume", "v", `,"spec":{"capacity":{"storage":"1Gi"},"accessModes":["ReadWriteOnce"],"hostPath":{"path":"/x"}}`)
-		p.is(p.want(201, "POST", "/api/v1/persistentvolumes", volume), "[kubernetes.io/pv-protection]", "metadata", "finalizers")
+		p.wantField(p.want(201, "POST", "/api/v1/persistentvolumes", volume), "[kubernetes.io/pv-protection]", "metadata", "finalizers")
 		p.want(200, "PATCH", "/api/v1/persistentvolumes/v/status", `{"status":{"phase":"Bound"}}`, merge)
 		p.want(200, "DELETE", "/api/v1/persistentvolumes/v", "")
 		synctest.Wait()
@@ -161,7 +161,7 @@ func TestStorageObjectInUseProtection(t *testing.T) {
 
 // ADM-03
 func TestOwnerReferencesPermissionEnforcement(t *testing.T) {
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		owner := p.want(201, "POST", ns+"/configmaps", object("v1", "ConfigMap", "owner", ""))
 		p.want(201, "POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", object("rbac.authorization.k8s.io/v1", "Role", "r",
 			`,"rules":[{"apiGroups":[""],"resources":["configmaps"],"verbs":["create","patch","get"]}]`))
@@ -184,14 +184,14 @@ func TestOwnerReferencesPermissionEnforcement(t *testing.T) {
 
 // ADM-03
 func TestRuntimeClass(t *testing.T) {
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		const uses = `,"runtimeClassName":"vm"`
 		p.refused("POST", ns+"/pods", pod("a", "", uses), `pod rejected: RuntimeClass "vm" not found`)
 		p.want(201, "POST", "/apis/node.k8s.io/v1/runtimeclasses", object("node.k8s.io/v1", "RuntimeClass", "vm",
 			`,"handler":"h","overhead":{"podFixed":{"cpu":"10m"}},"scheduling":{"nodeSelector":{"vm":"yes"}}`))
-		made := p.want(201, "POST", ns+"/pods", pod("a", "", uses))
-		p.is(made, "map[cpu:10m]", "spec", "overhead")
-		p.is(made, "map[vm:yes]", "spec", "nodeSelector")
+		created := p.want(201, "POST", ns+"/pods", pod("a", "", uses))
+		p.wantField(created, "map[cpu:10m]", "spec", "overhead")
+		p.wantField(created, "map[vm:yes]", "spec", "nodeSelector")
 		p.refused("POST", ns+"/pods", pod("b", "", uses+`,"overhead":{"cpu":"20m"}`), "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
 	})
 }
@@ -199,10 +199,10 @@ func TestRuntimeClass(t *testing.T) {
 // ADM-03
 func TestDenyServiceExternalIPs(t *testing.T) {
 	service := object("v1", "Service", "s", `,"spec":{"ports":[{"port":1}],"externalIPs":["1.2.3.4"]}`)
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		p.refused("POST", ns+"/services", service, "Use of external IPs is denied by admission control")
 	}, "DenyServiceExternalIPs")
-	within(t, func(p plane) { p.want(201, "POST", ns+"/services", service) })
+	inBubble(t, func(p plane) { p.want(201, "POST", ns+"/services", service) })
 }
 
 // ADM-03

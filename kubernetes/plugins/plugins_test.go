@@ -26,7 +26,7 @@ type plane struct {
 	as func(name string, groups ...string) *apitest.Plane
 }
 
-func within(t *testing.T, test func(p plane), enable ...string) {
+func inBubble(t *testing.T, test func(p plane), enable ...string) {
 	t.Helper()
 	withConfig(t, nil, test, enable...)
 }
@@ -36,8 +36,8 @@ func withConfig(t *testing.T, plugins map[string][]byte, test func(p plane), ena
 	withAdmission(t, controlplane.Admission{Enable: enable, Plugins: plugins}, test)
 }
 
-// without disables plugins that are enabled by default.
-func without(t *testing.T, test func(p plane), disable ...string) {
+// withoutPlugins disables plugins that are enabled by default.
+func withoutPlugins(t *testing.T, test func(p plane), disable ...string) {
 	t.Helper()
 	withAdmission(t, controlplane.Admission{Disable: disable}, test)
 }
@@ -75,8 +75,8 @@ func (p plane) refused(method, path, body, message string, header ...string) {
 	}
 }
 
-// is compares a part of an object with its form in fmt.
-func (p plane) is(obj any, want string, path ...string) {
+// wantField compares a part of an object with its form in fmt.
+func (p plane) wantField(obj any, want string, path ...string) {
 	p.Helper()
 	if got := fmt.Sprint(apitest.At(obj, path...)); got != want {
 		p.Errorf("%s: %s, want %s", strings.Join(path, "."), got, want)
@@ -103,10 +103,10 @@ func item(list any, i int) any {
 
 // ADM-03
 func TestNamespaceAutoProvisionAndExists(t *testing.T) {
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		p.want(404, "POST", "/api/v1/namespaces/new/configmaps", object("v1", "ConfigMap", "a", ""))
 	}, "NamespaceExists")
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		p.want(201, "POST", "/api/v1/namespaces/new/configmaps", object("v1", "ConfigMap", "a", ""))
 		p.want(200, "GET", "/api/v1/namespaces/new", "")
 		// a dry run creates no namespace
@@ -116,13 +116,13 @@ func TestNamespaceAutoProvisionAndExists(t *testing.T) {
 
 // ADM-03
 func TestAlwaysPullImages(t *testing.T) {
-	within(t, func(p plane) {
-		made := p.want(201, "POST", ns+"/pods", pod("a", `,"imagePullPolicy":"Never"`, ""))
-		p.is(item(apitest.At(made, "spec", "containers"), 0), "Always", "imagePullPolicy")
+	inBubble(t, func(p plane) {
+		created := p.want(201, "POST", ns+"/pods", pod("a", `,"imagePullPolicy":"Never"`, ""))
+		p.wantField(item(apitest.At(created, "spec", "containers"), 0), "Always", "imagePullPolicy")
 	}, "AlwaysPullImages")
-	within(t, func(p plane) {
-		made := p.want(201, "POST", ns+"/pods", pod("a", `,"imagePullPolicy":"Never"`, ""))
-		p.is(item(apitest.At(made, "spec", "containers"), 0), "Never", "imagePullPolicy")
+	inBubble(t, func(p plane) {
+		created := p.want(201, "POST", ns+"/pods", pod("a", `,"imagePullPolicy":"Never"`, ""))
+		p.wantField(item(apitest.At(created, "spec", "containers"), 0), "Never", "imagePullPolicy")
 	})
 }
 
@@ -131,7 +131,7 @@ func TestLimitPodHardAntiAffinityTopology(t *testing.T) {
 	affinity := func(key string) string {
 		return fmt.Sprintf(`,"affinity":{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":%q,"labelSelector":{}}]}}`, key)
 	}
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		p.refused("POST", ns+"/pods", pod("a", "", affinity("zone")), "but only key kubernetes.io/hostname is allowed")
 		p.want(201, "POST", ns+"/pods", pod("a", "", affinity("kubernetes.io/hostname")))
 	}, "LimitPodHardAntiAffinityTopology")
@@ -139,14 +139,14 @@ func TestLimitPodHardAntiAffinityTopology(t *testing.T) {
 
 // ADM-03
 func TestLimitRanger(t *testing.T) {
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		p.want(201, "POST", ns+"/pods", pod("before", "", ""))
 		p.want(201, "POST", ns+"/limitranges", object("v1", "LimitRange", "l", `,"spec":{"limits":[
 			{"type":"Container","default":{"cpu":"500m"},"defaultRequest":{"cpu":"100m"},"max":{"cpu":"1"}},
 			{"type":"PersistentVolumeClaim","max":{"storage":"1Gi"}}]}`))
 		// A LimitRange applies to the next request, and until it is deleted.
-		made := p.want(201, "POST", ns+"/pods", pod("a", "", ""))
-		p.is(item(apitest.At(made, "spec", "containers"), 0), "map[limits:map[cpu:500m] requests:map[cpu:100m]]", "resources")
+		created := p.want(201, "POST", ns+"/pods", pod("a", "", ""))
+		p.wantField(item(apitest.At(created, "spec", "containers"), 0), "map[limits:map[cpu:500m] requests:map[cpu:100m]]", "resources")
 		p.refused("POST", ns+"/pods", pod("b", `,"resources":{"limits":{"cpu":"2"}}`, ""), "maximum cpu usage per Container is 1, but limit is 2")
 		claim := func(size string) string {
 			return object("v1", "PersistentVolumeClaim", "c", `,"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"`+size+`"}}}`)
@@ -160,15 +160,15 @@ func TestLimitRanger(t *testing.T) {
 
 // ADM-03
 func TestServiceAccount(t *testing.T) {
-	within(t, func(p plane) {
-		made := p.want(201, "POST", ns+"/pods", pod("a", "", ""))
-		p.is(made, "default", "spec", "serviceAccountName")
-		mount := item(apitest.At(item(apitest.At(made, "spec", "containers"), 0), "volumeMounts"), 0)
-		p.is(mount, "/var/run/secrets/kubernetes.io/serviceaccount", "mountPath")
-		volume := item(apitest.At(made, "spec", "volumes"), 0)
-		p.is(volume, fmt.Sprint(apitest.At(mount, "name")), "name")
-		p.is(item(apitest.At(volume, "projected", "sources"), 0), "map[expirationSeconds:3607 path:token]", "serviceAccountToken")
-		p.is(p.want(201, "POST", ns+"/pods", pod("b", "", `,"automountServiceAccountToken":false`)), "<nil>", "spec", "volumes")
+	inBubble(t, func(p plane) {
+		created := p.want(201, "POST", ns+"/pods", pod("a", "", ""))
+		p.wantField(created, "default", "spec", "serviceAccountName")
+		mount := item(apitest.At(item(apitest.At(created, "spec", "containers"), 0), "volumeMounts"), 0)
+		p.wantField(mount, "/var/run/secrets/kubernetes.io/serviceaccount", "mountPath")
+		volume := item(apitest.At(created, "spec", "volumes"), 0)
+		p.wantField(volume, fmt.Sprint(apitest.At(mount, "name")), "name")
+		p.wantField(item(apitest.At(volume, "projected", "sources"), 0), "map[expirationSeconds:3607 path:token]", "serviceAccountToken")
+		p.wantField(p.want(201, "POST", ns+"/pods", pod("b", "", `,"automountServiceAccountToken":false`)), "<nil>", "spec", "volumes")
 		p.refused("POST", ns+"/pods", pod("c", "", `,"serviceAccountName":"missing"`),
 			`error looking up service account default/missing: serviceaccount "missing" not found`)
 
@@ -201,7 +201,7 @@ func TestServiceAccount(t *testing.T) {
 
 // ADM-03
 func TestNodeRestriction(t *testing.T) {
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		// bypass the authorizer, which is not under test
 		node := p.as("system:node:n1", "system:nodes", "system:masters")
 		do := func(code int, method, path, body, message string) {
@@ -230,7 +230,7 @@ func TestNodeRestriction(t *testing.T) {
 		// CVE-2025-4563: a node can't set resource claim statuses that the pod did not request.
 		do(403, "PATCH", ns+"/pods/own/status", `{"status":{"resourceClaimStatuses":[{"name":"c","resourceClaimName":"mine"}]}}`, "esource")
 	}, "NodeRestriction")
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		node := p.as("system:node:n1", "system:nodes", "system:masters")
 		node.Want(t, 201, "POST", "/api/v1/nodes", object("v1", "Node", "n2", ""))
 	})
@@ -239,7 +239,7 @@ func TestNodeRestriction(t *testing.T) {
 // ADM-03: what NodeRestriction forbids a node, for each kind that nodes write, and what it allows.
 // The Node authorizer, which is not under test, refuses all other kinds.
 func TestNodeRestrictionOfEveryKind(t *testing.T) {
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		p.want(201, "POST", "/api/v1/nodes", object("v1", "Node", "n1", ""))
 		p.want(201, "POST", "/api/v1/nodes", object("v1", "Node", "n2", ""))
 		p.want(201, "POST", ns+"/pods", pod("own", "", `,"nodeName":"n1"`))
@@ -290,17 +290,17 @@ func contentType(method string) string {
 
 // ADM-03
 func TestTaintNodesByCondition(t *testing.T) {
-	within(t, func(p plane) {
-		made := p.want(201, "POST", "/api/v1/nodes", object("v1", "Node", "n", ""))
-		p.is(made, "[map[effect:NoSchedule key:node.kubernetes.io/not-ready]]", "spec", "taints")
+	inBubble(t, func(p plane) {
+		created := p.want(201, "POST", "/api/v1/nodes", object("v1", "Node", "n", ""))
+		p.wantField(created, "[map[effect:NoSchedule key:node.kubernetes.io/not-ready]]", "spec", "taints")
 		synctest.Wait()
-		p.is(p.want(200, "GET", "/api/v1/nodes/n", ""), "[map[effect:NoSchedule key:node.kubernetes.io/not-ready]]", "spec", "taints")
+		p.wantField(p.want(200, "GET", "/api/v1/nodes/n", ""), "[map[effect:NoSchedule key:node.kubernetes.io/not-ready]]", "spec", "taints")
 		ready := func(status string) string {
 			return `{"status":{"conditions":[{"type":"Ready","status":"` + status + `"}]}}`
 		}
 		p.want(200, "PATCH", "/api/v1/nodes/n/status", ready("True"), merge)
 		synctest.Wait()
-		p.is(p.want(200, "GET", "/api/v1/nodes/n", ""), "<nil>", "spec", "taints")
+		p.wantField(p.want(200, "GET", "/api/v1/nodes/n", ""), "<nil>", "spec", "taints")
 		p.want(200, "PATCH", "/api/v1/nodes/n", `{"spec":{"unschedulable":true}}`, merge)
 		p.want(200, "PATCH", "/api/v1/nodes/n/status", ready("Unknown"), merge)
 		synctest.Wait()

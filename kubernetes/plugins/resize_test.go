@@ -12,7 +12,7 @@ func TestLimitRangeAtResize(t *testing.T) {
 	resize := func(request, limit string) string {
 		return `{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"` + request + `"},"limits":{"cpu":"` + limit + `"}}}]}}`
 	}
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		p.want(201, "POST", ns+"/limitranges", limits)
 		p.want(201, "POST", ns+"/pods", pod("a", resources, ""))
 		p.refused("PATCH", ns+"/pods/a/resize", resize("100m", "550m"), "maximum cpu usage per Container is 500m, but limit is 550m", strategic)
@@ -20,7 +20,7 @@ func TestLimitRangeAtResize(t *testing.T) {
 		p.refused("PATCH", ns+"/pods/a/resize", resize("10m", "200m"), "minimum cpu usage per Container is 50m, but request is 10m", strategic)
 		p.want(200, "PATCH", ns+"/pods/a/resize", resize("200m", "500m"), strategic)
 	})
-	without(t, func(p plane) {
+	withoutPlugins(t, func(p plane) {
 		p.want(201, "POST", ns+"/limitranges", limits)
 		p.want(201, "POST", ns+"/pods", pod("a", resources, ""))
 		p.want(200, "PATCH", ns+"/pods/a/resize", resize("100m", "1"), strategic)

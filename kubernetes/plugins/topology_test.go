@@ -25,18 +25,18 @@ func TestPodTopologyLabels(t *testing.T) {
 	const zone, region = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 	node := fmt.Sprintf(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{%q:"a","other":"x"}}}`, zone)
 	bind := `{"apiVersion":"v1","kind":"Binding","metadata":{"name":"p"},"target":{"kind":"Node","name":"n"}}`
-	made := strings.Replace(pod("made", "", `,"nodeName":"n"`), `{"name":"made"}`, fmt.Sprintf(`{"name":"made","labels":{%q:"lie",%q:"mine"}}`, zone, region), 1)
-	within(t, func(p plane) {
+	withLabels := strings.Replace(pod("made", "", `,"nodeName":"n"`), `{"name":"made"}`, fmt.Sprintf(`{"name":"made","labels":{%q:"lie",%q:"mine"}}`, zone, region), 1)
+	inBubble(t, func(p plane) {
 		p.want(201, "POST", "/api/v1/nodes", node)
 		p.want(201, "POST", ns+"/pods", pod("p", "", ""))
 		p.want(201, "POST", ns+"/pods/p/binding", bind)
-		p.is(p.want(200, "GET", ns+"/pods/p", ""), "map["+zone+":a]", "metadata", "labels")
-		p.is(p.want(201, "POST", ns+"/pods", made), "map["+region+":mine "+zone+":a]", "metadata", "labels")
-		p.is(p.want(201, "POST", ns+"/pods", pod("elsewhere", "", `,"nodeName":"unknown"`)), "<nil>", "metadata", "labels")
+		p.wantField(p.want(200, "GET", ns+"/pods/p", ""), "map["+zone+":a]", "metadata", "labels")
+		p.wantField(p.want(201, "POST", ns+"/pods", withLabels), "map["+region+":mine "+zone+":a]", "metadata", "labels")
+		p.wantField(p.want(201, "POST", ns+"/pods", pod("elsewhere", "", `,"nodeName":"unknown"`)), "<nil>", "metadata", "labels")
 	})
-	without(t, func(p plane) {
+	withoutPlugins(t, func(p plane) {
 		p.want(201, "POST", "/api/v1/nodes", node)
-		p.is(p.want(201, "POST", ns+"/pods", made), "map["+region+":mine "+zone+":lie]", "metadata", "labels")
+		p.wantField(p.want(201, "POST", ns+"/pods", withLabels), "map["+region+":mine "+zone+":lie]", "metadata", "labels")
 	}, "PodTopologyLabels")
 }
 
@@ -58,14 +58,14 @@ func TestPodResizeValidator(t *testing.T) {
 		p.want(201, "POST", ns+"/pods", pod("b", resources, `,"nodeName":"w"`))
 		p.want(201, "POST", ns+"/pods", pod("free", resources, ""))
 	}
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		prepare(p)
 		p.refused("PATCH", ns+"/pods/a/resize", resize("2"), "node didn't have enough allocatable resources: cpu, requested: 2000, allocatable: 1000", strategic)
 		p.refused("PATCH", ns+"/pods/b/resize", resize("200m"), `pod resize is only supported on linux nodes, node "w" is "windows"`, strategic)
 		p.want(200, "PATCH", ns+"/pods/a/resize", resize("200m"), strategic)
 		p.want(200, "PATCH", ns+"/pods/free/resize", resize("2"), strategic)
 	})
-	without(t, func(p plane) {
+	withoutPlugins(t, func(p plane) {
 		prepare(p)
 		p.want(200, "PATCH", ns+"/pods/a/resize", resize("2"), strategic)
 	}, "PodResizeValidator")
@@ -101,7 +101,7 @@ func TestClusterTrustBundleAttest(t *testing.T) {
 		p.want(201, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", name,
 			`,"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"`+name+`"},"subjects":[{"kind":"User","name":"jo","apiGroup":"rbac.authorization.k8s.io"}]`))
 	}
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		grant(p, "create", "clustertrustbundles")
 		jo := p.as("jo")
 		status := jo.Want(t, 403, "POST", bundles, bundle("example.com:s:a", signed))
@@ -112,7 +112,7 @@ func TestClusterTrustBundleAttest(t *testing.T) {
 		grant(p, "attest", "signers")
 		jo.Want(t, 201, "POST", bundles, bundle("example.com:s:a", signed))
 	})
-	without(t, func(p plane) {
+	withoutPlugins(t, func(p plane) {
 		grant(p, "create", "clustertrustbundles")
 		p.as("jo").Want(t, 201, "POST", bundles, bundle("example.com:s:a", signed))
 	}, "ClusterTrustBundleAttest")
@@ -127,15 +127,15 @@ func TestNodeDeclaredFeatureValidator(t *testing.T) {
 		p.want(201, "POST", "/api/v1/nodes", object("v1", "Node", "n", `,"status":{"declaredFeatures":[`+declares+`],"allocatable":{"cpu":"1"},"capacity":{"cpu":"1"}}`))
 		p.want(201, "POST", ns+"/pods", pod("a", "", resources))
 	}
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		node(p, "")
 		p.refused("PATCH", ns+"/pods/a/resize", resize, `pod update requires features InPlacePodVerticalScalingInitContainers which are not available on node "n"`, strategic)
 	})
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		node(p, `"InPlacePodVerticalScalingInitContainers"`)
 		p.want(200, "PATCH", ns+"/pods/a/resize", resize, strategic)
 	})
-	without(t, func(p plane) {
+	withoutPlugins(t, func(p plane) {
 		node(p, "")
 		p.want(200, "PATCH", ns+"/pods/a/resize", resize, strategic)
 	}, "NodeDeclaredFeatureValidator")
@@ -143,7 +143,7 @@ func TestNodeDeclaredFeatureValidator(t *testing.T) {
 
 // ADM-03: AlwaysAdmit does nothing; AlwaysDeny runs last, and rejects all writes to the state.
 func TestAlwaysAdmitAndAlwaysDeny(t *testing.T) {
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		p.want(201, "POST", ns+"/configmaps", object("v1", "ConfigMap", "a", ""))
 		p.want(404, "POST", "/api/v1/namespaces/nowhere/configmaps", object("v1", "ConfigMap", "a", ""))
 	}, "AlwaysAdmit")
@@ -178,7 +178,7 @@ func TestNamespaceLifecycle(t *testing.T) {
 		p.want(201, "POST", "/api/v1/namespaces/ends/configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"stays","finalizers":["example.com/f"]}}`)
 		p.want(200, "DELETE", "/api/v1/namespaces/ends", "")
 	}
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		p.want(201, "POST", ns+"/configmaps", configMap)
 		p.want(404, "POST", "/api/v1/namespaces/nowhere/configmaps", configMap)
 		p.refused("DELETE", "/api/v1/namespaces/default", "", "this namespace may not be deleted")
@@ -186,7 +186,7 @@ func TestNamespaceLifecycle(t *testing.T) {
 		prepare(p)
 		p.refused("POST", "/api/v1/namespaces/ends/configmaps", configMap, "unable to create new content in namespace ends because it is being terminated")
 	})
-	without(t, func(p plane) {
+	withoutPlugins(t, func(p plane) {
 		prepare(p)
 		p.want(201, "POST", "/api/v1/namespaces/ends/configmaps", configMap)
 	}, "NamespaceLifecycle")

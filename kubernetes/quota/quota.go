@@ -52,11 +52,11 @@ func EvaluatorFor(sn *store.Snapshot, res schema.GroupResource) (upstream.Evalua
 	if res == claims.GroupResource() {
 		return claimEvaluator(sn, nil)
 	}
-	known, err := single()
+	registry, err := single()
 	if err != nil {
 		return nil, err
 	}
-	if e := known.Get(res); e != nil {
+	if e := registry.Get(res); e != nil {
 		return e, nil
 	}
 	return generic.NewObjectCountEvaluator(res, nil, ""), nil

@@ -25,7 +25,7 @@ func Describe(custom openapi.Custom) openapi.Custom { return described{custom} }
 
 type described struct{ openapi.Custom }
 
-func (d described) ours(gv schema.GroupVersion) bool {
+func (d described) isOwn(gv schema.GroupVersion) bool {
 	_, defined := d.Custom.OpenAPIHashes()[gv]
 	return gv == v1beta1.SchemeGroupVersion && !defined
 }
@@ -50,7 +50,7 @@ var hash = sync.OnceValue(func() string {
 
 // OpenAPIV3 implements [openapi.Custom].
 func (d described) OpenAPIV3(gv schema.GroupVersion) (*spec3.OpenAPI, error) {
-	if !d.ours(gv) {
+	if !d.isOwn(gv) {
 		return d.Custom.OpenAPIV3(gv)
 	}
 	var all []*spec3.OpenAPI
@@ -69,7 +69,7 @@ func (d described) OpenAPIV3(gv schema.GroupVersion) (*spec3.OpenAPI, error) {
 
 // OpenAPIV2 implements [openapi.Custom].
 func (d described) OpenAPIV2(gv schema.GroupVersion) (*spec.Swagger, error) {
-	if !d.ours(gv) {
+	if !d.isOwn(gv) {
 		return d.Custom.OpenAPIV2(gv)
 	}
 	out := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
@@ -103,9 +103,9 @@ func definitions() []*apiextensionsv1.CustomResourceDefinition {
 			XIntOrString: true, AnyOf: []apiextensionsv1.JSONSchemaProps{{Type: "integer"}, {Type: "string"}},
 		}},
 	}
-	definition := func(plural, name, description string, scope apiextensionsv1.ResourceScope, own props) *apiextensionsv1.CustomResourceDefinition {
-		own["timestamp"] = text("date-time", "When the usage was measured: the end of the window.")
-		own["window"] = text("", "The duration over which the usage was measured.")
+	definition := func(plural, name, description string, scope apiextensionsv1.ResourceScope, properties props) *apiextensionsv1.CustomResourceDefinition {
+		properties["timestamp"] = text("date-time", "When the usage was measured: the end of the window.")
+		properties["window"] = text("", "The duration over which the usage was measured.")
 		d := &apiextensionsv1.CustomResourceDefinition{
 			ObjectMeta: metav1.ObjectMeta{Name: plural + "." + v1beta1.GroupName},
 			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
@@ -114,7 +114,7 @@ func definitions() []*apiextensionsv1.CustomResourceDefinition {
 				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 					Name: version, Served: true, Storage: true,
 					Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-						Type: "object", Description: description, Properties: own, Required: []string{"timestamp", "window"},
+						Type: "object", Description: description, Properties: properties, Required: []string{"timestamp", "window"},
 					}},
 				}},
 			},

@@ -54,20 +54,20 @@ func (p *processes) sample(now time.Time, pods []*used) map[string]measurement {
 	measured, next := map[string]measurement{}, map[string]readings{}
 	for root, total := range totals {
 		c := roots[root]
-		known, ok := p.last[c.id]
+		previous, ok := p.last[c.id]
 		if !ok {
 			started := reading{at: c.started}
-			known = readings{started, started}
+			previous = readings{started, started}
 		}
-		if now.Sub(known.newer.at) >= measureAgain {
-			known = readings{known.newer, reading{now, total.cpu}}
+		if now.Sub(previous.newer.at) >= measureAgain {
+			previous = readings{previous.newer, reading{now, total.cpu}}
 		}
-		next[c.id] = known
-		since := known.older
-		if known.newer.at.Before(now) {
-			since = known.newer
+		next[c.id] = previous
+		since := previous.older
+		if previous.newer.at.Before(now) {
+			since = previous.newer
 			if now.Sub(since.at) < time.Second { // too short a window
-				since = known.older
+				since = previous.older
 			}
 		}
 		window := max(now.Sub(since.at), time.Millisecond)

@@ -180,7 +180,7 @@ func (l *Log) add(e *auditv1.Event, watches map[types.UID]*loggedWatch) {
 		w := watches[e.AuditID]
 		if w == nil {
 			w = &loggedWatch{by: by, resource: resource, namespace: ref.Namespace, name: ref.Name, begin: e.RequestReceivedTimestamp.Time}
-			w.select_(e.RequestURI)
+			w.readSelectors(e.RequestURI)
 			watches[e.AuditID] = w
 			l.watches = append(l.watches, w)
 		}
@@ -254,8 +254,8 @@ func (l *Log) read(e *auditv1.Event, resource string) {
 	}
 }
 
-// select_ reads the selectors of a watch.
-func (w *loggedWatch) select_(uri string) {
+// readSelectors reads the selectors of a watch.
+func (w *loggedWatch) readSelectors(uri string) {
 	u, err := url.Parse(uri)
 	if err != nil {
 		return

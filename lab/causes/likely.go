@@ -41,10 +41,10 @@ type Probably struct {
 }
 
 const (
-	// within is the longest time between a write and an operator's reaction to it.
-	within = time.Minute
-	// enough is the least score of a cause.
-	enough = 45
+	// maxReaction is the longest time between a write and an operator's reaction to it.
+	maxReaction = time.Minute
+	// minScore is the least score of a cause.
+	minScore = 45
 )
 
 // Attach connects l and a trace: for the writes in the trace, the answers of l become exact, and
@@ -168,7 +168,7 @@ func (l *Log) watchesOf(w *LoggedWrite) []*loggedWatch {
 	var same, process []*loggedWatch
 	for _, watch := range l.watches {
 		switch {
-		case watch.begin.After(w.Begin) || !watch.end.IsZero() && watch.end.Add(within).Before(w.Begin):
+		case watch.begin.After(w.Begin) || !watch.end.IsZero() && watch.end.Add(maxReaction).Before(w.Begin):
 		case watch.by == w.By:
 			same = append(same, watch)
 		case watch.by.program() == w.By.program() && watch.by.Address == w.By.Address:
@@ -194,9 +194,9 @@ func (l *Log) causeOf(w *LoggedWrite, watching []*loggedWatch) (*candidate, int)
 	until, _ := slices.BinarySearchFunc(l.writes, w.Begin, func(v *LoggedWrite, at time.Time) int {
 		return v.Begin.Compare(at)
 	})
-	for i := until - 1; i >= 0 && earlierBy(l.writes[i], w) <= within; i-- {
+	for i := until - 1; i >= 0 && earlierBy(l.writes[i], w) <= maxReaction; i-- {
 		if v := l.writes[i]; v != w {
-			if c := l.judge(w, v, watching); c.score >= enough {
+			if c := l.judge(w, v, watching); c.score >= minScore {
 				all = append(all, c)
 			}
 		}
@@ -286,7 +286,7 @@ func earlierBy(v, w *LoggedWrite) time.Duration { return w.Begin.Sub(v.Begin) }
 // owns reports whether an object is an owner of another.
 func (l *Log) owns(owner, owned resourceName) bool {
 	for _, ref := range l.ownersOf(owned) {
-		if l.is(ref, owner, owned.namespace) {
+		if l.refersTo(ref, owner, owned.namespace) {
 			return true
 		}
 	}
@@ -310,8 +310,8 @@ func (l *Log) ownsIndirectly(owner, owned resourceName, steps int) bool {
 	return false
 }
 
-// is reports whether an owner reference of an object in a namespace refers to an object.
-func (l *Log) is(ref metav1.OwnerReference, o resourceName, namespace string) bool {
+// refersTo reports whether an owner reference of an object in a namespace refers to an object.
+func (l *Log) refersTo(ref metav1.OwnerReference, o resourceName, namespace string) bool {
 	if uids := l.uidsOf(o); len(uids) > 0 {
 		return slices.Contains(uids, ref.UID)
 	}

@@ -146,9 +146,9 @@ func (t *trial) perform(f Fault, obj *unstructured.Unstructured) bool {
 		return true
 	}
 	if f.Kind == Recreate {
-		t.recreated(obj, before)
+		t.checkRecreated(obj, before)
 	}
-	return t.restarts() && t.healthy(before)
+	return t.checkRestart() && t.checkHealthy(before)
 }
 
 // try makes a change, which the server may refuse. A refused change has no effect.
@@ -169,11 +169,11 @@ func (t *trial) try(do func(context.Context, client.Client) error) bool {
 	return ok
 }
 
-// recreated raises an alarm if the state is another one after an object was created again. If time
-// had passed since its first creation, the operator may have acted because of the time, such as a
-// CronJob that started a Job. It need not do that again for the new object. So each object and each
-// field may be as it was before the creation or before that time.
-func (t *trial) recreated(obj *unstructured.Unstructured, before State) {
+// checkRecreated raises an alarm if the state differs from the one before an object was deleted and
+// created again. If an input let time pass after the first creation, the operator may have acted
+// because of the time, such as a CronJob that starts a Job. It need not do that again for the new
+// object. So each object and each field may also be as it was before that time.
+func (t *trial) checkRecreated(obj *unstructured.Unstructured, before State) {
 	lines := t.changes(before, "before")
 	for _, w := range t.waits {
 		if w.begin.Before(obj.GetCreationTimestamp().Time) {
@@ -185,19 +185,20 @@ func (t *trial) recreated(obj *unstructured.Unstructured, before State) {
 			return !slices.ContainsFunc(earlier, func(e string) bool { return strings.HasPrefix(e, subject+": ") })
 		})
 	}
-	t.differs("O1", "an object that is created again leads to another state", lines)
+	t.checkNoDifferences("O1", "an object that is created again leads to another state", lines)
 }
 
 func isRefusal(err error) bool { return apierrors.ReasonForError(err) != "" }
 
-// same raises an alarm if the state differs from the earlier state, and reports whether they are
-// equal.
-func (t *trial) same(oracle, what string, earlier State, moment string) bool {
-	return t.differs(oracle, what, t.changes(earlier, moment))
+// checkSame raises an alarm if the state differs from the earlier state, and reports whether they
+// are equal.
+func (t *trial) checkSame(oracle, what string, earlier State, moment string) bool {
+	return t.checkNoDifferences(oracle, what, t.changes(earlier, moment))
 }
 
-// differs raises an alarm with differences, if there are any, and reports whether there are none.
-func (t *trial) differs(oracle, what string, lines []string) bool {
+// checkNoDifferences raises an alarm with differences, if there are any, and reports whether there
+// are none.
+func (t *trial) checkNoDifferences(oracle, what string, lines []string) bool {
 	if len(lines) > 0 {
 		t.alarm(oracle, what, strings.Join(lines, "\n"))
 	}
@@ -206,7 +207,7 @@ func (t *trial) differs(oracle, what string, lines []string) bool {
 
 // changes lists the differences of the state from the earlier state of a moment.
 func (t *trial) changes(earlier State, moment string) (lines []string) {
-	for _, line := range without(t.scenario.Ignore, t.history.state().Diff(earlier)) {
+	for _, line := range withoutIgnored(t.scenario.Ignore, t.history.state().Diff(earlier)) {
 		id, what, _ := strings.Cut(line, ": ")
 		if what == existsNow && t.history.creates[id] == 0 {
 			// it is part of the prepared state; earlier contains only those prepared objects that
@@ -218,13 +219,13 @@ func (t *trial) changes(earlier State, moment string) (lines []string) {
 	return lines
 }
 
-// restarts restarts the operator. If the new process changes something although the old one was
-// quiet, the old one has not reacted to the action.
-func (t *trial) restarts() bool {
+// checkRestart restarts the operator. If the new process changes something although the old one was
+// quiet, the old one did not react to the action, and checkRestart raises an alarm.
+func (t *trial) checkRestart() bool {
 	before := t.history.state()
 	t.log("the operator restarts")
 	t.crash(nil)
-	return t.settle() && t.same("O4", "the operator does not repair this until it restarts", before, "before the restart")
+	return t.settle() && t.checkSame("O4", "the operator does not repair this until it restarts", before, "before the restart")
 }
 
 // recreate deletes an object, and creates it again when it no longer exists.
@@ -243,12 +244,12 @@ func (t *trial) recreate(ctx context.Context, c client.Client, obj *unstructured
 // batch creates two copies of an object.
 func (t *trial) batch(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
 	for n := 2; n <= 3; n++ {
-		another := t.manifest(obj)
-		another.SetName(fmt.Sprintf("%s-%d", obj.GetName(), n))
-		if err := t.create(ctx, c, another); err != nil {
+		duplicate := t.manifest(obj)
+		duplicate.SetName(fmt.Sprintf("%s-%d", obj.GetName(), n))
+		if err := t.create(ctx, c, duplicate); err != nil {
 			return err
 		}
-		t.copies = append(t.copies, another)
+		t.copies = append(t.copies, duplicate)
 	}
 	return nil
 }
@@ -260,8 +261,8 @@ func (t *trial) create(ctx context.Context, c client.Client, obj *unstructured.U
 	return t.createWhile(ctx, c, obj, time.Second, func(error) bool { return t.newest.Load() != p })
 }
 
-// createWhile tries to create an object, with pauses, as long as the error is worth another attempt
-// and the user is patient.
+// createWhile creates an object. It repeats the attempt after a pause if again returns true for the
+// error, until the time patience is over.
 func (t *trial) createWhile(ctx context.Context, c client.Client, obj *unstructured.Unstructured, pause time.Duration, again func(error) bool) error {
 	for begin := time.Now(); ; time.Sleep(pause) {
 		err := c.Create(ctx, obj.DeepCopy())
@@ -319,7 +320,7 @@ func (t *trial) setAndBack(f Fault, obj *unstructured.Unstructured) bool {
 	if !t.try(back) || !t.settle() {
 		return false
 	}
-	return !complete || !t.scenario.Reversible || t.same("O8", "a change and its reverse leave another state", before, "before")
+	return !complete || !t.scenario.Reversible || t.checkSame("O8", "a change and its reverse leave another state", before, "before")
 }
 
 // set sets the field of an action.
@@ -364,30 +365,30 @@ func integers(v any) any {
 }
 
 // put sets a member of a tree. A member that does not exist is created; nil removes it.
-func put(in any, path []string, v any) {
-	switch in := in.(type) {
+func put(tree any, path []string, v any) {
+	switch tree := tree.(type) {
 	case map[string]any:
 		switch {
 		case len(path) == 1 && v == nil:
-			delete(in, path[0])
+			delete(tree, path[0])
 		case len(path) == 1:
-			in[path[0]] = v
+			tree[path[0]] = v
 		default:
-			if in[path[0]] == nil {
-				in[path[0]] = map[string]any{}
+			if tree[path[0]] == nil {
+				tree[path[0]] = map[string]any{}
 			}
-			put(in[path[0]], path[1:], v)
+			put(tree[path[0]], path[1:], v)
 		}
 	case []any:
 		var i int
-		if _, err := fmt.Sscan(path[0], &i); err != nil || i >= len(in) {
+		if _, err := fmt.Sscan(path[0], &i); err != nil || i >= len(tree) {
 			return
 		}
 		if len(path) == 1 {
-			in[i] = v
+			tree[i] = v
 			return
 		}
-		put(in[i], path[1:], v)
+		put(tree[i], path[1:], v)
 	}
 }
 

@@ -70,9 +70,9 @@ const (
 	// lateRetry is how long an operator may wait before it retries after a 429 with a Retry-After
 	// of a second, or after writes are no longer denied.
 	lateRetry = 1500 * time.Millisecond
-	// together is how long no request or event must arrive before the explorer chooses one at
+	// arrivalQuiet is how long no request or event must arrive before the explorer chooses one at
 	// random.
-	together = 3 * time.Millisecond
+	arrivalQuiet = 3 * time.Millisecond
 )
 
 func (b *Binary) validate() error {
@@ -117,13 +117,13 @@ func (w *wire) command(ctx context.Context, dir, kubeconfig string) (*exec.Cmd, 
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, w.binary.Path, v.in(w.binary.Args)...)
+	cmd := exec.CommandContext(ctx, w.binary.Path, v.replace(w.binary.Args)...)
 	cmd.Dir = w.binary.Dir
 	env := w.binary.inherited()
 	if w.temp != "" {
 		env = append(env, "TMPDIR="+w.temp)
 	}
-	cmd.Env = v.in(append(append(env, "KUBECONFIG="+kubeconfig), w.binary.Env...))
+	cmd.Env = v.replace(append(append(env, "KUBECONFIG="+kubeconfig), w.binary.Env...))
 	return cmd, nil
 }
 

@@ -117,7 +117,7 @@ func (e *explorer) explore(o Options, begin time.Time) (Report, error) {
 	for _, id := range slices.Sorted(maps.Keys(reference.failing)) {
 		c.report.Failing = append(c.report.Failing, id+": "+reference.failing[id])
 	}
-	c.report.Unequal, c.report.Difference = reference.unequal, reference.where
+	c.report.Unequal, c.report.Difference = reference.unequal, reference.difference
 	c.explore()
 	c.report.Took = time.Since(begin)
 	if e.wire != nil && e.wire.scope.ctx.Err() != nil {

@@ -92,14 +92,14 @@ func compare(plan Plan, r, reference *result, ignore []string) []Alarm {
 			alarms = append(alarms, Alarm{Oracle: oracle, What: what, Detail: strings.Join(lines, "\n")})
 		}
 	}
-	if ends := without(ignore, r.end.Diff(reference.end)); r.orderOnly {
+	if ends := withoutIgnored(ignore, r.end.Diff(reference.end)); r.orderOnly {
 		add("O5", "the end state depends on the order", ends)
 	} else {
 		add("O1", "another end state", ends)
 	}
 	var counts []string
 	count := func(verb string, have, want map[string]int) {
-		for _, id := range slices.Sorted(maps.Keys(r.own)) {
+		for _, id := range slices.Sorted(maps.Keys(r.ownObjects)) {
 			if have[id] > want[id] && !plan.duplicates(id) {
 				counts = append(counts, fmt.Sprintf("%s is %s %s, without faults %s", id, verb, times(have[id]), times(want[id])))
 			}
@@ -108,7 +108,7 @@ func compare(plan Plan, r, reference *result, ignore []string) []Alarm {
 	count("created", r.creates, reference.creates)
 	count("deleted", r.deletes, reference.deletes)
 	add("O2", "done more often", counts)
-	add("O9", "left behind", without(ignore, r.left.Diff(reference.left)))
+	add("O9", "left behind", withoutIgnored(ignore, r.left.Diff(reference.left)))
 	slices.SortStableFunc(alarms, func(a, b Alarm) int { return cmp.Compare(rank[a.Oracle], rank[b.Oracle]) })
 	return alarms
 }
@@ -136,8 +136,8 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// without drops the differences in ignored fields, and in fields below them.
-func without(ignore, lines []string) []string {
+// withoutIgnored drops the differences in ignored fields, and in fields below them.
+func withoutIgnored(ignore, lines []string) []string {
 	return slices.DeleteFunc(lines, func(line string) bool {
 		for _, entry := range ignore {
 			resource, field, _ := strings.Cut(entry, " ")

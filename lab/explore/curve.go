@@ -63,8 +63,9 @@ func curveSteps(steps []string) []int {
 	return chosen
 }
 
-// turnOff follows the plan until the step of the branch.
-func (t *trial) turnOff() {
+// leavePlan makes the run leave its plan at the step of the branch: no more faults, and another
+// order.
+func (t *trial) leavePlan() {
 	if t.branch != nil && len(t.result.steps) >= t.branch.after {
 		t.random = rand.New(rand.NewPCG(t.branch.seed, 2))
 		for i := range t.done {

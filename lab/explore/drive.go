@@ -132,7 +132,7 @@ func replayed(t *testing.T, s Scenario, text string, send func(Message)) (Report
 	for _, a := range alarms {
 		send(a.message())
 	}
-	return Report{Plans: 1, States: len(r.states), Points: len(base.points), Unequal: base.unequal, Difference: base.where,
+	return Report{Plans: 1, States: len(r.states), Points: len(base.points), Unequal: base.unequal, Difference: base.difference,
 		Took: time.Since(begin), Alarms: alarms}, nil
 }
 

@@ -172,7 +172,7 @@ func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
 	}
-	calm(t)
+	makeDeterministic(t)
 	e := &explorer{t: t, scenario: s, variants: map[string]*result{}}
 	// The runs fork the base in bubbles of their own. The state of the base remains after its
 	// bubble has ended.
@@ -248,7 +248,7 @@ func (e *explorer) runWith(plan Plan, p *probe, b *branch) (found *result) {
 	synctest.Test(e.t, func(t *testing.T) {
 		startClock()
 		seed()
-		trial := &trial{t: t, scenario: &e.scenario, plan: plan, probe: p, branch: b, known: e.crashes, keepAll: e.keepAll}
+		trial := &trial{t: t, scenario: &e.scenario, plan: plan, probe: p, branch: b, earlierCrashes: e.crashes, keepAll: e.keepAll}
 		trial.env = e.base.Fork(t, testenv.Requests(trial.orderRequests))
 		trial.run()
 		r = trial.result

@@ -53,14 +53,14 @@ func EqualPlans(t *testing.T, s Scenario, n int) (unequal []string) {
 		t.Fatal(err)
 	}
 	plans, _ := singles(e.run(nil), len(s.Inputs))
-	known := reached{}
+	earlier := reached{}
 	for _, plan := range plans {
-		known.add(plan, e.run(plan))
+		earlier.add(plan, e.run(plan))
 	}
 	random := rand.New(rand.NewPCG(1, 1))
 	for left := 0; left < n; {
 		plan := append(append(Plan(nil), plans[random.IntN(len(plans))]...), plans[random.IntN(len(plans))]...)
-		text := known.equal(plan)
+		text := earlier.equal(plan)
 		if text == "" {
 			continue
 		}

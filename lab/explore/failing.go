@@ -39,8 +39,8 @@ const (
 	wireBackoff  = 2 * time.Second
 )
 
-// confirmErrors notes the errors of a Binary that persist. If a reconcile fails again and again, it
-// first lets the time of another attempt pass.
+// confirmErrors records the errors of a Binary that persist. If a reconcile has failed often, it
+// first waits long enough for another attempt.
 func (t *trial) confirmErrors() bool {
 	t.mu.Lock()
 	any := false
@@ -79,8 +79,8 @@ func (t *trial) fails(since time.Time) bool {
 	return false
 }
 
-// noteErrors records the errors that persist: those of reconciles that have failed again after the
-// operator was otherwise quiet. A zero moment means that no error persists.
+// noteErrors records the errors that persist: those of reconciles that have failed again after
+// since, when the operator was otherwise quiet. If since is zero, it records nothing.
 func (t *trial) noteErrors(since time.Time) {
 	if since.IsZero() || t.unusual {
 		return
@@ -102,7 +102,7 @@ func (t *trial) noteErrors(since time.Time) {
 func persistent(r, reference *result) []Alarm {
 	var lines []string
 	for _, id := range slices.Sorted(maps.Keys(r.failing)) {
-		if _, also := reference.failing[id]; !also {
+		if _, expected := reference.failing[id]; !expected {
 			lines = append(lines, id+": "+r.failing[id])
 		}
 	}

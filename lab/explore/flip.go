@@ -83,5 +83,5 @@ func (t *trial) flip(i Input) bool {
 	if !complete {
 		return true // a fault has delayed a write past the first change
 	}
-	return t.same("O8", "a change and its reverse leave another state", before, "before")
+	return t.checkSame("O8", "a change and its reverse leave another state", before, "before")
 }

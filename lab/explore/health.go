@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// healthy raises an alarm (O7) if a managed object is unhealthy and was healthy in an earlier
+// checkHealthy raises an alarm (O7) if a managed object is unhealthy and was healthy in an earlier
 // state.
-func (t *trial) healthy(earlier State) bool {
+func (t *trial) checkHealthy(earlier State) bool {
 	var lines []string
 	now := t.history.state()
 	for owner, before := range earlier.pods() {
@@ -28,7 +28,7 @@ func (t *trial) healthy(earlier State) bool {
 			}
 		}
 	}
-	if lines = without(t.scenario.Ignore, lines); len(lines) > 0 {
+	if lines = withoutIgnored(t.scenario.Ignore, lines); len(lines) > 0 {
 		t.alarm("O7", "no longer healthy", strings.Join(lines, "\n"))
 	}
 	return len(lines) == 0
@@ -64,11 +64,11 @@ func (s State) pods() map[string]int {
 	return healthy
 }
 
-func hasCondition(status map[string]any, of string) bool {
+func hasCondition(status map[string]any, typ string) bool {
 	conditions, _ := status["conditions"].([]any)
 	return slices.ContainsFunc(conditions, func(c any) bool {
 		condition, _ := c.(map[string]any)
-		return condition["type"] == of && condition["status"] == "True"
+		return condition["type"] == typ && condition["status"] == "True"
 	})
 }
 

@@ -115,7 +115,7 @@ func (h *history) take(e *store.Event) error {
 		h.removal = e.Revision()
 	}
 	if e.Type == store.Deleted {
-		if _, own := h.now[key]; own && h.creates[id] > 0 {
+		if _, tracked := h.now[key]; tracked && h.creates[id] > 0 {
 			delete(h.now, key)
 		} else {
 			h.now[key] = nil

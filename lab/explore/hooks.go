@@ -61,8 +61,8 @@ func (t *trial) passWebhooks() (stop func()) {
 	}
 }
 
-// passWebhook connects a connection to the newest process. If the process does not listen, the
-// call of the webhook fails, as when the Service of a cluster has no endpoint that is ready.
+// passWebhook forwards a connection to the newest process. If the process does not listen, the
+// call of the webhook fails, as when a Service has no ready endpoint.
 func (t *trial) passWebhook(from net.Conn) {
 	defer from.Close()
 	p := t.newest.Load()
@@ -76,9 +76,9 @@ func (t *trial) passWebhook(from net.Conn) {
 	}
 	defer to.Close()
 	var both sync.WaitGroup
-	for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
+	for _, direction := range [][2]net.Conn{{from, to}, {to, from}} {
 		both.Go(func() {
-			_, _ = io.Copy(way[1], way[0]) // either end may close the connection
+			_, _ = io.Copy(direction[1], direction[0]) // either end may close the connection
 			from.Close()
 			to.Close()
 		})

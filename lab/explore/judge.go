@@ -30,7 +30,7 @@ func (e *explorer) alarms(plan Plan, r, reference *result) []Alarm {
 			// copies
 			return nil
 		}
-		lines := slices.DeleteFunc(without(e.scenario.Ignore, r.left.Diff(reference.left)), func(line string) bool {
+		lines := slices.DeleteFunc(withoutIgnored(e.scenario.Ignore, r.left.Diff(reference.left)), func(line string) bool {
 			return !strings.Contains(line, existsNow) && !strings.Contains(line, thereAre)
 		})
 		if len(lines) > 0 {
@@ -70,7 +70,7 @@ func (e *explorer) ignored(plan Plan, r, reference *result) []Alarm {
 		return nil
 	}
 	object := first.At.Resource + " " + first.At.Object
-	lines := slices.DeleteFunc(without(e.scenario.Ignore, created.end.Diff(reference.end)), func(line string) bool {
+	lines := slices.DeleteFunc(withoutIgnored(e.scenario.Ignore, created.end.Diff(reference.end)), func(line string) bool {
 		return strings.HasPrefix(line, object+".") || strings.HasPrefix(line, object+":")
 	})
 	if len(lines) == 0 {

@@ -19,7 +19,7 @@ var program struct {
 	handlers     []utilruntime.ErrorHandler
 }
 
-// calm makes runs independent of the machine and of each other, until the test ends:
+// makeDeterministic makes runs independent of the machine and of each other, until the test ends:
 //
 //   - GOMAXPROCS is 1. When a step lets several goroutines continue, such as those of Kubernetes'
 //     controllers that create Pods, the order in which they reach a lock would otherwise depend on
@@ -28,7 +28,7 @@ var program struct {
 //     names from UIDs.
 //   - Errors that Kubernetes' libraries report are dropped. Faults cause many, and the reporter
 //     limits its rate by waiting after the previous error, which may be one of another run.
-func calm(t *testing.T) {
+func makeDeterministic(t *testing.T) {
 	p := &program
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,5 +23,5 @@ func (t *trial) seenBefore() bool {
 	}
 	at := moment{t.history.sum, digest([]any{t.history.creates, t.history.deletes}), t.inputs}
 	t.result.crashes = append(t.result.crashes, at)
-	return t.known[at]
+	return t.earlierCrashes[at]
 }

@@ -47,9 +47,9 @@ func (r reached) equal(plan Plan) string {
 		if f.Kind.isOrder() || f.isAction() {
 			continue // orders always have an effect; actions depend on the current objects
 		}
-		without := append(slices.Clone(plan[:i]), plan[i+1:]...).key()
-		if points, ok := r[without]; ok && !points[f.At] {
-			return without
+		shorter := append(slices.Clone(plan[:i]), plan[i+1:]...).key()
+		if points, ok := r[shorter]; ok && !points[f.At] {
+			return shorter
 		}
 	}
 	return ""

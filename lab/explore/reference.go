@@ -14,9 +14,9 @@ const referenceRuns = 4
 
 // baseline holds the results of the runs without faults.
 type baseline struct {
-	*result        // result of the first run
-	unequal int    // how many of the other runs took different steps
-	where   string // the first difference
+	*result           // result of the first run
+	unequal    int    // how many of the other runs took different steps
+	difference string // the first difference
 }
 
 // validate returns an error if a scenario cannot be explored. It compiles the invariants.
@@ -89,15 +89,15 @@ func (e *explorer) reference() (*baseline, error) {
 		if e.wire != nil {
 			base.merge(again)
 		} else if again.digest != first.digest {
-			if base.unequal++; base.where == "" {
-				base.where = firstDifference(first, again)
+			if base.unequal++; base.difference == "" {
+				base.difference = firstDifference(first, again)
 			}
 		}
 		lines := again.end.Diff(first.end)
 		if len(again.alarms) > 0 {
 			lines = []string{again.alarms[0].String()}
 		}
-		if lines = without(e.scenario.Ignore, lines); len(lines) > 0 {
+		if lines = withoutIgnored(e.scenario.Ignore, lines); len(lines) > 0 {
 			ends++
 			example = lines
 		}

@@ -206,9 +206,9 @@ func counted(have, want int, missing string) string {
 
 // differences lists the fields in which two objects differ.
 func differences(at string, have, want any) []string {
-	h, ok := have.(map[string]any)
-	w, also := want.(map[string]any)
-	if !ok || !also {
+	h, haveMap := have.(map[string]any)
+	w, wantMap := want.(map[string]any)
+	if !haveMap || !wantMap {
 		if reflect.DeepEqual(have, want) {
 			return nil
 		}

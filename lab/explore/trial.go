@@ -74,22 +74,22 @@ type trial struct {
 	unbound   map[string]bool // claims whose volumes wait until everything is quiet
 	denials   bool            // a write was denied, or failed often: the next may be late
 
-	silent    string                       // the Node whose agent is cut off; "" for none
-	paused    bool                         // all steps of the operator are held
-	unusual   bool                         // the operator may return errors for a field
-	copies    []client.Object              // that Batch has created
-	finalized []*unstructured.Unstructured // that have the foreign finalizer
-	known     map[moment]bool              // crashes of earlier runs
-	branch    *branch                      // where the run leaves the plan; may be nil
-	keepAll   bool                         // the run must set result.versions
-	probe     *probe                       // collects the possible actions; nil in other runs
+	silent         string                       // the Node whose agent is cut off; "" for none
+	paused         bool                         // all steps of the operator are held
+	unusual        bool                         // the operator may return errors for a field
+	copies         []client.Object              // that Batch has created
+	finalized      []*unstructured.Unstructured // that have the foreign finalizer
+	earlierCrashes map[moment]bool              // crashes of earlier runs
+	branch         *branch                      // where the run leaves the plan; may be nil
+	keepAll        bool                         // the run must set result.versions
+	probe          *probe                       // collects the possible actions; nil in other runs
 
-	mu        sync.Mutex
-	forbidden []string            // O12
-	panics    []string            // O3
-	errors    map[string]*failing // of reconcilers, since the last change
-	leases    map[client.Key]bool // that the operator has written
-	own       map[string]bool     // the objects that the operator created or deleted itself
+	mu         sync.Mutex
+	forbidden  []string            // O12
+	panics     []string            // O3
+	errors     map[string]*failing // of reconcilers, since the last change
+	leases     map[client.Key]bool // that the operator has written
+	ownObjects map[string]bool     // the objects that the operator created or deleted itself
 
 	result result
 	latest *step // that was let through
@@ -100,24 +100,24 @@ type trial struct {
 
 // result holds the observations of a trial.
 type result struct {
-	end, left State // after the inputs; after their objects were deleted
-	points    []visit
-	creates   map[string]int
-	deletes   map[string]int
-	own       map[string]bool
-	states    map[[32]byte]bool
-	effect    bool              // SetField has changed more than the field
-	failing   map[string]string // the errors that persist, by controller and object
-	crashes   []moment          // after the last fault
-	pruned    bool              // the run ended at a crash that an earlier run also had
-	alarms    []Alarm
-	steps     []string  // the events of the run, a line each
-	times     []float64 // of the steps, in seconds since the first
-	digest    [32]byte  // of the steps and of every version, in order
-	versions  []string  // all versions, in order; nil unless trial.keepAll
-	unused    Plan      // the faults whose points were not reached
-	orderOnly bool      // random orders are the only faults of the plan
-	failed    error     // the scenario itself does not work
+	end, left  State // after the inputs; after their objects were deleted
+	points     []visit
+	creates    map[string]int
+	deletes    map[string]int
+	ownObjects map[string]bool
+	states     map[[32]byte]bool
+	effect     bool              // SetField has changed more than the field
+	failing    map[string]string // the errors that persist, by controller and object
+	crashes    []moment          // after the last fault
+	pruned     bool              // the run ended at a crash that an earlier run also had
+	alarms     []Alarm
+	steps      []string  // the events of the run, a line each
+	times      []float64 // of the steps, in seconds since the first
+	digest     [32]byte  // of the steps and of every version, in order
+	versions   []string  // all versions, in order; nil unless trial.keepAll
+	unused     Plan      // the faults whose points were not reached
+	orderOnly  bool      // random orders are the only faults of the plan
+	failed     error     // the scenario itself does not work
 }
 
 // waiting is the beginning of an input that lets time pass.
@@ -141,7 +141,7 @@ func (t *trial) run() {
 	}
 	t.gate = newGate()
 	t.counts, t.revisions, t.done = map[Point]int{}, map[Point]uint64{}, make([]bool, len(t.plan))
-	t.frozen, t.cut, t.refused, t.own = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	t.frozen, t.cut, t.refused, t.ownObjects = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	t.denied, t.unbound, t.leases, t.errors = map[string]bool{}, map[string]bool{}, map[client.Key]bool{}, map[string]*failing{}
 	for _, f := range t.plan {
 		switch f.Kind {
@@ -365,7 +365,7 @@ func (t *trial) end() {
 	for _, p := range t.all {
 		<-p.ended
 	}
-	t.result.states, t.result.own, t.result.versions = t.history.seen, t.own, t.history.all
+	t.result.states, t.result.ownObjects, t.result.versions = t.history.seen, t.ownObjects, t.history.all
 	if len(t.forbidden) > 0 {
 		t.alarm("O12", "refused by RBAC", strings.Join(t.forbidden, ", "))
 	}
@@ -388,7 +388,7 @@ func (t *trial) answered(s *step, code int, body []byte) {
 		namespace, name, _ := strings.Cut(s.call.object, "/")
 		t.leases[client.Key{Namespace: namespace, Name: name}] = true
 	case code < 300 && (s.call.verb == "create" || s.call.verb == "apply" || s.call.verb == "delete"):
-		t.own[s.call.resource+" "+s.call.object] = true
+		t.ownObjects[s.call.resource+" "+s.call.object] = true
 	}
 }
 

@@ -117,7 +117,7 @@ func (t *trial) turn() (changed, step, ok bool) {
 	if t.result.pruned || !t.running() || len(t.result.alarms) > 0 && t.result.alarms[0].fatal {
 		return changed, false, false
 	}
-	t.turnOff()
+	t.leavePlan()
 	if t.wire == nil {
 		// Generated names must not depend on other uses of random values.
 		utilrand.Seed(int64(len(t.result.steps)))
@@ -137,7 +137,7 @@ func (t *trial) wait() {
 	case t.wire == nil:
 		synctest.Wait()
 	case t.random != nil || t.order != nil:
-		for t.gate.await(together) {
+		for t.gate.await(arrivalQuiet) {
 		}
 	}
 }

@@ -85,8 +85,8 @@ func newVariables(b *Binary, dir, kubeconfig, certificates string) (*variables, 
 	return v, nil
 }
 
-// in replaces the variables in texts, and paths of files by those of their copies.
-func (v *variables) in(texts []string) []string {
+// replace replaces the variables in texts, and paths of files by those of their copies.
+func (v *variables) replace(texts []string) []string {
 	replaced := make([]string, len(texts))
 	for i, text := range texts {
 		before, path := named(text)

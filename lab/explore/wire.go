@@ -86,7 +86,7 @@ func newWireExplorer(ctx context.Context, s Scenario) (e *explorer, err error) {
 	if err := e.prepareWebhooks(ctx); err != nil {
 		return nil, err
 	}
-	e.rest(ctx)
+	e.awaitQuietBase(ctx)
 	setNamespaces(e.base, s.Inputs)
 	if err := checkKinds(e.scenario.Invariants, e.base.Plane().Registry().Current().All()); err != nil {
 		return nil, err
@@ -97,8 +97,8 @@ func newWireExplorer(ctx context.Context, s Scenario) (e *explorer, err error) {
 	return e, nil
 }
 
-// rest waits until the base no longer changes.
-func (e *explorer) rest(ctx context.Context) {
+// awaitQuietBase waits until the base no longer changes.
+func (e *explorer) awaitQuietBase(ctx context.Context) {
 	for end := time.Now().Add(wireHorizon); time.Now().Before(end); {
 		s := e.base.Plane().Store()
 		quiet, cancel := context.WithTimeout(ctx, wireQuiet)

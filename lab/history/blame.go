@@ -121,13 +121,13 @@ func (b *blamer) next(v Version, data []byte) error {
 // walk calls field for each field of a value. whole are the owners of the value as a whole, such as
 // an atomic list; they own a field below it that has no owner of its own.
 func (b *blamer) walk(path string, value any, trees []ownerTree, whole []Owner, field func(path, value string, owners []Owner)) error {
-	if own := owning(trees, true); len(own) > 0 {
-		whole = own
+	if owners := ownersOf(trees, true); len(owners) > 0 {
+		whole = owners
 	}
 	parts := Parts(value)
 	if len(parts) == 0 {
-		if own := owning(trees, false); len(own) > 0 {
-			whole = own
+		if owners := ownersOf(trees, false); len(owners) > 0 {
+			whole = owners
 		}
 		text, err := json.Marshal(value)
 		if err == nil {
@@ -195,9 +195,9 @@ func ownerTrees(managedFields any) ([]ownerTree, error) {
 	return trees, nil
 }
 
-// owning returns the owners of the value itself. If whole is true, it returns only those that own
+// ownersOf returns the owners of the value itself. If whole is true, it returns only those that own
 // the value together with all its parts.
-func owning(trees []ownerTree, whole bool) (owners []Owner) {
+func ownersOf(trees []ownerTree, whole bool) (owners []Owner) {
 	for _, t := range trees {
 		if _, itself := t.tree["."]; itself && !whole || len(t.tree) == 0 {
 			owners = append(owners, t.owner)

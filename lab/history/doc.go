@@ -26,8 +26,9 @@
 //	           and the records after it are all later versions
 //
 // The content of a version is compressed with an earlier version as dictionary: the previous one of
-// the same object, or the first one of the same resource. base is how many versions before this
-// one that is; 0 means no dictionary. At most 16 versions must be decoded to read one.
+// the same object, or the first one of the same resource. base is the number of versions from the
+// dictionary to this version; 0 means no dictionary. At most 16 versions must be decoded to read
+// one.
 //
 // A crash of a recorder may leave an incomplete frame at the end. Readers ignore it. Any other
 // damage is an error.

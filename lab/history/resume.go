@@ -67,7 +67,7 @@ func (h *History) writer(to io.Writer) (*Writer, error) {
 		w.objects[key] = o
 		timeline := h.timelines[number]
 		for _, e := range timeline {
-			if was, ok := first[key.Resource]; e.content >= 0 && (!ok || e.content < was) {
+			if index, ok := first[key.Resource]; e.content >= 0 && (!ok || e.content < index) {
 				first[key.Resource] = e.content
 			}
 		}

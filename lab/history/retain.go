@@ -244,7 +244,7 @@ func (r *Retainer) catchUp(revision uint64, state []store.Record) error {
 	if r.written > revision {
 		r.cfg.Log.Error("the history has writes that the state lost", "directory", r.dir, "state", revision, "history", r.written)
 	}
-	had, complete, recovered := r.written, r.written >= revision, 0
+	before, complete, recovered := r.written, r.written >= revision, 0
 	if log, ok := r.inner.(replayer); ok && !complete {
 		var err error
 		complete, err = log.Replay(r.written, func(rec store.Record, at time.Time) error {
@@ -279,7 +279,7 @@ func (r *Retainer) catchUp(revision uint64, state []store.Record) error {
 	}
 	switch {
 	case !complete || missed > 0:
-		r.cfg.Log.Warn("the history lacks versions that were written without --history", "directory", r.dir, "after", had, "until", revision)
+		r.cfg.Log.Warn("the history lacks versions that were written without --history", "directory", r.dir, "after", before, "until", revision)
 	case recovered > 0:
 		r.cfg.Log.Info("added versions from the log to the history", "directory", r.dir, "versions", recovered)
 	}

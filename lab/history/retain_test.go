@@ -177,10 +177,10 @@ func TestHistoryWithAGap(t *testing.T) {
 	must(t, err)
 	s, err := store.Open(store.Config{Backend: backend})
 	must(t, err)
-	without := &plane{Store: s}
-	without.put(t, configMap("kept"), "2")
-	without.delete(t, configMap("removed"))
-	without.put(t, configMap("new"), "1")
+	plain := &plane{Store: s}
+	plain.put(t, configMap("kept"), "2")
+	plain.delete(t, configMap("removed"))
+	plain.put(t, configMap("new"), "1")
 	must(t, s.Close())
 	p = startPlane(t, dir, history.Limits{})
 	revision := p.Snapshot().Revision()

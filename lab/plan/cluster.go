@@ -137,11 +137,11 @@ func (r *reader) discover(ctx context.Context, finder *discovery.DiscoveryClient
 	if err != nil {
 		return err
 	}
-	own, err := ownKinds(ctx)
+	served, err := servedKinds(ctx)
 	if err != nil {
 		return err
 	}
-	served := map[schema.GroupResource]map[string]metav1.APIResource{}
+	versionsOf := map[schema.GroupResource]map[string]metav1.APIResource{}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
@@ -152,21 +152,21 @@ func (r *reader) discover(ctx context.Context, finder *discovery.DiscoveryClient
 			if strings.Contains(api.Name, "/") || !slices.Contains(api.Verbs, "list") || slices.Contains(omitted, gr.String()) {
 				continue
 			}
-			if served[gr] == nil {
-				served[gr] = map[string]metav1.APIResource{}
+			if versionsOf[gr] == nil {
+				versionsOf[gr] = map[string]metav1.APIResource{}
 			}
-			served[gr][gv.Version] = api
+			versionsOf[gr][gv.Version] = api
 		}
 	}
-	for gr, versions := range served {
-		r.choose(gr, versions, preferred[gr.Group], custom, own)
+	for gr, versions := range versionsOf {
+		r.choose(gr, versions, preferred[gr.Group], custom, served)
 	}
 	slices.SortFunc(r.order, func(a, b kind) int { return strings.Compare(a.prefix(), b.prefix()) })
 	return nil
 }
 
 // choose selects the version in which a resource is read.
-func (r *reader) choose(gr schema.GroupResource, versions map[string]metav1.APIResource, preferred string, custom map[schema.GroupResource]string, own *resource.Set) {
+func (r *reader) choose(gr schema.GroupResource, versions map[string]metav1.APIResource, preferred string, custom map[schema.GroupResource]string, served *resource.Set) {
 	any := func() string {
 		if _, ok := versions[preferred]; ok {
 			return preferred
@@ -182,7 +182,7 @@ func (r *reader) choose(gr schema.GroupResource, versions map[string]metav1.APIR
 		if version = storage; versions[version].Name == "" {
 			version = any()
 		}
-	} else if res, ok := own.ByName(gr); ok && res.Codec != nil && res.Computed == nil {
+	} else if res, ok := served.ByName(gr); ok && res.Codec != nil && res.Computed == nil {
 		if version = res.StorageVersion; versions[version].Name == "" {
 			version, codec = any(), res.Codec
 			if _, ok := res.Serves(version); !ok {
@@ -228,8 +228,8 @@ func (r *reader) definitions(ctx context.Context) (map[schema.GroupResource]stri
 	return stored, nil
 }
 
-// ownKinds returns the kinds that a control plane of this process serves.
-func ownKinds(ctx context.Context) (*resource.Set, error) {
+// servedKinds returns the kinds that a control plane of this process serves.
+func servedKinds(ctx context.Context) (*resource.Set, error) {
 	plane, err := controlplane.Start(ctx, controlplane.Config{NoControllers: true})
 	if err != nil {
 		return nil, err

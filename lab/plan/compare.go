@@ -31,19 +31,19 @@ func (p *Plan) Compare(old *Plan, name string) error {
 	p.Compared, p.Differences = name, nil
 	touched := maps.Clone(p.touched)
 	maps.Copy(touched, old.touched)
-	is, err := p.ends(touched)
+	ends, err := p.ends(touched)
 	if err != nil {
 		return err
 	}
-	was, err := old.ends(touched)
+	oldEnds, err := old.ends(touched)
 	if err != nil {
 		return err
 	}
-	ids := maps.Clone(is)
-	maps.Copy(ids, was)
+	ids := maps.Clone(ends)
+	maps.Copy(ids, oldEnds)
 	for _, id := range slices.SortedFunc(maps.Keys(ids), func(a, b Ref) int { return strings.Compare(a.String(), b.String()) }) {
-		for i := range max(len(is[id]), len(was[id])) {
-			d, different, err := difference(id, at(was[id], i), at(is[id], i))
+		for i := range max(len(ends[id]), len(oldEnds[id])) {
+			d, different, err := difference(id, at(oldEnds[id], i), at(ends[id], i))
 			if err != nil {
 				return err
 			}
@@ -65,15 +65,15 @@ func at(list [][]byte, i int) []byte {
 	return nil
 }
 
-func difference(id Ref, was, is []byte) (d Difference, different bool, err error) {
+func difference(id Ref, before, after []byte) (d Difference, different bool, err error) {
 	d = Difference{Object: id}
 	switch {
-	case was == nil:
+	case before == nil:
 		d.Only = "new"
-	case is == nil:
+	case after == nil:
 		d.Only = "old"
 	}
-	changes, err := history.Diff(was, is, history.DiffOptions{})
+	changes, err := history.Diff(before, after, history.DiffOptions{})
 	if d.Only == "" {
 		d.Changes = flat(changes)
 	}
@@ -90,7 +90,7 @@ func (p *Plan) stepsOf(id Ref) (numbers []int) {
 	return numbers
 }
 
-// generic replaces the name in a reference by the name of another one if that name is its prefix.
+// generic returns r with the name of like if that name is PREFIX* and r's name has the prefix.
 func generic(r, like Ref) Ref {
 	if prefix, ok := strings.CutSuffix(like.Name, "*"); ok && strings.HasPrefix(r.Name, prefix) {
 		r.Name = like.Name

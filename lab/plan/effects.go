@@ -67,8 +67,8 @@ func (d *podDependents) inherit(about subject, revision uint64, why string) {
 
 // before returns why an object depended on simulated pods before a revision, or "" if it did not.
 func (d *podDependents) before(about subject, revision uint64) string {
-	if is, ok := d.since[about]; ok && is.revision < revision {
-		return is.why
+	if dependence, ok := d.since[about]; ok && dependence.revision < revision {
+		return dependence.why
 	}
 	return ""
 }
@@ -92,9 +92,9 @@ func (l *leading) wrote(obj *store.Object, w *Write) {
 // a dependent, or a part of a deleted namespace.
 func (l *leading) add(v version, ref Ref) {
 	obj := v.event.Object
-	if own := l.writes[obj.Head.UID]; own != nil {
-		if v.event.Type == store.Deleted && own.Verb != Delete {
-			own.lead(Delete, ref)
+	if write := l.writes[obj.Head.UID]; write != nil {
+		if v.event.Type == store.Deleted && write.Verb != Delete {
+			write.lead(Delete, ref)
 		}
 		return
 	}

@@ -27,7 +27,7 @@ func Example() {
 		panic(err)
 	}
 	defer state.Close()
-	would, err := plan.Run(ctx, state, plan.Config{Quiet: 200 * time.Millisecond, Operator: func(ctx context.Context, to plan.Target) error {
+	p, err := plan.Run(ctx, state, plan.Config{Quiet: 200 * time.Millisecond, Operator: func(ctx context.Context, to plan.Target) error {
 		c, err := client.New(client.Config{REST: to.Config})
 		if err != nil {
 			return err
@@ -42,7 +42,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	for _, step := range would.Steps {
+	for _, step := range p.Steps {
 		for _, write := range step.Writes {
 			fmt.Println(write.Verb, write.Object.Kind, write.Object.Name)
 		}

@@ -27,8 +27,8 @@ type hooks struct {
 	names map[string]string // by address
 }
 
-// known reads the names of the webhooks in a state.
-func (h *hooks) known(sn *store.Snapshot) error {
+// learn reads the names of the webhooks in a state.
+func (h *hooks) learn(sn *store.Snapshot) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.names = map[string]string{}

@@ -33,13 +33,13 @@ func (k *kubelets) run(ctx context.Context) error {
 	return k.plane.Store().Follow(ctx, "pods", func(*store.Snapshot) {}, func(events []*store.Event) {
 		for _, e := range events {
 			if e.Type != store.Deleted {
-				k.saw(ctx, e.Object)
+				k.observe(ctx, e.Object)
 			}
 		}
 	})
 }
 
-func (k *kubelets) saw(ctx context.Context, obj *store.Object) {
+func (k *kubelets) observe(ctx context.Context, obj *store.Object) {
 	if obj.Created <= k.from && obj.Head.DeletionTimestamp.IsZero() {
 		return
 	}

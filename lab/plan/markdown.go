@@ -90,7 +90,7 @@ func (g group) lines() (lines []string) {
 func (w Write) diff() (lines []string) {
 	changes := w.Changes
 	if w.Verb == Create {
-		changes = telling(changes)
+		changes = withoutIdentity(changes)
 	}
 	for i, c := range changes {
 		if i == maxFields {

@@ -131,7 +131,7 @@ func (r *recorder) follow(ctx context.Context, s *store.Store, after uint64) {
 			break
 		}
 		for _, e := range events {
-			r.saw(e)
+			r.observe(e)
 		}
 		if len(events) > 0 {
 			continue
@@ -149,7 +149,7 @@ func (r *recorder) follow(ctx context.Context, s *store.Store, after uint64) {
 	}
 }
 
-func (r *recorder) saw(e *store.Event) {
+func (r *recorder) observe(e *store.Event) {
 	if quietResources.Has(e.Object.Key.Resource) {
 		return
 	}

@@ -85,7 +85,7 @@ func Run(ctx context.Context, state *State, cfg Config) (*Plan, error) {
 		return nil, err
 	}
 	before := plane.Store().Snapshot()
-	if err := hooks.known(before); err != nil {
+	if err := hooks.learn(before); err != nil {
 		return nil, err
 	}
 	var parts sync.WaitGroup
@@ -155,17 +155,17 @@ func (r *run) settle(ctx context.Context) (*store.Snapshot, error) {
 
 // target returns the control plane against which the operator runs.
 func (r *run) target() Target {
-	who := &user.DefaultInfo{Name: "kelson-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+	admin := &user.DefaultInfo{Name: "kelson-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 	if r.cfg.User != "" {
-		who = &user.DefaultInfo{Name: r.cfg.User, Groups: []string{user.AllAuthenticated}}
+		admin = &user.DefaultInfo{Name: r.cfg.User, Groups: []string{user.AllAuthenticated}}
 		if account, ok := strings.CutPrefix(r.cfg.User, "system:serviceaccount:"); ok {
 			namespace, _, _ := strings.Cut(account, ":")
-			who.Groups = append(who.Groups, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
+			admin.Groups = append(admin.Groups, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
 		}
 	}
 	served := r.recorder.handler(r.plane.Handler())
 	handler := http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
-		served.ServeHTTP(w, hr.WithContext(filters.WithUser(hr.Context(), who)))
+		served.ServeHTTP(w, hr.WithContext(filters.WithUser(hr.Context(), admin)))
 	})
 	return Target{
 		Config: &rest.Config{Host: inprocess.URL, Transport: &inprocess.Transport{Handler: handler}, QPS: -1}, Handler: handler, Reconciled: r.reconciled,
@@ -307,7 +307,7 @@ func (r *run) put(ctx context.Context, c client.Client, obj *unstructured.Unstru
 	if gk.Kind == "Namespace" || gk.Kind == "ServiceAccount" {
 		return nil
 	}
-	was, err := live.MarshalJSON()
+	before, err := live.MarshalJSON()
 	if err != nil {
 		return err
 	}
@@ -315,11 +315,11 @@ func (r *run) put(ctx context.Context, c client.Client, obj *unstructured.Unstru
 	if err := c.Update(ctx, live); err != nil {
 		return err
 	}
-	is, err := live.MarshalJSON()
+	after, err := live.MarshalJSON()
 	if err != nil {
 		return err
 	}
-	changes, err := history.Diff(was, is, history.DiffOptions{})
+	changes, err := history.Diff(before, after, history.DiffOptions{})
 	if err != nil {
 		return err
 	}
@@ -333,7 +333,7 @@ func (r *run) put(ctx context.Context, c client.Client, obj *unstructured.Unstru
 // status, and the conversion of a CustomResourceDefinition, which is added on deployment and not
 // part of the manifest.
 func replace(live, wanted *unstructured.Unstructured) {
-	conversion, had, _ := unstructured.NestedMap(live.Object, "spec", "conversion")
+	conversion, configured, _ := unstructured.NestedMap(live.Object, "spec", "conversion")
 	for field := range live.Object {
 		if field != "metadata" && field != "status" && field != "apiVersion" && field != "kind" {
 			delete(live.Object, field)
@@ -344,7 +344,7 @@ func replace(live, wanted *unstructured.Unstructured) {
 			live.Object[field] = value
 		}
 	}
-	if _, has, _ := unstructured.NestedMap(wanted.Object, "spec", "conversion"); had && !has && live.GetKind() == "CustomResourceDefinition" {
+	if _, configures, _ := unstructured.NestedMap(wanted.Object, "spec", "conversion"); configured && !configures && live.GetKind() == "CustomResourceDefinition" {
 		_ = unstructured.SetNestedMap(live.Object, conversion, "spec", "conversion")
 	}
 	live.SetLabels(merged(live.GetLabels(), wanted.GetLabels()))

@@ -105,16 +105,16 @@ func (loaded) Checkpoint() func(context.Context, iter.Seq[store.Record]) error {
 // Close implements store.Backend.
 func (loaded) Close() error { return nil }
 
-// resting lists the controllers that do not run on a copy: they react to the passing of time, the
+// omittedControllers lists the controllers that do not run on a copy: they react to the passing of time, the
 // health of nodes, and measurements, which a copy does not have.
-var resting = []string{
+var omittedControllers = []string{
 	"-taint-eviction-controller", "-pod-garbage-collector-controller", "-node-ipam-controller",
 	"-cronjob-controller", "-horizontal-pod-autoscaler-controller", "-ttl-after-finished-controller", "*",
 }
 
 // fork starts a control plane on a copy of the state.
 func (s *State) fork(ctx context.Context, hooks *hooks) (*controlplane.ControlPlane, error) {
-	cfg := controlplane.Config{From: s.at, Workloads: true, Controllers: resting, Webhooks: hooks, NodeLease: -1, Node: controlplane.NodeNone}
+	cfg := controlplane.Config{From: s.at, Workloads: true, Controllers: omittedControllers, Webhooks: hooks, NodeLease: -1, Node: controlplane.NodeNone}
 	if !s.nodes {
 		cfg.Node = controlplane.NodeSimulated
 	}

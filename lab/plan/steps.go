@@ -77,17 +77,17 @@ func (r *run) plan() (*Plan, error) {
 		m.secrets.changes(p.Installed[i].Changes)
 	}
 	slices.SortStableFunc(m.items, func(a, b *item) int { return cmp.Compare(a.revision, b.revision) })
-	for i, it := range m.items {
-		it.Number = i + 1
+	for i, step := range m.items {
+		step.Number = i + 1
 	}
-	for _, it := range m.items {
-		m.explain(it)
-		it.Error = m.secrets.text(it.Error)
-		for _, w := range it.writes {
-			it.Writes = append(it.Writes, *w)
+	for _, step := range m.items {
+		m.explain(step)
+		step.Error = m.secrets.text(step.Error)
+		for _, w := range step.writes {
+			step.Writes = append(step.Writes, *w)
 		}
-		p.Steps = append(p.Steps, it.Step)
-		for _, v := range it.versions {
+		p.Steps = append(p.Steps, step.Step)
+		for _, v := range step.versions {
 			p.touched[v.event.Object.Key] = true
 		}
 	}
@@ -145,16 +145,16 @@ func (m *maker) version(v version) error {
 	if err != nil || !changed {
 		return err
 	}
-	it := m.item(v, about)
-	it.versions = append(it.versions, v)
-	it.writes = append(it.writes, w)
-	m.byState[state{about, fmt.Sprint(obj.Revision)}] = it
+	step := m.item(v, about)
+	step.versions = append(step.versions, v)
+	step.writes = append(step.writes, w)
+	m.byState[state{about, fmt.Sprint(obj.Revision)}] = step
 	m.led.wrote(obj, w)
-	if it.Simulated == "" {
-		it.Simulated = m.podsBehind(it, obj.Revision)
+	if step.Simulated == "" {
+		step.Simulated = m.podsBehind(step, obj.Revision)
 	}
-	if it.Simulated != "" {
-		m.podDependents.inherit(about, obj.Revision, it.Simulated)
+	if step.Simulated != "" {
+		m.podDependents.inherit(about, obj.Revision, step.Simulated)
 	}
 	return nil
 }
@@ -256,13 +256,13 @@ func leaves(path string, v any, each func(path, leaf string)) {
 // that object or a dependent since then, this is probably another reconcile.
 func (m *maker) item(v version, about subject) *item {
 	if r := m.recordOf(v, about); r != nil {
-		if it := m.byRecord[r]; it != nil {
-			return it
+		if step := m.byRecord[r]; step != nil {
+			return step
 		}
-		it := &item{revision: v.event.Object.Revision, record: r}
-		it.Controller, it.Of, it.Error = r.Controller, m.reconciled(r), r.Error
-		m.byRecord[r], m.items = it, append(m.items, it)
-		return it
+		step := &item{revision: v.event.Object.Revision, record: r}
+		step.Controller, step.Of, step.Error = r.Controller, m.reconciled(r), r.Error
+		m.byRecord[r], m.items = step, append(m.items, step)
+		return step
 	}
 	object := about
 	for _, owner := range v.event.Object.Head.Owners {
@@ -276,9 +276,9 @@ func (m *maker) item(v version, about subject) *item {
 			return last
 		}
 	}
-	it := &item{revision: v.event.Object.Revision, about: object}
-	m.items = append(m.items, it)
-	return it
+	step := &item{revision: v.event.Object.Revision, about: object}
+	m.items = append(m.items, step)
+	return step
 }
 
 func (m *maker) ownerOf(owner store.Owner, namespace string) subject {
@@ -336,31 +336,33 @@ func (m *maker) failures() {
 		times[fmt.Sprint(about(r), r.Error)]++
 	}
 	written := func(until time.Time) (revision uint64) {
-		for _, it := range m.items {
-			if it.record != nil && !it.record.Time.After(until) {
-				revision = max(revision, it.revision)
+		for _, step := range m.items {
+			if step.record != nil && !step.record.Time.After(until) {
+				revision = max(revision, step.revision)
 			}
 		}
 		return revision
 	}
-	for _, it := range m.items {
-		if it.record != nil && it.Error != "" && last[about(it.record)].Error == "" {
-			it.Error = ""
-		} else if it.record != nil && it.Error != "" {
-			it.Times = times[fmt.Sprint(about(it.record), it.Error)]
+	for _, step := range m.items {
+		if step.record != nil && step.Error != "" && last[about(step.record)].Error == "" {
+			step.Error = ""
+		} else if step.record != nil && step.Error != "" {
+			step.Times = times[fmt.Sprint(about(step.record), step.Error)]
 		}
 	}
 	for _, r := range m.records {
 		if r.Error == "" || last[about(r)] != r {
 			continue
 		}
-		same := func(it *item) bool { return it.record != nil && about(it.record) == about(r) && it.Error == r.Error }
+		same := func(step *item) bool {
+			return step.record != nil && about(step.record) == about(r) && step.Error == r.Error
+		}
 		if slices.ContainsFunc(m.items, same) {
 			continue
 		}
-		it := &item{revision: written(r.Time), record: r}
-		it.Controller, it.Of, it.Error, it.Times = r.Controller, m.reconciled(r), r.Error, times[fmt.Sprint(about(r), r.Error)]
-		m.items = append(m.items, it)
+		step := &item{revision: written(r.Time), record: r}
+		step.Controller, step.Of, step.Error, step.Times = r.Controller, m.reconciled(r), r.Error, times[fmt.Sprint(about(r), r.Error)]
+		m.items = append(m.items, step)
 	}
 }
 

@@ -284,7 +284,7 @@ func (w Write) remarks() (lines []string) {
 func (t *texter) fields(verb string, changes []history.Change, indent string) {
 	shown := changes
 	if !t.opts.All && verb == Create {
-		shown = telling(changes)
+		shown = withoutIdentity(changes)
 		changes = shown
 	}
 	if !t.opts.All && len(changes) > maxFields {
@@ -298,9 +298,9 @@ func (t *texter) fields(verb string, changes []history.Change, indent string) {
 	}
 }
 
-// telling omits fields that say nothing specific about a new object: its identity, its owner and an
+// withoutIdentity omits fields that say nothing specific about a new object: its identity, its owner and an
 // empty status.
-func telling(changes []history.Change) []history.Change {
+func withoutIdentity(changes []history.Change) []history.Change {
 	return slices.DeleteFunc(slices.Clone(changes), func(c history.Change) bool {
 		switch c.Path {
 		case ".apiVersion", ".kind", ".metadata.name", ".metadata.namespace", ".metadata.generateName", ".status":

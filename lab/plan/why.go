@@ -11,16 +11,16 @@ import (
 )
 
 // explain sets the causes of a step.
-func (m *maker) explain(it *item) {
-	if it.record == nil {
-		it.Because = []Cause{m.probableCause(it)}
+func (m *maker) explain(step *item) {
+	if step.record == nil {
+		step.Because = []Cause{m.probableCause(step)}
 		return
 	}
-	for i := range it.record.Causes {
-		it.Because = append(it.Because, m.cause(it.record, &it.record.Causes[i]))
+	for i := range step.record.Causes {
+		step.Because = append(step.Because, m.cause(step.record, &step.record.Causes[i]))
 	}
-	if it.record.MoreCauses > 0 {
-		it.Because = append(it.Because, Cause{Text: fmt.Sprintf("and %d more causes", it.record.MoreCauses)})
+	if step.record.MoreCauses > 0 {
+		step.Because = append(step.Because, Cause{Text: fmt.Sprintf("and %d more causes", step.record.MoreCauses)})
 	}
 }
 
@@ -45,8 +45,8 @@ func (m *maker) cause(r *trace.LineRecord, c *trace.LineCause) Cause {
 	if c.Fields != "" {
 		out.Text += " (" + c.Fields + ")"
 	}
-	if it := m.byState[state{object, c.ResourceVersion}]; it != nil {
-		out.Step = it.Number
+	if step := m.byState[state{object, c.ResourceVersion}]; step != nil {
+		out.Step = step.Number
 	} else if c.Event != trace.Sync && m.isControllers(object, c.ResourceVersion) {
 		out.Text += " by Kubernetes"
 	}
@@ -74,31 +74,31 @@ func (m *maker) previous(r *trace.LineRecord) (found *trace.LineRecord) {
 }
 
 func (m *maker) numberOf(r *trace.LineRecord) int {
-	if it := m.byRecord[r]; r != nil && it != nil {
-		return it.Number
+	if step := m.byRecord[r]; r != nil && step != nil {
+		return step.Number
 	}
 	return 0
 }
 
 // probableCause infers the cause of a step if the operator does not record reconciles: the last
 // preceding change of the step's object or of one of its dependents.
-func (m *maker) probableCause(it *item) Cause {
-	first := it.versions[0].event.Object.Revision
+func (m *maker) probableCause(step *item) Cause {
+	first := step.versions[0].event.Object.Revision
 	for _, v := range slices.Backward(m.recorder.versions) {
 		obj := v.event.Object
 		if obj.Revision >= first {
 			continue
 		}
 		about := m.subject(obj)
-		if about != it.about && !m.dependsOn(obj, it.about) {
+		if about != step.about && !m.dependsOn(obj, step.about) {
 			continue
 		}
 		return m.changeOf(v)
 	}
-	if _, changed := m.latest[it.about]; changed && !m.existed(it.about) {
+	if _, changed := m.latest[step.about]; changed && !m.existed(step.about) {
 		return m.lastChange(first)
 	}
-	return Cause{Probably: true, Text: it.about.String() + " existed when the operator started"}
+	return Cause{Probably: true, Text: step.about.String() + " existed when the operator started"}
 }
 
 // existed reports whether an object existed when the operator started.
@@ -142,13 +142,13 @@ func (m *maker) dependsOn(obj *store.Object, on subject) bool {
 }
 
 // podsBehind describes how a step depends on simulated pods, or returns "".
-func (m *maker) podsBehind(it *item, revision uint64) string {
-	if it.record == nil {
-		return m.podDependents.before(it.about, revision)
+func (m *maker) podsBehind(step *item, revision uint64) string {
+	if step.record == nil {
+		return m.podDependents.before(step.about, revision)
 	}
-	for _, c := range it.record.Causes {
+	for _, c := range step.record.Causes {
 		if c.Event == trace.Retry || c.Event == trace.After {
-			if before := m.byRecord[m.previous(it.record)]; before != nil && before.Simulated != "" {
+			if before := m.byRecord[m.previous(step.record)]; before != nil && before.Simulated != "" {
 				return before.Simulated
 			}
 			continue
@@ -157,5 +157,5 @@ func (m *maker) podsBehind(it *item, revision uint64) string {
 			return why
 		}
 	}
-	return m.podDependents.before(subject{it.record.Kind, it.record.Namespace, it.record.Name}, revision)
+	return m.podDependents.before(subject{step.record.Kind, step.record.Namespace, step.record.Name}, revision)
 }

@@ -15,17 +15,17 @@ import (
 // compare compares the objects that the operator wrote with the recorded ones.
 func (r *replay) compare(at time.Time) error {
 	r.result.Moments++
-	then, now := r.cfg.History.AtTime(at), r.store.Snapshot()
+	recordedState, current := r.cfg.History.AtTime(at), r.store.Snapshot()
 	r.mu.Lock()
 	keys := slices.SortedFunc(maps.Keys(r.touched), func(a, b history.Key) int { return strings.Compare(a.String(), b.String()) })
 	r.mu.Unlock()
 	for _, key := range keys {
-		_, recorded, _, err := then.Get(key)
+		_, recorded, _, err := recordedState.Get(key)
 		if err != nil {
 			return err
 		}
 		var replayed []byte
-		if obj := now.Get(store.Key(key)); obj != nil {
+		if obj := current.Get(store.Key(key)); obj != nil {
 			replayed = r.toRecorded(obj.Data)
 		}
 		d, err := difference(recorded, replayed)

@@ -51,12 +51,12 @@ func writers(before, after head) (found []string) {
 		data, _ := json.Marshal(e) // encoding decoded JSON does not fail
 		return string(data)
 	}
-	had := map[string]bool{}
+	existing := map[string]bool{}
 	for _, e := range before.Metadata.ManagedFields {
-		had[text(e)] = true
+		existing[text(e)] = true
 	}
 	for _, e := range after.Metadata.ManagedFields {
-		if !had[text(e)] && !slices.Contains(found, e.Manager) {
+		if !existing[text(e)] && !slices.Contains(found, e.Manager) {
 			found = append(found, e.Manager)
 		}
 	}
@@ -67,8 +67,9 @@ func writers(before, after head) (found []string) {
 // manager to apply and another for other writes.
 func program(manager string) string { return strings.TrimSuffix(manager, ":apply") }
 
-// others lists managers that are not operators of a project.
-func others(manager string) bool {
+// isKnownTool reports whether a field manager belongs to Kubernetes, Kelson or a common tool, and so
+// not to the operator of a project.
+func isKnownTool(manager string) bool {
 	for _, prefix := range []string{"kube-", "kubectl", "kubelet", "kubeadm", "kubernetes-", "api-priority-and-fairness-", "clusterrole-aggregation-controller", "kelson", "cloud-controller-manager", "helm", "before-first-apply", "unknown", "storage-version", "GoogleContainerEngine", "simulated", "argocd", "flux", "kustomize-controller", "helm-controller"} {
 		if strings.HasPrefix(manager, prefix) {
 			return true
@@ -96,7 +97,7 @@ func Managers(h *history.History) ([]string, error) {
 					return nil, fmt.Errorf("%v at revision %d: %w", key, v.Revision, err)
 				}
 				for _, e := range decoded.Metadata.ManagedFields {
-					if !others(e.Manager) {
+					if !isKnownTool(e.Manager) {
 						found[program(e.Manager)] = true
 					}
 				}

@@ -200,14 +200,14 @@ func (r *replay) events() (all []event) {
 // start starts a control plane with the state at the beginning.
 func (r *replay) start(ctx context.Context) (*controlplane.ControlPlane, error) {
 	at := r.cfg.History.AtTime(r.result.From)
-	then, err := past.Read(at)
+	state, err := past.Read(at)
 	if err != nil {
 		return nil, err
 	}
-	r.result.Notes = then.Notes
-	then.Records = slices.DeleteFunc(then.Records, func(rec store.Record) bool { return ignored(rec.Key.Resource) })
+	r.result.Notes = state.Notes
+	state.Records = slices.DeleteFunc(state.Records, func(rec store.Record) bool { return ignored(rec.Key.Resource) })
 	revision, _ := at.Last()
-	if r.store, err = store.Open(store.Config{Backend: then.Backend(revision)}); err != nil {
+	if r.store, err = store.Open(store.Config{Backend: state.Backend(revision)}); err != nil {
 		return nil, fmt.Errorf("load the state at %s: %w", r.result.From.Format(time.RFC3339), err)
 	}
 	plane, err := controlplane.Start(ctx, controlplane.Config{Store: r.store, NoControllers: true, Node: controlplane.NodeNone, NodeLease: -1})
@@ -321,24 +321,24 @@ func (r *replay) version(key history.Key, revision uint64) (data []byte, decoded
 
 // input repeats a write unless the operator made it.
 func (r *replay) input(ctx context.Context, e event) error {
-	before, was, err := r.version(e.Key, e.before)
+	before, headBefore, err := r.version(e.Key, e.before)
 	if err != nil {
 		return err
 	}
-	after, is, err := r.version(e.Key, e.Revision)
+	after, headAfter, err := r.version(e.Key, e.Revision)
 	if err != nil {
 		return err
 	}
-	own, err := r.own(e, was, is, before)
+	byOperator, err := r.byOperator(e, headBefore, headAfter, before)
 	if err != nil {
 		return err
 	}
-	if own {
+	if byOperator {
 		r.mu.Lock()
 		r.touched[e.Key] = true
 		r.mu.Unlock()
 		if before == nil {
-			r.uids[e.Key] = is.Metadata.UID
+			r.uids[e.Key] = headAfter.Metadata.UID
 		}
 		return nil
 	}
@@ -361,16 +361,16 @@ func (r *replay) input(ctx context.Context, e event) error {
 	return err
 }
 
-// own reports whether the operator wrote a version.
-func (r *replay) own(e event, was, is head, before []byte) (bool, error) {
-	mine := func(manager string) bool { return slices.Contains(r.cfg.Managers, program(manager)) }
+// byOperator reports whether the operator wrote a version.
+func (r *replay) byOperator(e event, headBefore, headAfter head, before []byte) (bool, error) {
+	isOperator := func(manager string) bool { return slices.Contains(r.cfg.Managers, program(manager)) }
 	if !e.Deleted {
-		return slices.ContainsFunc(writers(was, is), mine), nil
+		return slices.ContainsFunc(writers(headBefore, headAfter), isOperator), nil
 	}
-	if was.Metadata.DeletionTimestamp != "" {
-		return slices.ContainsFunc(was.Metadata.ManagedFields, func(f entry) bool { return mine(f.Manager) && f.finalizers() }), nil
+	if headBefore.Metadata.DeletionTimestamp != "" {
+		return slices.ContainsFunc(headBefore.Metadata.ManagedFields, func(f entry) bool { return isOperator(f.Manager) && f.finalizers() }), nil
 	}
-	if created, err := r.created(e.Key, e.before, mine); err != nil || !created {
+	if created, err := r.created(e.Key, e.before, isOperator); err != nil || !created {
 		return false, err
 	}
 	var object struct {
@@ -394,7 +394,7 @@ func (r *replay) own(e event, was, is head, before []byte) (bool, error) {
 
 // created reports whether the operator created an object that existed at a revision. It assumes
 // this if no other manager owns fields of the oldest known version, except in the status.
-func (r *replay) created(key history.Key, revision uint64, mine func(manager string) bool) (bool, error) {
+func (r *replay) created(key history.Key, revision uint64, isOperator func(manager string) bool) (bool, error) {
 	first := uint64(0)
 	for v := range r.cfg.History.Versions(key) {
 		switch {
@@ -406,7 +406,7 @@ func (r *replay) created(key history.Key, revision uint64, mine func(manager str
 		}
 	}
 	_, decoded, err := r.version(key, first)
-	return err == nil && !slices.ContainsFunc(decoded.Metadata.ManagedFields, func(f entry) bool { return f.Subresource == "" && !mine(f.Manager) }), err
+	return err == nil && !slices.ContainsFunc(decoded.Metadata.ManagedFields, func(f entry) bool { return f.Subresource == "" && !isOperator(f.Manager) }), err
 }
 
 // existed reports whether an object with a UID existed in the history at a revision.

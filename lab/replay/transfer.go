@@ -35,15 +35,15 @@ func transfer(before, after, now []byte, operator []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	was, is, had := metadata(a), metadata(b), metadata(c)
+	metaBefore, metaAfter, metaNow := metadata(a), metadata(b), metadata(c)
 	kept := map[string]any{}
 	for _, name := range []string{"uid", "creationTimestamp", "generation", "resourceVersion"} {
-		kept[name] = had[name]
+		kept[name] = metaNow[name]
 	}
-	if !reflect.DeepEqual(was["generation"], is["generation"]) {
-		kept["generation"] = next(had["generation"])
+	if !reflect.DeepEqual(metaBefore["generation"], metaAfter["generation"]) {
+		kept["generation"] = next(metaNow["generation"])
 	}
-	kept["managedFields"] = slices.Concat(entriesOf(is, operator, false), entriesOf(had, operator, true))
+	kept["managedFields"] = slices.Concat(entriesOf(metaAfter, operator, false), entriesOf(metaNow, operator, true))
 	result, _ := merged(a, b, c).(map[string]any)
 	meta := metadata(result)
 	for name, value := range kept {
@@ -75,20 +75,20 @@ func next(generation any) any {
 }
 
 // entriesOf returns the entries of managedFields of the operator, or those of all others.
-func entriesOf(meta map[string]any, operator []string, own bool) (found []any) {
+func entriesOf(meta map[string]any, operator []string, ofOperator bool) (found []any) {
 	all, _ := meta["managedFields"].([]any)
 	for _, e := range all {
 		entry, _ := e.(map[string]any)
 		manager, _ := entry["manager"].(string)
-		if slices.Contains(operator, program(manager)) == own {
+		if slices.Contains(operator, program(manager)) == ofOperator {
 			found = append(found, e)
 		}
 	}
 	return found
 }
 
-// merged applies the change from before to after to now. It matches items of lists by name or type;
-// other lists change as a whole.
+// merged returns now with the changes from before to after. It matches items of lists by name or
+// type; other lists change as a whole.
 func merged(before, after, now any) any {
 	if reflect.DeepEqual(before, after) {
 		return now
@@ -112,7 +112,7 @@ func merged(before, after, now any) any {
 		if before == nil {
 			return result
 		}
-		for name := range b { // a field that did not change and that now lacks stays missing
+		for name := range b { // a field that did not change, and that now does not have, stays missing
 			_, existed := a[name]
 			if _, exists := c[name]; existed && !exists && reflect.DeepEqual(a[name], b[name]) {
 				delete(result, name)

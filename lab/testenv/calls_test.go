@@ -69,19 +69,19 @@ func TestCallsOfOperatortest(t *testing.T) {
 			}
 		}
 	}
-	here, there := calls(t, "."), calls(t, "../../operator/operatortest")
-	for _, call := range slices.Sorted(maps.Keys(here)) {
-		if there[call] == documented[call] {
-			t.Errorf("%s: operatortest has it: %v; the table of docs/guides/testing.md lists it as missing: %v", call, there[call], documented[call])
+	inTestenv, inOperatortest := calls(t, "."), calls(t, "../../operator/operatortest")
+	for _, call := range slices.Sorted(maps.Keys(inTestenv)) {
+		if inOperatortest[call] == documented[call] {
+			t.Errorf("%s: operatortest has it: %v; the table of docs/guides/testing.md lists it as missing: %v", call, inOperatortest[call], documented[call])
 		}
 	}
-	for _, call := range slices.Sorted(maps.Keys(there)) {
-		if !here[call] {
+	for _, call := range slices.Sorted(maps.Keys(inOperatortest)) {
+		if !inTestenv[call] {
 			t.Errorf("operatortest has %s, testenv does not", call)
 		}
 	}
 	for call := range documented {
-		if !here[call] {
+		if !inTestenv[call] {
 			t.Errorf("the table lists %s, which testenv does not have", call)
 		}
 	}

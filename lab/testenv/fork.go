@@ -24,7 +24,7 @@ func (e *Env) Fork(t testing.TB, opts ...Option) *Env {
 
 func (e *Env) forkOf(t testing.TB, state *store.Snapshot, opts []Option) *Env {
 	t.Helper()
-	o := e.made
+	o := e.options
 	o.crds, o.rbac, o.role, o.run, o.hookPaths = nil, nil, nil, nil, nil
 	o.plane.From = state
 	o.plane.NodeDir = "" // containers are not copied, so the fork has its own directory

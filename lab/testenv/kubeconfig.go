@@ -45,8 +45,8 @@ func (e *Env) Kubeconfig(t testing.TB) string {
 		// The control plane does not trust this authority. This handler authenticates its client
 		// certificates; the control plane handles all other requests itself.
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if who, ok, err := certificates.AuthenticateRequest(r); err == nil && ok {
-				r = r.WithContext(filters.WithUser(r.Context(), who.User))
+			if user, ok, err := certificates.AuthenticateRequest(r); err == nil && ok {
+				r = r.WithContext(filters.WithUser(r.Context(), user.User))
 			}
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()
@@ -55,7 +55,7 @@ func (e *Env) Kubeconfig(t testing.TB) string {
 		}),
 		// end the watches of this port, because the control plane itself continues
 		Drain: func(context.Context) error { closePort(); return nil },
-		Log:   e.made.plane.Log,
+		Log:   e.options.plane.Log,
 	})
 	check(err)
 

@@ -62,9 +62,9 @@ import (
 
 // Env is a running control plane with the objects and operators of its options.
 type Env struct {
-	plane  *controlplane.ControlPlane
-	client client.Client
-	made   options // the options it was created with, for its forks
+	plane   *controlplane.ControlPlane
+	client  client.Client
+	options options // the options it was created with, for its forks
 	// network connects to webhooks in this process; nil without Webhooks.
 	network *inprocess.Network
 }
@@ -286,7 +286,7 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	if user != "" {
 		o.user = user
 	}
-	env := &Env{plane: plane, client: c, made: o, network: network}
+	env := &Env{plane: plane, client: c, options: o, network: network}
 	env.install(t, manifests)
 	for _, run := range o.run {
 		ctx, cancel := context.WithCancel(env.OperatorContext(context.Background()))
@@ -313,7 +313,7 @@ func (e *Env) RESTConfig() *rest.Config { return e.plane.RESTConfig() }
 // ServiceAccount in the manifests of RBAC, of Role, or an administrator's.
 func (e *Env) OperatorRESTConfig() *rest.Config {
 	config := e.plane.RESTConfig()
-	config.Impersonate.UserName = e.made.user
+	config.Impersonate.UserName = e.options.user
 	record.Wrap(config)
 	return config
 }

@@ -94,7 +94,7 @@ func ServeWebhooks(ctx context.Context, handler http.Handler) error {
 	}
 	server := &http.Server{
 		Handler: handler, ErrorLog: log.New(io.Discard, "", 0),
-		TLSConfig: &tls.Config{GetCertificate: env.made.hooks.certificate},
+		TLSConfig: &tls.Config{GetCertificate: env.options.hooks.certificate},
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.ServeTLS(env.services(), "", "") }()
@@ -127,7 +127,7 @@ func ServiceWebhookConfig(ctx context.Context) manager.WebhookConfig {
 	if network == nil {
 		return manager.WebhookConfig{}
 	}
-	return manager.WebhookConfig{Listener: env.services(), TLS: func(c *tls.Config) { c.GetCertificate = env.made.hooks.certificate }}
+	return manager.WebhookConfig{Listener: env.services(), TLS: func(c *tls.Config) { c.GetCertificate = env.options.hooks.certificate }}
 }
 
 // hooks is the authority of the webhooks of an Env and its forks.
@@ -228,10 +228,10 @@ func HasWebhooks(ctx context.Context) bool {
 // into the webhook configurations and CustomResourceDefinitions that name a Service. Forks have the
 // same CA.
 func (e *Env) TrustWebhooks(ctx context.Context) error {
-	if e.made.hooks == nil {
+	if e.options.hooks == nil {
 		return nil
 	}
-	return e.trust(ctx, e.made.hooks.authority.PEM)
+	return e.trust(ctx, e.options.hooks.authority.PEM)
 }
 
 // WriteWebhookCertificate writes a serving certificate to a folder, for a program that serves the
@@ -240,21 +240,21 @@ func (e *Env) TrustWebhooks(ctx context.Context) error {
 // configurations and CustomResourceDefinitions name. TrustWebhooks makes the control plane trust
 // it.
 func (e *Env) WriteWebhookCertificate(ctx context.Context, dir string) error {
-	if e.made.hooks == nil {
+	if e.options.hooks == nil {
 		return errors.New("write the certificate of webhooks: the Env lacks the option testenv.Webhooks")
 	}
 	hosts, err := e.webhookHosts(ctx)
 	if err != nil {
 		return err
 	}
-	pair, err := e.made.hooks.authority.Server(hosts...)
+	pair, err := e.options.hooks.authority.Server(hosts...)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	for name, data := range map[string][]byte{"tls.crt": pair.CertPEM, "tls.key": pair.KeyPEM, "ca.crt": e.made.hooks.authority.PEM} {
+	for name, data := range map[string][]byte{"tls.crt": pair.CertPEM, "tls.key": pair.KeyPEM, "ca.crt": e.options.hooks.authority.PEM} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			return err
 		}

@@ -138,13 +138,13 @@ func (c *Controller) approve(ctx context.Context, r *certificatesv1.CertificateS
 	if c.cfg.Authorizer == nil || r.Spec.SignerName != certificatesv1.KubeAPIServerClientKubeletSignerName || !rules.IsKubeletClientCSR(request, names(r.Spec.Usages)) {
 		return 0, nil
 	}
-	own := r.Spec.Username == request.Subject.CommonName
+	self := r.Spec.Username == request.Subject.CommonName
 	for _, form := range []struct {
 		applies     bool
 		subresource string
 		message     string
 	}{
-		{own, "selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview."},
+		{self, "selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview."},
 		{true, "nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview."},
 	} {
 		if !form.applies {
@@ -185,8 +185,8 @@ func (c *Controller) permitted(ctx context.Context, r *certificatesv1.Certificat
 
 // sign issues the certificate of an approved request, or adds the condition Failed with the reason.
 func (c *Controller) sign(ctx context.Context, r *certificatesv1.CertificateSigningRequest) error {
-	check, ours := signers[r.Spec.SignerName]
-	if !ours || c.cfg.Key == nil {
+	check, supported := signers[r.Spec.SignerName]
+	if !supported || c.cfg.Key == nil {
 		return nil
 	}
 	request, err := rules.ParseCSR(r.Spec.Request)

@@ -9,11 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// answeredStays is how long requests are kept after they were issued, denied or failed. openStays
-// is how long requests are kept while they wait for a decision or a certificate.
+// keepAnswered is how long requests are kept after they were issued, denied or failed. keepOpen is
+// how long requests are kept while they wait for a decision or a certificate.
 const (
-	answeredStays = time.Hour
-	openStays     = 24 * time.Hour
+	keepAnswered = time.Hour
+	keepOpen     = 24 * time.Hour
 )
 
 // due returns when a request can be deleted. ok is false if no rule applies.
@@ -24,7 +24,7 @@ func due(csr *certificatesv1.CertificateSigningRequest) (at time.Time, ok bool) 
 		}
 	}
 	if len(csr.Status.Conditions) == 0 {
-		add(csr.CreationTimestamp.Add(openStays))
+		add(csr.CreationTimestamp.Add(keepOpen))
 	}
 	issued := len(csr.Status.Certificate) > 0
 	for _, c := range csr.Status.Conditions {
@@ -35,9 +35,9 @@ func due(csr *certificatesv1.CertificateSigningRequest) (at time.Time, ok bool) 
 		switch {
 		case c.LastUpdateTime.IsZero():
 		case approved && !issued:
-			add(c.LastUpdateTime.Add(openStays))
+			add(c.LastUpdateTime.Add(keepOpen))
 		case approved, c.Type == certificatesv1.CertificateDenied, c.Type == certificatesv1.CertificateFailed:
-			add(c.LastUpdateTime.Add(answeredStays))
+			add(c.LastUpdateTime.Add(keepAnswered))
 		}
 	}
 	return at, ok

@@ -13,11 +13,11 @@ import (
 
 const podRequests = "podcertificaterequests.certificates.k8s.io"
 
-// podRequestStays is how long PodCertificateRequests are kept, with or without a certificate.
+// keepPodRequest is how long PodCertificateRequests are kept, with or without a certificate.
 // Kubelets wait less than this for one.
-const podRequestStays = 15 * time.Minute
+const keepPodRequest = 15 * time.Minute
 
-// clearPodRequest deletes a PodCertificateRequest at the end of podRequestStays.
+// clearPodRequest deletes a PodCertificateRequest at the end of keepPodRequest.
 func (c *Controller) clearPodRequest(ctx context.Context, namespace, name string) (again time.Duration, err error) {
 	stored, err := derived.Get[certificatesv1.PodCertificateRequest](c.cfg.Store.Snapshot(), podRequests, namespace, name)
 	if apierrors.IsNotFound(err) {
@@ -26,7 +26,7 @@ func (c *Controller) clearPodRequest(ctx context.Context, namespace, name string
 	if err != nil {
 		return 0, err
 	}
-	if left := time.Until(stored.CreationTimestamp.Add(podRequestStays)); left > 0 {
+	if left := time.Until(stored.CreationTimestamp.Add(keepPodRequest)); left > 0 {
 		return left, nil
 	}
 	if stored.DeletionTimestamp != nil {

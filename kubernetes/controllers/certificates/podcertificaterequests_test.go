@@ -39,7 +39,7 @@ func TestPodRequestsAreDeleted(t *testing.T) {
 		podRequest(t, env, ns, "late")
 		want := func(when string, names ...string) {
 			t.Helper()
-			var there []string
+			var found []string
 			env.Settle(t)
 			for _, name := range []string{"open", "denied", "held", "late"} {
 				r, err := client.Get[certificatesv1.PodCertificateRequest](t.Context(), env.Client(), client.Key{Namespace: ns, Name: name})
@@ -51,10 +51,10 @@ func TestPodRequestsAreDeleted(t *testing.T) {
 				case r.DeletionTimestamp != nil:
 					name += "(deleted)"
 				}
-				there = append(there, name)
+				found = append(found, name)
 			}
-			if strings.Join(there, " ") != strings.Join(names, " ") {
-				t.Errorf("%s: %v, want %v", when, there, names)
+			if strings.Join(found, " ") != strings.Join(names, " ") {
+				t.Errorf("%s: %v, want %v", when, found, names)
 			}
 		}
 		time.Sleep(9 * time.Minute)

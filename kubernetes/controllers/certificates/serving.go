@@ -42,7 +42,7 @@ func (c *Controller) approveServing(ctx context.Context, r *certificatesv1.Certi
 		if time.Since(r.CreationTimestamp.Time) < addressesWithin {
 			return addressesRetry, nil
 		}
-		c.cfg.Log.Warn("approve the serving certificate of a kubelet by hand", "request", r.Name, "node", name, "reason", err)
+		c.cfg.Log.Warn("serving certificate of a kubelet not approved; approve the request by hand if it is correct", "request", r.Name, "node", name, "reason", err)
 		return 0, nil
 	}
 	r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{

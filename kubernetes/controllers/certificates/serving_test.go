@@ -74,9 +74,9 @@ func servingCertificates(t *testing.T) {
 		{name: "name-of-the-server", requester: "one", subject: "one", dns: []string{"kubernetes.default.svc"}, ips: []string{"10.1.0.1"}},
 		{name: "no-node", requester: "gone", subject: "gone", dns: []string{"gone"}},
 	} {
-		as := rest.CopyConfig(env.RESTConfig())
-		as.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + test.requester, Groups: []string{"system:nodes", "system:authenticated"}}
-		node, err := client.New(client.Config{REST: as, FieldOwner: "kubelet"})
+		config := rest.CopyConfig(env.RESTConfig())
+		config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + test.requester, Groups: []string{"system:nodes", "system:authenticated"}}
+		node, err := client.New(client.Config{REST: config, FieldOwner: "kubelet"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,13 +34,13 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// noted is how long a pod counts as disrupted after its eviction if it isn't deleted.
-const noted = 2 * time.Minute
+// disruptedFor is how long a pod counts as disrupted after its eviction if it isn't deleted.
+const disruptedFor = 2 * time.Minute
 
 const budgets = "poddisruptionbudgets.policy"
 
-// reset is how long a pod keeps the condition DisruptionTarget without being deleted.
-const reset = 2 * time.Minute
+// targetFor is how long a pod keeps the condition DisruptionTarget without being deleted.
+const targetFor = 2 * time.Minute
 
 // Config configures the controller. All fields except Log are required.
 type Config struct {
@@ -88,8 +88,8 @@ func (c *Controller) keys(obj *store.Object, add func(store.Key)) {
 		if err != nil {
 			continue
 		}
-		_, was := b.Status.DisruptedPods[obj.Key.Name]
-		if selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); was || err == nil && selector.Matches(labels.Set(obj.Head.Labels)) {
+		_, disrupted := b.Status.DisruptedPods[obj.Key.Name]
+		if selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); disrupted || err == nil && selector.Matches(labels.Set(obj.Head.Labels)) {
 			add(budget.Key)
 		}
 	}
@@ -152,7 +152,7 @@ func (c *Controller) release(ctx context.Context, sn *store.Snapshot, key store.
 	if set == nil {
 		return 0, nil
 	}
-	if left := time.Until(set.LastTransitionTime.Add(reset)); left > 0 {
+	if left := time.Until(set.LastTransitionTime.Add(targetFor)); left > 0 {
 		return left, nil
 	}
 	next := pod.DeepCopy()
@@ -183,7 +183,7 @@ func (c *Controller) status(ctx context.Context, sn *store.Snapshot, b *policyv1
 			continue
 		}
 		if at, ok := b.Status.DisruptedPods[pod.Name]; ok {
-			if left := at.Add(noted).Sub(now); left > 0 {
+			if left := at.Add(disruptedFor).Sub(now); left > 0 {
 				status.DisruptedPods[pod.Name] = at
 				if again == 0 || left < again {
 					again = left
@@ -258,13 +258,13 @@ func (c *Controller) expected(ctx context.Context, b *policyv1.PodDisruptionBudg
 // controller are not counted.
 func (c *Controller) scale(ctx context.Context, pods []*corev1.Pod) (int32, error) {
 	wanted := map[types.UID]int32{}
-	known := map[types.UID]bool{}
+	counted := map[types.UID]bool{}
 	for _, pod := range pods {
 		ref := metav1.GetControllerOf(pod)
-		if ref == nil || known[ref.UID] {
+		if ref == nil || counted[ref.UID] {
 			continue
 		}
-		known[ref.UID] = true
+		counted[ref.UID] = true
 		uid, n, found, err := c.controller(ctx, pod.Namespace, ref)
 		if err != nil {
 			return 0, err

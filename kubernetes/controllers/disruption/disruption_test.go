@@ -22,7 +22,7 @@ type plane struct {
 	*apitest.Plane
 }
 
-func within(t *testing.T, test func(p plane)) {
+func inBubble(t *testing.T, test func(p plane)) {
 	synctest.Test(t, func(t *testing.T) {
 		cp, err := controlplane.Start(t.Context(), controlplane.Config{})
 		if err != nil {
@@ -57,8 +57,8 @@ func (p plane) ready(name, status string) {
 	p.want(200, "PATCH", ns+"/pods/"+name+"/status", `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"`+status+`"}]}}`, merge)
 }
 
-// is checks a budget's healthy, desired, expected and allowed numbers.
-func (p plane) is(name, want string) {
+// wantStatus checks a budget's healthy, desired, expected and allowed numbers.
+func (p plane) wantStatus(name, want string) {
 	p.Helper()
 	synctest.Wait()
 	s := p.want(200, "GET", budgets+"/"+name, "")["status"]
@@ -76,18 +76,18 @@ func (p plane) evict(code int, name string) {
 
 // CTRL-02
 func TestEvictionsRespectBudgets(t *testing.T) {
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		p.budget("two", `"minAvailable":2`)
-		p.is("two", "0 2 0 0")
+		p.wantStatus("two", "0 2 0 0")
 		for _, name := range []string{"a", "b", "c"} {
 			p.pod(name, "")
 		}
-		p.is("two", "3 2 3 1")
+		p.wantStatus("two", "3 2 3 1")
 		p.ready("c", "False")
-		p.is("two", "2 2 3 0")
+		p.wantStatus("two", "2 2 3 0")
 		p.evict(429, "a")
 		p.ready("c", "True")
-		p.is("two", "3 2 3 1")
+		p.wantStatus("two", "3 2 3 1")
 		p.evict(201, "a")
 		p.evict(429, "b")
 		p.want(200, "PATCH", budgets+"/two", `{"spec":{"minAvailable":1}}`, merge)
@@ -101,7 +101,7 @@ func TestEvictionsRespectBudgets(t *testing.T) {
 
 // CTRL-02
 func TestBudgetsRelativeToReplicas(t *testing.T) {
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		rs := p.want(201, "POST", "/apis/apps/v1/namespaces/default/replicasets", `{"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{"name":"r"},
 			"spec":{"replicas":4,"selector":{"matchLabels":{"app":"a"}},"template":{"metadata":{"labels":{"app":"a"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`)
 		owner := fmt.Sprintf(`,"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"r","controller":true,"uid":%q}]`, apitest.At(rs, "metadata", "uid"))
@@ -110,10 +110,10 @@ func TestBudgetsRelativeToReplicas(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			p.pod(name, owner)
 		}
-		p.is("half", "3 2 4 1")
-		p.is("most", "3 3 4 0")
+		p.wantStatus("half", "3 2 4 1")
+		p.wantStatus("most", "3 3 4 0")
 		p.want(200, "PATCH", "/apis/apps/v1/namespaces/default/replicasets/r/scale", `{"spec":{"replicas":2}}`, merge)
-		p.is("half", "3 1 2 2")
+		p.wantStatus("half", "3 1 2 2")
 		// If a pod's controller is of an unknown kind, the budget allows no disruption.
 		p.pod("d", `,"ownerReferences":[{"apiVersion":"example.com/v1","kind":"Thing","name":"t","controller":true,"uid":"u"}]`)
 		synctest.Wait()
@@ -126,21 +126,21 @@ func TestBudgetsRelativeToReplicas(t *testing.T) {
 
 // CTRL-02: an evicted pod that is not deleted counts as healthy again after two minutes.
 func TestDisruptionExpires(t *testing.T) {
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		p.budget("one", `"minAvailable":1`)
 		p.pod("a", "")
 		p.pod("b", "")
-		p.is("one", "2 1 2 1")
+		p.wantStatus("one", "2 1 2 1")
 		p.want(200, "PATCH", budgets+"/one/status", fmt.Sprintf(`{"status":{"disruptionsAllowed":0,"disruptedPods":{"a":%q}}}`, time.Now().UTC().Format(time.RFC3339)), merge)
-		p.is("one", "1 1 2 0")
+		p.wantStatus("one", "1 1 2 0")
 		time.Sleep(2*time.Minute + time.Second)
-		p.is("one", "2 1 2 1")
+		p.wantStatus("one", "2 1 2 1")
 	})
 }
 
 // CTRL-02: a pod that an eviction marked and did not delete loses the mark after two minutes.
 func TestDisruptionTargetExpires(t *testing.T) {
-	within(t, func(p plane) {
+	inBubble(t, func(p plane) {
 		p.pod("kept", "")
 		p.pod("gone", "")
 		mark := `{"status":{"conditions":[{"type":"Ready","status":"True"},

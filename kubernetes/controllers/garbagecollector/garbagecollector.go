@@ -172,36 +172,36 @@ func (c *Collector) addWaitingOwners(g graph, dependent *store.Object) {
 func (c *Collector) addUnresolved() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for it := range c.unresolved {
+	for target := range c.unresolved {
 		// with a delay: the kind is served shortly after its definition is written
-		c.queue.AddRateLimited(it, struct{}{})
+		c.queue.AddRateLimited(target, struct{}{})
 	}
 	clear(c.unresolved)
 }
 
-func (c *Collector) work(ctx context.Context, queue *workqueue.Queue[item, struct{}], it item) {
+func (c *Collector) work(ctx context.Context, queue *workqueue.Queue[item, struct{}], target item) {
 	if ctx.Err() != nil {
 		return
 	}
-	if queue == c.queue && c.asksServers(it) {
-		c.remote.Add(it, struct{}{})
-		queue.Forget(it)
+	if queue == c.queue && c.asksServers(target) {
+		c.remote.Add(target, struct{}{})
+		queue.Forget(target)
 		return
 	}
-	switch err := c.collect(asCollector(ctx), it); {
+	switch err := c.collect(asCollector(ctx), target); {
 	case err == nil:
-		queue.Forget(it)
+		queue.Forget(target)
 	case errors.Is(err, errUnresolved):
-		queue.Forget(it)
+		queue.Forget(target)
 		c.mu.Lock()
-		c.unresolved[it] = true
+		c.unresolved[target] = true
 		c.mu.Unlock()
 	case ctx.Err() != nil:
 	default:
 		if !apierrors.IsConflict(err) {
-			c.cfg.Log.Warn("collect garbage", "resource", it.key.Resource, "namespace", it.key.Namespace, "name", it.key.Name, "err", err)
+			c.cfg.Log.Warn("collect garbage", "resource", target.key.Resource, "namespace", target.key.Namespace, "name", target.key.Name, "err", err)
 		}
-		queue.AddRateLimited(it, struct{}{})
+		queue.AddRateLimited(target, struct{}{})
 	}
 }
 
@@ -215,15 +215,15 @@ func (c *Collector) graph() graph {
 }
 
 // asksServers reports whether processing an item may need an answer of another server.
-func (c *Collector) asksServers(it item) bool {
+func (c *Collector) asksServers(target item) bool {
 	if !c.cfg.Servers.Any() {
 		return false
 	}
-	if isRemote(it.key.Resource) {
+	if isRemote(target.key.Resource) {
 		return true
 	}
 	g := c.graph()
-	obj := g.get(it.key)
+	obj := g.get(target.key)
 	if obj == nil {
 		return false
 	}

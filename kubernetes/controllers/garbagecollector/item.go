@@ -32,13 +32,13 @@ func asCollector(ctx context.Context) context.Context {
 
 // collect processes one object: it compares the newest state with the object's owners and
 // finalizers, and deletes, orphans or updates.
-func (c *Collector) collect(ctx context.Context, it item) error {
+func (c *Collector) collect(ctx context.Context, target item) error {
 	g := c.graph()
-	obj := g.get(it.key)
-	if obj == nil || obj.Head.UID != it.uid {
+	obj := g.get(target.key)
+	if obj == nil || obj.Head.UID != target.uid {
 		return nil
 	}
-	at, ok := c.writer(it.key.Resource)
+	at, ok := c.writer(target.key.Resource)
 	if !ok {
 		return errUnresolved
 	}

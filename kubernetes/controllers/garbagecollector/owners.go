@@ -12,12 +12,12 @@ import (
 	"kelson.dev/kubernetes/controllers/aggregated"
 )
 
-// life is the state of an owner.
-type life int
+// ownerState is the state of an owner.
+type ownerState int
 
 const (
-	gone    life = iota
-	waiting      // for its dependents to be deleted
+	gone    ownerState = iota
+	waiting            // for its dependents to be deleted
 	solid
 )
 
@@ -42,7 +42,7 @@ func (c *Collector) owners(ctx context.Context, g graph, at writer, obj *store.O
 
 // owner returns the state of an owner. As for every request, another server's group version has
 // precedence over that of this server.
-func (c *Collector) owner(ctx context.Context, g graph, at writer, obj *store.Object, ref store.Owner) (life, error) {
+func (c *Collector) owner(ctx context.Context, g graph, at writer, obj *store.Object, ref store.Owner) (ownerState, error) {
 	gk, version := groupKind(ref.APIVersion, ref.Kind)
 	if gvk := gk.WithVersion(version); c.cfg.Servers.Serve(gvk.GroupVersion()) {
 		return c.remoteOwner(ctx, g, at, obj, gvk, ref)
@@ -57,7 +57,7 @@ func (c *Collector) owner(ctx context.Context, g graph, at writer, obj *store.Ob
 	key := kind.Key("", ref.Name)
 	if kind.Namespaced {
 		if !at.namespaced() {
-			return c.unfindable(obj, ref), nil
+			return c.keepUnfindable(obj, ref), nil
 		}
 		key.Namespace = obj.Key.Namespace
 	}
@@ -65,19 +65,19 @@ func (c *Collector) owner(ctx context.Context, g graph, at writer, obj *store.Ob
 	if owner == nil || owner.Head.UID != ref.UID {
 		return gone, nil
 	}
-	return lifeOf(owner), nil
+	return ownerStateOf(owner), nil
 }
 
-func lifeOf(owner *store.Object) life {
+func ownerStateOf(owner *store.Object) ownerState {
 	if waitsForDependents(owner) {
 		return waiting
 	}
 	return solid
 }
 
-// unfindable keeps a cluster-scoped object with a namespaced owner: a reference names no namespace,
-// so the owner can't be found.
-func (c *Collector) unfindable(obj *store.Object, ref store.Owner) life {
+// keepUnfindable keeps a cluster-scoped object with a namespaced owner: a reference names no
+// namespace, so the owner can't be found.
+func (c *Collector) keepUnfindable(obj *store.Object, ref store.Owner) ownerState {
 	c.cfg.Log.Warn("cluster-scoped object has a namespaced owner; it is never collected",
 		"resource", obj.Key.Resource, "name", obj.Key.Name, "owner", ref.Kind+"/"+ref.Name)
 	return solid
@@ -85,7 +85,7 @@ func (c *Collector) unfindable(obj *store.Object, ref store.Owner) life {
 
 // remoteOwner returns the state of an owner in another server. Only a response of the server proves
 // that the owner does not exist: the mirror may be behind, or not contain the resource.
-func (c *Collector) remoteOwner(ctx context.Context, g graph, at writer, obj *store.Object, gvk schema.GroupVersionKind, ref store.Owner) (life, error) {
+func (c *Collector) remoteOwner(ctx context.Context, g graph, at writer, obj *store.Object, gvk schema.GroupVersionKind, ref store.Owner) (ownerState, error) {
 	kind, ok := c.cfg.Servers.Find(gvk)
 	if !ok {
 		return gone, errUnresolved
@@ -93,12 +93,12 @@ func (c *Collector) remoteOwner(ctx context.Context, g graph, at writer, obj *st
 	namespace := ""
 	if kind.Namespaced {
 		if !at.namespaced() {
-			return c.unfindable(obj, ref), nil
+			return c.keepUnfindable(obj, ref), nil
 		}
 		namespace = obj.Key.Namespace
 	}
 	if owner := g.mirror.find(ref.UID); owner != nil && owner.Key.Name == ref.Name && owner.Key.Namespace == namespace {
-		return lifeOf(owner), nil
+		return ownerStateOf(owner), nil
 	}
 	client, err := c.cfg.Servers.Client(kind.GroupVersionResource, namespace)
 	if err != nil {
@@ -119,5 +119,5 @@ func (c *Collector) remoteOwner(ctx context.Context, g graph, at writer, obj *st
 	if err != nil {
 		return gone, err
 	}
-	return lifeOf(owner), nil
+	return ownerStateOf(owner), nil
 }

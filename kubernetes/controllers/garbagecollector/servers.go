@@ -245,13 +245,13 @@ func (m *monitor) put(from *metav1.PartialObjectMetadata) {
 func (m *monitor) drop(key store.Key) {
 	m.mu.Lock()
 	obj := m.objects[key]
-	known := obj != nil && !m.ended
-	if known {
+	exists := obj != nil && !m.ended
+	if exists {
 		delete(m.objects, key)
 		m.unindex(obj)
 	}
 	m.mu.Unlock()
-	if known {
+	if exists {
 		m.changed(&store.Event{Type: store.Deleted, Object: obj})
 	}
 }

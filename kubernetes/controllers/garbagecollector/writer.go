@@ -85,17 +85,17 @@ func (r remote) namespaced() bool { return r.kind.Namespaced }
 // update sends a merge patch, which every server supports, on condition that the object still has
 // this version.
 func (r remote) update(ctx context.Context, obj *store.Object, change func(metav1.Object)) error {
-	was, err := metadataOf(obj)
+	before, err := metadataOf(obj)
 	if err != nil {
 		return err
 	}
-	now := was.DeepCopy()
+	now := before.DeepCopy()
 	change(now)
-	fields := map[string]any{"uid": was.UID, "resourceVersion": was.ResourceVersion}
-	if !slices.EqualFunc(was.OwnerReferences, now.OwnerReferences, sameReference) {
+	fields := map[string]any{"uid": before.UID, "resourceVersion": before.ResourceVersion}
+	if !slices.EqualFunc(before.OwnerReferences, now.OwnerReferences, sameReference) {
 		fields["ownerReferences"] = now.OwnerReferences
 	}
-	if !slices.Equal(was.Finalizers, now.Finalizers) {
+	if !slices.Equal(before.Finalizers, now.Finalizers) {
 		fields["finalizers"] = now.Finalizers
 	}
 	if len(fields) == 2 {
@@ -121,7 +121,7 @@ func sameReference(a, b metav1.OwnerReference) bool {
 }
 
 func (r remote) delete(ctx context.Context, obj *store.Object, policy metav1.DeletionPropagation) error {
-	was, err := metadataOf(obj)
+	stored, err := metadataOf(obj)
 	if err != nil {
 		return err
 	}
@@ -131,5 +131,5 @@ func (r remote) delete(ctx context.Context, obj *store.Object, policy metav1.Del
 	}
 	ctx, cancel := context.WithTimeout(ctx, aggregated.Timeout)
 	defer cancel()
-	return client.IgnoreNotFound(at.Delete(ctx, obj.Key.Name, *deleteOptions(obj, was.ResourceVersion, policy)))
+	return client.IgnoreNotFound(at.Delete(ctx, obj.Key.Name, *deleteOptions(obj, stored.ResourceVersion, policy)))
 }

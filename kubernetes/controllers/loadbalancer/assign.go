@@ -42,14 +42,14 @@ func (c *Controller) assign(sn *store.Snapshot, service *corev1.Service) ([]neti
 			return nil, fmt.Errorf("spec.loadBalancerIP %q: %w", text, err)
 		}
 	}
-	has := addresses(service)
+	current := addresses(service)
 	var wanted []netip.Addr
 	for _, family := range service.Spec.IPFamilies {
 		prefix, ok := c.prefix(family)
 		if !ok {
 			continue
 		}
-		address, err := pick(prefix, taken, has, asked)
+		address, err := pick(prefix, taken, current, asked)
 		if err != nil {
 			return nil, err
 		}
@@ -76,14 +76,14 @@ func (c *Controller) prefix(family corev1.IPFamily) (netip.Prefix, bool) {
 
 // pick returns asked if it is in the prefix, an address that the Service has, or the first free
 // one.
-func pick(prefix netip.Prefix, taken map[netip.Addr]bool, has []netip.Addr, asked netip.Addr) (netip.Addr, error) {
-	if asked.IsValid() && prefix.Contains(asked) {
-		if taken[asked] {
-			return netip.Addr{}, fmt.Errorf("spec.loadBalancerIP %s: already allocated", asked)
+func pick(prefix netip.Prefix, taken map[netip.Addr]bool, current []netip.Addr, requested netip.Addr) (netip.Addr, error) {
+	if requested.IsValid() && prefix.Contains(requested) {
+		if taken[requested] {
+			return netip.Addr{}, fmt.Errorf("spec.loadBalancerIP %s: already allocated", requested)
 		}
-		return asked, nil
+		return requested, nil
 	}
-	for _, address := range has {
+	for _, address := range current {
 		if prefix.Contains(address) && !taken[address] {
 			return address, nil
 		}

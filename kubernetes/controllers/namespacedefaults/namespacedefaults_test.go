@@ -44,9 +44,9 @@ func (p plane) namespace(name string) *corev1.Namespace {
 	return ns
 }
 
-// has waits until all controllers are idle, and reads an object. It reports whether the object
+// exists waits until all controllers are idle, and reads an object. It reports whether the object
 // exists.
-func (p plane) has(obj client.Object, namespace, name string) bool {
+func (p plane) exists(obj client.Object, namespace, name string) bool {
 	p.Helper()
 	synctest.Wait()
 	err := p.Get(p.Context(), client.Key{Namespace: namespace, Name: name}, obj)
@@ -64,7 +64,7 @@ func TestDefaultsInEveryNamespace(t *testing.T) {
 		p.namespace("lab")
 		for _, ns := range []string{"default", "kube-system", "kube-public", "kube-node-lease", "lab"} {
 			cm := &corev1.ConfigMap{}
-			if !p.has(&corev1.ServiceAccount{}, ns, namespacedefaults.ServiceAccount) || !p.has(cm, ns, namespacedefaults.ConfigMap) {
+			if !p.exists(&corev1.ServiceAccount{}, ns, namespacedefaults.ServiceAccount) || !p.exists(cm, ns, namespacedefaults.ConfigMap) {
 				p.Errorf("%s lacks the default objects", ns)
 			}
 			if len(cm.Data) != 1 || cm.Data["ca.crt"] != "the certificate" {
@@ -78,27 +78,27 @@ func TestDefaultsInEveryNamespace(t *testing.T) {
 func TestDefaultsAreRestored(t *testing.T) {
 	run(t, withCA, func(p plane) {
 		sa, cm := &corev1.ServiceAccount{}, &corev1.ConfigMap{}
-		if !p.has(sa, "default", namespacedefaults.ServiceAccount) || !p.has(cm, "default", namespacedefaults.ConfigMap) {
+		if !p.exists(sa, "default", namespacedefaults.ServiceAccount) || !p.exists(cm, "default", namespacedefaults.ConfigMap) {
 			p.Fatal("the namespace lacks the default objects")
 		}
 		uid := sa.UID
 		if err := p.Delete(p.Context(), sa); err != nil {
 			p.Fatal(err)
 		}
-		if !p.has(sa, "default", namespacedefaults.ServiceAccount) || sa.UID == uid {
+		if !p.exists(sa, "default", namespacedefaults.ServiceAccount) || sa.UID == uid {
 			p.Error("the deleted service account was not created again")
 		}
 		cm.Data, cm.Annotations = map[string]string{"ca.crt": "another", "more": "x"}, nil
 		if err := p.Update(p.Context(), cm); err != nil {
 			p.Fatal(err)
 		}
-		if p.has(cm, "default", namespacedefaults.ConfigMap); cm.Data["ca.crt"] != "the certificate" || len(cm.Data) != 1 || len(cm.Annotations) != 1 {
+		if p.exists(cm, "default", namespacedefaults.ConfigMap); cm.Data["ca.crt"] != "the certificate" || len(cm.Data) != 1 || len(cm.Annotations) != 1 {
 			p.Errorf("the root CA is %v %v", cm.Annotations, cm.Data)
 		}
 		if err := p.Delete(p.Context(), cm); err != nil {
 			p.Fatal(err)
 		}
-		if !p.has(cm, "default", namespacedefaults.ConfigMap) {
+		if !p.exists(cm, "default", namespacedefaults.ConfigMap) {
 			p.Error("the deleted root CA was not created again")
 		}
 	})
@@ -123,7 +123,7 @@ func TestDefaultsDoNotDependOnEachOther(t *testing.T) {
 			}
 		}
 		p.namespace("lab")
-		if !p.has(&corev1.ServiceAccount{}, "lab", namespacedefaults.ServiceAccount) || p.has(&corev1.ConfigMap{}, "lab", namespacedefaults.ConfigMap) {
+		if !p.exists(&corev1.ServiceAccount{}, "lab", namespacedefaults.ServiceAccount) || p.exists(&corev1.ConfigMap{}, "lab", namespacedefaults.ConfigMap) {
 			p.Error("want a service account and no root CA")
 		}
 	})
@@ -141,15 +141,15 @@ func TestNoDefaultsInATerminatingNamespace(t *testing.T) {
 		if err := p.Delete(p.Context(), ns); err != nil {
 			p.Fatal(err)
 		}
-		if p.has(&corev1.ServiceAccount{}, "lab", namespacedefaults.ServiceAccount) || p.has(&corev1.ConfigMap{}, "lab", namespacedefaults.ConfigMap) {
+		if p.exists(&corev1.ServiceAccount{}, "lab", namespacedefaults.ServiceAccount) || p.exists(&corev1.ConfigMap{}, "lab", namespacedefaults.ConfigMap) {
 			p.Error("the controller created objects in a namespace that is being deleted")
 		}
-		p.has(held, "lab", "held")
+		p.exists(held, "lab", "held")
 		held.Finalizers = nil
 		if err := p.Update(p.Context(), held); err != nil {
 			p.Fatal(err)
 		}
-		if p.has(ns, "", "lab") {
+		if p.exists(ns, "", "lab") {
 			p.Error("the namespace was not deleted")
 		}
 	})
@@ -158,12 +158,12 @@ func TestNoDefaultsInATerminatingNamespace(t *testing.T) {
 // CTRL-02
 func TestWithoutAuthorityOrControllers(t *testing.T) {
 	run(t, controlplane.Config{}, func(p plane) {
-		if !p.has(&corev1.ServiceAccount{}, "default", namespacedefaults.ServiceAccount) || p.has(&corev1.ConfigMap{}, "default", namespacedefaults.ConfigMap) {
+		if !p.exists(&corev1.ServiceAccount{}, "default", namespacedefaults.ServiceAccount) || p.exists(&corev1.ConfigMap{}, "default", namespacedefaults.ConfigMap) {
 			p.Error("want a service account and no root CA")
 		}
 	})
 	run(t, controlplane.Config{NoControllers: true, RootCA: withCA.RootCA}, func(p plane) {
-		if p.has(&corev1.ServiceAccount{}, "default", namespacedefaults.ServiceAccount) || p.has(&corev1.ConfigMap{}, "default", namespacedefaults.ConfigMap) {
+		if p.exists(&corev1.ServiceAccount{}, "default", namespacedefaults.ServiceAccount) || p.exists(&corev1.ConfigMap{}, "default", namespacedefaults.ConfigMap) {
 			p.Error("want nothing without controllers")
 		}
 	})

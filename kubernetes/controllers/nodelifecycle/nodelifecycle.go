@@ -61,7 +61,7 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 	if err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
-	if node.DeletionTimestamp != nil || has(node, corev1.NodeReady) {
+	if node.DeletionTimestamp != nil || hasCondition(node, corev1.NodeReady) {
 		return 0, nil
 	}
 	if left := time.Until(node.CreationTimestamp.Add(StartupGrace)); left > 0 {
@@ -69,7 +69,7 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 	}
 	node = node.DeepCopy()
 	for _, kind := range conditions {
-		if !has(node, kind) {
+		if !hasCondition(node, kind) {
 			node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{
 				Type: kind, Status: corev1.ConditionUnknown,
 				Reason: "NodeStatusNeverUpdated", Message: "Kubelet never posted node status.",
@@ -87,6 +87,6 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 	return 0, nil
 }
 
-func has(node *corev1.Node, kind corev1.NodeConditionType) bool {
+func hasCondition(node *corev1.Node, kind corev1.NodeConditionType) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == kind })
 }

@@ -17,10 +17,10 @@ func TestUnreportedNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t))
 		env.Create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "silent"}})
-		heard := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "heard"}}
-		env.Create(t, heard)
-		heard.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Test"}}
-		if err := env.Client().Subresource("status").Update(t.Context(), heard, nil); err != nil {
+		reported := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "heard"}}
+		env.Create(t, reported)
+		reported.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Test"}}
+		if err := env.Client().Subresource("status").Update(t.Context(), reported, nil); err != nil {
 			t.Fatal(err)
 		}
 		conditions := func(name string) (all string) {

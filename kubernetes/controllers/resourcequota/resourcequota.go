@@ -58,7 +58,7 @@ func (c *Controller) Run(ctx context.Context) error {
 
 // wait returns when a quota exists, and false if ctx ends or the store is closed before that.
 func (c *Controller) wait(ctx context.Context) bool {
-	there, found := context.WithCancel(context.Background())
+	exists, found := context.WithCancel(context.Background())
 	defer found()
 	subscription := c.cfg.Store.Subscribe([]string{quota.Resource}, func(sn *store.Snapshot) {
 		if sn.Count(quota.Resource, "") > 0 {
@@ -67,7 +67,7 @@ func (c *Controller) wait(ctx context.Context) bool {
 	}, func(*store.Event) { found() })
 	defer subscription.End()
 	select {
-	case <-there.Done():
+	case <-exists.Done():
 		return true
 	case <-subscription.Closed():
 	case <-ctx.Done():

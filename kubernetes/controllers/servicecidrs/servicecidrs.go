@@ -131,7 +131,7 @@ func (c *Controller) setReady(ctx context.Context, cidr *networkingv1.ServiceCID
 
 // needed reports whether an address of a Service is in a ServiceCIDR and in none of the others.
 func (c *Controller) needed(cidr *networkingv1.ServiceCIDR, others map[string]*networkingv1.ServiceCIDR) bool {
-	own := prefixes(cidr)
+	ranges := prefixes(cidr)
 	var rest []netip.Prefix
 	for _, other := range others {
 		rest = append(rest, prefixes(other)...)
@@ -142,7 +142,7 @@ func (c *Controller) needed(cidr *networkingv1.ServiceCIDR, others map[string]*n
 		}
 		ip, err := netip.ParseAddr(address.Name)
 		contains := func(p netip.Prefix) bool { return p.Contains(ip) }
-		if err == nil && slices.ContainsFunc(own, contains) && !slices.ContainsFunc(rest, contains) {
+		if err == nil && slices.ContainsFunc(ranges, contains) && !slices.ContainsFunc(rest, contains) {
 			return true
 		}
 	}

@@ -167,10 +167,10 @@ func TestRepair(t *testing.T) {
 		env.Settle(t)
 		want(t, "deleted by a user", holder(t, env, "10.0.0.50"), "default/a")
 
-		invented := address("10.0.0.51")
-		invented.Labels = map[string]string{"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io", "ipaddress.kubernetes.io/ip-family": "IPv4"}
-		invented.Spec.ParentRef = &networkingv1.ParentReference{Resource: "services", Namespace: "default", Name: "gone"}
-		env.Create(t, invented)
+		stray := address("10.0.0.51")
+		stray.Labels = map[string]string{"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io", "ipaddress.kubernetes.io/ip-family": "IPv4"}
+		stray.Spec.ParentRef = &networkingv1.ParentReference{Resource: "services", Namespace: "default", Name: "gone"}
+		env.Create(t, stray)
 		time.Sleep(30 * time.Second)
 		env.Settle(t)
 		want(t, "of no Service, new", holder(t, env, "10.0.0.51"), "default/gone")

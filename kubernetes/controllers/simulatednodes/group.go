@@ -133,11 +133,11 @@ func Nodes(groups ...Group) ([]*corev1.Node, error) {
 	counts := map[string]int{}
 	names := map[string]bool{}
 	for _, g := range groups {
-		made, err := g.nodes(counts)
+		created, err := g.nodes(counts)
 		if err != nil {
 			return nil, err
 		}
-		for _, n := range made {
+		for _, n := range created {
 			if err := validate(n); err != nil {
 				return nil, fmt.Errorf("node %q: %w", n.Name, err)
 			}
@@ -146,7 +146,7 @@ func Nodes(groups ...Group) ([]*corev1.Node, error) {
 			}
 			names[n.Name] = true
 		}
-		if nodes = append(nodes, made...); len(nodes) > MaxNodes {
+		if nodes = append(nodes, created...); len(nodes) > MaxNodes {
 			return nil, fmt.Errorf("%d nodes: at most %d are possible", len(nodes), MaxNodes)
 		}
 	}

@@ -102,7 +102,7 @@ func TestNodesAtRunTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated))
 		env.Create(t, podOn("late", "early")) // bound before its node exists
-		made := &corev1.Node{
+		created := &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: "late", Labels: map[string]string{corev1.LabelOSStable: "plan9"},
 				Annotations: map[string]string{simulatednodes.Annotation: simulatednodes.AnnotationValue}},
 			Status: corev1.NodeStatus{
@@ -112,7 +112,7 @@ func TestNodesAtRunTime(t *testing.T) {
 				NodeInfo:    corev1.NodeSystemInfo{KubeletVersion: "fake"},
 			},
 		}
-		env.Create(t, made)
+		env.Create(t, created)
 		env.Create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}}) // not simulated
 		env.Create(t, podOn("kelson", "own"))
 		time.Sleep(time.Second)
@@ -133,10 +133,10 @@ func TestNodesAtRunTime(t *testing.T) {
 		}
 
 		// A second Node of the same name is a new node.
-		if err := env.Client().Delete(t.Context(), made); err != nil {
+		if err := env.Client().Delete(t.Context(), created); err != nil {
 			t.Fatal(err)
 		}
-		again := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "late", Annotations: made.Annotations}}
+		again := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "late", Annotations: created.Annotations}}
 		env.Create(t, again)
 		time.Sleep(time.Second)
 		env.Settle(t)

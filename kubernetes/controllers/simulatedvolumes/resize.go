@@ -15,8 +15,8 @@ import (
 // status. Both writes are conditional on the state that was read.
 func (c *Controller) resize(ctx context.Context, sn *store.Snapshot, claim *corev1.PersistentVolumeClaim) error {
 	wanted := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	has, known := claim.Status.Capacity[corev1.ResourceStorage]
-	if claim.Status.Phase != corev1.ClaimBound || !known || wanted.Cmp(has) <= 0 {
+	reported, ok := claim.Status.Capacity[corev1.ResourceStorage]
+	if claim.Status.Phase != corev1.ClaimBound || !ok || wanted.Cmp(reported) <= 0 {
 		return nil
 	}
 	volume, err := derived.Get[corev1.PersistentVolume](sn, volumes, "", claim.Spec.VolumeName)

@@ -208,7 +208,7 @@ func (c *Controller) apply(ctx context.Context, a *attempt, action stage.Action)
 }
 
 // write sends a patch to the object or its subresource, as the user of the action.
-func (c *Controller) write(ctx context.Context, action stage.Action, into *unstructured.Unstructured, patch client.Patch) error {
+func (c *Controller) write(ctx context.Context, action stage.Action, result *unstructured.Unstructured, patch client.Patch) error {
 	writer, err := c.clientAs(action.User)
 	if err != nil {
 		return err
@@ -218,24 +218,24 @@ func (c *Controller) write(ctx context.Context, action stage.Action, into *unstr
 		options = append(options, client.ForceOwnership)
 	}
 	if action.Subresource != "" {
-		return writer.Subresource(action.Subresource).Patch(ctx, into, patch, options...)
+		return writer.Subresource(action.Subresource).Patch(ctx, result, patch, options...)
 	}
-	return writer.Patch(ctx, into, patch, options...)
+	return writer.Patch(ctx, result, patch, options...)
 }
 
 // clientAs returns a client that acts as a user.
 func (c *Controller) clientAs(user string) (client.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.clients[user]; known != nil {
-		return known, nil
+	if cached := c.clients[user]; cached != nil {
+		return cached, nil
 	}
 	config := rest.CopyConfig(c.cfg.REST)
 	config.Impersonate.UserName = user
-	made, err := client.New(client.Config{REST: config, FieldOwner: "kwok"})
+	created, err := client.New(client.Config{REST: config, FieldOwner: "kwok"})
 	if err != nil {
 		return nil, err
 	}
-	c.clients[user] = made
-	return made, nil
+	c.clients[user] = created
+	return created, nil
 }

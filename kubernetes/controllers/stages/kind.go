@@ -38,7 +38,7 @@ func newKind(ctx context.Context, c *Controller, gvk schema.GroupVersionKind) *k
 	return k
 }
 
-// lookForKind is how often a kind that is not served is looked for.
+// lookForKind is the interval at which run looks up a kind that is not served.
 const lookForKind = 5 * time.Second
 
 // run follows the objects of the kind until its Stages are deleted or the controller ends.

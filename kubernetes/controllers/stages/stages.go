@@ -93,14 +93,14 @@ func New(cfg Config) (*Controller, error) {
 	if cfg.Random == nil {
 		cfg.Random = rand.Int64N
 	}
-	own, err := client.New(client.Config{REST: cfg.REST, FieldOwner: "kwok"})
+	ownClient, err := client.New(client.Config{REST: cfg.REST, FieldOwner: "kwok"})
 	if err != nil {
 		return nil, err
 	}
 	return &Controller{
-		cfg: cfg, client: own, events: events.New(events.Config{Client: own, Log: cfg.Log}),
+		cfg: cfg, client: ownClient, events: events.New(events.Config{Client: ownClient, Log: cfg.Log}),
 		written: derived.NewView(cfg.Store, compileAll, stage.Resource), limit: make(chan struct{}, maxActions),
-		kinds: map[schema.GroupVersionKind]*kind{}, clients: map[string]client.Client{"": own}, pods: map[types.UID]node.Sandbox{},
+		kinds: map[schema.GroupVersionKind]*kind{}, clients: map[string]client.Client{"": ownClient}, pods: map[types.UID]node.Sandbox{},
 	}, nil
 }
 

@@ -94,13 +94,13 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 	}
 	m := stored.DeepCopy()
 	group := schema.GroupResource{Group: m.Spec.Resource.Group, Resource: m.Spec.Resource.Resource}
-	res, known := c.cfg.Registry.Current().ByName(group)
-	if !known {
+	res, served := c.cfg.Registry.Current().ByName(group)
+	if !served {
 		if kind, ok := c.served(group); ok {
 			return 0, c.syncServed(ctx, m, kind)
 		}
 	}
-	if !known || res.Review != nil || res.Computed != nil {
+	if !served || res.Review != nil || res.Computed != nil {
 		if age := time.Since(m.CreationTimestamp.Time); age < unknownFor {
 			return unknownFor - age + time.Second, nil
 		}
@@ -117,7 +117,7 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 		return 0, fmt.Errorf("report the migration of %s: %w", group, err)
 	}
 	// Reporting to the definition changed its revision, which the resource's writes check.
-	if res, known = c.cfg.Registry.Current().ByName(group); !known {
+	if res, served = c.cfg.Registry.Current().ByName(group); !served {
 		return time.Second, nil
 	}
 	if _, err := rest.Rewrite(ctx, c.cfg.Store, res, c.cfg.Store.Follows()); err != nil {

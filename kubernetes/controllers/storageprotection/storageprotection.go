@@ -132,9 +132,9 @@ func release[T any, P interface {
 	if !slices.Contains(P(shared).GetFinalizers(), finalizer) || used(shared) {
 		return nil
 	}
-	own := P(shared).DeepCopyObject().(P)
-	own.SetFinalizers(slices.DeleteFunc(own.GetFinalizers(), func(f string) bool { return f == finalizer }))
-	if err := c.Update(ctx, own); err != nil && !apierrors.IsNotFound(err) {
+	copied := P(shared).DeepCopyObject().(P)
+	copied.SetFinalizers(slices.DeleteFunc(copied.GetFinalizers(), func(f string) bool { return f == finalizer }))
+	if err := c.Update(ctx, copied); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("remove finalizer of %s %s: %w", obj.Key.Resource, obj.Key.Name, err)
 	}
 	return nil
@@ -160,14 +160,14 @@ func claimUsed(sn *store.Snapshot, key store.Key) bool {
 }
 
 func classUsed(sn *store.Snapshot, name string) bool {
-	is := func(class *string) bool { return class != nil && *class == name }
+	matches := func(class *string) bool { return class != nil && *class == name }
 	for claim, err := range derived.List[corev1.PersistentVolumeClaim](sn, claims, "") {
-		if err != nil || is(claim.Spec.VolumeAttributesClassName) || is(claim.Status.CurrentVolumeAttributesClassName) {
+		if err != nil || matches(claim.Spec.VolumeAttributesClassName) || matches(claim.Status.CurrentVolumeAttributesClassName) {
 			return true
 		}
 	}
 	for volume, err := range derived.List[corev1.PersistentVolume](sn, volumes, "") {
-		if err != nil || is(volume.Spec.VolumeAttributesClassName) {
+		if err != nil || matches(volume.Spec.VolumeAttributesClassName) {
 			return true
 		}
 	}

@@ -28,8 +28,8 @@ func get(t *testing.T, env *testenv.Env, namespace, name string) *corev1.Secret 
 	return secret
 }
 
-// known returns the user that a token authenticates, or "" if it is not accepted.
-func known(t *testing.T, env *testenv.Env, token string) string {
+// authenticated returns the user that a token authenticates, or "" if it is not accepted.
+func authenticated(t *testing.T, env *testenv.Env, token string) string {
 	t.Helper()
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
 	env.Create(t, review)
@@ -58,7 +58,7 @@ func TestTokensInSecrets(t *testing.T) {
 		}
 		time.Sleep(10 * 365 * 24 * time.Hour)
 		const name = "system:serviceaccount:default:robot"
-		if got := known(t, env, token); got != name {
+		if got := authenticated(t, env, token); got != name {
 			t.Errorf("the token authenticates %q", got)
 		}
 		if used := get(t, env, "default", "one").Labels["kubernetes.io/legacy-token-last-used"]; used != time.Now().UTC().Format(time.DateOnly) {
@@ -67,7 +67,7 @@ func TestTokensInSecrets(t *testing.T) {
 		if err := env.Client().Delete(t.Context(), one); err != nil {
 			t.Fatal(err)
 		}
-		if got := known(t, env, token); got != "" {
+		if got := authenticated(t, env, token); got != "" {
 			t.Errorf("without its Secret, the token authenticates %q", got)
 		}
 		if err := env.Client().Delete(t.Context(), account); err != nil {
@@ -76,7 +76,7 @@ func TestTokensInSecrets(t *testing.T) {
 		if get(t, env, "default", "two") != nil {
 			t.Error("the Secret still exists without its account")
 		}
-		if got := known(t, env, string(two.Data["token"])); got != "" {
+		if got := authenticated(t, env, string(two.Data["token"])); got != "" {
 			t.Errorf("without its account, the token authenticates %q", got)
 		}
 	})
@@ -151,14 +151,14 @@ func TestUnusedTokensAreDeleted(t *testing.T) {
 		const day, year = 24 * time.Hour, 365 * 24 * time.Hour
 		token := string(get(t, env, "default", "unused").Data["token"])
 		time.Sleep(300 * day)
-		if known(t, env, string(get(t, env, "default", "used").Data["token"])) == "" {
+		if authenticated(t, env, string(get(t, env, "default", "used").Data["token"])) == "" {
 			t.Error("the token is not accepted")
 		}
 		time.Sleep(60 * day)
 		state("unused used mounted by-hand")
 		time.Sleep(10 * day)
 		state("unused(invalid) used mounted by-hand")
-		if got := known(t, env, token); got != "" {
+		if got := authenticated(t, env, token); got != "" {
 			t.Errorf("an invalid token authenticates %s", got)
 		}
 		label := get(t, env, "default", "unused")
@@ -167,7 +167,7 @@ func TestUnusedTokensAreDeleted(t *testing.T) {
 		if err := env.Client().Update(t.Context(), label); err != nil {
 			t.Fatal(err)
 		}
-		if got := known(t, env, token); got == "" {
+		if got := authenticated(t, env, token); got == "" {
 			t.Error("the token is not accepted")
 		}
 		state("unused used mounted by-hand")

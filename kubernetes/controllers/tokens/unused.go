@@ -24,14 +24,14 @@ const (
 	trackingName = "kube-apiserver-legacy-service-account-token-tracking"
 	trackingKey  = "since"
 
-	// unusedStays is how long a token may be unused before it is marked as invalid, and then how
+	// keepUnused is how long a token may be unused before it is marked as invalid, and then how
 	// long it is kept.
-	unusedStays = 365 * 24 * time.Hour
+	keepUnused = 365 * 24 * time.Hour
 	// recheckMounted is when an expired token that pods still use is checked again.
 	recheckMounted = 24 * time.Hour
 )
 
-// clearUnused marks a token that is listed by its account and unused for unusedStays, and deletes
+// clearUnused marks a token that is listed by its account and unused for keepUnused, and deletes
 // it when it has been marked for that long. It keeps tokens that the account does not list, because
 // they were created by hand.
 func (c *Controller) clearUnused(ctx context.Context, sn *store.Snapshot, account *corev1.ServiceAccount, secret *corev1.Secret) (again time.Duration, err error) {
@@ -42,16 +42,16 @@ func (c *Controller) clearUnused(ctx context.Context, sn *store.Snapshot, accoun
 	if !slices.ContainsFunc(account.Secrets, func(ref corev1.ObjectReference) bool { return ref.Name == secret.Name }) {
 		return 0, nil
 	}
-	free := since.Add(unusedStays)
-	if made := secret.CreationTimestamp.Add(unusedStays); made.After(free) {
-		free = made
+	free := since.Add(keepUnused)
+	if created := secret.CreationTimestamp.Add(keepUnused); created.After(free) {
+		free = created
 	}
 	if label, ok := secret.Labels[lastUsedLabel]; ok {
 		used, err := time.Parse(time.DateOnly, label)
 		if err != nil {
 			return 0, nil // the time of the last use is unknown
 		}
-		if used = dayAfter(used).Add(unusedStays); used.After(free) {
+		if used = endOfDay(used).Add(keepUnused); used.After(free) {
 			free = used
 		}
 	}
@@ -70,14 +70,14 @@ func (c *Controller) clearUnused(ctx context.Context, sn *store.Snapshot, accoun
 		metav1.SetMetaDataLabel(&next.ObjectMeta, invalidSinceLabel, now.Format(time.DateOnly))
 		return 0, c.written(c.cfg.Client.Update(ctx, next), "mark", secret)
 	}
-	if end := dayAfter(marked).Add(unusedStays); now.Before(end) {
+	if end := endOfDay(marked).Add(keepUnused); now.Before(end) {
 		return end.Sub(now), nil
 	}
 	return 0, c.written(c.cfg.Client.Delete(ctx, secret, client.Preconditions{UID: secret.UID, ResourceVersion: secret.ResourceVersion}), "delete", secret)
 }
 
-// dayAfter returns the end of a day: labels have no time of day.
-func dayAfter(day time.Time) time.Time { return day.AddDate(0, 0, 1) }
+// endOfDay returns the end of a day: labels have no time of day.
+func endOfDay(day time.Time) time.Time { return day.AddDate(0, 0, 1) }
 
 // written drops errors that mean that the Secret was changed or deleted, because the event queues
 // it again.
@@ -92,22 +92,22 @@ func (c *Controller) written(err error, what string, secret *corev1.Secret) erro
 // call, for the first token in a Secret, creates the record.
 func (c *Controller) trackedSince(ctx context.Context, sn *store.Snapshot) (time.Time, error) {
 	today := time.Now().UTC().Format(time.DateOnly)
-	there, err := derived.Get[corev1.ConfigMap](sn, "configmaps", metav1.NamespaceSystem, trackingName)
+	record, err := derived.Get[corev1.ConfigMap](sn, "configmaps", metav1.NamespaceSystem, trackingName)
 	switch {
 	case apierrors.IsNotFound(err):
-		made := &corev1.ConfigMap{
+		created := &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: trackingName}, Data: map[string]string{trackingKey: today},
 		}
-		if err := c.cfg.Client.Create(ctx, made); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := c.cfg.Client.Create(ctx, created); err != nil && !apierrors.IsAlreadyExists(err) {
 			return time.Time{}, fmt.Errorf("record start of token tracking: %w", err)
 		}
-		there = made
+		record = created
 	case err != nil:
 		return time.Time{}, err
 	}
-	since, err := time.Parse(time.DateOnly, there.Data[trackingKey])
+	since, err := time.Parse(time.DateOnly, record.Data[trackingKey])
 	if err != nil {
-		next := there.DeepCopy()
+		next := record.DeepCopy()
 		if next.Data == nil {
 			next.Data = map[string]string{}
 		}
@@ -117,5 +117,5 @@ func (c *Controller) trackedSince(ctx context.Context, sn *store.Snapshot) (time
 		}
 		since, _ = time.Parse(time.DateOnly, today)
 	}
-	return dayAfter(since), nil
+	return endOfDay(since), nil
 }

@@ -49,9 +49,9 @@ func finishAt(t *testing.T, env *testenv.Env, job *batchv1.Job, at time.Time) {
 	}
 }
 
-// there waits until all controllers are idle and reports whether a Job exists. Its pod must exist
-// exactly if the Job does.
-func there(t *testing.T, env *testenv.Env, name string) bool {
+// jobExists waits until all controllers are idle and reports whether a Job exists. Its pod must
+// exist exactly if the Job does.
+func jobExists(t *testing.T, env *testenv.Env, name string) bool {
 	t.Helper()
 	env.Settle(t)
 	_, err := client.Get[batchv1.Job](t.Context(), env.Client(), client.Key{Namespace: "default", Name: name})
@@ -70,19 +70,19 @@ func TestFinishedJobsAreDeleted(t *testing.T) {
 		for name, ttl := range map[string]int32{"at-once": 0, "in-an-hour": 3600, "stays": -1} {
 			finish(t, env, create(t, env, name, ttl))
 		}
-		if there(t, env, "at-once") || !there(t, env, "in-an-hour") {
+		if jobExists(t, env, "at-once") || !jobExists(t, env, "in-an-hour") {
 			t.Error("now")
 		}
 		time.Sleep(59 * time.Minute)
-		if !there(t, env, "in-an-hour") {
+		if !jobExists(t, env, "in-an-hour") {
 			t.Error("too early")
 		}
 		time.Sleep(time.Minute)
-		if there(t, env, "in-an-hour") {
+		if jobExists(t, env, "in-an-hour") {
 			t.Error("too late")
 		}
 		time.Sleep(365 * 24 * time.Hour)
-		if !there(t, env, "running") || !there(t, env, "stays") {
+		if !jobExists(t, env, "running") || !jobExists(t, env, "stays") {
 			t.Error("deleted a Job without a time to live")
 		}
 	})
@@ -104,11 +104,11 @@ func TestTimeToLiveChanges(t *testing.T) {
 		}
 		change(7200)
 		time.Sleep(time.Hour)
-		if !there(t, env, "j") {
+		if !jobExists(t, env, "j") {
 			t.Error("the longer time has no effect")
 		}
 		change(60)
-		if there(t, env, "j") {
+		if jobExists(t, env, "j") {
 			t.Error("the shorter time has no effect")
 		}
 	})
@@ -124,15 +124,15 @@ func TestJobsWhenTheClockIsSet(t *testing.T) {
 		} {
 			finishAt(t, env, create(t, env, name, 3600), at)
 		}
-		if there(t, env, "past") || !there(t, env, "tomorrow") {
+		if jobExists(t, env, "past") || !jobExists(t, env, "tomorrow") {
 			t.Error("now")
 		}
 		time.Sleep(25*time.Hour - time.Minute)
-		if !there(t, env, "tomorrow") {
+		if !jobExists(t, env, "tomorrow") {
 			t.Error("too early")
 		}
 		time.Sleep(2 * time.Minute)
-		if there(t, env, "tomorrow") || !there(t, env, "never") {
+		if jobExists(t, env, "tomorrow") || !jobExists(t, env, "never") {
 			t.Error("after an hour")
 		}
 	})

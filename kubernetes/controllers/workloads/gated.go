@@ -44,7 +44,7 @@ func gated() []group {
 		}})
 	}
 	if enabled(genericfeatures.CoordinatedLeaderElection) {
-		all = append(all, group{kinds: []string{"leasecandidates.coordination.k8s.io"}, always: true, members: []member{
+		all = append(all, group{kinds: []string{"leasecandidates.coordination.k8s.io"}, unselectable: true, members: []member{
 			{"coordinated leader election", coordinatedLeaderElection},
 		}})
 	}

@@ -29,10 +29,10 @@ import (
 
 // group is a set of controllers that start together.
 type group struct {
-	kinds   []string                     // resources whose first object starts the group
-	needs   func(obj *store.Object) bool // if not nil, whether an object starts the group
-	always  bool                         // part of kube-apiserver; not in --controllers
-	members []member
+	kinds        []string                     // resources whose first object starts the group
+	needs        func(obj *store.Object) bool // if not nil, whether an object starts the group
+	unselectable bool                         // part of kube-apiserver; not in --controllers
+	members      []member
 }
 
 // member is a controller of a group.
@@ -84,7 +84,7 @@ func groups(cfg *Config) []group {
 	}
 	var groups []group
 	for _, g := range all {
-		g.members = slices.DeleteFunc(g.members, func(m member) bool { return !g.always && !cfg.Selected.Runs(m.name) })
+		g.members = slices.DeleteFunc(g.members, func(m member) bool { return !g.unselectable && !cfg.Selected.Runs(m.name) })
 		if len(g.members) > 0 {
 			groups = append(groups, g)
 		}

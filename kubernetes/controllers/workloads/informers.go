@@ -74,8 +74,8 @@ type informers struct {
 	constructing sync.Mutex
 
 	mu      sync.Mutex
-	made    []cache.SharedIndexInformer
-	started int // the number of started informers, a prefix of made
+	created []cache.SharedIndexInformer
+	started int // the number of started informers, a prefix of created
 }
 
 // lazy returns an informer that the first call creates.
@@ -143,7 +143,7 @@ func lazily[L any](s *informers, construct newInformer, lister func(cache.Indexe
 		shared := construct(s.client, "", 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.made = append(s.made, shared)
+		s.created = append(s.created, shared)
 		return informer[L]{shared, lister(shared.GetIndexer())}
 	})
 }
@@ -160,16 +160,16 @@ func (s *informers) construct(ctx context.Context, g group) ([]controller, error
 func (s *informers) unstarted() []cache.SharedIndexInformer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	news := s.made[s.started:]
-	s.started = len(s.made)
+	news := s.created[s.started:]
+	s.started = len(s.created)
 	return news
 }
 
 // wait waits until all informers have synced or ctx ends.
 func (s *informers) wait(ctx context.Context) {
 	s.mu.Lock()
-	synced := make([]cache.DoneChecker, 0, len(s.made))
-	for _, shared := range s.made {
+	synced := make([]cache.DoneChecker, 0, len(s.created))
+	for _, shared := range s.created {
 		synced = append(synced, shared.HasSyncedChecker())
 	}
 	s.mu.Unlock()

@@ -134,7 +134,7 @@ func (c *podCollector) outOfService(name string) bool {
 // goneNodes returns the nodes of pods that have been missing for the quarantine and, according to
 // the server, still are.
 func (c *podCollector) goneNodes(ctx context.Context, pods []*corev1.Pod) map[string]bool {
-	gone, known := map[string]bool{}, c.missing
+	gone, earlier := map[string]bool{}, c.missing
 	c.missing = map[string]time.Time{}
 	for _, pod := range pods {
 		name := pod.Spec.NodeName
@@ -144,7 +144,7 @@ func (c *podCollector) goneNodes(ctx context.Context, pods []*corev1.Pod) map[st
 		if _, err := c.nodes.Get(name); err == nil {
 			continue
 		}
-		since, ok := known[name]
+		since, ok := earlier[name]
 		if !ok {
 			since = time.Now()
 		}

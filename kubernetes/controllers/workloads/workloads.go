@@ -1,18 +1,20 @@
-// Package workloads runs Kubernetes' own controllers of workloads:
-// replicationcontroller-controller, replicaset-controller, deployment-controller,
-// statefulset-controller, daemonset-controller, job-controller, cronjob-controller,
-// horizontal-pod-autoscaler-controller, endpoints-controller, endpointslice-controller and
-// endpointslice-mirroring-controller; of
-// volumes: persistentvolume-binder-controller and ephemeral-volume-controller; of nodes:
-// node-lifecycle-controller, node-ipam-controller and taint-eviction-controller; and of devices:
-// resourceclaim-controller and device-taint-eviction-controller. It has its own
-// pod-garbage-collector-controller. If their feature gates are on, it also runs
-// resourcepoolstatusrequest-controller, podgroup-protection-controller and kube-apiserver's
-// coordinated leader election.
+// Package workloads runs Kubernetes' own controllers:
 //
-// They are ordinary clients of the API, whose requests pass through the whole pipeline. A group of
-// controllers starts, and its informers with it, when the first object of one of its kinds exists,
-// so an unused kind costs nothing. The groups share informers.
+//   - of workloads: replicationcontroller-controller, replicaset-controller, deployment-controller,
+//     statefulset-controller, daemonset-controller, job-controller, cronjob-controller,
+//     horizontal-pod-autoscaler-controller, endpoints-controller, endpointslice-controller and
+//     endpointslice-mirroring-controller
+//   - of volumes: persistentvolume-binder-controller and ephemeral-volume-controller
+//   - of nodes: node-lifecycle-controller, node-ipam-controller and taint-eviction-controller
+//   - of devices: resourceclaim-controller and device-taint-eviction-controller
+//   - if their feature gates are on: resourcepoolstatusrequest-controller,
+//     podgroup-protection-controller and kube-apiserver's coordinated leader election
+//
+// It replaces pod-garbage-collector-controller with its own.
+//
+// The controllers are ordinary clients of the API, whose requests pass through the whole pipeline.
+// A group of controllers starts, and its informers with it, when the first object of one of its
+// kinds exists, so an unused kind costs nothing. The groups share informers.
 //
 //	c := workloads.New(workloads.Config{Store: st, REST: plane.RESTConfig()})
 //	err := c.Run(ctx) // blocks until ctx ends

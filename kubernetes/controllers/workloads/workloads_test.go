@@ -433,13 +433,13 @@ func podLog(t *testing.T, env *testenv.Env) func() []string {
 		isReady := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 		})
-		switch said := pod.Name + " ready"; {
+		switch line := pod.Name + " ready"; {
 		case event.Type == watch.Added:
 			log = append(log, "+"+pod.Name)
 		case event.Type == watch.Deleted:
 			log = append(log, "-"+pod.Name)
-		case isReady && !slices.Contains(log, said):
-			log = append(log, said)
+		case isReady && !slices.Contains(log, line):
+			log = append(log, line)
 		}
 	})
 	return func() []string {

@@ -357,13 +357,13 @@ func findHierarchies(name string) *hierarchies {
 		}
 		return &hierarchies{}
 	}
-	own, ok := mounts[""]
+	current, ok := mounts[""]
 	if !ok {
 		return &hierarchies{}
 	}
 	// A group with processes can't have limited children, so the group is created beside that of
 	// this process, or at the root.
-	for _, parent := range []string{mounts["root"], filepath.Dir(own)} {
+	for _, parent := range []string{mounts["root"], filepath.Dir(current)} {
 		if len(parent) >= len(mounts["root"]) && limiting(parent, name) {
 			return &hierarchies{unified: parent}
 		}

@@ -43,8 +43,8 @@ func identityOf(pod *corev1.Pod, c *corev1.Container) (*identity, error) {
 	if p := pod.Spec.SecurityContext; p != nil {
 		user, primary, fsGroup, nonRoot, others = p.RunAsUser, p.RunAsGroup, p.FSGroup, p.RunAsNonRoot, p.SupplementalGroups
 	}
-	if own := c.SecurityContext; own != nil {
-		user, primary, nonRoot = cmp.Or(own.RunAsUser, user), cmp.Or(own.RunAsGroup, primary), cmp.Or(own.RunAsNonRoot, nonRoot)
+	if sc := c.SecurityContext; sc != nil {
+		user, primary, nonRoot = cmp.Or(sc.RunAsUser, user), cmp.Or(sc.RunAsGroup, primary), cmp.Or(sc.RunAsNonRoot, nonRoot)
 	}
 	if nonRoot != nil && *nonRoot && user != nil && *user == 0 {
 		return nil, fmt.Errorf("%w (pod: %q, container: %s)", errRoot, pod.Name, c.Name)

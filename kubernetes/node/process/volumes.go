@@ -54,7 +54,7 @@ func (s *sandbox) SetVolume(v node.Volume) error {
 		if err := os.MkdirAll(m.From, 0o700); err != nil {
 			return err
 		}
-		if err := s.own(m.From); err != nil {
+		if err := s.takeOwnership(m.From); err != nil {
 			return err
 		}
 	case v.Files != nil:
@@ -130,9 +130,9 @@ func (s *sandbox) chown(name string) error {
 	return os.Lchown(name, int(s.user), int(s.volumeGroup))
 }
 
-// own makes the pod's user, and the group of its volumes, the owner of a directory with all its
-// contents, which an earlier pod wrote.
-func (s *sandbox) own(dir string) error {
+// takeOwnership makes the pod's user, and the group of its volumes, the owner of a directory with
+// all its contents, which an earlier pod wrote.
+func (s *sandbox) takeOwnership(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}

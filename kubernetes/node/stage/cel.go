@@ -18,19 +18,19 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	since := func(v ref.Val) ref.Val {
 		self, ok := v.Value().(map[string]any)
 		metadata, _ := self["metadata"].(map[string]any)
-		var born time.Time
+		var created time.Time
 		switch at := metadata["creationTimestamp"].(type) {
 		case time.Time:
-			born = at
+			created = at
 		case string:
-			born, _ = time.Parse(time.RFC3339, at)
+			created, _ = time.Parse(time.RFC3339, at)
 		default:
 			ok = false
 		}
 		if !ok {
 			return types.NewErr("SinceSecond: not an object with a creationTimestamp")
 		}
-		return types.Double(time.Since(born).Seconds())
+		return types.Double(time.Since(created).Seconds())
 	}
 	unix := func(v ref.Val) ref.Val {
 		return types.Double(float64(v.Value().(time.Time).UnixNano()) / float64(time.Second))

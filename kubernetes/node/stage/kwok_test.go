@@ -107,15 +107,15 @@ func played(t *testing.T, lifecycle stage.Lifecycle, o *stage.Object) any {
 	candidates, _ := lifecycle.Candidates(t.Context(), o)
 	stages := []any{}
 	for _, p := range candidates {
-		did := map[string]any{"stage": p.Name}
+		result := map[string]any{"stage": p.Name}
 		if shortest, longest, ok := p.DelayRange(t.Context(), o, now); ok {
-			did["delay"] = []time.Duration{shortest}
+			result["delay"] = []time.Duration{shortest}
 			if longest != shortest {
-				did["delay"] = []time.Duration{shortest, longest}
+				result["delay"] = []time.Duration{shortest, longest}
 			}
 		}
 		if weight, ok := p.Weight(t.Context(), o); ok {
-			did["weight"] = weight
+			result["weight"] = weight
 		}
 		actions, err := p.Actions(o, placeholders())
 		if err != nil {
@@ -128,8 +128,8 @@ func played(t *testing.T, lifecycle stage.Lifecycle, o *stage.Object) any {
 		if p.Immediate {
 			next = append(next, map[string]any{"kind": "immediate"})
 		}
-		did["next"] = next
-		stages = append(stages, did)
+		result["next"] = next
+		stages = append(stages, result)
 	}
 	all := map[string]any{"apiGroup": o.GetAPIVersion(), "kind": o.GetKind(), "name": o.GetName(), "stages": stages}
 	if o.GetNamespace() != "" {

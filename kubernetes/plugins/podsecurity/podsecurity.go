@@ -125,18 +125,18 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, o admissi
 func refusal(a admission.Attributes, answer *admissionv1.AdmissionResponse) error {
 	err := admission.NewForbidden(a, errors.New("Not allowed by PodSecurity"))
 	var status *apierrors.StatusError
-	if said := answer.Result; said != nil && errors.As(err, &status) {
-		if said.Message != "" {
-			status.ErrStatus.Message = said.Message
+	if result := answer.Result; result != nil && errors.As(err, &status) {
+		if result.Message != "" {
+			status.ErrStatus.Message = result.Message
 		}
-		if said.Reason != "" {
-			status.ErrStatus.Reason = said.Reason
+		if result.Reason != "" {
+			status.ErrStatus.Reason = result.Reason
 		}
-		if said.Details != nil {
-			status.ErrStatus.Details = said.Details
+		if result.Details != nil {
+			status.ErrStatus.Details = result.Details
 		}
-		if said.Code != 0 {
-			status.ErrStatus.Code = said.Code
+		if result.Code != 0 {
+			status.ErrStatus.Code = result.Code
 		}
 	}
 	return err

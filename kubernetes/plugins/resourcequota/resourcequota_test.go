@@ -17,8 +17,8 @@ import (
 
 const ns = "/api/v1/namespaces/default"
 
-// within runs a test on its own control plane, in virtual time.
-func within(t *testing.T, cfg controlplane.Config, test func(t *testing.T, p *apitest.Plane)) {
+// inBubble runs a test on its own control plane, in virtual time.
+func inBubble(t *testing.T, cfg controlplane.Config, test func(t *testing.T, p *apitest.Plane)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := controlplane.Start(t.Context(), cfg)
@@ -72,7 +72,7 @@ func TestConcurrentCreators(t *testing.T) {
 	const many = "/api/v1/namespaces/many"
 	p.Want(t, 201, "POST", many+"/resourcequotas", quota("q", `{"hard":{"count/secrets":"100"}}`))
 	p.Want(t, 201, "POST", many+"/resourcequotas", quota("wide", `{"hard":{"secrets":"1000"}}`))
-	var made, forbidden, deleted atomic.Int64
+	var created, forbidden, deleted atomic.Int64
 	var creators sync.WaitGroup
 	for c := range 64 {
 		creators.Go(func() {
@@ -84,7 +84,7 @@ func TestConcurrentCreators(t *testing.T) {
 				resp.Body.Close()
 				switch resp.StatusCode {
 				case 201:
-					made.Add(1)
+					created.Add(1)
 					if c%8 == 0 { // delete some immediately
 						p.Want(t, 200, "DELETE", many+"/secrets/"+name, "")
 						deleted.Add(1)
@@ -101,9 +101,9 @@ func TestConcurrentCreators(t *testing.T) {
 		})
 	}
 	creators.Wait()
-	left := made.Load() - deleted.Load()
-	if made.Load()+forbidden.Load() != 256 || left > 100 {
-		t.Errorf("%d created, %d of them deleted, %d refused", made.Load(), deleted.Load(), forbidden.Load())
+	left := created.Load() - deleted.Load()
+	if created.Load()+forbidden.Load() != 256 || left > 100 {
+		t.Errorf("%d created, %d of them deleted, %d refused", created.Load(), deleted.Load(), forbidden.Load())
 	}
 	if n := plane.Store().Snapshot().Count("secrets", "many"); int64(n) != left {
 		t.Errorf("%d exist, want %d", n, left)
@@ -125,7 +125,7 @@ func TestConcurrentCreators(t *testing.T) {
 
 // ADM-03
 func TestNewQuotaAppliesImmediately(t *testing.T) {
-	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+	inBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"1"}}`))
 		refused(t, p, "POST", ns+"/configmaps", configMap("b"),
@@ -158,7 +158,7 @@ func TestNewQuotaAppliesImmediately(t *testing.T) {
 
 // ADM-03: a failed write uses nothing.
 func TestFailedWriteUsesNothing(t *testing.T) {
-	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+	inBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"3","services.nodeports":"2","services":"5"}}`))
 		synctest.Wait()
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
@@ -174,7 +174,7 @@ func TestFailedWriteUsesNothing(t *testing.T) {
 
 // ADM-03: an update adds its difference to the usage, even if it creates the object.
 func TestUpdates(t *testing.T) {
-	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+	inBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas",
 			quota("q", `{"hard":{"services":"3","services.nodeports":"1","services.loadbalancers":"0","configmaps":"1"}}`))
 		synctest.Wait()
@@ -204,7 +204,7 @@ func TestUpdates(t *testing.T) {
 
 // ADM-03
 func TestPodsByScope(t *testing.T) {
-	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+	inBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("best", `{"hard":{"pods":"1"},"scopes":["BestEffort"]}`))
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("others", `{"hard":{"pods":"5","requests.cpu":"1"},"scopes":["NotBestEffort"]}`))
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("ending", `{"hard":{"pods":"1"},"scopes":["Terminating"]}`))
@@ -238,7 +238,7 @@ func TestPodsByScope(t *testing.T) {
 
 // ADM-03: objects of any kind can be counted, including custom kinds that are not defined yet.
 func TestCountsOfAnyKind(t *testing.T) {
-	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+	inBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"count/widgets.example.com":"1","count/leases.coordination.k8s.io":"0",
 			"persistentvolumeclaims":"2","requests.storage":"5Gi","gold.storageclass.storage.k8s.io/requests.storage":"1Gi"}}`))
 		p.Want(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
@@ -266,7 +266,7 @@ func TestCountsOfAnyKind(t *testing.T) {
 
 // ADM-03: claims count for their device class and for the extended resource of the class.
 func TestDeviceClasses(t *testing.T) {
-	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+	inBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		const class = `{"apiVersion":"resource.k8s.io/v1","kind":"DeviceClass","metadata":{"name":%q},"spec":{"extendedResourceName":%q}}`
 		const classes, claims = "/apis/resource.k8s.io/v1/deviceclasses", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 		claim := func(name, class string, count int) string {
@@ -295,10 +295,10 @@ func TestDeviceClasses(t *testing.T) {
 		used(t, p, "q", "requests.example.com/gpu", "0")
 
 		// The claim that the scheduler creates for a pod counts only once, with the pod.
-		made := p.Want(t, 201, "POST", ns+"/pods", pod("p", `,"resources":{"requests":{"example.com/gpu":"2"},"limits":{"example.com/gpu":"2"}}}]}`))
+		created := p.Want(t, 201, "POST", ns+"/pods", pod("p", `,"resources":{"requests":{"example.com/gpu":"2"},"limits":{"example.com/gpu":"2"}}}]}`))
 		used(t, p, "q", "requests.example.com/gpu", "2")
 		own := strings.Replace(claim("p-gpu", "gpu", 2), `"name":"p-gpu"`, fmt.Sprintf(`"name":"p-gpu","annotations":{"resource.kubernetes.io/extended-resource-claim":"true"},
-			"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":%q,"controller":true}]`, apitest.At(made, "metadata", "uid")), 1)
+			"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":%q,"controller":true}]`, apitest.At(created, "metadata", "uid")), 1)
 		p.Want(t, 201, "POST", claims, own)
 		synctest.Wait()
 		used(t, p, "q", "requests.example.com/gpu", "2")
@@ -308,7 +308,7 @@ func TestDeviceClasses(t *testing.T) {
 
 // ADM-03: the status has the same field managers as in Kubernetes.
 func TestManagersOfTheStatus(t *testing.T) {
-	within(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+	inBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas?fieldManager=me", quota("q", `{"hard":{"configmaps":"5"}}`))
 		synctest.Wait()
 		managers := func() string {
@@ -349,7 +349,7 @@ limitedResources:
 `)}
 	const claim = `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"c"},"spec":{"accessModes":["ReadWriteOnce"],
 		"storageClassName":"gold","resources":{"requests":{"storage":"1Gi"}}}}`
-	within(t, cfg, func(t *testing.T, p *apitest.Plane) {
+	inBubble(t, cfg, func(t *testing.T, p *apitest.Plane) {
 		refused(t, p, "POST", ns+"/persistentvolumeclaims", claim,
 			`persistentvolumeclaims "c" is forbidden: insufficient quota to consume: gold.storageclass.storage.k8s.io/requests.storage`)
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"gold.storageclass.storage.k8s.io/requests.storage":"1Gi"}}`))
@@ -365,7 +365,7 @@ limitedResources:
 // ADM-03: without controllers, as with kube-apiserver alone, a quota is in force when a client has
 // written its status.
 func TestWithoutControllers(t *testing.T) {
-	within(t, controlplane.Config{NoControllers: true}, func(t *testing.T, p *apitest.Plane) {
+	inBubble(t, controlplane.Config{NoControllers: true}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"0"}}`))
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
 		p.Want(t, 200, "PATCH", ns+"/resourcequotas/q/status", `{"status":{"hard":{"configmaps":"1"},"used":{"configmaps":"0"}}}`,
@@ -375,7 +375,7 @@ func TestWithoutControllers(t *testing.T) {
 	})
 	off := controlplane.Config{}
 	off.Admission.Disable = []string{"ResourceQuota"}
-	within(t, off, func(t *testing.T, p *apitest.Plane) {
+	inBubble(t, off, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"0"}}`))
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
 	})
